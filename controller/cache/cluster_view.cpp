@@ -50,6 +50,7 @@ void ClusterView::refreshClaim(const Claim* before, const Claim* after) {
   {
     const std::lock_guard lock(mutex_);
     keepNoNode(before->metadata.uid);
+    reserveNoQuota(before->metadata.uid);
     learned_.erase(before->metadata.uid);
     drop(before->metadata.uid);
     cluster_.note(ClaimGone{before->metadata.uid});
@@ -230,61 +231,6 @@ scheduler::Together ClusterView::decideFor(const std::vector<Ask>& asks,
   return together;
 }
 
-scheduler::Request ClusterView::withinQuota(const Ask& ask) {
-  auto request = ask.request;
-  const std::lock_guard lock(mutex_);
-  if (const auto claim = request.observes ? std::nullopt : counted(ask)) request.quota = book_.rooms(*claim);
-  return request;
-}
-
-std::optional<scheduler::QuotaExcess> ClusterView::reserve(const Ask& ask, const Gpu& device) {
-  std::optional<scheduler::QuotaExcess> excess;
-  {
-    const std::lock_guard lock(mutex_);
-    drop(ask.claimUid);
-    if (const auto claim = counted(ask)) {
-      scheduler::QuotaAsked asked{*claim, {}, "name/" + claim->name};
-      for (std::size_t i = 0; i < device.spec.cards.size(); ++i) {
-        const auto part = v1alpha::cardCharged(device, i);
-        const auto card = cluster_.findCard(part.name);
-        asked.parts.push_back({std::string(card.model),
-                               {part.chargedCore, part.chargedMemory},
-                               card.capacity.core,
-                               card.milliTflops,
-                               card.known});
-      }
-      excess = book_.excess({asked});
-      if (excess) {
-        book_.refused(claim->namespace_);
-      } else {
-        assume(ask, {});
-        for (std::size_t i = 0; i < asked.parts.size(); ++i)
-          book_.put(assumedKey(ask.claimUid), *claim, device.spec.cards[i].name, asked.parts[i]);
-      }
-    }
-  }
-  announce();
-  return excess;
-}
-
-std::optional<scheduler::QuotaAmounts> ClusterView::quotaUsed(const core::ObjectKey& quota) {
-  const std::lock_guard lock(mutex_);
-  catchUp();
-  return book_.used(quota.namespace_, quota.name);
-}
-
-std::string ClusterView::quotaHolders(std::string_view namespace_, const scheduler::QuotaExcess& excess) {
-  constexpr std::size_t kMostNamed = 3;
-  const std::lock_guard lock(mutex_);
-  catchUp();
-  return book_.holders(namespace_, excess.quota, excess.key, kMostNamed);
-}
-
-std::optional<uint64_t> ClusterView::refusingQuotas(std::string_view namespace_) const {
-  const std::lock_guard lock(mutex_);
-  return book_.refusing(namespace_);
-}
-
 void ClusterView::addDevice(Devices::value_type& entry) {
   auto& state = entry.second;
   const auto& device = *state.object;
@@ -409,6 +355,7 @@ void ClusterView::forgetIfEmpty(Cards::value_type& card) {
 
 void ClusterView::assume(const Ask& ask, const scheduler::Decision& decision) {
   keepNoNode(ask.claimUid);
+  reserveNoQuota(ask.claimUid);
   auto& assumption = assumptions_[ask.claimUid];
   assumption.claim = ask.claim;
   assumption.className = ask.className;
@@ -469,6 +416,7 @@ void ClusterView::forget(std::string_view claimUid) {
     std::lock_guard lock(mutex_);
     drop(claimUid);
     keepNoNode(claimUid);
+    reserveNoQuota(claimUid);
   }
   announce();
 }
@@ -476,8 +424,9 @@ void ClusterView::forget(std::string_view claimUid) {
 void ClusterView::keepNothing(std::string_view claimUid) {
   {
     const std::lock_guard lock(mutex_);
-    if (!keptNodes_.contains(claimUid)) return;
+    if (!keptNodes_.contains(claimUid) && quotaReservations_.empty()) return;
     keepNoNode(claimUid);
+    reserveNoQuota(claimUid);
   }
   announce();
 }

@@ -14,7 +14,8 @@
 // decision was made for, or, where neither is known, the ledger's entry names. A device that names no claim is nobody's.
 // Room that is kept (status.nominated of a claim that preempts; a node for one that has waited for long, scheduler/waiting.h) is
 // taken in the picture while others decide who come later in the order of scheduler::comesBefore(): as much of it as is free,
-// and more as its holders go. Its owner, and who comes before it, decide as if it were not there. What is nominated stands in
+// and more as its holders go. Quota that is nominated to a claim, or reserved for it (quota/quota_reservations.h), is counted
+// likewise. The owner, and claims that come before it, decide as if it were not there. What is nominated stands in
 // the claims' statuses; the nodes are found anew by the next leader.
 //
 // Two leaders that overlap may each decide up to a quota until the lease is settled, and so exceed it together; never a
@@ -41,6 +42,7 @@
 
 #include "controller/cache/cluster_listener.h"
 #include "controller/cache/explanations.h"
+#include "controller/cache/quota/quota_reservations.h"
 #include "controller/cache/stores.h"
 #include "controller/cache/told_allocation.h"
 #include "controller/scheduler/choice/keep_together.h"
@@ -51,6 +53,7 @@
 #include "controller/scheduler/explain.h"
 #include "controller/scheduler/gang.h"
 #include "controller/scheduler/judge.h"
+#include "controller/scheduler/quota/preempt_within.h"
 #include "controller/scheduler/quota/within.h"
 #include "controller/scheduler/resize.h"
 #include "controller/scheduler/waiting.h"
@@ -198,10 +201,10 @@ class ClusterView {
                                                 const scheduler::Enough& enough = {});
   /// How often preempt() and preemptTogether() have copied the cluster.
   uint64_t copies() const;
-  /// Whether all asks would fit, each on the node that it is nominated for (one per ask), if all victims of these nominations were gone, and
-  /// not all if this one (the name of a device) stayed. False too if they fit there as it is, or one needs no room any more.
-  bool needs(const std::vector<Ask>& asks, const std::vector<v1alpha::Nomination>& rooms,
-             const std::string& victim) const;
+  /// Whether all asks would fit, each on the node that it is nominated for (one per ask) and within its quotas, if all victims of
+  /// these nominations were gone, and not all if this one (the name of a device) stayed. False too if they fit there as it is, or one
+  /// needs no room any more.
+  bool needs(const std::vector<Ask>& asks, const std::vector<v1alpha::Nomination>& rooms, const std::string& victim);
   /// For whom room is kept that the ask could else have, for people: claims of its own namespace by name. Empty = for nobody.
   std::string keptFrom(const Ask& ask) const;
   /// The nodes on which anything is kept that the asks, on one node together, could else have.
@@ -233,8 +236,12 @@ class ClusterView {
   scheduler::Decision decideWithout(const Ask& ask, const Gpu& device, const scheduler::NodePredicate& suits);
   /// What is used of a quota: see QuotaBook. Nothing: no such quota.
   std::optional<scheduler::QuotaAmounts> quotaUsed(const core::ObjectKey& quota);
-  /// Who has most of what was exceeded, for people; may be empty.
-  std::string quotaHolders(std::string_view namespace_, const scheduler::QuotaExcess& excess);
+  /// Names the claims that have most of the exceeded quota and, if releases are asked for, those that would have to go;
+  /// may be empty.
+  std::string quotaHolders(const scheduler::QuotaExcess& excess, bool releases);
+  /// The asks, of one claim or of several that are decided together, are over a quota: no node is kept for them, and perhaps
+  /// the quota is reserved for them from now on. decideAndAssume() and decideGang() need not be followed by it.
+  void waitForQuota(const std::vector<Ask>& asks, const scheduler::QuotaExcess& excess);
   /// Version of the namespace's quotas, if one of them refuses.
   std::optional<uint64_t> refusingQuotas(std::string_view namespace_) const;
   /// The decision came to nothing, or nothing can be decided: nothing is kept for the claim. (That its device exists is noticed by itself.)
@@ -346,6 +353,7 @@ class ClusterView {
   struct Nominated {
     scheduler::Waiter owner;
     v1alpha::Nomination room;
+    std::string className{};  ///< class of the claim; empty: not known
   };
   struct KeptNode {
     scheduler::Waiter owner;
@@ -378,6 +386,7 @@ class ClusterView {
   struct Then {
     std::shared_ptr<const scheduler::Cluster> cluster;
     std::vector<std::string> closed;  ///< nodes that are kept from the asks
+    scheduler::QuotaBook book{};      ///< quotas of the asks' namespace
     /// `suits` without those. Refers to this.
     scheduler::NodePredicate open(const scheduler::NodePredicate& suits) const;
   };
@@ -390,6 +399,15 @@ class ClusterView {
   /// The same, each on the node that it is nominated for; empty: not each is, or may not go there.
   std::vector<scheduler::GangMember> inTheirRoom(const std::vector<Ask>& asks,
                                                  std::vector<scheduler::GangMember> members) const;
+  /// Quota that is nominated to claims that come before the asks, of one namespace, or reserved for them. carriedOut: victims have
+  /// gone.
+  std::vector<scheduler::QuotaHold> quotaHolds(const std::vector<Ask>& asks, bool carriedOut) const;
+  /// The quotas of the asks' namespace once those nominations have come true.
+  scheduler::QuotaBook quotasThen(const std::vector<Ask>& asks);
+  /// waitForQuota(), with mutex_ held.
+  void reserveQuota(const std::vector<Ask>& asks, const scheduler::QuotaExcess& excess);
+  /// The claim waits for quota no longer.
+  void reserveNoQuota(std::string_view claimUid);
   TakenBack holdBack(const std::vector<Ask>& asks);
   void letHave(const TakenBack& taken);
   /// `suits` without the nodes that are kept from the asks; it and `open` outlive the answer.
@@ -504,6 +522,7 @@ class ClusterView {
   std::map<std::string, Nominated, std::less<>> nominated_;  ///< by claim uid
   std::map<std::string, KeptNode, std::less<>> keptNodes_;   ///< by claim uid
   std::map<std::string, GangTurn, std::less<>> gangTurns_;   ///< by namespace
+  QuotaReservations quotaReservations_;
   std::atomic<bool> keepsNodes_{false};                      ///< written with mutex_ held
   std::atomic<bool> looking_{false};                         ///< for a node to keep, without mutex_
   scheduler::Keeping keeping_;

@@ -19,7 +19,15 @@ constexpr std::size_t kNodesTried = 256;
 scheduler::Decision ClusterView::decideOne(const Ask& ask, AskedNodes& nodes, bool shared, Suitability& told) {
   scheduler::Decision decision;
   if (counted(ask)) {
-    auto within = decideFor({ask}, {ask.request}, nodes.predicate(), {});
+    scheduler::Together within;
+    // Its own room first, as decideHere() does.
+    const auto own = nominated_.find(ask.claimUid);
+    auto here = ask.request;
+    if (own != nominated_.end() && (here.pinnedNode.empty() || here.pinnedNode == own->second.room.nodeName)) {
+      here.pinnedNode = own->second.room.nodeName;
+      within = decideFor({ask}, {here}, nodes.predicate(), {});
+    }
+    if (within.decisions.empty()) within = decideFor({ask}, {ask.request}, nodes.predicate(), {});
     if (!within.decisions.empty()) decision = std::move(within.decisions.front());
     decision.excess = std::move(within.excess);
     told = nodes.take();
@@ -62,7 +70,7 @@ scheduler::Decision ClusterView::decideAndAssume(const Ask& ask, const scheduler
     assume(ask, decision);
     learned_.erase(ask.claimUid);  // it no longer waits
   } else if (decision.excess && ask.first) {
-    keepNoNode(ask.claimUid);
+    reserveQuota(asks, *decision.excess);
   }
   grew_ = freedBy(ask.claimUid, retracted) || grew_;
   const bool news = grew_ || book_.changed();
@@ -200,7 +208,7 @@ std::optional<scheduler::GangDecision> ClusterView::decideGang(const std::vector
   if (anyWaitsNoMore(asks)) return std::nullopt;  // somebody else was quicker in a pause
   const bool outside = gang.lacking && gang.lacking->excess;
   if (outside) book_.refused(members.front().claim->namespace_);
-  for (std::size_t i = 0; outside && i < asks.size(); ++i) keepNoNode(asks[i].claimUid);
+  if (outside) reserveQuota(asks, *gang.lacking->excess);
   for (std::size_t i = 0; i < gang.decisions.size(); ++i) {
     // What is told of several asks is decided for one node. These were decided with what is not told.
     tell({&asks[i], 1}, {gang.decisions[i]}, {}, true);

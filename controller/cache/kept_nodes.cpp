@@ -121,6 +121,7 @@ bool ClusterView::looksNow(const std::vector<Ask>& asks) {
 void ClusterView::noteAsked(const std::vector<Ask>& asks) {
   const auto now = asks.front().turn.now;
   int64_t since = now;  // they asked last
+  for (const auto& ask : asks) quotaReservations_.renew(ask.claimUid, now);
   for (const auto& ask : asks)
     if (const auto own = keptNodes_.find(ask.claimUid); own != keptNodes_.end()) {
       if (own->second.ofGang) since = std::min(since, own->second.askedAt);
@@ -151,7 +152,9 @@ std::vector<std::string> ClusterView::tendKept(int64_t now) {
     grew_ = grew_ || keptNodes_.size() != before;
     for (auto& [uid, kept] : keptNodes_)
       if (passed(now, kept.askedAt, kAsksAgain)) quiet.push_back(kept.owner.name);
-    keepsNodes_ = !keptNodes_.empty();
+    for (const auto& space : quotaReservations_.expire(now)) book_.noteFreed(space);
+    for (auto& owner : quotaReservations_.ownersToAsk(now)) quiet.push_back(std::move(owner));
+    keepsNodes_ = !keptNodes_.empty() || !quotaReservations_.empty();
   }
   announce();
   return quiet;

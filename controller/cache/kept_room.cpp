@@ -40,13 +40,19 @@ void ClusterView::refreshNomination(const Claim& claim, bool gone) {
                         !now->metadata.deleting() && now->status.phase != phase::kBound;
     const auto known = nominated_.find(uid);
     if (stands) {
+      const auto& className = now->status.className.empty() ? now->spec.className : now->status.className;
       Nominated fresh{{core::keyOf(now->metadata).str(), now->status.priority, sinceOf(*now), nullptr},
-                      *now->status.nominated};
-      if (known != nominated_.end() && !(known->second.room == fresh.room)) grew_ = true;
+                      *now->status.nominated,
+                      className};
+      if (known != nominated_.end() && !(known->second.room == fresh.room)) {
+        grew_ = true;
+        book_.noteFreed(now->metadata.namespace_);
+      }
       nominated_[uid] = std::move(fresh);
     } else if (known != nominated_.end()) {
       nominated_.erase(known);
       grew_ = true;
+      book_.noteFreed(claim.metadata.namespace_);
     }
   }
   announce();
@@ -83,6 +89,7 @@ bool ClusterView::roomIsKeptFrom(const std::vector<Ask>& asks, const std::string
 
 ClusterView::TakenBack ClusterView::holdBack(const std::vector<Ask>& asks) {
   TakenBack taken;
+  if (!book_.empty()) book_.hold(quotaHolds(asks, false));
   if (nominated_.empty()) return taken;
   scheduler::Cluster& cluster = cluster_;  // told nobody: it is given back before anything is told
   for (const auto& [uid, nominated] : nominated_) {
@@ -99,6 +106,7 @@ ClusterView::TakenBack ClusterView::holdBack(const std::vector<Ask>& asks) {
 
 void ClusterView::letHave(const TakenBack& taken) {
   scheduler::Cluster& cluster = cluster_;
+  book_.hold({});
   for (const auto& [card, uid] : taken) cluster.giveBack(card, uid);
 }
 

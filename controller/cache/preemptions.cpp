@@ -48,7 +48,7 @@ ClusterView::Then ClusterView::then(const std::vector<Ask>& asks, std::unique_lo
     v1alpha::Nomination room;
     std::vector<std::string> victims;
   };
-  Then then{picture(), {}};
+  Then then{picture(), {}, quotasThen(asks)};
   std::vector<Before> before;
   for (const auto& [uid, nominated] : nominated_)
     if (roomIsKeptFrom(asks, uid, nominated))
@@ -74,10 +74,12 @@ scheduler::Preemption ClusterView::preempt(const Ask& ask, const scheduler::Node
                                            const scheduler::MayGo& mayGo, const scheduler::StandingOf& standing,
                                            const scheduler::Enough& enough) {
   std::unique_lock lock(mutex_);
-  auto request = ask.request;
-  if (const auto claim = counted(ask)) request.quota = book_.rooms(*claim);
+  const auto claim = counted(ask);
   const auto now = then({ask}, lock);
-  return scheduler::preempt(*now.cluster, request, now.open(suits), mayGo, scheduler::kMostPreemptions, {}, {},
+  if (claim)
+    return scheduler::preemptWithin(*now.cluster, now.book, {*claim, ask.request, {}}, now.open(suits), mayGo, standing,
+                                    enough);
+  return scheduler::preempt(*now.cluster, ask.request, now.open(suits), mayGo, scheduler::kMostPreemptions, {}, {},
                             standing, enough);
 }
 
@@ -89,12 +91,10 @@ scheduler::PreemptionTogether ClusterView::preemptTogether(const std::vector<Ask
                                                            const scheduler::Enough& enough) {
   std::unique_lock lock(mutex_);
   auto members = membersOf(asks, places);
-  const bool any = std::any_of(members.begin(), members.end(), [](const auto& each) { return each.claim.has_value(); });
-  const auto book = any ? book_ : scheduler::QuotaBook();
   const auto now = then(asks, lock);
   for (auto& member : members) member.suits = now.open(member.suits);
-  return scheduler::preemptTogether(*now.cluster, members, within, book, mayGo, standing, scheduler::kMostPreemptions,
-                                    enough);
+  return scheduler::preemptTogether(*now.cluster, members, within, now.book, mayGo, standing,
+                                    scheduler::kMostPreemptions, enough);
 }
 
 scheduler::Explanation ClusterView::explainGang(const std::vector<Ask>& asks, const std::vector<GangPlace>& places,
@@ -102,55 +102,89 @@ scheduler::Explanation ClusterView::explainGang(const std::vector<Ask>& asks, co
                                                 const scheduler::WhyUnsuitedForMember& whyUnsuited) {
   std::unique_lock lock(mutex_);
   auto members = membersOf(asks, places);
-  const bool any = std::any_of(members.begin(), members.end(), [](const auto& each) { return each.claim.has_value(); });
-  const auto book = any ? book_ : scheduler::QuotaBook();
   const auto now = then(asks, lock);
   for (auto& member : members) member.suits = now.open(member.suits);
   scheduler::Cluster trial = *now.cluster;
-  return scheduler::explainGang(trial, members, within, book, [&](std::size_t member, std::string_view node) {
+  return scheduler::explainGang(trial, members, within, now.book, [&](std::size_t member, std::string_view node) {
     if (std::find(now.closed.begin(), now.closed.end(), node) != now.closed.end())
       return std::string("reserved for a claim that has waited longer");
     return whyUnsuited ? whyUnsuited(member, node) : std::string();
   });
 }
 
-bool ClusterView::needs(const std::vector<Ask>& asks, const std::vector<v1alpha::Nomination>& rooms,
-                        const std::string& victim) const {
+namespace {
+
+/// Nodes and quotas that some nominations are for, tried without the cluster.
+class Rooms {
+ public:
+  explicit Rooms(scheduler::QuotaBook book) : book_(std::move(book)) {}
+
+  void add(const scheduler::Cluster& from, const std::string& node, const scheduler::Request& request,
+           std::optional<scheduler::QuotaClaim> claim) {
+    auto [known, fresh] = nodes_.try_emplace(node);
+    if (fresh) scheduler::copyNode(from, node, known->second.cluster);
+    known->second.requests.push_back(request);
+    known->second.claims.push_back(std::move(claim));
+  }
+  /// Null: none of them is for that node.
+  scheduler::Cluster* find(const std::string& node) {
+    const auto known = nodes_.find(node);
+    return known == nodes_.end() ? nullptr : &known->second.cluster;
+  }
+  void release(const std::vector<std::string>& uids) {
+    for (const auto& uid : uids) {
+      book_.drop(uid);
+      for (auto& [name, node] : nodes_)
+        for (const auto& card : node.cluster.cardsOf(name)) node.cluster.giveBack(card, uid);
+    }
+  }
+  /// Whether all fit as it is now.
+  bool fit() {
+    std::vector<scheduler::QuotaAsked> asked;
+    for (auto& [name, node] : nodes_) {
+      for (std::size_t i = 0; i < node.requests.size(); ++i)
+        if (node.claims[i]) node.requests[i].quota = book_.rooms(*node.claims[i]);
+      const auto decisions = scheduler::togetherOn(node.cluster, node.requests, name);
+      if (decisions.empty()) return false;
+      for (std::size_t i = 0; i < decisions.size(); ++i)
+        if (node.claims[i]) asked.push_back({*node.claims[i], scheduler::partsOf(node.cluster, decisions[i])});
+    }
+    return !book_.excess(asked);
+  }
+
+ private:
   struct Node {
     scheduler::Cluster cluster;
     std::vector<scheduler::Request> requests;
+    std::vector<std::optional<scheduler::QuotaClaim>> claims;  ///< claim of each request, if quotas count it
   };
-  std::map<std::string, Node> nodes;
+  scheduler::QuotaBook book_;
+  std::map<std::string, Node> nodes_;
+};
+
+}  // namespace
+
+bool ClusterView::needs(const std::vector<Ask>& asks, const std::vector<v1alpha::Nomination>& rooms,
+                        const std::string& victim) {
   std::unique_lock lock(mutex_);
   if (anyWaitsNoMore(asks)) return false;
+  Rooms tried(quotasThen(asks));
   std::vector<std::string> others;
   for (std::size_t i = 0; i < asks.size(); ++i) {
-    const auto& room = rooms[i];
-    auto [known, fresh] = nodes.try_emplace(room.nodeName);
-    if (fresh) scheduler::copyNode(cluster_, room.nodeName, known->second.cluster);
-    known->second.requests.push_back(asks[i].request);
-    for (const auto& uid : uidsOf(room.victims)) others.push_back(uid);
+    tried.add(cluster_, rooms[i].nodeName, asks[i].request,
+              asks[i].request.observes ? std::nullopt : counted(asks[i]));
+    for (const auto& uid : uidsOf(rooms[i].victims)) others.push_back(uid);
   }
-  for (const auto& [uid, other] : nominated_) {
-    const auto node = nodes.find(other.room.nodeName);
-    if (node != nodes.end() && roomIsKeptFrom(asks, uid, other))
-      carryOut(node->second.cluster, nominatedKey(uid), other.room, uidsOf(other.room.victims));
-  }
+  for (const auto& [uid, other] : nominated_)
+    if (auto* const node = tried.find(other.room.nodeName); node != nullptr && roomIsKeptFrom(asks, uid, other))
+      carryOut(*node, nominatedKey(uid), other.room, uidsOf(other.room.victims));
   const auto last = uidsOf({victim});
   if (last.empty() || std::erase(others, last.front()) == 0) return false;
   lock.unlock();
-  bool needed = false;
-  for (auto& [name, node] : nodes) {
-    const auto fitWithout = [&name = name, &node = node](const std::vector<std::string>& uids) {
-      for (const auto& card : node.cluster.cardsOf(name))
-        for (const auto& uid : uids) node.cluster.giveBack(card, uid);
-      return !scheduler::togetherOn(node.cluster, node.requests, name).empty();
-    };
-    const bool without = fitWithout(others);
-    if (!fitWithout(last)) return false;
-    needed = needed || !without;
-  }
-  return needed;
+  tried.release(others);
+  const bool without = tried.fit();
+  tried.release(last);
+  return tried.fit() && !without;
 }
 
 }  // namespace egpu::cache

@@ -30,6 +30,8 @@ scheduler::Resizing ClusterView::decideResize(const Ask& ask, const Gpu& device)
     const std::vector<Ask> asks{ask};
     const auto held = holdBack(asks);
     resizing = scheduler::resizeInPlace(cluster_, old, ask.request);
+    if (const auto claim = resizing.inPlace ? counted(ask) : std::nullopt)
+      resizing.excess = scheduler::excessOf(cluster_, book_, *claim, resizing);
     letHave(held);
     if (resizing.inPlace && resizing.grows()) {
       const scheduler::NodePredicate any;
@@ -38,10 +40,10 @@ scheduler::Resizing ClusterView::decideResize(const Ask& ask, const Gpu& device)
       resizing.inPlace = !nodes || nodes(resizing.node);
       if (!resizing.inPlace) resizing.why = keptNodeText(resizing.node);
     }
-    if (const auto claim = resizing.inPlace ? counted(ask) : std::nullopt) {
-      resizing.excess = scheduler::excessOf(cluster_, book_, *claim, resizing);
-      if (resizing.excess) book_.refused(claim->namespace_);
-      resizing.inPlace = !resizing.excess;
+    if (!resizing.inPlace) resizing.excess.reset();
+    if (resizing.excess) {
+      book_.refused(ask.claim.substr(0, ask.claim.find('/')));
+      resizing.inPlace = false;
     }
     if (resizing.inPlace && resizing.grows()) {
       auto& cards = resizes_[uid];

@@ -102,9 +102,10 @@
 //             claim Lost; unused: carrier away, device Failed with the marked resourceVersion, deleted, undone, decided
 //             anew. Hardware back: mark off the device first, then the claim Bound. Without the mark a stale controller could
 //             fail the device of a claim that is Bound again (tests/model/bind.py lost=skipped shows how)
-//   preempt:  (C6) and nobody's room would do otherwise, but that of preemptible claims of lower priority:
+//   preempt:  (C6) the claim fits nowhere, or its quotas are used up, and the release of preemptible claims of lower priority would help:
 //   V1 claim status.nominated  the preemptor's intent: what it is to get, and the devices that have to go. It stands as long as condition
-//                            Bound says Preempting, and keeps the room: ClusterView reads it, the next leader's too. Crash after it: each
+//                            Bound says Preempting, and keeps the room, and its quota: ClusterView reads it, the next leader's too. Victims
+//                            that give back quota may be on other nodes. Crash after it: each
 //                            device that is named is looked at by its claim's step. The preemptor bound, deleted, or helped otherwise: the
 //                            nomination is dropped with the next status, and nobody goes
 //   V2 device marked         by its own claim's step (C13), if by quorum read the preemptor still names it, and neither fits as it is nor

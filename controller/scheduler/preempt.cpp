@@ -8,6 +8,7 @@
 
 #include "controller/scheduler/choice/fit.h"
 #include "controller/scheduler/choice/split.h"
+#include "controller/scheduler/choice/victim_cost.h"
 #include "controller/scheduler/judge.h"
 #include "controller/scheduler/state/fill.h"
 #include "controller/scheduler/state/state.h"
@@ -15,25 +16,9 @@
 namespace egpu::scheduler {
 namespace {
 
-/// What is lost with holders, in the order in which it counts. Sums of it are compared as it is.
-struct Loss {
-  int64_t priority = 0;
-  int64_t age = 0;     ///< −since
-  int64_t amount = 0;  ///< what they hold, in millionths of cards
-  auto operator<=>(const Loss&) const = default;
-  Loss operator+(const Loss& other) const {
-    return {priority + other.priority, age + other.age, amount + other.amount};
-  }
-  Loss operator*(int64_t n) const { return {priority * n, age * n, amount * n}; }
-};
+using Loss = VictimLoss;
+using Cost = VictimCost;
 constexpr int64_t kLeast = std::numeric_limits<int64_t>::min();
-
-/// How many go and what is lost with them: the order of sets.
-struct Cost {
-  int64_t holders = 0;
-  Loss loss;
-  auto operator<=>(const Cost&) const = default;
-};
 
 /// Where holders are looked for: one card, or all of a node's.
 struct Place {
@@ -322,12 +307,13 @@ Preemption preempt(const Cluster& cluster, const Request& request, const NodePre
 }
 
 Preemption preemptIn(Cluster& cluster, const Request& request, const Among& among, const NodePredicate& suits,
-                     const MayGo& mayGo, int64_t& left, const StandingOf& standing, const Enough& enough) {
+                     const MayGo& mayGo, int64_t& left, const StandingOf& standing, const Enough& enough,
+                     const Settles& settles) {
   --left;
   auto now = asItIs(among.nodes == nullptr ? decide(cluster, request, suits)
                                            : decideAmong(cluster, request, *among.nodes, suits));
-  if (now.possible) return now;
-  return Preempting(cluster, request, {among, suits, mayGo, {}, {}, standing, enough}, left).run();
+  if (now.possible && (!settles || settles(cluster, now.decision, {}))) return now;
+  return Preempting(cluster, request, {among, suits, mayGo, {}, settles, standing, enough}, left).run();
 }
 
 }  // namespace egpu::scheduler

@@ -71,6 +71,7 @@ struct Among {
 /// As preempt(), but tried on the cluster itself, which is as before when this returns, and no copy is made. The decisions
 /// made are taken off `left`.
 Preemption preemptIn(Cluster& cluster, const Request& request, const Among& among, const NodePredicate& suits,
-                     const MayGo& mayGo, int64_t& left, const StandingOf& standing, const Enough& enough);
+                     const MayGo& mayGo, int64_t& left, const StandingOf& standing, const Enough& enough,
+                     const Settles& settles = {});
 
 }  // namespace egpu::scheduler

@@ -4,6 +4,7 @@
 #include <set>
 
 #include "controller/scheduler/choice/load_score.h"
+#include "controller/scheduler/quota/preempt_within.h"
 #include "controller/scheduler/state/fill.h"
 #include "controller/scheduler/state/state.h"
 #include "controller/scheduler/topology/wiring.h"
@@ -117,13 +118,20 @@ std::vector<RankedNode> rank(const Cluster& cluster, const Request& request, con
 }
 
 Simulation simulate(const Cluster& cluster, const Request& request, const NodePredicate& suits,
-                    const SimulationLimits& limits, const MayGo& mayGo) {
+                    const SimulationLimits& limits, const MayGo& mayGo, const SimulatedQuotas* quotas) {
   Simulation simulation;
   simulation.filter = explain(cluster, request, suits, limits.names, limits.pause, limits.whyUnsuited);
   simulation.decision = decide(cluster, request, suits);
   simulation.ranking = rank(cluster, request, suits, limits.top, limits.pause);
-  if (!simulation.decision.fits)
-    simulation.preemption = preempt(cluster, request, suits, mayGo, kMostPreemptions, limits.pause);
+  if (simulation.decision.fits) return simulation;
+  const Enough pauses = [&limits] {
+    if (limits.pause) limits.pause();
+    return false;
+  };
+  simulation.preemption =
+      quotas == nullptr
+          ? preempt(cluster, request, suits, mayGo, kMostPreemptions, limits.pause)
+          : preemptWithin(cluster, quotas->book, {quotas->claim, quotas->request, {}}, suits, mayGo, {}, pauses);
   return simulation;
 }
 

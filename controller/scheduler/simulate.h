@@ -11,6 +11,7 @@
 #include "controller/scheduler/decide.h"
 #include "controller/scheduler/explain.h"
 #include "controller/scheduler/preempt.h"
+#include "controller/scheduler/quota/book.h"
 
 namespace egpu::scheduler {
 
@@ -67,8 +68,17 @@ struct SimulationLimits {
   WhyUnsuited whyUnsuited{};
 };
 
-/// Costs what explain() does, and a decision per ranked node. mayGo: whom preemption may name; null = everybody.
+/// Quotas that a simulated claim is held to. References must outlive the call.
+struct SimulatedQuotas {
+  const QuotaBook& book;
+  const QuotaClaim& claim;
+  const Request& request;  ///< request as the claim states it, not cut by the quotas
+};
+
+/// Costs what explain() does, and a decision per ranked node. mayGo: holders that preemption may name; null = all.
+/// quotas: preemption counts the amounts that holders give back to them; null = there are none.
 Simulation simulate(const Cluster& cluster, const Request& request, const NodePredicate& suits = {},
-                    const SimulationLimits& limits = {}, const MayGo& mayGo = {});
+                    const SimulationLimits& limits = {}, const MayGo& mayGo = {},
+                    const SimulatedQuotas* quotas = nullptr);
 
 }  // namespace egpu::scheduler

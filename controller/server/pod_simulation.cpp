@@ -71,10 +71,7 @@ class PlacingPod {
   void bind(PodSimulation::OfClaim& claim) {
     auto request = *claim.subject.request;
     if (!asked_.empty()) request.pinnedNode = asked_;
-    request = within(claim, std::move(request), claim.subject.suits);
-    auto limits = limits_;
-    limits.whyUnsuited = claim.subject.whyUnsuited;
-    claim.simulation = scheduler::simulate(cluster_, request, claim.subject.suits, limits);
+    simulate(claim, request, claim.subject.suits, claim.subject.whyUnsuited);
     const auto& decision = claim.simulation.decision;
     if (!decision.fits) return fails(whyNot(claim));
     hold(claim, decision);
@@ -93,8 +90,16 @@ class PlacingPod {
   scheduler::QuotaClaim counted(const PodSimulation::OfClaim& claim) const {
     return quotaClaimOf(claim.subject, subject_.pod.metadata.namespace_);
   }
-  Request within(PodSimulation::OfClaim& claim, Request request, const scheduler::NodePredicate& suits) {
-    return withinQuotas(cluster_, quotas_, counted(claim), std::move(request), suits, limits_.pause, claim.subject);
+  /// Simulates the claim within its quotas.
+  void simulate(PodSimulation::OfClaim& claim, const Request& request, const scheduler::NodePredicate& suits,
+                const scheduler::WhyUnsuited& whyUnsuited) {
+    auto limits = limits_;
+    limits.whyUnsuited = whyUnsuited;
+    const auto owner = counted(claim);
+    const auto within = withinQuotas(cluster_, quotas_, owner, request, suits, limits_.pause, claim.subject);
+    const scheduler::SimulatedQuotas quotas{quotas_, owner, request};
+    claim.simulation =
+        scheduler::simulate(cluster_, within, suits, limits, {}, quotas_.counts(owner.namespace_) ? &quotas : nullptr);
   }
   static std::string whyNot(PodSimulation::OfClaim& claim) {
     if (claim.subject.quota.empty()) return claim.simulation.filter.text();
@@ -136,12 +141,9 @@ class PlacingPod {
     if (!node_.empty()) request.pinnedNode = node_;
     const auto& own = claim.subject.suits;  // which taints its class tolerates
     const auto suits = [&](std::string_view node) { return (!own || own(node)) && faultOf(node, first).empty(); };
-    request = within(claim, std::move(request), suits);
-    auto limits = limits_;
-    limits.whyUnsuited = [&](std::string_view node) {
+    simulate(claim, request, suits, [&](std::string_view node) {
       return own && !own(node) && claim.subject.whyUnsuited ? claim.subject.whyUnsuited(node) : faultOf(node, first);
-    };
-    claim.simulation = scheduler::simulate(cluster_, request, suits, limits);
+    });
     if (!claim.simulation.decision.fits) {
       fails(whyNot(claim));
       return;

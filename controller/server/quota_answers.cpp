@@ -6,22 +6,16 @@
 
 namespace egpu::server {
 
-namespace {
-constexpr std::size_t kMostHolders = 3;
-}
-
 scheduler::QuotaClaim quotaClaimOf(const WhatIfSubject& subject, const std::string& space) {
   auto name = subject.claim.empty() ? space + "/new" : subject.claim;
   if (!subject.device.empty()) name += " (another)";
   return scheduler::quotaClaim(name, subject.className);
 }
 
-std::string quotaText(const scheduler::QuotaBook& book, const scheduler::QuotaClaim& claim,
-                      const scheduler::QuotaExcess& excess) {
+std::string quotaText(const scheduler::QuotaBook& book, const scheduler::QuotaExcess& excess) {
   auto text = std::string(v1alpha::keys::reason::kQuotaExceeded) + ": " + excess.text();
-  const auto who =
-      excess.perClaim ? std::string() : book.holders(claim.namespace_, excess.quota, excess.key, kMostHolders);
-  return who.empty() ? text : text + "; held by " + who;
+  const auto who = scheduler::quotaHoldersText(book, excess, true);
+  return who.empty() ? text : text + "; " + who;
 }
 
 scheduler::Request withinQuotas(scheduler::Cluster& cluster, const scheduler::QuotaBook& book,
@@ -32,7 +26,7 @@ scheduler::Request withinQuotas(scheduler::Cluster& cluster, const scheduler::Qu
   const auto decision = scheduler::decideWithin(cluster, book, claim, request, suits, pause);
   request.quota = book.rooms(claim);
   if (!decision.excess) return request;
-  subject.quota = quotaText(book, claim, *decision.excess);
+  subject.quota = quotaText(book, *decision.excess);
   scheduler::QuotaRoom none;
   none.left[static_cast<std::size_t>(scheduler::QuotaKey::gpu)] = 0;
   request.quota.push_back(std::move(none));

@@ -12,9 +12,8 @@ namespace egpu::server {
 /// were another like it.
 scheduler::QuotaClaim quotaClaimOf(const WhatIfSubject& subject, const std::string& space);
 
-/// "QuotaExceeded: quota team allows …; held by default/a 40Gi"
-std::string quotaText(const scheduler::QuotaBook& book, const scheduler::QuotaClaim& claim,
-                      const scheduler::QuotaExcess& excess);
+/// "QuotaExceeded: quota team allows …; held by default/a 40Gi: without default/a it would be within its quotas"
+std::string quotaText(const scheduler::QuotaBook& book, const scheduler::QuotaExcess& excess);
 
 /// The request, held to what the quotas leave to that claim. If they stop it, subject.quota says which one, and how much is
 /// missing, and no card is left to it.

@@ -472,11 +472,15 @@ void WhatIfQuestions::place(const Asking& asking, const Patience& patience, Snap
     if (!claim.device.empty()) snapshot.holders.try_emplace(claim.device, claim.name);
   auto& subject = *answer.subject;
   chooseAlternative(asking, patience, snapshot.situation, subject);
-  const auto request = withinQuotas(cluster, snapshot.situation.quotas, quotaClaimOf(subject, asking.spaceOf(subject)),
-                                    requestOn(subject, asking.node), subject.suits, patience.pause(), subject);
+  const auto& book = snapshot.situation.quotas;
+  const auto quotaClaim = quotaClaimOf(subject, asking.spaceOf(subject));
+  const auto asked = requestOn(subject, asking.node);
+  const auto request = withinQuotas(cluster, book, quotaClaim, asked, subject.suits, patience.pause(), subject);
+  const scheduler::SimulatedQuotas quotas{book, quotaClaim, asked};
   answer.simulation = scheduler::simulate(
       cluster, request, subject.suits, {asking.namesShown(), asking.top, patience.pause(), subject.whyUnsuited},
-      [&](std::string_view device) { return own == snapshot.situation.claims.end() || device != own->device; });
+      [&](std::string_view device) { return own == snapshot.situation.claims.end() || device != own->device; },
+      book.counts(quotaClaim.namespace_) ? &quotas : nullptr);
   if (!subject.quota.empty()) answer.simulation.filter.remedies.clear();  // more cards would not help
   for (const auto& victim : answer.simulation.preemption.victims)
     answer.victims.push_back(snapshot.holder(victim.device));

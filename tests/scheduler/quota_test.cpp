@@ -104,7 +104,11 @@ TEST(Quota, CountsEachCardOfAClaimAndOnceTheClaim) {
             "quota team allows gpu-core 100, 80 is used: 10 too little for another 30");
   EXPECT_EQ(give(cluster, book, claimOf("b"), shareOf(10, 20 * kGi + 1)).excess->key, QuotaKey::memory);
   EXPECT_FALSE(give(cluster, book, claimOf("b"), shareOf(200, 20 * kGi)).decisions.empty());
-  EXPECT_EQ(book.holders("ns", "team", QuotaKey::memory, 1), "ns/a 40Gi and 1 more");
+  QuotaExcess excess;
+  excess.quota = "team";
+  excess.key = QuotaKey::memory;
+  excess.asked = {{claimOf("another"), {}}};
+  EXPECT_EQ(book.holders(excess, 1), "ns/a 40Gi and 1 more");
 }
 
 TEST(Quota, CountsWhatIsChargedNotWhatIsGranted) {
@@ -210,6 +214,54 @@ TEST(Quota, OfAClaimThatGrowsOrShrinks) {
   EXPECT_FALSE(book.excess({{claimOf("a"), {memory(40)}}}));
   EXPECT_TRUE(book.excess({{claimOf("a"), {memory(41)}}}));
   EXPECT_EQ(book.used("ns", "team"), (QuotaAmounts{2, 200, 90 * kGi, 0, 2}));  // nothing was judged into being
+}
+
+TEST(Quota, OfAClaimThatGrowsBothFiguresCountWhatItHas) {
+  QuotaBook book;
+  book.setQuotas("ns", {readQuota(object({{"gpu-memory", "80Gi"}}))});
+  const auto memory = [](int64_t gi) { return QuotaPart{"A100", {100, gi * kGi}, 1000, 0, true}; };
+  book.put("a", claimOf("a"), "c0", memory(30));
+  book.put("b", claimOf("b"), "c1", memory(40));
+  EXPECT_EQ(book.excess({{claimOf("a"), {memory(50)}}})->text(),
+            "quota team allows gpu-memory 80Gi, 70Gi is used (30Gi of it by this claim): 10Gi too little for this one "
+            "to have 50Gi");
+}
+
+TEST(Quota, OfAPodWhoseClaimsAreOverItTogetherNoCardIsSaidToBeFull) {
+  for (const bool another : {false, true}) {
+    Cluster cluster;
+    cluster.upsertNode({"n", true});
+    cluster.upsertCard(ratedCard("c", "n", 0, 40 * kGi, "X40", 100));
+    if (another) {  // counted, too, and full: it would not help were it empty
+      cluster.upsertNode({"m", true});
+      cluster.upsertCard(ratedCard("d", "m", 0, 80 * kGi, "X80", 100));
+      ASSERT_TRUE(cluster.take("d", "someone", {1000, 80 * kGi}));
+    }
+    QuotaBook book;
+    book.setQuotas("ns", {readQuota(object({{"gpu-memory", "24Gi"}}))});
+    const auto together = decideWithin(cluster, book, {claimOf("a"), claimOf("b")},
+                                       {shareOf(400, 16 * kGi), shareOf(400, 16 * kGi)});
+    ASSERT_TRUE(together.excess);
+    EXPECT_FALSE(together.excess->elsewhere) << another;
+    EXPECT_EQ(together.excess->missing(), 8 * kGi);
+  }
+}
+
+TEST(Quota, OfAPodWhoseClaimsFitUncountedCardsThatAreFullItSaysSo) {
+  Cluster cluster;
+  for (const auto* model : {"A100", "V100"}) {
+    cluster.upsertNode({model, true});
+    cluster.upsertCard(ratedCard(model, model, 0, 40 * kGi, model, 100));
+  }
+  ASSERT_TRUE(cluster.take("V100", "someone", {1000, 40 * kGi}));
+  auto quota = readQuota(object({{"gpu-memory", "24Gi"}}));
+  quota.models = {"A100"};
+  QuotaBook book;
+  book.setQuotas("ns", {quota});
+  const auto together = decideWithin(cluster, book, {claimOf("a"), claimOf("b")},
+                                     {shareOf(400, 16 * kGi), shareOf(400, 16 * kGi)});
+  ASSERT_TRUE(together.excess);
+  EXPECT_TRUE(together.excess->elsewhere);
 }
 
 TEST(Quota, OfAPodCountsItsClaimsTogether) {

@@ -271,11 +271,17 @@ TEST_F(QuestionsTest, WhatAQuotaWouldStopIsAnsweredSo) {
     EXPECT_EQ(fits.find("QuotaExceeded"), std::string::npos) << fits;
     const auto stopped = answer(path, "class=share&gpu-core=70");
     has(stopped, exceeded);
-    has(stopped, "held by default/a 60, default/b 60, default/d 60 and 1 more");
-    EXPECT_EQ(stopped.find(R"("fits":true)"), std::string::npos) << stopped;
+    has(stopped, "held by default/a 60, default/b 60, default/d 60 and 1 more: without default/a it would be within its "
+                 "quotas");
+    EXPECT_NE(stopped.find(R"("decision":{"fits":false)"), std::string::npos) << stopped;
     has(answer(path, "class=share&gpu-core=70&format=text"), "QuotaExceeded: quota team allows gpu-core 250");
     has(answer(path, "class=share&gpu-core=70&namespace=other"), R"("fits":true,"node":"n2")");
   }
+  // Some release would help, and simulate names the fewest.
+  const auto let = answer("/simulate", "class=share&gpu-core=70");
+  has(let, R"("preemption":{"possible":true,"node":)");
+  has(answer("/simulate", "class=share&gpu-core=70&format=text"), "fewest that would have to go, on node ");
+  has(answer("/simulate", "class=share&gpu=3&format=text"), "no other claim's release would let it in");
   movable("c");  // room is not what it lacks
   has(answer("/defrag", "class=share&gpu-core=70"), R"("text":"QuotaExceeded: quota team allows gpu-core 250, )");
   has(answer("/defrag", "class=share&gpu-core=90&namespace=other"), R"("text":"1 move would let it in")");

@@ -205,7 +205,7 @@ Outcome ClaimSync::choose(const cache::Claim& claim, const Asked& asked, std::st
   const auto& uid = claim.metadata.uid;
   // Before deciding: room, and taints that go, from now on bring us here again.
   waiting_.room.add(queueKey, ageOf(claim.metadata), asked.turn.priority);
-  waiting_.quota.add(claim.metadata.namespace_, queueKey, ageOf(claim.metadata));
+  waiting_.quota.add(claim.metadata.namespace_, queueKey, ageOf(claim.metadata), asked.turn.priority);
   // No pod is known whose tolerations count: the class's do.
   const bool anyRejected = waiting_.nodes.anyRejected(uid);
   const auto nodes = anyRejected ? std::string() : toleratedNodesText(stores_, *asked.cls);

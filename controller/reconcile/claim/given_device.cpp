@@ -160,8 +160,10 @@ std::optional<Outcome> ClaimSync::overQuotaWith(const cache::Claim& claim, const
   if (named.spec.adminAccess) return std::nullopt;
   const auto& uid = claim.metadata.uid;
   const auto queueKey = claimKey(core::keyOf(claim.metadata));
-  waiting_.quota.add(claim.metadata.namespace_, queueKey, ageOf(claim.metadata));  // before it is judged
-  const cache::ClusterView::Ask ask{uid, core::keyOf(claim.metadata).str(), {}, {}, named.spec.className};
+  const auto priority = priorityOf(stores_, claim).value;
+  waiting_.quota.add(claim.metadata.namespace_, queueKey, ageOf(claim.metadata), priority);  // before it is judged
+  const cache::ClusterView::Ask ask{
+      uid, core::keyOf(claim.metadata).str(), {}, {}, named.spec.className, turnOf(claim, priority, clock_.wall())};
   Asked refused;
   if (refusedByQuota(claim, refused)) return Outcome::done().says(refused.refusal(claim));
   if (const auto excess = cluster_.reserve(ask, named)) return overQuota(claim, *excess);

@@ -58,12 +58,15 @@ Outcome ClaimSync::noneFits(const cache::Claim& claim, const Asked& asked,
   // Of the two only that goes on waiting which would help any of them.
   if (std::none_of(tried.begin(), tried.end(), overQuotas)) waiting_.quota.remove(queueKey);
   if (!roomMayHelp(asked, tried)) waiting_.room.remove(queueKey);
-  if (!tried.front().excess)
+  if (const auto& excess = tried.front().excess; !excess || excess->releasesMayHelp())
     if (auto making = makeRoom(claim, asked, suits, stop)) return *std::move(making);
   if (std::all_of(tried.begin(), tried.end(), overQuotas)) {
     // One that may wait speaks before one that is refused.
     const auto waits = std::find_if(tried.begin(), tried.end(), [](const auto& each) { return !each.excess->refuse; });
-    return overQuota(claim, waits == tried.end() ? *tried.front().excess : *waits->excess);
+    auto outcome = overQuota(claim, waits == tried.end() ? *tried.front().excess : *waits->excess);
+    const bool preempts = asked.preempts && tried.front().excess->releasesMayHelp();
+    const auto turn = preempts ? preemption_.putOff(claim.metadata.uid, true) : milliseconds(0);
+    return outcome.isDone() && turn.count() > 0 ? Outcome::after(turn).says(std::move(outcome.said)) : outcome;
   }
   const auto more = [&] {
     const auto taints = untoleratedText(stores_, *asked.cls);

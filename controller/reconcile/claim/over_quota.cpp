@@ -13,11 +13,12 @@ using std::chrono::milliseconds;
 
 namespace {
 
-/// What would help, besides that others give back. alone: it is decided for no other claim with it.
+/// Changes of the quota or the claim that would help; empty if none of them would be enough. alone: no other claim is
+/// decided with it.
 std::string remedy(const scheduler::QuotaExcess& excess, bool alone) {
   const auto key = std::string(scheduler::nameOf(excess.key));
   const auto amount = [&excess](int64_t n) { return scheduler::quotaText(excess.key, n); };
-  if (excess.unrated) return {};
+  if (excess.unrated || excess.others) return {};
   if (excess.perClaim)
     return excess.limit > 0 ? "; " + key + " " + amount(excess.limit) + " would be within it" : std::string();
   const auto left = excess.limit - excess.used;
@@ -26,10 +27,11 @@ std::string remedy(const scheduler::QuotaExcess& excess, bool alone) {
                                                                          : "");
 }
 
-/// How much of what the excess says is used nobody has yet.
+/// Amount that the excess counts as used and that only claims would have that are decided with this one.
 int64_t usedByNobody(const scheduler::QuotaExcess& excess, const std::optional<scheduler::QuotaAmounts>& used) {
   if (excess.perClaim || !used) return 0;
-  return std::clamp<int64_t>(excess.used - (*used)[static_cast<std::size_t>(excess.key)], 0, excess.used);
+  const auto byOthers = (*used)[static_cast<std::size_t>(excess.key)] - excess.own;
+  return std::clamp<int64_t>(excess.used - excess.held - byOthers, 0, excess.used);
 }
 
 }  // namespace
@@ -45,10 +47,10 @@ Outcome ClaimSync::overQuota(const cache::Claim& claim, const scheduler::QuotaEx
   const auto& space = claim.metadata.namespace_;
   const auto with = counts == Beside::nobody ? 0 : usedByNobody(excess, cluster_.quotaUsed({space, excess.quota}));
   auto why = first + excess.text(with);
-  // While more of them are to come, nobody knows what they need together.
+  // The amount that all need together is known only once all are counted.
   if (counts != Beside::some || excess.perClaim) why += remedy(excess, counts == Beside::nobody);
-  const auto who = cluster_.quotaHolders(space, excess);
-  if (!who.empty() && !excess.perClaim) why += "; held by " + who;
+  if (excess.others) why += "; other limits are exceeded, too";
+  if (const auto who = cluster_.quotaHolders(excess, counts != Beside::some); !who.empty()) why += "; " + who;
   if (excess.elsewhere && !excess.perClaim) why += "; cards that the quota leaves have no room";
   return Outcome::done().says(Said::of(claim.metadata, excess.refuse ? Said::As::notAccepted : Said::As::notBound,
                                        reason::kQuotaExceeded, std::move(why)));
@@ -60,7 +62,7 @@ bool ClaimSync::refusedByQuota(const cache::Claim& claim, Asked& asked) {
   // Before the look at the quotas: that they change from now on brings us here again.
   const auto& space = claim.metadata.namespace_;
   const auto queueKey = claimKey(core::keyOf(claim.metadata));
-  waiting_.quota.add(space, queueKey, ageOf(claim.metadata));
+  waiting_.quota.add(space, queueKey, ageOf(claim.metadata), priorityOf(stores_, claim).value);
   if (!waiting_.quota.stillRefused(claim.metadata.uid, cluster_.refusingQuotas(space))) {
     waiting_.quota.remove(queueKey);
     return false;

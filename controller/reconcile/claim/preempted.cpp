@@ -40,7 +40,8 @@ std::optional<milliseconds> ClaimSync::restsFromPlans(const cache::Claim& claim)
   const auto rest = preemption_.restsFor(claim.metadata.uid);
   if (rest.count() == 0 || claim.status.nominated) return std::nullopt;
   const auto* bound = findCondition(claim.status.conditions, kBound);
-  const bool told = bound != nullptr && bound->reason == reason::kNoFit && claim.status.phase == phase::kPending;
+  const bool told = bound != nullptr && (bound->reason == reason::kNoFit || bound->reason == reason::kQuotaExceeded) &&
+                    claim.status.phase == phase::kPending;
   if (!told) return milliseconds(0);  // who says so minds the rest
   const auto turn = preemption_.putOff(claim.metadata.uid);
   return turn.count() > 0 ? turn : rest;

@@ -2,20 +2,22 @@
 
 namespace egpu::reconcile {
 
-void WaitingForQuota::add(const std::string& namespace_, const std::string& queueKey, const Age& age) {
+void WaitingForQuota::add(const std::string& namespace_, const std::string& queueKey, const Age& age,
+                          int64_t priority) {
   remove(queueKey);
   const std::lock_guard lock(mutex_);
-  keys_[queueKey] = {namespace_, age};
-  waiting_[namespace_].emplace(age, queueKey);
+  const QueueOrder turn{-priority, age};
+  keys_[queueKey] = {namespace_, turn};
+  waiting_[namespace_].emplace(turn, queueKey);
 }
 
 void WaitingForQuota::remove(const std::string& queueKey) {
   const std::lock_guard lock(mutex_);
   const auto known = keys_.find(queueKey);
   if (known == keys_.end()) return;
-  const auto& [namespace_, age] = known->second;
+  const auto& [namespace_, turn] = known->second;
   const auto all = waiting_.find(namespace_);
-  all->second.erase({age, queueKey});
+  all->second.erase({turn, queueKey});
   if (all->second.empty()) waiting_.erase(all);
   keys_.erase(known);
 }
@@ -24,7 +26,7 @@ std::vector<std::string> WaitingForQuota::of(const std::string& namespace_) cons
   const std::lock_guard lock(mutex_);
   std::vector<std::string> keys;
   if (const auto all = waiting_.find(namespace_); all != waiting_.end())
-    for (const auto& [age, key] : all->second) keys.push_back(key);
+    for (const auto& [turn, key] : all->second) keys.push_back(key);
   return keys;
 }
 

@@ -1,4 +1,4 @@
-// Claims and pods that a quota keeps waiting, by namespace, the oldest first; and claims that a quota refused.
+// Claims and pods that a quota keeps waiting, by namespace, in queue order; and claims that a quota refused.
 #pragma once
 
 #include <cstddef>
@@ -19,9 +19,9 @@ namespace egpu::reconcile {
 class WaitingForQuota {
  public:
   /// This queue key, of a claim or pod so old. Noted before it is decided: what is given back from then on is not missed.
-  void add(const std::string& namespace_, const std::string& queueKey, const Age& age);
+  void add(const std::string& namespace_, const std::string& queueKey, const Age& age, int64_t priority = 0);
   void remove(const std::string& queueKey);
-  /// Those of the namespace, the oldest first, to be tried again (they stay until removed).
+  /// Keys of the namespace, the highest priority first, then the oldest, to be tried again (they stay until removed).
   std::vector<std::string> of(const std::string& namespace_) const;
   std::size_t size() const;
 
@@ -35,8 +35,8 @@ class WaitingForQuota {
 
  private:
   mutable std::mutex mutex_;                                              // guards all below
-  std::map<std::string, std::set<std::pair<Age, std::string>>> waiting_;  ///< by namespace
-  std::map<std::string, std::pair<std::string, Age>> keys_;               ///< the same by queue key
+  std::map<std::string, std::set<std::pair<QueueOrder, std::string>>> waiting_;  ///< by namespace
+  std::map<std::string, std::pair<std::string, QueueOrder>> keys_;               ///< the same by queue key
   std::map<std::string, uint64_t> refused_;
 };
 

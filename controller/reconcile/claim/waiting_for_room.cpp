@@ -4,7 +4,7 @@ namespace egpu::reconcile {
 
 void WaitingForRoom::add(const std::string& queueKey, const Age& age, int64_t priority) {
   const std::lock_guard lock(mutex_);
-  const Turn turn{-priority, age};
+  const QueueOrder turn{-priority, age};
   const auto [known, fresh] = keys_.try_emplace(queueKey, turn);
   if (!fresh && known->second == turn) return;
   if (!fresh) keysInOrder_.erase({known->second, queueKey});  // made anew under its name, or of another priority

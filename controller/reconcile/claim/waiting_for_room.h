@@ -23,6 +23,13 @@ struct Age {
 };
 inline Age ageOf(const core::ObjectMeta& metadata) { return {metadata.creationTimestamp, metadata.uid}; }
 
+/// Position in the queue: the highest priority first, then the oldest.
+struct QueueOrder {
+  int64_t behind = 0;  ///< −priority
+  Age age;
+  auto operator<=>(const QueueOrder&) const = default;
+};
+
 /// Thread-safe.
 class WaitingForRoom {
  public:
@@ -45,13 +52,8 @@ class WaitingForRoom {
  private:
   base::Clock& clock_;
   mutable std::mutex mutex_;  // guards all below
-  struct Turn {
-    int64_t behind = 0;  ///< −priority
-    Age age;
-    auto operator<=>(const Turn&) const = default;
-  };
-  std::map<std::string, Turn> keys_;                    ///< by queue key
-  std::set<std::pair<Turn, std::string>> keysInOrder_;  ///< the same
+  std::map<std::string, QueueOrder> keys_;                    ///< by queue key
+  std::set<std::pair<QueueOrder, std::string>> keysInOrder_;  ///< the same
   std::map<std::string, base::Clock::Steady> explained_;
 };
 

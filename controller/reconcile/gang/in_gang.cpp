@@ -244,7 +244,7 @@ Outcome ClaimSync::decideGang(const cache::Claim& claim, const v1alpha::Gang& ga
   askAsOne(asks);
   const auto queueKey = claimKey(core::keyOf(claim.metadata));
   waiting_.room.add(queueKey, ageOf(claim.metadata), asks.front().turn.priority);
-  waiting_.quota.add(claim.metadata.namespace_, queueKey, ageOf(claim.metadata));
+  waiting_.quota.add(claim.metadata.namespace_, queueKey, ageOf(claim.metadata), asks.front().turn.priority);
   const auto groups = gang.topology.empty() ? std::vector<scheduler::TopologyGroup>()
                                             : groupsOf(stores_, gang.topology, members.standsOn);
   const auto* within = gang.topology.empty() ? nullptr : &groups;
@@ -252,7 +252,8 @@ Outcome ClaimSync::decideGang(const cache::Claim& claim, const v1alpha::Gang& ga
   const auto decided = cluster_.decideGang(asks, places, within);
   if (!decided) return Outcome::after(kLookSoon);  // a member has a decision of its own, or one as of now
   if (decided->lacking) {
-    const bool preempts = gathered.preempt && !members.oneLeaves && !decided->lacking->excess;
+    const auto& excess = decided->lacking->excess;
+    const bool preempts = gathered.preempt && !members.oneLeaves && (!excess || excess->releasesMayHelp());
     if (preempts)
       if (auto making = makeRoomForAll(gang.text(), {members.open, asks, std::move(places), within}, stop))
         return *std::move(making);

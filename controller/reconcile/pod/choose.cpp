@@ -124,8 +124,9 @@ Outcome PodSync::toldToBinder(const core::Pod& pod, Outcome outcome) {
 
 void PodSync::waitForRoom(const core::Pod& pod, const Choice& choice) {
   const auto key = core::keyOf(pod.metadata);
-  waiting_.room.add(podKey(key), ageOf(pod.metadata), choice.asks.empty() ? 0 : choice.asks.front().turn.priority);
-  waiting_.quota.add(key.namespace_, podKey(key), ageOf(pod.metadata));
+  const auto priority = choice.asks.empty() ? 0 : choice.asks.front().turn.priority;
+  waiting_.room.add(podKey(key), ageOf(pod.metadata), priority);
+  waiting_.quota.add(key.namespace_, podKey(key), ageOf(pod.metadata), priority);
   const std::lock_guard lock(mutex_);
   short_[key] = {ageOf(pod.metadata), cache::requestsOf(pod)};
 }
@@ -134,11 +135,11 @@ Outcome PodSync::overQuota(const core::Pod& pod, const std::vector<Used>& used, 
                            const scheduler::QuotaExcess& excess) {
   if (!roomMayHelp(excess, choice.asked)) waiting_.room.remove(podKey(core::keyOf(pod.metadata)));
   const auto counts = choice.open.size() > 1 ? ClaimSync::Beside::some : ClaimSync::Beside::nobody;
+  cluster_.waitForQuota(choice.asks, excess);
   Soonest next;
   std::vector<Said> said;
   for (const auto* one : choice.open) {
     const auto& claim = *one->claim;
-    cluster_.keepNothing(claim.metadata.uid);  // no node that comes free is of use to it
     if (olderSays(pod, claim) || plannedByAnother(pod, choice, claim)) continue;
     const auto outcome = claims_.overQuota(claim, excess, {}, counts);
     said.insert(said.end(), outcome.said.begin(), outcome.said.end());
@@ -155,8 +156,10 @@ Outcome PodSync::noRoom(const core::Pod& pod, const std::vector<Used>& used, con
   const auto started = startOver(pod, used, choice, &anyShort, stop);
   if (!anyShort) notShort(core::keyOf(pod.metadata));
   if (started) return *started;
-  if (together.excess) return overQuota(pod, used, choice, *together.excess);
-  if (auto making = makeRoom(pod, choice, nodes, stop)) return *std::move(making);
+  const auto& excess = together.excess;
+  if (!excess || excess->releasesMayHelp())
+    if (auto making = makeRoom(pod, choice, nodes, stop)) return *std::move(making);
+  if (excess) return overQuota(pod, used, choice, *excess);
   return noFit(pod, used, choice, together.alone, nodes);
 }
 

@@ -62,6 +62,16 @@ int64_t lowestOf(const std::vector<cache::ClusterView::Ask>& asks) {
   return lowest->turn.priority;
 }
 
+/// Whether a victim is on none of the nodes: it gives back quota.
+bool anyElsewhere(const cache::Stores& stores, std::span<const v1alpha::Nomination> rooms) {
+  const auto victims = victimsOf(rooms);
+  return std::any_of(victims.begin(), victims.end(), [&](const std::string& name) {
+    const auto device = stores.devices.get({"", name});
+    return device && std::none_of(rooms.begin(), rooms.end(),
+                                  [&](const auto& room) { return room.nodeName == device->spec.nodeName; });
+  });
+}
+
 /// For people.
 std::string nodesOf(std::span<const v1alpha::Nomination> rooms) {
   std::set<std::string> nodes;
@@ -247,10 +257,10 @@ std::vector<v1alpha::Nomination> Preemption::search(const AskedTogether& asked, 
   for (const auto& victim : victims) {
     const auto& name = candidates.at(victim.device).device;
     const auto device = stores_.devices.get({"", name});
-    const auto room = std::find_if(rooms.begin(), rooms.end(), [&device](const auto& each) {
-      return device && each.nodeName == device->spec.nodeName;
-    });
-    if (room == rooms.end()) return {};  // gone meanwhile, or of use nowhere
+    if (!device) return {};  // gone meanwhile
+    auto room = std::find_if(rooms.begin(), rooms.end(),
+                             [&device](const auto& each) { return each.nodeName == device->spec.nodeName; });
+    if (room == rooms.end()) room = rooms.begin();  // it gives back quota, wherever it is
     room->victims.push_back(name);
   }
   return rooms;
@@ -338,7 +348,9 @@ std::string Preemption::text(std::span<const v1alpha::Nomination> rooms, const s
   if (others > 0)
     who += (named > 0 ? " and " : "") + std::to_string(others) +
            (others > 1 ? " claims of other namespaces" : " claim of another namespace");
-  return "makes room on " + nodesOf(rooms) + ", which is kept for it" +
+  return "makes room on " + nodesOf(rooms) +
+         (anyElsewhere(stores_, rooms) ? " and in the quotas of its namespace, which are kept for it"
+                                       : ", which is kept for it") +
          (who.empty() ? "" : ": " + who + (named + others > 1 ? " have to go" : " has to go")) +
          (held.empty() ? "" : "; " + held);
 }

@@ -141,7 +141,7 @@ Outcome ClaimSync::retarget(const cache::Claim& claim, const cache::Gpu& device,
   // Before deciding: room, and quotas, that change from now on bring us here again.
   const auto queueKey = claimKey(core::keyOf(claim.metadata));
   waiting_.room.add(queueKey, ageOf(claim.metadata), ask.turn.priority);
-  waiting_.quota.add(claim.metadata.namespace_, queueKey, ageOf(claim.metadata));
+  waiting_.quota.add(claim.metadata.namespace_, queueKey, ageOf(claim.metadata), ask.turn.priority);
   const auto resizing = cluster_.decideResize(ask, device);
   if (!resizing.inPlace) return noResize(claim, device, ask, resizing);
   waiting_.remove(queueKey);
@@ -187,8 +187,7 @@ Outcome ClaimSync::noResize(const cache::Claim& claim, const cache::Gpu& device,
     return Outcome::after(ResizesRefused::kExplainEvery);
   if (resizing.excess) {
     auto text = resizing.excess->text();
-    const auto who = cluster_.quotaHolders(claim.metadata.namespace_, *resizing.excess);
-    if (!who.empty() && !resizing.excess->perClaim) text += "; held by " + who;
+    if (const auto who = cluster_.quotaHolders(*resizing.excess, true); !who.empty()) text += "; " + who;
     return Outcome::done().says(notResized(claim, why, std::move(text)));
   }
   auto text = resizing.why;

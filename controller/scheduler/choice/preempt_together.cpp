@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "controller/scheduler/choice/fit.h"
+#include "controller/scheduler/quota/preempt_within.h"
 #include "controller/scheduler/quota/within.h"
 #include "controller/scheduler/state/fill.h"
 #include "controller/scheduler/state/holdings.h"
@@ -95,7 +96,8 @@ class PreemptingTogether {
                      const StandingOf& standing, int64_t limit, const Enough& enough)
       : copy_(cluster),
         members_(members),
-        book_(book),
+        namespace_(namespaceOf(members)),
+        book_(book.of(namespace_)),
         standing_(standing),
         share_(limit / static_cast<int64_t>(std::max<std::size_t>(members.size(), 1))),
         tries_(limit),
@@ -112,6 +114,8 @@ class PreemptingTogether {
       const Holder& holder = holders_.emplace(device, holderOf(device, holdings)).first->second;
       holdersOn_[holder.node].push_back(device);
     }
+    for (const auto& device : book_.holdersIn(namespace_))
+      if (holders_.contains(device)) givers_.insert(device);
     if (holders_.empty()) return std::move(best_);
     if (within == nullptr)
       tryIn(nullptr);
@@ -125,14 +129,21 @@ class PreemptingTogether {
     std::vector<Holding> holdings;
     std::string node;
     Standing standing;
-    int64_t amount = 0;  ///< millionths of cards
+    int64_t amount = 0;            ///< millionths of cards
+    QuotaBook::Withdrawn quota{};  ///< while it is gone
   };
   using Devices = std::set<std::string, std::less<>>;
+  static std::string namespaceOf(const std::vector<GangMember>& members) {
+    for (const GangMember& member : members)
+      if (member.claim) return member.claim->namespace_;
+    return {};
+  }
+
   /// How many go, Σ priorities, −Σ since, Σ amounts.
   using Cost = std::tuple<std::size_t, int64_t, int64_t, int64_t>;
 
   Holder holderOf(const std::string& device, const std::vector<Holding>& holdings) const {
-    Holder holder{holdings, {}, standing_ ? standing_(device) : Standing{}, 0};
+    Holder holder{holdings, {}, standing_ ? standing_(device) : Standing{}, 0, {}};
     for (const Holding& each : holdings) {
       const CardView card = copy_.findCard(each.card);
       holder.node = card.node;
@@ -174,6 +185,7 @@ class PreemptingTogether {
       std::erase_if(there, [this](const auto& device) {
         const auto& all = decided_.decisions;
         const auto& node = holders_.at(device).node;
+        if (givers_.contains(device)) return false;
         return std::none_of(all.begin(), all.end(), [&node](const Decision& each) { return each.node == node; });
       });
       if (fitWithout(there)) gone = std::move(there);
@@ -182,9 +194,9 @@ class PreemptingTogether {
     keep(gone);
   }
 
-  /// Who may go of the group's nodes.
+  /// Holders that may go on the group's nodes, and those that give back quota on any.
   Devices allHere() const {
-    Devices all;
+    Devices all = givers_;
     for (const auto& [node, devices] : holdersOn_)
       if (group_ == nullptr) all.insert(devices.begin(), devices.end());
     for (std::size_t i = 0; group_ != nullptr && i < group_->nodes.size(); ++i)
@@ -206,7 +218,6 @@ class PreemptingTogether {
       const GangMember& member = members_[i];
       Request request = member.request;
       if (member.with) request.pinnedNode = decisions[*member.with].node;
-      if (member.claim) request.quota = book_.rooms(*member.claim, asked);
       const bool elsewhere = !member.request.pinnedNode.empty() && member.request.pinnedNode != request.pinnedNode;
       const NodePredicate suits = [&](std::string_view node) {
         if (member.suits && !member.suits(node)) return false;
@@ -215,13 +226,17 @@ class PreemptingTogether {
       Preemption one;
       int64_t left = std::max<int64_t>(1, share_);
       tries_ -= left;
-      if (!elsewhere) one = preemptIn(copy_, request, among, suits, mayGo, left, standing_, enough_);
+      if (!elsewhere && member.claim)
+        one = preemptWithinIn(copy_, book_, {*member.claim, request, asked}, among, suits, mayGo, left, standing_,
+                              enough_);
+      else if (!elsewhere)
+        one = preemptIn(copy_, request, among, suits, mayGo, left, standing_, enough_);
       tries_ += left;
       if (!one.possible) break;
-      for (const Victim& victim : one.victims) {
-        release(copy_, victim.device, victim.holdings);
-        gone.insert(victim.device);
-      }
+      Devices victims;
+      for (const Victim& victim : one.victims) victims.insert(victim.device);
+      set(victims, true);
+      gone.insert(victims.begin(), victims.end());
       hold(copy_, uidOf(i), one.decision, {member.request.cpuMilli, member.request.podMemory});
       if (member.claim) asked.push_back({*member.claim, partsOf(copy_, one.decision)});
       on[one.node].push_back(i);
@@ -236,12 +251,16 @@ class PreemptingTogether {
   static std::string uidOf(std::size_t member) { return "preempting/" + std::to_string(member); }
 
   void set(const Devices& devices, bool gone) {
-    for (const auto& device : devices) {
-      const auto& holdings = holders_.at(device).holdings;
-      if (gone)
-        release(copy_, device, holdings);
-      else
-        hold(copy_, device, holdings);
+    for (const auto& device : devices) set(device, gone);
+  }
+  void set(const std::string& device, bool gone) {
+    Holder& holder = holders_.at(device);
+    if (gone) {
+      release(copy_, device, holder.holdings);
+      holder.quota = book_.withdraw(device);
+    } else {
+      hold(copy_, device, holder.holdings);
+      book_.restore(device, holder.quota);
     }
   }
 
@@ -272,12 +291,12 @@ class PreemptingTogether {
       any = false;
       for (const auto& device : order) {
         if (!gone.contains(device) || spent()) continue;
-        hold(copy_, device, holders_.at(device).holdings);
+        set(device, false);
         if (fit()) {
           gone.erase(device);
           any = true;
         } else {
-          release(copy_, device, holders_.at(device).holdings);
+          set(device, true);
         }
       }
     }
@@ -305,7 +324,8 @@ class PreemptingTogether {
 
   Cluster copy_;
   const std::vector<GangMember>& members_;
-  const QuotaBook& book_;
+  const std::string namespace_;  ///< whose quotas count; empty: no member's
+  QuotaBook book_;
   const StandingOf& standing_;
   int64_t share_;  ///< decisions for each member in a group to find who goes for it
   int64_t tries_;  ///< decisions left for all of these
@@ -313,6 +333,7 @@ class PreemptingTogether {
   const Enough& enough_;
   std::map<std::string, Holder, std::less<>> holders_;                      ///< who may go
   std::map<std::string, std::vector<std::string>, std::less<>> holdersOn_;  ///< they, by node
+  Devices givers_;                                                          ///< holders that give back quota
   // Of the group that is being tried.
   const TopologyGroup* group_ = nullptr;
   std::vector<TopologyGroup> only_;

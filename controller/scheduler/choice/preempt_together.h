@@ -29,7 +29,7 @@ struct PreemptionTogether {
 /// stays that can be spared, those who hold least first, of these who stand higher. So no victim is for nothing, though fewer others might do. Of several
 /// groups (`within`, as in decideGang()) the one where fewest go, then the lowest, the youngest, those who hold least.
 ///
-/// Quotas are as they are now: what a victim gives back of them counts for nobody here. At most some `limit` decisions to find
+/// Quota that a victim gives back counts, so victims may be on nodes that no member goes to. At most some `limit` decisions to find
 /// who goes, and as many to find who stays, then what was found is the answer, if anything was; likewise once it is `enough`. A
 /// group whose cards could not hold them all, were all gone who may, costs none. One copy of the cluster.
 PreemptionTogether preemptTogether(const Cluster& cluster, const std::vector<GangMember>& members,

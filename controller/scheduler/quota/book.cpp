@@ -1,6 +1,7 @@
 #include "controller/scheduler/quota/book.h"
 
 #include <algorithm>
+#include <utility>
 
 namespace egpu::scheduler {
 
@@ -9,10 +10,6 @@ std::vector<QuotaPart> QuotaBook::Holder::plain() const {
   all.reserve(parts.size());
   for (const auto& held : parts) all.push_back(held.part);
   return all;
-}
-
-QuotaAmounts QuotaBook::contribution(const Quota& quota, const Holder& holder) {
-  return classCounts(quota, holder.className) ? quotaAmounts(holder.plain(), quota.models) : QuotaAmounts{};
 }
 
 namespace {
@@ -29,6 +26,18 @@ bool allRated(const Quota& quota, const std::vector<QuotaPart>& parts) {
 }
 
 }  // namespace
+
+QuotaAmounts QuotaBook::contribution(const Quota& quota, const Holder& holder) {
+  return classCounts(quota, holder.className) ? quotaAmounts(holder.plain(), quota.models) : QuotaAmounts{};
+}
+
+QuotaAmounts QuotaBook::contribution(const Quota& quota, const Holder& claim, std::string_view holder) {
+  auto amounts = contribution(quota, claim);
+  Holder rest = claim;
+  std::erase_if(rest.parts, [holder](const Held& held) { return held.holder == holder; });
+  add(amounts, contribution(quota, rest), -1);
+  return amounts;
+}
 
 void QuotaBook::count(Space& space, const Holder& holder, int sign) {
   for (auto& counted : space.quotas) add(counted.used, contribution(counted.quota, holder), sign);
@@ -57,7 +66,7 @@ void QuotaBook::setQuotas(const std::string& namespace_, std::vector<Quota> quot
   auto& space = spaces_[namespace_];
   space.version = ++lastVersion_;
   space.quotas.clear();
-  for (auto& quota : quotas) space.quotas.push_back({std::move(quota), {}, {}});
+  for (auto& quota : quotas) space.quotas.push_back({std::move(quota), {}, {}, {}, {}});
   for (const auto& [id, holder] : space.claims) count(space, holder, 1);
   changed_[namespace_] = true;
 }
@@ -104,6 +113,71 @@ void QuotaBook::erase(const std::string& holder, const std::string* card) {
   if (!any) places_.erase(place);
 }
 
+QuotaBook::Withdrawn QuotaBook::withdraw(const std::string& holder) {
+  Withdrawn withdrawn;
+  const auto place = places_.find(holder);
+  if (place == places_.end()) return withdrawn;
+  const auto& [namespace_, id] = place->second;
+  const auto& has = spaceOf(namespace_)->claims.find(id)->second;
+  withdrawn.claim = {namespace_, has.name, id, has.className};
+  for (const auto& held : has.parts)
+    if (held.holder == holder) withdrawn.parts.emplace_back(held.card, held.part);
+  drop(holder);
+  return withdrawn;
+}
+
+void QuotaBook::restore(const std::string& holder, const Withdrawn& withdrawn) {
+  for (const auto& [card, part] : withdrawn.parts) put(holder, withdrawn.claim, card, part);
+}
+
+QuotaBook QuotaBook::of(std::string_view namespace_) const {
+  QuotaBook copy;
+  const auto space = spaces_.find(namespace_);
+  if (space == spaces_.end()) return copy;
+  copy.spaces_.insert(*space);
+  copy.lastVersion_ = lastVersion_;
+  if (holdsIn_.contains(namespace_)) copy.holdsIn_.insert(space->first);
+  for (const auto& [id, claim] : space->second.claims)
+    for (const auto& held : claim.parts) copy.places_[held.holder] = {space->first, id};
+  return copy;
+}
+
+std::vector<std::string> QuotaBook::holdersIn(std::string_view namespace_) const {
+  std::set<std::string> holders;
+  if (const auto* space = spaceOf(namespace_))
+    for (const auto& [id, claim] : space->claims)
+      for (const auto& held : claim.parts) holders.insert(held.holder);
+  return {holders.begin(), holders.end()};
+}
+
+void QuotaBook::hold(const std::vector<QuotaHold>& holds) {
+  for (const auto& name : std::exchange(holdsIn_, {}))
+    if (const auto space = spaces_.find(name); space != spaces_.end())
+      for (auto& counted : space->second.quotas) counted.held = {}, counted.heldFor.clear();
+  for (const auto& [owner, victims] : holds) {
+    const auto space = spaces_.find(owner.claim.namespace_);
+    if (space == spaces_.end()) continue;
+    holdsIn_.insert(owner.claim.namespace_);
+    for (auto& counted : space->second.quotas) {
+      if (classCounts(counted.quota, owner.claim.className)) {
+        add(counted.held, quotaAmounts(owner.parts, counted.quota.models), 1);
+        add(counted.held, givenUp(space->second, counted.quota, owner), -1);
+        counted.heldFor.push_back(owner.claim.name);
+      }
+      for (const auto& victim : victims)
+        if (const auto place = places_.find(victim); place != places_.end() && place->second.namespace_ == space->first)
+          add(counted.held, contribution(counted.quota, space->second.claims.at(place->second.claim), victim), -1);
+    }
+  }
+  for (const auto& name : holdsIn_)
+    for (auto& counted : spaces_.find(name)->second.quotas)
+      for (auto& amount : counted.held) amount = std::max<int64_t>(0, amount);
+}
+
+void QuotaBook::noteFreed(std::string_view namespace_) {
+  if (counts(namespace_)) changed_[std::string(namespace_)] = true;
+}
+
 const QuotaPart* QuotaBook::find(const std::string& holder, const std::string& card) const {
   const auto place = places_.find(holder);
   if (place == places_.end()) return nullptr;
@@ -127,9 +201,10 @@ std::vector<QuotaRoom> QuotaBook::rooms(const QuotaClaim& claim, const std::vect
   std::vector<QuotaRoom> rooms;
   const auto* space = spaceOf(claim.namespace_);
   if (space == nullptr) return rooms;
-  for (const auto& [quota, used, refusedAt] : space->quotas) {
+  for (const auto& [quota, used, refusedAt, held, heldFor] : space->quotas) {
     if (!classCounts(quota, claim.className)) continue;
     auto others = used;
+    add(others, held, 1);
     add(others, has(*space, quota, claim.id), -1);
     for (const auto& each : besides) {
       add(others, givenUp(*space, quota, each), -1);
@@ -146,56 +221,104 @@ std::vector<QuotaRoom> QuotaBook::rooms(const QuotaClaim& claim, const std::vect
   return rooms;
 }
 
-std::optional<QuotaExcess> QuotaBook::judge(const Quota& quota, const QuotaAsked& asked, const QuotaAmounts& own,
-                                            const QuotaAmounts& others) {
-  if (!classCounts(quota, asked.claim.className)) return std::nullopt;
+void QuotaBook::judge(const Quota& quota, const QuotaAsked& asked, const QuotaAmounts& own, const QuotaAmounts& others,
+                      const std::function<bool(QuotaExcess)>& visit) {
+  if (!classCounts(quota, asked.claim.className)) return;
   const auto wants = quotaAmounts(asked.parts, quota.models);
   for (std::size_t i = 0; i < kQuotaKeys; ++i) {
     const auto key = static_cast<QuotaKey>(i);
     const auto &single = quota.perClaim[i], &total = quota.hard[i];
-    QuotaExcess excess{quota.name, key, false, quota.refuse, false, wants[i], others[i], 0, quota.models, false, 0};
-    if (key == QuotaKey::tflops && (single || total) && own[0] == 0 && !allRated(quota, asked.parts)) {
-      excess.unrated = true;
-      return excess;
-    }
-    if (wants[i] <= own[i]) continue;
-    if (single && wants[i] > *single) {
-      excess.perClaim = true;
-      excess.used = 0;
-      excess.limit = *single;
-      return excess;
-    }
-    if (!total || others[i] + wants[i] <= *total) continue;
-    excess.limit = *total;
-    return excess;
+    const bool unrated =
+        key == QuotaKey::tflops && (single || total) && own[0] == 0 && !allRated(quota, asked.parts);
+    const bool grows = wants[i] > own[i], perClaim = grows && single && wants[i] > *single;
+    if (!unrated && !perClaim && !(grows && total && others[i] + wants[i] > *total)) continue;
+    QuotaExcess excess;
+    excess.quota = quota.name;
+    excess.key = key;
+    excess.perClaim = !unrated && perClaim;
+    excess.refuse = quota.refuse;
+    excess.wants = wants[i];
+    excess.used = excess.perClaim ? 0 : others[i];
+    excess.limit = unrated ? 0 : perClaim ? *single : *total;
+    excess.models = quota.models;
+    excess.unrated = unrated;
+    excess.own = own[i];
+    if (visit(std::move(excess))) return;
   }
-  return std::nullopt;
 }
 
 std::optional<QuotaExcess> QuotaBook::excess(const std::vector<QuotaAsked>& asked) const {
   std::optional<QuotaExcess> first;
   const auto* space = asked.empty() ? nullptr : spaceOf(asked.front().claim.namespace_);
   if (space == nullptr) return first;
-  for (const auto& [quota, used, refusedAt] : space->quotas) {
+  for (const auto& [quota, used, refusedAt, held, heldFor] : space->quotas) {
     if (first && (first->refuse || !quota.refuse)) continue;
     auto others = used;
+    add(others, held, 1);
     for (const auto& each : asked) add(others, givenUp(*space, quota, each), -1);
+    bool found = false;
     for (const auto& each : asked) {
-      auto excess = judge(quota, each, givenUp(*space, quota, each), others);
+      judge(quota, each, givenUp(*space, quota, each), others, [&](QuotaExcess excess) {
+        first = std::move(excess);
+        return found = true;
+      });
+      if (found) break;
       if (classCounts(quota, each.claim.className)) add(others, quotaAmounts(each.parts, quota.models), 1);
-      if (!excess) continue;
-      excess->version = space->version;
-      first = std::move(excess);
-      break;
     }
+    if (!found) continue;
+    first->version = space->version;
+    if (first->perClaim || first->unrated) continue;
+    first->held = held[static_cast<std::size_t>(first->key)];
+    if (first->held > 0) first->heldFor = heldFor;
   }
+  if (!first) return first;
+  first->asked = asked;
+  const auto all = lacks(asked);
+  first->others = all && all->size() > 1;
   return first;
+}
+
+std::optional<std::vector<QuotaLack>> QuotaBook::lacks(const std::vector<QuotaAsked>& asked, bool alone) const {
+  std::vector<QuotaLack> lacks;
+  const auto* space = asked.empty() ? nullptr : spaceOf(asked.front().claim.namespace_);
+  for (std::size_t q = 0; space != nullptr && q < space->quotas.size(); ++q) {
+    const auto& [quota, used, refusedAt, held, heldFor] = space->quotas[q];
+    QuotaAmounts others{}, most{};
+    if (!alone) {
+      others = used;
+      add(others, held, 1);
+      for (const auto& each : asked) add(others, givenUp(*space, quota, each), -1);
+    }
+    bool never = false;
+    for (const auto& each : asked) {
+      judge(quota, each, givenUp(*space, quota, each), others, [&](const QuotaExcess& excess) {
+        auto& lack = most[static_cast<std::size_t>(excess.key)];
+        lack = std::max(lack, excess.missing());
+        return never = never || excess.perClaim || excess.unrated;
+      });
+      if (never) return std::nullopt;
+      if (classCounts(quota, each.claim.className)) add(others, quotaAmounts(each.parts, quota.models), 1);
+    }
+    for (std::size_t i = 0; i < kQuotaKeys; ++i)
+      if (most[i] > 0) lacks.push_back({q, static_cast<QuotaKey>(i), most[i]});
+  }
+  return lacks;
+}
+
+std::vector<QuotaAmounts> QuotaBook::givenBackBy(const std::string& holder) const {
+  std::vector<QuotaAmounts> all;
+  const auto place = places_.find(holder);
+  if (place == places_.end()) return all;
+  const auto& space = *spaceOf(place->second.namespace_);
+  for (const auto& counted : space.quotas)
+    all.push_back(contribution(counted.quota, space.claims.at(place->second.claim), holder));
+  return all;
 }
 
 void QuotaBook::refused(std::string_view namespace_) {
   const auto space = spaces_.find(namespace_);
   if (space == spaces_.end()) return;
-  for (auto& [quota, used, refusedAt] : space->second.quotas) {
+  for (auto& [quota, used, refusedAt, held, heldFor] : space->second.quotas) {
     if (!refusedAt) refusedAt = used;
     for (std::size_t i = 0; i < kQuotaKeys; ++i) (*refusedAt)[i] = std::max((*refusedAt)[i], used[i]);
   }
@@ -209,22 +332,46 @@ std::optional<QuotaAmounts> QuotaBook::used(std::string_view namespace_, std::st
   return std::nullopt;
 }
 
-std::string QuotaBook::holders(std::string_view namespace_, std::string_view quota, QuotaKey key,
-                               std::size_t most) const {
-  const auto* space = spaceOf(namespace_);
-  std::vector<std::pair<int64_t, std::string_view>> who;
-  if (space != nullptr)
-    for (const auto& counted : space->quotas) {
-      if (counted.quota.name != quota) continue;
-      for (const auto& [id, holder] : space->claims)
-        if (const auto amount = contribution(counted.quota, holder)[static_cast<std::size_t>(key)]; amount > 0)
-          who.emplace_back(-amount, holder.name);
-    }
-  std::sort(who.begin(), who.end());
+std::vector<QuotaBook::Share> QuotaBook::sharesOf(const QuotaExcess& excess) const {
+  std::vector<Share> shares;
+  const auto* space = excess.asked.empty() ? nullptr : spaceOf(excess.asked.front().claim.namespace_);
+  if (space == nullptr) return shares;
+  const auto asks = [&excess](const std::string& id) {
+    return std::any_of(excess.asked.begin(), excess.asked.end(), [&id](const QuotaAsked& each) {
+      return each.claim.id == id || each.insteadOf == id;
+    });
+  };
+  for (const auto& counted : space->quotas) {
+    if (counted.quota.name != excess.quota) continue;
+    for (const auto& [id, claim] : space->claims)
+      if (const int64_t amount = contribution(counted.quota, claim)[static_cast<std::size_t>(excess.key)];
+          amount > 0 && !asks(id))
+        shares.push_back({-amount, claim.name, id});
+  }
+  std::sort(shares.begin(), shares.end());
+  return shares;
+}
+
+std::string QuotaBook::holders(const QuotaExcess& excess, std::size_t most) const {
+  const auto shares = sharesOf(excess);
   std::string text;
-  for (std::size_t i = 0; i < who.size() && i < most; ++i)
-    text += (i == 0 ? "" : ", ") + std::string(who[i].second) + " " + quotaText(key, -who[i].first);
-  return who.size() > most ? text + " and " + std::to_string(who.size() - most) + " more" : text;
+  for (std::size_t i = 0; i < shares.size() && i < most; ++i)
+    text += (i == 0 ? "" : ", ") + shares[i].name + " " + quotaText(excess.key, -shares[i].negative);
+  return shares.size() > most ? text + " and " + std::to_string(shares.size() - most) + " more" : text;
+}
+
+std::vector<std::string> QuotaBook::releasesThatDo(const QuotaExcess& excess, std::size_t most) const {
+  std::vector<std::string> names;
+  if (excess.asked.empty() || excess.perClaim || excess.unrated) return names;
+  auto rest = of(excess.asked.front().claim.namespace_);
+  for (const auto& share : sharesOf(excess)) {
+    if (names.size() == most) break;
+    names.push_back(share.name);
+    const auto parts = rest.spaceOf(excess.asked.front().claim.namespace_)->claims.find(share.id)->second.parts;
+    for (const auto& held : parts) rest.drop(held.holder);
+    if (!rest.excess(excess.asked)) return names;
+  }
+  return {};
 }
 
 std::optional<uint64_t> QuotaBook::refusing(std::string_view namespace_) const {
@@ -240,7 +387,7 @@ std::vector<QuotaBook::Change> QuotaBook::takeChanges() {
   for (auto& [name, limits] : changed_) {
     Change change{name, limits};
     if (const auto space = spaces_.find(name); space != spaces_.end())
-      for (auto& [quota, used, refusedAt] : space->second.quotas)
+      for (auto& [quota, used, refusedAt, held, heldFor] : space->second.quotas)
         for (std::size_t i = 0; i < kQuotaKeys && refusedAt; ++i)
           change.freed = change.freed || used[i] < (*refusedAt)[i];
     if (const auto space = spaces_.find(name); change.freed && space != spaces_.end())
@@ -249,6 +396,18 @@ std::vector<QuotaBook::Change> QuotaBook::takeChanges() {
   }
   changed_.clear();
   return changes;
+}
+
+std::string quotaHoldersText(const QuotaBook& book, const QuotaExcess& excess, bool releases) {
+  constexpr std::size_t kMostNamed = 3;
+  if (excess.perClaim || excess.unrated) return {};
+  auto text = book.holders(excess, kMostNamed);
+  if (text.empty()) return text;
+  text = "held by " + text;
+  std::string names;
+  if (releases)
+    for (const auto& name : book.releasesThatDo(excess, kMostNamed)) names += (names.empty() ? "" : ", ") + name;
+  return names.empty() ? text : text + ": without " + names + " it would be within its quotas";
 }
 
 }  // namespace egpu::scheduler

@@ -5,9 +5,12 @@
 // untold().
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <optional>
+#include <set>
 #include <string>
 #include <string_view>
 #include <unordered_map>
@@ -18,19 +21,18 @@
 
 namespace egpu::scheduler {
 
-/// Whose something is. A part whose class is not known counts for every class.
-struct QuotaClaim {
-  std::string namespace_, name;
-  std::string id;  ///< the claim's uid, or, where none is known, what stands for it
-  std::string className;
-  bool operator==(const QuotaClaim&) const = default;
+/// Quota that is nominated to a claim, or reserved for it: other claims are judged as if it had it.
+struct QuotaHold {
+  QuotaAsked owner;
+  std::vector<std::string> victims{};  ///< holders that have to go for it: the quota that they give back is the owner's
 };
 
-/// A claim, and the cards that it would have besides what it has.
-struct QuotaAsked {
-  QuotaClaim claim;
-  std::vector<QuotaPart> parts;
-  std::string insteadOf{};  ///< what else it gives up for them: another QuotaClaim::id
+/// Amount by which one key of one quota is exceeded.
+struct QuotaLack {
+  std::size_t quota = 0;  ///< position among the namespace's quotas, by name
+  QuotaKey key = QuotaKey::gpu;
+  int64_t amount = 0;
+  bool operator==(const QuotaLack&) const = default;
 };
 
 class QuotaBook {
@@ -49,6 +51,26 @@ class QuotaBook {
   void drop(const std::string& holder, const std::string& card);
   /// It has nothing any more.
   void drop(const std::string& holder);
+  /// Everything of one holder, for restore().
+  struct Withdrawn {
+    QuotaClaim claim;
+    std::vector<std::pair<std::string, QuotaPart>> parts;  ///< by card
+  };
+  /// As drop(), to be taken back by restore(): for trials on a copy.
+  Withdrawn withdraw(const std::string& holder);
+  void restore(const std::string& holder, const Withdrawn& withdrawn);
+  /// A copy of one namespace alone.
+  QuotaBook of(std::string_view namespace_) const;
+  /// Holders of the namespace, by name.
+  std::vector<std::string> holdersIn(std::string_view namespace_) const;
+
+  /// From now on rooms(), excess() and lacks() judge as if these claims had the quota that is held for them and their
+  /// victims were gone, but leave no more than is free now. Replaces earlier holds; used() and the changes stay as they
+  /// are.
+  void hold(const std::vector<QuotaHold>& holds);
+  /// Claims of the namespace that were refused may be within its quotas now, though nothing was given back.
+  void noteFreed(std::string_view namespace_);
+
   /// The part as it was put last; null if there is none.
   const QuotaPart* find(const std::string& holder, const std::string& card) const;
 
@@ -58,13 +80,22 @@ class QuotaBook {
   /// one that refuses before one that lets wait. Only what grows is judged: of a quota that was lowered under what is
   /// used, a claim may still be given less than it has, and what the quota does not count.
   std::optional<QuotaExcess> excess(const std::vector<QuotaAsked>& asked) const;
+  /// Every excess of these claims together, one per quota and key. Nothing: no release of another claim would bring
+  /// them within their quotas. alone: judged as if the namespace's other claims were gone.
+  std::optional<std::vector<QuotaLack>> lacks(const std::vector<QuotaAsked>& asked, bool alone = false) const;
+  /// Amounts that the holder's release gives back to each of the namespace's quotas, by name.
+  std::vector<QuotaAmounts> givenBackBy(const std::string& holder) const;
   /// Somebody of the namespace was told so: he is to be tried again once less is used than now.
   void refused(std::string_view namespace_);
 
   /// Used, by all claims that count. Nothing: no such quota.
   std::optional<QuotaAmounts> used(std::string_view namespace_, std::string_view quota) const;
-  /// Who has most of that key under the quota, "default/a 40Gi, default/b 4Gi and 3 more"; empty if nobody has any.
-  std::string holders(std::string_view namespace_, std::string_view quota, QuotaKey key, std::size_t most) const;
+  /// Claims that have most of the exceeded quota, "default/a 40Gi, default/b 4Gi and 3 more", the asking ones left out;
+  /// empty if there are none.
+  std::string holders(const QuotaExcess& excess, std::size_t most) const;
+  /// Names of claims, the largest holders first and at most `most`, without which the request would be within its
+  /// quotas. Empty: these are not enough.
+  std::vector<std::string> releasesThatDo(const QuotaExcess& excess, std::size_t most) const;
   /// Of the namespace's quotas, if one of them refuses; it differs once any of them changed.
   std::optional<uint64_t> refusing(std::string_view namespace_) const;
 
@@ -81,6 +112,8 @@ class QuotaBook {
     Quota quota;
     QuotaAmounts used{};
     std::optional<QuotaAmounts> refusedAt;  ///< the most that was used when somebody was refused
+    QuotaAmounts held{};                    ///< for claims that come first: besides `used`
+    std::vector<std::string> heldFor;       ///< their names
   };
   struct Held {
     std::string holder, card;
@@ -99,13 +132,22 @@ class QuotaBook {
   struct Place {
     std::string namespace_, claim;
   };
+  /// Share of one claim of one quota's key; the largest comes first.
+  struct Share {
+    int64_t negative = 0;
+    std::string name, id;
+    auto operator<=>(const Share&) const = default;
+  };
+  /// Shares of the exceeded quota, those of the asking claims left out.
+  std::vector<Share> sharesOf(const QuotaExcess& excess) const;
 
   static bool classCounts(const Quota& quota, std::string_view className) {
     return className.empty() || anyOf(quota.classes, className);
   }
-  /// Of one quota: own is what the claim has, others what all others have.
-  static std::optional<QuotaExcess> judge(const Quota& quota, const QuotaAsked& asked, const QuotaAmounts& own,
-                                          const QuotaAmounts& others);
+  /// Visits each excess of one quota until `visit` ends it. own: amounts of the claim, others: of all other claims.
+  static void judge(const Quota& quota, const QuotaAsked& asked, const QuotaAmounts& own, const QuotaAmounts& others,
+                    const std::function<bool(QuotaExcess)>& visit);
+  static QuotaAmounts contribution(const Quota& quota, const Holder& claim, std::string_view holder);
   static QuotaAmounts contribution(const Quota& quota, const Holder& holder);
   void count(Space& space, const Holder& holder, int sign);
   static QuotaAmounts has(const Space& space, const Quota& quota, const std::string& claim);
@@ -117,8 +159,13 @@ class QuotaBook {
   std::map<std::string, Space, std::less<>> spaces_;
   std::unordered_map<std::string, Place> places_;  ///< by holder
   std::map<std::string, bool> changed_;            ///< namespace → its limits changed
+  std::set<std::string, std::less<>> holdsIn_;     ///< namespaces in which anything is held
   uint64_t lastVersion_ = 0;
   bool untold_ = false;
 };
+
+/// "held by default/a 40Gi, default/b 4Gi and 3 more: without default/a it would be within its quotas"; empty if no
+/// other claim has any. releases: with what follows the colon, if releases of few would do.
+std::string quotaHoldersText(const QuotaBook& book, const QuotaExcess& excess, bool releases);
 
 }  // namespace egpu::scheduler

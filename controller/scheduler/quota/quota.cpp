@@ -119,10 +119,20 @@ std::string QuotaExcess::text(int64_t with) const {
   if (perClaim)
     return "quota " + quota + " allows each claim " + what + " " + amount(limit) + ", this one would have " +
            amount(wants);
-  const auto others =
-      with > 0 ? " and " + amount(with) + " would be by claims that are decided with it" : std::string();
-  return "quota " + quota + " allows " + what + " " + amount(limit) + ", " + amount(used - with) + " is used" + others +
-         ": " + amount(missing()) + " too little for another " + amount(wants);
+  auto text = "quota " + quota + " allows " + what + " " + amount(limit) + ", " + amount(used + own - held - with) +
+              " is used";
+  if (own > 0) text += " (" + amount(own) + " of it by this claim)";
+  if (held > 0) text += " and " + amount(held) + " is held for " + heldForText();
+  if (with > 0) text += " and " + amount(with) + " would be by claims that are decided with it";
+  text += ": " + amount(missing()) + " too little for ";
+  return text + (own > 0 ? "this one to have " + amount(wants) : "another " + amount(wants));
+}
+
+std::string QuotaExcess::heldForText() const {
+  if (heldFor.empty()) return "claims that come first";
+  return "claim " + heldFor.front() +
+         (heldFor.size() > 1 ? " and " + std::to_string(heldFor.size() - 1) + " more" : std::string()) +
+         (heldFor.size() > 1 ? ", which come first" : ", which comes first");
 }
 
 }  // namespace egpu::scheduler

@@ -5,6 +5,7 @@
 
 #include "controller/scheduler/choice/fit.h"
 #include "controller/scheduler/choice/split.h"
+#include "controller/scheduler/quota/parts_on.h"
 #include "controller/scheduler/state/state.h"
 
 namespace egpu::scheduler {
@@ -12,6 +13,8 @@ namespace {
 
 /// So often cards of some models are left out, and others looked for.
 constexpr int kMostTries = 8;
+/// Types of cards that are tried for the claims of a pod to see whether any leave all of them within their quotas.
+constexpr int kMostAssignments = 1000;
 
 class Within {
  public:
@@ -42,7 +45,7 @@ class Within {
     auto outside = decideTogether(cluster_, requests_, suits_, pause_);
     if (outside.decisions.empty()) return together;
     auto excess = excessOf(outside.decisions);
-    return excess ? refused(std::move(together), std::move(*excess), true) : outside;
+    return excess ? refused(std::move(together), std::move(*excess), leavesSome(leftOut)) : outside;
   }
 
  private:
@@ -68,19 +71,34 @@ class Within {
     auto within = request;
     within.quota = book_.rooms(claims_[i]);
     if (within.quota.empty()) return std::nullopt;
-    const CardType* least = nullptr;
-    Need needs;
-    for (const auto& type : cluster_.state().types) {
-      const Need need = needOn(type, request);
-      if (!need.possible()) continue;
+    for (const auto& type : cluster_.state().types)
       if (needOn(type, within).possible()) return std::nullopt;
-      if (least != nullptr && needs.charged.memory <= need.charged.memory) continue;
-      least = &type;
-      needs = need;
+    return book_.excess(leastAsked(cluster_, {claims_[i]}, {request}, {}));
+  }
+
+  /// Whether the quotas would leave all claims together cards of some types, were these empty. leftOut: beside the quotas.
+  bool leavesSome(const std::vector<QuotaRoom>& leftOut) const {
+    std::vector<QuotaAsked> asked;
+    int left = kMostAssignments;
+    return leavesSome(0, leftOut, asked, left);
+  }
+
+  /// The claims from i on, beside what those before them have been given.
+  bool leavesSome(std::size_t i, const std::vector<QuotaRoom>& leftOut, std::vector<QuotaAsked>& asked,
+                  int& left) const {
+    while (i < requests_.size() && (requests_[i].observes || requests_[i].cards == 0)) ++i;
+    if (i == requests_.size()) return true;
+    auto within = requests_[i];
+    within.quota = book_.rooms(claims_[i], asked);
+    within.quota.insert(within.quota.end(), leftOut.begin(), leftOut.end());
+    for (const auto& type : cluster_.state().types) {
+      if (--left < 0) return false;
+      if (!needOn(type, within).possible()) continue;
+      asked.push_back({claims_[i], *partsOn(type, requests_[i])});
+      if (!book_.excess(asked) && leavesSome(i + 1, leftOut, asked, left)) return true;
+      asked.pop_back();
     }
-    if (least == nullptr) return std::nullopt;
-    const QuotaPart part{least->model, needs.charged, least->core, least->milliTflops, true};
-    return book_.excess({{claims_[i], std::vector<QuotaPart>(static_cast<std::size_t>(request.cards), part)}});
+    return false;
   }
 
   /// The models of chosen cards that the excess counts: none of them any more.

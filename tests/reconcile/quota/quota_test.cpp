@@ -55,7 +55,8 @@ TEST_F(QuotaTest, WhatExceedsItWaitsAndSaysHowMuchIsMissingAndWhoHasIt) {
   EXPECT_EQ(world.reason("b"), "QuotaExceeded");
   EXPECT_EQ(world.message("b"),
             "quota team allows gpu-memory 10Gi, 8Gi is used: 2Gi too little for another 4Gi; gpu-memory 12Gi in its "
-            "spec.hard would do, or asking for at most 2Gi; held by default/a 8Gi");
+            "spec.hard would do, or asking for at most 2Gi; held by default/a 8Gi: without default/a it would be within its "
+            "quotas");
   EXPECT_EQ(world.reason("b", "Accepted"), "Accepted");
   EXPECT_EQ(told("b Warning QuotaExceeded"), 1);
   EXPECT_EQ(driver->reconciler.waitingForRoom(), 0u);  // no card would help
@@ -154,7 +155,7 @@ TEST_F(QuotaTest, OfSeveralClaimsOfAPodNoRemedyIsTold) {
   settle();
   EXPECT_EQ(world.message("a"),
             "quota team allows gpu-memory 10Gi, 0 is used and 8Gi would be by claims that are decided with it: 6Gi too "
-            "little for another 8Gi; cards that the quota leaves have no room");
+            "little for another 8Gi");
 }
 
 TEST_F(QuotaTest, OfTwoPodsOfAClaimTheOlderSaysWhatKeepsIt) {

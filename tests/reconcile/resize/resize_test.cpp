@@ -249,8 +249,9 @@ TEST_F(ResizeTest, C15_AQuotaCountsWhatItGrowsAndLetsItShrink) {
   claim("b", {{"gpu-core", "20"}, {"gpu-memory", "1Gi"}});
   resize("a", R"({"elasticgpu.io/gpu-core":"50"})");
   EXPECT_EQ(why("a"), "ScalingQuotaExceeded");
-  EXPECT_NE(world.message("a", "Resized").find("quota team allows gpu-core 60, 20 is used"), std::string::npos)
-      << world.message("a", "Resized");
+  EXPECT_EQ(world.message("a", "Resized"),
+            "quota team allows gpu-core 60, 50 is used (30 of it by this claim): 10 too little for this one to have 50; "
+            "held by default/b 20: without default/b it would be within its quotas");
   EXPECT_EQ(entry("a").core, 300);
   resize("b", R"({"elasticgpu.io/gpu-core":"10"})");
   EXPECT_EQ(core("b"), "10%");

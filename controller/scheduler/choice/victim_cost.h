@@ -1,0 +1,28 @@
+// Order of victim sets: fewest, lowest, youngest, smallest. Internal to scheduler/.
+#pragma once
+
+#include <compare>
+#include <cstdint>
+
+namespace egpu::scheduler {
+
+/// What is lost with holders, in the order in which it counts. Sums of it are compared as it is.
+struct VictimLoss {
+  int64_t priority = 0;
+  int64_t age = 0;     ///< −since
+  int64_t amount = 0;  ///< what they hold, in millionths of cards
+  auto operator<=>(const VictimLoss&) const = default;
+  VictimLoss operator+(const VictimLoss& other) const {
+    return {priority + other.priority, age + other.age, amount + other.amount};
+  }
+  VictimLoss operator*(int64_t n) const { return {priority * n, age * n, amount * n}; }
+};
+
+/// Number of victims and what is lost with them.
+struct VictimCost {
+  int64_t holders = 0;
+  VictimLoss loss;
+  auto operator<=>(const VictimCost&) const = default;
+};
+
+}  // namespace egpu::scheduler
