@@ -196,10 +196,36 @@ TEST_F(BuiltinKinds, FillsInWhatServersDo) {
   EXPECT_EQ(p["status"]["conditions"][0]["reason"], "SchedulingGated");
   EXPECT_THAT(fields("pods", p), IsEmpty());
 
+  p = pod();
+  p["spec"]["containers"][0]["resources"] = {{"limits", {{"nvidia.com/gpu", 1}, {"cpu", "2"}}},
+                                             {"requests", {{"cpu", "1"}}}};
+  fillBuiltin(kind("pods"), p);
+  EXPECT_EQ(p["spec"]["containers"][0]["resources"]["requests"], (Json{{"nvidia.com/gpu", 1}, {"cpu", "1"}}))
+      << "a limit without a request asks for as much";
+
   Json ns = {{"metadata", {{"name", "team"}}}};
   fillBuiltin(kind("namespaces"), ns);
   EXPECT_EQ(ns["metadata"]["labels"]["kubernetes.io/metadata.name"], "team");
   EXPECT_EQ(ns["status"]["phase"], "Active");
+}
+
+TEST_F(BuiltinKinds, AStaticPodsMirrorHasANode) {
+  Json p = pod();
+  fillBuiltin(kind("pods"), p);
+  Json mirror = p;
+  mirror["metadata"]["annotations"]["kubernetes.io/config.mirror"] = "hash";
+  const std::string field = "metadata.annotations[kubernetes.io/config.mirror]";
+  EXPECT_THAT(fields("pods", mirror), ElementsAre(field));
+  EXPECT_FALSE(validateBuiltin(kind("pods"), mirror, &p).empty()) << "it can't become one";
+  mirror["spec"]["nodeName"] = "n1";
+  EXPECT_THAT(fields("pods", mirror), IsEmpty());
+}
+
+TEST_F(BuiltinKinds, AnExtendedResourceNeedsALimit) {
+  Json p = pod();
+  p["spec"]["containers"][0]["resources"]["requests"]["nvidia.com/gpu"] = 1;
+  fillBuiltin(kind("pods"), p);
+  EXPECT_THAT(fields("pods", p), ElementsAre("spec.containers[0].resources.limits"));
 }
 
 TEST_F(BuiltinKinds, SurvivesNonsense) {

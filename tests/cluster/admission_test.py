@@ -214,6 +214,68 @@ REFUSED = {
 }
 
 
+PRIORITY_CLASSES = "/apis/scheduling.k8s.io/v1/priorityclasses"
+
+
+def priorities(client, report, where):
+    """A pod's priority is its class's: Kubernetes' admission plugin Priority."""
+    def of(name, **spec):
+        return client.create(f"{DEFAULT_PODS}?dryRun=All", pod("ranked", {}, **spec))["spec"].get(name)
+
+    def kind(name, value, **more):
+        return {"apiVersion": "scheduling.k8s.io/v1", "kind": "PriorityClass", "metadata": {"name": name}, "value": value, **more}
+
+    client.create(PRIORITY_CLASSES, kind("ranked-high", 1000, preemptionPolicy="Never"))
+    until("the class is known", lambda: not refusal(lambda: of("priority", priorityClassName="ranked-high")))
+    report.check(f"{where}: the class's number", of("priority", priorityClassName="ranked-high") == 1000)
+    report.check(f"{where}: the class's policy", of("preemptionPolicy", priorityClassName="ranked-high") == "Never")
+    report.check(f"{where}: the same number, written", of("priority", priorityClassName="ranked-high", priority=1000) == 1000)
+    report.check(f"{where}: without a class", (of("priority"), of("preemptionPolicy"), of("priorityClassName")) == (0, "PreemptLowerPriority", None))
+    report.check(f"{where}: the system's class", of("priority", priorityClassName="system-node-critical") == 2000001000)
+    for what, words, spec in (("an unknown class", "no PriorityClass with name nowhere was found", {"priorityClassName": "nowhere"}),
+                              ("a number without a class", "the integer value of priority (7) must not be provided in pod spec", {"priority": 7}),
+                              ("another number than the class's", "computed 1000 from the given PriorityClass name", {"priorityClassName": "ranked-high", "priority": 7}),
+                              ("another policy than the class's", "the string value of PreemptionPolicy (PreemptLowerPriority)",
+                               {"priorityClassName": "ranked-high", "preemptionPolicy": "PreemptLowerPriority"})):
+        report.refused(f"{where}: {what}", lambda spec=spec: of("priority", **spec), 403, words)
+    for what, status, words, body in (
+            ("a system class of one's own", 422, "not a known system priority class", kind("system-mine", 5)),
+            ("a number that is the system's", 422, "maximum allowed value of a user defined priority is 1000000000", kind("mine", 1000000001))):
+        report.refused(f"{where}: {what}", lambda body=body: client.create(PRIORITY_CLASSES, body), status, words)
+    path = f"{PRIORITY_CLASSES}/ranked-high"
+    report.refused(f"{where}: another number for a class", lambda: client.patch(path, {"value": 7}), 422, "may not be changed in an update")
+    client.patch(path, {"globalDefault": True})
+    until("the default is known", lambda: of("priorityClassName") == "ranked-high")
+    report.check(f"{where}: the default class", (of("priority"), of("preemptionPolicy")) == (1000, "Never"))
+    report.refused(f"{where}: a second default", lambda: client.create(PRIORITY_CLASSES, kind("other", 5, globalDefault=True)), 403,
+                   "PriorityClass ranked-high is already marked as default")
+    client.delete(path)
+    until("the class is gone", lambda: of("priority") == 0)
+    report.refused(f"{where}: the system's classes stay", lambda: client.delete(f"{PRIORITY_CLASSES}/system-cluster-critical"), 403,
+                   "this is a system priority class and cannot be deleted")
+
+
+def placed(client, report, where):
+    """What the API server asks of pods that have their node from their manifest."""
+    mirror = {"kubernetes.io/config.mirror": "hash"}
+    report.refused(f"{where}: a static pod's mirror without a node", lambda: client.create(f"{DEFAULT_PODS}?dryRun=All", pod("static", mirror)), 422,
+                   "must set spec.nodeName if mirror pod annotation is set")
+    made = client.create(f"{DEFAULT_PODS}?dryRun=All", pod("static", {**mirror, "x": "c1"}, nodeName="plain"))
+    report.check(f"{where}: one with a claim has no gate", outcome(made) == ({"x": "c1"}, {"main": ["x"]}, []), outcome(made))
+    report.refused(f"{where}: an extended resource without a limit",
+                   lambda: client.create(f"{DEFAULT_PODS}?dryRun=All", asking({"requests": {"nvidia.com/gpu": "1"}})), 422, "Limit must be set for non overcommitable resources")
+    limits = client.create(f"{DEFAULT_PODS}?dryRun=All", asking({"limits": {"nvidia.com/gpu": "1"}}))["spec"]["containers"][0]["resources"]
+    report.check(f"{where}: a limit asks for as much", limits == {"limits": {"nvidia.com/gpu": "1"}, "requests": {"nvidia.com/gpu": "1"}}, limits)
+
+
+def refusal(act):
+    try:
+        act()
+    except Refused as refused:
+        return str(refused)
+    return ""
+
+
 def settled(path, client):
     """Nothing of the controller's: only what admission did counts, so the pod goes again at once."""
     client.delete(path)
@@ -533,6 +595,9 @@ def real(report):
         connections(client, report)
         creation(client, report, "real", accepted=not old)
         freezing(client, report, "real")
+        priorities(client, report, "real")
+        if not old:
+            placed(client, report, "real")
         agents(cluster, client, report)
         by_name(client, report)
         the_controllers_patches(cluster, client, report)
@@ -616,6 +681,8 @@ def embedded(bin_dir, report):
                 client = Client(url)
                 creation(client, report, "embedded")
                 freezing(client, report, "embedded")
+                priorities(client, report, "embedded")
+                placed(client, report, "embedded")
             finally:
                 child.terminate()
 

@@ -106,6 +106,7 @@ class RestoredControllerTest : public ::testing::Test {
   }
   void open(const std::string& name) {
     apiserver::Options options;
+    options.priorityAdmission = false;  // as tests/reconcile/real_server.py: pods here have plain numbers
     options.dataDirectory = folder + "/" + name;
     auto made = apiserver::Server::create(options, clock, random);
     ASSERT_TRUE(made.ok()) << made.status().str();

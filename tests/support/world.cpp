@@ -362,6 +362,7 @@ kube::Transport& World::makeServer() {
     return *transport;
   }
   apiserver::Options options;
+  options.priorityAdmission = false;  // as tests/reconcile/real_server.py: pods here have plain numbers
   options.bookmarkInterval = std::chrono::milliseconds(0);  // watches answer at once, see ManualInformer
   options.historyLength = 100'000;
   auto made = apiserver::Server::create(options, clock, random);

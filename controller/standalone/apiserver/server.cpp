@@ -52,7 +52,9 @@ class EmbeddedServer final : public Server {
         openApi_(*table_),
         store_(*table_, options.historyLength, journal_.get()),
         deletion_(*table_, store_, clock),
-        rest_(store_, *preparation_, deletion_, clock, random, options.bookmarkInterval),
+        priorities_(*table_, store_),
+        rest_(store_, *preparation_, options.priorityAdmission ? &priorities_ : nullptr, deletion_, clock, random,
+              options.bookmarkInterval),
         maxInFlight_(options.maxInFlight) {}
 
   base::Status start() {
@@ -65,7 +67,10 @@ class EmbeddedServer final : public Server {
     }
     try {
       deletion_.sweep();
-      for (const char* ns : {"default", "kube-system", "kube-public", "kube-node-lease"}) ensureNamespace(ns);
+      for (const char* ns : {"default", "kube-system", "kube-public", "kube-node-lease"})
+        ensure("/api/v1/namespaces",
+               Json{{"apiVersion", "v1"}, {"kind", "Namespace"}, {"metadata", {{"name", ns}}}});
+      for (const Json& each : systemPriorityClasses()) ensure("/apis/scheduling.k8s.io/v1/priorityclasses", each);
     } catch (const ApiError& e) {
       return {base::Code::unavailable, e.message};
     }
@@ -117,14 +122,14 @@ class EmbeddedServer final : public Server {
     return r;
   }
 
-  void ensureNamespace(const std::string& name) {
-    const Resource* namespaces = table_->find("", "v1", "namespaces");
-    if (!namespaces || store_.get(*namespaces, Key{"", name})) return;
+  /// Creates a cluster-scoped object unless one of its name is there.
+  void ensure(const std::string& path, const Json& object) {
     http::Request request;
     request.method = "POST";
-    request.path = "/api/v1/namespaces";
-    request.body = Json{{"apiVersion", "v1"}, {"kind", "Namespace"}, {"metadata", {{"name", name}}}}.dump();
-    rest_.serve(parseCall(*table_, request));
+    request.path = path;
+    request.body = object.dump();
+    const Call call = parseCall(*table_, request);
+    if (!store_.get(*call.resource, Key{"", metaString(object, "name")})) rest_.serve(call);
   }
 
   const std::unique_ptr<ResourceTable> table_;
@@ -133,6 +138,7 @@ class EmbeddedServer final : public Server {
   const OpenApi openApi_;
   Store store_;
   Deletion deletion_;
+  const PriorityAdmission priorities_;
   Rest rest_;
   const int maxInFlight_;
   std::atomic<int> reading_{0}, writing_{0};

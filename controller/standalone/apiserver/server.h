@@ -34,6 +34,8 @@ struct Options {
   std::vector<Admission> admission;
   std::size_t historyLength = 10'000;  ///< watch events kept per kind; older ones are answered with 410
   std::chrono::milliseconds bookmarkInterval{60'000};
+  bool priorityAdmission = true;  ///< a pod's priority comes from its PriorityClass; false: pods state numbers, as on a
+                                  ///< cluster without the admission plugin Priority
   int maxInFlight = 0;  ///< reading and as many writing requests at once, watches aside; more get 429. 0 = any number
 };
 

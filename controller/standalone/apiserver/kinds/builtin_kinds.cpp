@@ -116,6 +116,10 @@ const Json& list(const Json& object, std::initializer_list<const char*> path) {
   return v.is_array() ? v : none;
 }
 
+// On the pod by which a kubelet shows a static pod of its own.
+constexpr const char* kMirrorAnnotation = "kubernetes.io/config.mirror";
+constexpr const char* kMirrorField = "metadata.annotations[kubernetes.io/config.mirror]";
+
 struct PodNames {
   std::set<std::string> containers, volumes, claims;
 };
@@ -134,10 +138,14 @@ void checkQuantities(const std::string& field, const Json& resources, Errors& er
             invalidField(field + "." + kind + "[" + key + "]", value, "must be greater than or equal to 0"));
   const Json& limits = at(resources, {"limits"});
   for (const auto& [key, value] : at(resources, {"requests"}).items()) {
-    if (!limits.is_object() || !limits.contains(key)) continue;
+    const bool extended = key.find('/') != std::string::npos;  // such as nvidia.com/gpu: can't be over-committed
+    if (!limits.is_object() || !limits.contains(key)) {
+      if (extended)
+        errors.push_back(requiredField(field + ".limits", "Limit must be set for non overcommitable resources"));
+      continue;
+    }
     const auto request = quantityOf(value), limit = quantityOf(limits[key]);
     if (!request || !limit) continue;
-    const bool extended = key.find('/') != std::string::npos;  // such as nvidia.com/gpu: can't be over-committed
     if (extended && request->nano != limit->nano)
       errors.push_back(invalidField(field + ".requests", value, "must be equal to " + key + " limit"));
     else if (request->nano > limit->nano)
@@ -206,7 +214,10 @@ void checkPod(const Json& pod, Errors& errors) {
   for (size_t i = 0; i < gates.size(); ++i)
     if (const std::string name = textAt(gates[i], {"name"}); !isQualifiedName(name))
       errors.push_back(invalidField("spec.schedulingGates[" + std::to_string(i) + "].name", name, kQualifiedText));
-  if (const std::string node = textAt(pod, {"spec", "nodeName"}); !node.empty()) {
+  const std::string node = textAt(pod, {"spec", "nodeName"});
+  if (const Json& mirror = at(pod, {"metadata", "annotations", kMirrorAnnotation}); !mirror.is_null() && node.empty())
+    errors.push_back(invalidField(kMirrorField, mirror, "must set spec.nodeName if mirror pod annotation is set"));
+  if (!node.empty()) {
     checkSubdomain("spec.nodeName", node, errors);
     if (!gates.empty())
       errors.push_back(forbiddenField("spec.nodeName", "cannot be set until all schedulingGates have been cleared"));
@@ -246,6 +257,12 @@ void checkPodUpdate(const Json& pod, const Json& old, Errors& errors) {
       errors.push_back(
           forbiddenField("spec.schedulingGates",
                          "only deletion is allowed, but found new scheduling gate '" + textAt(gate, {"name"}) + "'"));
+  const Json& mirror = at(pod, {"metadata", "annotations", kMirrorAnnotation});
+  const Json& mirrored = at(old, {"metadata", "annotations", kMirrorAnnotation});
+  if (mirror != mirrored)
+    errors.push_back(
+        forbiddenField(kMirrorField, mirrored.is_null() ? "may not add mirror pod annotation"
+                                                        : "may not remove or update mirror pod annotation"));
   const Json& tolerations = list(pod, {"spec", "tolerations"});
   for (const auto& t : list(old, {"spec", "tolerations"}))
     if (std::find(tolerations.begin(), tolerations.end(), t) == tolerations.end()) {
@@ -333,6 +350,34 @@ void checkLease(const Json& lease, Errors& errors) {
     errors.push_back(invalidField("spec.leaseTransitions", transitions, "must be greater than or equal to 0"));
 }
 
+void checkPriorityClass(const Json& given, const Json* old, Errors& errors) {
+  constexpr int64_t kMaxUserPriority = 1'000'000'000;
+  const std::string name = textAt(given, {"metadata", "name"});
+  const Json& value = at(given, {"value"});
+  if (name.rfind("system-", 0) == 0) {
+    const auto known = std::find_if(kSystemPriorityClasses.begin(), kSystemPriorityClasses.end(),
+                                    [&](const auto& each) { return each.first == name; });
+    std::string error;
+    if (known == kSystemPriorityClasses.end())
+      error = name + " is not a known system priority class";
+    else if (value != known->second)
+      error = "value of " + name + " PriorityClass must be " + std::to_string(known->second);
+    else if (at(given, {"globalDefault"}) == true)
+      error = "globalDefault of " + name + " PriorityClass must be false";
+    if (!error.empty())
+      errors.push_back(forbiddenField("metadata.name",
+                                      "priority class names with 'system-' prefix are reserved for system use only. "
+                                      "error: " + error));
+  } else if (value.is_number_integer() && value.get<int64_t>() > kMaxUserPriority) {
+    errors.push_back(forbiddenField(
+        "value", "maximum allowed value of a user defined priority is " + std::to_string(kMaxUserPriority)));
+  }
+  if (!old) return;
+  if (value != at(*old, {"value"})) errors.push_back(forbiddenField("value", "may not be changed in an update."));
+  if (const Json& policy = at(given, {"preemptionPolicy"}); policy != at(*old, {"preemptionPolicy"}))
+    errors.push_back(invalidField("preemptionPolicy", policy, "field is immutable"));
+}
+
 void checkEvent(const Json& event, Errors& errors) {
   const std::string about = textAt(event, {"involvedObject", "namespace"});
   const std::string ns = textAt(event, {"metadata", "namespace"});
@@ -358,12 +403,23 @@ std::string qosClass(const Json& pod) {
   return !any ? "BestEffort" : guaranteed ? "Guaranteed" : "Burstable";
 }
 
+/// A limit without a request asks for as much.
+void requestLimits(Json& resources) {
+  if (!at(resources, {"limits"}).is_object() || resources["limits"].empty()) return;
+  Json& requests = resources["requests"];
+  if (requests.is_null()) requests = Json::object();
+  if (!requests.is_object()) return;
+  for (const auto& [key, value] : resources["limits"].items())
+    if (!requests.contains(key)) requests[key] = value;
+}
+
 void fillPod(Json& pod) {
   for (const char* kind : {"initContainers", "containers"}) {
     if (!list(pod, {"spec", kind}).is_array() || list(pod, {"spec", kind}).empty()) continue;
     for (auto& c : pod["spec"][kind]) {
       if (!c.is_object()) continue;
       if (!c.contains("resources")) c["resources"] = Json::object();
+      requestLimits(c["resources"]);
       const std::string image = textAt(c, {"image"});
       const size_t colon = image.rfind(':'), slash = image.rfind('/');
       const bool tagged = image.find('@') != std::string::npos ||
@@ -474,6 +530,8 @@ Errors validateBuiltin(const Resource& resource, const Json& object, const Json*
     checkClaimTemplate(object, old, errors);
   } else if (resource.plural == "leases") {
     checkLease(object, errors);
+  } else if (resource.plural == "priorityclasses") {
+    checkPriorityClass(object, old, errors);
   } else if (resource.plural == "events" && !old) {
     checkEvent(object, errors);
   }

@@ -2,9 +2,12 @@
 // schema can say.
 #pragma once
 
+#include <array>
+#include <cstdint>
 #include <nlohmann/json.hpp>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "controller/base/status.h"
@@ -29,6 +32,10 @@ std::vector<FieldError> validateBuiltin(const Resource& resource, const nlohmann
 /// What a real server fills in at create besides schema defaults (label kubernetes.io/metadata.name and phase of
 /// namespaces, phase and QoS class of pods, …). Called after pruning, before validation.
 void fillBuiltin(const Resource& resource, nlohmann::json& object);
+
+/// The PriorityClasses that every cluster has, with their values.
+inline constexpr std::array<std::pair<std::string_view, int64_t>, 2> kSystemPriorityClasses{
+    {{"system-node-critical", 2'000'001'000}, {"system-cluster-critical", 2'000'000'000}}};
 
 /// Whether `name` may be one path segment and a DNS subdomain (≤ 253) or label (≤ 63) of lower-case alphanumerics, '-'
 /// and '.'.

@@ -7,6 +7,7 @@
 #include "controller/standalone/apiserver/verbs/call.h"
 #include "controller/standalone/apiserver/verbs/deletion.h"
 #include "controller/standalone/apiserver/verbs/prepare.h"
+#include "controller/standalone/apiserver/verbs/priority.h"
 #include "controller/standalone/apiserver/verbs/selectors.h"
 
 namespace egpu::apiserver {
@@ -14,8 +15,9 @@ namespace egpu::apiserver {
 /// Thread-safe. Throws ApiError; nothing else escapes but what the machine can't do (memory).
 class Rest {
  public:
-  Rest(Store& store, const Preparation& preparation, Deletion& deletion, base::Clock& clock, base::Random& random,
-       std::chrono::milliseconds bookmarkInterval);
+  /// priorities may be null: pods then have the priority that they are given.
+  Rest(Store& store, const Preparation& preparation, const PriorityAdmission* priorities, Deletion& deletion,
+       base::Clock& clock, base::Random& random, std::chrono::milliseconds bookmarkInterval);
   http::Response serve(const Call& call);
 
  private:
@@ -45,6 +47,7 @@ class Rest {
 
   Store& store_;
   const Preparation& preparation_;
+  const PriorityAdmission* const priorities_;
   Deletion& deletion_;
   base::Clock& clock_;
   base::Random& random_;

@@ -53,6 +53,7 @@ DeleteOptions deleteOptions(const Call& call, const std::string& text) {
 http::Response Rest::remove(const Call& call) {
   presentationOf(call);
   const Resource& r = *call.resource;
+  if (priorities_) priorities_->admitDelete(call);
   auto outcome = deletion_.remove(r, call.key, deleteOptions(call, call.request->body));
   // As real servers: what is still there (finalizers, pods) is shown, else a Status says what was deleted.
   if (!outcome.gone || (r.group.empty() && r.plural == "pods")) return answer(call, *outcome.object, 200, {});

@@ -22,10 +22,11 @@ std::string warningHeader(const std::string& text) {
 
 }  // namespace
 
-Rest::Rest(Store& store, const Preparation& preparation, Deletion& deletion, base::Clock& clock, base::Random& random,
-           std::chrono::milliseconds bookmarkInterval)
+Rest::Rest(Store& store, const Preparation& preparation, const PriorityAdmission* priorities, Deletion& deletion,
+           base::Clock& clock, base::Random& random, std::chrono::milliseconds bookmarkInterval)
     : store_(store),
       preparation_(preparation),
+      priorities_(priorities),
       deletion_(deletion),
       clock_(clock),
       random_(random),
@@ -85,7 +86,9 @@ http::Response Rest::create(const Call& call) {
   const bool generated = metaString(sent, "name").empty();
   for (int attempt = 0;; ++attempt) {
     Warnings more = warnings;
-    Json body = preparation_.forCreate(call, sent, more);
+    Json wanted = sent;
+    if (priorities_) priorities_->admit(call, wanted, nullptr);
+    Json body = preparation_.forCreate(call, std::move(wanted), more);
     const Key key{call.key.ns, metaString(body, "name")};
     if (dry) {
       if (store_.get(r, key)) throw alreadyExists(r, key.name);
@@ -143,7 +146,9 @@ http::Response Rest::replace(const Call& call) {
     ObjectPtr old = store_.get(r, call.key);
     if (!old) throw notFound(r, call.key.name);
     Warnings more = warnings;
-    Json body = preparation_.forUpdate(call, *old, sent, true, more);
+    Json wanted = sent;
+    if (priorities_) priorities_->admit(call, wanted, old.get());
+    Json body = preparation_.forUpdate(call, *old, std::move(wanted), true, more);
     if (dry) return answerDry(call, body, std::to_string(old->version), 200, more);
     if (sameBut(body, old->body)) return answer(call, *old, 200, more);
     if (ObjectPtr done = put(call, old, std::move(body))) return answer(call, *done, 200, more);
@@ -162,6 +167,7 @@ http::Response Rest::patch(const Call& call) {
     if (!old && (fresh || fresh.status().http != 415)) throw notFound(r, call.key.name);
     if (!fresh) throw fromStatus(fresh.status(), r, call.key.name);
     Warnings warnings;
+    if (priorities_) priorities_->admit(call, *fresh, old.get());
     Json body = preparation_.forUpdate(call, *old, std::move(*fresh), false, warnings);
     if (dry) return answerDry(call, body, std::to_string(old->version), 200, warnings);
     if (sameBut(body, old->body)) return answer(call, *old, 200, warnings);
