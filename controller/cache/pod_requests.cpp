@@ -5,6 +5,7 @@
 #include <string_view>
 
 #include "api/v1alpha/quantity.h"
+#include "controller/cache/extended_requests.h"
 
 namespace egpu::cache {
 namespace {
@@ -40,6 +41,24 @@ int64_t total(const core::Pod& pod, std::string_view resource, bool ofThePod, Na
 }
 
 }  // namespace
+
+bool isExtended(std::string_view resource) {
+  return resource.find('/') != std::string_view::npos || resource.rfind("hugepages-", 0) == 0;
+}
+
+ResourceAmounts extendedRequestsOf(const core::Pod& pod) {
+  ResourceAmounts out;
+  const auto count = [&](const core::StringMap& requests) {
+    for (const auto& [resource, quantity] : requests)
+      if (isExtended(resource) && out.find(resource) == out.end())
+        if (const auto amount = total(pod, resource, true, kUnit); amount > 0) out.emplace(resource, amount);
+  };
+  for (const auto& container : pod.containers) count(container.requests);
+  for (const auto& container : pod.initContainers) count(container.requests);
+  count(pod.requests);
+  count(pod.overhead);
+  return out;
+}
 
 PodRequests requestsOf(const core::Pod& pod) {
   PodRequests out;

@@ -135,6 +135,20 @@ std::optional<OwnAmounts> ownAmounts(std::string_view podJson) {
   return std::nullopt;
 }
 
+base::Result<std::map<std::string, core::StringMap>> allocatableOf(std::string_view nodeListJson) {
+  const json nodes = json::parse(nodeListJson, nullptr, false);
+  if (!nodes.is_object() || !isList(nodes, "items")) return Status(Code::malformed, "not a NodeList");
+  const json::json_pointer name("/metadata/name"), allocatable("/status/allocatable");
+  std::map<std::string, core::StringMap> out;
+  for (const json& node : nodes["items"]) {
+    if (!node.is_object() || !node.contains(name) || !node.contains(allocatable)) continue;
+    auto& amounts = out[node.at(name).get<std::string>()];
+    for (const auto& [resource, quantity] : node.at(allocatable).items())
+      amounts[resource] = quantity.is_string() ? quantity.get<std::string>() : quantity.dump();
+  }
+  return out;
+}
+
 }  // namespace egpu::codec
 
 namespace egpu::codec::patch {
@@ -211,6 +225,12 @@ std::string podWaiting(const core::Pod& pod, std::string_view reason, std::strin
   status["conditions"] =
       json::array({condition("Ready", "False", now, reason, message), condition("PodScheduled", "True", now)});
   return json{{"metadata", {{"uid", pod.metadata.uid}}}, {"status", status}}.dump();
+}
+
+std::string podRejected(std::string_view uid, std::string_view reason, std::string_view message) {
+  return json{{"metadata", {{"uid", uid}}},
+              {"status", {{"phase", "Failed"}, {"reason", reason}, {"message", message}}}}
+      .dump();
 }
 
 std::string podOrphaned(std::string_view uid, std::string_view now) {

@@ -38,6 +38,9 @@ struct OwnAmounts {
 /// also for JSON that is no pod.
 std::optional<OwnAmounts> ownAmounts(std::string_view podJson);
 
+/// status.allocatable of each node of a NodeList: node name → resource → quantity. Code::malformed: not a NodeList.
+base::Result<std::map<std::string, core::StringMap>> allocatableOf(std::string_view nodeListJson);
+
 }  // namespace egpu::codec
 
 namespace egpu::codec::patch {
@@ -55,6 +58,8 @@ std::string podUnschedulable(std::string_view uid, std::string_view reason, std:
 std::string podRunning(const core::Pod& pod, std::string_view podIP, std::string_view hostIP, std::string_view now);
 /// Pod /status, strategic merge patch: still Pending, every container waiting with that reason and message.
 std::string podWaiting(const core::Pod& pod, std::string_view reason, std::string_view message, std::string_view now);
+/// Pod /status, strategic merge patch: Failed, because its kubelet does not admit it.
+std::string podRejected(std::string_view uid, std::string_view reason, std::string_view message);
 /// Pod /status, strategic merge patch: Failed, its node being gone (condition DisruptionTarget), as the pod garbage
 /// collector writes it.
 std::string podOrphaned(std::string_view uid, std::string_view now);

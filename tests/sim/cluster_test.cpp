@@ -2,10 +2,16 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <chrono>
 #include <functional>
+#include <mutex>
+#include <string>
 #include <thread>
+#include <vector>
 
+#include "controller/codec/codec.h"
+#include "controller/codec/patch.h"
 #include "controller/standalone/apiserver/server.h"
 #include "controller/standalone/sim/claim_stamping.h"
 #include "tests/support/fake_plugins.h"
@@ -18,8 +24,19 @@ namespace {
 
 using base::Code;
 
-struct NoEvents final : kube::EventSink {
-  void event(const core::ObjectReference&, std::string_view, std::string_view, std::string_view) override {}
+/// Keeps "reason: message" of each event.
+struct Events final : kube::EventSink {
+  void event(const core::ObjectReference&, std::string_view, std::string_view reason,
+             std::string_view message) override {
+    std::lock_guard lock(mutex);
+    all.push_back(std::string(reason) + ": " + std::string(message));
+  }
+  bool has(const std::string& words) const {
+    std::lock_guard lock(mutex);
+    return std::any_of(all.begin(), all.end(), [&](const auto& e) { return e.find(words) != std::string::npos; });
+  }
+  mutable std::mutex mutex;
+  std::vector<std::string> all;
 };
 
 class ClusterTest : public ::testing::Test {
@@ -33,7 +50,7 @@ class ClusterTest : public ::testing::Test {
     EXPECT_EQ(writes.oscillations(), "");
   }
 
-  void addPod(const std::string& name) {
+  static core::Pod podOf(const std::string& name) {
     core::Pod pod;
     pod.metadata.name = name;
     pod.metadata.namespace_ = "default";
@@ -41,7 +58,19 @@ class ClusterTest : public ::testing::Test {
     container.name = "main";
     container.image = "x";
     pod.containers.push_back(container);
-    ASSERT_TRUE(client.create(pod));
+    return pod;
+  }
+  void addPod(const std::string& name) { ASSERT_TRUE(client.create(podOf(name))); }
+  /// "reason: message" of the pod's condition PodScheduled, once that is False.
+  std::string unscheduled(const std::string& name) {
+    std::string message;
+    (void)until([&] {
+      const auto have = pod(name);
+      for (const auto& c : have ? have->conditions : std::vector<core::Condition>())
+        if (c.type == "PodScheduled" && c.status == "False") message = c.reason + ": " + c.message;
+      return !message.empty();
+    });
+    return message;
   }
   base::Result<core::Pod> pod(const std::string& name) { return client.get<core::Pod>({"default", name}); }
   bool until(const std::function<bool()>& holds) {
@@ -69,10 +98,10 @@ class ClusterTest : public ::testing::Test {
   support::WriteObserver writes{transport, [this] { return server->resourceVersion(); }};
   kube::Client client{transport, clock, random, metrics}, observed{writes, clock, random, metrics};
   support::FakeRegistry plugins;
-  NoEvents events;
+  Events events;
   support::ScratchFolder folder;
   Cluster cluster{*parseNodes("nodes: [{name: a}, {name: b}]"),      observed, plugins, events, clock,
-                  {folder.path() + "/cdi", folder.path() + "/state"}};
+                  {folder.path() + "/cdi", folder.path() + "/state"}, {"own-scheduler"}};
 };
 
 TEST_F(ClusterTest, PodsOfADeletedNodeEnd) {
@@ -96,6 +125,92 @@ TEST_F(ClusterTest, AFinishedPodOfADeletedNodeGoesToo) {
                                       "status"));
   ASSERT_TRUE(client.remove<core::Node>({"", pod("one")->nodeName}).ok());
   EXPECT_TRUE(gone("one"));
+}
+
+TEST_F(ClusterTest, APodWaitsForAResourceThatNoNodeHas) {
+  auto made = podOf("gpu");
+  made.containers[0].requests = {{"cpu", "1"}};
+  auto json = codec::encode(made);
+  const std::string limits = R"("resources":{"limits":{"nvidia.com/gpu":1},)";
+  json.replace(json.find(R"("resources":{)"), std::string(R"("resources":{)").size(), limits);
+  kube::HttpRequest post;
+  post.method = kube::Method::post;
+  post.target = kube::Client::path(core::kindOf<core::Pod>, "default");
+  post.headers = {{"Content-Type", "application/json"}};
+  post.body = json;
+  ASSERT_TRUE(client.call(std::move(post)));
+  const auto why = unscheduled("gpu");
+  EXPECT_EQ(why.rfind("Unschedulable: 0/2 nodes are available: 2 Insufficient nvidia.com/gpu.", 0), 0u) << why;
+  EXPECT_NE(why.find("manifests/migrate"), std::string::npos) << why;
+  EXPECT_TRUE(events.has("FailedScheduling: 0/2 nodes"));
+  EXPECT_NE(pod("gpu")->phase, "Running");
+  // As an administrator advertises a resource by hand.
+  ASSERT_TRUE(client.patch<core::Node>({"", "b"}, kube::PatchType::merge,
+                                       R"({"status":{"allocatable":{"nvidia.com/gpu":"1"}}})", "status"));
+  ASSERT_TRUE(runs("gpu"));
+  EXPECT_EQ(pod("gpu")->nodeName, "b");
+}
+
+TEST_F(ClusterTest, APodOfASchedulerThatDoesNotRunHereWaitsAndSaysSo) {
+  auto made = podOf("kai");
+  made.schedulerName = "kai-scheduler";
+  ASSERT_TRUE(client.create(made));
+  const auto why = unscheduled("kai");
+  EXPECT_EQ(why.rfind("SchedulerNotFound: spec.schedulerName: no scheduler \"kai-scheduler\" runs here", 0), 0u) << why;
+  EXPECT_NE(why.find("manifests/migrate"), std::string::npos) << why;
+  auto elsewhere = podOf("elsewhere");
+  elsewhere.schedulerName = "own-scheduler";
+  ASSERT_TRUE(client.create(elsewhere));
+  addPod("other");
+  ASSERT_TRUE(runs("other"));
+  EXPECT_TRUE(pod("kai")->nodeName.empty());
+  EXPECT_TRUE(pod("elsewhere")->nodeName.empty() && pod("elsewhere")->conditions.empty()) << "its scheduler runs";
+}
+
+TEST_F(ClusterTest, ClaimsAreReservedForAPodThatHasItsNodeFromItsManifestWhateverTheClaimsNode) {
+  core::ResourceClaim claim;
+  claim.metadata.name = "c";
+  claim.metadata.namespace_ = "default";
+  claim.deviceClassName = "elasticgpu.io";
+  claim.requestName = "gpu";
+  ASSERT_TRUE(client.create(claim));
+  for (const auto* name : {"plain", "static"}) {
+    auto made = podOf(name);
+    made.nodeName = "a";
+    made.resourceClaims = {{"gpu", "c", ""}};
+    made.containers[0].resourceClaims = {"gpu"};
+    if (std::string(name) == "static") made.metadata.annotations["kubernetes.io/config.mirror"] = "x";
+    ASSERT_TRUE(client.create(made));
+  }
+  const auto reserved = [&] { return client.get<core::ResourceClaim>({"default", "c"})->reservedFor; };
+  EXPECT_TRUE(reserved().empty()) << "it is not allocated";
+  const auto made = client.get<core::ResourceClaim>({"default", "c"})->metadata;
+  ASSERT_TRUE(client.patch<core::ResourceClaim>(
+      {"default", "c"}, kube::PatchType::merge,
+      codec::patch::allocation(made.uid, made.resourceVersion,
+                               core::ResourceClaimAllocation{"gpu", "elasticgpu.io", "b", "egpu-1", "b",
+                                                             "2026-01-01T00:00:00Z"}),
+      "status"));
+  EXPECT_TRUE(until([&] { return reserved().size() == 2; }));
+  // The agent refuses to prepare a claim of another node.
+  EXPECT_NE(pod("plain")->phase, "Running");
+}
+
+TEST_F(ClusterTest, AKubeletFailsAPodThatItsNodeCantRunAndRunsTheOthers) {
+  auto first = podOf("first"), second = podOf("second"), mirror = podOf("mirror");
+  for (auto* each : {&first, &second, &mirror}) {
+    each->nodeName = "a";
+    each->containers[0].requests = {{"cpu", "40"}};  // of 64
+  }
+  ASSERT_TRUE(client.create(first));
+  ASSERT_TRUE(runs("first"));
+  ASSERT_TRUE(client.create(second));
+  EXPECT_TRUE(until([&] { return pod("second")->phase == "Failed"; }));
+  EXPECT_TRUE(events.has("OutOfcpu: Pod was rejected: Node didn't have enough resource: cpu"));
+  mirror.metadata.annotations["kubernetes.io/config.mirror"] = "x";
+  ASSERT_TRUE(client.create(mirror));
+  EXPECT_TRUE(runs("mirror"));
+  EXPECT_EQ(pod("first")->phase, "Running");
 }
 
 TEST_F(ClusterTest, AResourceClaimIsStampedForEachTemplateOfAPod) {

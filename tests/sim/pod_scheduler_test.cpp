@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include "controller/standalone/sim/kubelet_admission.h"
+
 namespace egpu::sim {
 namespace {
 
@@ -69,6 +71,56 @@ TEST(PodScheduler, EachFilterSaysWhy) {
   EXPECT_EQ(unsuitable(p, n, {0, int64_t{7} << 30, 1}), "");
   EXPECT_EQ(unsuitable(p, n, {0, (int64_t{7} << 30) + 1, 1}), "Insufficient memory");
   EXPECT_EQ(unsuitable(p, n, {0, 0, 110}), "Too many pods");
+}
+
+TEST(PodScheduler, AnExtendedResourceIsOfferedOrThePodWaits) {
+  const auto a = node("a"), b = node("b");
+  auto p = pod();
+  p.containers[0].requests = {{"nvidia.com/gpu", "2"}};
+  auto none = choose(p, {&a, &b}, {}, {});
+  EXPECT_EQ(none.node, "");
+  EXPECT_EQ(none.message.rfind("0/2 nodes are available: 2 Insufficient nvidia.com/gpu. No node has nvidia.com/gpu.", 0),
+            0u)
+      << none.message;
+  EXPECT_NE(none.message.find("manifests/migrate"), std::string::npos) << none.message;
+  EXPECT_NE(none.message.find("egpu.elasticgpu.io/gpu"), std::string::npos) << none.message;
+  EXPECT_EQ(choose(p, {&a, &b}, {}, {}, {{"b", {{"nvidia.com/gpu", 2}}}}).node, "b");
+  NodeUse used;
+  used.extended["nvidia.com/gpu"] = 1;
+  none = choose(p, {&a, &b}, {{"b", used}}, {}, {{"b", {{"nvidia.com/gpu", 2}}}});
+  EXPECT_EQ(none.message, "0/2 nodes are available: 2 Insufficient nvidia.com/gpu.");
+  p.containers[0].requests = {{"nvidia.com/hostdev", "1"}, {"nvidia.com/gpu", "0"}};
+  EXPECT_EQ(choose(p, {&a}, {}, {}).message,
+            "0/1 nodes are available: 1 Insufficient nvidia.com/hostdev. No node has nvidia.com/hostdev.")
+      << "a NIC is no GPU";
+  p.containers[0].requests = {{"hugepages-2Mi", "4Mi"}, {"ephemeral-storage", "1"}};
+  EXPECT_EQ(unsuitable(p, a, {}), "Insufficient ephemeral-storage");
+}
+
+TEST(PodScheduler, TheKubeletRefusesWhatANodeCantRun) {
+  auto n = node("a");
+  auto p = pod();
+  EXPECT_FALSE(rejectionOf(p, n, {}, {}));
+  p.containers[0].requests = {{"cpu", "3"}};
+  EXPECT_FALSE(rejectionOf(p, n, {1000, 0, 1}, {}));
+  const auto refused = rejectionOf(p, n, {2000, 0, 1}, {});
+  ASSERT_TRUE(refused);
+  EXPECT_EQ(refused->reason, "OutOfcpu");
+  EXPECT_EQ(refused->message,
+            "Pod was rejected: Node didn't have enough resource: cpu, requested: 3000, used: 2000, capacity: 4000");
+  auto mirror = p;
+  mirror.metadata.annotations["kubernetes.io/config.mirror"] = "x";
+  EXPECT_FALSE(rejectionOf(mirror, n, {2000, 0, 1}, {})) << "others go for a static pod";
+  p.containers[0].requests = {{"nvidia.com/gpu", "2"}};
+  EXPECT_FALSE(rejectionOf(p, n, {}, {})) << "what the node does not know is not the kubelet's to count";
+  EXPECT_EQ(rejectionOf(p, n, {}, {{"nvidia.com/gpu", 1}})->reason, "OutOfnvidia.com/gpu");
+  p.nodeSelector = {{"zone", "b"}};
+  EXPECT_EQ(rejectionOf(p, n, {}, {})->reason, "NodeAffinity");
+  n.unschedulable = true;
+  n.taints = {{"k", "v", "NoSchedule"}};
+  EXPECT_FALSE(rejectionOf(pod(), n, {}, {})) << "which keep off the scheduler alone";
+  n.taints = {{"k", "v", "NoExecute"}};
+  EXPECT_EQ(rejectionOf(pod(), n, {}, {})->reason, "TaintToleration");
 }
 
 TEST(PodScheduler, InitContainersAreAFloorNotASum) {

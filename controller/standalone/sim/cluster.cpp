@@ -9,6 +9,7 @@
 #include "controller/base/log.h"
 #include "controller/codec/patch.h"
 #include "controller/codec/simulated.h"
+#include "controller/standalone/sim/kubelet_admission.h"
 #include "controller/standalone/sim/pod_scheduler.h"
 
 namespace egpu::sim {
@@ -67,12 +68,13 @@ Status inParallel(const std::vector<T>& items, F each) {
 }  // namespace
 
 Cluster::Cluster(std::vector<SimNode> nodes, kube::Client& client, plugin::Registry& plugins, kube::EventSink& events,
-                 base::Clock& clock, NodeFolders folders)
+                 base::Clock& clock, NodeFolders folders, std::set<std::string> otherSchedulers)
     : nodes_(std::move(nodes)),
       client_(client),
       events_(events),
       clock_(clock),
       started_(base::rfc3339Micro(clock.wall())),
+      otherSchedulers_(std::move(otherSchedulers)),
       kubelet_(client, plugins, events, clock, addressesOf(nodes_), std::move(folders)),
       stamping_(client, events),
       pods_(client, podSink_),
@@ -284,8 +286,10 @@ bool Cluster::step(const std::string& key, std::stop_token stop) {
 bool Cluster::syncPod(const core::ObjectKey& key, std::stop_token stop) {
   const auto pod = podStore_.get(key);
   auto& lastUid = podUids_[key.str()];
-  if (!lastUid.empty() && (!pod || pod->metadata.uid != lastUid || pod->finished()))
+  if (!lastUid.empty() && (!pod || pod->metadata.uid != lastUid || pod->finished())) {
     if (!kubelet_.release(lastUid, stop).ok()) return false;
+    admitted_.erase(lastUid);
+  }
   if (!pod) {
     podUids_.erase(key.str());
     return true;
@@ -297,110 +301,43 @@ bool Cluster::syncPod(const core::ObjectKey& key, std::stop_token stop) {
   if (!stamped && v1alpha::pendingClaim(*pod)) return false;
   if (waitsForNode(*pod)) return schedule(*pod, stop);
   if (pod->nodeName.empty()) return true;  // gated
+  const auto admitted = admittedByKubelet(*pod, stop);
+  if (!admitted) return false;
+  if (!*admitted) return true;
+  if (!reservePlaced(*pod, stop)) return false;
   const Status s = kubelet_.run(*pod, stop);
   return s.ok() || s.code() == Code::cancelled;
 }
 
-// ---- scheduler ----
+// ---- the kubelets' part beside running pods ----
 
-bool Cluster::unschedulable(const core::Pod& pod, const std::string& message, std::stop_token stop) {
-  const auto said = std::find_if(pod.conditions.begin(), pod.conditions.end(),
-                                 [](const auto& c) { return c.type == "PodScheduled"; });
-  if (said != pod.conditions.end() && said->message == message) return true;
-  events_.event(kube::referenceTo(pod), "Warning", "FailedScheduling", message);
-  const auto body =
-      codec::patch::podUnschedulable(pod.metadata.uid, "Unschedulable", message, base::rfc3339(clock_.wall()));
+/// False: the kubelet refuses the pod, which fails with the reason.
+base::Result<bool> Cluster::admittedByKubelet(const core::Pod& pod, std::stop_token stop) {
+  const auto& uid = pod.metadata.uid;
+  if (pod.phase == "Running" || admitted_.count(uid) > 0) {
+    admitted_.insert(uid);
+    return true;
+  }
+  const auto node = nodeStore_.get({"", pod.nodeName});
+  if (!node) return Status(Code::unavailable, "node " + pod.nodeName + " is not known yet");
+  const auto offered = offeredTo(pod, stop);
+  if (!offered) return offered.status();
+  const auto has = offered->find(pod.nodeName);
+  const auto used = useOf(pod.nodeName, [&](const core::Pod& other) {
+    return other.metadata.uid != uid && (other.phase == "Running" || admitted_.count(other.metadata.uid) > 0);
+  });
+  const auto refused = rejectionOf(pod, *node, used, has == offered->end() ? ResourceAmounts{} : has->second);
+  if (!refused) {
+    admitted_.insert(uid);
+    return true;
+  }
+  events_.event(kube::referenceTo(pod), "Warning", refused->reason, refused->message);
+  const auto body = codec::patch::podRejected(uid, refused->reason, refused->message);
   const auto written =
       client_.patch<core::Pod>(core::keyOf(pod.metadata), kube::PatchType::strategic, body, "status", stop);
-  if (written) podStore_.observed(*written);
-  return written.ok() || written.status().code() == Code::notFound;
+  if (!written && written.status().code() != Code::notFound) return written.status();
+  return false;
 }
-
-bool Cluster::schedule(const core::Pod& pod, std::stop_token stop) {
-  Claims claims;
-  if (const std::string waits = claimsOf(pod, claims); !waits.empty()) return unschedulable(pod, waits, stop);
-  const PodChoice choice = chooseNode(pod, claims);
-  if (choice.node.empty()) {
-    if (choice.otherNodeSuits) clearOne(claims, stop);
-    return unschedulable(pod, choice.message, stop);
-  }
-  for (const auto& rc : claims)
-    if (!reserve(pod, *rc, stop)) return false;
-  return bind(pod, choice.node, stop);
-}
-
-std::string Cluster::claimsOf(const core::Pod& pod, Claims& claims) const {
-  if (const auto pending = v1alpha::pendingClaim(pod))
-    return "waiting for the ResourceClaim of template " + pending->templateName + " to be created";
-  for (const auto& name : v1alpha::claimNames(pod)) {
-    const auto rc = claimStore_.get({pod.metadata.namespace_, name});
-    if (!rc) return "waiting for the ResourceClaim " + name + " to be created";
-    if (rc->metadata.deleting()) return "ResourceClaim " + name + " is being deleted";
-    if (!rc->allocation) return "cannot allocate all claims: " + name + " is not allocated";
-    claims.push_back(rc);
-  }
-  return {};
-}
-
-PodChoice Cluster::chooseNode(const core::Pod& pod, const Claims& claims) const {
-  std::vector<std::string> claimNodes;
-  for (const auto& rc : claims) claimNodes.push_back(rc->allocation->nodeName);
-  std::vector<std::shared_ptr<const core::Node>> held;
-  std::vector<const core::Node*> nodes;
-  std::map<std::string, NodeUse, std::less<>> used;
-  nodeStore_.forEach([&](const auto& n) { held.push_back(n); });
-  for (const auto& n : held) {
-    nodes.push_back(n.get());
-    for (const auto& p : podStore_.find(byNode_, n->metadata.name)) {
-      const auto r = requestsOf(*p);
-      auto& u = used[n->metadata.name];
-      u.cpuMilli += r.cpuMilli;
-      u.memoryBytes += r.memoryBytes;
-      u.pods += 1;
-    }
-  }
-  return choose(pod, nodes, used, claimNodes);
-}
-
-// As the stock scheduler: one allocation is cleared so that it may be made elsewhere.
-void Cluster::clearOne(const Claims& claims, std::stop_token stop) {
-  const auto free = std::find_if(claims.begin(), claims.end(), [](const auto& rc) { return rc->reservedFor.empty(); });
-  if (free == claims.end()) return;
-  const auto& meta = (*free)->metadata;
-  const auto body = codec::patch::reservedFor(meta.uid, meta.resourceVersion, {}, true);
-  const auto written =
-      client_.patch<core::ResourceClaim>(core::keyOf(meta), kube::PatchType::merge, body, "status", stop);
-  if (written) claimStore_.observed(*written);
-}
-
-bool Cluster::bind(const core::Pod& pod, const std::string& node, std::stop_token stop) {
-  kube::HttpRequest bind;
-  bind.method = kube::Method::post;
-  bind.target = kube::Client::path(core::kindOf<core::Pod>, pod.metadata.namespace_, pod.metadata.name, "binding");
-  bind.headers = {{"Content-Type", "application/json"}};
-  bind.body = codec::patch::binding(pod, node);
-  const auto answer = client_.call(std::move(bind), stop);
-  if (!answer && answer.status().code() != Code::conflict && answer.status().code() != Code::notFound) return false;
-  events_.event(kube::referenceTo(pod), "Normal", "Scheduled",
-                "Successfully assigned " + core::keyOf(pod.metadata).str() + " to " + node + " (simulated)");
-  const auto now = client_.get<core::Pod>(core::keyOf(pod.metadata), stop);  // so that the next choice counts it
-  if (now) podStore_.observed(*now);
-  return now.ok() || now.status().code() == Code::notFound;
-}
-
-bool Cluster::reserve(const core::Pod& pod, const core::ResourceClaim& claim, std::stop_token stop) {
-  auto consumers = claim.reservedFor;
-  for (const auto& c : consumers)
-    if (c.uid == pod.metadata.uid) return true;
-  consumers.push_back({"pods", pod.metadata.name, pod.metadata.uid});
-  const auto body = codec::patch::reservedFor(claim.metadata.uid, claim.metadata.resourceVersion, consumers, false);
-  const auto written =
-      client_.patch<core::ResourceClaim>(core::keyOf(claim.metadata), kube::PatchType::merge, body, "status", stop);
-  if (written) claimStore_.observed(*written);
-  return written.ok();
-}
-
-// ---- the kubelets' part that isn't about pods ----
 
 bool Cluster::renewLeases(std::stop_token stop) {
   for (std::size_t i = 0; i < std::min(kLeasesAtOnce, nodes_.size()); ++i) {
@@ -444,6 +381,17 @@ bool Cluster::collectStamped(const core::ResourceClaim& claim, std::stop_token s
   for (const auto& owner : claim.metadata.ownerReferences) {
     const auto pod = owner.kind == "Pod" ? podStore_.get({claim.metadata.namespace_, owner.name}) : nullptr;
     if (pod && pod->finished() && !stamping_.remove(claim, *pod, stop)) return false;
+  }
+  return true;
+}
+
+/// The ResourceClaim controller reserves allocated claims for a pod that no scheduler placed: one with spec.nodeName in
+/// its manifest, or a static pod's. The claim's own node is not compared; the node's agent refuses to prepare it then.
+bool Cluster::reservePlaced(const core::Pod& pod, std::stop_token stop) {
+  for (const auto& name : v1alpha::claimNames(pod)) {
+    const auto claim = claimStore_.get({pod.metadata.namespace_, name});
+    if (!claim || !claim->allocation || claim->metadata.deleting()) continue;
+    if (!reserve(pod, *claim, stop)) return false;
   }
   return true;
 }

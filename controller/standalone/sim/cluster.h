@@ -8,9 +8,11 @@
 
 #include <chrono>
 #include <condition_variable>
+#include <functional>
 #include <map>
 #include <memory>
 #include <mutex>
+#include <set>
 #include <stop_token>
 #include <string>
 #include <thread>
@@ -31,8 +33,9 @@ namespace egpu::sim {
 /// References must outlive it. publish(), then start(); the destructor stops.
 class Cluster {
  public:
+  /// otherSchedulers: names of schedulers that run elsewhere; their pods are left to them.
   Cluster(std::vector<SimNode> nodes, kube::Client& client, plugin::Registry& plugins, kube::EventSink& events,
-          base::Clock& clock, NodeFolders folders);
+          base::Clock& clock, NodeFolders folders, std::set<std::string> otherSchedulers = {});
   ~Cluster();
 
   /// Writes the DeviceClass, nodes and cards, and deletes simulated ones of an earlier start that the file no longer
@@ -60,14 +63,20 @@ class Cluster {
   bool schedule(const core::Pod& pod, std::stop_token stop);
   /// Empty, or what the pod waits for.
   std::string claimsOf(const core::Pod& pod, Claims& claims) const;
-  PodChoice chooseNode(const core::Pod& pod, const Claims& claims) const;
+  using Offered = std::map<std::string, ResourceAmounts, std::less<>>;
+  base::Result<Offered> offeredTo(const core::Pod& pod, std::stop_token stop);
+  /// Requests of the node's pods; counts: of those alone for which it is true.
+  NodeUse useOf(const std::string& node, const std::function<bool(const core::Pod&)>& counts) const;
+  PodChoice chooseNode(const core::Pod& pod, const Claims& claims, const Offered& offered) const;
   void clearOne(const Claims& claims, std::stop_token stop);
   bool bind(const core::Pod& pod, const std::string& node, std::stop_token stop);
   bool reserve(const core::Pod& pod, const core::ResourceClaim& claim, std::stop_token stop);
-  bool unschedulable(const core::Pod& pod, const std::string& message, std::stop_token stop);
+  bool unschedulable(const core::Pod& pod, std::string_view reason, const std::string& message, std::stop_token stop);
+  base::Result<bool> admittedByKubelet(const core::Pod& pod, std::stop_token stop);
   bool lostItsNode(const core::Pod& pod, std::stop_token stop);
   bool collect(const core::Pod& pod, std::stop_token stop);
   bool collectStamped(const core::ResourceClaim& claim, std::stop_token stop);
+  bool reservePlaced(const core::Pod& pod, std::stop_token stop);
   bool syncReservations(const core::ObjectKey& key, std::stop_token stop);
   bool renewLeases(std::stop_token stop);
 
@@ -77,11 +86,13 @@ class Cluster {
   kube::EventSink& events_;
   base::Clock& clock_;
   const std::string started_;  ///< when
+  const std::set<std::string> otherSchedulers_;
 
   // Of the worker's thread alone.
   Kubelet kubelet_;
   ClaimStamping stamping_;
   std::map<std::string, std::string> podUids_;  ///< pod key → uid last worked on
+  std::set<std::string> admitted_;  ///< uids of pods that their kubelets have admitted
   std::map<std::string, int> failures_;
   std::size_t nextLease_ = 0;  ///< of nodes_, to be renewed
 

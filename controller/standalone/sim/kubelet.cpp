@@ -4,6 +4,7 @@
 #include <filesystem>
 #include <iterator>
 #include <optional>
+#include <set>
 #include <system_error>
 #include <utility>
 
@@ -126,6 +127,7 @@ Status Kubelet::prepare(const core::Pod& pod, std::map<std::string, Given>& give
       if (std::find(c->resourceClaims.begin(), c->resourceClaims.end(), claim.name) == c->resourceClaims.end())
         continue;
       auto& one = given[c->name];
+      one.used.insert(claim.claim);
       one.claims += (one.claims.empty() ? "" : ", ") + claim.name;
       if (std::find(one.devices.begin(), one.devices.end(), spec->deviceUid) != one.devices.end())
         continue;  // one claim under two names is one device still
@@ -180,10 +182,11 @@ Status Kubelet::run(const core::Pod& pod, std::stop_token stop) {
       codec::patch::podRunning(pod, podIp(pod), addressOf(pod.nodeName), base::rfc3339(clock_.wall())), "status", stop);
   if (!written) return written.status();
   mine.running = true;
-  if (!given.empty())
+  std::set<std::string> claims;  // a claim may have two names
+  for (const auto& [container, one] : given) claims.insert(one.used.begin(), one.used.end());
+  if (!claims.empty())
     events_.event(kube::referenceTo(pod), "Normal", "PreparedDevices",
-                  "devices of " + std::to_string(v1alpha::claimNames(pod).size()) +
-                      " claim(s) are in the pod's containers");
+                  "devices of " + std::to_string(claims.size()) + " claim(s) are in the pod's containers");
   return Status::okay();
 }
 

@@ -4,6 +4,7 @@
 
 #include <map>
 #include <memory>
+#include <set>
 #include <stop_token>
 #include <string>
 #include <string_view>
@@ -56,7 +57,8 @@ class Kubelet {
   };
   /// What a container is given, over all of its claims.
   struct Given {
-    std::string claims;  ///< the pod's names for them: "a, b"
+    std::string claims;          ///< the pod's names for them: "a, b"
+    std::set<std::string> used;  ///< names of the ResourceClaims
     std::vector<std::string> devices;
     core::ContainerEdits all;
   };

@@ -3,18 +3,11 @@
 #include <algorithm>
 #include <charconv>
 
-#include "api/v1alpha/quantity.h"
+#include "controller/cache/pod_requests.h"
 
 namespace egpu::sim {
 
 namespace {
-
-int64_t amount(const core::StringMap& requests, std::string_view resource, int64_t nanoPerUnit) {
-  const auto it = requests.find(resource);
-  if (it == requests.end()) return 0;
-  const auto q = v1alpha::parseQuantity(it->second);
-  return q ? static_cast<int64_t>(q->nano / nanoPerUnit) : 0;
-}
 
 bool contains(const std::vector<std::string>& values, std::string_view value) {
   return std::find(values.begin(), values.end(), value) != values.end();
@@ -40,29 +33,76 @@ bool holds(const core::NodeSelectorRequirement& r, const std::string* value) {
   return false;
 }
 
-bool tolerated(const core::Taint& taint, const std::vector<core::Toleration>& tolerations) {
-  return std::any_of(tolerations.begin(), tolerations.end(), [&](const core::Toleration& t) {
+/// True for GPUs as device plugins name them. Other resources of these domains, such as NICs, are no GPUs.
+bool isGpu(std::string_view resource) {
+  for (const std::string_view gpu : {"nvidia.com/gpu", "nvidia.com/mig-", "volcano.sh/vgpu-", "volcano.sh/gpu-",
+                                     "aliyun.com/gpu-", "tensor-fusion.ai/"})
+    if (resource.rfind(gpu, 0) == 0) return true;
+  return resource == "amd.com/gpu";
+}
+
+/// Sentences about the extended resources that no node has; for GPUs also the annotations that replace them.
+std::string missingResources(const ResourceAmounts& wanted,
+                             const std::map<std::string, ResourceAmounts, std::less<>>& offered) {
+  std::string out;
+  bool gpu = false;
+  for (const auto& [resource, amount] : wanted) {
+    const bool there = std::any_of(offered.begin(), offered.end(), [&](const auto& node) {
+      const auto has = node.second.find(resource);
+      return has != node.second.end() && has->second > 0;
+    });
+    if (there) continue;
+    out += (out.empty() ? " No node has " : ", ") + resource;
+    gpu = gpu || isGpu(resource);
+  }
+  if (!out.empty()) out += '.';
+  if (gpu)
+    out += " GPUs are claimed here: in place of the limits write metadata.annotations: {egpu.elasticgpu.io/gpu: \"1\"}"
+           " (whole cards), or egpu.elasticgpu.io/gpu-core and egpu.elasticgpu.io/gpu-memory; on a cluster"
+           " manifests/migrate does that for whole namespaces.";
+  return out;
+}
+
+}  // namespace
+
+NodeUse& NodeUse::operator+=(const NodeUse& other) {
+  cpuMilli += other.cpuMilli;
+  memoryBytes += other.memoryBytes;
+  pods += other.pods;
+  ephemeralBytes += other.ephemeralBytes;
+  for (const auto& [resource, amount] : other.extended) extended[resource] += amount;
+  return *this;
+}
+
+NodeUse requestsOf(const core::Pod& pod) {
+  const auto requests = cache::requestsOf(pod);
+  return {requests.cpuMilli, requests.memoryBytes, 1, requests.ephemeralBytes, cache::extendedRequestsOf(pod)};
+}
+
+Shortage shortageOf(const core::Pod& pod, const core::Node& node, const NodeUse& used, const ResourceAmounts& offered) {
+  const NodeUse want = requestsOf(pod);
+  std::vector<Shortage> all = {{"pods", want.pods, used.pods, node.maxPods},
+                               {"cpu", want.cpuMilli, used.cpuMilli, node.cpuMilli},
+                               {"memory", want.memoryBytes, used.memoryBytes, node.memoryBytes},
+                               {"ephemeral-storage", want.ephemeralBytes, used.ephemeralBytes, node.ephemeralBytes}};
+  const auto of = [](const ResourceAmounts& amounts, const std::string& resource) {
+    const auto it = amounts.find(resource);
+    return it == amounts.end() ? int64_t{0} : it->second;
+  };
+  for (const auto& [resource, amount] : want.extended)
+    all.push_back({resource, amount, of(used.extended, resource), of(offered, resource)});
+  for (const auto& each : all)
+    if (each.requested > 0 && each.used + each.requested > each.capacity) return each;
+  return {};
+}
+
+bool tolerates(const core::Pod& pod, const core::Taint& taint) {
+  return std::any_of(pod.tolerations.begin(), pod.tolerations.end(), [&](const core::Toleration& t) {
     if (!t.effect.empty() && t.effect != taint.effect) return false;
     if (t.key.empty()) return t.op == "Exists";
     if (t.key != taint.key) return false;
     return t.op == "Exists" || t.value == taint.value;
   });
-}
-
-}  // namespace
-
-NodeUse requestsOf(const core::Pod& pod) {
-  NodeUse out;
-  for (const auto& c : pod.containers) {
-    out.cpuMilli += amount(c.requests, "cpu", 1'000'000);
-    out.memoryBytes += amount(c.requests, "memory", 1'000'000'000);
-  }
-  for (const auto& c : pod.initContainers) {
-    out.cpuMilli = std::max(out.cpuMilli, amount(c.requests, "cpu", 1'000'000));
-    out.memoryBytes = std::max(out.memoryBytes, amount(c.requests, "memory", 1'000'000'000));
-  }
-  out.pods = 1;
-  return out;
 }
 
 bool admits(const core::NodeSelector& selector, const core::Node& node) {
@@ -78,25 +118,29 @@ bool admits(const core::NodeSelector& selector, const core::Node& node) {
   });
 }
 
-std::string unsuitable(const core::Pod& pod, const core::Node& node, const NodeUse& used) {
+bool selects(const core::Pod& pod, const core::Node& node) {
+  const auto& wanted = pod.nodeSelector;
+  return std::all_of(wanted.begin(), wanted.end(),
+                     [&](const auto& label) { return node.metadata.label(label.first) == label.second; }) &&
+         (!pod.requiredNodeAffinity || admits(*pod.requiredNodeAffinity, node));
+}
+
+std::string unsuitable(const core::Pod& pod, const core::Node& node, const NodeUse& used,
+                       const ResourceAmounts& offered) {
   if (!node.ready) return "node(s) were not ready";
   if (node.unschedulable) return "node(s) were unschedulable";
   for (const auto& taint : node.taints)
-    if (taint.effect != "PreferNoSchedule" && !tolerated(taint, pod.tolerations))
+    if (taint.effect != "PreferNoSchedule" && !tolerates(pod, taint))
       return "node(s) had untolerated taint {" + taint.key + ": " + taint.value + "}";
-  for (const auto& [key, value] : pod.nodeSelector)
-    if (node.metadata.label(key) != value) return "node(s) didn't match Pod's node affinity/selector";
-  if (pod.requiredNodeAffinity && !admits(*pod.requiredNodeAffinity, node))
-    return "node(s) didn't match Pod's node affinity/selector";
-  const NodeUse want = requestsOf(pod);
-  if (used.pods + 1 > node.maxPods) return "Too many pods";
-  if (want.cpuMilli > 0 && used.cpuMilli + want.cpuMilli > node.cpuMilli) return "Insufficient cpu";
-  if (want.memoryBytes > 0 && used.memoryBytes + want.memoryBytes > node.memoryBytes) return "Insufficient memory";
-  return {};
+  if (!selects(pod, node)) return "node(s) didn't match Pod's node affinity/selector";
+  const auto shortage = shortageOf(pod, node, used, offered);
+  if (shortage.resource.empty()) return {};
+  return shortage.resource == "pods" ? "Too many pods" : "Insufficient " + shortage.resource;
 }
 
 PodChoice choose(const core::Pod& pod, const std::vector<const core::Node*>& nodes,
-                 const std::map<std::string, NodeUse, std::less<>>& used, const std::vector<std::string>& claimNodes) {
+                 const std::map<std::string, NodeUse, std::less<>>& used, const std::vector<std::string>& claimNodes,
+                 const std::map<std::string, ResourceAmounts, std::less<>>& offered) {
   PodChoice out;
   std::map<std::string, int64_t> why;
   const core::Node* best = nullptr;
@@ -104,7 +148,8 @@ PodChoice choose(const core::Pod& pod, const std::vector<const core::Node*>& nod
   for (const core::Node* node : nodes) {
     const auto it = used.find(node->metadata.name);
     const NodeUse use = it == used.end() ? NodeUse{} : it->second;
-    std::string reason = unsuitable(pod, *node, use);
+    const auto has = offered.find(node->metadata.name);
+    std::string reason = unsuitable(pod, *node, use, has == offered.end() ? ResourceAmounts{} : has->second);
     if (reason.empty() &&
         std::any_of(claimNodes.begin(), claimNodes.end(), [&](const auto& n) { return n != node->metadata.name; })) {
       reason = "node(s) didn't have the allocated devices of the pod's claims";
@@ -126,8 +171,14 @@ PodChoice choose(const core::Pod& pod, const std::vector<const core::Node*>& nod
   out.message = "0/" + std::to_string(nodes.size()) + " nodes are available";
   std::string list;
   for (const auto& [reason, n] : why) list += (list.empty() ? ": " : ", ") + std::to_string(n) + " " + reason;
-  out.message += list + ".";
+  out.message += list + "." + missingResources(cache::extendedRequestsOf(pod), offered);
   return out;
+}
+
+std::string unknownScheduler(const core::Pod& pod) {
+  return "spec.schedulerName: no scheduler \"" + pod.schedulerName +
+         "\" runs here, so nothing finds a node for the pod. Write default-scheduler, or leave the field out; pods "
+         "written for another GPU scheduler ask for their GPUs by claims here, see manifests/migrate.";
 }
 
 }  // namespace egpu::sim

@@ -10,6 +10,7 @@
 #include <tuple>
 #include <vector>
 
+#include "controller/scheduler/choice/preempt_together.h"
 #include "controller/scheduler/quota/on_a_copy.h"
 #include "controller/scheduler/state/fill.h"
 #include "tests/scheduler/world.h"
