@@ -3,6 +3,7 @@
 #pragma once
 
 #include <optional>
+#include <string_view>
 
 #include "api/core/meta.h"
 
@@ -97,6 +98,9 @@ struct PreferredNodes {
   NodeSelectorTerm term;
   bool operator==(const PreferredNodes&) const = default;
 };
+
+/// The API server's default of a pod's spec.schedulerName.
+inline constexpr std::string_view kDefaultScheduler = "default-scheduler";
 
 struct Pod {
   ObjectMeta metadata;

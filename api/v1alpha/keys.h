@@ -97,6 +97,10 @@ inline constexpr std::string_view kProvisionerUnavailable = "ProvisionerUnavaila
 inline constexpr std::string_view kInvalidParameter = "InvalidParameter";
 inline constexpr std::string_view kNotRepresentable = "NotRepresentable";
 inline constexpr std::string_view kWaitingForConsumer = "WaitingForConsumer";
+/// All pods of the claim are behind scheduling gates of other controllers.
+inline constexpr std::string_view kWaitingForGates = "WaitingForGates";
+/// No scheduler that is served here has the schedulerName of the claim's pods.
+inline constexpr std::string_view kSchedulerNotServed = "SchedulerNotServed";
 inline constexpr std::string_view kWaitingForGang = "WaitingForGang";  ///< other members are missing, or decide
 inline constexpr std::string_view kNoFit = "NoFit";
 inline constexpr std::string_view kQuotaExceeded = "QuotaExceeded";  ///< an ElasticGPUQuota of its namespace

@@ -3,6 +3,7 @@
 
 #include <atomic>
 #include <functional>
+#include <set>
 #include <string>
 #include <string_view>
 #include <type_traits>
@@ -65,6 +66,9 @@ class Stores {
   Store<core::DeviceTaintRule> taintRules;              ///< empty where the API server has no such kind
   Store<core::PodGroup> podGroups;                      ///< empty where the API server has no such kind
   std::atomic<bool> podGroupsServed{false};             ///< it has the kind, and lets us read it
+  /// Names of the schedulers that place pods here (flags --schedulers and --extender-scheduler). Constant once steps are
+  /// made.
+  std::set<std::string, std::less<>> servedSchedulers{std::string(core::kDefaultScheduler)};
   NodeTaints taints{nodes};
   CardModels models{cards};
   NodeUsage usage;  ///< of all pods, those without claims too

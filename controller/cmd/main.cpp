@@ -28,6 +28,12 @@ void addController(CLI::App& app, cmd::CoreOptions& o) {
   app.add_option("--probes-listen", o.probesListen,
                  "Address of /healthz, /livez and /readyz, and nothing else (default: the host of --ops-listen and the "
                  "port after its, 127.0.0.1:9441; any free one if that is 0)");
+  app.add_option("--schedulers", o.schedulers,
+                 "Names (spec.schedulerName) of the schedulers that place pods here, with commas between; those of "
+                 "--extender-scheduler are served too. Pods of any other scheduler get no cards (default: "
+                 "default-scheduler)")
+      ->delimiter(',')
+      ->allow_extra_args(false);
   app.add_flag(
       "--card-metrics", o.cardMetrics,
       "Series of each card in /metrics; off by itself above " + std::to_string(cmd::kMostCardSeries) + " cards");

@@ -49,6 +49,8 @@ struct CoreOptions {
   bool cardMetrics = false;  ///< series per card in /metrics, of at most kMostCardSeries cards
   std::string journal;       ///< folder of the decision journal; empty = none
   int64_t journalBytes = kJournalBytes;
+  /// Names of the schedulers that are served beside the extender's; empty = default-scheduler.
+  std::vector<std::string> schedulers;
   ExtenderOptions extender;
   std::string writeProbesAddress;  ///< as writeOpsAddress
   std::string writeOpsAddress;     ///< file that gets the real operations address once ready; empty = none

@@ -61,6 +61,8 @@ Reconciler::Reconciler(kube::Client& client, cache::Stores& stores, cache::Clust
           writer_, stores, cluster, binder_, sweeper_, clock, metrics, events, enqueue_,
           [this] { return claims_.boundLately(); }, options.auditor),
       routing_(stores, cluster, registry, classes_, users_, waiting_, provisioning_, templates_.amounts(), enqueue_) {
+  stores.servedSchedulers = {options.schedulers.begin(), options.schedulers.end()};
+  stores.servedSchedulers.insert(options.otherSchedulers.begin(), options.otherSchedulers.end());
   waiting_.chosen.leaveTo(std::move(options.otherSchedulers));
   stores.usage.onFreed([this](const std::string& node) { pods_.freed(node); });
 }

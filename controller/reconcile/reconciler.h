@@ -46,7 +46,9 @@ struct ReconcilerOptions {
   int callsPerPlugin = 4;  ///< at once; fewer than there are workers
   AuditorOptions auditor;
   std::chrono::milliseconds usageEvery{60'000};  ///< between two writes of what a claim uses
-  std::set<std::string> otherSchedulers;         ///< they choose the nodes of their pods (ChosenNodes::leaveTo)
+  std::set<std::string> otherSchedulers;  ///< they choose the nodes of their pods (ChosenNodes::leaveTo)
+  /// Schedulers that place pods on the nodes that are chosen here.
+  std::set<std::string> schedulers{std::string(core::kDefaultScheduler)};
 };
 
 /// Thread-safe; a key must be stepped by one thread at a time. All references must outlive it.

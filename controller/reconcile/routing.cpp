@@ -14,6 +14,7 @@
 #include "controller/reconcile/claim/stock.h"
 #include "controller/reconcile/class/class_access.h"
 #include "controller/reconcile/gang/gang_of.h"
+#include "controller/reconcile/pod/schedulability.h"
 #include "controller/reconcile/queue_key.h"
 #include "controller/scheduler/choice/class_models.h"
 #include "controller/scheduler/quota/quota.h"
@@ -345,9 +346,15 @@ void Routing::onPod(const core::Pod* before, const core::Pod* after) {
     enqueue_(claimKey({pod.metadata.namespace_, claim}));
     heldFor({pod.metadata.namespace_, claim});
   }
-  const auto counts = [](const core::Pod* side) { return side == nullptr ? 0 : alive(*side) ? 1 + gated(*side) : 3; };
+  const auto counts = [this](const core::Pod* side) {
+    if (side == nullptr || !alive(*side)) return side == nullptr ? 0 : 3;
+    return 1 + gated(*side) + (isConsumer(stores_, *side) ? 0 : 4);
+  };
   if (!pod.podGroupName.empty() && counts(before) != counts(after))
     groupChanged(pod.metadata.namespace_, pod.podGroupName);
+  if (before && after && isConsumer(stores_, *before) != isConsumer(stores_, *after))
+    for (const auto& name : named)  // a member counts in its gang from now on, or no more
+      if (const auto claim = stores_.claims.get({pod.metadata.namespace_, name})) gangOf(*claim, false);
   // What was held for it where it is of no use to others may move now.
   if (before && alive(*before) && (!after || !alive(*after) || after->metadata.uid != before->metadata.uid))
     for (const auto& claim : v1alpha::claimNames(*before)) podsOf({pod.metadata.namespace_, claim});
@@ -397,10 +404,21 @@ void Routing::claimsOfDevice(const cache::Gpu& device) {
 
 void Routing::onNamespace(const core::Namespace* before, const core::Namespace* after) {
   // A new namespace too: claims and namespaces come by different watches. Nothing is decided before the first lists.
-  if (!after || (before && before->metadata.labels == after->metadata.labels) || !stores_.namespaces.synced()) return;
+  if (!after || !stores_.namespaces.synced()) return;
+  if (before && (before->phase != after->phase || before->metadata.deleting() != after->metadata.deleting()))
+    podsIn(after->metadata.name);
+  if (before && before->metadata.labels == after->metadata.labels) return;
   const bool observers = mayObserve(after->metadata) && (!before || !mayObserve(before->metadata));
   stores_.classes.forEach([&](const auto& cls) {
     if (cls->allowedNamespaces || observers) openClaimsOf(*cls, after->metadata.name);
+  });
+}
+
+void Routing::podsIn(const std::string& namespace_) {
+  stores_.pods.forEach([&](const auto& pod) {
+    if (pod->metadata.namespace_ != namespace_ || !pod->nodeName.empty()) return;
+    enqueue_(podKey(core::keyOf(pod->metadata)));
+    for (const auto& name : v1alpha::claimNames(*pod)) enqueue_(claimKey({namespace_, name}));
   });
 }
 

@@ -43,6 +43,8 @@ class Routing {
   void onNode(const core::Node* before, const core::Node* after);
   void onClass(const cache::Class* before, const cache::Class* after);
   void onNamespace(const core::Namespace* before, const core::Namespace* after);
+  /// Pods of a namespace that have no node, and their claims: whether they may be scheduled has changed.
+  void podsIn(const std::string& namespace_);
   void onTemplate(const cache::ClaimTemplate* before, const cache::ClaimTemplate* after);
   void onPriorityClass(const core::PriorityClass* before, const core::PriorityClass* after);
   /// Members of the claim's gang, one of which came, went or was bound; with the last one bound their pods.

@@ -39,6 +39,9 @@
 //        "All" is as many claims as the annotations say, exactly; of a PodGroup (gang/gang_of.h) the claims of minCount pods: those let go
 //        first, then those that hold something, then the oldest. Its further pods are decided one by one once all of these are Bound,
 //        by the same steps. A pod that has Succeeded counts, its claims are gone
+//   (C5) for pods: a pod that may not be scheduled (pod/schedulability.h) is no consumer, of no gang, and keeps its gate. A claim that
+//        is stamped for such a pod waits in either mode, as WaitingForGates or SchedulerNotServed; an intent that is found for it, and
+//        that nothing reserves, is rolled back; Bound stays. The pod's update, or its namespace's, brings the claim back: routing.cpp
 //   (C15) resizing: a (C10) whose spec asks for other amounts than its device has or is on its way to have; or whose device is on its way
 //   (C9) static: spec names an Available device, or its claimRef without uid names the claim: claimRef (intent), then as C7
 //
@@ -163,7 +166,7 @@
 //
 //   binding:  for the time of it (pod/chosen_nodes.h, in memory) the pod's step decides for that node alone, and the claim's goes from
 //             W8 to W3 without a reservation. Over without W10, or forgotten by a crash: what is not Bound is given up by the pod's
-//             step (leaveToScheduler), or, of a pod that no --extender-scheduler names, waits for a reservation as ever
+//             step (leaveToScheduler), or, of a pod of another served scheduler, waits for a reservation as ever
 //
 // WHAT BRINGS A WAITING CLAIM BACK. A gang's members (of a PodGroup: its pods' and its own changes, too; by time a further pod's, and while it is not there): routing.cpp, the oldest with each that comes, all with the last one, and with each that goes or loses
 // its device; by time, while one is Bound and another is not, and where a pod lacks CPU or memory, a quota or not. Room: ClusterView::onCapacity, for all in Waiting, those of

@@ -13,6 +13,7 @@
 #include "controller/reconcile/gang/gang_of.h"
 #include "controller/reconcile/pod/node_fit/node_fit.h"
 #include "controller/reconcile/pod/node_fit/resources.h"
+#include "controller/reconcile/pod/schedulability.h"
 #include "controller/scheduler/quota/on_a_copy.h"
 #include "controller/scheduler/state/holdings.h"
 
@@ -62,7 +63,7 @@ void unpin(core::Pod& pod, const std::string& node) {
 std::vector<cache::Store<core::Pod>::Ptr> consumersOf(const Stores& stores, const Claim& claim) {
   std::vector<cache::Store<core::Pod>::Ptr> consumers;
   for (const auto& pod : stores.podsOfClaim(core::keyOf(claim.metadata))) {
-    if (!reconcile::alive(*pod)) continue;
+    if (!reconcile::isUser(stores, *pod)) continue;
     auto anew = *pod;
     anew.nodeName.clear();
     unpin(anew, claim.status.nodeName);
@@ -141,9 +142,11 @@ scheduler::ClaimRecord recordOf(const Stores& stores, const Claim& claim, bool e
     record.why = (refusal->field.empty() ? "" : refusal->field + ": ") + refusal->message;
     return record;
   }
-  if (cls->bindingMode == "WaitForFirstConsumer") {
+  const bool waits = cls->bindingMode == "WaitForFirstConsumer";
+  auto obstacle = record.device.empty() ? reconcile::obstacleOf(stores, claim, waits) : reconcile::PodObstacle();
+  if (waits) {
     auto consumers = consumersOf(stores, claim);
-    if (consumers.empty() && record.device.empty()) {
+    if (consumers.empty() && record.device.empty() && !obstacle) {
       record.why = "it waits for the first pod that uses it";
       if (!evenIdle) return record;
     }
@@ -151,6 +154,10 @@ scheduler::ClaimRecord recordOf(const Stores& stores, const Claim& claim, bool e
   } else {
     record.suits = reconcile::toleratedNodes(stores, *cls);
     record.whyUnsuited = untolerated;
+  }
+  if (obstacle) {
+    record.why = std::move(obstacle.message);
+    if (!evenIdle) return record;
   }
   if (auto others = record.device.empty() ? decidedWith(stores, claim) : std::string(); !others.empty()) {
     record.why = std::move(others);

@@ -9,6 +9,7 @@
 #include "controller/reconcile/claim/stock.h"
 #include "controller/reconcile/pod/node_fit/node_fit.h"
 #include "controller/reconcile/pod/node_fit/resources.h"
+#include "controller/reconcile/pod/schedulability.h"
 #include "controller/server/stamped_claims.h"
 
 namespace egpu::server {
@@ -85,6 +86,7 @@ Result<PodSubject> podSubject(const cache::Stores& stores, const core::Pod& pod,
   subject.pod.nodeName.clear();
   subject.pod.metadata.namespace_ = spaceOf(pod, space);
   if (subject.pod.metadata.name.empty()) subject.pod.metadata.name = "new";
+  if (const auto obstacle = reconcile::obstacleOf(stores, subject.pod)) subject.note = obstacle.message;
   for (const auto& key : claimsOfPod(pod, space)) {
     auto claim = claimOfPod(stores, pod, beside, key);
     if (!claim) return claim.status();

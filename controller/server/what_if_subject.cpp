@@ -12,6 +12,7 @@
 #include "controller/reconcile/class/class.h"
 #include "controller/reconcile/class/class_access.h"
 #include "controller/reconcile/gang/gang_of.h"
+#include "controller/reconcile/pod/schedulability.h"
 #include "controller/scheduler/first_available.h"
 #include "controller/server/snapshot.h"
 
@@ -144,7 +145,11 @@ base::Result<WhatIfSubject> existingSubject(const Stores& stores, const core::Ob
     subject.note = taintNote(stores, *cls);
   }
   subject.inGang = subject.device.empty() && reconcile::inGang(stores, *claim);
-  if (subject.request && !subject.why.empty())
+  const bool waits = cls && cls->bindingMode == "WaitForFirstConsumer";
+  const bool held = subject.device.empty() && reconcile::obstacleOf(stores, *claim, waits);
+  if (subject.request && held)
+    subject.note = subject.why + "; until then its pod may change";
+  else if (subject.request && !subject.why.empty())
     subject.note = subject.why + (subject.inGang ? kAlone : ", whose node conditions are not known yet");
   return subject;
 }

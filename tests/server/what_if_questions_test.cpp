@@ -75,6 +75,24 @@ TEST_F(QuestionsTest, AClaimThatAsksForNothingDecidableSaysWhy) {
   has(answer("/explain", "claim=waits&format=text"), "not decided: ElasticGPUClass \"gone\" not found");
 }
 
+TEST_F(QuestionsTest, AClaimWhoseOnlyPodIsHeldByAQueueIsAskedAboutButNotPlaced) {
+  bindsForItsPod("share");
+  core::Pod pod;
+  pod.metadata.name = pod.metadata.uid = "p";
+  pod.metadata.namespace_ = "default";
+  pod.metadata.resourceVersion = next();
+  pod.resourceClaims = {{"waits", "waits"}};
+  pod.schedulingGates = {"elasticgpu.io/claims", "kueue.x-k8s.io/admission"};
+  stores.pods.informed(pod);
+  const std::string why = "pod p is held by scheduling gate kueue.x-k8s.io/admission";
+  has(answer("/explain", "claim=waits"), R"("note":")" + why);
+  has(answer("/simulate", "release=c"), R"("bound":[],"waiting":0})");
+  const std::string manifest =
+      "kind: Pod\nmetadata: {name: q, annotations: {egpuc.elasticgpu.io/gpu: waits}}\nspec: {schedulingGates: [{name: "
+      "kueue.x-k8s.io/admission}], containers: [{name: main}]}\n";
+  has(answer("/simulate", "", manifest), "pod q is held by scheduling gate kueue.x-k8s.io/admission");
+}
+
 TEST_F(QuestionsTest, AClaimThatWaitsForItsFirstPodIsAskedAboutButNotPlaced) {
   bindsForItsPod("share");
   has(answer("/explain", "claim=waits"), R"("note":"it waits for the first pod that uses it, whose node conditions)");

@@ -41,7 +41,7 @@ cache::ClusterView::Turn turnOf(const cache::Claim& claim, int64_t priority, bas
 int64_t ClaimSync::wantedSince(const cache::Claim& claim, int64_t now) const {
   int64_t since = now;
   for (const auto& pod : stores_.podsOfClaim(core::keyOf(claim.metadata)))
-    if (const auto created = base::parseRfc3339(pod->metadata.creationTimestamp); created && alive(*pod))
+    if (const auto created = base::parseRfc3339(pod->metadata.creationTimestamp); created && isConsumer(stores_, *pod))
       since = std::min(since, base::unixSeconds(*created));
   return since;
 }

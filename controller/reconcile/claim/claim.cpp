@@ -7,6 +7,7 @@
 #include "api/v1alpha/quantity.h"
 #include "controller/base/log.h"
 #include "controller/reconcile/api_rejections.h"
+#include "controller/reconcile/claim/stock.h"
 #include "controller/reconcile/class/class_access.h"
 #include "controller/reconcile/queue_key.h"
 
@@ -130,7 +131,10 @@ bool ClaimSync::classWaits(const cache::Claim& claim) const {
 Outcome ClaimSync::unbound(const ClaimPtr& claim, std::stop_token stop) {
   if (claim->spec.elasticGPUName == deviceNameFor(*claim) || !claim->status.elasticGPUName.empty())
     if (const auto outcome = withoutItsDevice(claim, stop)) return *outcome;
-  if (const auto outcome = givenDevice(claim, stop)) {
+  const auto obstacle = obstacleNow(*claim, stop);
+  if (!obstacle.ok()) return Outcome::retry(obstacle.status());
+  const bool given = !*obstacle || madeFor(*claim).empty();  // a claim made by hand gets the device that it names
+  if (const auto outcome = given ? givenDevice(claim, stop) : std::nullopt) {
     cluster_.keepNothing(claim->metadata.uid);
     return *outcome;
   }
@@ -145,6 +149,7 @@ Outcome ClaimSync::unbound(const ClaimPtr& claim, std::stop_token stop) {
     cluster_.forget(claim->metadata.uid);
     return Outcome::done().says(asked.refusal(*claim));
   }
+  if (*obstacle) return awaitPods(*claim, *obstacle);
   const bool member = inGang(*claim);
   if (auto refusal = waiting_.provisioners.refusal(claim->metadata.uid); !refusal.empty()) {
     if (member && cluster_.decidedInGang(claim->metadata.uid)) {
@@ -185,16 +190,24 @@ std::optional<Outcome> ClaimSync::withoutItsDevice(const ClaimPtr& claim, std::s
   return std::nullopt;
 }
 
+Outcome ClaimSync::awaitPods(const cache::Claim& claim, const PodObstacle& obstacle) {
+  cluster_.forget(claim.metadata.uid);
+  cluster_.keepNothing(claim.metadata.uid);
+  return Outcome::done().says(notBound(claim, obstacle.reason, obstacle.message));
+}
+
 Outcome ClaimSync::leaveToConsumer(const ClaimPtr& claim) {
   bool consumed = false;
   for (const auto& pod : stores_.podsOfClaim(core::keyOf(claim->metadata))) {
-    if (!alive(*pod)) continue;
+    if (!isConsumer(stores_, *pod)) continue;
     consumed = true;
     enqueue_(podKey(core::keyOf(pod->metadata)));  // what kept it from choosing may be what brought us here
   }
   if (!consumed) cluster_.keepNothing(claim->metadata.uid);
+  const auto* bound = findCondition(claim->status.conditions, kBound);
+  const bool isOver = consumed && bound != nullptr && isObstacle(*bound);
   // Room for what the pod chooses for is kept as long as all of it is there.
-  if (consumed && !(claim->status.nominated && preemptsWith(claim).empty())) return Outcome::done();
+  if (consumed && !isOver && !(claim->status.nominated && preemptsWith(claim).empty())) return Outcome::done();
   return Outcome::done().says(
       notBound(*claim, reason::kWaitingForConsumer,
                consumed ? "waits for the other claims of its pod" : "waits for the first pod that uses the claim"));
@@ -270,10 +283,12 @@ Outcome ClaimSync::refused(const cache::Claim& claim, const std::string& message
 Outcome ClaimSync::intended(const ClaimPtr& claim, const GpuPtr& device, std::stop_token stop) {
   // A device that stood before its claim is where it is: no consumer chooses its node.
   const bool late = classWaits(*claim) && !isStatic(*claim) && device->status.phase != phase::kAvailable;
-  if (late) {
-    const auto pods = stores_.podsOfClaim(core::keyOf(claim->metadata));
-    if (!reserved(*claim) && std::none_of(pods.begin(), pods.end(), [](const auto& pod) { return alive(*pod); }))
-      return giveUp(*claim, *device, {}, stop);  // its consumer left before it was reserved
+  if (!reserved(*claim)) {
+    const auto obstacle = obstacleNow(*claim, stop);
+    if (!obstacle.ok()) return Outcome::retry(obstacle.status());
+    const bool forPods = late || !madeFor(*claim).empty();
+    // Its consumer left before it was reserved, or may not be scheduled.
+    if ((late && !hasConsumer(stores_, *claim)) || (forPods && *obstacle)) return giveUp(*claim, *device, {}, stop);
   }
   const auto entries = binder_.writeEntries(*device, stop);  // W2
   if (!entries.ok()) {
@@ -393,7 +408,8 @@ bool ClaimSync::obstacleIsOver(const cache::Claim& claim, Carrier::State carrier
   if (carried == nullptr || carried->status == "True") return false;
   if (carried->reason == reason::kNodeUnsuitable) {  // whom it was said for is gone
     const auto pods = stores_.podsOfClaim(core::keyOf(claim.metadata));
-    return std::none_of(pods.begin(), pods.end(), [](const auto& pod) { return alive(*pod) && gated(*pod); });
+    return std::none_of(pods.begin(), pods.end(),
+                        [this](const auto& pod) { return isConsumer(stores_, *pod) && gated(*pod); });
   }
   if (carrier == Carrier::State::unwanted) return true;
   const bool carriedNow = carrier == Carrier::State::allocated || carrier == Carrier::State::reserved;

@@ -21,6 +21,7 @@
 #include "controller/reconcile/class/class.h"
 #include "controller/reconcile/device/provisioning.h"
 #include "controller/reconcile/pod/bound_volumes.h"
+#include "controller/reconcile/pod/schedulability.h"
 #include "controller/reconcile/priority/preemption.h"
 
 namespace egpu::reconcile {
@@ -172,6 +173,11 @@ class ClaimSync {
   std::optional<Outcome> givenDevice(const ClaimPtr& claim, std::stop_token stop);
   /// Its class says WaitForFirstConsumer.
   bool classWaits(const cache::Claim& claim) const;
+  /// What keeps the claim from being decided: its pods may not be scheduled. Reads the pod that it was stamped for by
+  /// quorum, if the cache lacks it.
+  base::Result<PodObstacle> obstacleNow(const cache::Claim& claim, std::stop_token stop);
+  /// Nothing is decided, reserved or nominated for it.
+  Outcome awaitPods(const cache::Claim& claim, const PodObstacle& obstacle);
   Outcome leaveToConsumer(const ClaimPtr& claim);                                       // (C5)
   Outcome choose(const cache::Claim& claim, const Asked& asked, std::stop_token stop);  // (C6)
   /// The members of a gang, as far as they are here: the oldest first, no more than its size. Of a PodGroup the claims of the first

@@ -183,7 +183,8 @@ void ClaimStatus::putPending(const cache::Claim& claim, const Said& said, Status
   const auto* old = findCondition(claim.status.conditions, kBound);
   if (old == nullptr || old->reason != said.reason) {
     const bool usual = said.reason == reason::kWaitingForConsumer || said.reason == reason::kProvisioning ||
-                       said.reason == reason::kPreempting || said.reason == reason::kWaitingForGang;
+                       said.reason == reason::kPreempting || said.reason == reason::kWaitingForGang ||
+                       said.reason == reason::kWaitingForGates;
     tell(claim, usual ? "Normal" : "Warning", said.reason, said.message);
   }
 }

@@ -7,6 +7,7 @@
 #include "controller/base/log.h"
 #include "controller/base/text.h"
 #include "controller/reconcile/claim/claim.h"
+#include "controller/reconcile/claim/stock.h"
 
 namespace egpu::reconcile {
 
@@ -32,8 +33,21 @@ std::string schedulerSays(const core::Pod& pod) {
 
 cache::Store<core::Pod>::Ptr ClaimSync::podToPlace(const cache::Claim& claim) const {
   for (const auto& pod : stores_.podsOfClaim(core::keyOf(claim.metadata)))
-    if (alive(*pod) && pod->nodeName.empty() && pod->schedulingGates.empty()) return pod;
+    if (isConsumer(stores_, *pod) && pod->nodeName.empty() && pod->schedulingGates.empty()) return pod;
   return nullptr;
+}
+
+base::Result<PodObstacle> ClaimSync::obstacleNow(const cache::Claim& claim, std::stop_token stop) {
+  const auto key = core::keyOf(claim.metadata);
+  const auto carrier = madeFor(claim).empty() ? nullptr : stores_.carriers.get(key);
+  if (const auto* owner = carrier ? stampedFor(*carrier) : nullptr) {
+    const auto pod = stores_.pods.get({key.namespace_, owner->name});
+    if (!pod || pod->metadata.uid != owner->uid) {  // pods and ResourceClaims come by different watches
+      const auto now = writer_.read<core::Pod>({key.namespace_, owner->name}, owner->uid, std::move(stop));
+      if (!now.ok() && now.status().code() != base::Code::notFound) return now.status();
+    }
+  }
+  return obstacleOf(stores_, claim, classWaits(claim));
 }
 
 Outcome ClaimSync::waitForReservation(const ClaimPtr& claim, const GpuPtr& device, std::stop_token stop) {
@@ -106,7 +120,7 @@ Outcome ClaimSync::moveAway(const cache::Claim& claim, const cache::Gpu& device,
   if (reserved(claim) || committed(device) || device.metadata.deleting()) return Outcome::done();
   // The idle claims of the same pods move too: they must end on one node.
   for (const auto& pod : stores_.podsOfClaim(core::keyOf(claim.metadata))) {
-    if (!alive(*pod)) continue;
+    if (!isConsumer(stores_, *pod)) continue;
     for (const auto& other : v1alpha::claimNames(*pod)) {
       const core::ObjectKey otherKey{pod->metadata.namespace_, other};
       auto otherClaim = stores_.claims.get(otherKey);

@@ -76,7 +76,8 @@ std::vector<ClaimSync::ClaimPtr> ClaimSync::preemptsWith(const ClaimPtr& preempt
 
 std::vector<ClaimSync::ClaimPtr> ClaimSync::chosenWith(const ClaimPtr& claim) const {
   auto pods = stores_.podsOfClaim(core::keyOf(claim->metadata));
-  std::erase_if(pods, [](const auto& pod) { return !alive(*pod); });
+  std::erase_if(pods, [this](const auto& pod) { return !isConsumer(stores_, *pod); });
+  if (pods.empty()) return {};
   if (pods.size() != 1) return {claim};
   return openClaimsOf(*pods.front()).value_or(std::vector<ClaimPtr>());
 }

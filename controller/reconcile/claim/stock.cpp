@@ -7,6 +7,7 @@
 #include "api/v1alpha/validation.h"
 #include "controller/base/log.h"
 #include "controller/codec/claim_spec.h"
+#include "controller/reconcile/pod/schedulability.h"
 
 namespace egpu::reconcile {
 
@@ -171,10 +172,9 @@ std::optional<Outcome> StockSync::allocatedBefore(const core::ResourceClaim& car
 base::Status StockSync::joinGang(const core::ResourceClaim& carrier, cache::Claim& claim, std::stop_token stop) {
   const auto ofGang = [](const auto& annotation) { return annotation.first.starts_with(keys::kGangAnnotation); };
   auto& says = claim.metadata.annotations;
-  const auto& owners = carrier.metadata.ownerReferences;
-  const auto owner = std::find_if(owners.begin(), owners.end(), [](const auto& each) { return each.kind == "Pod"; });
+  const auto* owner = stampedFor(carrier);
   const bool itself = std::any_of(says.begin(), says.end(), ofGang);
-  if (owner == owners.end() || (itself && !stores_.podGroupsServed)) return {};
+  if (owner == nullptr || (itself && !stores_.podGroupsServed)) return {};
   const core::ObjectKey key{carrier.metadata.namespace_, owner->name};
   auto pod = stores_.pods.get(key);
   if (!pod || pod->metadata.uid != owner->uid) {  // they come by different watches

@@ -10,6 +10,7 @@
 #include "controller/reconcile/claim/waiting_for_room.h"
 #include "controller/reconcile/device/users.h"
 #include "controller/reconcile/pod/demand.h"
+#include "controller/reconcile/pod/schedulability.h"
 
 namespace egpu::reconcile {
 
@@ -71,6 +72,8 @@ std::vector<GroupPod> podsOfGroup(const cache::Stores& stores, const std::string
       held = held || holds(*claim);
       one.claims.push_back(claim);
     }
+    // A pod that may not be scheduled counts only for what it holds already.
+    if (!succeeded && !held && !isUser(stores, *pod)) continue;
     counted.emplace_back(Turn{!one.letGo, !held, ageOf(pod->metadata)}, std::move(one));
   }
   std::sort(counted.begin(), counted.end(), [](const auto& a, const auto& b) { return a.first < b.first; });

@@ -7,8 +7,8 @@
 
 #include "api/v1alpha/pod_claims.h"
 #include "controller/reconcile/class/class_access.h"
-#include "controller/reconcile/device/users.h"
 #include "controller/reconcile/pod/node_fit/resources.h"
+#include "controller/reconcile/pod/schedulability.h"
 
 namespace egpu::reconcile {
 
@@ -28,7 +28,7 @@ core::Pod asksOf(const core::Pod& pod) {
 
 GangPods::PodPtr GangPods::podOf(const cache::Claim& claim) const {
   auto pods = stores_.podsOfClaim(core::keyOf(claim.metadata));
-  std::erase_if(pods, [](const auto& pod) { return !alive(*pod) || pod->metadata.deleting(); });
+  std::erase_if(pods, [this](const auto& pod) { return !isConsumer(stores_, *pod); });
   const auto first = std::min_element(pods.begin(), pods.end(), [](const auto& a, const auto& b) {
     return std::pair(a->nodeName.empty(), ageOf(a->metadata)) < std::pair(b->nodeName.empty(), ageOf(b->metadata));
   });

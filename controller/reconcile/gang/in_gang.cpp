@@ -74,7 +74,10 @@ ClaimSync::GangMembers ClaimSync::membersOf(const cache::Claim& claim, const v1a
   GangMembers members;
   auto& here = members.here;
   here = stores_.claimsOfGang(claim.metadata.namespace_, gang.name);
-  std::erase_if(here, [](const auto& each) { return each->metadata.deleting(); });
+  std::erase_if(here, [this](const auto& each) {
+    // A member whose pod may not be scheduled counts only if it has its device already.
+    return each->metadata.deleting() || (!deviceOf(*each) && obstacleOf(stores_, *each, classWaits(*each)));
+  });
   std::sort(here.begin(), here.end(), older);
   if (here.size() > gang.size) here.resize(gang.size);
   members.missing = here.size() < gang.size;

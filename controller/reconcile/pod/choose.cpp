@@ -250,7 +250,7 @@ bool PodSync::anotherWaits(const core::Pod& pod, const cache::Claim& claim, Othe
   const auto rank = [](const core::Pod& of) { return std::pair(ageOf(of.metadata), of.metadata.name); };
   for (const auto& other : stores_.podsOfClaim(core::keyOf(claim.metadata))) {
     const bool counts = which == Others::older ? rank(*other) < rank(pod) : other->metadata.uid != pod.metadata.uid;
-    if (!counts || !alive(*other) || !gated(*other)) continue;
+    if (!counts || !isConsumer(stores_, *other) || !gated(*other)) continue;
     if (const auto open = claims_.openClaimsOf(*other); open && open->size() <= mostOpen) return true;
   }
   return false;

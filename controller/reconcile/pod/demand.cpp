@@ -63,6 +63,10 @@ std::string PodSync::unstamped(const core::Pod& pod) const {
 
 PodDemand PodSync::demandOf(const core::Pod& pod) {
   PodDemand demand;
+  if (const auto obstacle = obstacleOf(stores_, pod)) {
+    (obstacle.reason == reason::kSchedulerNotServed ? demand.never : demand.later) = obstacle.message;
+    return demand;
+  }
   demand.later = unstamped(pod);
   if (!demand.later.empty()) return demand;
   for (const auto& name : usedOrAnnotated(pod)) {

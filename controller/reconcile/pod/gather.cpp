@@ -14,7 +14,7 @@ bool PodSync::movable(const core::Pod& pod, const Used& one) const {
   if (!node) return true;
   // It stays for another pod all of whose claims are there.
   for (const auto& other : stores_.podsOfClaim(core::keyOf(one.claim->metadata))) {
-    if (other->metadata.uid == pod.metadata.uid || !alive(*other)) continue;
+    if (other->metadata.uid == pod.metadata.uid || !isConsumer(stores_, *other)) continue;
     if (!other->nodeName.empty() && other->nodeName != node->metadata.name) continue;
     const auto there = [&](const auto& name) {
       const auto claim = stores_.claims.get({other->metadata.namespace_, name});

@@ -14,7 +14,8 @@ using std::chrono::milliseconds;
 bool PodSync::suitsAnotherPod(const core::Pod& pod, const std::vector<Used>& used, const core::Node& node) const {
   for (const auto& one : used)
     for (const auto& other : stores_.podsOfClaim(core::keyOf(one.claim->metadata)))
-      if (other->metadata.uid != pod.metadata.uid && alive(*other) && nodeUnsuitable(*other, {}, node).empty())
+      if (other->metadata.uid != pod.metadata.uid && isConsumer(stores_, *other) &&
+          nodeUnsuitable(*other, {}, node).empty())
         return true;
   return false;
 }

@@ -32,6 +32,7 @@ Outcome PodSync::step(const core::ObjectKey& key, std::stop_token stop) {
     there.nodeName = node;
     pod = std::make_shared<const core::Pod>(std::move(there));
   }
+  if (const auto obstacle = obstacleOf(stores_, *pod)) return awaitEnd(*pod, obstacle);
   const auto claims = claimsOf(*pod, stop);
   if (!claims || claims->empty()) {
     stores_.usage.unplan(key);
@@ -41,6 +42,19 @@ Outcome PodSync::step(const core::ObjectKey& key, std::stop_token stop) {
   auto outcome = decideFor(*pod, used, stop);
   for (const auto& one : used) claims_.forgetIfGone(core::keyOf(one.claim->metadata), one.claim->metadata.uid);
   return outcome;
+}
+
+Outcome PodSync::awaitEnd(const core::Pod& pod, const PodObstacle& obstacle) {
+  const auto key = core::keyOf(pod.metadata);
+  stores_.usage.unplan(key);
+  notShort(key);
+  const auto names = v1alpha::claimNames(pod);
+  const bool ours = gated(pod) || std::any_of(names.begin(), names.end(), [&](const auto& name) {
+                      return stores_.claims.get({key.namespace_, name}) != nullptr;
+                    });
+  if (ours && obstacle.reason != reason::kWaitingForConsumer)
+    tellOnce(pod, {}, obstacle.reason, obstacle.reason, obstacle.message);
+  return Outcome::done();  // its end is an event of the pod or its namespace
 }
 
 Outcome PodSync::decideFor(const core::Pod& pod, const std::vector<Used>& used, std::stop_token stop) {
@@ -66,7 +80,7 @@ Outcome PodSync::decideFor(const core::Pod& pod, const std::vector<Used>& used, 
 bool PodSync::leftAltogether(const cache::Claim& claim) const {
   const auto pods = stores_.podsOfClaim(core::keyOf(claim.metadata));
   return std::all_of(pods.begin(), pods.end(), [this](const auto& pod) {
-    return !alive(*pod) || (pod->nodeName.empty() && waiting_.chosen.leavesToScheduler(*pod));
+    return !isConsumer(stores_, *pod) || (pod->nodeName.empty() && waiting_.chosen.leavesToScheduler(*pod));
   });
 }
 
@@ -216,6 +230,11 @@ void PodSync::tell(const core::Pod& pod, const std::string& claim, std::string_v
 }
 
 void PodSync::tellOf(const core::Pod& pod, const std::string& of, std::string_view why, const std::string& message) {
+  tellOnce(pod, of, why, "WaitingForClaim", of + ": " + message);
+}
+
+void PodSync::tellOnce(const core::Pod& pod, const std::string& of, std::string_view why, std::string_view event,
+                       const std::string& message) {
   if (!pod.nodeName.empty()) return;
   {
     const std::string what = pod.metadata.uid + " " + of + " " + std::string(why);
@@ -224,7 +243,9 @@ void PodSync::tellOf(const core::Pod& pod, const std::string& of, std::string_vi
     if (last == what) return;
     last = what;
   }
-  events_.event(kube::referenceTo(pod), "Warning", "WaitingForClaim", of + ": " + message);
+  // A queue that holds its pods is as it should be.
+  const auto* type = event == reason::kWaitingForGates ? "Normal" : "Warning";
+  events_.event(kube::referenceTo(pod), type, event, message);
 }
 
 void PodSync::tellConditions(const core::Pod& pod, const std::vector<Used>& used, const std::vector<Said>& news) {
@@ -243,6 +264,7 @@ void PodSync::tellConditions(const core::Pod& pod, const std::vector<Used>& used
       if (condition == nullptr || condition->status != "False" || condition->message.empty()) continue;
       if (type == kBound && decided && !isOfDevice(*claim, *condition)) continue;
       if (condition->reason == reason::kWaitingForConsumer || condition->reason == reason::kProvisioning) continue;
+      if (isObstacle(*condition)) continue;  // of other pods, or over
       return tell(pod, name, condition->reason, condition->reason + ": " + condition->message);
     }
   }

@@ -2,6 +2,7 @@
 // they are carried.
 //
 // What keeps a gate, in the order of a step (what the pod hears of it: tell, tellConditions):
+//   awaitEnd          the pod may not be scheduled: another controller's gate, a scheduler that is not served (schedulability.h)
 //   claimsOf          a claim is not stamped from its template yet, isn't there, or is being deleted
 //   leaveToScheduler  of a scheduler with our extender alone: a claim's class or plugin refuses (choiceOf)
 //   gather            claims are on several nodes, and some can move
@@ -36,6 +37,7 @@
 #include "controller/reconcile/pod/bound_volumes.h"
 #include "controller/reconcile/pod/demand.h"
 #include "controller/reconcile/pod/node_choice.h"
+#include "controller/reconcile/pod/schedulability.h"
 
 namespace egpu::reconcile {
 
@@ -82,6 +84,8 @@ class PodSync {
   };
   /// The claims that the pod names; nothing if one of them isn't there to be used (said on the pod).
   std::optional<std::vector<Used>> claimsOf(const core::Pod& pod, std::stop_token stop);
+  /// Nothing is decided for the pod before that obstacle has ended.
+  Outcome awaitEnd(const core::Pod& pod, const PodObstacle& obstacle);
   Outcome decideFor(const core::Pod& pod, const std::vector<Used>& used, std::stop_token stop);
   void notShort(const core::ObjectKey& pod);
   Outcome choose(const core::Pod& pod, const std::vector<Used>& used, std::stop_token stop);
@@ -173,6 +177,9 @@ class PodSync {
   void tell(const core::Pod& pod, const std::string& claim, std::string_view why, const std::string& message);
   /// The same of what else it waits for.
   void tellOf(const core::Pod& pod, const std::string& of, std::string_view why, const std::string& message);
+  /// Such an event with a reason of its own. of, why: what was told before under the same words is not told again.
+  void tellOnce(const core::Pod& pod, const std::string& of, std::string_view why, std::string_view event,
+                const std::string& message);
   /// Why Kubernetes has not stamped a ResourceClaim for it from that template.
   void tellUnstamped(const core::Pod& pod, const std::string& name, std::stop_token stop);
   /// Why there is no ElasticGPUClaim. carrier: the ResourceClaim of that name, or null.

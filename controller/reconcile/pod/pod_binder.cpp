@@ -30,9 +30,10 @@ std::string listed(const std::set<std::string>& names) {
 }
 
 /// Why a pod can't be bound there, whatever its claims are.
-Status unfit(const core::Pod& pod, const std::string& node) {
+Status unfit(const cache::Stores& stores, const core::Pod& pod, const std::string& node) {
   if (pod.metadata.deleting()) return {Code::conflict, "the pod is being deleted"};
-  if (!alive(pod)) return {Code::conflict, "the pod has finished"};
+  if (pod.finished()) return {Code::conflict, "the pod has finished"};
+  if (const auto obstacle = obstacleOf(stores, pod)) return {Code::conflict, obstacle.message};
   if (!pod.nodeName.empty() && pod.nodeName != node) return {Code::conflict, "the pod is on node " + pod.nodeName};
   if (gated(pod))
     return {Code::conflict, "the pod is behind the scheduling gate " + std::string(keys::kSchedulingGate)};
@@ -53,7 +54,7 @@ Status PodBinder::bind(const core::ObjectKey& key, const std::string& uid, const
   if (!uid.empty() && read->metadata.uid != uid)
     return {Code::notFound, "pod " + key.str() + " is another one now: its uid is " + read->metadata.uid};
   if (!read->nodeName.empty() && read->nodeName == node) return Status::okay();
-  if (auto wrong = unfit(*read, node); !wrong.ok()) return wrong;
+  if (auto wrong = unfit(stores_, *read, node); !wrong.ok()) return wrong;
   if (auto failed = place(*read, node, within, stop)) return *failed;
   return post(*read, node, stop);
 }

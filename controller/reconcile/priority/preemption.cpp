@@ -11,6 +11,7 @@
 #include "controller/reconcile/claim/waiting_for_room.h"
 #include "controller/reconcile/device/users.h"
 #include "controller/reconcile/gang/gang_of.h"
+#include "controller/reconcile/pod/schedulability.h"
 
 namespace egpu::reconcile {
 
@@ -29,9 +30,7 @@ constexpr std::string_view kMoves = "moves to another device, as annotation ";
 /// and evictions would make no room.
 bool outlivesItsPods(const cache::Stores& stores, const cache::Claim& claim) {
   const auto carrier = stores.carriers.get(core::keyOf(claim.metadata));
-  if (!carrier || !asks(*carrier)) return false;
-  const auto& owners = carrier->metadata.ownerReferences;
-  return std::none_of(owners.begin(), owners.end(), [](const auto& owner) { return owner.kind == "Pod"; });
+  return carrier && asks(*carrier) && stampedFor(*carrier) == nullptr;
 }
 
 /// The claim that has the device and may lose it, by this parameter of its class.

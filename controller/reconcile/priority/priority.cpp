@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <optional>
 
-#include "controller/reconcile/device/users.h"
+#include "controller/reconcile/pod/schedulability.h"
 
 namespace egpu::reconcile {
 
@@ -34,7 +34,7 @@ Priority priorityOf(const cache::Stores& stores, const cache::Claim& claim) {
   if (!claim.spec.priorityClassName.empty()) return ofClass(stores, claim);
   std::optional<Priority> highest;
   for (const auto& pod : stores.podsOfClaim(core::keyOf(claim.metadata)))
-    if (alive(*pod) && (!highest || pod->priority > highest->value)) highest = {pod->priority, pod->preempts};
+    if (isUser(stores, *pod) && (!highest || pod->priority > highest->value)) highest = {pod->priority, pod->preempts};
   if (highest && claim.metadata.namespace_ != "kube-system")
     highest->value = std::min(highest->value, kHighestForUsers);
   return highest ? *highest : byDefault(stores);

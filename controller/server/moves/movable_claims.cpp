@@ -8,6 +8,7 @@
 #include "controller/reconcile/claim/conditions.h"
 #include "controller/reconcile/claim/stock.h"
 #include "controller/reconcile/device/users.h"
+#include "controller/reconcile/pod/schedulability.h"
 #include "controller/reconcile/priority/preemption.h"
 #include "controller/scheduler/quota/on_a_copy.h"
 #include "controller/server/snapshot.h"
@@ -29,7 +30,8 @@ std::optional<std::vector<std::string>> podsToMove(const cache::Stores& stores, 
   std::vector<std::string> names;
   for (const auto& pods : {stores.podsOfClaim(claim), stores.podsAnnotatedWith(claim)})
     for (const auto& pod : pods) {
-      if (!reconcile::alive(*pod)) continue;
+      const bool held = reconcile::gated(*pod) && !reconcile::isConsumer(stores, *pod);  // it has no node to leave
+      if (!reconcile::alive(*pod) || held) continue;
       if (!canGo(*pod)) return std::nullopt;
       names.push_back(core::keyOf(pod->metadata).str());
     }
