@@ -5,7 +5,6 @@
 #include <string_view>
 
 #include "api/v1alpha/quantity.h"
-#include "controller/cache/extended_requests.h"
 
 namespace egpu::cache {
 namespace {

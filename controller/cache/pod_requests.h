@@ -2,6 +2,10 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
+#include <map>
+#include <string>
+#include <string_view>
 
 #include "api/core/objects.h"
 
@@ -31,5 +35,13 @@ struct PodRequests {
 /// the sidecars started before it. CPU and memory asked for by the pod as a whole take the place of that. The overhead
 /// of its runtime class comes on top. A quantity that can't be read counts nothing: the API server lets none in. Pure.
 PodRequests requestsOf(const core::Pod& pod);
+
+using ResourceAmounts = std::map<std::string, int64_t, std::less<>>;
+
+/// True for resources that a device plugin or an operator names ("nvidia.com/gpu"), and for huge pages.
+bool isExtended(std::string_view resource);
+
+/// Extended resources of which the pod asks for more than 0, counted as kube-scheduler counts them. Pure.
+ResourceAmounts extendedRequestsOf(const core::Pod& pod);
 
 }  // namespace egpu::cache

@@ -3,6 +3,7 @@
 
 #include <cstdio>
 #include <filesystem>
+#include <set>
 #include <system_error>
 #include <utility>
 #include <vector>
@@ -110,10 +111,13 @@ int runCluster(const StandaloneOptions& options, const std::string& url, std::ve
   if (auto s = state.open(options.data); !s.ok()) return fail("--data", s);
   Core core(**transport, clock, random, controllerOptions(options, state.path()), transport->get());
   kube::EventRecorder simEvents(core.client(), "simulated-node");
-  const auto& others = options.controller.extender.schedulers;
+  const auto& served = options.controller;
+  std::set<std::string> others(served.extender.schedulers.begin(), served.extender.schedulers.end());
+  others.insert(served.schedulers.begin(), served.schedulers.end());
+  others.erase("default-scheduler");  // the simulated cluster runs this one itself
   sim::Cluster cluster(std::move(nodes), core.client(), core.plugins(), simEvents, clock,
                        {(options.data.empty() ? state.path() : options.data) + "/cdi", state.path()},
-                       {others.begin(), others.end()});
+                       std::move(others));
   log::info("publishing the simulated nodes", {{"file", options.nodes}});
   if (auto s = cluster.publish({}); !s.ok()) return fail("publishing the nodes", s);
   if (auto s = core.start(); !s.ok()) return fail("", s);

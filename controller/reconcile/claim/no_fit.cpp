@@ -5,7 +5,7 @@
 #include "api/v1alpha/keys.h"
 #include "api/v1alpha/quantity.h"
 #include "api/v1alpha/size.h"
-#include "controller/reconcile/claim/bare_memory.h"
+#include "controller/reconcile/class/bare_memory.h"
 #include "controller/reconcile/claim/claim.h"
 #include "controller/reconcile/class/class_access.h"
 #include "controller/reconcile/queue_key.h"

@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "api/core/objects.h"
-#include "controller/cache/extended_requests.h"
+#include "controller/cache/pod_requests.h"
 
 namespace egpu::sim {
 

@@ -1,4 +1,4 @@
-#include "controller/reconcile/claim/bare_memory.h"
+#include "controller/reconcile/class/bare_memory.h"
 
 #include <algorithm>
 
