@@ -680,6 +680,7 @@ TEST_F(TemplateTest, AForgedOneIsMadeAnewAndATemplateMadeAnewIsAnother) {
 TEST_F(TemplateTest, OneThatThePolicyOfTheServerChangesIsMadeAnewEverMoreSeldomAndSaid) {
   support::ChangingTransport line(*world.transport);
   startOver(line);
+  line.onChange = [this] { driver->writes().inputsChanged(); };  // the policy writes, too
   add("template");
   addPodOfTemplates("p", {"gpu"});
   driver->run(std::chrono::minutes(2));

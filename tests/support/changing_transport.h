@@ -1,6 +1,7 @@
 // An API server whose mutating admission policy changes ResourceClaimTemplates as they are made: a tenth of a card becomes a fifth.
 #pragma once
 
+#include <functional>
 #include <string>
 #include <utility>
 
@@ -15,6 +16,7 @@ class ChangingTransport final : public ForwardingTransport {
 
   bool changes = true;
   int changed = 0;  ///< so many so far
+  std::function<void()> onChange;  ///< called before each change; may be empty
 
   base::Result<kube::HttpResponse> perform(const kube::HttpRequest& request, std::stop_token stop) override {
     const auto made =
@@ -22,6 +24,7 @@ class ChangingTransport final : public ForwardingTransport {
     const auto amount = made && changes ? request.body.find(kAmount) : std::string::npos;
     if (amount == std::string::npos) return ForwardingTransport::perform(request, std::move(stop));
     ++changed;
+    if (onChange) onChange();
     auto other = request;
     other.body.replace(other.body.find("10", amount), 2, "20");
     return ForwardingTransport::perform(other, std::move(stop));

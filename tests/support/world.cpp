@@ -233,6 +233,9 @@ T World::json(const core::ObjectKey& key, const std::string& body, std::string_v
 template cache::Gpu World::json<cache::Gpu>(const core::ObjectKey&, const std::string&, std::string_view);
 template cache::Claim World::json<cache::Claim>(const core::ObjectKey&, const std::string&, std::string_view);
 template cache::Class World::json<cache::Class>(const core::ObjectKey&, const std::string&, std::string_view);
+template cache::ClaimTemplate World::json<cache::ClaimTemplate>(const core::ObjectKey&, const std::string&,
+                                                                std::string_view);
+template cache::Quota World::json<cache::Quota>(const core::ObjectKey&, const std::string&, std::string_view);
 template core::Pod World::json<core::Pod>(const core::ObjectKey&, const std::string&, std::string_view);
 template core::Node World::json<core::Node>(const core::ObjectKey&, const std::string&, std::string_view);
 template core::ResourceClaim World::json<core::ResourceClaim>(const core::ObjectKey&, const std::string&,

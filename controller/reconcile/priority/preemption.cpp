@@ -333,8 +333,8 @@ std::string Preemption::text(std::span<const v1alpha::Nomination> rooms, const s
     if (!device || !device->spec.claimRef) continue;
     const auto& ref = *device->spec.claimRef;
     const bool theirs = ref.namespace_ != reader;
-    if (const auto why = heldUp(name); why && held.empty())
-      held = theirs ? "a pod of another namespace may not be evicted now" : why->why;
+    if (const auto why = lastRefusal(name); !why.empty() && held.empty())
+      held = theirs ? "a pod of another namespace may not be evicted now" : why;
     if (theirs) {
       ++others;
     } else if (++named <= kVictimsNamed) {
@@ -379,8 +379,15 @@ cache::Store<cache::Claim>::Ptr Preemption::preemptorOf(const cache::Gpu& device
 void Preemption::heldUp(const std::string& device, const std::string& why) {
   const std::lock_guard lock(mutex_);
   const auto now = clock_.now();
-  std::erase_if(heldUp_, [&](const auto& each) { return each.second.until <= now; });
+  std::erase_if(heldUp_, [&](const auto& each) { return each.second.until + kHeldUpFor <= now; });
   heldUp_[device] = {now + kHeldUpFor, why};
+}
+
+std::string Preemption::lastRefusal(const std::string& device) const {
+  const std::lock_guard lock(mutex_);
+  const auto known = heldUp_.find(device);
+  const bool recent = known != heldUp_.end() && clock_.now() < known->second.until + kHeldUpFor;
+  return recent ? known->second.why : std::string();
 }
 
 std::optional<Preemption::HeldUp> Preemption::heldUp(const std::string& device) const {

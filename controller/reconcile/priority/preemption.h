@@ -93,6 +93,9 @@ class Preemption {
     std::string why;
   };
   std::optional<HeldUp> heldUp(const std::string& device) const;
+  /// Why the device's pods could not be evicted. It outlasts the wait by as much again, so that messages do not alternate
+  /// while the eviction is tried again. Empty: no eviction was refused lately.
+  std::string lastRefusal(const std::string& device) const;
   /// What is left of the nominations that the claims have; nothing if they are of no use.
   std::vector<v1alpha::Nomination> standing(const AskedTogether& asked) const;
   /// Without those who need not go any more; nothing if nobody has to.

@@ -23,7 +23,7 @@ class PreemptionForQuotaTest : public PreemptionTest {
     world.addCard("n2", 1);
     settle();
   }
-  void quota(core::StringMap hard, const std::string& name = "team", const std::string& enforcement = {}) {
+  void quota(core::StringMap hard, const std::string& name = "team", const std::string& enforcement = "Wait") {
     cache::Quota made;
     made.metadata.name = name;
     made.metadata.namespace_ = "default";

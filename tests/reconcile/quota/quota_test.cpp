@@ -339,7 +339,8 @@ TEST_F(QuotaTest, AModelThatNoCardHasNamesThoseThatExist) {
   quota.spec.models = {"H1OO"};
   add(quota);
   driver->run();
-  const auto* condition = findCondition(this->quota().status.conditions, kModelsExist);
+  const auto status = this->quota().status;
+  const auto* condition = findCondition(status.conditions, kModelsExist);
   ASSERT_NE(condition, nullptr);
   EXPECT_EQ(condition->status, "False");
   EXPECT_EQ(condition->message, "spec.selector.models: no card is of model H1OO; the cluster has T4");

@@ -197,6 +197,7 @@ TEST_F(AmountsTest, ARefusalIsSaidOnThePodsThatWaitForItAndTriedAgain) {
 TEST_F(AmountsTest, OneThatThePolicyOfTheServerChangesIsMadeAnewEverMoreSeldomAndSaidOnThePods) {
   support::ChangingTransport line(*world.transport);
   startOver(line);
+  line.onChange = [this] { driver->writes().inputsChanged(); };  // the policy writes, too
   const auto name = addPod("p", kTenth);
   driver->run(minutes(2));
   EXPECT_TRUE(made(name).ok());
