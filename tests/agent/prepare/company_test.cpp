@@ -196,7 +196,7 @@ TEST_F(CompanyTest, AClaimBesideItThatIsNotBoundKeepsItWaiting) {
 TEST(UsesOf, TheOrderIsThePodsAndNamesOfTemplatesComeFromTheStatus) {
   core::Pod pod;
   pod.metadata.name = "p";
-  pod.resourceClaims = {{"second", ""}, {"first", "a"}, {"again", "a"}, {"second", "p-second-x"}};
+  pod.resourceClaims = {{"second", "", "template"}, {"first", "a"}, {"again", "a"}, {"second", "p-second-x"}};
   pod.initContainers = {container("init", {"first"})};
   pod.containers = {container("main", {"again", "first", "second"}), container("none", {"second"})};
   EXPECT_EQ(usesOf({pod}, "a"),
