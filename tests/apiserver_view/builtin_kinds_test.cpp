@@ -219,6 +219,8 @@ TEST_F(BuiltinKinds, AStaticPodsMirrorHasANode) {
   EXPECT_FALSE(validateBuiltin(kind("pods"), mirror, &p).empty()) << "it can't become one";
   mirror["spec"]["nodeName"] = "n1";
   EXPECT_THAT(fields("pods", mirror), IsEmpty());
+  mirror["spec"]["resourceClaims"] = {{{"name", "gpu"}, {"resourceClaimName", "c"}}};
+  EXPECT_THAT(fields("pods", mirror), ElementsAre("[]")) << "as Kubernetes reports it";
 }
 
 TEST_F(BuiltinKinds, AnExtendedResourceNeedsALimit) {

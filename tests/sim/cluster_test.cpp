@@ -174,12 +174,11 @@ TEST_F(ClusterTest, ClaimsAreReservedForAPodThatHasItsNodeFromItsManifestWhateve
   claim.deviceClassName = "elasticgpu.io";
   claim.requestName = "gpu";
   ASSERT_TRUE(client.create(claim));
-  for (const auto* name : {"plain", "static"}) {
+  for (const auto* name : {"plain", "other"}) {
     auto made = podOf(name);
     made.nodeName = "a";
     made.resourceClaims = {{"gpu", "c", ""}};
     made.containers[0].resourceClaims = {"gpu"};
-    if (std::string(name) == "static") made.metadata.annotations["kubernetes.io/config.mirror"] = "x";
     ASSERT_TRUE(client.create(made));
   }
   const auto reserved = [&] { return client.get<core::ResourceClaim>({"default", "c"})->reservedFor; };

@@ -1,8 +1,12 @@
 """Is what a waiting claim says true? Computed anew from the ledgers, quotas, pods and gates that the API shows."""
 
+import re
+
 import rules
 from client import claims
 
+# A gang that does not fit gives its reason on one member, and the others name that one.
+SPOKESMAN = re.compile(r"claim (\S+) says what gang")
 QUEUED = 3  # pods of the queue that wait while the reasons are looked at
 
 
@@ -48,7 +52,16 @@ def gang(picture, claim):
     if rules.GANG not in claim["metadata"].get("annotations", {}):
         return "it is of no gang"
     members = rules.gangs(picture)[claim["metadata"]["namespace"], claim["metadata"]["annotations"][rules.GANG]]
-    return f"all {len(members)} members are here" if len(members) >= rules.size_of(claim) else None
+    if len(members) < rules.size_of(claim):
+        return None
+    spokesman = SPOKESMAN.search(bound_condition(claim).get("message", ""))
+    if not spokesman:
+        return f"all {len(members)} members are here"
+    named = next((each for each in members if each["metadata"]["name"] == spokesman.group(1)), None)
+    if named is None or bound_condition(named).get("status") == "True":
+        return f"claim {spokesman.group(1)} is no member that waits"
+    points = SPOKESMAN.search(bound_condition(named).get("message", ""))
+    return f"claim {spokesman.group(1)} names another one, too" if points else None
 
 
 def no_fit(picture, claim):

@@ -217,6 +217,8 @@ void checkPod(const Json& pod, Errors& errors) {
   const std::string node = textAt(pod, {"spec", "nodeName"});
   if (const Json& mirror = at(pod, {"metadata", "annotations", kMirrorAnnotation}); !mirror.is_null() && node.empty())
     errors.push_back(invalidField(kMirrorField, mirror, "must set spec.nodeName if mirror pod annotation is set"));
+  if (!at(pod, {"metadata", "annotations", kMirrorAnnotation}).is_null() && !list(pod, {"spec", "resourceClaims"}).empty())
+    errors.push_back(forbiddenField("[]", "static pods do not support resource claims"));  // Kubernetes' own path
   if (!node.empty()) {
     checkSubdomain("spec.nodeName", node, errors);
     if (!gates.empty())
