@@ -347,7 +347,8 @@ class ClaimSync {
   /// openClaimsOf() the claim's only pod, the claim among them, or none for nullopt. Of several pods: the claim alone.
   std::vector<ClaimPtr> chosenWith(const ClaimPtr& claim) const;
   /// Whether their plan still helps all of them, and not without the holder's device.
-  bool stillNeeds(const ClaimPtr& preemptor, const cache::Claim& holder, const cache::Gpu& device);
+  /// Nothing: not known yet, as the plugin of the preemptor's class is busy.
+  std::optional<bool> stillNeeds(const ClaimPtr& preemptor, const cache::Claim& holder, const cache::Gpu& device);
   /// The devices that have to go by their plan.
   std::vector<std::string> victimsFor(const ClaimPtr& preemptor) const;
   /// So long the claim is not to be planned for; 0: it isn't said yet why it waits, either. Nothing: it may be.

@@ -96,12 +96,14 @@ std::optional<std::vector<ClaimSync::ClaimPtr>> ClaimSync::openClaimsOf(const co
   return open;
 }
 
-bool ClaimSync::stillNeeds(const ClaimPtr& preemptor, const cache::Claim& holder, const cache::Gpu& device) {
+std::optional<bool> ClaimSync::stillNeeds(const ClaimPtr& preemptor, const cache::Claim& holder,
+                                          const cache::Gpu& device) {
   std::vector<cache::ClusterView::Ask> asks;
   std::vector<v1alpha::Nomination> rooms;
   const auto priority = priorityOf(stores_, holder).value;
   for (const auto& each : preemptsWith(preemptor)) {
     const auto asked = ask(*each);
+    if (asked.later) return std::nullopt;
     if (!asked.ok() || !asked.preempts || asked.turn.priority <= priority || !each->status.nominated) return false;
     asks.push_back(asked.of(*each));
     rooms.push_back(*each->status.nominated);
@@ -142,8 +144,11 @@ std::optional<Outcome> ClaimSync::makesRoom(const ClaimPtr& claim, const GpuPtr&
   if (!who.ok()) return Outcome::retry(who.status());
   // A move's mark has asked nobody's budgets: it becomes the preemptor's as any does, unless nobody is left to ask for.
   const bool forMove = markedToMove(*device);
-  if (*who && !(forMove && podsToGo(*claim).empty()) && stillNeeds(*who, *claim, *device))
-    return marked && !forMove ? leave(*claim, *device, *who, stop) : mark(*claim, *device, *who, stop);
+  const bool asks = *who && !(forMove && podsToGo(*claim).empty());
+  const auto needed = asks ? stillNeeds(*who, *claim, *device) : std::optional(false);
+  // After a restart every class is validated at once: the plugin's busy moment must not look like the end of the need.
+  if (!needed) return Outcome::after(kPluginBusy);
+  if (*needed) return marked && !forMove ? leave(*claim, *device, *who, stop) : mark(*claim, *device, *who, stop);
   // Who was let go meanwhile would wait for ever: what it was let go to is carried first.
   if (moves && !waitsForCarrier(*claim)) {
     const auto asked = movesNow(*claim, *device, stop);
