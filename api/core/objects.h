@@ -132,16 +132,6 @@ struct Pod {
     const auto* owner = metadata.controller();
     return owner != nullptr && owner->uid == maker && !nodeName.empty() && !finished() && !metadata.deleting();
   }
-  /// The first claim of a template for which no ResourceClaim is made yet; null = none.
-  const PodResourceClaim* unstamped() const {
-    for (const auto& one : resourceClaims) {
-      bool stamped = one.templateName.empty();
-      for (const auto& other : resourceClaims)
-        stamped = stamped || (other.name == one.name && other.templateName.empty());
-      if (!stamped) return &one;
-    }
-    return nullptr;
-  }
 };
 
 /// status.allocation of a ResourceClaim as far as we write it: one result, pinned to one node by metadata.name.

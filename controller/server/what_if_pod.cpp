@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <set>
+#include <utility>
 
 #include "api/v1alpha/keys.h"
 #include "api/v1alpha/pod_claims.h"
@@ -32,6 +33,14 @@ void asConsumed(WhatIfSubject& subject) {
   if (subject.request && subject.device.empty() && !subject.why.empty()) subject.why = subject.note = {};
 }
 
+/// A claim that is stamped for the pod has the pod's tolerations, in either binding mode of its class.
+void placeWithPod(WhatIfSubject& subject) {
+  if (!std::exchange(subject.immediate, false)) return;
+  subject.suits = {};
+  subject.whyUnsuited = {};
+  if (!subject.inGang) subject.note = subject.notReady;
+}
+
 /// A claim that is not made yet, as its first consumer gets it.
 Result<std::optional<WhatIfSubject>> wouldBeOfPod(const cache::Stores& stores, const v1alpha::ElasticGPUClaim& claim,
                                                   const std::string& space) {
@@ -54,7 +63,9 @@ Result<std::optional<WhatIfSubject>> claimOfPod(const cache::Stores& stores, con
     if (const auto carrier = stores.carriers.get(key); carrier && reconcile::asks(*carrier)) {
       const auto made = claimMadeFor(*carrier, "ResourceClaim " + key.name);  // its ElasticGPUClaim is not made yet
       if (!made) return made.status();
-      return wouldBeOfPod(stores, *made, key.namespace_);
+      auto subject = wouldBeOfPod(stores, *made, key.namespace_);
+      if (subject && reconcile::stampedFor(*carrier) != nullptr) placeWithPod(**subject);
+      return subject;
     }
   if (own == beside.end() && !exists && !v1alpha::annotatedClaims(pod).contains(key.name))
     return std::optional<WhatIfSubject>();
@@ -101,6 +112,7 @@ Result<PodSubject> podSubject(const cache::Stores& stores, const core::Pod& pod,
   for (const auto& claim : *stamped) {
     auto made = wouldBeOfPod(stores, claim, subject.pod.metadata.namespace_);
     if (!made) return made.status();
+    placeWithPod(**made);
     subject.claims.push_back(std::move(**made));
   }
   if (!pod.volumes.empty())

@@ -139,13 +139,14 @@ base::Result<WhatIfSubject> existingSubject(const Stores& stores, const core::Ob
   subject.whyUnsuited = std::move(record.whyUnsuited);
   const auto cls = stores.classes.get({"", subject.className});
   if (cls) ofClass(subject, *cls);
-  if (cls && cls->bindingMode == "WaitForFirstConsumer") {
+  const bool waits = cls && isPlacedWithPod(stores, *claim, *cls);
+  subject.immediate = cls && !waits;
+  if (waits) {
     if (subject.suits) subject.note = "of its pods' volumes nothing is known here";
   } else if (cls) {
     subject.note = taintNote(stores, *cls);
   }
   subject.inGang = subject.device.empty() && reconcile::inGang(stores, *claim);
-  const bool waits = cls && cls->bindingMode == "WaitForFirstConsumer";
   const bool held = subject.device.empty() && reconcile::obstacleOf(stores, *claim, waits);
   if (subject.request && held)
     subject.note = subject.why + "; until then its pod may change";

@@ -23,7 +23,7 @@ struct WhatIfSubject {
   std::string phase, node, device;  ///< of one that exists, as its status says
   std::string said;                 ///< the message of its Bound (or Accepted) condition, if that is False
   std::string className;
-  bool immediate = false;  ///< its class binds it without a look at its pods
+  bool immediate = false;  ///< the claim is bound before its pods' node selectors and other claims are read
   std::string notReady;    ///< why its class can't give anything now; empty if it can
   core::StringMap requests;
   std::string requestText() const;  ///< as requestsText()

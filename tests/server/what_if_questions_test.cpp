@@ -362,6 +362,40 @@ TEST_F(QuestionsTest, APodsClaimsGoToOneNodeThatSuitsIt) {
       R"("why":"claim default/c is on node n2, and not on n1")");
 }
 
+TEST_F(QuestionsTest, ImmediateClaimsThatAreStampedForAPodGoWhereItCanRun) {
+  auto n2 = *stores.nodes.get({"", "n2"});
+  n2.metadata.resourceVersion = next();
+  n2.metadata.labels = {{"zone", "far"}};
+  stores.nodes.informed(n2);
+  const auto of = [](const std::string& selector, const std::string& entries, const std::string& names = "") {
+    return "kind: Pod\nmetadata: {name: p}\nspec: {containers: [{name: main}], nodeSelector: {zone: " + selector +
+           "}, resourceClaims: [" + entries + "]}\nstatus: {resourceClaimStatuses: [" + names + "]}\n";
+  };
+  const std::string entry = "{name: egpu, resourceClaimTemplateName: egpu-amounts.core-40.class-share}";
+  has(answer("/simulate", "", of("far", entry)), R"("fits":true,"node":"n2")");
+  const auto nowhere = answer("/simulate", "", of("none", entry));
+  has(nowhere, R"("reasons":[{"reason":"not labelled zone=none as the pod selects","count":2}])");
+  EXPECT_EQ(nowhere.find("Immediate"), std::string::npos) << nowhere;
+  core::ResourceClaim made;
+  made.metadata.name = made.metadata.uid = "p-egpu-x7x7x";
+  made.metadata.namespace_ = "default";
+  made.metadata.resourceVersion = next();
+  made.metadata.ownerReferences.push_back({"v1", "Pod", "p", "p", true, false});
+  made.deviceClassName = "elasticgpu.io";
+  made.config.push_back(
+      {{}, "elasticgpu.io", R"({"egpuClassName":"share","resources":{"requests":{"elasticgpu.io/gpu-core":40}}})"});
+  stores.carriers.informed(made);
+  const std::string name = "{name: egpu, resourceClaimName: p-egpu-x7x7x}";
+  has(answer("/simulate", "", of("far", entry, name)), R"("fits":true,"node":"n2")");
+  // A claim that is made already.
+  claim("p-egpu-x7x7x", "40");
+  auto existing = *stores.claims.get({"default", "p-egpu-x7x7x"});
+  existing.metadata.resourceVersion = next();
+  existing.metadata.ownerReferences.push_back({"resource.k8s.io/v1", "ResourceClaim", "p-egpu-x7x7x", "p-egpu-x7x7x"});
+  stores.claims.informed(existing);
+  has(answer("/simulate", "", of("far", entry, name)), R"("fits":true,"node":"n2")");
+}
+
 TEST_F(QuestionsTest, ImmediateClaimsOfAPodAreBoundWithoutALookAtIt) {
   auto n2 = *stores.nodes.get({"", "n2"});
   n2.metadata.resourceVersion = next();

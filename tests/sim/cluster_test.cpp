@@ -10,6 +10,7 @@
 #include <thread>
 #include <vector>
 
+#include "api/v1alpha/pod_claims.h"
 #include "controller/codec/codec.h"
 #include "controller/codec/patch.h"
 #include "controller/standalone/apiserver/server.h"
@@ -232,7 +233,7 @@ TEST_F(ClusterTest, AResourceClaimIsStampedForEachTemplateOfAPod) {
   tenth.claim.requestName = "gpu";
   tenth.claim.config.push_back({{}, "elasticgpu.io", R"({"egpuClassName":"share"})"});
   ASSERT_TRUE(client.create(tenth));
-  ASSERT_TRUE(until([&] { return pod("one")->unstamped() == nullptr; }));
+  ASSERT_TRUE(until([&] { return !v1alpha::pendingClaim(*pod("one")); }));
   const auto name = stampedName(*pod("one"), "gpu");
   EXPECT_EQ(pod("one")->resourceClaims.back(), (core::PodResourceClaim{"gpu", name}));
   EXPECT_EQ(name.rfind("one-gpu-", 0), 0u);

@@ -62,8 +62,7 @@ std::optional<PodSync::Choice> PodSync::choiceOf(const core::Pod& pod, const std
       return std::nullopt;
     }
     if (!ask.ok()) return std::nullopt;  // the claim's step says so
-    if (ask.cls->bindingMode != "WaitForFirstConsumer" || claims_.inGang(*one.claim))
-      return std::nullopt;  // bound without us, then we come again
+    if (!claims_.isPlacedWithPod(*one.claim)) return std::nullopt;  // decided without the pod, which is woken then
     if (!waiting_.provisioners.refusal(uid).empty()) return std::nullopt;
     choice.wait = std::max(choice.wait, waiting_.nodes.untilNextChoice(uid));
     choice.asks.push_back(ask.of(*one.claim));

@@ -105,6 +105,11 @@ const core::OwnerReference* stampedFor(const core::ResourceClaim& carrier) {
   return owner == owners.end() ? nullptr : &*owner;
 }
 
+bool isStamped(const cache::Stores& stores, const cache::Claim& claim) {
+  const auto carrier = madeFor(claim).empty() ? nullptr : stores.carriers.get(core::keyOf(claim.metadata));
+  return carrier && stampedFor(*carrier) != nullptr;
+}
+
 PodObstacle obstacleOf(const cache::Stores& stores, const cache::Claim& claim, bool waits) {
   const auto key = core::keyOf(claim.metadata);
   const auto carrier = madeFor(claim).empty() ? nullptr : stores.carriers.get(key);

@@ -39,6 +39,8 @@ bool hasConsumer(const cache::Stores& stores, const cache::Claim& claim);
 
 /// The pod that Kubernetes stamped the ResourceClaim for; null: it was made by hand.
 const core::OwnerReference* stampedFor(const core::ResourceClaim& carrier);
+/// The claim was made for a ResourceClaim that Kubernetes stamped for a pod. That pod is the claim's only consumer.
+bool isStamped(const cache::Stores& stores, const cache::Claim& claim);
 /// What keeps a claim without a device from being decided, as far as the cache knows: the obstacle of its oldest pod, if
 /// none of its pods is a consumer. waits: its class binds for consumers only. A claim of another class has an obstacle
 /// only if it was stamped for a pod; a claim that was made by hand is bound by itself.

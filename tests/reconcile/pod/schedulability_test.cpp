@@ -153,17 +153,57 @@ TEST_F(SchedulabilityTest, C5_AStampedClaimOfEitherModeWaitsForItsPodsQueue) {
 }
 
 TEST_F(SchedulabilityTest, C5_ASelectorThatComesWithTheAdmissionIsObeyed) {
+  world.addCard("n2", 2);
   ofTemplate("stamped", "late", 1, queue);
   world.addClaim("made", "late", {{"gpu", "1"}});
   queued("by-hand", {"made"});
-  for (const auto* pod : {"stamped", "by-hand"}) {
+  ofTemplate("at-once", "share", 1, queue);
+  for (const auto* pod : {"stamped", "by-hand", "at-once"}) {
     admit(pod, "y");
     EXPECT_TRUE(world.pod(pod).schedulingGates.empty()) << pod;
   }
-  for (const auto& claim : {stampOf("stamped"), std::string("made")}) {
+  for (const auto& claim : {stampOf("stamped"), stampOf("at-once"), std::string("made")}) {
     const auto carrier = world.carrier(claim);
     ASSERT_TRUE(carrier && carrier->allocation) << claim;
     EXPECT_EQ(carrier->allocation->nodeName, "n2") << claim;
+  }
+}
+
+TEST_F(SchedulabilityTest, C5_AStampedClaimOfEitherModeGetsANodeThatSuitsItsPod) {
+  world.addNode("n3", {{"zone", "x"}});
+  world.addCard("n3", 0);
+  world.addCard("n3", 1);
+  settle();
+  for (const auto* cls : {"late", "share"})
+    for (const auto& [zone, node] : {std::pair("x", "n3"), std::pair("y", "n2")}) {
+      const auto pod = std::string(cls) + "-" + zone;
+      ofTemplate(pod, cls, 1, [&, zone = zone](core::Pod& made) { made.nodeSelector = {{"zone", zone}}; });
+      EXPECT_TRUE(world.pod(pod).schedulingGates.empty()) << pod << world.message(stampOf(pod));
+      const auto carrier = world.carrier(stampOf(pod));
+      ASSERT_TRUE(carrier && carrier->allocation) << pod;
+      EXPECT_EQ(carrier->allocation->nodeName, node) << pod;
+    }
+  ofTemplate("nowhere", "share", 1, [](core::Pod& pod) { pod.nodeSelector = {{"zone", "z"}}; });
+  EXPECT_EQ(world.reason(stampOf("nowhere")), "NoFit") << world.message(stampOf("nowhere"));
+  EXPECT_FALSE(world.exists(deviceOf(stampOf("nowhere"))));
+}
+
+TEST_F(SchedulabilityTest, C14_AStampedMemberOfEitherModeGetsANodeThatSuitsItsPod) {
+  if (world.real) GTEST_SKIP() << "tests/cluster/gang_test.py";
+  core::PodGroup group;
+  group.metadata.name = "train";
+  group.metadata.namespace_ = "default";
+  group.minCount = 2;
+  (void)World::must(world.client.create(group));
+  settle();
+  for (const std::string name : {"a", "b"})
+    ofTemplate(name, "share", 1, [](core::Pod& pod) {
+      pod.podGroupName = "train";
+      pod.nodeSelector = {{"zone", "y"}};
+    });
+  for (const std::string name : {"a", "b"}) {
+    EXPECT_EQ(phase(stampOf(name)), "Bound") << world.message(stampOf(name));
+    EXPECT_EQ(world.claim(stampOf(name)).status.nodeName, "n2");
   }
 }
 
@@ -371,7 +411,8 @@ TEST_F(SchedulabilityTest, C5_PodsOfASchedulerThatIsNotServedHoldNothing) {
   EXPECT_EQ(told("of-late Warning SchedulerNotServed pod of-late"), 1);
   EXPECT_EQ(world.pod("of-late").schedulingGates.size(), 1u);
   ofTemplate("own", "share", 1, [](core::Pod& other) { other.schedulerName = "own-scheduler"; });
-  EXPECT_EQ(phase(stampOf("own")), "Bound") << "the extender's scheduler is served";
+  EXPECT_TRUE(world.pod("own").schedulingGates.empty()) << "the extender's scheduler is served";
+  EXPECT_EQ(world.message(stampOf("own")), "the scheduler of its pods chooses the node");
 }
 
 TEST_F(SchedulabilityTest, C5_APodThatEndsIsNoConsumer) {
