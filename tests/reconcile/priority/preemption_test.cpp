@@ -474,6 +474,10 @@ TEST_F(PreemptionTest, AClaimOfAResourceClaimMadeByHandMakesNoRoomOneOfAPodDoes)
     if (ofAPod) asking.metadata.ownerReferences.push_back({"v1", "Pod", "p", owner.metadata.uid, true, false});
     world.nextSecond();
     (void)World::must(world.client.create(asking));
+    if (ofAPod)
+      world.json<core::Pod>(
+          {"default", "p"},
+          R"({"status":{"resourceClaimStatuses":[{"name":"gpu","resourceClaimName":"stamped"}]}})", "status");
     settle();
     ASSERT_EQ(phase(asking.metadata.name), "Bound");
   }
