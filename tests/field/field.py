@@ -1,0 +1,209 @@
+"""Fixtures of the tests that try public reports: builders of classes, claims, pods and quotas, and a World that applies and reads them."""
+import json
+import os
+import sys
+import tempfile
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.realpath(__file__)), "..", "e2e"))
+from standalone import Kubectl, Report, Standalone, until  # noqa: E402
+
+API = "elasticgpu.io/v1alpha"
+GI = 1 << 30
+# The two classes that most tests need, by their binding mode. `World` creates both.
+CLASSES = {"share": "Immediate", "wait": "WaitForFirstConsumer"}
+TIMEOUT = 60
+
+
+def egpu_class(name, mode="Immediate", provisioner="gpushare", **parameters):
+    return {"apiVersion": API, "kind": "ElasticGPUClass", "metadata": {"name": name}, "provisioner": f"{provisioner}.provisioner.elasticgpu.io",
+            "egpuBindingMode": mode, "parameters": {key: str(value) for key, value in parameters.items()}}
+
+
+def requests(**amounts):
+    """Amounts by the keywords gpu, core, memory and tflops, as the requests of a claim."""
+    keys = {"core": "gpu-core", "memory": "gpu-memory"}
+    return {f"elasticgpu.io/{keys.get(key, key)}": value for key, value in amounts.items()}
+
+
+def claim(name, class_name="share", namespace="default", annotations=None, spec=None, **amounts):
+    body = dict({"egpuClassName": class_name}, **(spec or {}))
+    if amounts:
+        body["resources"] = {"requests": requests(**amounts)}
+    return {"apiVersion": API, "kind": "ElasticGPUClaim", "spec": body,
+            "metadata": {"name": name, "namespace": namespace, "annotations": annotations or {}}}
+
+
+def template(name, class_name="share", namespace="default", spec=None, **amounts):
+    made = claim(name, class_name, namespace, spec=spec, **amounts)
+    return {"apiVersion": API, "kind": "ElasticGPUClaimTemplate", "metadata": {"name": name, "namespace": namespace}, "spec": {"spec": made["spec"]}}
+
+
+def pod(name, namespace="default", annotations=None, containers=("main",), **spec):
+    return {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name, "namespace": namespace, "annotations": annotations or {}},
+            "spec": dict({"containers": [{"name": each, "image": "cuda"} for each in containers]}, **spec)}
+
+
+def pod_of(claim_name, name=None, namespace="default", annotations=None, **spec):
+    """A pod that names a claim made by hand; both have one name unless `name` is given."""
+    return pod(name or claim_name, namespace, dict({"egpuc.elasticgpu.io/gpu": claim_name}, **(annotations or {})), **spec)
+
+
+def pod_with(name, class_name="share", namespace="default", annotations=None, spec=None, **amounts):
+    """A pod that writes its amounts as annotations, so that a claim is made for it."""
+    keys = {"core": "gpu-core", "memory": "gpu-memory"}
+    wanted = {f"egpu.elasticgpu.io/{keys.get(key, key)}": str(value) for key, value in amounts.items()}
+    return pod(name, namespace, dict({"egpu.elasticgpu.io/class": class_name}, **wanted, **(annotations or {})), **(spec or {}))
+
+
+def quota(name, hard, namespace="default", **spec):
+    return {"apiVersion": API, "kind": "ElasticGPUQuota", "metadata": {"name": name, "namespace": namespace}, "spec": dict({"hard": hard}, **spec)}
+
+
+def namespace(name, labels=None):
+    return {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name, "labels": labels or {}}}
+
+
+def priority_class(name, value, **fields):
+    return dict({"apiVersion": "scheduling.k8s.io/v1", "kind": "PriorityClass", "metadata": {"name": name}, "value": value}, **fields)
+
+
+def gang(name, size, topology=None):
+    """Annotations of the members of a gang."""
+    made = {"elasticgpu.io/gang": name, "elasticgpu.io/gang-size": str(size)}
+    return dict(made, **{"elasticgpu.io/gang-topology": topology}) if topology else made
+
+
+class World:
+    """A standalone controller with kubectl, the classes of CLASSES, and a report of checks."""
+
+    def __init__(self, bin_dir, nodes, data=None, extra=()):
+        self.report = Report()
+        self.server = Standalone(bin_dir, nodes, data=data, extra=extra)
+        self.kubectl = Kubectl("kubectl", self.server.kubeconfig, self.server.work)
+        self.apply(*(egpu_class(name, mode) for name, mode in CLASSES.items()))
+
+    def close(self):
+        """Stops the controller, and returns the exit status of the test."""
+        if self.report.failed:
+            self.server.dump_log()
+        self.server.clean()
+        return self.report.close()
+
+    def restart(self):
+        """Kills the controller and starts it again on the same data."""
+        self.server.kill()
+        self.server.start()
+        self.kubectl.env["KUBECONFIG"] = self.server.kubeconfig
+
+    def write(self, verb, *objects):
+        return self.kubectl.run(verb, "-f", "-", stdin=json.dumps({"apiVersion": "v1", "kind": "List", "items": objects}))
+
+    def apply(self, *objects):
+        done = self.write("apply", *objects)
+        if done.returncode != 0:
+            raise AssertionError(f"kubectl apply: {done.stderr.decode()[:2000]}")
+
+    def refusal(self, *objects):
+        """The error text of objects that are refused, or ""."""
+        done = self.write("apply", *objects)
+        return done.stderr.decode() if done.returncode != 0 else ""
+
+    def delete(self, kind, *names, namespace="default", flags=()):
+        self.kubectl.ok("delete", kind, *names, "-n", namespace, *flags)
+
+    def get(self, kind, name, namespace="default"):
+        """The object, or {} if it is not there."""
+        found = self.kubectl.run("get", kind, name, "-n", namespace, "-o", "json")
+        return json.loads(found.stdout) if found.returncode == 0 else {}
+
+    def list(self, kind, *flags):
+        return self.kubectl.json("get", kind, *flags)["items"]
+
+    def condition(self, name, kind="Bound", namespace="default"):
+        """A condition of a claim, or {}."""
+        conditions = self.get("egpuc", name, namespace).get("status", {}).get("conditions", [])
+        return next((each for each in conditions if each["type"] == kind), {})
+
+    def reason(self, name, namespace="default"):
+        return self.get("egpuc", name, namespace).get("status", {}).get("reason", "")
+
+    def message(self, name, namespace="default"):
+        return self.get("egpuc", name, namespace).get("status", {}).get("message", "")
+
+    def phase(self, name, namespace="default"):
+        return self.get("egpuc", name, namespace).get("status", {}).get("phase", "")
+
+    def pod_phase(self, name, namespace="default"):
+        return self.get("pod", name, namespace).get("status", {}).get("phase", "")
+
+    def claim_of(self, pod_name, namespace="default"):
+        """The name of the first claim that was made for the pod, or ""."""
+        made = self.get("pod", pod_name, namespace).get("status", {}).get("resourceClaimStatuses") or [{}]
+        return made[0].get("resourceClaimName", "")
+
+    def claims(self, namespace="default"):
+        """Phase, reason and message of each claim of a namespace, by name."""
+        status = {each["metadata"]["name"]: each.get("status", {}) for each in self.list("egpuc", "-n", namespace)}
+        return {name: (each.get("phase", ""), each.get("reason", ""), each.get("message", "")) for name, each in status.items()}
+
+    def cards(self):
+        """The card objects by name."""
+        return {each["metadata"]["name"]: each for each in self.list("egpu", "-l", "elasticgpu.io/role=card")}
+
+    def ledger(self):
+        """(card, namespace/claim, core in milli-cards, memory in bytes) of each entry, sorted."""
+        return sorted((name, entry["claim"], entry.get("core", 0), entry.get("memory", 0))
+                      for name, card in self.cards().items() for entry in (card["spec"].get("allocations") or {}).values())
+
+    def cards_of(self, name, namespace="default"):
+        """The names of the cards on which a claim has entries."""
+        return [card for card, holder, _, _ in self.ledger() if holder == f"{namespace}/{name}"]
+
+    def overfull(self):
+        """The cards whose entries are more than the card has."""
+        return [name for name, card in self.cards().items() for key in ("core", "memory")
+                if sum(entry.get(key, 0) for entry in (card["spec"].get("allocations") or {}).values()) > card["spec"]["card"][key]]
+
+    def used(self, quota_name, namespace="default"):
+        return self.get("egpuquota", quota_name, namespace).get("status", {}).get("used", {})
+
+    def check(self, name, condition, detail=""):
+        self.report.check(name, condition, detail)
+
+    def equals(self, name, read, wanted):
+        """Checks that `read()` becomes `wanted`."""
+        until(lambda: read() == wanted, TIMEOUT)
+        value = read()
+        self.check(name, value == wanted, f"{value} instead of {wanted}")
+
+    def contains(self, name, read, *parts):
+        """Checks that the text of `read()` comes to contain all parts."""
+        until(lambda: all(part in read() for part in parts), TIMEOUT)
+        value = read()
+        self.check(name, all(part in value for part in parts), f"{value!r} lacks one of {parts}")
+
+    def runs(self, *pods, namespace="default"):
+        for name in pods:
+            self.equals(f"pod {name} runs", lambda name=name: self.pod_phase(name, namespace), "Running")
+
+    def empty(self, name):
+        """Checks that all entries are gone, and that the controller found no drift of a ledger."""
+        self.equals(name, self.ledger, [])
+        drift = [line for line in self.server.http("/metrics").splitlines() if line.startswith("elasticgpu_ledger_drift_total{")]
+        self.check(f"{name}: no drift", not drift, drift)
+
+
+def main(nodes, *parts, keep_data=False, extra=()):
+    """Runs the parts, functions of a World, one after the other, and returns the exit status. BIN_DIR comes from the command line.
+    `keep_data` gives the controller a folder, so that `restart` finds the objects again."""
+    with tempfile.TemporaryDirectory(prefix="egpu-field-") as folder:
+        world = World(sys.argv[1], nodes, data=os.path.join(folder, "data") if keep_data else None, extra=extra)
+        try:
+            for part in parts:
+                part(world)
+        except BaseException:
+            world.report.failed += 1
+            raise
+        finally:
+            status = world.close()
+    return status
