@@ -34,6 +34,18 @@ std::vector<Ptr> olderFirst(std::vector<Ptr> objects) {
 
 core::ObjectKey claimOf(const v1alpha::ClaimRef& ref) { return {ref.namespace_, ref.name}; }
 
+/// Returns the members of an incomplete gang whose report may change with `changed`, the uid of a claim. The oldest
+/// member says how many are here. Ages are whole seconds, and equal ages go by uid. So a new member may come before the
+/// member that reported the number until now. That one is directly behind it, and must withdraw the number. members: the
+/// oldest first.
+std::vector<cache::Store<cache::Claim>::Ptr> reportersOf(const std::vector<cache::Store<cache::Claim>::Ptr>& members,
+                                                         std::string_view changed) {
+  std::vector<cache::Store<cache::Claim>::Ptr> reporters;
+  for (std::size_t i = 0; i < members.size(); ++i)
+    if (i == 0 || members[i - 1]->metadata.uid == changed) reporters.push_back(members[i]);
+  return reporters;
+}
+
 /// Full or not is of no interest to who has some of it.
 bool sameHealth(const cache::Gpu& a, const cache::Gpu& b) {
   return cache::troubleOf(a) == cache::troubleOf(b) && a.metadata.deletionTimestamp == b.metadata.deletionTimestamp &&
@@ -172,24 +184,22 @@ void Routing::plannedWith(const core::ObjectKey& claim) {
 
 void Routing::gangOf(const cache::Claim& claim, bool bound) {
   if (const auto group = claim.metadata.annotation(v1alpha::keys::kGangPodGroupAnnotation); !group.empty())
-    groupChanged(claim.metadata.namespace_, std::string(group));
+    groupChanged(claim.metadata.namespace_, std::string(group), claim.metadata.uid);
   const auto gang = v1alpha::gangOf(claim.metadata.annotations);
   if (!gang) return;
-  const auto members = olderFirst(stores_.claimsOfGang(claim.metadata.namespace_, gang->name));
+  auto members = olderFirst(stores_.claimsOfGang(claim.metadata.namespace_, gang->name));
   if (bound) {  // once, for the last of them
     if (std::any_of(members.begin(), members.end(), [](const auto& m) { return m->status.phase != phase::kBound; }))
       return;
     for (const auto& member : members) podsOf(core::keyOf(member->metadata));
     return;
   }
-  // The oldest says how many are here; with the last one, each has something to look at.
-  for (const auto& member : members) {
-    enqueue_(claimKey(core::keyOf(member->metadata)));
-    if (members.size() < gang->size) return;
-  }
+  // With the last member, each has something to look at.
+  if (members.size() < gang->size) members = reportersOf(members, claim.metadata.uid);
+  for (const auto& member : members) enqueue_(claimKey(core::keyOf(member->metadata)));
 }
 
-void Routing::groupChanged(const std::string& namespace_, const std::string& group) {
+void Routing::groupChanged(const std::string& namespace_, const std::string& group, std::string_view changed) {
   const auto object = stores_.podGroups.get({namespace_, group});
   const auto gang = object ? v1alpha::gangOf(*object) : std::nullopt;
   if (!gang) return;
@@ -206,7 +216,7 @@ void Routing::groupChanged(const std::string& namespace_, const std::string& gro
     if (!letGo) waiting.push_back(pod);
   }
   open = olderFirst(std::move(open));
-  if (pods.size() < gang->size && !open.empty()) open.resize(1);  // the oldest says how many are here
+  if (pods.size() < gang->size) open = reportersOf(open, changed);
   if (bound > gang->size) open.clear();  // those of further pods look once the first are Bound, and from time to time
   if (bound < gang->size) waiting.clear();
   for (const auto& pod : waiting) enqueue_(podKey(core::keyOf(pod->metadata)));

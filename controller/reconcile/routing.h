@@ -49,8 +49,8 @@ class Routing {
   void onPriorityClass(const core::PriorityClass* before, const core::PriorityClass* after);
   /// Members of the claim's gang, one of which came, went or was bound; with the last one bound their pods.
   void gangOf(const cache::Claim& claim, bool bound);
-  /// The same of a PodGroup, one of whose pods or claims came, went or was bound.
-  void groupChanged(const std::string& namespace_, const std::string& group);
+  /// The same of a PodGroup, one of whose pods or claims came, went or was bound. changed: the uid of that claim.
+  void groupChanged(const std::string& namespace_, const std::string& group, std::string_view changed = {});
   void onPodGroup(const core::PodGroup* before, const core::PodGroup* after);
   /// One of them has lost its device, or goes, or room is being made for it, or no more.
   void allOfGang(const cache::Claim& claim);

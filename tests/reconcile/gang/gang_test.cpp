@@ -73,6 +73,21 @@ TEST_F(GangTest, C14_HoldsNothingWhileOneIsMissing) {
   for (const auto* name : {"a", "b", "c"}) EXPECT_EQ(phase(name), "Bound") << name << world.message(name);
 }
 
+/// Ages are whole seconds, and equal ages go by uid: any new member may come before those that are here.
+TEST_F(GangTest, C14_OneMemberReportsTheNumber_OfAnyOrder) {
+  for (int size = 1; size < 12; ++size) {
+    world.addMember("m" + std::to_string(size), "share", {{"gpu", "1"}},
+                    {{"elasticgpu.io/gang", "train"}, {"elasticgpu.io/gang-size", "12"}});
+    settle();
+    std::vector<std::string> reports;
+    for (int i = 1; i <= size; ++i)
+      if (auto message = world.message("m" + std::to_string(i)); message.find(" of 12 members") != std::string::npos)
+        reports.push_back(std::move(message));
+    EXPECT_EQ(reports, std::vector{std::to_string(size) + " of 12 members of gang train " + (size > 1 ? "are" : "is") +
+                                   " here"});
+  }
+}
+
 TEST_F(GangTest, HoldsNothingWhileOneDoesNotFit) {
   world.addClaim("full", "share", {{"gpu", "2"}});
   settle();

@@ -40,7 +40,7 @@ class PodGroupTest : public ReconcileTest {
     (void)World::must(world.client.create(made));
     for (const auto& claim : claims) stamp(name, claim, cls);
     settle();
-    world.nextSecond();
+    if (!inOneSecond) world.nextSecond();
   }
   /// As Kubernetes does it.
   void stamp(const std::string& pod, const std::string& name, const std::string& cls) {
@@ -83,6 +83,7 @@ class PodGroupTest : public ReconcileTest {
     driver->run();
   }
   std::map<std::string, std::string> stamped;  ///< by pod, as its status says it
+  bool inOneSecond = false;                    ///< new pods have equal ages
 };
 
 TEST_F(PodGroupTest, C14_HoldsNothingBeforeMinCountPodsAreHere) {
@@ -99,6 +100,20 @@ TEST_F(PodGroupTest, C14_HoldsNothingBeforeMinCountPodsAreHere) {
   for (const auto* name : {"a", "b", "c"}) {
     EXPECT_EQ(phase(name), "Bound") << name << message(name);
     EXPECT_TRUE(goes(name)) << name;
+  }
+}
+
+TEST_F(PodGroupTest, C14_OneMemberReportsTheNumber_OfAnyOrder) {
+  group(9);
+  inOneSecond = true;
+  for (int size = 1; size < 9; ++size) {
+    pod("m" + std::to_string(size));
+    std::vector<std::string> reports;
+    for (int i = 1; i <= size; ++i)
+      if (auto text = message("m" + std::to_string(i)); text.find(" of 9 pods") != std::string::npos)
+        reports.push_back(std::move(text));
+    EXPECT_EQ(reports, std::vector{std::to_string(size) + " of 9 pods of PodGroup train " + (size > 1 ? "are" : "is") +
+                                   " here"});
   }
 }
 
