@@ -1,6 +1,8 @@
 """Fixtures of the tests that try public reports: builders of classes, claims, pods and quotas, and a World that applies and reads them."""
 import json
 import os
+import shutil
+import subprocess
 import sys
 import tempfile
 import urllib.error
@@ -197,16 +199,26 @@ class World:
     def check(self, name, condition, detail=""):
         self.report.check(name, condition, detail)
 
+    @staticmethod
+    def awaited(read, accepts):
+        """The first value of `read()` that is accepted, or the last one."""
+        seen = []
+
+        def accepted():
+            seen[:] = [read()]
+            return accepts(seen[0])
+
+        until(accepted, TIMEOUT)
+        return seen[0]
+
     def equals(self, name, read, wanted):
         """Checks that `read()` becomes `wanted`."""
-        until(lambda: read() == wanted, TIMEOUT)
-        value = read()
+        value = self.awaited(read, lambda seen: seen == wanted)
         self.check(name, value == wanted, f"{value} instead of {wanted}")
 
     def contains(self, name, read, *parts):
         """Checks that the text of `read()` comes to contain all parts."""
-        until(lambda: all(part in read() for part in parts), TIMEOUT)
-        value = read()
+        value = self.awaited(read, lambda seen: all(part in seen for part in parts))
         self.check(name, all(part in value for part in parts), f"{value!r} lacks one of {parts}")
 
     def runs(self, *pods, namespace="default"):
@@ -221,6 +233,82 @@ class World:
         self.equals(name, self.ledger, [])
         drift = [line for line in self.server.http("/metrics").splitlines() if line.startswith("elasticgpu_ledger_drift_total{")]
         self.check(f"{name}: no drift", not drift, drift)
+
+
+class Agent:
+    """The node agent with the fake NVML, for a Node that the controller simulates without cards. It has no kubelet: it publishes its
+    cards, and pods are run by the simulated kubelet. `devices` are the cards as tests/nvml/README.md describes them."""
+
+    def __init__(self, world, node, devices):
+        self.world, self.node, self.devices, self.process = world, node, devices, None
+        self.folder = tempfile.mkdtemp(prefix="egpu-agent-")
+        os.chmod(self.folder, 0o755)  # plugins have users of their own
+        self.write()
+        self.start()
+
+    def write(self):
+        """Gives the driver and the kernel the hardware of `devices`."""
+        path = os.path.join(self.folder, "nvml.yaml")
+        with open(path + "~", "w", encoding="utf-8") as file:
+            json.dump({"driver": "535.104.05", "cuda": 12020, "devices": self.devices}, file)
+        os.rename(path + "~", path)
+        gpus = os.path.join(self.folder, "proc", "driver", "nvidia", "gpus")
+        shutil.rmtree(gpus, ignore_errors=True)
+        for device in self.devices:
+            os.makedirs(os.path.join(gpus, device["pci"]))
+            with open(os.path.join(gpus, device["pci"], "information"), "w", encoding="utf-8") as file:
+                file.write(f"Model: \t {device['name']}\nGPU UUID: \t {device['uuid']}\nBus Location: \t {device['pci']}\n"
+                           f"Device Minor: \t {device['minor']}\n")
+
+    def start(self):
+        server = self.world.server
+        library = os.path.join(os.path.dirname(server.bin), "lib", "nvml")
+        if not os.path.exists(os.path.join(library, "libnvidia-ml.so.1")):
+            raise AssertionError(f"{library} has no libnvidia-ml.so.1: build the target fake_nvml")
+        environment = dict(os.environ, LD_LIBRARY_PATH=library, ELASTICGPU_FAKE_NVML=os.path.join(self.folder, "nvml.yaml"),
+                           ELASTICGPU_SYSTEM_ROOT=self.folder)
+        command = [os.path.join(server.bin, "elastic-gpu-agent"), f"--node-name={self.node}", f"--kubeconfig={server.kubeconfig}",
+                   f"--kubelet-dir={self.folder}/kubelet", f"--cdi-root={self.folder}/cdi", f"--plugin-state={self.folder}/state", "--probation=1s",
+                   "--ops-listen=127.0.0.1:0", "--probes-listen=127.0.0.1:0"]
+        os.makedirs(f"{self.folder}/kubelet", exist_ok=True)
+        os.makedirs(f"{self.folder}/state", exist_ok=True)
+        with open(os.path.join(self.folder, "log"), "ab") as log:
+            self.process = subprocess.Popen(command, env=environment, stdout=log, stderr=log)
+
+    def kill(self):
+        self.process.kill()
+        self.process.wait()
+
+    def restart(self):
+        """Kills the agent, and starts it with the hardware of `devices`."""
+        self.kill()
+        self.write()
+        self.start()
+
+    def wake(self):
+        """Changes all cards of the node, so that the agent looks at their conditions at once."""
+        names = list(self.world.cards())
+        if names:
+            self.world.kubectl.ok("annotate", "egpu", *names, "--overwrite", f"field.test/woken={os.urandom(4).hex()}")
+
+    def healthy(self, card):
+        """(status, reason) of the condition Healthy of a card, as the agent reports it next."""
+        self.wake()
+        conditions = self.world.get("egpu", card).get("status", {}).get("conditions", [])
+        return next(((each["status"], each["reason"]) for each in conditions if each["type"] == "Healthy"), ("", ""))
+
+    def close(self):
+        self.kill()
+        if self.world.report.failed:
+            with open(os.path.join(self.folder, "log"), "rb") as file:
+                sys.stderr.write(file.read()[-8000:].decode("utf-8", "replace"))
+        shutil.rmtree(self.folder, ignore_errors=True)
+
+
+def a100(index, **fields):
+    """A card for Agent. Its object is called gpu-a<index>."""
+    return dict({"uuid": f"GPU-a{index}", "name": "NVIDIA A100-SXM4-80GB", "minor": index, "pci": f"0000:{index + 1:02x}:00.0", "numa": 0,
+                 "path": [f"pci0000:{index:02x}"], "memory": 80 * GI, "reserved": 0, "cores": 6912, "clock": 1410, "compute": [8, 0]}, **fields)
 
 
 def main(nodes, *parts, keep_data=False, extra=()):
