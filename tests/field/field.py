@@ -249,9 +249,10 @@ class Agent:
     def write(self):
         """Gives the driver and the kernel the hardware of `devices`."""
         path = os.path.join(self.folder, "nvml.yaml")
-        with open(path + "~", "w", encoding="utf-8") as file:
-            json.dump({"driver": "535.104.05", "cuda": 12020, "devices": self.devices}, file)
-        os.rename(path + "~", path)
+        text = json.dumps({"driver": "535.104.05", "cuda": 12020, "devices": self.devices})
+        with open(path, "r+" if os.path.exists(path) else "w", encoding="utf-8") as file:
+            file.write(text)  # in place: a plugin's sandbox keeps the file that it found
+            file.truncate()
         gpus = os.path.join(self.folder, "proc", "driver", "nvidia", "gpus")
         shutil.rmtree(gpus, ignore_errors=True)
         for device in self.devices:

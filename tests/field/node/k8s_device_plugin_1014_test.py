@@ -56,6 +56,7 @@ def repaired(world, agent):
     for name in ("four", world.claim_of("late")):
         world.equals(f"{name}: no claim gets the withdrawn card", lambda name=name: world.reason(name), "NoFit")
         world.contains(f"{name}: the message names card and error", lambda name=name: world.message(name), CARDS[2], "Xid119")
+    world.delete("pod", "late")
     world.kubectl.ok("annotate", "egpu", CARDS[2], "elasticgpu.io/repaired=Xid119")
     world.equals("once repaired it is offered again", lambda: agent.healthy(CARDS[2]), ("True", "Working"))
     world.check("by the same agent", agent.process.poll() is None)
@@ -63,8 +64,6 @@ def repaired(world, agent):
     world.equals("the claim has all four", lambda: sorted(world.cards_of("four")), CARDS)
     world.delete("pod", "four")
     world.delete("egpuc", "four")
-    world.runs("late")
-    world.delete("pod", "late")
     world.empty("nothing is in use at the end")
 
 
