@@ -37,6 +37,7 @@ def capacity(world, agent):
     for name in ("three", world.claim_of("late"), "named"):
         world.equals(f"{name} waits", lambda name=name: world.reason(name), "NoFit")
         world.contains(f"{name}: the message names a missing card and why", lambda name=name: world.message(name), CARDS[3], "CardGone")
+    world.delete("pod", "late")
     world.apply(claim("two", gpu=2), pod_of("two"))
     world.runs("two")
     world.equals("two cards are of use", lambda: sorted(world.cards_of("two")), CARDS[:2])
@@ -58,8 +59,6 @@ def back(world, agent):
     world.delete("egpuc", "named")
     world.delete("pod", "three")
     world.delete("egpuc", "three")
-    world.runs("late")
-    world.delete("pod", "late")
     world.empty("released")
 
 
