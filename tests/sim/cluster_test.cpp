@@ -196,6 +196,29 @@ TEST_F(ClusterTest, ClaimsAreReservedForAPodThatHasItsNodeFromItsManifestWhateve
   EXPECT_NE(pod("plain")->phase, "Running");
 }
 
+TEST_F(ClusterTest, APodThatHasItsNodeFromItsManifestWaitsForTheClaimsOfItsTemplates) {
+  core::ResourceClaimTemplate tenth;
+  tenth.metadata.name = "tenth";
+  tenth.metadata.namespace_ = "default";
+  tenth.claim.deviceClassName = "elasticgpu.io";
+  tenth.claim.requestName = "gpu";
+  ASSERT_TRUE(client.create(tenth));
+  auto made = podOf("placed");
+  made.nodeName = "a";
+  made.resourceClaims = {{"gpu", "", "tenth"}};
+  made.containers[0].resourceClaims = {"gpu"};
+  ASSERT_TRUE(client.create(made));
+  ASSERT_TRUE(until([&] { return !v1alpha::pendingClaim(*pod("placed")); }));
+  const auto waits = [&] {
+    const auto now = *pod("placed");
+    return std::any_of(now.conditions.begin(), now.conditions.end(), [](const auto& condition) {
+      return condition.type == "Ready" && condition.status == "False";
+    });
+  };
+  EXPECT_TRUE(until([&] { return waits() || pod("placed")->phase == "Running"; }));
+  EXPECT_NE(pod("placed")->phase, "Running") << "its claim is not allocated";
+}
+
 TEST_F(ClusterTest, AKubeletFailsAPodThatItsNodeCantRunAndRunsTheOthers) {
   auto first = podOf("first"), second = podOf("second"), mirror = podOf("mirror");
   for (auto* each : {&first, &second, &mirror}) {

@@ -298,7 +298,7 @@ bool Cluster::syncPod(const core::ObjectKey& key, std::stop_token stop) {
   if (lostItsNode(*pod, stop)) return collect(*pod, stop);
   if (pod->finished() || pod->metadata.deleting()) return true;
   const bool stamped = stamping_.stamp(*pod, stop);
-  if (!stamped && v1alpha::pendingClaim(*pod)) return false;
+  if (v1alpha::pendingClaim(*pod)) return stamped;  // the write of the claims' names is an event of the pod
   if (waitsForNode(*pod)) return schedule(*pod, stop);
   if (pod->nodeName.empty()) return true;  // gated
   const auto admitted = admittedByKubelet(*pod, stop);

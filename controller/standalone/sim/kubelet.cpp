@@ -120,7 +120,9 @@ Status Kubelet::prepare(const core::Pod& pod, std::map<std::string, Given>& give
   for (const auto& c : pod.initContainers) containers.push_back(&c);
   for (const auto& c : pod.containers) containers.push_back(&c);
   for (const auto& claim : v1alpha::podClaims(pod)) {
-    if (claim.state == v1alpha::PodClaimState::pending) continue;
+    if (claim.state == v1alpha::PodClaimState::pending)
+      return Status(Code::unavailable,
+                    "no ResourceClaim is made yet from template " + claim.templateName + " for the pod");
     const auto spec = prepareClaim(**node, pod, claim, stop);
     if (!spec) return spec.status();
     for (const core::Container* c : containers) {
