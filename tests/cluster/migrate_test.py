@@ -110,6 +110,7 @@ REFUSED = [
      ("metadata.annotations[gpu-fraction]", 'write metadata.annotations: {egpu.elasticgpu.io/gpu-core: "50"}', "schedulerName: default-scheduler")),
     (BOTH, "a third of a card by run:ai", pod(annotations={"gpu-fraction": "0.33"}, labels={"runai/queue": "team"}, schedulerName="runai-scheduler"), ('{egpu.elasticgpu.io/gpu-core: "33"}',)),
     (BOTH, "memory by KAI", pod(annotations={"gpu-memory": "2000"}, schedulerName="kai-scheduler"), ("metadata.annotations[gpu-memory]", "{egpu.elasticgpu.io/gpu-memory: 2000Mi}")),
+    (BOTH, "memory that KAI would not read", pod(annotations={"gpu-memory": "2Gi"}), ("{egpu.elasticgpu.io/gpu-memory: <n>Mi}",)),
     (BOTH, "parts of two cards by KAI", pod(annotations={"gpu-fraction": "0.25", "gpu-fraction-num-devices": "2"}),
      ('{egpu.elasticgpu.io/gpu: "2", egpu.elasticgpu.io/gpu-core: "25"}',)),
     (BOTH, "for one container of two, by KAI", pod(annotations={"gpu-fraction": ".5", "gpu-fraction-container-name": "side"}, others={"side": {}}),
@@ -265,14 +266,17 @@ def install(cluster, client):
             "elasticgpu.io/migrate": flavour, "elasticgpu.io/migrate-scheduler": "own-scheduler"}}})
         installation.kubectl(cluster, "apply", "-k", installation.MANIFESTS / "migrate" / flavour)
 
-    def in_force(flavour):
-        path = f"{pods(space(flavour))}?dryRun=All"
+    def answer(flavour, body):
+        """The stored spec, or why the pod is refused."""
         try:
-            made = client.create(path, pod(GPU))
-            client.create(path, pod(labels=ENABLED))
+            return client.create(f"{pods(space(flavour))}?dryRun=All", body)["spec"]
         except Refused as said:
-            return "tensor-fusion" in str(said) and "resourceClaims" in made["spec"]
-        return False
+            return str(said)
+
+    def in_force(flavour):
+        """Each policy comes into force by itself."""
+        return ("tensor-fusion" in answer(flavour, pod(labels=ENABLED)) and "nvidia.com/mig-1g.5gb]" in answer(flavour, pod(nvidia(**{"mig-1g.5gb": 1})))
+                and "resourceClaims" in answer(flavour, pod(GPU)))
 
     for flavour in FLAVOURS:
         until("the policies are in force", lambda flavour=flavour: in_force(flavour))
