@@ -79,6 +79,9 @@ TEST_F(BuiltinKinds, WeighsWhatAContainerAsksAgainstItsLimits) {
   EXPECT_THAT(wrong(R"({"requests":{"nvidia.com/gpu":1},"limits":{"nvidia.com/gpu":"2"}})"),
               ElementsAre("spec.containers[0].resources.requests"));
   EXPECT_THAT(wrong(R"({"requests":{"nvidia.com/gpu":1},"limits":{"nvidia.com/gpu":"1"}})"), IsEmpty());
+  EXPECT_THAT(wrong(R"({"limits":{"nvidia.com/gpu":"500m","cpu":"500m"}})"),
+              ElementsAre("spec.containers[0].resources.limits[nvidia.com/gpu]"));
+  EXPECT_THAT(wrong(R"({"limits":{"nvidia.com/gpu":"1000m"}})"), IsEmpty());
 }
 
 TEST_F(BuiltinKinds, ReportsUnknownFieldsOfAPod) {
@@ -185,6 +188,11 @@ TEST_F(BuiltinKinds, FillsInWhatServersDo) {
   EXPECT_EQ(p["status"]["phase"], "Pending");
   EXPECT_EQ(p["status"]["qosClass"], "BestEffort");
   EXPECT_THAT(fields("pods", p), IsEmpty());
+
+  p = pod();
+  p["spec"]["schedulerName"] = "";
+  kind("pods").compiled->applyDefaults(p, true);
+  EXPECT_EQ(p["spec"]["schedulerName"], "default-scheduler");
 
   p = pod();
   p["spec"]["containers"][0]["image"] = "repo:5000/cuda:10.0-base";

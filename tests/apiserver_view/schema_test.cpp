@@ -127,6 +127,28 @@ TEST(Schema, FillsInDefaults) {
   EXPECT_EQ(value, Json::parse(R"({"p":"Delete","o":{"q":3},"l":[{"r":true},{"r":false}]})"));
 }
 
+TEST(Schema, ReplacesEmptyStringsOnlyWhereAsked) {
+  auto s = compiled(R"({"type":"object","properties":{"p":{"type":"string","default":"Delete"},"q":{"type":"string"}}})");
+  Json value = Json::parse(R"({"p":"","q":""})");
+  s->applyDefaults(value);
+  EXPECT_EQ(value, Json::parse(R"({"p":"","q":""})"));
+  s->applyDefaults(value, true);
+  EXPECT_EQ(value, Json::parse(R"({"p":"Delete","q":""})"));
+}
+
+TEST(Schema, ADecimalIsToldHowItsFieldTakesIt) {
+  const auto hint = [](const std::string& key) {
+    const auto schema =
+        R"({"type":"object","properties":{")" + key + R"(":{"x-kubernetes-int-or-string":true}}})";
+    auto s = compiled(schema.c_str());
+    const auto errors = s->validate(Json{{key, 12.5}});
+    return errors.empty() ? std::string() : errors[0].message.substr(errors[0].message.find("; ") + 2);
+  };
+  EXPECT_EQ(hint("tflops"), R"(a decimal is written in quotes: "12.5")");
+  EXPECT_EQ(hint("gpu-memory"), R"(a decimal needs a unit, in quotes: "12.5Gi")");
+  EXPECT_EQ(hint("gpu-core"), "write a whole number");
+}
+
 TEST(Schema, RefusesKeywordsItDoesNotEnforce) {
   for (const char* text :
        {R"({"type":"object","oneOf":[{}]})", R"({"type":"string","patern":"a"})", R"({"type":"text"})",

@@ -117,6 +117,7 @@ const Json& list(const Json& object, std::initializer_list<const char*> path) {
 }
 
 // On the pod by which a kubelet shows a static pod of its own.
+constexpr int64_t kNanoPerUnit = 1'000'000'000;
 constexpr const char* kMirrorAnnotation = "kubernetes.io/config.mirror";
 constexpr const char* kMirrorField = "metadata.annotations[kubernetes.io/config.mirror]";
 
@@ -130,15 +131,21 @@ std::optional<v1alpha::Quantity> quantityOf(const Json& value) {
   return value.is_number() ? v1alpha::parseQuantity(value.dump()) : std::nullopt;
 }
 
+/// True for resources such as nvidia.com/gpu: whole numbers, which can't be over-committed.
+bool isExtended(const std::string& resource) { return resource.find('/') != std::string::npos; }
+
 void checkQuantities(const std::string& field, const Json& resources, Errors& errors) {
   for (const char* kind : {"requests", "limits"})
-    for (const auto& [key, value] : at(resources, {kind}).items())
-      if (const auto q = quantityOf(value); q && q->negative())
-        errors.push_back(
-            invalidField(field + "." + kind + "[" + key + "]", value, "must be greater than or equal to 0"));
+    for (const auto& [key, value] : at(resources, {kind}).items()) {
+      const auto q = quantityOf(value);
+      const auto here = field + "." + kind + "[" + key + "]";
+      if (q && q->negative()) errors.push_back(invalidField(here, value, "must be greater than or equal to 0"));
+      if (q && isExtended(key) && q->nano % kNanoPerUnit != 0)
+        errors.push_back(invalidField(here, value, "must be an integer"));
+    }
   const Json& limits = at(resources, {"limits"});
   for (const auto& [key, value] : at(resources, {"requests"}).items()) {
-    const bool extended = key.find('/') != std::string::npos;  // such as nvidia.com/gpu: can't be over-committed
+    const bool extended = isExtended(key);
     if (!limits.is_object() || !limits.contains(key)) {
       if (extended)
         errors.push_back(requiredField(field + ".limits", "Limit must be set for non overcommitable resources"));

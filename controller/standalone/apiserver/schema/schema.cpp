@@ -170,21 +170,23 @@ void pruneNode(const SchemaNode& node, Json& value, std::string& path, std::vect
   }
 }
 
-void defaultNode(const SchemaNode& node, Json& value) {
+void defaultNode(const SchemaNode& node, Json& value, bool emptyIsAbsent) {
   if (value.is_object()) {
     for (const auto& [name, child] : node.properties) {
       auto it = value.find(name);
       if (it == value.end()) {
         if (!child->defaultValue) continue;
         it = value.emplace(name, *child->defaultValue).first;
+      } else if (emptyIsAbsent && child->defaultValue && *it == "") {
+        *it = *child->defaultValue;
       }
-      defaultNode(*child, *it);
+      defaultNode(*child, *it, emptyIsAbsent);
     }
     if (node.additional)
       for (auto& [name, child] : value.items())
-        if (!node.properties.contains(name)) defaultNode(*node.additional, child);
+        if (!node.properties.contains(name)) defaultNode(*node.additional, child, emptyIsAbsent);
   } else if (value.is_array() && node.items) {
-    for (auto& item : value) defaultNode(*node.items, item);
+    for (auto& item : value) defaultNode(*node.items, item, emptyIsAbsent);
   }
 }
 
@@ -225,9 +227,15 @@ class Validator {
     const std::string have = typeName(value);
     const char* want = node.intOrString ? "integer,string" : typeName(node.type);
     std::string what = "must be of type " + std::string(want) + ": \"" + have + "\"";
-    // Kubernetes stops before this hint.
-    if (node.intOrString && value.is_number()) what += "; a decimal is written in quotes: \"" + value.dump() + "\"";
+    if (node.intOrString && value.is_number()) what += "; " + decimalHint(value.dump());
     errors.push_back(typeInvalidField(path_, have, inBody(what)));
+  }
+
+  /// How to write the number so that the field takes it. Kubernetes gives no such hint.
+  std::string decimalHint(const std::string& number) const {
+    if (path_.ends_with("tflops")) return "a decimal is written in quotes: \"" + number + "\"";
+    if (path_.ends_with("gpu-memory")) return "a decimal needs a unit, in quotes: \"" + number + "Gi\"";
+    return "write a whole number";
   }
 
   void checkString(const SchemaNode& node, const Json& value) {
@@ -381,7 +389,7 @@ std::vector<std::string> Schema::prune(Json& value) const {
   return unknown;
 }
 
-void Schema::applyDefaults(Json& value) const { defaultNode(*root_, value); }
+void Schema::applyDefaults(Json& value, bool emptyIsAbsent) const { defaultNode(*root_, value, emptyIsAbsent); }
 
 std::vector<FieldError> Schema::validate(const Json& value) const {
   Validator validator;

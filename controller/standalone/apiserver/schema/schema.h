@@ -48,8 +48,9 @@ class Schema {
   /// Removes fields the schema does not know, and nulls where the schema allows none. Returns the unknown fields' paths
   /// ("spec.foo", "spec.containers[0].bar"), at most 64 of them, for strict field validation.
   std::vector<std::string> prune(nlohmann::json& value) const;
-  /// Fills in `default`s of absent fields.
-  void applyDefaults(nlohmann::json& value) const;
+  /// Fills in `default`s of absent fields. emptyIsAbsent: an empty string counts as absent. It does in built-in kinds,
+  /// because their Go types store both alike.
+  void applyDefaults(nlohmann::json& value, bool emptyIsAbsent = false) const;
   /// All violations, at most 32.
   std::vector<FieldError> validate(const nlohmann::json& value) const;
 

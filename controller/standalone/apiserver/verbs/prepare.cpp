@@ -273,7 +273,7 @@ void Preparation::admit(const Call& call, const char* operation, Json& object, c
   object = std::move(edited);
   const Schema& schema = *schemas_.at(&r);
   schema.prune(object);
-  schema.applyDefaults(object);
+  schema.applyDefaults(object, !r.custom);
   if (old == nullptr) fillBuiltin(r, object);  // what follows from what was added: a gate shows in the conditions
 }
 
@@ -319,7 +319,7 @@ Json Preparation::forCreate(const Call& call, Json object, Warnings& warnings) c
   if (r.hasStatus && r.plural != "nodes") object.erase("status");
   prune(call, object, warnings);
   const Schema& schema = *schemas_.at(&r);
-  schema.applyDefaults(object);
+  schema.applyDefaults(object, !r.custom);
   fillBuiltin(r, object);
   admit(call, "CREATE", object, nullptr);
   Json& finished = object["metadata"];
@@ -340,7 +340,7 @@ Json Preparation::forUpdate(const Call& call, const Object& old, Json fresh, boo
   keepOwned(call, old.body, fresh);
   prune(call, fresh, warnings);
   const Schema& schema = *schemas_.at(&r);
-  schema.applyDefaults(fresh);
+  schema.applyDefaults(fresh, !r.custom);
   // A status write may carry annotations along (above), which admission may have frozen.
   if (call.subresource.empty() || call.subresource == "status") admit(call, "UPDATE", fresh, &old.body);
   if (fresh == old.body) return fresh;
