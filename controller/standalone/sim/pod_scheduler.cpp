@@ -35,8 +35,9 @@ bool holds(const core::NodeSelectorRequirement& r, const std::string* value) {
 
 /// True for GPUs as device plugins name them. Other resources of these domains, such as NICs, are no GPUs.
 bool isGpu(std::string_view resource) {
-  for (const std::string_view gpu : {"nvidia.com/gpu", "nvidia.com/mig-", "volcano.sh/vgpu-", "volcano.sh/gpu-",
-                                     "aliyun.com/gpu-", "tensor-fusion.ai/"})
+  for (const std::string_view gpu :
+       {"nvidia.com/gpu", "nvidia.com/mig-", "volcano.sh/vgpu-", "volcano.sh/gpu-", "aliyun.com/gpu-",
+        "tencent.com/vcuda-", "tke.cloud.tencent.com/qgpu-", "tensor-fusion.ai/"})
     if (resource.rfind(gpu, 0) == 0) return true;
   return resource == "amd.com/gpu";
 }
@@ -59,7 +60,7 @@ std::string missingResources(const ResourceAmounts& wanted,
   if (gpu)
     out += " GPUs are claimed here: in place of the limits write metadata.annotations: {egpu.elasticgpu.io/gpu: \"1\"}"
            " (whole cards), or egpu.elasticgpu.io/gpu-core and egpu.elasticgpu.io/gpu-memory; on a cluster"
-           " manifests/migrate does that for whole namespaces.";
+           " manifests/migrate does that for nvidia.com/gpu and HAMi's resources of whole namespaces.";
   return out;
 }
 
