@@ -310,7 +310,37 @@ class Gathering {
     };
     Request asks = member.request;
     if (member.claim) asks.quota = book_.rooms(*member.claim, asked_);
-    return scheduler::explain(cluster_, asks, suits, 0, {}, why);
+    auto explanation = scheduler::explain(cluster_, asks, suits, 0, {}, why);
+    if (std::any_of(explanation.remedies.begin(), explanation.remedies.end(),
+                    [this](const Remedy& remedy) { return releasesMembers(remedy); })) {
+      auto elsewhere =
+          scheduler::explain(cluster_, asks, [&](std::string_view node) { return suits(node) && !hasMembers(node); });
+      explanation.remedies = std::move(elsewhere.remedies);
+      explanation.smallestChange = std::move(elsewhere.smallestChange);
+    }
+    return explanation;
+  }
+
+  bool hasMembers(std::string_view node) const {
+    const auto there = on_.find(node);
+    return there != on_.end() && !there->second.empty();
+  }
+
+  /// True if the remedy would release more of a card than others hold beside the members that this try placed.
+  bool releasesMembers(const Remedy& remedy) const {
+    return remedy.kind == Remedy::Kind::release &&
+           std::any_of(remedy.rooms.begin(), remedy.rooms.end(), [this](const Remedy::CardRoom& room) {
+             const auto card = cluster_.findCard(room.card);
+             auto others = card.used;
+             int64_t claims = card.claims;
+             for (const std::size_t i : placed_)
+               for (const Placement& p : decisions_[i].placements) {
+                 if (p.card != room.card) continue;
+                 others = {others.core - p.charged.core, others.memory - p.charged.memory};
+                 --claims;
+               }
+             return room.amount.core > others.core || room.amount.memory > others.memory || room.claims > claims;
+           });
   }
 
   Cluster& cluster_;

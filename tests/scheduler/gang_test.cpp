@@ -107,6 +107,29 @@ TEST(Gang, WhatOneLacksIsExplainedBesideTheOthers) {
   EXPECT_EQ(unsuited.stages.front().reasons, (std::vector<std::pair<std::string, int64_t>>{{"2 not on n2", 1}}));
 }
 
+TEST(Gang, NoRemedyReleasesWhatTheGangsOwnMembersNeed) {
+  auto cluster = nodesOfTwo(2);
+  cluster.take("n0-0", "x", {1000, kGi});
+  auto gang = same(2, whole(2));
+  gang[1].suits = [](std::string_view node) { return node == "n1"; };
+  EXPECT_EQ(explainGang(cluster, gang).text(),
+            "0/2 nodes fit: 1 not suitable for the pod; of 2 cards: 2 in use; add 2 cards on one node")
+      << "the first member is on n1";
+  gang[1].suits = {};
+  EXPECT_EQ(explainGang(cluster, gang).text(),
+            "0/2 nodes fit: 4 cards: 3 in use; nodes: 1 with too few fitting cards (need 2, best has 1); 1 whole card "
+            "would fit now (node n0); or free 1 more card of node n0: n0-0");
+  auto shares = nodesOfTwo(1);
+  shares.take("n0-0", "x", {100, kGi});
+  shares.take("n0-1", "y", {900, kGi});
+  EXPECT_EQ(explainGang(shares, same(2, share(800))).smallestChange.find("free"), std::string::npos)
+      << "n0-0 has 10% that is not the first member's: " << explainGang(shares, same(2, share(800))).smallestChange;
+  shares.giveBack("n0-0", "x");
+  shares.take("n0-0", "x", {200, kGi});
+  EXPECT_NE(explainGang(shares, same(2, share(500))).smallestChange.find("free 20% of card n0-0"), std::string::npos)
+      << explainGang(shares, same(2, share(500))).smallestChange;
+}
+
 TEST(Gang, OfNoGroupIsNowhere) {
   auto cluster = nodesOfTwo(4);
   const std::vector<TopologyGroup> none;
