@@ -457,6 +457,17 @@ std::string annotations(std::string_view uid,
   return j.take();
 }
 
+std::string withoutAnnotation(std::string_view uid, std::string_view key, std::string_view value) {
+  const std::string path = "/metadata/annotations/" + escaped(key);
+  JsonText j;
+  j.beginArray();
+  testText(j, "/metadata/uid", uid);
+  testText(j, path, value);
+  op(j, "remove", path);
+  j.endObject().endArray();
+  return j.take();
+}
+
 std::string pinAndLift(const core::Pod& pod, std::string_view node, std::string_view gate) {
   const std::string nodeAffinity = "/spec/affinity/nodeAffinity";
   const std::string required = nodeAffinity + "/requiredDuringSchedulingIgnoredDuringExecution";

@@ -56,6 +56,8 @@ std::string marks(std::string_view uid, std::string_view resourceVersion, const 
 /// metadata.annotations merged, with uid. A nullopt value removes the key.
 std::string annotations(std::string_view uid,
                         const std::vector<std::pair<std::string, std::optional<std::string>>>& values);
+/// A JSON patch: removes an annotation that still has this value.
+std::string withoutAnnotation(std::string_view uid, std::string_view key, std::string_view value);
 /// W9, a JSON patch (application/json-patch+json): tests uid, adds `node` to every term of the required node affinity
 /// (creating it where absent) and removes our scheduling gate, all or nothing.
 std::string pinAndLift(const core::Pod& pod, std::string_view node, std::string_view gate);

@@ -79,6 +79,7 @@ Status Publisher::publish(const Answers& answers, std::stop_token stop) {
   const auto isGone = [&](const auto& each) { return found.cards.count(each.first) == 0; };
   std::erase_if(kept_, isGone);
   std::erase_if(usagePruned_, isGone);
+  repairs_.retain([&](const std::string& name) { return found.cards.count(name) > 0 || store_.get({"", name}); });
   std::vector<std::string> absent;
   store_.forEach([&](const auto& card) {
     if (card->isCard() && found.cards.count(card->metadata.name) == 0) absent.push_back(card->metadata.name);
@@ -127,8 +128,8 @@ Status Publisher::publishCard(const std::string& name, const FoundCard& found, c
     remarks_.push_back("card " + found.card.uuid + " could not be published: " + written.message());
     return written;
   }
-  const auto finding = findingOf(found.card.uuid, found.plugin, answers, &found.card);
-  return finding ? tellHealth(name, *finding, &answers.find(found.plugin)->second, stop) : Status::okay();
+  const auto diagnosis = diagnose(found.card.uuid, found.plugin, answers, &found.card);
+  return diagnosis ? tellHealth(name, *diagnosis, &answers.find(found.plugin)->second, stop) : Status::okay();
 }
 
 Status Publisher::create(const Gpu& card, std::stop_token stop) {
@@ -187,23 +188,25 @@ Status Publisher::missing(const std::string& name, const Answers& answers, std::
   const auto by = labelOf(*have);
   for (const auto& [plugin, answer] : answers) {
     if (by != v1alpha::labelValueOf(plugin)) continue;
-    if (const auto finding = findingOf(have->spec.card->uuid, plugin, answers, nullptr))
-      return tellHealth(name, *finding, &answer, stop);
+    if (const auto diagnosis = diagnose(have->spec.card->uuid, plugin, answers, nullptr))
+      return tellHealth(name, *diagnosis, &answer, stop);
     if (!answer.cards.reply.ok()) return Status::okay();
     const auto told =
         tellHealth(name,
-                   {false, std::string(health::kCardGone),
-                    "provisioner " + plugin + " no longer finds it on node " + options_.node +
-                        "; put it back, or give up the claims that have it: without them its object goes by itself"},
+                   {{false, std::string(health::kCardGone),
+                     "provisioner " + plugin + " no longer finds it on node " + options_.node +
+                         "; put it back, or give up the claims that have it: without them its object goes by itself"},
+                    std::nullopt},
                    &answer, stop);
     return told.ok() ? step(name, stop, [&](const Gpu& now) { return gone(now, stop); }) : told;
   }
   // Who could know is no longer installed, or has not come up yet.
   if (by.empty() || clock_.now() - since_ < options_.notAnsweringAfter) return Status::okay();
   return tellHealth(name,
-                    {false, std::string(health::kDriverNotAnswering),
-                     "provisioner " + by + ", which found it, is not loaded on node " + options_.node +
-                         "; install it again, or give up the claims that have the card and delete it"},
+                    {{false, std::string(health::kDriverNotAnswering),
+                      "provisioner " + by + ", which found it, is not loaded on node " + options_.node +
+                          "; install it again, or give up the claims that have the card and delete it"},
+                     std::nullopt},
                     nullptr, stop);
 }
 
@@ -220,21 +223,22 @@ Status Publisher::gone(const Gpu& have, std::stop_token stop) {
   return removed;
 }
 
-Status Publisher::tellHealth(const std::string& name, const health::Finding& finding, const Answer* answer,
+Status Publisher::tellHealth(const std::string& name, const Diagnosis& diagnosis, const Answer* answer,
                              std::stop_token stop) {
   return step(name, stop, [&](const Gpu& have) {
     if (!have.isCard()) return Status::okay();
     const auto& attributes = have.spec.card->attributes;
     const auto driver = attributes.find(std::string_view("driverVersion"));
     const std::string word(have.metadata.annotation(keys::kRepairedAnnotation));
-    auto counted = repairs_.count(name, have.status.conditions,
-                                  {finding, answer ? answer->process : 0, options_.boot,
-                                   driver == attributes.end() ? std::string() : driver->second, word},
-                                  clock_.wall());
+    auto counted = repairs_.count(
+        name, have.status.conditions,
+        {diagnosis.finding, diagnosis.event, diagnosis.silent, answer ? answer->process : 0, options_.boot,
+         driver == attributes.end() ? std::string() : driver->second, word},
+        clock_.wall());
     auto after = have.status;
     after.conditions = health::judge(counted.conditions, counted.finding, clock_.wall(), options_.quiet);
     if (auto written = writeHealth(have, after, stop); !written.ok()) return written;
-    return word.empty() ? Status::okay() : takeWord(have, stop);
+    return word.empty() ? Status::okay() : takeWord(have, counted.obeyed, stop);
   });
 }
 
@@ -256,18 +260,22 @@ Status Publisher::writeHealth(const Gpu& have, const v1alpha::ElasticGPUStatus& 
   return Status::okay();
 }
 
-Status Publisher::takeWord(const Gpu& have, std::stop_token stop) {
+Status Publisher::takeWord(const Gpu& have, bool obeyed, std::stop_token stop) {
   const auto word = std::string(have.metadata.annotation(keys::kRepairedAnnotation));
-  const auto& conditions = have.status.conditions;
-  if (std::none_of(conditions.begin(), conditions.end(), [&](const auto& condition) {
-        return condition.type == health::kNeedsRepair && condition.reason == word;
-      }))
+  if (!obeyed) {
+    const auto& conditions = have.status.conditions;
+    const bool named = std::any_of(conditions.begin(), conditions.end(), [&](const auto& condition) {
+      return condition.type == health::kNeedsRepair && condition.reason == word;
+    });
     events_.event(kube::referenceTo(have), "Warning", "NotRepaired",
                   "annotation " + std::string(keys::kRepairedAnnotation) + "=" + word +
-                      " changes nothing: the card has no condition NeedsRepair with that reason");
-  const auto without =
-      codec::patch::annotations(have.metadata.uid, {{std::string(keys::kRepairedAnnotation), std::nullopt}});
-  auto written = client_.patch<Gpu>({"", have.metadata.name}, kube::PatchType::merge, without, {}, stop);
+                      " changes nothing: the card has " +
+                      (named ? "met another error since then; see its condition NeedsRepair"
+                             : "no condition NeedsRepair with that reason"));
+  }
+  // A word that was written meanwhile stays for the next look.
+  const auto without = codec::patch::withoutAnnotation(have.metadata.uid, keys::kRepairedAnnotation, word);
+  auto written = client_.patch<Gpu>({"", have.metadata.name}, kube::PatchType::json, without, {}, stop);
   if (!written.ok()) return written.status();
   log::info("operator's word taken", {{"card", have.metadata.name}, {"repaired", word}});
   wrote(*written);
@@ -321,36 +329,51 @@ Status Publisher::tellUsage(const std::string& name, const usage::CardUse* now, 
   });
 }
 
-std::optional<health::Finding> Publisher::findingOf(const std::string& uuid, const std::string& plugin,
-                                                    const Answers& answers, const v1alpha::Card* found) const {
+health::Finding Publisher::findingOf(const v1alpha::Card& found, const Answer& answer,
+                                     const plugin::CardHealth* notice) const {
+  const auto mig = found.attributes.find("migMode");
+  if (mig != found.attributes.end() && mig->second == "enabled") return migMode(found.uuid);
+  if (options_.hasClaim)
+    if (auto foreign = health::foreignUse(found, given_, answer.health.processes, options_.host, options_.hasClaim,
+                                          options_.podName))
+      return *foreign;
+  auto finding = notice ? health::illness(notice->message) : health::Finding{};
+  finding.healthy = true;
+  if (finding.reason == health::kUnhealthy) finding.reason = health::kWorking;
+  return finding;
+}
+
+std::optional<Publisher::Diagnosis> Publisher::diagnose(const std::string& uuid, const std::string& plugin,
+                                                        const Answers& answers, const v1alpha::Card* found) const {
   const auto& answer = answers.find(plugin)->second;
   if (answer.health.reply.ok()) {
-    const auto said = std::find_if(answer.health.cards.begin(), answer.health.cards.end(), [&](const auto& card) {
-      return base::lowered(card.uuid) == base::lowered(uuid) && !(card.healthy && card.message.empty());
-    });
-    const bool any = said != answer.health.cards.end();
-    if (any && !said->healthy) return health::illness(said->message);
-    if (!found) return std::nullopt;
-    const auto mig = found->attributes.find("migMode");
-    if (mig != found->attributes.end() && mig->second == "enabled") return migMode(uuid);
-    if (options_.hasClaim)
-      if (auto foreign = health::foreignUse(*found, given_, answer.health.processes, options_.host, options_.hasClaim,
-                                            options_.podName))
-        return foreign;
-    auto finding = any ? health::illness(said->message) : health::Finding{};
-    finding.healthy = true;
-    if (finding.reason == health::kUnhealthy) finding.reason = health::kWorking;
-    return finding;
+    Diagnosis out;
+    const plugin::CardHealth* notice = nullptr;
+    for (const auto& said : answer.health.cards) {
+      if (base::lowered(said.uuid) != base::lowered(uuid)) continue;
+      auto illness = health::illness(said.message);
+      if (said.healthy)
+        notice = notice || said.message.empty() ? notice : &said;
+      else if (!health::isEvent(illness.reason))
+        out.finding = out.finding.healthy ? std::move(illness) : out.finding;
+      else if (!out.event)
+        out.event = std::move(illness);
+    }
+    if (!found && out.finding.healthy && !out.event) return std::nullopt;
+    if (!found && out.finding.healthy) out.finding = *out.event;
+    if (!out.finding.healthy) return out;
+    out.silent = !out.event;
+    out.finding = findingOf(*found, answer, notice);
+    return out;
   }
   const auto since = failingSince_.find(plugin);
   if (since == failingSince_.end() || clock_.now() - since->second < options_.notAnsweringAfter) return std::nullopt;
-  return health::Finding{
-      false, std::string(health::kDriverNotAnswering),
-      health::illness(
-          "provisioner " + plugin + " has failed for " +
-          std::to_string(std::chrono::duration_cast<std::chrono::minutes>(options_.notAnsweringAfter).count()) +
-          " minutes: " + answer.health.reply.message)
-          .message};
+  auto failing = health::illness(
+      "provisioner " + plugin + " has failed for " +
+      std::to_string(std::chrono::duration_cast<std::chrono::minutes>(options_.notAnsweringAfter).count()) +
+      " minutes: " + answer.health.reply.message);
+  failing.reason = health::kDriverNotAnswering;
+  return Diagnosis{std::move(failing), std::nullopt};
 }
 
 void Publisher::noteFailures(const Answers& answers) {

@@ -83,12 +83,18 @@ class Publisher {
   base::Status update(const Gpu& have, const Gpu& want, std::stop_token stop);
   base::Status missing(const std::string& name, const Answers& answers, std::stop_token stop);
   base::Status gone(const Gpu& have, std::stop_token stop);
-  /// answer: of the plugin that the finding is of; null if it is not loaded.
-  base::Status tellHealth(const std::string& name, const health::Finding& finding, const Answer* answer,
+  /// State of a card at one look.
+  struct Diagnosis {
+    health::Finding finding;               ///< without the event
+    std::optional<health::Finding> event;  ///< event that the plugin reports
+    bool silent = false;                   ///< the plugin answered and reports neither event nor illness
+  };
+  /// answer: of the plugin that the diagnosis is of; null if it is not loaded.
+  base::Status tellHealth(const std::string& name, const Diagnosis& diagnosis, const Answer* answer,
                           std::stop_token stop);
   base::Status writeHealth(const Gpu& have, const v1alpha::ElasticGPUStatus& after, std::stop_token stop);
-  /// Takes the operator's word off the card, once it was heard.
-  base::Status takeWord(const Gpu& have, std::stop_token stop);
+  /// Takes the operator's word off the card, once it was heard. obeyed: it ended the repair.
+  base::Status takeWord(const Gpu& have, bool obeyed, std::stop_token stop);
   base::Status tellUsage(const std::string& name, const usage::CardUse* now, std::stop_token stop);
   /// Whether who found this card has nothing more to say of it.
   bool silentOn(const Gpu& card, const Answers& answers) const;
@@ -102,8 +108,10 @@ class Publisher {
   /// Into the store: what the server answered to our write.
   void wrote(const Gpu& answer);
   /// What is known of a card of this plugin, found or not; nullopt = nothing.
-  std::optional<health::Finding> findingOf(const std::string& uuid, const std::string& plugin, const Answers& answers,
-                                           const v1alpha::Card* found) const;
+  std::optional<Diagnosis> diagnose(const std::string& uuid, const std::string& plugin, const Answers& answers,
+                                    const v1alpha::Card* found) const;
+  /// Finding of a card whose plugin reports no illness. notice: the plugin's opinion on it; may be null.
+  health::Finding findingOf(const v1alpha::Card& found, const Answer& answer, const plugin::CardHealth* notice) const;
   void noteFailures(const Answers& answers);
   /// The ill cards that were never published: without an object nothing else would tell of them.
   void noteUnpublished(const Answers& answers, Found& found) const;

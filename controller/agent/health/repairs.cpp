@@ -18,19 +18,34 @@ std::string startOf(const Report& report) {
          (report.driver.empty() ? "unknown" : report.driver) + ")";
 }
 
+/// The condition's message for the event of this report.
+std::string messageOf(const Report& report) {
+  return base::shortened(report.event->message, kMaxMessage) + startOf(report);
+}
+
 core::Condition remembered(const core::Condition* before, const Report& report, base::Clock::Wall wall) {
   core::Condition out;
   out.type = kNeedsRepair;
   out.status = "True";
-  out.reason = report.finding.reason;
-  out.message = base::shortened(report.finding.message, kMaxMessage) + startOf(report);
+  out.reason = report.event->reason;
+  out.message = messageOf(report);
   out.lastTransitionTime = before ? before->lastTransitionTime : base::rfc3339(wall);
   return out;
+}
+
+/// Whether the operator's word is for the error that is known now.
+bool isObeyed(const core::Condition* before, const Report& report) {
+  if (!before || report.word.empty() || before->reason != report.word) return false;
+  return !report.event || before->message == messageOf(report);
 }
 
 }  // namespace
 
 bool isEvent(std::string_view reason) { return !reason.empty() && reason.back() >= '0' && reason.back() <= '9'; }
+
+void Repairs::retain(const std::function<bool(const std::string& card)>& isKnown) {
+  std::erase_if(known_, [&](const auto& each) { return !isKnown(each.first); });
+}
 
 Counted Repairs::count(const std::string& card, const std::vector<core::Condition>& conditions, const Report& report,
                        base::Clock::Wall wall) {
@@ -38,30 +53,30 @@ Counted Repairs::count(const std::string& card, const std::vector<core::Conditio
   const auto needs = std::find_if(out.conditions.begin(), out.conditions.end(),
                                   [](const auto& condition) { return condition.type == kNeedsRepair; });
   const auto* before = needs == out.conditions.end() ? nullptr : &*needs;
+  out.obeyed = isObeyed(before, report);
   auto& known = known_[card];
-  const auto& told = report.finding;
-  const bool event = !told.healthy && isEvent(told.reason);
-  bool over = told.healthy && known.heard && known.process == report.process;
-  over = over || (before && !report.word.empty() && before->reason == report.word);
-  if (event) {
+  // The same words of another process, or after an end, are of another event.
+  if (report.silent || known.process != report.process) known.overruled.clear();
+  if (report.event) {
     known.heard = true;
     known.process = report.process;
-    if (over) known.overruled = told.message;
+    if (out.obeyed) known.overruled = report.event->message;
   }
-  if (event && known.overruled != told.message) {
+  if (report.event && known.overruled != report.event->message) {
     known.overruled.clear();
     auto condition = remembered(before, report, wall);
     if (before)
       *needs = std::move(condition);
     else
       out.conditions.push_back(std::move(condition));
+    out.finding = *report.event;
     return out;
   }
-  if (event) out.finding = Finding{};
   const auto start = startOf(report);
-  if (before && (over || event || !before->message.ends_with(start)))
+  const bool over = out.obeyed || report.event || (report.silent && known.heard && known.process == report.process);
+  if (before && (over || !before->message.ends_with(start)))
     out.conditions.erase(needs);
-  else if (before && told.healthy)
+  else if (before && report.finding.healthy)
     out.finding = {false, before->reason, before->message.substr(0, before->message.size() - start.size())};
   return out;
 }

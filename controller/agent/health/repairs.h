@@ -4,11 +4,14 @@
 // removed, and probation begins, on one of these:
 //   the machine has booted since, or the card's driver has another version
 //   the process that reported the event reports it no more: it has seen the reset
-//   an operator's word: the card's annotation elasticgpu.io/repaired names the condition's reason
+//   an operator's word: the card's annotation elasticgpu.io/repaired names the condition's reason. The word is for the
+//   error that the condition shows: an error that is reported since then keeps the card out
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <map>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -23,10 +26,12 @@ inline constexpr std::string_view kNeedsRepair = "NeedsRepair";  ///< the condit
 /// Whether an event is the reason: a word that ends in a digit, as Xid79.
 bool isEvent(std::string_view reason);
 
-/// Finding of a plugin on one card, with its circumstances.
+/// State of one card at one look, with its circumstances.
 struct Report {
-  Finding finding;
-  uint64_t process = 0;  ///< process of the plugin; another number is another process
+  Finding finding;               ///< without the event
+  std::optional<Finding> event;  ///< event that the plugin reports, new or from an earlier look
+  bool silent = false;           ///< the plugin answered and reports neither event nor illness
+  uint64_t process = 0;          ///< process of the plugin; another number is another process
   std::string boot;      ///< the machine's boot id
   std::string driver;    ///< version
   std::string word;      ///< the operator's: the annotation's value
@@ -36,6 +41,7 @@ struct Report {
 struct Counted {
   Finding finding;
   std::vector<core::Condition> conditions;  ///< the card's, with NeedsRepair as it shall be
+  bool obeyed = false;                      ///< the operator's word ended the repair
 };
 
 /// Not thread-safe. Its memory ends with the agent, as do the plugins' processes.
@@ -43,12 +49,14 @@ class Repairs {
  public:
   Counted count(const std::string& card, const std::vector<core::Condition>& conditions, const Report& report,
                 base::Clock::Wall wall);
+  /// Forgets all cards but these.
+  void retain(const std::function<bool(const std::string& card)>& isKnown);
 
  private:
   struct Known {
     bool heard = false;     ///< an event was reported
     uint64_t process = 0;   ///< by this process
-    std::string overruled;  ///< message of the event that an operator has declared over
+    std::string overruled;  ///< message of the event of this process that an operator has declared over
   };
   std::map<std::string, Known, std::less<>> known_;  ///< by card
 };

@@ -487,6 +487,93 @@ TEST_F(RepairTest, AnotherIllnessInBetweenDoesNotHideIt) {
   EXPECT_EQ(healthy("gpu-a").reason, "Xid46");
 }
 
+TEST_F(RepairTest, TheSameErrorOfAnotherProcessIsAnother) {
+  writes(ill());
+  say("Xid46");
+  writes(ill());
+  clock.advance(minutes(5));
+  writes(ill());
+  ASSERT_EQ(healthy("gpu-a").status, "True");
+  writes(ill(2));
+  EXPECT_EQ(healthy("gpu-a").reason, "Xid46") << "that process has not seen the one that the operator meant";
+  EXPECT_NE(needs(), nullptr);
+}
+
+TEST_F(RepairTest, TheSameErrorAfterAResetIsAnother) {
+  writes(ill());
+  say("Xid46");
+  writes(ill());
+  writes(well());
+  writes(ill());
+  EXPECT_EQ(healthy("gpu-a").reason, "Xid46");
+  EXPECT_NE(needs(), nullptr);
+}
+
+/// The plugin reports the error for as long as its process lives.
+TEST_F(RepairTest, AnErrorThatIsDeclaredOverHidesNothingElse) {
+  options.hasClaim = [](const std::string&, const std::string&) { return false; };
+  another();
+  writes(ill());
+  say("Xid46");
+  writes(ill());
+  clock.advance(minutes(5));
+  auto used = ill();
+  used.at("physical").health.processes = {{"GPU-A", getpid(), 1}};
+  writes(used);
+  EXPECT_EQ(healthy("gpu-a").reason, "ForeignUse");
+  auto mig = ill();
+  mig.at("physical").cards.gpus.at(0).attributes["migMode"] = "enabled";
+  writes(mig);
+  EXPECT_EQ(healthy("gpu-a").reason, "MigMode");
+  auto down = ill();
+  down.at("physical").health.cards.push_back({"GPU-A", false, "NvlinkDown: 2 of its NVLinks are down"});
+  writes(down);
+  EXPECT_EQ(healthy("gpu-a").reason, "NvlinkDown");
+}
+
+TEST_F(RepairTest, AnErrorThatIsToldBesideAnotherIllnessIsRemembered) {
+  auto both = ill();
+  both.at("physical").health.cards.insert(both.at("physical").health.cards.begin(),
+                                          {"GPU-A", false, "ComputeProhibited: no program computes on it"});
+  writes(both);
+  ASSERT_NE(needs(), nullptr);
+  EXPECT_EQ(needs()->reason, "Xid46");
+  another();
+  writes(ill(2, "ComputeProhibited: no program computes on it"));
+  EXPECT_EQ(healthy("gpu-a").reason, "ComputeProhibited");
+  writes(well(2));
+  EXPECT_EQ(healthy("gpu-a").reason, "Xid46");
+}
+
+TEST_F(RepairTest, AWordIsForTheErrorThatTheConditionShowed) {
+  writes(ill());
+  say("Xid46");
+  (void)events.taken();
+  writes(ill(1, "Xid46: it stopped processing; reset it; errors so far: 2"));
+  EXPECT_EQ(healthy("gpu-a").reason, "Xid46") << "the operator has not seen the second one";
+  EXPECT_THAT(events.taken(), Contains(HasSubstr("NotRepaired: annotation elasticgpu.io/repaired=Xid46 changes "
+                                                 "nothing: the card has met another error since then")));
+  EXPECT_EQ(card("gpu-a")->metadata.annotation("elasticgpu.io/repaired"), "");
+}
+
+TEST_F(RepairTest, AWordThatIsWrittenMeanwhileIsHeardAtTheNextLook) {
+  writes(ill());
+  another();
+  writes(well(2));
+  say("Xid79");
+  watch();
+  bool written = false;
+  transport->refuses = [&](const kube::HttpRequest& r) {
+    if (r.method == kube::Method::patch && !std::exchange(written, true)) say("Xid46");
+    return false;
+  };
+  (void)agent->publish(well(2), {});
+  ASSERT_TRUE(written);
+  EXPECT_EQ(card("gpu-a")->metadata.annotation("elasticgpu.io/repaired"), "Xid46");
+  writes(well(2));
+  EXPECT_EQ(healthy("gpu-a").reason, "Probation");
+}
+
 /// A row that waits to be remapped, or errors that a program met, take no card from its users.
 TEST_F(PublisherTest, ACardThatWorksSaysWhatIsToBeDoneAtItsNextReset) {
   must({{"physical", answer({gpu("GPU-A")}, {{"GPU-A", true, "MemoryRepairPending: reset it when nothing runs"}})}});
