@@ -17,7 +17,9 @@ namespace egpu::agent::cards {
 struct Answer {
   plugin::DiscoverReply cards;
   plugin::HealthReply health;
-  uint64_t process = 0;  ///< of the plugin; another number may be another process, without memory of earlier events
+  /// Number of the plugin's process, unlike those of other plugins. Another number may be another process, without
+  /// memory of earlier events.
+  uint64_t process = 0;
 };
 /// By plugin. One that has not answered yet is not in it.
 using Answers = std::map<std::string, Answer, std::less<>>;

@@ -78,16 +78,23 @@ void Survey::changed(const std::string& name) {
   if (!running_) return;
   auto& asker = askers_[name];
   if (asker) {
-    ++asker->process;
+    asker->process = ++processes_;
     return asker->alarm.ring();
   }
   asker = std::make_unique<Asker>();
+  asker->process = ++processes_;
   asker->thread = std::jthread([this, name, &its = *asker](std::stop_token stop) { run(name, its, std::move(stop)); });
+}
+
+uint64_t Survey::processOf(const Asker& asker) const {
+  const std::lock_guard lock(mutex_);
+  return asker.process;
 }
 
 void Survey::run(const std::string& name, Asker& asker, std::stop_token stop) {
   std::string failure;
   while (!stop.stop_requested()) {
+    const auto before = processOf(asker);
     std::string why;
     auto* plugin = plugins_.find(name, &why);
     Answer answer{{{plugin::ReplyCode::unavailable, why}, {}}, {{plugin::ReplyCode::unavailable, why}, {}}, 0};
@@ -100,8 +107,9 @@ void Survey::run(const std::string& name, Asker& asker, std::stop_token stop) {
     failure = now;
     {
       std::lock_guard lock(mutex_);
-      if (!plugin || mayHaveEnded(answer)) ++asker.process;
-      answer.process = asker.process;
+      if (!plugin || mayHaveEnded(answer)) asker.process = ++processes_;
+      // Either process may have answered where it changed meanwhile: a number that no other answer has.
+      answer.process = asker.process == before ? before : ++processes_;
       answers_[name] = std::move(answer);
     }
     answered_();

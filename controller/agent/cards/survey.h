@@ -44,10 +44,11 @@ class Survey {
   };
   struct Asker {
     Alarm alarm;
-    uint64_t process = 0;  ///< number of times that the plugin's process may have ended
+    uint64_t process = 0;  ///< number of the plugin's process; another one where it may have ended
     std::jthread thread;
   };
   void changed(const std::string& name);
+  uint64_t processOf(const Asker& asker) const;
   void run(const std::string& name, Asker& asker, std::stop_token stop);
 
   plugin::Registry& plugins_;
@@ -59,6 +60,7 @@ class Survey {
   mutable std::mutex mutex_;
   // State below is protected by mutex_.
   bool running_ = false;
+  uint64_t processes_ = 0;  ///< numbers given to processes, of all plugins
   Answers answers_;
   std::map<std::string, std::unique_ptr<Asker>, std::less<>> askers_;  ///< by plugin
 };

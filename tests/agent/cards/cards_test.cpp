@@ -34,11 +34,22 @@ class Vendor final : public plugin::Provisioner {
   }
   plugin::HealthReply health() override {
     std::lock_guard lock(mutex_);
-    return answer_.health;
+    auto said = answer_.health;
+    if (next_) {
+      answer_ = *std::exchange(next_, std::nullopt);
+      hangs_ = true;
+    }
+    return said;
   }
   void say(Answer answer) {
     std::lock_guard lock(mutex_);
     answer_ = std::move(answer);
+  }
+  /// Hangs after the first answer until it is released.
+  void sayOnce(Answer answer, Answer next) {
+    std::lock_guard lock(mutex_);
+    answer_ = std::move(answer);
+    next_ = std::move(next);
   }
   void hang(bool hangs) {
     std::lock_guard lock(mutex_);
@@ -55,6 +66,7 @@ class Vendor final : public plugin::Provisioner {
   mutable std::mutex mutex_;
   std::condition_variable released_;
   Answer answer_;
+  std::optional<Answer> next_;  ///< from the next health on
   bool hangs_ = false;
   int asked_ = 0;
 };
@@ -170,6 +182,36 @@ TEST_F(CardsTest, OnlyThePluginThatFoundACardCanSayThatItIsGone) {
   vendor.say(failure());
   cards->wake();
   eventually([&] { return cards->whyGone("gpu-a").empty(); });
+}
+
+/// Both have seen the card, but the second one was perhaps not there when the error came.
+TEST_F(CardsTest, NoOtherPluginSaysThatAnErrorIsOver) {
+  other.say(answer({gpu("GPU-A")}, {{"GPU-A", false, "Xid46: it stopped processing"}}));
+  vendor.say(answer({gpu("GPU-A")}));
+  registry.add(other);
+  registry.add(vendor);
+  start();
+  eventually([&] { return healthy("gpu-a").reason == "Xid46" && cards->published(); });
+  other.say(failure());
+  vendor.say(answer({gpu("GPU-A"), gpu("GPU-B")}));
+  cards->wake();
+  eventually([&] { return healthy("gpu-b").status == "True"; });
+  EXPECT_EQ(healthy("gpu-a").reason, "Xid46");
+}
+
+TEST_F(CardsTest, AnErrorThatIsToldWhileThePluginStartsAnewIsNotOverByItsNextWord) {
+  vendor.sayOnce(answer({gpu("GPU-A")}, {{"GPU-A", false, "Xid46: it stopped processing"}}),
+                 answer({gpu("GPU-A"), gpu("GPU-B")}));
+  vendor.hang(true);
+  registry.add(vendor);
+  start();
+  eventually([&] { return vendor.asked() > 0; });
+  registry.changed("vendor.example.com");
+  vendor.hang(false);
+  eventually([&] { return healthy("gpu-a").reason == "Xid46"; });
+  vendor.hang(false);
+  eventually([&] { return healthy("gpu-b").status == "True"; });
+  EXPECT_EQ(healthy("gpu-a").reason, "Xid46");
 }
 
 TEST_F(CardsTest, ACardThatIsRefusedSlowsNoOtherDown) {
