@@ -518,6 +518,11 @@ def agents(cluster, client, report):
     stolen["spec"]["card"]["uuid"] = foreign["spec"]["card"]["uuid"]
     report.refused("no card with the uuid of another node's", lambda: agent.create(GPUS, stolen), 422, "named after its uuid")
     report.refused("its card keeps its uuid", lambda: agent.patch(mine, {"spec": {"card": {"uuid": foreign["spec"]["card"]["uuid"]}}}), 422)
+    kept = nodes.card("node-a", 4)
+    kept["metadata"]["finalizers"] = ["example.com/keeps"]
+    report.refused("no card that the controller can't delete", lambda: agent.create(GPUS, kept), 422, "metadata.finalizers", "elasticgpu.io/ledger")
+    report.refused("nor a finalizer later", lambda: agent.patch(mine, {"metadata": {"finalizers": ["elasticgpu.io/ledger", "example.com/keeps"]}}),
+                   422, "metadata.finalizers")
     report.check("it updates its card", agent.patch(mine, {"spec": {"card": {"smCount": 120}}})["spec"]["card"]["smCount"] == 120)
     said = agent.patch(f"{mine}/status", {"status": {"conditions": [{"type": "Healthy", "status": "True"}]}})
     report.check("it says that its card is healthy", said["status"]["conditions"][0]["type"] == "Healthy")
