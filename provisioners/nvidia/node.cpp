@@ -38,7 +38,7 @@ void findLost(const std::vector<std::string>& failures, Node& out) {
   for (const KernelCard& card : kernelCards()) {
     const auto same = [&](const Card& other) { return other.uuid == card.uuid || other.pci == card.pci; };
     if (std::any_of(out.cards.begin(), out.cards.end(), same)) continue;
-    if (!card.uuid.empty()) out.lost.push_back({card.uuid, why});
+    if (!card.uuid.empty()) out.lost.push_back({card.uuid, why, {}});
     if (failures.empty()) out.remarks.push_back("card " + (card.uuid.empty() ? card.pci : card.uuid) + ": " + why);
   }
   out.remarks.insert(out.remarks.end(), failures.begin(), failures.end());
@@ -138,8 +138,12 @@ sdk::Status health(sdk::Call& call) {
   if (sdk::Status status = readAnew(call, node); status.code != EGPU_OK) return status;
   Watch::shared().judge(node);
   Watch::shared().follow(node.cards);
-  for (const LostCard& card : node.lost) call.health(card.uuid, false, "Lost: " + card.why);
+  for (const LostCard& card : node.lost) {
+    call.health(card.uuid, false, "Lost: " + card.why);
+    if (!card.event.empty()) call.health(card.uuid, false, card.event);
+  }
   for (const Card& card : node.cards) {
+    if (!card.event.empty()) call.health(card.uuid, false, card.event);
     if (!card.illness.empty())
       call.health(card.uuid, false, card.illness);
     else if (!card.notice.empty())

@@ -40,6 +40,7 @@ struct Card {
   int64_t switchLinks = 0;  ///< active NVLinks to switches
   int64_t recoveryAction = -1;  ///< that the driver asks for, NVML's number; -1 = unknown
   std::string illness;          ///< why no claim may get it, a health message, "RowRemapFailed: …"; empty = none
+  std::string event;            ///< health message of an XID beside another illness; empty = none
   std::string notice;           ///< what is to be done about a card that works, likewise, "MemoryRepairPending: …"
 };
 
@@ -47,6 +48,7 @@ struct Card {
 struct LostCard {
   std::string uuid;
   std::string why;
+  std::string event;  ///< health message of an XID, "Xid79: …"; empty = none
 };
 
 struct Node {

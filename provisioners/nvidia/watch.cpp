@@ -9,8 +9,8 @@
 namespace egpu::nvidia {
 namespace {
 
-constexpr int kMostCounted = 100;        // a card that floods changes its message at most so often
-constexpr int kMostEventsAtOnce = 1000;  // a card that floods is ill after the first
+constexpr uint64_t kMaxExactCount = 100;  // messages have larger counts in steps that double
+constexpr int kMaxEventsAtOnce = 100'000;  // programs cause as many as they like; a look has an end
 
 /// The driver's version; empty = unknown.
 std::string driverOf(const std::vector<Card>& cards) {
@@ -18,6 +18,15 @@ std::string driverOf(const std::vector<Card>& cards) {
     for (const auto& [name, value] : card.attributes)
       if (name == "driverVersion") return value;
   return {};
+}
+
+/// The message of the XIDs of a card. Each further one changes it, or where there are many, now and then: else the
+/// condition of a card that floods would be written at each look.
+std::string messageOf(unsigned long long xid, uint64_t count) {
+  uint64_t told = count;
+  if (count > kMaxExactCount)
+    for (told = kMaxExactCount; told <= count / 2;) told *= 2;
+  return illnessOf(xid) + (count > 1 ? "; errors so far: " + std::to_string(told) : "");
 }
 
 }  // namespace
@@ -44,6 +53,7 @@ void Watch::follow(const std::vector<Card>& cards) {
 bool Watch::release() {
   const std::lock_guard lock(mutex_);
   const bool held = nvml_ != nullptr;
+  drainLocked();
   closeLocked();
   return held;
 }
@@ -85,7 +95,7 @@ void Watch::closeLocked() {
 }
 
 void Watch::drainLocked() {
-  for (int i = 0; set_ && i < kMostEventsAtOnce; ++i) {
+  for (int i = 0; set_ && i < kMaxEventsAtOnce; ++i) {
     Event event{};
     const Return answer = Library::call(nvml_->nvmlEventSetWait_v2, set_, &event, 0U);
     if (answer == kTimeout || answer == kFunctionNotFound) return;
@@ -95,7 +105,7 @@ void Watch::drainLocked() {
     if (card == watched_.end() || event.type != kXidEvent || !withdraws(event.data)) continue;
     Seen& seen = seen_[card->second];
     if (seen.count == 0 || actionOf(event.data) >= actionOf(seen.xid)) seen.xid = event.data;
-    seen.count = std::min(seen.count + 1, kMostCounted);
+    ++seen.count;
   }
 }
 
@@ -124,6 +134,7 @@ void Watch::judge(Node& node) {
   const std::lock_guard lock(mutex_);
   forgetLocked(node);
   drainLocked();
+  judgeLinksLocked(node.cards);
   for (Card& card : node.cards) {
     const auto seen = seen_.find(card.uuid);
     if (seen == seen_.end()) continue;
@@ -132,11 +143,12 @@ void Watch::judge(Node& node) {
       seen_.erase(seen);
       continue;
     }
-    if (!card.illness.empty()) continue;
-    card.illness = illnessOf(seen->second.xid);
-    if (seen->second.count > 1) card.illness += "; errors so far: " + std::to_string(seen->second.count);
+    auto& said = card.illness.empty() ? card.illness : card.event;
+    if (card.recoveryAction <= int64_t{kRecoveryNone}) said = messageOf(seen->second.xid, seen->second.count);
   }
-  judgeLinksLocked(node.cards);
+  for (LostCard& card : node.lost)
+    if (const auto seen = seen_.find(card.uuid); seen != seen_.end())
+      card.event = messageOf(seen->second.xid, seen->second.count);
 }
 
 /// Down is a link that was up, or that the other cards of the model have to their switches. Those to a card that is gone

@@ -1,6 +1,7 @@
 // What can't be read off a card at any time, but is seen while it is watched: XIDs, and links that go down.
 #pragma once
 
+#include <cstdint>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -24,7 +25,8 @@ class Watch {
 
   /// Watches these cards, what it watches already included. Cheap if they are the same.
   void follow(const std::vector<Card>& cards);
-  /// Sets `illness` of cards without one, by the XIDs and links that were seen. An XID that withdraws the card is reported
+  /// Sets `illness` of cards without one, by the XIDs and links that were seen, and `event` of cards with another illness
+  /// than the recovery action that belongs to the XID. An XID that withdraws the card is reported
   /// as long as this process lives and the kernel lists the card: neither card nor driver can be reset under the process.
   /// It is forgotten when the driver has another version, or asks for no recovery action any more after it asked for one.
   void judge(Node& node);
@@ -37,7 +39,7 @@ class Watch {
   /// The XIDs that withdraw one card.
   struct Seen {
     unsigned long long xid = 0;  ///< with the strongest action, the last of equals
-    int count = 0;               ///< number of all, bounded
+    uint64_t count = 0;          ///< number of all
   };
   void openLocked(const std::vector<std::string>& uuids);
   void closeLocked();

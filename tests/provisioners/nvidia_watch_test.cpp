@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include <map>
+#include <set>
 
 #include "provisioners/nvidia/watch.h"
 #include "provisioners/nvidia/xids.h"
@@ -74,6 +75,48 @@ TEST_F(WatchTest, TheStrongestActionIsToldAndEachFurtherErrorShows) {
   fake.file["devices"][1]["xids"].push_back(46);
   fake.file["devices"][1]["xids"].push_back(79);
   EXPECT_EQ(judged().cards.at(1).illness, illnessOf(79) + "; errors so far: 2");
+}
+
+/// A card that floods does not change its message at each look, but no end of errors is like the one before.
+TEST_F(WatchTest, FurtherErrorsShowHoweverManyThereWere) {
+  judged();
+  std::set<std::string> messages;
+  for (int look = 0; look < 20; ++look) {
+    for (int i = 0; i < 50; ++i) fake.file["devices"][0]["xids"].push_back(79);
+    messages.insert(judged().cards.at(0).illness);
+  }
+  EXPECT_EQ(messages.size(), 5U) << "50, 100, 200, 400, 800";
+  EXPECT_TRUE(messages.contains(illnessOf(79) + "; errors so far: 800"));
+}
+
+/// A program may meet faults of its own as often as it likes.
+TEST_F(WatchTest, FaultsOfProgramsHideNoErrorOfACard) {
+  judged();
+  for (int i = 0; i < 1500; ++i) fake.file["devices"][0]["xids"].push_back(31);
+  fake.file["devices"][1]["xids"].push_back(79);
+  EXPECT_EQ(illnesses(judged()), (Words{"", "Xid79", "", ""}));
+}
+
+/// An agent that starts meanwhile would not know of the error.
+TEST_F(WatchTest, AnotherIllnessDoesNotHideAnXid) {
+  judged();
+  fake.file["devices"][0]["xids"].push_back(79);
+  fake.file["devices"][0]["lost"] = true;
+  fake.file["devices"][1]["xids"].push_back(46);
+  fake.file["devices"][1]["computeMode"] = 2;
+  const auto node = judged();
+  ASSERT_EQ(node.lost.size(), 1U);
+  EXPECT_EQ(node.lost.at(0).event, illnessOf(79));
+  EXPECT_EQ(node.cards.at(0).illness.substr(0, 17), "ComputeProhibited");
+  EXPECT_EQ(node.cards.at(0).event, illnessOf(46));
+}
+
+TEST_F(WatchTest, WhatIsPendingWhenTheDriverIsLetGoIsSeen) {
+  judged();
+  fake.file["devices"][0]["xids"].push_back(119);
+  fake.write();
+  EXPECT_TRUE(watch.release());
+  EXPECT_EQ(illnesses(judged()), (Words{"Xid119", "", "", ""}));
 }
 
 TEST_F(WatchTest, TheDriversRecoveryActionSaysWhatXid154Means) {
