@@ -27,7 +27,7 @@ SurplusCards::SurplusCards(Writer& writer, cache::Stores& stores, kube::EventSin
 }
 
 void SurplusCards::count(const cache::Gpu* card, bool isNew) {
-  if (card == nullptr || !card->isCard()) return;
+  if (card == nullptr || !card->isCard() || card->metadata.deleting()) return;
   const std::lock_guard lock(mutex_);
   auto& count = counts_[card->spec.card->nodeName];
   if (isNew)
@@ -37,34 +37,38 @@ void SurplusCards::count(const cache::Gpu* card, bool isNew) {
   if (count == 0) counts_.erase(card->spec.card->nodeName);
 }
 
-std::vector<std::shared_ptr<const cache::Gpu>> SurplusCards::surplusOf(const std::string& node) const {
+std::shared_ptr<const cache::Gpu> SurplusCards::surplusFor(const cache::Gpu& card) const {
   {
     const std::lock_guard lock(mutex_);
-    const auto known = counts_.find(node);
-    if (known == counts_.end() || known->second <= kMaxCardsOfNode) return {};
+    const auto known = counts_.find(card.spec.card->nodeName);
+    if (known == counts_.end() || known->second <= kMaxCardsOfNode) return nullptr;
   }
-  std::vector<std::shared_ptr<const cache::Gpu>> all;
-  stores_.cards.forEach([&](const auto& card) {
-    if (card->spec.card->nodeName == node && !card->metadata.deleting()) all.push_back(card);
-  });
-  if (all.size() <= kMaxCardsOfNode) return {};
-  std::sort(all.begin(), all.end(), [](const auto& a, const auto& b) { return precedence(*a) < precedence(*b); });
-  all.erase(all.begin(), all.begin() + static_cast<std::ptrdiff_t>(kMaxCardsOfNode));
-  std::erase_if(all, [](const auto& card) { return !card->spec.allocations.empty(); });
-  return all;
+  std::size_t count = 0, before = 0;  // before: those that are kept rather than this card
+  std::shared_ptr<const cache::Gpu> own, last;
+  for (const auto& each : stores_.cardsOnNode(card.spec.card->nodeName)) {
+    if (each->metadata.deleting()) continue;
+    ++count;
+    if (each->metadata.uid == card.metadata.uid) own = each;
+    if (precedence(*each) < precedence(card)) ++before;
+    if (!last || precedence(*last) < precedence(*each)) last = each;
+  }
+  if (count <= kMaxCardsOfNode) return nullptr;
+  const auto& surplus = own && before >= kMaxCardsOfNode ? own : last;
+  return surplus->spec.allocations.empty() ? surplus : nullptr;
 }
 
-Outcome SurplusCards::node(const std::string& node, std::stop_token stop) {
-  for (const auto& card : surplusOf(node)) {
-    const std::string why = "node " + node + " has more than " + std::to_string(kMaxCardsOfNode) +
-                            " cards; this one was published after them and is deleted";
-    base::log::warn("surplus card", {{"card", card->metadata.name}, {"why", why}});
-    events_.event(kube::referenceTo(*card), "Warning", "TooManyCards", why);
-    const auto removed = writer_.remove(*card, stop);  // (S5)
-    if (removed.ok() || removed.code() == base::Code::notFound) continue;
-    return removed.code() == base::Code::conflict ? Outcome::again() : Outcome::retry(removed);
-  }
-  return Outcome::done();
+Outcome SurplusCards::card(const cache::Gpu& card, std::stop_token stop) {
+  const auto surplus = surplusFor(card);
+  if (!surplus) return Outcome::done();
+  const auto& node = surplus->spec.card->nodeName;
+  // The same words for all: thousands of cards make one event.
+  const std::string why = "node " + node + " has more than " + std::to_string(kMaxCardsOfNode) +
+                          " cards; those that were published after them are deleted";
+  base::log::warn("surplus card", {{"card", surplus->metadata.name}, {"why", why}});
+  events_.event({"v1", "Node", "", node, node, ""}, "Warning", "TooManyCards", why);
+  const auto removed = writer_.remove(*surplus, stop);  // (S5)
+  if (removed.ok() || removed.code() == base::Code::notFound) return Outcome::done();
+  return removed.code() == base::Code::conflict ? Outcome::again() : Outcome::retry(removed);
 }
 
 }  // namespace egpu::reconcile

@@ -7,7 +7,6 @@
 #include <stop_token>
 #include <string>
 #include <unordered_map>
-#include <vector>
 
 #include "controller/cache/stores.h"
 #include "controller/kube/event_sink.h"
@@ -24,19 +23,21 @@ class SurplusCards {
  public:
   SurplusCards(Writer& writer, cache::Stores& stores, kube::EventSink& events);
 
-  /// Keeps kMaxCardsOfNode cards of the node: those that claims hold, then the oldest. Deletes the rest, except cards that
-  /// claims hold.
-  Outcome node(const std::string& node, std::stop_token stop);
+  /// Step of a card whose node has more than kMaxCardsOfNode cards, those being deleted aside. Cards that claims hold are
+  /// kept, then the oldest. Deletes this card if it is surplus, else the last card of its node, but no card that claims
+  /// hold. Makes one write at most: each of very many cards has a step of its own, with other cards' steps in between.
+  Outcome card(const cache::Gpu& card, std::stop_token stop);
 
  private:
   void count(const cache::Gpu* card, bool isNew);
-  std::vector<std::shared_ptr<const cache::Gpu>> surplusOf(const std::string& node) const;
+  /// The card that this card's step deletes; null if there is none.
+  std::shared_ptr<const cache::Gpu> surplusFor(const cache::Gpu& card) const;
 
   Writer& writer_;
   cache::Stores& stores_;
   kube::EventSink& events_;
   mutable std::mutex mutex_;
-  std::unordered_map<std::string, std::size_t> counts_;  ///< protected by mutex_: cards by node
+  std::unordered_map<std::string, std::size_t> counts_;  ///< protected by mutex_: cards that are not deleted, by node
 };
 
 }  // namespace egpu::reconcile

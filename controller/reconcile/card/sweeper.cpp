@@ -36,7 +36,7 @@ Outcome Sweeper::card(const cache::Gpu& card, std::stop_token stop) {
     if (!released.ok())
       return released.status().code() == base::Code::notFound ? Outcome::done() : Outcome::retry(released.status());
   }
-  if (!card.metadata.deleting()) return surplus_.node(card.spec.card->nodeName, stop);
+  if (!card.metadata.deleting()) return surplus_.card(card, stop);
   auto current = stores_.cards.get({"", card.metadata.name});
   if (!current || current->metadata.uid != card.metadata.uid || !current->spec.allocations.empty() ||
       !current->metadata.hasFinalizer(keys::kLedgerFinalizer))
