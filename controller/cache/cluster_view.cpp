@@ -131,6 +131,7 @@ void ClusterView::refreshDevice(const Gpu* before, const Gpu* after) {
       if (fresh) addDevice(entry);
       if (!fresh && (was->spec.target != device->spec.target || was->status.inForce != device->status.inForce)) {
         chargeDevice(entry);
+        for (const auto* card : entry.second.cards) offer(*card);
         if (was->spec.target != device->spec.target) dropResize(device->metadata.uid);
       }
       if (fresh || was->spec.nodeName != device->spec.nodeName || committed(*was) != committed(*device))
@@ -319,10 +320,41 @@ void ClusterView::setTake(Cards::value_type& card, const std::string& uid, Alloc
     cluster_.giveBack(name, uid);
 }
 
+namespace {
+
+/// Whether the device was made for a claim of all memory of its cards: the claim names no amount of memory.
+bool takesAllMemory(const Stores& stores, const Gpu& device) {
+  const auto& ref = device.spec.claimRef;
+  const auto claim = ref ? stores.claims.get({ref->namespace_, ref->name}) : nullptr;
+  if (!claim || claim->metadata.uid != ref->uid) return false;
+  // A claim that named the device asks for nothing: the device's source decides.
+  if (device.metadata.name != std::string(v1alpha::keys::kDevicePrefix) + claim->metadata.uid)
+    return device.spec.source && device.spec.source->kind == v1alpha::SourceKind::physicalGPU;
+  const auto& requests = device.spec.target              ? device.spec.target->requests
+                         : claim->status.requests.empty() ? claim->spec.requests
+                                                          : claim->status.requests;
+  return std::none_of(requests.begin(), requests.end(),
+                      [](const auto& request) { return request.first.ends_with(v1alpha::keys::kGpuMemory); });
+}
+
+/// Whether the device takes the whole card, which has gained memory: the claim's step is to charge it.
+bool isChargedLess(const Stores& stores, const Gpu& device, const std::string& card, int64_t memory) {
+  constexpr int64_t kWholeCore = 1000;
+  for (std::size_t i = 0; i < device.spec.cards.size(); ++i) {
+    const auto part = v1alpha::cardCharged(device, i);
+    if (part.name == card && part.chargedCore == kWholeCore && part.memory < memory)
+      return takesAllMemory(stores, device);
+  }
+  return false;
+}
+
+}  // namespace
+
 std::string ClusterView::reasonAgainst(const Cards::value_type& card) const {
   const auto& [name, state] = card;
   if (!state.why.empty()) return state.why;
-  const auto node = cluster_.findCard(name).node;
+  const auto known = cluster_.findCard(name);
+  const auto node = known.node;
   if (auto taint = stores_.taintOn(node, name)) return std::move(taint.reason);
   std::string first, why;  // of the devices that speak against it, the one that comes first by name
   for (const auto& held : state.held) {
@@ -330,11 +362,13 @@ std::string ClusterView::reasonAgainst(const Cards::value_type& card) const {
     const auto& device = *held.device->second.object;
     const auto& deviceName = device.metadata.name;
     const bool elsewhere = !device.spec.nodeName.empty() && device.spec.nodeName != node;
-    if (!elsewhere && (!committed(device) || held.take.says(AllocationSource::ledger))) continue;
+    const bool entryMissing = committed(device) && !held.take.says(AllocationSource::ledger);
+    if (!elsewhere && !entryMissing && !isChargedLess(stores_, device, name, known.capacity.memory)) continue;
     if (!why.empty() && first < deviceName) continue;
     first = deviceName;
-    why = elsewhere ? "device " + deviceName + " has it on node " + device.spec.nodeName
-                    : "the entry of device " + deviceName + " is being restored";
+    why = elsewhere      ? "device " + deviceName + " has it on node " + device.spec.nodeName
+          : entryMissing ? "the entry of device " + deviceName + " is being restored"
+                         : "device " + deviceName + " takes the whole card and is charged for the memory it gained";
   }
   return why;
 }

@@ -288,7 +288,9 @@ std::string World::sizeBroken(const cache::Gpu& device, const std::map<std::stri
     const auto& entry = card->second->spec.allocations.at(device.metadata.uid);
     if (entry.core < has.chargedCore || entry.memory < has.chargedMemory)
       return "more is in force than the entry: " + device.metadata.name;
-    if (!given.cards.empty() && (given.cards[i].core > entry.core || given.cards[i].memory > entry.memory))
+    // Where the class overcommits, the entry is below the grant.
+    if (!given.cards.empty() && (given.cards[i].core > std::max(entry.core, has.core) ||
+                                 given.cards[i].memory > std::max(entry.memory, has.memory)))
       return "the plugin gives more than the entry: " + device.metadata.name;
   }
   return {};

@@ -25,6 +25,12 @@ const core::StringMap& requestsOf(const cache::Claim& claim, const cache::Gpu& d
   return claim.spec.requests;
 }
 
+/// The charge for so much memory, by the ratio of the share: a class with memoryOvercommit charges less than it grants.
+int64_t chargedInProportion(int64_t memory, const v1alpha::DeviceCard& share) {
+  if (share.chargedMemory == share.memory || share.memory <= 0) return memory;
+  return static_cast<int64_t>((static_cast<__int128>(memory) * share.chargedMemory + share.memory - 1) / share.memory);
+}
+
 bool takesWholeCard(const cache::Stores& stores, const cache::Gpu& device) {
   const auto& ref = device.spec.claimRef;
   const auto claim = ref ? stores.claims.get({ref->namespace_, ref->name}) : nullptr;
@@ -55,7 +61,8 @@ std::optional<v1alpha::DeviceSize> sizeOfItsCards(const cache::Stores& stores, c
   for (auto& share : cards) {
     const auto card = stores.cards.get({"", share.name});
     if (!card || card->metadata.deleting() || card->spec.card->memory == share.memory) continue;
-    share.memory = share.chargedMemory = card->spec.card->memory;
+    share.chargedMemory = chargedInProportion(card->spec.card->memory, share);
+    share.memory = card->spec.card->memory;
     differs = true;
   }
   if (!differs || !takesWholeCards(claim, device)) return std::nullopt;

@@ -73,6 +73,33 @@ TEST_F(WholeCardsTest, R1_ACardThatHasMoreIsChargedAnew) {
   }
 }
 
+/// ECC was switched off: until the entry is charged again, the card has more memory than its ledger counts.
+TEST_F(WholeCardsTest, NoOtherClaimGetsTheMemoryThatTheCardGains) {
+  bind("a", {{"gpu", "1"}}, "share", "gpu-n1-0");
+  world.addClaim("m", "share", {{"gpu-memory", "512Mi"}}, "gpu-n1-0");
+  settle();
+  ASSERT_EQ(world.claim("m").status.phase, "Pending");
+  memory("gpu-n1-0", 17 * kGi);
+  has("a", 17 * kGi);
+  EXPECT_EQ(world.claim("m").status.phase, "Pending");
+}
+
+/// All compute of a card is no whole card where the class charges less memory than it grants.
+TEST_F(WholeCardsTest, OvercommittedMemoryIsChargedByTheSameRatio) {
+  world.addClass("double", "Delete", "Immediate", {{"memoryOvercommit", "2"}});
+  bind("a", {{"gpu-core", "100"}}, "double", "gpu-n1-0");
+  bind("m", {{"gpu-memory", "12Gi"}}, "double", "gpu-n1-0");
+  ASSERT_EQ(entry("a").memory, 8 * kGi);
+  memory("gpu-n1-0", 15 * kGi);
+  EXPECT_EQ(v1alpha::cardsInForce(device("a")).front().memory, 15 * kGi);
+  EXPECT_EQ(entry("a").memory, 15 * kGi / 2);
+  EXPECT_EQ(status("a", "Healthy"), "");
+  const auto before = writes();
+  world.clock.advance(std::chrono::minutes(2));
+  driver->run();
+  EXPECT_EQ(writes(), before);
+}
+
 TEST_F(WholeCardsTest, EachOfSeveralCardsFollowsItself) {
   bind("a", {{"gpu", "2"}});
   memory("gpu-n1-1", 15 * kGi);
