@@ -53,7 +53,12 @@ Status fitsCard(const cdi::Spec& wanted, const v1alpha::Card& card, const std::v
   std::string named;
   std::size_t count = 0;
   for (const auto& holder : holders) {
-    if (holder.deviceUid == wanted.deviceUid) continue;
+    if (holder.deviceUid == wanted.deviceUid) {
+      // The device has that much since the card had more: else no file of a full card could be made again.
+      const Amounts its = holder.spec ? held(holder, card.uuid) : Amounts{};
+      if (its.core >= mine.core && its.memory >= mine.memory) return Status::okay();
+      continue;
+    }
     const Amounts its = held(holder, card.uuid);
     if (its.core == 0 && its.memory == 0) continue;
     all.core = sum(all.core, its.core);

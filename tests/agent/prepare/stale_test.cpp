@@ -117,6 +117,28 @@ TEST_F(StaleTest, RefreshMakesStaleFilesAnewAndLeavesTheOthers) {
   EXPECT_EQ(plugin.calls(), Calls{});
 }
 
+/// A driver that reserves more memory takes no card from the claims that hold it.
+TEST_F(StaleTest, SharesThatFillTheirCardAreMadeAnewWhereItHasLess) {
+  const auto one = claimed("a", "60"), two = claimed("b", "60");
+  const auto third = claimed("c", "30"), fourth = claimed("d", "30");
+  for (const auto& claim : {one, two, third, fourth}) ASSERT_TRUE(agent->prepare(claim, {}).ok());
+  ASSERT_NE(cardOf(third), cardOf(fourth)) << "two claims on each card";
+  driverVersion = "550.54.14";
+  options.memoryFound = [](const std::string&) { return int64_t{3} << 29; };  // each has two claims of 1 GiB
+  restart();
+  const auto status = agent->refresh({});
+  EXPECT_TRUE(status.ok()) << status.str();
+  for (const auto& claim : {one, two, third, fourth}) EXPECT_EQ(fileOf(claim).driver, "550.54.14");
+  // What is given back is not given again.
+  world.removePod("d");
+  ASSERT_TRUE(agent->unprepare(fourth, {}).ok());
+  world.addPod("d", {"d"});
+  driver->settle();
+  world.schedule("d");
+  const ClaimRef again{"default", "d", world.carrier("d")->metadata.uid};
+  EXPECT_EQ(agent->prepare(again, {}).status().code(), Code::invalid);
+}
+
 TEST_F(StaleTest, AStaleFileThatCannotBeMadeAnewIsWithdrawn) {
   const auto claim = claimed("a");
   ASSERT_TRUE(agent->prepare(claim, {}).ok());
