@@ -239,12 +239,14 @@ void ClaimPreparer::nameStart(cdi::Spec& spec, const Entitled& grant) const {
 bool ClaimPreparer::isStale(const cdi::Spec& spec) const {
   if (options_.boot.empty()) return false;
   if (spec.boot != options_.boot) return true;
+  auto driver = spec.driver;
   for (std::size_t i = 0; i < spec.cards.size(); ++i) {
     const auto found = options_.found ? options_.found(spec.cards[i].name) : std::nullopt;
     if (!found) continue;
-    if (found->driver != spec.driver || i >= spec.minors.size() || found->index != spec.minors[i]) return true;
+    if (i >= spec.minors.size() || found->index != spec.minors[i]) return true;
+    driver = found->driver;  // the last one, as nameStart() writes it
   }
-  return false;
+  return driver != spec.driver;
 }
 
 Status ClaimPreparer::refresh(std::stop_token stop) {
@@ -252,8 +254,10 @@ Status ClaimPreparer::refresh(std::stop_token stop) {
   if (!entries) return entries.status();
   Status first;
   for (const auto& entry : *entries) {
-    if (!entry.ready || !entry.spec || !isStale(*entry.spec)) continue;
-    const auto status = refreshFile(entry, stop);
+    // A file that went meanwhile was removed by another agent.
+    const bool unread = !entry.spec && entry.spec.status().code() != Code::notFound;
+    if (!unread && (!entry.ready || !entry.spec || !isStale(*entry.spec))) continue;
+    const auto status = unread ? unreadable(entry, stop) : refreshFile(entry, stop);
     if (first.ok() && !status.ok()) first = status;
     if (stop.stop_requested()) break;
   }

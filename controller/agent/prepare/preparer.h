@@ -31,7 +31,8 @@
 //   (L1) a file, ready or part, whose claim no pod of this node names, or only pods without a running container for a ResourceClaim that was
 //        made anew: (U1) on. The API away: nothing is touched, asked again later
 //   (L2) a file that can't be read: its uid stands in its name. A device of this node has it: prepared again, from (P1); else every
-//        plugin unstages the uid, and the file goes. So it does when the kubelet gives the device's claim back
+//        plugin unstages the uid, and the file goes. So it does when the kubelet gives the device's claim back.
+//        refresh() looks for such files, too
 //   (L3) a temporary of a write that did not end: removed (Folder::open)
 //   (L4) no file, but a plugin's state on disk (staged.h): the files went with a reboot, and no pod of this node is left for which the
 //        kubelet would ask anew, or it gives the claim back: every plugin unstages the uid
@@ -119,8 +120,9 @@ class ClaimPreparer {
   /// Ok also for what is not prepared. Code::conflict: a pod of this node runs with it.
   base::Status unprepare(const ClaimRef& claim, std::stop_token stop);
   /// Replaces the files that were made for another boot, driver or minor numbers: containers are started again without a
-  /// prepare. A file that can't be replaced because its claim may not have the cards is withdrawn. Call it periodically;
-  /// the first error is returned.
+  /// prepare. A file that can't be replaced because its claim may not have the cards is withdrawn. Files that can't be read
+  /// are handled as (L2): while there is one, no other claim is prepared. Call it periodically; the first error is
+  /// returned.
   base::Status refresh(std::stop_token stop);
   /// Removes what nobody uses any more: call it at the start, and again if it fails. Goes on after an error; the first
   /// one is returned.

@@ -1,4 +1,6 @@
 // CDI files that were made for another boot, another driver or other minor numbers: their paths may lead to another card.
+#include <fstream>
+
 #include "tests/agent/prepare/fixture.h"
 
 namespace egpu::agent {
@@ -115,6 +117,41 @@ TEST_F(StaleTest, RefreshMakesStaleFilesAnewAndLeavesTheOthers) {
   (void)plugin.calls();
   ASSERT_TRUE(agent->refresh({}).ok());
   EXPECT_EQ(plugin.calls(), Calls{});
+}
+
+/// Cards of two plugins: the file has one version, which is not that of each card.
+TEST_F(StaleTest, CardsOfTwoDriversMakeNoFileStale) {
+  options.found = [](const std::string& card) {
+    return card == "gpu-n1-0" ? PreparerOptions::Found{0, "535.104.05"} : PreparerOptions::Found{1, "2.1"};
+  };
+  restart();
+  world.addClaim("w", "share", {{"gpu", "2"}});
+  world.addPod("w", {"w"});
+  driver->settle();
+  world.schedule("w");
+  ASSERT_TRUE(agent->prepare({"default", "w", world.carrier("w")->metadata.uid}, {}).ok());
+  (void)plugin.calls();
+  EXPECT_TRUE(agent->refresh({}).ok());
+  EXPECT_EQ(plugin.calls(), Calls{});
+}
+
+/// Nothing is prepared beside a file that can't be read: it may hold the card.
+TEST_F(StaleTest, L2_RefreshMakesFilesAnewThatCannotBeRead) {
+  const auto one = claimed("a"), two = claimed("b"), gone = claimed("c");
+  ASSERT_TRUE(agent->prepare(one, {}).ok());
+  ASSERT_TRUE(agent->prepare(gone, {}).ok());
+  const auto before = fileOf(one);
+  for (const auto& claim : {one, gone})
+    std::ofstream(folder.path() + "/" + PrepareTest::fileOf(uidOf(claim)), std::ios::trunc) << "{\"cdiVersion\":\"0.3";
+  world.removePod("c");
+  world.removeClaim("c");
+  driver->run();
+  EXPECT_EQ(agent->prepare(two, {}).status().code(), Code::unavailable);
+  const auto status = agent->refresh({});
+  EXPECT_TRUE(status.ok()) << status.str();
+  EXPECT_EQ(fileOf(one), before);
+  EXPECT_EQ(files(), Calls{PrepareTest::fileOf(uidOf(one))}) << "no device has the other one";
+  EXPECT_TRUE(agent->prepare(two, {}).ok());
 }
 
 /// A driver that reserves more memory takes no card from the claims that hold it.
