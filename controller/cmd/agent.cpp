@@ -48,11 +48,11 @@ agent::dra::ServerOptions kubeletOptions(const AgentOptions& options) {
   return o;
 }
 
-/// True if every plugin file has described itself, and none has this name.
+/// True if every plugin file has described itself, and none has this name. No file may be left.
 bool isUninstalled(const plugin::HostedRegistry& plugins, const std::string& provisioner) {
   const auto files = plugins.files();
   const auto couldBe = [&](const auto& file) { return file.name.empty() || file.name == provisioner; };
-  return !files.empty() && std::none_of(files.begin(), files.end(), couldBe);
+  return plugins.hasReadFolders() && std::none_of(files.begin(), files.end(), couldBe);
 }
 
 agent::PreparerOptions preparerOptions(const AgentOptions& options, const plugin::HostedRegistry& plugins,
@@ -165,12 +165,12 @@ std::optional<agent::PreparerOptions::Found> Agent::foundNow(const std::string& 
 /// Files that were made for another driver, for containers that start again.
 void Agent::refreshFiles(const std::stop_token& stop) {
   std::string before;
-  while (clock_.sleepFor(kRefreshInterval, stop)) {
+  do {
     const auto status = preparer_.refresh(stop);
     const auto why = status.ok() ? std::string() : status.str();
     if (!why.empty() && why != before) base::log::warn("a CDI file can't be made anew", {{"error", why}});
     before = why;
-  }
+  } while (clock_.sleepFor(kRefreshInterval, stop));
 }
 
 /// What a death of the agent or of pods has left on the node. Again and again until the API server has said of each.
@@ -223,10 +223,8 @@ Status Agent::start() {
   if (auto s = folder_.open(); !s.ok()) return named("--cdi-root", s);
   cards_.listen([this](const auto*, const auto*) { kubelet_.healthChanged(); });
   cards_.start();
-  leftovers_ = std::jthread([this](const std::stop_token& stop) {
-    removeLeftovers(stop);
-    refreshFiles(stop);
-  });
+  leftovers_ = std::jthread([this](const std::stop_token& stop) { removeLeftovers(stop); });
+  refresh_ = std::jthread([this](const std::stop_token& stop) { refreshFiles(stop); });
   if (auto s = kubelet_.start(); !s.ok()) return named("--kubelet-dir", s);
   for (const auto& [flag, file, address] :
        {std::tuple{"--write-ops-address", options_.writeOpsAddress, opsAddress()},
@@ -240,8 +238,9 @@ void Agent::stop() {
   stopping_ = true;
   kubelet_.stop();  // claims under way need all that follows
   plugins_.close();
-  leftovers_.request_stop();
-  if (leftovers_.joinable()) leftovers_.join();
+  for (auto* thread : {&leftovers_, &refresh_}) thread->request_stop();
+  for (auto* thread : {&leftovers_, &refresh_})
+    if (thread->joinable()) thread->join();
   cards_.stop();
   events_.stop();
   if (opsListener_) opsListener_->stop();

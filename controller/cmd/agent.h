@@ -111,7 +111,7 @@ class Agent {
   server::ProcessMetrics process_;
   agent::usage::Series series_;
   std::unique_ptr<http::Listener> opsListener_, probesListener_;
-  std::jthread leftovers_;
+  std::jthread leftovers_, refresh_;
 };
 
 /// Runs it until SIGTERM or SIGINT; the process's exit status.

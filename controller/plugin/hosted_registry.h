@@ -40,6 +40,8 @@ class HostedRegistry final : public Registry {
     Reply readiness;
   };
   std::vector<File> files() const;
+  /// Whether files() has all files of the folders that were given.
+  bool hasReadFolders() const { return missing_.empty(); }
   /// The plugin behind a name, or null; for tests and diagnostics.
   HostedProvisioner* hosted(std::string_view name);
 
@@ -54,8 +56,9 @@ class HostedRegistry final : public Registry {
   bool started_ = false;  ///< before, names are given out in the order of paths and not of arrival
   std::map<std::string, HostedProvisioner*, std::less<>> byName_;
   std::vector<std::function<void(const std::string&)>> listeners_;
-  std::vector<std::string> missing_;  ///< paths that cannot be read
 
+  // Constant once constructed.
+  std::vector<std::string> missing_;  ///< paths that cannot be read
   // Constant once started_; its threads call changed(), so it is declared last and ends first.
   std::vector<std::unique_ptr<HostedProvisioner>> plugins_;
 };

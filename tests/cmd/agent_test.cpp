@@ -202,6 +202,83 @@ TEST_F(AgentTest, ACardThatTheKubeletGaveByOthersIsFenced) {
   (*listener)->stop();
 }
 
+/// Files of a node with these plugins, and an API server with a pod that has the claim "used".
+class PreparedFilesTest : public AgentTest {
+ protected:
+  void SetUp() override {
+    AgentTest::SetUp();
+    auto made = apiserver::Server::create({}, clock, random);
+    ASSERT_TRUE(made.ok()) << made.status().str();
+    api = std::move(*made);
+    auto listening = http::listen("127.0.0.1:0", *api);
+    ASSERT_TRUE(listening.ok()) << listening.status().str();
+    listener = std::move(*listening);
+    useServer("http://" + listener->address());
+    kube::Endpoint endpoint;
+    endpoint.server = "http://" + listener->address();
+    const auto line = kube::curlTransport(endpoint, clock);
+    kube::Client client(**line, clock, random, metrics);
+    core::Namespace ns;
+    ns.metadata.name = "default";
+    (void)client.create(ns);
+    core::Pod pod;
+    pod.metadata.name = "p";
+    pod.metadata.namespace_ = "default";
+    pod.nodeName = "node-a";
+    pod.resourceClaims.push_back({"used", "used"});
+    pod.containers.emplace_back();
+    pod.containers.back().name = "main";
+    pod.containers.back().image = "none";
+    ASSERT_TRUE(client.create(pod).ok());
+    ASSERT_TRUE(prepared.open().ok());
+  }
+  void TearDown() override {
+    AgentTest::TearDown();
+    if (listener) listener->stop();
+  }
+  void prepare(const std::string& uid, const std::string& claim) {
+    cdi::Spec spec;
+    spec.device = "egpu-" + uid;
+    spec.deviceUid = uid;
+    spec.claimNamespace = "default";
+    spec.claimName = claim;
+    spec.claimUid = "of-" + uid;
+    spec.provisioner = "removed.example.com";
+    spec.boot = "an earlier one";
+    spec.cards = {{"gpu-a", "GPU-A", 250, int64_t{4} << 30, 250, int64_t{4} << 30}};
+    ASSERT_TRUE(prepared.write(spec).ok() && prepared.publish(uid).ok());
+  }
+  bool exists(const std::string& uid, const std::string& end) const {
+    return fs::exists(folder + "/cdi/elasticgpu.io-device_" + uid + ".json" + end);
+  }
+  void runWithPlugins() {
+    auto argv = arguments();
+    argv.push_back("--plugins=" + folder + "/plugins");
+    run(argv);
+  }
+
+  base::Random random;
+  std::unique_ptr<apiserver::Server> api;
+  std::unique_ptr<http::Listener> listener;
+  cdi::Folder prepared{folder + "/cdi"};
+};
+
+/// Its paths may lead to another card by now.
+TEST_F(PreparedFilesTest, AStaleFileIsWithdrawnWhateverElseCannotBeTakenAway) {
+  std::ofstream(folder + "/plugins/broken.so") << "it may be the one that is missing";
+  prepare("left", "unused");
+  prepare("stale", "used");
+  runWithPlugins();
+  EXPECT_TRUE(eventually([&] { return exists("stale", ".part") && !exists("stale", ""); }));
+  EXPECT_TRUE(eventually([&] { return exists("left", ".part"); })) << "only its plugin can unstage it";
+}
+
+TEST_F(PreparedFilesTest, TheLastPluginMayBeUninstalledToo) {
+  prepare("left", "unused");
+  runWithPlugins();
+  EXPECT_TRUE(eventually([&] { return !exists("left", "") && !exists("left", ".part"); }));
+}
+
 TEST_F(AgentTest, Kill9LeavesNothingThatTheNextOneCantReplace) {
   runUntilItServes();
   ASSERT_TRUE(registered());
