@@ -1,8 +1,10 @@
 // What a plugin that means harm can do from its process: nothing but fail its own class.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sched.h>
 #include <signal.h>
 #include <stdlib.h>
+#include <sys/mount.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/un.h>
@@ -174,6 +176,34 @@ TEST_F(SandboxTest, CredentialsCannotBeRead) {
       EXPECT_EQ(p.provision(device("a", {{"file", path}})).outcome, ReplyCode::internal) << path;
     EXPECT_EQ(p.provision(device("a", {{"file", folder + "/plain"}})).message, "it went well");
   }
+}
+
+/// A driver's container mounts its root folder on the host when it is ready, after the plugin has started.
+TEST_F(SandboxTest, MountsThatComeLaterAreSeen) {
+  if (!root()) GTEST_SKIP() << "mounts nothing";
+  std::thread([&] {
+    // A namespace of this thread, which the plugin's process inherits.
+    if (unshare(CLONE_NEWNS) != 0) return;
+    ASSERT_EQ(mount("none", "/", nullptr, MS_REC | MS_PRIVATE, nullptr), 0);
+    const std::string host = folder + "/host", run = host + "/run", driver = run + "/driver",
+                      hidden = host + "/hidden";
+    fs::create_directory(host);
+    ASSERT_EQ(mount("none", host.c_str(), "tmpfs", 0, "mode=0755"), 0);
+    ASSERT_EQ(mount("none", host.c_str(), nullptr, MS_SHARED, nullptr), 0);
+    for (const auto& each : {run, driver, hidden}) fs::create_directory(each);
+    options.hidden = {hidden};
+    auto& p = start(zoo("reads_file"));
+    ASSERT_TRUE(p.readiness().ok()) << p.readiness().message;
+    ASSERT_EQ(mount("none", driver.c_str(), "tmpfs", 0, "mode=0755"), 0);
+    write(driver + "/libnvidia-ml.so.1", "a library");
+    EXPECT_EQ(p.provision(device("a", {{"file", driver + "/libnvidia-ml.so.1"}})).message, "it went well");
+    // What is hidden stays so, whatever is mounted there.
+    ASSERT_EQ(mount("none", hidden.c_str(), "tmpfs", 0, "mode=0755"), 0);
+    write(hidden + "/token", "secret");
+    EXPECT_EQ(p.provision(device("a", {{"file", hidden + "/token"}})).outcome, ReplyCode::internal);
+    plugin.reset();
+    for (const auto& each : {driver, hidden, host}) EXPECT_EQ(umount(each.c_str()), 0) << each;
+  }).join();
 }
 
 TEST_F(SandboxTest, CredentialsNamedByARelativePathCannotBeRead) {

@@ -128,7 +128,8 @@ bool reachable(const Files& files) {
 
 Status coverHidden(const Files& files) {
   if (unshare(CLONE_NEWNS) != 0) return failed("a mount namespace");
-  if (mount("none", "/", nullptr, MS_REC | MS_PRIVATE, nullptr) != 0) return failed("private mounts");
+  // Mounts that come later are seen, such as the root folder of a driver's container. None goes the other way.
+  if (mount("none", "/", nullptr, MS_REC | MS_SLAVE, nullptr) != 0) return failed("mounts of its own");
   struct Place {
     std::string path;
     UniqueFd keeps;  ///< none = to be covered

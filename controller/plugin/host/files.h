@@ -21,9 +21,9 @@ bool within(const std::string& path, const std::string& folder);
 /// True if any user may pass through the folders on the way to all that is needed and writable.
 bool reachable(const Files& files);
 
-/// A mount namespace in which what is hidden is covered by something empty. Folders that only root may pass through
-/// are covered too where something needed or writable lies in them, which alone is then to be found there. Needs
-/// CAP_SYS_ADMIN.
+/// A mount namespace in which what is hidden is covered by something empty. Mounts that come later are seen
+/// in it. Folders that only root may pass through are covered too where something needed or writable lies in them, which
+/// alone is then to be found there. Needs CAP_SYS_ADMIN.
 base::Status coverHidden(const Files& files);
 
 /// Landlock: nothing hidden can be opened, nothing be written but beneath `writable`. Where the kernel can, the network
