@@ -24,7 +24,7 @@ struct Settings {
 constexpr std::array<Settings, 2> kSettings{
     {{"/etc/containerd/config.toml", "/etc/containerd/conf.d", "default_runtime_name"},
      {"/etc/crio/crio.conf", "/etc/crio/crio.conf.d", "default_runtime"}}};
-/// Settings of NVIDIA's toolkit, as the GPU operator and packages install them.
+/// Settings of NVIDIA's toolkit, as the GPU operator and packages install them. The first one that is there counts.
 constexpr std::array<std::string_view, 2> kToolkitFiles{
     "/usr/local/nvidia/toolkit/.config/nvidia-container-runtime/config.toml",
     "/etc/nvidia-container-runtime/config.toml"};
@@ -81,12 +81,15 @@ std::string openToAll(const std::string& given) {
   const std::string root = given == "/" ? "" : given;
   const std::string runtime = defaultIsNvidia(root);
   if (runtime.empty()) return {};
+  // One toolkit runs: the operator's, where it is installed. Without the key it accepts the variable.
   std::string toolkit(kToolkitFiles.back());
-  for (const std::string_view path : kToolkitFiles) {
-    const auto value = valueOf(root + std::string(path), kAccept);
-    if (value == "false") return {};
-    if (!value.empty()) toolkit = path;
-  }
+  std::error_code error;
+  for (const std::string_view path : kToolkitFiles)
+    if (fs::is_regular_file(root + std::string(path), error)) {
+      toolkit = path;
+      break;
+    }
+  if (valueOf(root + toolkit, kAccept) == "false") return {};
   return "containers without a claim get every card of this node: NVIDIA's container runtime is the default (" +
          runtime + ") and obeys NVIDIA_VISIBLE_DEVICES of any image; set " + std::string(kAccept) + " = false in " +
          toolkit + ", or make another runtime the default";

@@ -60,5 +60,17 @@ TEST_F(OpenRuntimeTest, CriOAndTheOperatorsToolkitHaveOtherFiles) {
   EXPECT_EQ(openToAll(root), "");
 }
 
+/// A node that had the toolkit's package before.
+TEST_F(OpenRuntimeTest, TheFileOfAToolkitThatDoesNotRunSaysNothing) {
+  write(containerd, nvidia);
+  write(toolkit, "accept-nvidia-visible-devices-envvar-when-unprivileged = false\n");
+  const std::string operators = "/usr/local/nvidia/toolkit/.config/nvidia-container-runtime/config.toml";
+  for (const char* text :
+       {"accept-nvidia-visible-devices-envvar-when-unprivileged = true\n", "[nvidia-container-cli]\n"}) {
+    write(operators, text);
+    EXPECT_THAT(openToAll(root), HasSubstr("= false in " + operators)) << text;
+  }
+}
+
 }  // namespace
 }  // namespace egpu::agent::health
