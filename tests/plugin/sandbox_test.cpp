@@ -197,7 +197,7 @@ TEST_F(SandboxTest, MountsThatComeLaterAreSeen) {
     ASSERT_EQ(mount("none", driver.c_str(), "tmpfs", 0, "mode=0755"), 0);
     write(driver + "/libnvidia-ml.so.1", "a library");
     EXPECT_EQ(p.provision(device("a", {{"file", driver + "/libnvidia-ml.so.1"}})).message, "it went well");
-    // What is hidden stays so, whatever is mounted there.
+    // A hidden folder stays hidden, whatever is mounted there.
     ASSERT_EQ(mount("none", hidden.c_str(), "tmpfs", 0, "mode=0755"), 0);
     write(hidden + "/token", "secret");
     EXPECT_EQ(p.provision(device("a", {{"file", hidden + "/token"}})).outcome, ReplyCode::internal);

@@ -166,7 +166,7 @@ TEST_F(StaleTest, SharesThatFillTheirCardAreMadeAnewWhereItHasLess) {
   const auto status = agent->refresh({});
   EXPECT_TRUE(status.ok()) << status.str();
   for (const auto& claim : {one, two, third, fourth}) EXPECT_EQ(fileOf(claim).driver, "550.54.14");
-  // What is given back is not given again.
+  // A device that was given back is a new one beside the other.
   world.removePod("d");
   ASSERT_TRUE(agent->unprepare(fourth, {}).ok());
   world.addPod("d", {"d"});
