@@ -55,12 +55,26 @@ class GangTest : public ReconcileTest {
     settle();
     return !driver->cluster.keptNodes().empty() && phase("later") == "Pending";
   }
+  /// Events of the pod of late(name) whose message starts so.
+  int64_t podTold(const std::string& name, const std::string& message) const {
+    return told("p-" + name + " Warning WaitingForClaim claim " + name + ": " + message);
+  }
   std::string nodeOf(const std::string& claim) { return world.claim(claim).status.nodeName; }
   std::string phase(const std::string& claim) { return world.claim(claim).status.phase; }
   support::RefusingTransport line{*world.transport};
   int comesNext = 0;
   int64_t used() { return driver->cluster.totals().usedCore; }
 };
+
+TEST_F(GangTest, C14_ThePodsOfAGangAreToldEachReasonInTurn) {
+  const core::StringMap whole = {{"gpu", "2"}};
+  late("a", "3", {}, whole);
+  late("b", "3", {}, whole);
+  EXPECT_EQ(podTold("a", "WaitingForGang"), 1);
+  late("c", "3", {}, whole);
+  ASSERT_EQ(world.reason("a"), "NoFit") << world.message("a");
+  EXPECT_EQ(podTold("a", "NoFit: 2 of 3 members of gang train fit"), 1);
+}
 
 TEST_F(GangTest, C14_HoldsNothingWhileOneIsMissing) {
   member("a");

@@ -46,6 +46,17 @@ class QuotaTest : public ReconcileTest {
   std::string phase(const std::string& claim) { return world.claim(claim).status.phase; }
 };
 
+TEST_F(QuotaTest, ThePodOfAnImmediateClaimIsToldEachReasonInTurn) {
+  world.addClaim("large", "share", {{"gpu", "8"}});
+  world.addPod("p", {"large"});
+  settle();
+  ASSERT_EQ(world.reason("large"), "NoFit");
+  EXPECT_EQ(told("p Warning WaitingForClaim claim large: NoFit"), 1);
+  add(quotaOf("team", {{"gpu-memory", "1Gi"}}));
+  ASSERT_EQ(world.reason("large"), "QuotaExceeded");
+  EXPECT_EQ(told("p Warning WaitingForClaim claim large: QuotaExceeded"), 1);
+}
+
 TEST_F(QuotaTest, WhatExceedsItWaitsAndSaysHowMuchIsMissingAndWhoHasIt) {
   add(quotaOf("team", {{"gpu-memory", "10Gi"}, {"claims", "5"}}));
   claim("a", {{"gpu-core", "10"}, {"gpu-memory", "8Gi"}});
