@@ -327,12 +327,96 @@ TEST_F(TogetherTest, C6_TheClaimIsBlamedThatFitsNowhere) {
     pod("p", first ? std::vector<std::string>{"large", "small"} : std::vector<std::string>{"small", "large"});
     settle();
     EXPECT_EQ(world.reason("large"), "NoFit");
-    EXPECT_NE(world.reason("small"), "NoFit") << world.message("small");
+    EXPECT_NE(world.message("large").find("pod p go to one node"), std::string::npos) << world.message("large");
+    EXPECT_EQ(world.reason("small"), "WaitingForConsumer");
+    EXPECT_EQ(world.message("small"), "waits for claim large of pod p: all claims of a pod go to one node");
     world.removePod("p");
     world.removeClaim("small");
     world.removeClaim("large");
     driver->run();
   }
+}
+
+TEST_F(TogetherTest, C6_AClaimThatCouldBeDecidedNamesTheClaimOfItsPodThatItWaitsFor) {
+  world.addClaim("own", "share", {{"gpu", "3"}});  // Immediate: decided without its pod
+  claim("a");
+  pod("p", {"a", "own"});
+  settle();
+  EXPECT_EQ(world.reason("own"), "NoFit");
+  EXPECT_EQ(world.reason("a"), "WaitingForConsumer");
+  EXPECT_EQ(world.message("a"), "waits for claim own of pod p: all claims of a pod go to one node");
+  const auto writes = this->writes();
+  driver->run(minutes(1));
+  EXPECT_EQ(this->writes(), writes) << "the steps of claim and pod agree";
+}
+
+TEST_F(TogetherTest, C6_AReasonThatIsOverIsReplaced) {
+  claim("a", {{"gpu", "2"}});
+  claim("b", {{"gpu-core", "50"}});
+  pod("p", {"a", "b"});
+  settle();
+  for (const auto* name : {"a", "b"}) EXPECT_EQ(world.reason(name), "NoFit") << world.message(name);
+  for (const auto* node : {"n1", "n2"}) occupyCard(node, 0);
+  driver->run(minutes(1));
+  EXPECT_EQ(world.reason("a"), "NoFit");
+  EXPECT_NE(world.message("a").find("4 cards: 2 in use"), std::string::npos) << world.message("a");
+  EXPECT_EQ(world.message("b"), "waits for claim a of pod p: all claims of a pod go to one node");
+}
+
+TEST_F(TogetherTest, C6_AClaimOfAPodWhoseOtherClaimsAreApartSaysSo) {
+  world.addClaim("x", "share", {{"gpu", "1"}}, "gpu-n1-0");
+  world.addClaim("y", "share", {{"gpu", "1"}}, "gpu-n2-0");
+  claim("a");
+  settle();
+  pod("p", {"a", "x", "y"});
+  settle();
+  EXPECT_EQ(world.message("a"), "pod p can't run: claim x is on node n1, claim y on node n2");
+  claim("b");
+  pod("q", {"b", "x"}, [](auto& made) {
+    made.schedulingGates.clear();
+    made.nodeName = "n2";
+  });
+  settle();
+  EXPECT_EQ(world.message("b"), "pod q is on node n2, its claim x on node n1");
+}
+
+TEST_F(TogetherTest, C6_AClaimNamesTheClaimOrTemplateOfItsPodThatIsNotThere) {
+  claim("a");
+  pod("p", {"a", "missing"});
+  claim("b");
+  pod("q", {"b"}, [](auto& made) { made.resourceClaims.push_back({"other", "", "none"}); });
+  settle();
+  EXPECT_EQ(world.message("a"), "waits for claim missing of pod p: all claims of a pod go to one node");
+  EXPECT_EQ(world.message("b"), "waits for template none of pod q: all claims of a pod go to one node");
+  const auto writes = this->writes();
+  driver->run(minutes(1));
+  EXPECT_EQ(this->writes(), writes);
+}
+
+TEST_F(TogetherTest, C6_APodIsNotToldWhatKeepsAnotherPodFromASharedClaim) {
+  world.addClaim("x", "share", {{"gpu", "1"}}, "gpu-n1-0");
+  world.addClaim("y", "share", {{"gpu", "1"}}, "gpu-n2-0");
+  settle();
+  pod("apart", {"x", "y"});
+  settle();
+  EXPECT_EQ(world.reason("x", "Carried"), "NodeUnsuitable");
+  claim("a");
+  pod("q", {"a", "x"}, [](auto& made) { made.nodeSelector = {{"zone", "y"}}; });
+  settle();
+  EXPECT_EQ(world.reason("a"), "NoFit");
+  EXPECT_EQ(told("q Warning WaitingForClaim claim a: NoFit"), 1);
+  EXPECT_EQ(told("q Warning WaitingForClaim claim x"), 0);
+}
+
+TEST_F(TogetherTest, C6_AClaimThatOtherPodsUseTooKeepsItsReason) {
+  world.addClaim("own", "share", {{"gpu", "3"}});
+  claim("a", {{"gpu", "3"}});
+  pod("p", {"a"});
+  settle();
+  world.nextSecond();
+  pod("q", {"a", "own"});
+  driver->run(minutes(1));
+  EXPECT_EQ(world.reason("a"), "NoFit") << world.message("a");
 }
 
 TEST_F(TogetherTest, C6_NoClaimIsBlamedWhereOnlyTogetherTheyDontFit) {

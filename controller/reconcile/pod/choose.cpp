@@ -30,6 +30,15 @@ class Soonest {
   milliseconds first_{0};
 };
 
+/// False: the excess is of a limit for each claim, which other claims exceed.
+bool exceeds(const scheduler::QuotaExcess& excess, const cache::Claim& claim) {
+  if (!excess.perClaim) return true;
+  return std::any_of(excess.asked.begin(), excess.asked.end(), [&](const auto& asked) {
+    const auto wants = scheduler::quotaAmounts(asked.parts, excess.models);
+    return asked.claim.id == claim.metadata.uid && wants[static_cast<std::size_t>(excess.key)] > excess.limit;
+  });
+}
+
 /// Other cards may bring some of the claims within their quotas.
 bool roomMayHelp(const scheduler::QuotaExcess& excess, const std::vector<Asked>& all) {
   return std::any_of(all.begin(), all.end(), [&](const Asked& asked) {
@@ -44,26 +53,33 @@ std::optional<PodSync::Choice> PodSync::choiceOf(const core::Pod& pod, const std
                                                  Outcome* outcome) {
   Choice choice;
   choice.node = pod.nodeName;
+  const auto because = [&](const std::string& why) {
+    *outcome = Outcome::done().says(waitReports(pod, used, why));
+    return std::nullopt;
+  };
   for (const auto& one : used) {
+    const auto& name = one.claim->metadata.name;
     if (one.device) {
       const auto& device = *one.device;
       if (device.metadata.deleting()) return std::nullopt;  // on its way out; its last event brings us here again
       if (!choice.node.empty() && device.spec.nodeName != choice.node)
-        return std::nullopt;  // the pod was put elsewhere
+        return because("pod " + pod.metadata.name + " is on node " + choice.node + ", its claim " + name + " on node " +
+                       device.spec.nodeName);
       choice.node = device.spec.nodeName;
-      choice.fixedBy = one.claim->metadata.name;
+      choice.fixedBy = name;
       continue;
     }
-    if (claims_.takesDevice(*one.claim)) return std::nullopt;  // the claim's step takes it
+    // The claim's own step takes a device that stands already, reports a refusal, or decides without the pod, which is
+    // woken then.
+    if (claims_.takesDevice(*one.claim)) return because(waitText(pod, "claim " + name));
     const auto& uid = one.claim->metadata.uid;
     auto ask = claims_.ask(*one.claim);
     if (ask.later) {
       *outcome = Outcome::after(milliseconds(50));
       return std::nullopt;
     }
-    if (!ask.ok()) return std::nullopt;  // the claim's step says so
-    if (!claims_.isPlacedWithPod(*one.claim)) return std::nullopt;  // decided without the pod, which is woken then
-    if (!waiting_.provisioners.refusal(uid).empty()) return std::nullopt;
+    if (!ask.ok() || !claims_.isPlacedWithPod(*one.claim) || !waiting_.provisioners.refusal(uid).empty())
+      return because(waitText(pod, "claim " + name));
     choice.wait = std::max(choice.wait, waiting_.nodes.untilNextChoice(uid));
     choice.asks.push_back(ask.of(*one.claim));
     choice.asked.push_back(std::move(ask));
@@ -78,7 +94,11 @@ Outcome PodSync::choose(const core::Pod& pod, const std::vector<Used>& used, std
   notShort(core::keyOf(pod.metadata));
   auto outcome = Outcome::done();
   if (gated(pod))
-    if (const auto apart = areApart(pod, used)) return *apart;
+    if (auto apart = areApart(pod, used)) {
+      const auto open = waitReports(pod, used, apart->said.front().message);
+      apart->said.insert(apart->said.end(), open.begin(), open.end());
+      return *std::move(apart);
+    }
   const auto choice = choiceOf(pod, used, &outcome);
   if (!choice) return outcome;
   const bool chosen = !waiting_.chosen.nodeOf(pod).empty();  // then the scheduler's own back-off is enough
@@ -137,13 +157,21 @@ Outcome PodSync::overQuota(const core::Pod& pod, const std::vector<Used>& used, 
   cluster_.waitForQuota(choice.asks, excess);
   Soonest next;
   std::vector<Said> said;
+  std::vector<const Used*> within;
+  std::string exceeding;
   for (const auto* one : choice.open) {
     const auto& claim = *one->claim;
+    if (!exceeds(excess, claim)) {
+      within.push_back(one);
+      continue;
+    }
+    exceeding += (exceeding.empty() ? "claim " : ", claim ") + claim.metadata.name;
     if (olderSays(pod, claim) || plannedByAnother(pod, choice, claim)) continue;
     const auto outcome = claims_.overQuota(claim, excess, {}, counts);
     said.insert(said.end(), outcome.said.begin(), outcome.said.end());
     next.add(outcome.delay);
   }
+  addWaitReports(pod, within, waitText(pod, exceeding), said);
   // A node that was refused for a while may have cards that the quota does not count.
   for (const auto& one : used) next.add(waiting_.nodes.untilNextNode(one.claim->metadata.uid));
   return next.outcome().says(std::move(said));
@@ -208,13 +236,21 @@ Outcome PodSync::noFit(const core::Pod& pod, const std::vector<Used>& used, cons
   const auto suits = [&](std::string_view name) { return nodes.suits(name); };
   Soonest next;
   std::vector<Said> said;
+  std::vector<const Used*> fitting;
+  std::string lacking;
   for (std::size_t i = 0; i < open.size(); ++i) {
-    if (!each && alone[i] && !open[i]->claim->status.nominated) continue;
+    const bool fits = !each && alone[i];
+    if (!fits) lacking += (lacking.empty() ? "claim " : ", claim ") + open[i]->claim->metadata.name;
+    if (fits && !open[i]->claim->status.nominated) {
+      fitting.push_back(open[i]);
+      continue;
+    }
     if (olderSays(pod, *open[i]->claim) || plannedByAnother(pod, choice, *open[i]->claim)) continue;
     const auto outcome = claims_.noFit(*open[i]->claim, choice.asked[i], suits, {}, more);
     said.insert(said.end(), outcome.said.begin(), outcome.said.end());
     next.add(outcome.delay);
   }
+  addWaitReports(pod, fitting, waitText(pod, lacking), said);
   // A node that was refused for a while may serve again without any event.
   for (const auto& one : used) next.add(waiting_.nodes.untilNextNode(one.claim->metadata.uid));
   return next.outcome().says(std::move(said));
@@ -223,16 +259,39 @@ Outcome PodSync::noFit(const core::Pod& pod, const std::vector<Used>& used, cons
 std::string PodSync::whyNotTogether(const core::Pod& pod, const Choice& choice, bool each, NodeChoice& nodes) {
   std::string text;
   const auto add = [&text](const std::string& what) { text += (text.empty() ? "" : "; ") + what; };
-  if (each && choice.open.size() > 1) {
+  if (choice.open.size() > 1) {
     std::string names;
     for (const auto* one : choice.open) names += (names.empty() ? "" : ", ") + one->claim->metadata.name;
-    add("each of the claims " + names + " of pod " + pod.metadata.name +
-        " fits by itself, but no node has room for all of them");
+    names += " of pod " + pod.metadata.name;
+    add(each ? "each of the claims " + names + " fits by itself, but no node has room for all of them"
+             : "claims " + names + " go to one node");
   }
   if (!choice.fixedBy.empty())
     add("claim " + choice.fixedBy + " of pod " + pod.metadata.name + " is on node " + choice.node);
   if (const auto why = nodes.text(); !why.empty()) add("nodes that don't suit pod " + pod.metadata.name + ": " + why);
   return text;
+}
+
+std::vector<Said> PodSync::waitReports(const core::Pod& pod, const std::vector<Used>& used, const std::string& why) {
+  std::vector<const Used*> open;
+  for (const auto& one : used)
+    if (!one.device && claims_.isPlacedWithPod(*one.claim) && !claims_.takesDevice(*one.claim) &&
+        waiting_.provisioners.refusal(one.claim->metadata.uid).empty() && claims_.ask(*one.claim).ok())
+      open.push_back(&one);
+  std::vector<Said> said;
+  addWaitReports(pod, open, why, said);
+  return said;
+}
+
+void PodSync::addWaitReports(const core::Pod& pod, const std::vector<const Used*>& open, const std::string& why,
+                         std::vector<Said>& said) const {
+  for (const auto* one : open) {
+    const auto others = stores_.podsOfClaim(core::keyOf(one->claim->metadata));
+    const bool shared = std::any_of(others.begin(), others.end(), [&](const auto& other) {
+      return other->metadata.uid != pod.metadata.uid && isConsumer(stores_, *other);
+    });
+    if (!shared) said.push_back(notBound(*one->claim, reason::kWaitingForConsumer, why));
+  }
 }
 
 bool PodSync::olderSays(const core::Pod& pod, const cache::Claim& claim) const {

@@ -33,10 +33,12 @@ Outcome PodSync::step(const core::ObjectKey& key, std::stop_token stop) {
     pod = std::make_shared<const core::Pod>(std::move(there));
   }
   if (const auto obstacle = obstacleOf(stores_, *pod)) return awaitEnd(*pod, obstacle);
-  const auto claims = claimsOf(*pod, stop);
+  std::string lacks;
+  const auto claims = claimsOf(*pod, &lacks, stop);
   if (!claims || claims->empty()) {
     stores_.usage.unplan(key);
-    return Outcome::done();
+    if (lacks.empty()) return Outcome::done();
+    return Outcome::done().says(waitReports(*pod, presentClaims(*pod), waitText(*pod, lacks)));
   }
   const auto& used = *claims;
   auto outcome = decideFor(*pod, used, stop);
@@ -114,11 +116,20 @@ std::size_t PodSync::remembered() const {
   return told_.size() + short_.size();
 }
 
-std::optional<std::vector<PodSync::Used>> PodSync::claimsOf(const core::Pod& pod, std::stop_token stop) {
+std::vector<PodSync::Used> PodSync::presentClaims(const core::Pod& pod) const {
+  std::vector<Used> used;
+  for (const auto& name : v1alpha::claimNames(pod))
+    if (auto claim = stores_.claims.get({pod.metadata.namespace_, name}); claim && !claim->metadata.deleting())
+      used.push_back({claim, claims_.deviceOf(*claim)});
+  return used;
+}
+
+std::optional<std::vector<PodSync::Used>> PodSync::claimsOf(const core::Pod& pod, std::string* lacks,
+                                                            std::stop_token stop) {
   const auto key = core::keyOf(pod.metadata);
   std::vector<Used> used;
   if (const auto pending = v1alpha::pendingClaim(pod)) {
-    tellUnstamped(pod, pending->templateName, stop);
+    if (tellUnstamped(pod, pending->templateName, stop)) *lacks = "template " + pending->templateName;
     return std::nullopt;  // that it has its ResourceClaim is an event of the pod
   }
   const auto annotated = v1alpha::annotatedClaims(pod);
@@ -135,17 +146,20 @@ std::optional<std::vector<PodSync::Used>> PodSync::claimsOf(const core::Pod& pod
     if (!claim) {
       if (carrier && Carrier::isOthers(*carrier) && annotated.count(entry.claim) == 0)
         continue;  // another driver's: not ours to wait for
-      tellMissing(pod, entry, carrier.get());
+      if (tellMissing(pod, entry, carrier.get())) *lacks = "claim " + entry.claim;
       return std::nullopt;  // the claim's creation is an event
     }
     if (carrier && asks(*carrier) && madeFor(*claim) != carrier->metadata.uid) {
-      if (madeFor(*claim).empty())
+      if (madeFor(*claim).empty()) {
+        *lacks = "claim " + entry.claim;
         tell(pod, entry.claim, reason::kCarrierTaken,
              "an ElasticGPUClaim of that name exists and was not made for the pod's ResourceClaim: give one of them "
              "another name");
+      }
       return std::nullopt;  // its end is an event
     }
     if (claim->metadata.deleting()) {
+      *lacks = "claim " + entry.claim;
       tell(pod, entry.claim, "Deleting", "it is being deleted");
       return std::nullopt;
     }
@@ -154,36 +168,42 @@ std::optional<std::vector<PodSync::Used>> PodSync::claimsOf(const core::Pod& pod
   return used;
 }
 
-void PodSync::tellUnstamped(const core::Pod& pod, const std::string& name, std::stop_token stop) {
+bool PodSync::tellUnstamped(const core::Pod& pod, const std::string& name, std::stop_token stop) {
   const core::ObjectKey key{pod.metadata.namespace_, name};
-  if (!gated(pod)) return;  // it may be another driver's
+  if (!gated(pod)) return false;  // it may be another driver's
+  const auto says = [&](const std::string& of, std::string_view why, const std::string& message) {
+    tellOf(pod, of, why, message);
+    return true;
+  };
   if (const auto claims = stores_.templates.get(key)) {
     const auto* ready = findCondition(claims->conditions, kReady);
-    if (ready != nullptr && ready->status == "False")
-      tellOf(pod, "template " + name, ready->reason, ready->reason + ": " + ready->message);
-    return;
+    return ready != nullptr && ready->status == "False" &&
+           says("template " + name, ready->reason, ready->reason + ": " + ready->message);
   }
   if (v1alpha::namesAmounts(name)) {  // it is made for the pod
-    if (const auto why = amountsRefusal(stores_, pod, name)) tellOf(pod, "amounts", reason::kInvalidParameter, *why);
-    return;
+    const auto why = amountsRefusal(stores_, pod, name);
+    return why && says("amounts", reason::kInvalidParameter, *why);
   }
-  if (stores_.carrierTemplates.get(key)) return;  // Kubernetes stamps it soon
-  if (writer_.read<core::ResourceClaimTemplate>(key, {}, stop).status().code() != base::Code::notFound) return;
-  tellOf(pod, "template " + name, "NotFound",
-         "there is no ElasticGPUClaimTemplate or ResourceClaimTemplate of that name");
+  if (stores_.carrierTemplates.get(key)) return false;  // Kubernetes stamps it soon
+  return writer_.read<core::ResourceClaimTemplate>(key, {}, stop).status().code() == base::Code::notFound &&
+         says("template " + name, "NotFound",
+              "there is no ElasticGPUClaimTemplate or ResourceClaimTemplate of that name");
 }
 
-void PodSync::tellMissing(const core::Pod& pod, const v1alpha::PodClaim& entry, const core::ResourceClaim* carrier) {
+bool PodSync::tellMissing(const core::Pod& pod, const v1alpha::PodClaim& entry, const core::ResourceClaim* carrier) {
   const auto& claim = entry.claim;
-  if (carrier == nullptr && entry.state == v1alpha::PodClaimState::stamped) return;  // it comes by another watch
-  if (carrier == nullptr || (carrier->deviceClassName != keys::kDeviceClass && !asks(*carrier)))
-    return tell(pod, claim, "NotFound", "there is no such ElasticGPUClaim");
+  if (carrier == nullptr && entry.state == v1alpha::PodClaimState::stamped) return false;  // it comes by another watch
+  if (carrier == nullptr || (carrier->deviceClassName != keys::kDeviceClass && !asks(*carrier))) {
+    tell(pod, claim, "NotFound", "there is no such ElasticGPUClaim");
+    return true;
+  }
   const auto wanted = asks(*carrier) ? claimFor(*carrier)
                                      : std::string(
                                            "spec.devices.config: must say what is wanted, as {opaque: {driver: "
                                            "elasticgpu.io, parameters: {egpuClassName: …, resources: …}}}");
-  if (const auto* why = std::get_if<std::string>(&wanted))
-    tell(pod, claim, reason::kInvalidParameter, "its ResourceClaim can't be served: " + *why);
+  const auto* why = std::get_if<std::string>(&wanted);
+  if (why != nullptr) tell(pod, claim, reason::kInvalidParameter, "its ResourceClaim can't be served: " + *why);
+  return why != nullptr;
 }
 
 void PodSync::plan(const core::Pod& pod, const std::vector<Used>& used) {
@@ -215,6 +235,10 @@ void PodSync::freed(const std::string& node) {
   std::sort(waiting.begin(), waiting.end(), [](const auto& a, const auto& b) { return a.second.age < b.second.age; });
   for (const auto& [pod, is] : waiting)
     if (shortOf(is.requests, stores_.usage.of(node, pod), *object).empty()) enqueue_(podKey(pod));
+}
+
+std::string waitText(const core::Pod& pod, const std::string& names) {
+  return "waits for " + names + " of pod " + pod.metadata.name + ": all claims of a pod go to one node";
 }
 
 namespace {
@@ -251,11 +275,12 @@ void PodSync::tellOnce(const core::Pod& pod, const std::string& of, std::string_
 void PodSync::tellConditions(const core::Pod& pod, const std::vector<Used>& used, const std::vector<Said>& news) {
   const auto now = stores_.pods.get(core::keyOf(pod.metadata));
   if (!now || !now->nodeName.empty()) return;
+  for (const auto& said : news) {
+    const bool waits = said.as == Said::As::notBound || said.as == Said::As::notCarried;
+    if (waits && said.reason != reason::kWaitingForConsumer)
+      return tell(pod, said.claim.name, said.reason, said.reason + ": " + said.message);
+  }
   for (const auto& one : used) {
-    const auto& name = one.claim->metadata.name;
-    for (const auto& said : news)
-      if (said.uid == one.claim->metadata.uid && (said.as == Said::As::notBound || said.as == Said::As::notCarried))
-        return tell(pod, name, said.reason, said.reason + ": " + said.message);
     const auto claim = stores_.claims.get(core::keyOf(one.claim->metadata));
     if (!claim) continue;
     const bool decided = claims_.deviceOf(*claim) != nullptr;
@@ -264,8 +289,9 @@ void PodSync::tellConditions(const core::Pod& pod, const std::vector<Used>& used
       if (condition == nullptr || condition->status != "False" || condition->message.empty()) continue;
       if (type == kBound && decided && !isOfDevice(*claim, *condition)) continue;
       if (condition->reason == reason::kWaitingForConsumer || condition->reason == reason::kProvisioning) continue;
-      if (isObstacle(*condition)) continue;  // of other pods, or over
-      return tell(pod, name, condition->reason, condition->reason + ": " + condition->message);
+      // An obstacle of other pods, or one that is over: each step of a pod reports again that a node does not suit it.
+      if (isObstacle(*condition) || condition->reason == reason::kNodeUnsuitable) continue;
+      return tell(pod, claim->metadata.name, condition->reason, condition->reason + ": " + condition->message);
     }
   }
 }

@@ -41,6 +41,9 @@
 
 namespace egpu::reconcile {
 
+/// Message of a claim that could be decided, but for these claims (or this template) of its pod.
+std::string waitText(const core::Pod& pod, const std::string& names);
+
 /// Thread-safe, one thread per pod at a time. Its claims and what it is told: pod.cpp; its node: choose.cpp; claims that are apart:
 /// gather.cpp; its gate: let_go.cpp.
 class PodSync {
@@ -82,8 +85,11 @@ class PodSync {
     Age age;
     cache::PodRequests requests;
   };
-  /// The claims that the pod names; nothing if one of them isn't there to be used (said on the pod).
-  std::optional<std::vector<Used>> claimsOf(const core::Pod& pod, std::stop_token stop);
+  /// The claims that the pod names; nothing if one of them is missing or being deleted, which an event on the pod reports.
+  /// lacks: that claim or template, unless it is about to be made.
+  std::optional<std::vector<Used>> claimsOf(const core::Pod& pod, std::string* lacks, std::stop_token stop);
+  /// The pod's claims that exist and are not being deleted.
+  std::vector<Used> presentClaims(const core::Pod& pod) const;
   /// Nothing is decided for the pod before that obstacle has ended.
   Outcome awaitEnd(const core::Pod& pod, const PodObstacle& obstacle);
   Outcome decideFor(const core::Pod& pod, const std::vector<Used>& used, std::stop_token stop);
@@ -143,6 +149,11 @@ class PodSync {
                        std::stop_token stop);  // W1
   /// An intent that may be given up, and that is of no use where it is to another pod.
   bool movable(const core::Pod& pod, const Used& one) const;
+  /// Reports for the pod's claims that could be decided, but for the pod's other claims.
+  std::vector<Said> waitReports(const core::Pod& pod, const std::vector<Used>& used, const std::string& why);
+  /// Adds a report for each of these claims, except claims that other pods use, too: two texts would overwrite each other.
+  void addWaitReports(const core::Pod& pod, const std::vector<const Used*>& open, const std::string& why,
+                  std::vector<Said>& said) const;
   /// Why the claim is not decided is said for an older pod that waits for it too: two texts would overwrite each other.
   bool olderSays(const core::Pod& pod, const cache::Claim& claim) const;
   /// Its room is what another pod plans, which says so.
@@ -180,10 +191,10 @@ class PodSync {
   /// Such an event with a reason of its own. of, why: what was told before under the same words is not told again.
   void tellOnce(const core::Pod& pod, const std::string& of, std::string_view why, std::string_view event,
                 const std::string& message);
-  /// Why Kubernetes has not stamped a ResourceClaim for it from that template.
-  void tellUnstamped(const core::Pod& pod, const std::string& name, std::stop_token stop);
-  /// Why there is no ElasticGPUClaim. carrier: the ResourceClaim of that name, or null.
-  void tellMissing(const core::Pod& pod, const v1alpha::PodClaim& entry, const core::ResourceClaim* carrier);
+  /// Why Kubernetes has not stamped a ResourceClaim for it from that template. False: no reason is known.
+  bool tellUnstamped(const core::Pod& pod, const std::string& name, std::stop_token stop);
+  /// Why there is no ElasticGPUClaim. carrier: the ResourceClaim of that name, or null. False: no reason is known.
+  bool tellMissing(const core::Pod& pod, const v1alpha::PodClaim& entry, const core::ResourceClaim* carrier);
   /// news: what this step says on its claims.
   void tellConditions(const core::Pod& pod, const std::vector<Used>& used, const std::vector<Said>& news);
 

@@ -236,6 +236,28 @@ TEST_F(QuotaTest, OfEachClaimItSaysWhatWouldDo) {
   EXPECT_EQ(phase("c"), "Bound");
 }
 
+TEST_F(QuotaTest, OfTheClaimsOfAPodThatIsBlamedWhichIsTooLarge) {
+  for (const auto* enforcement : {"Wait", "Refuse"}) {
+    auto each = quotaOf(enforcement == std::string("Wait") ? "wait" : "refuse", {});
+    each.spec.perClaim = {{"gpu-core", "30"}};
+    each.spec.enforcement = enforcement;
+    add(each);
+    claim("a", {{"gpu-core", "20"}}, "late");
+    claim("b", {{"gpu-core", "40"}}, "late");
+    world.addPod("p", {"a", "b"});
+    settle();
+    EXPECT_EQ(world.message("b"), "quota " + each.metadata.name +
+                                      " allows each claim gpu-core 30, this one would have 40; gpu-core 30 would be "
+                                      "within it");
+    EXPECT_EQ(world.reason("a"), "WaitingForConsumer") << world.message("a");
+    EXPECT_EQ(world.message("a"), "waits for claim b of pod p: all claims of a pod go to one node");
+    world.removePod("p");
+    for (const auto* name : {"a", "b"}) world.removeClaim(name);
+    World::mustOk(world.client.remove<cache::Quota>({"default", each.metadata.name}));
+    settle();
+  }
+}
+
 TEST_F(QuotaTest, WhatIsRefusedStaysSoUntilTheQuotaChanges) {
   auto strict = quotaOf("team", {{"claims", "1"}});
   strict.spec.enforcement = "Refuse";
