@@ -7,6 +7,8 @@ from client import claims
 
 # A gang that does not fit gives its reason on one member, and the others name that one.
 SPOKESMAN = re.compile(r"claim (\S+) says what gang")
+# A claim that could be decided, but for other claims or a template of its pod, names these.
+SIBLINGS = re.compile(r"^waits for (.*) of pod \S+: all claims of a pod go to one node$")
 QUEUED = 3  # pods of the queue that wait while the reasons are looked at
 
 
@@ -37,13 +39,25 @@ def provisioning(picture, claim):
     return None if there else "it has no device"
 
 
+def bound_siblings(picture, claim, named):
+    """named: "claim a, claim b" or "template t"."""
+    names = {each.split()[-1] for each in named.split(", ")}
+    bound = sorted(each["metadata"]["name"] for each in picture.claims if each["metadata"]["namespace"] == claim["metadata"]["namespace"]
+                   and each["metadata"]["name"] in names and bound_condition(each).get("status") == "True")
+    return f"it names {bound}, which are bound" if bound else None
+
+
 def consumer(picture, claim):
     """No pod is one, or the scheduler has yet to place it where cards are set aside for it."""
     if provisioning(picture, claim) is None:
         return None
+    siblings = SIBLINGS.match(bound_condition(claim).get("message", ""))
+    if siblings:
+        return bound_siblings(picture, claim, siblings.group(1))
     ready = [pod["metadata"]["name"] for pod in users(picture, claim)
              if {each["name"] for each in pod["spec"].get("schedulingGates", [])} <= {rules.GATE} and pod["status"].get("phase") == "Pending"]
-    if picture.classes.get(claim["spec"].get("egpuClassName"), {}).get("egpuBindingMode") != "WaitForFirstConsumer":
+    stamped = bool(claim["metadata"].get("ownerReferences"))
+    if not stamped and picture.classes.get(claim["spec"].get("egpuClassName"), {}).get("egpuBindingMode") != "WaitForFirstConsumer":
         return "its class does not wait for a consumer"
     return f"its pods {ready} are consumers" if ready else None
 
