@@ -213,7 +213,7 @@ TEST_F(SchedulabilityTest, C5_AnAdmittedPodsClaimNamesTheGateNoMore) {
   ASSERT_EQ(world.reason("a"), "WaitingForGates");
   admit("p");
   EXPECT_EQ(world.reason("a"), "WaitingForConsumer");
-  EXPECT_EQ(world.message("a"), "waits for the other claims of its pod");
+  EXPECT_EQ(world.message("a"), "waits for claim missing of pod p: all claims of a pod go to one node");
   EXPECT_EQ(told("p Warning WaitingForClaim claim missing: "), 1);
 }
 

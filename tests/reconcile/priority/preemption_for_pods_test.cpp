@@ -167,7 +167,7 @@ TEST_F(PreemptionTest, V2_AClaimOfAPodThatGoesEndsTheNeedOfAll) {
   line.refuses = nullptr;
   driver->run(std::chrono::minutes(1));
   EXPECT_TRUE(victims("x").empty());
-  EXPECT_EQ(world.message("x"), "waits for the other claims of its pod");
+  EXPECT_EQ(world.message("x"), "waits for claim y of pod both: all claims of a pod go to one node");
   for (const auto* name : {"a", "b"}) EXPECT_EQ(world.gpu(deviceOf(name)).status.reason, "") << name;
   EXPECT_TRUE(podIsThere("runs-a") && podIsThere("runs-b"));
 }
