@@ -145,10 +145,8 @@ TEST_F(ExtenderTest, ScoresFollowTheClassesPolicy) {
 }
 
 TEST_F(ExtenderTest, PreemptKeepsNodesWhereTheVictimsClaimsGoWithThem) {
-  const auto stamped = [&](const std::string& name, const std::string& node) {
-    auto pod = World::podOf(name, {name + "-gpu"}, true);
-    pod.nodeSelector = {{"kubernetes.io/hostname", node}};
-    const auto made = World::must(world.client.create(pod));
+  const auto stamped = [&](const std::string& name) {
+    const auto made = World::must(world.client.create(World::podOf(name, {name + "-gpu"}, true)));
     core::ResourceClaim rc;
     rc.metadata.name = name + "-gpu";
     rc.metadata.namespace_ = "default";
@@ -161,7 +159,7 @@ TEST_F(ExtenderTest, PreemptKeepsNodesWhereTheVictimsClaimsGoWithThem) {
     settle();
     return made.metadata.uid;
   };
-  const auto first = stamped("v1", "n1"), second = stamped("v2", "n2");
+  const auto first = stamped("v1"), second = stamped("v2");
   ASSERT_EQ(phaseOf("v1-gpu"), "Bound");
   ASSERT_EQ(phaseOf("v2-gpu"), "Bound");
   const auto on = nodeOf("v1-gpu"), other = nodeOf("v2-gpu");
