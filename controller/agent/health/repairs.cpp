@@ -69,7 +69,7 @@ Counted Repairs::count(const std::string& card, const std::vector<core::Conditio
       *needs = std::move(condition);
     else
       out.conditions.push_back(std::move(condition));
-    out.finding = *report.event;
+    if (report.finding.healthy) out.finding = *report.event;
     return out;
   }
   const auto start = startOf(report);
