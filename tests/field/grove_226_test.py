@@ -51,7 +51,7 @@ def lacking_capacity(world, mode):
     world.apply(namespace(space))
     pods = [f"member-{index}" for index in range(5)]
     world.apply(*(pod_with(name, mode, space, gang("workload", 5), gpu=1) for name in pods))
-    explained_by_one(world, f"{mode}: no capacity", space, pods, "NoFit", "4 of 5 members of gang workload fit", "free 1 more card")
+    explained_by_one(world, f"{mode}: no capacity", space, pods, "NoFit", "4 of 5 members of gang workload fit", "add 1 card")
     world.check(f"{mode}: no capacity: nothing is held", not world.ledger(), world.ledger())
     world.kubectl.ok("delete", "pod", "--all", "-n", space)
 

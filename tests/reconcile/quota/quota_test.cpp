@@ -47,14 +47,18 @@ class QuotaTest : public ReconcileTest {
 };
 
 TEST_F(QuotaTest, ThePodOfAnImmediateClaimIsToldEachReasonInTurn) {
-  world.addClaim("large", "share", {{"gpu", "8"}});
-  world.addPod("p", {"large"});
+  for (const auto* name : {"a", "b", "c"}) {
+    claim(name, {{"gpu", "1"}});
+    world.nextSecond();
+  }
+  world.addPod("p", {"c"});
   settle();
-  ASSERT_EQ(world.reason("large"), "NoFit");
-  EXPECT_EQ(told("p Warning WaitingForClaim claim large: NoFit"), 1);
-  add(quotaOf("team", {{"gpu-memory", "1Gi"}}));
-  ASSERT_EQ(world.reason("large"), "QuotaExceeded");
-  EXPECT_EQ(told("p Warning WaitingForClaim claim large: QuotaExceeded"), 1);
+  ASSERT_EQ(world.reason("c"), "NoFit");
+  EXPECT_EQ(told("p Warning WaitingForClaim claim c: NoFit"), 1);
+  add(quotaOf("team", {{"gpu", "2"}}));
+  driver->run();
+  ASSERT_EQ(world.reason("c"), "QuotaExceeded") << world.message("c");
+  EXPECT_EQ(told("p Warning WaitingForClaim claim c: QuotaExceeded"), 1);
 }
 
 TEST_F(QuotaTest, WhatExceedsItWaitsAndSaysHowMuchIsMissingAndWhoHasIt) {
