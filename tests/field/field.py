@@ -132,6 +132,18 @@ class World:
                 raise
             return {}
 
+    def patch_status(self, path, status):
+        """Merges into the status of the object at the path; the HTTP status. Debian's kubectl has no --subresource."""
+        with open(self.server.kubeconfig, encoding="utf-8") as file:
+            address = next(line.split()[1] for line in file if line.strip().startswith("server:"))
+        request = urllib.request.Request(f"{address}/{path}/status", json.dumps({"status": status}).encode(), method="PATCH",
+                                         headers={"Content-Type": "application/merge-patch+json"})
+        try:
+            with urllib.request.urlopen(request, timeout=30) as answer:
+                return answer.status
+        except urllib.error.HTTPError as error:
+            return error.code
+
     def items(self, kind, namespace="default", labels=""):
         path = PATHS[kind]
         return self.read((path % namespace if "%s" in path else path) + (f"?labelSelector={labels}" if labels else "")).get("items", [])

@@ -2,7 +2,6 @@
 so that a pod can name itself and a card that the scheduler never picked, and the card is used twice.
 A pod of Elastic GPU gets the device of a claim of its own namespace and nothing else. Forged annotations, `spec.nodeName`, the claim of
 another namespace and a ResourceClaim that names the device of another claim give no device and charge nothing.  hami_3076_test.py BIN_DIR"""
-import json
 import sys
 
 from field import claim, main, namespace, pod, pod_of, until
@@ -125,8 +124,8 @@ def forged_resource_claim(class_name):
                   "spec": {"devices": {"requests": [{"name": "gpu", "exactly": {"deviceClassName": "elasticgpu.io"}}]}}}
         world.apply(forged)
         allocation = {"devices": {"results": [{"request": "gpu", "driver": "elasticgpu.io", "pool": node, "device": device}]}}
-        patched = world.kubectl.run("patch", "resourceclaim", "forged", "--subresource=status", "--type=merge",
-                                    "-p", json.dumps({"status": {"allocation": allocation}}))
+        patched = world.patch_status("apis/resource.k8s.io/v1/namespaces/default/resourceclaims/forged", {"allocation": allocation})
+        world.check(f"{class_name}: the forged status is written, unless the claim is gone by then", patched in (200, 404), patched)
         thief = pod("thief", resourceClaims=[{"name": "gpu", "resourceClaimName": "forged"}], nodeName=node)
         thief["spec"]["containers"][0]["resources"] = {"claims": [{"name": "gpu"}]}
         world.apply(thief)
