@@ -182,6 +182,10 @@ class World:
         made = self.get("pod", pod_name, namespace).get("status", {}).get("resourceClaimStatuses") or [{}]
         return made[0].get("resourceClaimName", "")
 
+    def awaited_claim_of(self, pod_name, namespace="default"):
+        """The name of the claim that comes to be made for the pod."""
+        return self.awaited(lambda: self.claim_of(pod_name, namespace), bool)
+
     def claims(self, namespace="default"):
         """Phase, reason and message of each claim of a namespace, by name."""
         status = {each["metadata"]["name"]: each.get("status", {}) for each in self.items("egpuc", namespace)}

@@ -53,7 +53,7 @@ def withdrawn(world, agent):
 def repaired(world, agent):
     """The card comes back without a restart of the agent, and a claim that waits gets it."""
     world.apply(claim("four", "linked", gpu=4), pod_of("four"), pod_with("late", "wait", gpu=4))
-    for name in ("four", world.claim_of("late")):
+    for name in ("four", world.awaited_claim_of("late")):
         world.equals(f"{name}: no claim gets the withdrawn card", lambda name=name: world.reason(name), "NoFit")
         world.contains(f"{name}: the message names card and error", lambda name=name: world.message(name), CARDS[2], "Xid119")
     world.delete("pod", "late")

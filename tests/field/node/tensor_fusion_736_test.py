@@ -34,7 +34,7 @@ def removed_while_down(world, agent):
 def capacity(world, agent):
     """The missing cards are no capacity, in either binding mode, also where one of them is named."""
     world.apply(claim("three", gpu=3), pod_of("three"), pod_with("late", "wait", gpu=3), claim("named", spec={"elasticGPUName": CARDS[3]}))
-    for name in ("three", world.claim_of("late"), "named"):
+    for name in ("three", world.awaited_claim_of("late"), "named"):
         world.equals(f"{name} waits", lambda name=name: world.reason(name), "NoFit")
         world.contains(f"{name}: the message names a missing card and why", lambda name=name: world.message(name), CARDS[3], "CardGone")
     world.delete("pod", "late")
