@@ -1,12 +1,18 @@
 #include "controller/reconcile/writer.h"
 
 #include <map>
+#include <type_traits>
 #include <utility>
 
 namespace egpu::reconcile {
 
 namespace {
 constexpr std::size_t kFewReads = 4;  ///< cheaper than a list
+
+/// Whether a status that returns to earlier contents shows two steps that undo each other. A quota's status does not: it
+/// counts claims, and takes earlier values as claims come and go.
+template <class T>
+constexpr bool kMayAlternate = !std::is_same_v<T, cache::Quota>;
 }  // namespace
 
 template <class T>
@@ -18,15 +24,15 @@ template <class T>
 base::Result<T> Writer::patch(const T& object, std::string_view body, std::string_view subresource,
                               std::stop_token stop, kube::PatchType type) {
   const auto key = core::keyOf(object.metadata);
-  const bool ofStatus = subresource == "status";
-  if (const auto wait = ofStatus ? alternations_.backoff(object.metadata, body) : std::chrono::milliseconds(0);
+  const bool isWatched = kMayAlternate<T> && subresource == "status";
+  if (const auto wait = isWatched ? alternations_.backoff(object.metadata, body) : std::chrono::milliseconds(0);
       wait.count() > 0) {
     base::Status later(base::Code::throttled, "the status of " + key.str() + " alternates and is written later");
     later.retryAfter = wait;
     return later;
   }
   auto written = seen<T>(key, object.metadata.uid, client_.patch<T>(key, type, body, subresource, stop), stop);
-  if (ofStatus && written.ok()) alternations_.wrote(core::kindOf<T>.kind, object.metadata, body);
+  if (isWatched && written.ok()) alternations_.wrote(core::kindOf<T>.kind, object.metadata, body);
   return written;
 }
 

@@ -61,6 +61,18 @@ TEST_F(QuotaTest, ThePodOfAnImmediateClaimIsToldEachReasonInTurn) {
   EXPECT_EQ(told("p Warning WaitingForClaim claim c: QuotaExceeded"), 1);
 }
 
+TEST_F(QuotaTest, TheStatusFollowsClaimsThatComeAndGoQuickly) {
+  add(quotaOf("team", {{"claims", "5"}}));
+  for (int i = 0; i < 8; ++i) {
+    claim("a", {{"gpu-core", "10"}});
+    driver->run(std::chrono::seconds(2));
+    EXPECT_EQ(quota().status.used.at("claims"), "1") << i;
+    world.removeClaim("a");
+    driver->run(std::chrono::seconds(2));
+    EXPECT_EQ(quota().status.used.at("claims"), "0") << i;
+  }
+}
+
 TEST_F(QuotaTest, WhatExceedsItWaitsAndSaysHowMuchIsMissingAndWhoHasIt) {
   add(quotaOf("team", {{"gpu-memory", "10Gi"}, {"claims", "5"}}));
   claim("a", {{"gpu-core", "10"}, {"gpu-memory", "8Gi"}});
