@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cctype>
 #include <functional>
 #include <utility>
 
@@ -39,6 +40,23 @@ std::string contentsOf(std::string_view body) {
   return text;
 }
 
+/// The hash of the contents without their numbers. Digits of names (node-1) and of amounts (16Gi) stay.
+std::size_t shapeOf(std::string_view contents) {
+  const auto isDigit = [](char c) { return c >= '0' && c <= '9'; };
+  const auto isWord = [](char c) { return std::isalnum(static_cast<unsigned char>(c)) != 0 || c == '-' || c == '_'; };
+  std::string text;
+  for (std::size_t at = 0; at < contents.size();) {
+    auto end = at;
+    while (end < contents.size() && isDigit(contents[end])) ++end;
+    const bool isNumber = end > at && (at == 0 || !isWord(contents[at - 1])) &&
+                          (end == contents.size() || !isWord(contents[end]));
+    if (end == at) ++end;
+    if (!isNumber) text += contents.substr(at, end - at);
+    at = end;
+  }
+  return std::hash<std::string>{}(text);
+}
+
 /// Returns the part of `text` between the head and the tail that it shares with `other`, with a little of the head.
 std::string differing(std::string_view text, std::string_view other) {
   const auto shorter = std::min(text.size(), other.size());
@@ -66,7 +84,7 @@ milliseconds StatusAlternations::backoff(const core::ObjectMeta& object, std::st
   if (history.until <= now || history.generation != object.generation) return milliseconds(0);
   const auto hash = std::hash<std::string>{}(contentsOf(body));
   const bool alternates = std::any_of(history.contents.begin(), history.contents.end(), [&](const auto& contents) {
-    return contents.hash == hash && contents.times >= kMaxTimes;
+    return contents.hash == hash && contents.beyond() >= 0;
   });
   return alternates ? std::chrono::ceil<milliseconds>(history.until - now) : milliseconds(0);
 }
@@ -103,18 +121,21 @@ void StatusAlternations::wrote(std::string_view kind, const core::ObjectMeta& ob
   auto known = std::find_if(all.begin(), all.end(), [&](const auto& contents) { return contents.hash == hash; });
   if (known == all.end()) {
     if (all.size() == kMaxContents) all.erase(all.begin());
-    all.push_back({hash, {}, 1, now});
+    all.push_back({.hash = hash, .shape = shapeOf(text), .text = {}, .last = now});
     return;
   }
+  const bool numbersOnly = known->hash != all.back().hash && known->shape == all.back().shape;
   std::rotate(known, known + 1, all.end());
   auto& contents = all.back();
-  contents.times = now - contents.last <= soon ? contents.times + 1 : 1;
+  if (now - contents.last > soon) {
+    contents.times = contents.numberTimes = 1;
+    history.alternations = 0;
+  } else {
+    ++(numbersOnly ? contents.numberTimes : contents.times);
+  }
   contents.last = now;
   contents.text = std::move(text);
-  if (contents.times <= kMaxTimes) {
-    if (contents.times == 1) history.alternations = 0;
-    return;
-  }
+  if (contents.beyond() <= 0) return;
   ++history.alternations;
   history.until = now + backoffAfter(history.alternations);
   metrics_.add("elasticgpu_status_alternations_total", 1, {{"kind", std::string(kind)}});

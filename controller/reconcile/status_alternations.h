@@ -2,6 +2,7 @@
 // each other would otherwise write as fast as the API server answers. Such writes are made later and later.
 #pragma once
 
+#include <algorithm>
 #include <chrono>
 #include <cstdint>
 #include <list>
@@ -20,10 +21,12 @@ namespace egpu::reconcile {
 /// Remembers the last contents of the objects written last. Thread-safe. Clock and metrics must outlive it.
 ///
 /// Contents are the body of the status patch without resourceVersion and times. An object whose generation changes
-/// begins anew, because its spec is an input of its status.
+/// begins anew, because its spec is an input of its status. Contents that differ from those before in numbers only may
+/// return more often: numbers count other objects (members of a gang, cards in use), which come and go.
 class StatusAlternations {
  public:
-  static constexpr int kMaxTimes = 4;  ///< the same contents, before their next write has to wait
+  static constexpr int kMaxTimes = 4;         ///< the same contents, before their next write has to wait
+  static constexpr int kMaxNumberTimes = 20;  ///< the same, where each time only numbers had changed
   static constexpr std::chrono::milliseconds kFirstBackoff{200};
   static constexpr std::chrono::milliseconds kMaxBackoff{30'000};
 
@@ -40,10 +43,11 @@ class StatusAlternations {
 
  private:
   struct Contents {
-    std::size_t hash = 0;
-    std::string text;  ///< of contents that were written more than once
-    int times = 0;     ///< each soon after the one before
+    std::size_t hash = 0, shape = 0;  ///< shape: hash of the contents without numbers
+    std::string text;                 ///< of contents that were written more than once
+    int times = 1, numberTimes = 1;   ///< each soon after the one before
     base::Clock::Steady last{};
+    int beyond() const { return std::max(times - kMaxTimes, numberTimes - kMaxNumberTimes); }
   };
   struct History {
     std::string uid;

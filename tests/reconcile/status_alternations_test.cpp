@@ -90,13 +90,25 @@ TEST_F(StatusAlternationsTest, OtherContentsDoNotWait) {
   EXPECT_EQ(words(), "a third");
 }
 
+TEST_F(StatusAlternationsTest, NumbersThatReturnWaitLater) {
+  const auto writesOf = [this](const std::string& one, const std::string& other) {
+    int writes = 0;
+    while (writes < 100 && wait(writes % 2 == 0 ? one : other).count() == 0) ++writes;
+    return writes;
+  };
+  const int most = 2 * StatusAlternations::kMaxNumberTimes + 1;
+  EXPECT_EQ(writesOf("6 of 8 members are here", "7 of 8 members are here"), most);
+  world.clock.advance(std::chrono::hours(1));
+  EXPECT_EQ(writesOf("on node-1", "on node-2"), 2 * StatusAlternations::kMaxTimes + 1) << "a name is no number";
+}
+
 TEST_F(StatusAlternationsTest, AChangedSpecBeginsAnew) {
   core::ObjectMeta object;
   object.uid = "u";
   const auto writesAll = [&](int times) {
     for (int i = 0; i < times; ++i) {
-      if (alternations.backoff(object, i % 2 == 0 ? "{1}" : "{2}").count() > 0) return false;
-      alternations.wrote("ElasticGPUClaim", object, i % 2 == 0 ? "{1}" : "{2}");
+      if (alternations.backoff(object, i % 2 == 0 ? "{a}" : "{b}").count() > 0) return false;
+      alternations.wrote("ElasticGPUClaim", object, i % 2 == 0 ? "{a}" : "{b}");
     }
     return true;
   };
