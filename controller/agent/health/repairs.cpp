@@ -11,6 +11,7 @@ namespace egpu::agent::health {
 namespace {
 
 constexpr std::size_t kMaxMessage = 900;  ///< bounds the illness, so that the start fits behind it
+constexpr std::size_t kMaxReporters = 8;  ///< processes of plugins; numbers grow, so that the oldest goes first
 
 /// The end of the condition's message: the start that the event belongs to.
 std::string startOf(const Report& report) {
@@ -58,7 +59,8 @@ Counted Repairs::count(const std::string& card, const std::vector<core::Conditio
   // The same words of another process, or after an end, are of another event.
   if (report.silent || known.process != report.process) known.overruled.clear();
   if (report.event) {
-    known.heard = true;
+    known.reporters.insert(report.process);
+    if (known.reporters.size() > kMaxReporters) known.reporters.erase(known.reporters.begin());
     known.process = report.process;
     if (out.obeyed) known.overruled = report.event->message;
   }
@@ -73,7 +75,8 @@ Counted Repairs::count(const std::string& card, const std::vector<core::Conditio
     return out;
   }
   const auto start = startOf(report);
-  const bool over = out.obeyed || report.event || (report.silent && known.heard && known.process == report.process);
+  const bool over = out.obeyed || report.event || (report.silent && known.reporters.contains(report.process));
+  if (over) known.reporters.clear();
   if (before && (over || !before->message.ends_with(start)))
     out.conditions.erase(needs);
   else if (before && report.finding.healthy)

@@ -3,7 +3,7 @@
 // The card's condition NeedsRepair remembers them, with the boot of the machine and the driver that they belong to. It is
 // removed, and probation begins, on one of these:
 //   the machine has booted since, or the card's driver has another version
-//   the process that reported the event reports it no more: it has seen the reset
+//   a process that reported the event reports it no more: it has seen the reset
 //   an operator's word: the card's annotation elasticgpu.io/repaired names the condition's reason. The word is for the
 //   error that the condition shows: an error that is reported since then keeps the card out
 #pragma once
@@ -12,6 +12,7 @@
 #include <functional>
 #include <map>
 #include <optional>
+#include <set>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -54,8 +55,10 @@ class Repairs {
 
  private:
   struct Known {
-    bool heard = false;     ///< an event was reported
-    uint64_t process = 0;   ///< by this process
+    /// Latest processes that reported the event for which the card needs repair. Plugins that find the same card report
+    /// it each, and take turns as the card's plugin.
+    std::set<uint64_t> reporters;
+    uint64_t process = 0;   ///< the last of them
     std::string overruled;  ///< message of the event of this process that an operator has declared over
   };
   std::map<std::string, Known, std::less<>> known_;  ///< by card

@@ -72,6 +72,21 @@ TEST_F(RepairTest, AnXidOutlivesTheProcessThatSawIt) {
   EXPECT_EQ(healthy("gpu-a").message, "it stopped processing; reset it");
 }
 
+/// A card that two plugins find: after a reset, that of the one is heard late, and the other speaks for the card again.
+TEST_F(RepairTest, EachProcessThatReportedItMayEndIt) {
+  writes(ill(1));
+  writes(ill(2));
+  ASSERT_NE(needs(), nullptr);
+  writes(well(3));
+  ASSERT_NE(needs(), nullptr);
+  writes(well(1));
+  EXPECT_EQ(needs(), nullptr);
+  EXPECT_EQ(healthy("gpu-a").reason, "Probation");
+  writes(ill(2));
+  EXPECT_EQ(writes(well(1)), 0u) << "of the next error it has reported nothing";
+  EXPECT_EQ(healthy("gpu-a").reason, "Xid46");
+}
+
 TEST_F(RepairTest, ARebootOrAnotherDriverEndsIt) {
   writes(ill());
   another("boot-2");
