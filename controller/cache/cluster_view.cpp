@@ -330,7 +330,7 @@ bool takesAllMemory(const Stores& stores, const Gpu& device) {
   // A claim that named the device asks for nothing: the device's source decides.
   if (device.metadata.name != std::string(v1alpha::keys::kDevicePrefix) + claim->metadata.uid)
     return device.spec.source && device.spec.source->kind == v1alpha::SourceKind::physicalGPU;
-  const auto& requests = device.spec.target              ? device.spec.target->requests
+  const auto& requests = device.spec.target               ? device.spec.target->requests
                          : claim->status.requests.empty() ? claim->spec.requests
                                                           : claim->status.requests;
   return std::none_of(requests.begin(), requests.end(),

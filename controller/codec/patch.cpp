@@ -406,8 +406,7 @@ std::string publishedCard(const v1alpha::ElasticGPU& before, const v1alpha::Elas
     // An object that lacks the topology is decoded like one whose topology is empty.
     const bool topology = before.spec.card->topology != v1alpha::CardTopology();
     replaceFields(j, "/spec/card", *before.spec.card, *after.spec.card, topology ? "topology" : "");
-    if (topology)
-      replaceFields(j, "/spec/card/topology", before.spec.card->topology, after.spec.card->topology);
+    if (topology) replaceFields(j, "/spec/card/topology", before.spec.card->topology, after.spec.card->topology);
   }
   j.endArray();
   return j.take();

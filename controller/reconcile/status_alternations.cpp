@@ -15,8 +15,8 @@ using std::chrono::milliseconds;
 namespace {
 
 constexpr std::size_t kMaxObjects = 4096;
-constexpr std::size_t kMaxContents = 4;    ///< of one object: a cycle of more is not found
-constexpr std::size_t kMaxLogged = 400;    ///< characters of each of the two contents
+constexpr std::size_t kMaxContents = 4;     ///< of one object: a cycle of more is not found
+constexpr std::size_t kMaxLogged = 400;     ///< characters of each of the two contents
 constexpr milliseconds kSoonAfter{30'000};  ///< contents that return later are no alternation
 constexpr milliseconds kLogInterval{600'000};
 
@@ -48,8 +48,8 @@ std::size_t shapeOf(std::string_view contents) {
   for (std::size_t at = 0; at < contents.size();) {
     auto end = at;
     while (end < contents.size() && isDigit(contents[end])) ++end;
-    const bool isNumber = end > at && (at == 0 || !isWord(contents[at - 1])) &&
-                          (end == contents.size() || !isWord(contents[end]));
+    const bool isNumber =
+        end > at && (at == 0 || !isWord(contents[at - 1])) && (end == contents.size() || !isWord(contents[end]));
     if (end == at) ++end;
     if (!isNumber) text += contents.substr(at, end - at);
     at = end;

@@ -66,7 +66,7 @@ class StatusAlternations {
   base::Clock& clock_;
   base::Metrics& metrics_;
   mutable std::mutex mutex_;
-  Histories histories_;                                               ///< guarded by mutex_
+  Histories histories_;                                              ///< guarded by mutex_
   std::unordered_map<std::string_view, Histories::iterator> byUid_;  ///< guarded by mutex_; its keys are in histories_
 };
 

@@ -42,8 +42,8 @@ struct WhatIfSubject {
   bool inGang = false;  ///< it waits, and is decided with others
   scheduler::NodePredicate suits;
   scheduler::WhyUnsuited whyUnsuited{};  ///< why `suits` rejects a node
-  std::string note;   ///< what the answer leaves out of account; may be empty
-  std::string quota;  ///< what a quota of its namespace says against it; may be empty
+  std::string note;                      ///< what the answer leaves out of account; may be empty
+  std::string quota;                     ///< what a quota of its namespace says against it; may be empty
 };
 
 /// A claim that is there. Code::notFound.

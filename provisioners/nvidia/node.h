@@ -35,9 +35,9 @@ struct Card {
   bool mig = false;
   std::vector<Process> processes;  ///< that compute on it
   bool processesKnown = false;
-  int64_t memoryUsed = -1;  ///< bytes, -1 = unknown
-  int64_t smPercent = -1;   ///< -1 = unknown
-  int64_t switchLinks = 0;  ///< active NVLinks to switches
+  int64_t memoryUsed = -1;      ///< bytes, -1 = unknown
+  int64_t smPercent = -1;       ///< -1 = unknown
+  int64_t switchLinks = 0;      ///< active NVLinks to switches
   int64_t recoveryAction = -1;  ///< that the driver asks for, NVML's number; -1 = unknown
   std::string illness;          ///< why no claim may get it, a health message, "RowRemapFailed: …"; empty = none
   std::string event;            ///< health message of an XID beside another illness; empty = none

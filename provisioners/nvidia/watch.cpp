@@ -9,7 +9,7 @@
 namespace egpu::nvidia {
 namespace {
 
-constexpr uint64_t kMaxExactCount = 100;  // messages have larger counts in steps that double
+constexpr uint64_t kMaxExactCount = 100;   // messages have larger counts in steps that double
 constexpr int kMaxEventsAtOnce = 100'000;  // programs cause as many as they like; a look has an end
 
 /// The driver's version; empty = unknown.

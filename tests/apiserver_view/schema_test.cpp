@@ -128,7 +128,8 @@ TEST(Schema, FillsInDefaults) {
 }
 
 TEST(Schema, ReplacesEmptyStringsOnlyWhereAsked) {
-  auto s = compiled(R"({"type":"object","properties":{"p":{"type":"string","default":"Delete"},"q":{"type":"string"}}})");
+  auto s =
+      compiled(R"({"type":"object","properties":{"p":{"type":"string","default":"Delete"},"q":{"type":"string"}}})");
   Json value = Json::parse(R"({"p":"","q":""})");
   s->applyDefaults(value);
   EXPECT_EQ(value, Json::parse(R"({"p":"","q":""})"));
@@ -138,8 +139,7 @@ TEST(Schema, ReplacesEmptyStringsOnlyWhereAsked) {
 
 TEST(Schema, ADecimalIsToldHowItsFieldTakesIt) {
   const auto hint = [](const std::string& key) {
-    const auto schema =
-        R"({"type":"object","properties":{")" + key + R"(":{"x-kubernetes-int-or-string":true}}})";
+    const auto schema = R"({"type":"object","properties":{")" + key + R"(":{"x-kubernetes-int-or-string":true}}})";
     auto s = compiled(schema.c_str());
     const auto errors = s->validate(Json{{key, 12.5}});
     return errors.empty() ? std::string() : errors[0].message.substr(errors[0].message.find("; ") + 2);

@@ -185,8 +185,7 @@ TEST_F(SandboxTest, MountsThatComeLaterAreSeen) {
     // A namespace of this thread, which the plugin's process inherits.
     if (unshare(CLONE_NEWNS) != 0) return;
     ASSERT_EQ(mount("none", "/", nullptr, MS_REC | MS_PRIVATE, nullptr), 0);
-    const std::string host = folder + "/host", run = host + "/run", driver = run + "/driver",
-                      hidden = host + "/hidden";
+    const std::string host = folder + "/host", run = host + "/run", driver = run + "/driver", hidden = host + "/hidden";
     fs::create_directory(host);
     ASSERT_EQ(mount("none", host.c_str(), "tmpfs", 0, "mode=0755"), 0);
     ASSERT_EQ(mount("none", host.c_str(), nullptr, MS_SHARED, nullptr), 0);

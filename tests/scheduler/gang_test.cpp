@@ -100,10 +100,9 @@ TEST(Gang, WhatOneLacksIsExplainedBesideTheOthers) {
   const Explanation apart = explainGang(cluster, gang, &racks);
   EXPECT_EQ(apart.stages.front().reasons, (std::vector<std::pair<std::string, int64_t>>{{"outside of a", 1}}));
   gang[2].suits = [](std::string_view node) { return node != "n2"; };
-  const Explanation unsuited =
-      explainGang(cluster, gang, nullptr, {}, [](std::size_t member, std::string_view node) {
-        return std::to_string(member) + " not on " + std::string(node);
-      });
+  const Explanation unsuited = explainGang(cluster, gang, nullptr, {}, [](std::size_t member, std::string_view node) {
+    return std::to_string(member) + " not on " + std::string(node);
+  });
   EXPECT_EQ(unsuited.stages.front().reasons, (std::vector<std::pair<std::string, int64_t>>{{"2 not on n2", 1}}));
 }
 

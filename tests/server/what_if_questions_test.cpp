@@ -135,7 +135,8 @@ TEST_F(QuestionsTest, SimulatesFilterScoreAndWhoWouldHaveToGo) {
   has(not_,
       R"("preemption":{"possible":true,"node":"n2","exact":true,"victims":[{"device":"device-c","holder":"default/c")");
   const auto text = answer("/simulate", "claim=waits&format=text");
-  has(text, "fewest that would have to go, on node n2:\n  CLAIM      CARD       HOLDS\n  default/c  n2-c0 [0]  30% 4.8Gi\n");
+  has(text,
+      "fewest that would have to go, on node n2:\n  CLAIM      CARD       HOLDS\n  default/c  n2-c0 [0]  30% 4.8Gi\n");
 }
 
 TEST_F(QuestionsTest, EachPolicysScoreIsShownPerNodeAndCard) {
@@ -148,7 +149,8 @@ TEST_F(QuestionsTest, EachPolicysScoreIsShownPerNodeAndCard) {
   const auto text = answer("/simulate", "class=share&gpu-core=30&format=text");
   has(text, "score of nodes by binpack, best first:\n  #  NODE  SCORE  FILL  AFTER\n  1  n1       60   60%    75%\n");
   has(text,
-      "score of their cards by binpack:\n  NODE  CARD       GIVEN  SCORE  FILL  AFTER\n  n1    n1-c0 [0]  yes       60   60%   "
+      "score of their cards by binpack:\n  NODE  CARD       GIVEN  SCORE  FILL  AFTER\n  n1    n1-c0 [0]  yes       60 "
+      "  60%   "
       " 90%\n");
   has(answer("/simulate", "class=share&gpu-core=30&format=text&wide=1"),
       "AFTER  binpack  compact-first  low-load-first  spread\n");
@@ -289,8 +291,9 @@ TEST_F(QuestionsTest, WhatAQuotaWouldStopIsAnsweredSo) {
     EXPECT_EQ(fits.find("QuotaExceeded"), std::string::npos) << fits;
     const auto stopped = answer(path, "class=share&gpu-core=70");
     has(stopped, exceeded);
-    has(stopped, "held by default/a 60, default/b 60, default/d 60 and 1 more: without default/a it would be within its "
-                 "quotas");
+    has(stopped,
+        "held by default/a 60, default/b 60, default/d 60 and 1 more: without default/a it would be within its "
+        "quotas");
     EXPECT_NE(stopped.find(R"("decision":{"fits":false)"), std::string::npos) << stopped;
     has(answer(path, "class=share&gpu-core=70&format=text"), "QuotaExceeded: quota team allows gpu-core 250");
     has(answer(path, "class=share&gpu-core=70&namespace=other"), R"("fits":true,"node":"n2")");

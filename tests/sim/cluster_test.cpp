@@ -101,7 +101,7 @@ class ClusterTest : public ::testing::Test {
   support::FakeRegistry plugins;
   Events events;
   support::ScratchFolder folder;
-  Cluster cluster{*parseNodes("nodes: [{name: a}, {name: b}]"),      observed, plugins, events, clock,
+  Cluster cluster{*parseNodes("nodes: [{name: a}, {name: b}]"),       observed,         plugins, events, clock,
                   {folder.path() + "/cdi", folder.path() + "/state"}, {"own-scheduler"}};
 };
 
@@ -187,9 +187,9 @@ TEST_F(ClusterTest, ClaimsAreReservedForAPodThatHasItsNodeFromItsManifestWhateve
   const auto made = client.get<core::ResourceClaim>({"default", "c"})->metadata;
   ASSERT_TRUE(client.patch<core::ResourceClaim>(
       {"default", "c"}, kube::PatchType::merge,
-      codec::patch::allocation(made.uid, made.resourceVersion,
-                               core::ResourceClaimAllocation{"gpu", "elasticgpu.io", "b", "egpu-1", "b",
-                                                             "2026-01-01T00:00:00Z"}),
+      codec::patch::allocation(
+          made.uid, made.resourceVersion,
+          core::ResourceClaimAllocation{"gpu", "elasticgpu.io", "b", "egpu-1", "b", "2026-01-01T00:00:00Z"}),
       "status"));
   EXPECT_TRUE(until([&] { return reserved().size() == 2; }));
   // The agent refuses to prepare a claim of another node.
@@ -211,9 +211,8 @@ TEST_F(ClusterTest, APodThatHasItsNodeFromItsManifestWaitsForTheClaimsOfItsTempl
   ASSERT_TRUE(until([&] { return !v1alpha::pendingClaim(*pod("placed")); }));
   const auto waits = [&] {
     const auto now = *pod("placed");
-    return std::any_of(now.conditions.begin(), now.conditions.end(), [](const auto& condition) {
-      return condition.type == "Ready" && condition.status == "False";
-    });
+    return std::any_of(now.conditions.begin(), now.conditions.end(),
+                       [](const auto& condition) { return condition.type == "Ready" && condition.status == "False"; });
   };
   EXPECT_TRUE(until([&] { return waits() || pod("placed")->phase == "Running"; }));
   EXPECT_NE(pod("placed")->phase, "Running") << "its claim is not allocated";

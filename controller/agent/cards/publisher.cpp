@@ -230,11 +230,10 @@ Status Publisher::tellHealth(const std::string& name, const Diagnosis& diagnosis
     const auto& attributes = have.spec.card->attributes;
     const auto driver = attributes.find(std::string_view("driverVersion"));
     const std::string word(have.metadata.annotation(keys::kRepairedAnnotation));
-    auto counted = repairs_.count(
-        name, have.status.conditions,
-        {diagnosis.finding, diagnosis.event, diagnosis.silent, answer ? answer->process : 0, options_.boot,
-         driver == attributes.end() ? std::string() : driver->second, word},
-        clock_.wall());
+    auto counted = repairs_.count(name, have.status.conditions,
+                                  {diagnosis.finding, diagnosis.event, diagnosis.silent, answer ? answer->process : 0,
+                                   options_.boot, driver == attributes.end() ? std::string() : driver->second, word},
+                                  clock_.wall());
     auto after = have.status;
     after.conditions = health::judge(counted.conditions, counted.finding, clock_.wall(), options_.quiet);
     if (auto written = writeHealth(have, after, stop); !written.ok()) return written;
@@ -315,8 +314,7 @@ Status Publisher::tellUsage(const std::string& name, const usage::CardUse* now, 
     const auto pruned = usagePruned_.find(name);
     if (pruned != usagePruned_.end() && !have.status.usage && clock_.now() - pruned->second < kPrunedUsageInterval)
       return Status::okay();
-    if (!have.isCard() ||
-        !usage::toTell(have.status.usage, now, clock_.wall(), options_.usageEvery, after.usage))
+    if (!have.isCard() || !usage::toTell(have.status.usage, now, clock_.wall(), options_.usageEvery, after.usage))
       return Status::okay();
     auto written = client_.patch<Gpu>(
         {"", name}, kube::PatchType::merge,

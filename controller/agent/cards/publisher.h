@@ -58,7 +58,7 @@ struct PublisherOptions {
   /// Warning about the node's settings, read at each publication and reported by an event of the Node; empty = none.
   std::function<std::string()> warning{};
   health::PodName podName{};  ///< for the condition of a card that is used without a claim
-  std::string boot{};  ///< the machine's boot id
+  std::string boot{};         ///< the machine's boot id
 };
 
 /// Of one thread. References must outlive it. `store` holds the cards of this node, and what we write.
@@ -124,13 +124,13 @@ class Publisher {
   const PublisherOptions options_;
   const base::Clock::Steady since_;                                       ///< when it was made
   std::map<std::string, base::Clock::Steady, std::less<>> failingSince_;  ///< by plugin
-  std::atomic<std::thread::id> writes_{};  ///< this one changes the store by what it wrote
+  std::atomic<std::thread::id> writes_{};          ///< this one changes the store by what it wrote
   std::map<std::string, Kept, std::less<>> kept_;  ///< by object, of those that the server keeps otherwise
   std::map<std::string, base::Clock::Steady, std::less<>> usagePruned_;  ///< by object: last write that was not kept
   health::Repairs repairs_;
-  std::vector<std::string> remarks_;       ///< of the present call, besides those of the answers
-  std::vector<health::Given> given_;       ///< to containers, by others, as the kubelet last said
-  std::vector<std::string> told_;          ///< the last time, so that nothing is told twice
+  std::vector<std::string> remarks_;  ///< of the present call, besides those of the answers
+  std::vector<health::Given> given_;  ///< to containers, by others, as the kubelet last said
+  std::vector<std::string> told_;     ///< the last time, so that nothing is told twice
 };
 
 }  // namespace egpu::agent::cards

@@ -33,9 +33,9 @@ struct Report {
   std::optional<Finding> event;  ///< event that the plugin reports, new or from an earlier look
   bool silent = false;           ///< the plugin answered and reports neither event nor illness
   uint64_t process = 0;          ///< process of the plugin; another number is another process
-  std::string boot;      ///< the machine's boot id
-  std::string driver;    ///< version
-  std::string word;      ///< the operator's: the annotation's value
+  std::string boot;              ///< the machine's boot id
+  std::string driver;            ///< version
+  std::string word;              ///< the operator's: the annotation's value
 };
 
 /// Result of a report.

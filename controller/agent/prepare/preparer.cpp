@@ -433,7 +433,7 @@ Status ClaimPreparer::undo(const cdi::Folder::Entry& entry, const std::stop_toke
   const std::string& uid = entry.deviceUid;
   if (entry.ready)
     if (auto s = folder_.withdraw(uid); !s.ok()) return s;  // (U1)
-  if (auto s = unstage(entry); !s.ok()) return s;  // (U2), (U3)
+  if (auto s = unstage(entry); !s.ok()) return s;           // (U2), (U3)
   (void)removeSetAside(uid, stop);  // what a container left must not hold its share; the next start goes on
   if (auto s = folder_.removePart(uid); !s.ok()) return s;  // (U4)
   log::info("unprepared",

@@ -71,9 +71,9 @@ Outcome ClaimSync::look(const core::ObjectKey& key, const ClaimPtr& claim, std::
 /// The last event of the device brings the claim back. Until then the claim reports why the device does not go.
 Outcome ClaimSync::rolledBack(const cache::Claim& claim, const cache::Gpu& device) {
   if (device.status.reason != reason::kProvisionerUnavailable) return Outcome::done();
-  return Outcome::done().says(notBound(claim, reason::kProvisionerUnavailable,
-                                       "waits for its device " + device.metadata.name + ", which is rolled back: " +
-                                           device.status.message));
+  return Outcome::done().says(
+      notBound(claim, reason::kProvisionerUnavailable,
+               "waits for its device " + device.metadata.name + ", which is rolled back: " + device.status.message));
 }
 
 Outcome ClaimSync::withHealth(const cache::Claim& claim, Outcome outcome, std::stop_token stop) {

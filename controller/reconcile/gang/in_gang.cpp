@@ -274,10 +274,9 @@ Outcome ClaimSync::decideGang(const cache::Claim& claim, const v1alpha::Gang& ga
 
 std::string ClaimSync::whyGangLacks(const GangTry& tried) {
   auto places = tried.pods.places();
-  const auto explanation =
-      cluster_.explainGang(tried.asks, places, tried.within, [&tried](std::size_t member, std::string_view node) {
-        return tried.pods.whyUnsuited(member, node);
-      });
+  const auto explanation = cluster_.explainGang(
+      tried.asks, places, tried.within,
+      [&tried](std::size_t member, std::string_view node) { return tried.pods.whyUnsuited(member, node); });
   if (explanation.stages.empty()) return {};
   // The pod's other claims take the room: by itself it fits.
   return explanation.stages.back().after > 0 ? "no node has room for all claims of its pod" : explanation.text();

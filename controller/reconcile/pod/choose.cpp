@@ -284,7 +284,7 @@ std::vector<Said> PodSync::waitReports(const core::Pod& pod, const std::vector<U
 }
 
 void PodSync::addWaitReports(const core::Pod& pod, const std::vector<const Used*>& open, const std::string& why,
-                         std::vector<Said>& said) const {
+                             std::vector<Said>& said) const {
   for (const auto* one : open) {
     const auto others = stores_.podsOfClaim(core::keyOf(one->claim->metadata));
     const bool shared = std::any_of(others.begin(), others.end(), [&](const auto& other) {

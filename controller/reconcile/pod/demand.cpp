@@ -82,7 +82,7 @@ void PodSync::addDemand(const core::Pod& pod, const core::ObjectKey& key, PodDem
   const auto carrier = stores_.carriers.get(key);
   const bool ofOthers = carrier && !asks(*carrier) && carrier->deviceClassName != keys::kDeviceClass;
   if (!claim && ofOthers && !v1alpha::annotatedClaims(pod).contains(key.name)) return;  // another driver's
-  if (!claim) {                                                           // pods and claims come by different watches
+  if (!claim) {  // pods and claims come by different watches
     if (writer_.read<cache::Claim>(key, {}, {}).ok()) claim = stores_.claims.get(key);
     if (!claim) {
       demand.later = prefix + (carrier && asks(*carrier) ? "no ElasticGPUClaim is made yet for its ResourceClaim"

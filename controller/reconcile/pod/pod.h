@@ -153,7 +153,7 @@ class PodSync {
   std::vector<Said> waitReports(const core::Pod& pod, const std::vector<Used>& used, const std::string& why);
   /// Adds a report for each of these claims, except claims that other pods use, too: two texts would overwrite each other.
   void addWaitReports(const core::Pod& pod, const std::vector<const Used*>& open, const std::string& why,
-                  std::vector<Said>& said) const;
+                      std::vector<Said>& said) const;
   /// Why the claim is not decided is said for an older pod that waits for it too: two texts would overwrite each other.
   bool olderSays(const core::Pod& pod, const cache::Claim& claim) const;
   /// Its room is what another pod plans, which says so.

@@ -74,8 +74,8 @@ PodObstacle obstacleOf(const cache::Stores& stores, const core::Pod& pod) {
       return {reason::kWaitingForConsumer,
               "pod " + pod.metadata.name + (pod.finished() ? " has finished" : " is being deleted")};
     case Obstacle::namespaceTerminating:
-      return {reason::kWaitingForConsumer, "namespace " + pod.metadata.namespace_ + " of pod " + pod.metadata.name +
-                                               " is being deleted"};
+      return {reason::kWaitingForConsumer,
+              "namespace " + pod.metadata.namespace_ + " of pod " + pod.metadata.name + " is being deleted"};
     case Obstacle::gates:
       return {reason::kWaitingForGates, gatesText(pod)};
     case Obstacle::scheduler:

@@ -58,9 +58,10 @@ std::string missingResources(const ResourceAmounts& wanted,
   }
   if (!out.empty()) out += '.';
   if (gpu)
-    out += " GPUs are claimed here: in place of the limits write metadata.annotations: {egpu.elasticgpu.io/gpu: \"1\"}"
-           " (whole cards), or egpu.elasticgpu.io/gpu-core and egpu.elasticgpu.io/gpu-memory; on a cluster"
-           " manifests/migrate does that for nvidia.com/gpu and HAMi's resources of whole namespaces.";
+    out +=
+        " GPUs are claimed here: in place of the limits write metadata.annotations: {egpu.elasticgpu.io/gpu: \"1\"}"
+        " (whole cards), or egpu.elasticgpu.io/gpu-core and egpu.elasticgpu.io/gpu-memory; on a cluster"
+        " manifests/migrate does that for nvidia.com/gpu and HAMi's resources of whole namespaces.";
   return out;
 }
 

@@ -197,8 +197,9 @@ TEST_F(RepairTest, AnErrorThatIsDeclaredOverHidesNothingElse) {
 
 TEST_F(RepairTest, AnErrorThatIsToldBesideAnotherIllnessIsRemembered) {
   auto both = ill();
-  both.at("physical").health.cards.insert(both.at("physical").health.cards.begin(),
-                                          {"GPU-A", false, "ComputeProhibited: no program computes on it"});
+  both.at("physical")
+      .health.cards.insert(both.at("physical").health.cards.begin(),
+                           {"GPU-A", false, "ComputeProhibited: no program computes on it"});
   writes(both);
   ASSERT_NE(needs(), nullptr);
   EXPECT_EQ(needs()->reason, "Xid46");

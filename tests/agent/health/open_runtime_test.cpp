@@ -24,8 +24,9 @@ class OpenRuntimeTest : public ::testing::Test {
   const support::ScratchFolder scratch;
   const std::string root = scratch.path();
   const std::string containerd = "/etc/containerd/config.toml", toolkit = "/etc/nvidia-container-runtime/config.toml";
-  const std::string nvidia = "version = 2\n[plugins.\"io.containerd.grpc.v1.cri\".containerd]\n"
-                             "  default_runtime_name = \"nvidia\"\n";
+  const std::string nvidia =
+      "version = 2\n[plugins.\"io.containerd.grpc.v1.cri\".containerd]\n"
+      "  default_runtime_name = \"nvidia\"\n";
 };
 
 TEST_F(OpenRuntimeTest, WarnsWhereEveryImageMayNameCards) {
@@ -33,9 +34,9 @@ TEST_F(OpenRuntimeTest, WarnsWhereEveryImageMayNameCards) {
   write(containerd, "default_runtime_name = \"runc\"\n# default_runtime_name = \"nvidia\"\n");
   EXPECT_EQ(openToAll(root), "");
   write(containerd, nvidia);
-  EXPECT_THAT(openToAll(root), AllOf(HasSubstr("the default (/etc/containerd/config.toml)"),
-                                     HasSubstr("accept-nvidia-visible-devices-envvar-when-unprivileged = false in " +
-                                               toolkit)));
+  EXPECT_THAT(openToAll(root),
+              AllOf(HasSubstr("the default (/etc/containerd/config.toml)"),
+                    HasSubstr("accept-nvidia-visible-devices-envvar-when-unprivileged = false in " + toolkit)));
   write(toolkit, "#accept-nvidia-visible-devices-envvar-when-unprivileged = false\n[nvidia-container-cli]\n");
   EXPECT_NE(openToAll(root), "") << "a comment sets nothing";
   write(toolkit, "accept-nvidia-visible-devices-envvar-when-unprivileged = true\n");

@@ -420,8 +420,8 @@ TEST_F(GangTest, OfALateClassGoesWhereItsPodsCan) {
   world.taint("n1", R"([{"key":"k","effect":"NoSchedule"}])");
   late("b", "2", [](core::Pod& pod) { pod.nodeSelector = {{"rack", "z"}}; });
   EXPECT_EQ(used(), 0);
-  for (const auto* part : {"1 of 2 members of gang train fit; claim b does not: 0/2 nodes fit: ", "not suitable for the pod",
-                           "; nodes that don't suit pod p-b: "})
+  for (const auto* part : {"1 of 2 members of gang train fit; claim b does not: 0/2 nodes fit: ",
+                           "not suitable for the pod", "; nodes that don't suit pod p-b: "})
     EXPECT_NE(world.message("a").find(part), std::string::npos) << part << ": " << world.message("a");
   world.removePod("p-b");
   auto pod = support::World::podOf("p-b", {"b"});

@@ -61,10 +61,10 @@ class SchedulabilityTest : public ReconcileTest {
     settle();
   }
   void tellPod(const std::string& name) {
-    world.json<core::Pod>({"default", name},
-                          R"({"status":{"resourceClaimStatuses":[{"name":"gpu","resourceClaimName":")" +
-                              stampOf(name) + R"("}]}})",
-                          "status");
+    world.json<core::Pod>(
+        {"default", name},
+        R"({"status":{"resourceClaimStatuses":[{"name":"gpu","resourceClaimName":")" + stampOf(name) + R"("}]}})",
+        "status");
   }
   static std::string stampOf(const std::string& pod) { return pod + "-gpu-x7x7x"; }
   static void queue(core::Pod& pod) { pod.schedulingGates.insert(pod.schedulingGates.begin(), kQueue); }

@@ -475,9 +475,9 @@ TEST_F(PreemptionTest, AClaimOfAResourceClaimMadeByHandMakesNoRoomOneOfAPodDoes)
     world.nextSecond();
     (void)World::must(world.client.create(asking));
     if (ofAPod)
-      world.json<core::Pod>(
-          {"default", "p"},
-          R"({"status":{"resourceClaimStatuses":[{"name":"gpu","resourceClaimName":"stamped"}]}})", "status");
+      world.json<core::Pod>({"default", "p"},
+                            R"({"status":{"resourceClaimStatuses":[{"name":"gpu","resourceClaimName":"stamped"}]}})",
+                            "status");
     settle();
     ASSERT_EQ(phase(asking.metadata.name), "Bound");
   }

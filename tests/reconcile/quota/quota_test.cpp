@@ -80,10 +80,11 @@ TEST_F(QuotaTest, WhatExceedsItWaitsAndSaysHowMuchIsMissingAndWhoHasIt) {
   claim("b", {{"gpu-core", "10"}, {"gpu-memory", "4Gi"}});
   EXPECT_EQ(phase("b"), "Pending");
   EXPECT_EQ(world.reason("b"), "QuotaExceeded");
-  EXPECT_EQ(world.message("b"),
-            "quota team allows gpu-memory 10Gi, 8Gi is used: 2Gi too little for another 4Gi; gpu-memory 12Gi in its "
-            "spec.hard would do, or asking for at most 2Gi; held by default/a 8Gi: without default/a it would be within its "
-            "quotas");
+  EXPECT_EQ(
+      world.message("b"),
+      "quota team allows gpu-memory 10Gi, 8Gi is used: 2Gi too little for another 4Gi; gpu-memory 12Gi in its "
+      "spec.hard would do, or asking for at most 2Gi; held by default/a 8Gi: without default/a it would be within its "
+      "quotas");
   EXPECT_EQ(world.reason("b", "Accepted"), "Accepted");
   EXPECT_EQ(told("b Warning QuotaExceeded"), 1);
   EXPECT_EQ(driver->reconciler.waitingForRoom(), 0u);  // no card would help

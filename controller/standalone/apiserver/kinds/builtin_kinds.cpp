@@ -224,7 +224,8 @@ void checkPod(const Json& pod, Errors& errors) {
   const std::string node = textAt(pod, {"spec", "nodeName"});
   if (const Json& mirror = at(pod, {"metadata", "annotations", kMirrorAnnotation}); !mirror.is_null() && node.empty())
     errors.push_back(invalidField(kMirrorField, mirror, "must set spec.nodeName if mirror pod annotation is set"));
-  if (!at(pod, {"metadata", "annotations", kMirrorAnnotation}).is_null() && !list(pod, {"spec", "resourceClaims"}).empty())
+  if (!at(pod, {"metadata", "annotations", kMirrorAnnotation}).is_null() &&
+      !list(pod, {"spec", "resourceClaims"}).empty())
     errors.push_back(forbiddenField("[]", "static pods do not support resource claims"));  // Kubernetes' own path
   if (!node.empty()) {
     checkSubdomain("spec.nodeName", node, errors);
@@ -269,9 +270,9 @@ void checkPodUpdate(const Json& pod, const Json& old, Errors& errors) {
   const Json& mirror = at(pod, {"metadata", "annotations", kMirrorAnnotation});
   const Json& mirrored = at(old, {"metadata", "annotations", kMirrorAnnotation});
   if (mirror != mirrored)
-    errors.push_back(
-        forbiddenField(kMirrorField, mirrored.is_null() ? "may not add mirror pod annotation"
-                                                        : "may not remove or update mirror pod annotation"));
+    errors.push_back(forbiddenField(kMirrorField, mirrored.is_null()
+                                                      ? "may not add mirror pod annotation"
+                                                      : "may not remove or update mirror pod annotation"));
   const Json& tolerations = list(pod, {"spec", "tolerations"});
   for (const auto& t : list(old, {"spec", "tolerations"}))
     if (std::find(tolerations.begin(), tolerations.end(), t) == tolerations.end()) {
@@ -376,7 +377,8 @@ void checkPriorityClass(const Json& given, const Json* old, Errors& errors) {
     if (!error.empty())
       errors.push_back(forbiddenField("metadata.name",
                                       "priority class names with 'system-' prefix are reserved for system use only. "
-                                      "error: " + error));
+                                      "error: " +
+                                          error));
   } else if (value.is_number_integer() && value.get<int64_t>() > kMaxUserPriority) {
     errors.push_back(forbiddenField(
         "value", "maximum allowed value of a user defined priority is " + std::to_string(kMaxUserPriority)));
