@@ -28,13 +28,6 @@ std::string_view reasonOf(const cache::Claim& claim) {
   return bound == nullptr ? std::string_view() : std::string_view(bound->reason);
 }
 
-/// The claim's own step decides for it, and reports why it waits. The steps of its pods do so for all other claims.
-bool isDecidedWithoutPod(const cache::Stores& stores, const cache::Claim& claim) {
-  if (inGang(stores, claim)) return true;
-  const auto cls = classOf(stores, claim, nullptr);
-  return cls && cls->bindingMode != "WaitForFirstConsumer" && !isStamped(stores, claim);
-}
-
 /// Objects, those first whose turn it is.
 template <class Ptr>
 std::vector<Ptr> olderFirst(std::vector<Ptr> objects) {
@@ -172,7 +165,7 @@ void Routing::onClaim(const cache::Claim* before, const cache::Claim* after) {
     podsOf(key);
     for (const auto* side : {before, after})
       if (side != nullptr) gangOf(*side, after != nullptr && after->status.phase == phase::kBound);
-  } else if (reasonOf(*before) != reasonOf(*after) && isDecidedWithoutPod(stores_, *after)) {
+  } else if (reasonOf(*before) != reasonOf(*after) && !isDecidedByPod(stores_, *after)) {
     podsOf(key);  // an event of each pod names the reason
   }
   if (before && !before->metadata.deleting() && (!after || meta.deleting())) {

@@ -84,7 +84,7 @@ milliseconds StatusAlternations::backoff(const core::ObjectMeta& object, std::st
   if (history.until <= now || history.generation != object.generation) return milliseconds(0);
   const auto hash = std::hash<std::string>{}(contentsOf(body));
   const bool alternates = std::any_of(history.contents.begin(), history.contents.end(), [&](const auto& contents) {
-    return contents.hash == hash && contents.beyond() >= 0;
+    return contents.hash == hash && contents.excess() >= 0;
   });
   return alternates ? std::chrono::ceil<milliseconds>(history.until - now) : milliseconds(0);
 }
@@ -128,14 +128,14 @@ void StatusAlternations::wrote(std::string_view kind, const core::ObjectMeta& ob
   std::rotate(known, known + 1, all.end());
   auto& contents = all.back();
   if (now - contents.last > soon) {
-    contents.times = contents.numberTimes = 1;
+    contents.returns = contents.numberReturns = 1;
     history.alternations = 0;
   } else {
-    ++(numbersOnly ? contents.numberTimes : contents.times);
+    ++(numbersOnly ? contents.numberReturns : contents.returns);
   }
   contents.last = now;
   contents.text = std::move(text);
-  if (contents.beyond() <= 0) return;
+  if (contents.excess() <= 0) return;
   ++history.alternations;
   history.until = now + backoffAfter(history.alternations);
   metrics_.add("elasticgpu_status_alternations_total", 1, {{"kind", std::string(kind)}});

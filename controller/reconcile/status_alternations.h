@@ -25,8 +25,8 @@ namespace egpu::reconcile {
 /// return more often: numbers count other objects (members of a gang, cards in use), which come and go.
 class StatusAlternations {
  public:
-  static constexpr int kMaxTimes = 4;         ///< the same contents, before their next write has to wait
-  static constexpr int kMaxNumberTimes = 20;  ///< the same, where each time only numbers had changed
+  static constexpr int kMaxReturns = 4;         ///< writes of the same contents, before the next one has to wait
+  static constexpr int kMaxNumberReturns = 20;  ///< such writes after contents that differed in numbers only
   static constexpr std::chrono::milliseconds kFirstBackoff{200};
   static constexpr std::chrono::milliseconds kMaxBackoff{30'000};
 
@@ -43,11 +43,12 @@ class StatusAlternations {
 
  private:
   struct Contents {
-    std::size_t hash = 0, shape = 0;  ///< shape: hash of the contents without numbers
-    std::string text;                 ///< of contents that were written more than once
-    int times = 1, numberTimes = 1;   ///< each soon after the one before
+    std::size_t hash = 0, shape = 0;     ///< shape: hash of the contents without numbers
+    std::string text;                    ///< of contents that were written more than once
+    int returns = 1, numberReturns = 1;  ///< writes, each soon after the one before
     base::Clock::Steady last{};
-    int beyond() const { return std::max(times - kMaxTimes, numberTimes - kMaxNumberTimes); }
+    /// Returns above the limit; 0: the limit is reached.
+    int excess() const { return std::max(returns - kMaxReturns, numberReturns - kMaxNumberReturns); }
   };
   struct History {
     std::string uid;

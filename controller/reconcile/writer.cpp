@@ -24,15 +24,15 @@ template <class T>
 base::Result<T> Writer::patch(const T& object, std::string_view body, std::string_view subresource,
                               std::stop_token stop, kube::PatchType type) {
   const auto key = core::keyOf(object.metadata);
-  const bool isWatched = kMayAlternate<T> && subresource == "status";
-  if (const auto wait = isWatched ? alternations_.backoff(object.metadata, body) : std::chrono::milliseconds(0);
+  const bool isChecked = kMayAlternate<T> && subresource == "status";
+  if (const auto wait = isChecked ? alternations_.backoff(object.metadata, body) : std::chrono::milliseconds(0);
       wait.count() > 0) {
     base::Status later(base::Code::throttled, "the status of " + key.str() + " alternates and is written later");
     later.retryAfter = wait;
     return later;
   }
   auto written = seen<T>(key, object.metadata.uid, client_.patch<T>(key, type, body, subresource, stop), stop);
-  if (isWatched && written.ok()) alternations_.wrote(core::kindOf<T>.kind, object.metadata, body);
+  if (isChecked && written.ok()) alternations_.wrote(core::kindOf<T>.kind, object.metadata, body);
   return written;
 }
 

@@ -142,7 +142,7 @@ scheduler::ClaimRecord recordOf(const Stores& stores, const Claim& claim, bool e
     record.why = (refusal->field.empty() ? "" : refusal->field + ": ") + refusal->message;
     return record;
   }
-  const bool waits = isPlacedWithPod(stores, claim, *cls);
+  const bool waits = reconcile::isPlacedWithPod(stores, claim, *cls);
   auto obstacle = record.device.empty() ? reconcile::obstacleOf(stores, claim, waits) : reconcile::PodObstacle();
   if (waits) {
     auto consumers = consumersOf(stores, claim);
@@ -167,10 +167,6 @@ scheduler::ClaimRecord recordOf(const Stores& stores, const Claim& claim, bool e
   if (!claim.spec.firstAvailable.empty())
     record.alternatives = std::get<std::vector<scheduler::Request>>(ClaimSync::requestsOf(stores, claim, *cls));
   return record;
-}
-
-bool isPlacedWithPod(const Stores& stores, const Claim& claim, const cache::Class& cls) {
-  return cls.bindingMode == "WaitForFirstConsumer" || reconcile::isStamped(stores, claim);
 }
 
 std::string untolerated(std::string_view) { return std::string(reconcile::kUntolerated); }

@@ -33,9 +33,6 @@ scheduler::ClaimRecord recordOf(const cache::Stores& stores, const cache::Claim&
 /// For people: that it is decided with the others of its gang. Empty: it is of none.
 std::string decidedWith(const cache::Stores& stores, const cache::Claim& claim);
 
-/// The node of a claim of that class has to suit the claim's pods: it waits for a consumer, or was stamped for a pod.
-bool isPlacedWithPod(const cache::Stores& stores, const cache::Claim& claim, const cache::Class& cls);
-
 /// scheduler::WhyUnsuited of reconcile::toleratedNodes().
 std::string untolerated(std::string_view node);
 /// Whether all live pods of the claim could run on a node, made anew; null if it has none. Their volumes don't count.

@@ -139,7 +139,7 @@ base::Result<WhatIfSubject> existingSubject(const Stores& stores, const core::Ob
   subject.whyUnsuited = std::move(record.whyUnsuited);
   const auto cls = stores.classes.get({"", subject.className});
   if (cls) ofClass(subject, *cls);
-  const bool waits = cls && isPlacedWithPod(stores, *claim, *cls);
+  const bool waits = cls && reconcile::isPlacedWithPod(stores, *claim, *cls);
   subject.immediate = cls && !waits;
   if (waits) {
     if (subject.suits) subject.note = "of its pods' volumes nothing is known here";

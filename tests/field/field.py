@@ -120,12 +120,15 @@ class World:
     def delete(self, kind, *names, namespace="default", flags=()):
         self.kubectl.ok("delete", kind, *names, "-n", namespace, *flags)
 
+    def address(self):
+        """The URL of the API server, which another process has at another port."""
+        with open(self.server.kubeconfig, encoding="utf-8") as file:
+            return next(line.split()[1] for line in file if line.strip().startswith("server:"))
+
     def read(self, path):
         """An object or list of the API server, or {}. Reads go there without kubectl, which takes longer to start than all else."""
-        with open(self.server.kubeconfig, encoding="utf-8") as file:
-            address = next(line.split()[1] for line in file if line.strip().startswith("server:"))
         try:
-            with urllib.request.urlopen(f"{address}/{path}", timeout=30) as answer:
+            with urllib.request.urlopen(f"{self.address()}/{path}", timeout=30) as answer:
                 return json.load(answer)
         except urllib.error.HTTPError as error:
             if error.code != 404:
@@ -134,9 +137,7 @@ class World:
 
     def patch_status(self, path, status):
         """Merges into the status of the object at the path; the HTTP status. Debian's kubectl has no --subresource."""
-        with open(self.server.kubeconfig, encoding="utf-8") as file:
-            address = next(line.split()[1] for line in file if line.strip().startswith("server:"))
-        request = urllib.request.Request(f"{address}/{path}/status", json.dumps({"status": status}).encode(), method="PATCH",
+        request = urllib.request.Request(f"{self.address()}/{path}/status", json.dumps({"status": status}).encode(), method="PATCH",
                                          headers={"Content-Type": "application/merge-patch+json"})
         try:
             with urllib.request.urlopen(request, timeout=30) as answer:

@@ -75,7 +75,7 @@ TEST_F(StatusAlternationsTest, ContentsThatReturnAreWrittenLaterAndLaterUpToABou
 TEST_F(StatusAlternationsTest, TheLastContentsAreWrittenOnceTheTimeHasPassed) {
   int writes = 0;
   while (writes < 100 && wait(writes % 2 == 0 ? "one" : "other").count() == 0) ++writes;
-  EXPECT_EQ(writes, 2 * StatusAlternations::kMaxTimes + 1) << "without any time passing";
+  EXPECT_EQ(writes, 2 * StatusAlternations::kMaxReturns + 1) << "without any time passing";
   const std::string last = writes % 2 == 0 ? "one" : "other";
   EXPECT_NE(words(), last);
   world.clock.advance(wait(last));
@@ -96,10 +96,10 @@ TEST_F(StatusAlternationsTest, NumbersThatReturnWaitLater) {
     while (writes < 100 && wait(writes % 2 == 0 ? one : other).count() == 0) ++writes;
     return writes;
   };
-  const int most = 2 * StatusAlternations::kMaxNumberTimes + 1;
+  const int most = 2 * StatusAlternations::kMaxNumberReturns + 1;
   EXPECT_EQ(writesOf("6 of 8 members are here", "7 of 8 members are here"), most);
   world.clock.advance(std::chrono::hours(1));
-  EXPECT_EQ(writesOf("on node-1", "on node-2"), 2 * StatusAlternations::kMaxTimes + 1) << "a name is no number";
+  EXPECT_EQ(writesOf("on node-1", "on node-2"), 2 * StatusAlternations::kMaxReturns + 1) << "a name is no number";
 }
 
 TEST_F(StatusAlternationsTest, AChangedSpecBeginsAnew) {

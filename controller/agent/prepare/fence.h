@@ -13,8 +13,8 @@
 namespace egpu::agent {
 
 /// Whether `wanted` fits on its cards beside what the folder holds for other devices, in charged amounts, or takes no more
-/// of them than its own file. `cards`: of wanted.cards, in their order. Code::invalid names the holders; Code::unavailable a file that can't be read, since it
-/// may hold the card. Pure.
+/// of them than its own file. `cards`: of wanted.cards, in their order. Code::invalid names the holders.
+/// Code::unavailable names a file that can't be read, since it may hold the card. Pure.
 base::Status fits(const cdi::Spec& wanted, const std::vector<v1alpha::Card>& cards,
                   const std::vector<cdi::Folder::Entry>& holders);
 

@@ -118,10 +118,6 @@ bool ClaimSync::isStatic(const cache::Claim& claim) {
 
 bool ClaimSync::waitsForConsumer(const cache::Claim& claim) const { return !inGang(claim) && classWaits(claim); }
 
-bool ClaimSync::isPlacedWithPod(const cache::Claim& claim) const {
-  return !inGang(claim) && (classWaits(claim) || isStamped(stores_, claim));
-}
-
 bool ClaimSync::classWaits(const cache::Claim& claim) const {
   // Once decided, the class that it was decided by: the default may be another one by now.
   if (auto device = deviceOf(claim); device && !device->spec.className.empty()) {
@@ -164,7 +160,7 @@ Outcome ClaimSync::unbound(const ClaimPtr& claim, std::stop_token stop) {
     return refused(*claim, refusal);
   }
   if (member) return withGang(claim, asked, stop);
-  return isPlacedWithPod(*claim) ? leaveToConsumer(claim) : choose(*claim, asked, stop);
+  return isDecidedByPod(stores_, *claim) ? leaveToConsumer(claim) : choose(*claim, asked, stop);
 }
 
 std::optional<Outcome> ClaimSync::withoutItsDevice(const ClaimPtr& claim, std::stop_token stop) {

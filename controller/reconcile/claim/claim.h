@@ -112,9 +112,6 @@ class ClaimSync {
   /// Its class says WaitForFirstConsumer (a class that is gone says nothing), and it is of no gang: those are decided for all
   /// their pods at once, and Bound before any of these goes.
   bool waitsForConsumer(const cache::Claim& claim) const;
-  /// The claim's pod chooses the node: the class waits for a consumer, or the claim was stamped for a pod, whose node
-  /// selectors, volumes and other claims count in either binding mode. False for members of gangs.
-  bool isPlacedWithPod(const cache::Claim& claim) const;
   /// It is of a gang, or says so wrongly (gang/gang_of.h).
   bool inGang(const cache::Claim& claim) const;
   /// The ResourceClaim is the claim's, with all the marks that it can have.

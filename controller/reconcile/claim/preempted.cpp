@@ -67,7 +67,7 @@ std::optional<Outcome> ClaimSync::makeRoom(const cache::Claim& claim, const Aske
 }
 
 std::vector<ClaimSync::ClaimPtr> ClaimSync::preemptsWith(const ClaimPtr& preemptor) const {
-  if (!inGang(*preemptor)) return isPlacedWithPod(*preemptor) ? chosenWith(preemptor) : std::vector{preemptor};
+  if (!inGang(*preemptor)) return isDecidedByPod(stores_, *preemptor) ? chosenWith(preemptor) : std::vector{preemptor};
   const auto gang = gangOf(stores_, *preemptor);
   if (!gang) return {};
   auto members = openOf(*preemptor, *gang);

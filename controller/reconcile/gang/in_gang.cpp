@@ -226,8 +226,7 @@ std::optional<Outcome> ClaimSync::askGang(const cache::Claim& claim, const v1alp
     asks.asks.push_back(asked.of(*each));
     asks.preempt = asks.preempt && asked.preempts;
     std::optional<scheduler::NodePredicate> tolerated;
-    const bool hasPod = asked.cls->bindingMode == "WaitForFirstConsumer" || isStamped(stores_, *each);
-    if (!hasPod) tolerated = toleratedNodes(stores_, *asked.cls);
+    if (!isPlacedWithPod(stores_, *each, *asked.cls)) tolerated = toleratedNodes(stores_, *asked.cls);
     const auto lacks = pods.add(each, tolerated, stop);
     if (!lacks.ok()) return Outcome::retry(lacks.status());
     if (!lacks->empty()) return Outcome::after(kGangSays).says(std::move(because(*lacks).said));

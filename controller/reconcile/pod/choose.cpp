@@ -78,7 +78,7 @@ std::optional<PodSync::Choice> PodSync::choiceOf(const core::Pod& pod, const std
       *outcome = Outcome::after(milliseconds(50));
       return std::nullopt;
     }
-    if (!ask.ok() || !claims_.isPlacedWithPod(*one.claim) || !waiting_.provisioners.refusal(uid).empty())
+    if (!ask.ok() || !isDecidedByPod(stores_, *one.claim) || !waiting_.provisioners.refusal(uid).empty())
       return because(waitText(pod, "claim " + name));
     choice.wait = std::max(choice.wait, waiting_.nodes.untilNextChoice(uid));
     choice.asks.push_back(ask.of(*one.claim));
@@ -275,7 +275,7 @@ std::string PodSync::whyNotTogether(const core::Pod& pod, const Choice& choice, 
 std::vector<Said> PodSync::waitReports(const core::Pod& pod, const std::vector<Used>& used, const std::string& why) {
   std::vector<const Used*> open;
   for (const auto& one : used)
-    if (!one.device && claims_.isPlacedWithPod(*one.claim) && !claims_.takesDevice(*one.claim) &&
+    if (!one.device && isDecidedByPod(stores_, *one.claim) && !claims_.takesDevice(*one.claim) &&
         waiting_.provisioners.refusal(one.claim->metadata.uid).empty() && claims_.ask(*one.claim).ok())
       open.push_back(&one);
   std::vector<Said> said;

@@ -127,7 +127,7 @@ void PodSync::addOpen(const cache::Claim& claim, const GpuPtr& device, PodDemand
     (asked.accepted ? demand.later : demand.never) = prefix + asked.reason + ": " + asked.message;
   } else if (const auto refusal = waiting_.provisioners.refusal(claim.metadata.uid); !refusal.empty()) {
     demand.later = prefix + refusal;
-  } else if (!device && !claims_.isPlacedWithPod(claim)) {
+  } else if (!device && !isDecidedByPod(stores_, claim)) {
     demand.later = prefix + "it is not bound yet" + saidOf(claim);
   } else {
     demand.asks.push_back(asked.of(claim));

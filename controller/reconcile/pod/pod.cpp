@@ -171,23 +171,23 @@ std::optional<std::vector<PodSync::Used>> PodSync::claimsOf(const core::Pod& pod
 bool PodSync::tellUnstamped(const core::Pod& pod, const std::string& name, std::stop_token stop) {
   const core::ObjectKey key{pod.metadata.namespace_, name};
   if (!gated(pod)) return false;  // it may be another driver's
-  const auto says = [&](const std::string& of, std::string_view why, const std::string& message) {
+  const auto report = [&](const std::string& of, std::string_view why, const std::string& message) {
     tellOf(pod, of, why, message);
     return true;
   };
   if (const auto claims = stores_.templates.get(key)) {
     const auto* ready = findCondition(claims->conditions, kReady);
     return ready != nullptr && ready->status == "False" &&
-           says("template " + name, ready->reason, ready->reason + ": " + ready->message);
+           report("template " + name, ready->reason, ready->reason + ": " + ready->message);
   }
   if (v1alpha::namesAmounts(name)) {  // it is made for the pod
     const auto why = amountsRefusal(stores_, pod, name);
-    return why && says("amounts", reason::kInvalidParameter, *why);
+    return why && report("amounts", reason::kInvalidParameter, *why);
   }
   if (stores_.carrierTemplates.get(key)) return false;  // Kubernetes stamps it soon
   return writer_.read<core::ResourceClaimTemplate>(key, {}, stop).status().code() == base::Code::notFound &&
-         says("template " + name, "NotFound",
-              "there is no ElasticGPUClaimTemplate or ResourceClaimTemplate of that name");
+         report("template " + name, "NotFound",
+                "there is no ElasticGPUClaimTemplate or ResourceClaimTemplate of that name");
 }
 
 bool PodSync::tellMissing(const core::Pod& pod, const v1alpha::PodClaim& entry, const core::ResourceClaim* carrier) {

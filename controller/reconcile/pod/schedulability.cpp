@@ -7,7 +7,9 @@
 #include "api/v1alpha/keys.h"
 #include "controller/reconcile/claim/stock.h"
 #include "controller/reconcile/claim/waiting_for_room.h"
+#include "controller/reconcile/class/class.h"
 #include "controller/reconcile/device/users.h"
+#include "controller/reconcile/gang/gang_of.h"
 
 namespace egpu::reconcile {
 
@@ -108,6 +110,16 @@ const core::OwnerReference* stampedFor(const core::ResourceClaim& carrier) {
 bool isStamped(const cache::Stores& stores, const cache::Claim& claim) {
   const auto carrier = madeFor(claim).empty() ? nullptr : stores.carriers.get(core::keyOf(claim.metadata));
   return carrier && stampedFor(*carrier) != nullptr;
+}
+
+bool isPlacedWithPod(const cache::Stores& stores, const cache::Claim& claim, const cache::Class& cls) {
+  return cls.bindingMode == "WaitForFirstConsumer" || isStamped(stores, claim);
+}
+
+bool isDecidedByPod(const cache::Stores& stores, const cache::Claim& claim) {
+  if (inGang(stores, claim)) return false;
+  const auto cls = stores.classes.get({"", classNameOf(stores, claim)});
+  return cls && isPlacedWithPod(stores, claim, *cls);
 }
 
 PodObstacle obstacleOf(const cache::Stores& stores, const cache::Claim& claim, bool waits) {

@@ -41,6 +41,12 @@ bool hasConsumer(const cache::Stores& stores, const cache::Claim& claim);
 const core::OwnerReference* stampedFor(const core::ResourceClaim& carrier);
 /// The claim was made for a ResourceClaim that Kubernetes stamped for a pod. That pod is the claim's only consumer.
 bool isStamped(const cache::Stores& stores, const cache::Claim& claim);
+/// Whether the node of a claim of this class has to suit the claim's pods: the class waits for a consumer, or the claim
+/// was stamped for a pod. Node selectors, tolerations, volumes and the pod's other claims count in either binding mode.
+bool isPlacedWithPod(const cache::Stores& stores, const cache::Claim& claim, const cache::Class& cls);
+/// Whether the step of its pod decides for the claim, and reports why it waits: the claim is placed with its pod and is of
+/// no gang. All other claims have a step of their own or of their gang for this. False if there is no such class.
+bool isDecidedByPod(const cache::Stores& stores, const cache::Claim& claim);
 /// What keeps a claim without a device from being decided, as far as the cache knows: the obstacle of its oldest pod, if
 /// none of its pods is a consumer. waits: its class binds for consumers only. A claim of another class has an obstacle
 /// only if it was stamped for a pod; a claim that was made by hand is bound by itself.

@@ -66,6 +66,15 @@ class SchedulabilityTest : public ReconcileTest {
         R"({"status":{"resourceClaimStatuses":[{"name":"gpu","resourceClaimName":")" + stampOf(name) + R"("}]}})",
         "status");
   }
+  /// PodGroup train.
+  void groupOfTwo() {
+    core::PodGroup group;
+    group.metadata.name = "train";
+    group.metadata.namespace_ = "default";
+    group.minCount = 2;
+    (void)World::must(world.client.create(group));
+    settle();
+  }
   static std::string stampOf(const std::string& pod) { return pod + "-gpu-x7x7x"; }
   static void queue(core::Pod& pod) { pod.schedulingGates.insert(pod.schedulingGates.begin(), kQueue); }
   /// As a queue admits a pod: its gate goes, in one write with a node selector.
@@ -190,12 +199,7 @@ TEST_F(SchedulabilityTest, C5_AStampedClaimOfEitherModeGetsANodeThatSuitsItsPod)
 
 TEST_F(SchedulabilityTest, C14_AStampedMemberOfEitherModeGetsANodeThatSuitsItsPod) {
   if (world.real) GTEST_SKIP() << "tests/cluster/gang_test.py";
-  core::PodGroup group;
-  group.metadata.name = "train";
-  group.metadata.namespace_ = "default";
-  group.minCount = 2;
-  (void)World::must(world.client.create(group));
-  settle();
+  groupOfTwo();
   for (const std::string name : {"a", "b"})
     ofTemplate(name, "share", 1, [](core::Pod& pod) {
       pod.podGroupName = "train";
@@ -347,12 +351,7 @@ TEST_F(SchedulabilityTest, C14_AGangGoesOnWithTheAdmissionOfItsLastPod) {
 
 TEST_F(SchedulabilityTest, C14_APodGroupCountsNoQueuedPods) {
   if (world.real) GTEST_SKIP() << "tests/cluster/gang_test.py";
-  core::PodGroup group;
-  group.metadata.name = "train";
-  group.metadata.namespace_ = "default";
-  group.minCount = 2;
-  (void)World::must(world.client.create(group));
-  settle();
+  groupOfTwo();
   const auto ofGroup = [](core::Pod& pod) { pod.podGroupName = "train"; };
   const auto queuedOfGroup = [&](core::Pod& pod) {
     ofGroup(pod);

@@ -116,8 +116,9 @@ const Json& list(const Json& object, std::initializer_list<const char*> path) {
   return v.is_array() ? v : none;
 }
 
-// On the pod by which a kubelet shows a static pod of its own.
 constexpr int64_t kNanoPerUnit = 1'000'000'000;
+
+// On the pod by which a kubelet shows a static pod of its own.
 constexpr const char* kMirrorAnnotation = "kubernetes.io/config.mirror";
 constexpr const char* kMirrorField = "metadata.annotations[kubernetes.io/config.mirror]";
 
