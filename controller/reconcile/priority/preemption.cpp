@@ -1,6 +1,7 @@
 #include "controller/reconcile/priority/preemption.h"
 
 #include <algorithm>
+#include <limits>
 #include <set>
 #include <utility>
 
@@ -53,6 +54,18 @@ std::vector<std::string> victimsOf(std::span<const v1alpha::Nomination> rooms) {
   std::vector<std::string> victims;
   for (const auto& room : rooms) victims.insert(victims.end(), room.victims.begin(), room.victims.end());
   return victims;
+}
+
+/// A claim is about to have the device, which is no candidate before that.
+bool becomesBound(const cache::Gpu& device) {
+  const auto& phase = device.status.phase;
+  return (phase.empty() || phase == phase::kPending) && !device.metadata.deleting() && device.spec.claimRef.has_value();
+}
+
+/// Priority of the claim that is about to have the device; the highest if that is gone.
+int64_t priorityOfOwner(const cache::Stores& stores, const cache::Gpu& device) {
+  const auto claim = stores.claims.get({device.spec.claimRef->namespace_, device.spec.claimRef->name});
+  return claim ? priorityOf(stores, *claim).value : std::numeric_limits<int64_t>::max();
 }
 
 int64_t lowestOf(const std::vector<cache::ClusterView::Ask>& asks) {
@@ -199,14 +212,18 @@ Preemption::Candidates Preemption::candidatesFor(const AskedTogether& asked) con
   const auto priority = lowestOf(asked.asks);
   for (const auto& device : stores_.preemptibleDevices()) {
     const auto holder = preemptibleClaim(stores_, *device);
-    if (!holder) continue;
-    const auto theirs = priorityOf(stores_, *holder).value;
-    if (theirs >= priority || heldUp(device->metadata.name)) continue;
+    if (!holder && !becomesBound(*device)) continue;
+    const auto theirs = holder ? priorityOf(stores_, *holder).value : priorityOfOwner(stores_, *device);
+    if (theirs >= priority) continue;
+    if (!holder || heldUp(device->metadata.name)) {
+      candidates.moreSoon = true;
+      continue;
+    }
     if (std::any_of(asked.claims.begin(), asked.claims.end(),
                     [&](const auto& claim) { return shareAPod(*claim, *holder); }))
       continue;
-    candidates[device->metadata.uid] = {device->metadata.name,
-                                        {theirs, base::unixSeconds(device->metadata.creationTimestamp)}};
+    candidates.byDevice[device->metadata.uid] = {device->metadata.name,
+                                                 {theirs, base::unixSeconds(device->metadata.creationTimestamp)}};
   }
   return candidates;
 }
@@ -216,19 +233,20 @@ std::vector<v1alpha::Nomination> Preemption::fresh(const AskedTogether& asked, c
   const scheduler::Enough enough = [&] { return stop.stop_requested() || clock_.now() - began >= kLooksFor; };
   const auto candidates = candidatesFor(asked);
   bool cut = false;
-  auto rooms =
-      candidates.empty() ? std::vector<v1alpha::Nomination>() : needed(asked, search(asked, candidates, enough, cut));
-  const auto found = candidates.empty() || !rooms.empty() ? Found::somebody : cut ? Found::cutShort : Found::nobody;
-  looked(asked.claims.front()->metadata.uid, began, found);
+  std::vector<v1alpha::Nomination> rooms;
+  if (!candidates.byDevice.empty()) rooms = needed(asked, search(asked, candidates, enough, cut));
+  // Without a candidate nothing was searched, and only an event can change that.
+  else if (!candidates.moreSoon) return rooms;
+  const auto found = !rooms.empty() ? Found::somebody : cut ? Found::cutShort : Found::nobody;
+  looked(asked.claims.front()->metadata.uid, began, found, candidates.moreSoon);
   return rooms;
 }
 
 std::vector<v1alpha::Nomination> Preemption::search(const AskedTogether& asked, const Candidates& candidates,
                                                     const scheduler::Enough& enough, bool& cut) const {
-  const scheduler::MayGo mayGo = [&](std::string_view device) { return candidates.contains(std::string(device)); };
-  const scheduler::StandingOf standing = [&](std::string_view device) {
-    return candidates.at(std::string(device)).standing;
-  };
+  const auto& known = candidates.byDevice;
+  const scheduler::MayGo mayGo = [&](std::string_view device) { return known.contains(std::string(device)); };
+  const scheduler::StandingOf standing = [&](std::string_view device) { return known.at(std::string(device)).standing; };
   std::vector<scheduler::Decision> decisions;
   std::vector<scheduler::Victim> victims;
   if (asked.asks.size() > 1 || asked.within != nullptr) {
@@ -254,7 +272,7 @@ std::vector<v1alpha::Nomination> Preemption::search(const AskedTogether& asked, 
       room.cards.push_back({placement.card, placement.charged.core, placement.charged.memory});
   }
   for (const auto& victim : victims) {
-    const auto& name = candidates.at(victim.device).device;
+    const auto& name = known.at(victim.device).device;
     const auto device = stores_.devices.get({"", name});
     if (!device) return {};  // gone meanwhile
     auto room = std::find_if(rooms.begin(), rooms.end(),
@@ -265,7 +283,7 @@ std::vector<v1alpha::Nomination> Preemption::search(const AskedTogether& asked, 
   return rooms;
 }
 
-void Preemption::looked(const std::string& claimUid, base::Clock::Steady began, Found found) {
+void Preemption::looked(const std::string& claimUid, base::Clock::Steady began, Found found, bool moreSoon) {
   const std::lock_guard lock(mutex_);
   const auto now = clock_.now();
   const auto took = now - began;
@@ -274,7 +292,7 @@ void Preemption::looked(const std::string& claimUid, base::Clock::Steady began, 
   rest_.each = took * (kRestPerLook + 1);
   if (found == Found::somebody) return;
   std::erase_if(restingUntil_, [&](const auto& each) { return each.second.until <= now; });
-  restingUntil_[claimUid] = {now + kRest, found == Found::cutShort};
+  restingUntil_[claimUid] = {now + kRest, found == Found::cutShort, moreSoon};
 }
 
 std::chrono::milliseconds Preemption::until(base::Clock::Steady time) const {
@@ -302,7 +320,9 @@ std::string Preemption::inVain(const std::string& claimUid, const std::string& w
 
 std::chrono::milliseconds Preemption::putOff(const std::string& claimUid, bool fresh) {
   const std::lock_guard lock(mutex_);
-  if (ownRest(claimUid).count() > 0 || until(rest_.until).count() == 0) return {};
+  if (const auto own = ownRest(claimUid); own.count() > 0)
+    return restingUntil_.at(claimUid).moreSoon ? own : std::chrono::milliseconds(0);
+  if (until(rest_.until).count() == 0) return {};
   if (fresh) return until(rest_.until);
   const auto latest = clock_.now() + kRest;
   const auto turn = std::min(std::max(rest_.next, rest_.until), latest);

@@ -66,8 +66,9 @@ class Preemption {
   /// For people, what has been found of them and nothing else since: "nobody has to go for <whom>: …", whose going would not help all of
   /// its <parts>, or that the search was cut short. Empty: that it helps, or nothing.
   std::string inVain(const std::string& claimUid, const std::string& whom, const std::string& parts) const;
-  /// Of restsFor() the latter alone: then it was not looked for at all, and asks again after so long. Who asks later comes
-  /// later; fresh: it has just come, and does not queue up behind those who have been put off before.
+  /// Time after which the claim asks again without an event; 0 = no such time. It is what restsFor() has of the searches' share of
+  /// time, as no search was made then, or the claim's own rest, if there may be candidates after it that no event tells of. Claims that
+  /// ask later come later; fresh: the claim has just come, and does not queue up behind those that have been put off before.
   std::chrono::milliseconds putOff(const std::string& claimUid, bool fresh = false);
   /// For who reads that namespace, and maybe no other: who goes, and what holds that up. Claims of other namespaces are counted.
   /// rooms: of one claim, or of several that are planned for together.
@@ -109,7 +110,10 @@ class Preemption {
     std::string device;
     scheduler::Standing standing;
   };
-  using Candidates = std::unordered_map<std::string, Candidate>;
+  struct Candidates {
+    std::unordered_map<std::string, Candidate> byDevice;
+    bool moreSoon = false;  ///< a budget holds another claim, or it is not Bound yet: it may become a candidate without an event
+  };
   Candidates candidatesFor(const AskedTogether& asked) const;
   /// Who has to go, by the asks' nodes. Nothing: nobody's going helps, or, cut short, none was found.
   std::vector<v1alpha::Nomination> search(const AskedTogether& asked, const Candidates& candidates,
@@ -118,7 +122,8 @@ class Preemption {
   bool shareAPod(const cache::Claim& a, const cache::Claim& b) const;
 
   enum class Found { somebody, nobody, cutShort };
-  void looked(const std::string& claimUid, base::Clock::Steady began, Found found);
+  /// moreSoon: as of the candidates.
+  void looked(const std::string& claimUid, base::Clock::Steady began, Found found, bool moreSoon);
   std::chrono::milliseconds ownRest(const std::string& claimUid) const;  // with mutex_ held
   std::chrono::milliseconds until(base::Clock::Steady time) const;       // not negative
 
@@ -130,7 +135,8 @@ class Preemption {
   std::map<std::string, HeldUp> heldUp_;  ///< by device; guarded by mutex_
   struct InVain {
     base::Clock::Steady until;
-    bool cut = false;  ///< not all was tried
+    bool cut = false;       ///< not all was tried
+    bool moreSoon = false;  ///< another search after the rest may find candidates that this one lacked
   };
   std::map<std::string, InVain> restingUntil_;  ///< by uid of the claim; guarded by mutex_
   /// After the last look, for whomever; guarded by mutex_.

@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "controller/reconcile/priority/preemption.h"
 #include "controller/reconcile/writer.h"
 #include "tests/reconcile/fixture.h"
 #include "tests/support/refusing_transport.h"
@@ -124,6 +125,56 @@ TEST_F(RoomForGangTest, C14_V1_V5_AsManyGoAsAllOfItNeedAndTheYoungest) {
   for (const auto& name : abc) world.removeClaim(name);
   driver->run();
   EXPECT_EQ(in("Bound", spares), spares);
+}
+
+/// A clock on which each look at the time takes a millisecond, so that a search takes time.
+class CountingClock final : public base::Clock {
+ public:
+  Steady now() const override { return now_ += std::chrono::milliseconds(1); }
+  Wall wall() const override { return {}; }
+  bool sleepUntil(Steady, std::stop_token) override { return true; }
+
+ private:
+  mutable Steady now_{std::chrono::hours(1)};
+};
+
+/// A plan for claim `name` alone, on a clock of its own: how long the claim waits until it plans again; 0 = until an event.
+class PlanningAlone {
+ public:
+  explicit PlanningAlone(support::Driver& driver) : stores_(driver.stores), plans_(stores_, driver.cluster, clock_) {}
+  std::chrono::milliseconds again(const std::string& name, int64_t priority) {
+    const auto claim = stores_.claims.get({"default", name});
+    cache::ClusterView::Ask ask;
+    ask.claimUid = claim->metadata.uid;
+    ask.claim = core::keyOf(claim->metadata).str();
+    ask.request.wholeCards = true;
+    ask.turn.priority = priority;
+    EXPECT_TRUE(plans_.planForAll({{claim}, {ask}, {{}}}, {}).empty());
+    return plans_.putOff(claim->metadata.uid, true);
+  }
+
+ private:
+  const cache::Stores& stores_;
+  CountingClock clock_;
+  Preemption plans_;
+};
+
+TEST_F(RoomForGangTest, APlanWithoutCandidatesIsMadeAgainOnlyAfterAnEvent) {
+  fill(spares);
+  for (const auto& name : abc) member(name, "3", "");
+  EXPECT_EQ(world.reason("a"), "NoFit") << world.message("a");
+  EXPECT_EQ(PlanningAlone(*driver).again("a", 0).count(), 0) << "all holders have its priority";
+}
+
+TEST_F(RoomForGangTest, APlanIsMadeAgainOnceClaimsAreBoundThatAreNotYet) {
+  fill({"f1", "f2", "f3"}, "share");
+  world.plugin.answer({{plugin::ReplyCode::unavailable, "no"}}, true);
+  claim("coming", "spare");
+  member("a", "2");
+  EXPECT_NE(phase("coming"), "Bound");
+  EXPECT_GT(PlanningAlone(*driver).again("a", 1000).count(), 0) << "no event tells that it may have to go from now on";
+  EXPECT_EQ(PlanningAlone(*driver).again("a", 0).count(), 0);
+  world.plugin.answer({});
 }
 
 TEST_F(RoomForGangTest, NobodyGoesIfNotAllCanBeHelped) {
