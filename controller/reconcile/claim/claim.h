@@ -118,7 +118,7 @@ class ClaimSync {
   bool carries(const core::ResourceClaim& carrier, const cache::Claim& claim) const {
     return carrier_.markedAsCanBe(carrier, claim);
   }
-  /// It is of no gang, or all members of its gang are Bound.
+  /// It is of no gang, or names one wrongly, or all members of its gang are Bound.
   bool gangIsBound(const cache::Claim& claim) const;
   /// (C6), for a claim or for the pod that chooses for it; who waits is noted before deciding.
   /// more: what else there is to say, asked for only when it is said. whyUnsuited: why `suits` rejects a node.

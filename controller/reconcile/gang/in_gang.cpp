@@ -154,7 +154,7 @@ ClaimSync::GangMembers ClaimSync::openOf(const cache::Claim& claim, const v1alph
 }
 
 bool ClaimSync::gangIsBound(const cache::Claim& claim) const {
-  if (!inGang(claim)) return true;
+  if (!inGang(claim) || v1alpha::gangMistake(claim.metadata.annotations)) return true;
   const auto gang = gangOf(stores_, claim);
   if (!gang) return false;
   const auto members = membersOf(claim, *gang);

@@ -44,8 +44,9 @@ cache::Store<cache::Claim>::Ptr claimThatMay(const char* parameter, const cache:
   if (device.status.phase != phase::kBound || device.metadata.deleting() || !well || !spec.claimRef) return nullptr;
   auto claim = stores.claims.get({spec.claimRef->namespace_, spec.claimRef->name});
   const bool own = claim && claim->metadata.uid == spec.claimRef->uid && deviceNameFor(*claim) == device.metadata.name;
-  // Without one of its members a gang is of no use, and it goes as a whole or not at all: not at all.
-  if (own && inGang(stores, *claim)) return nullptr;
+  // Without one of its members a gang is of no use, and it goes as a whole or not at all: not at all. An annotation that names no
+  // gang exempts nobody.
+  if (own && inGang(stores, *claim) && gangOf(stores, *claim)) return nullptr;
   return own && !claim->metadata.deleting() && !outlivesItsPods(stores, *claim) ? claim : nullptr;
 }
 

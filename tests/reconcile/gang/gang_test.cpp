@@ -349,6 +349,15 @@ TEST_F(GangTest, MistakesAreSaid) {
   EXPECT_NE(world.message("b").find("another size"), std::string::npos) << world.message("b");
 }
 
+TEST_F(GangTest, AMistakeOnABoundClaimKeepsNoPodBehindItsGate) {
+  world.addClaim("a", "share", {{"gpu", "1"}});
+  settle();
+  world.json<cache::Claim>({"default", "a"}, R"({"metadata":{"annotations":{"elasticgpu.io/gang":"x"}}})");
+  world.addPod("p", {"a"});
+  settle();
+  EXPECT_TRUE(world.pod("p").schedulingGates.empty());
+}
+
 TEST_F(GangTest, C14_AMemberThatGetsNoDeviceFreesTheRestAfterAMinute) {
   auto devices = std::make_shared<int>(0);
   line.code = 422;

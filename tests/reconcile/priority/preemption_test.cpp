@@ -35,6 +35,28 @@ TEST_F(PreemptionTest, C13_V4_V5_V6_TheYoungestOfTheLowestMakesRoomAndWaitsAgain
   EXPECT_EQ(world.reason("younger", "Preempted"), "") << "it is over";
 }
 
+TEST_F(PreemptionTest, AGangAnnotationThatNamesNoGangExemptsNoBoundClaim) {
+  claim("low", "spare", "", {{"gpu", "2"}});
+  const auto annotate = [&](const std::string& annotations) {
+    world.json<cache::Claim>({"default", "low"}, R"({"metadata":{"annotations":)" + annotations + "}}");
+    settle();
+  };
+  for (const auto* annotations :
+       {R"({"elasticgpu.io/gang":"x"})", R"({"elasticgpu.io/gang":"no name!!","elasticgpu.io/gang-size":"2"})",
+        R"({"elasticgpu.io/gang":"x","elasticgpu.io/gang-size":"1"})", R"({"elasticgpu.io/gang-pod-group":"absent"})"}) {
+    annotate(annotations);
+    ASSERT_EQ(phase("low"), "Bound") << annotations;
+    claim("vip", "share", "high");
+    driver->run();
+    EXPECT_EQ(phase("vip"), "Bound") << annotations << ": " << world.message("vip");
+    EXPECT_NE(phase("low"), "Bound") << annotations;
+    world.removeClaim("vip");
+    annotate(R"({"elasticgpu.io/gang":null,"elasticgpu.io/gang-size":null,"elasticgpu.io/gang-pod-group":null})");
+    driver->run();
+    ASSERT_EQ(phase("low"), "Bound") << annotations;
+  }
+}
+
 TEST_F(PreemptionTest, ClaimsOfOtherNamespacesAreNotNamed) {
   world.addNamespace("team");
   const auto in = [&](const std::string& name) { return World::must(world.client.get<cache::Claim>({"team", name})); };
