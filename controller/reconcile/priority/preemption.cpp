@@ -22,6 +22,7 @@ namespace reason = v1alpha::keys::reason;
 namespace {
 
 constexpr std::chrono::milliseconds kRest{15'000};  ///< of a claim for which nobody could make room
+constexpr std::chrono::milliseconds kFirstRest{500};  ///< likewise, if there may be another candidate soon; then longer
 constexpr int kRestPerLook = 9;                     ///< times what a look took: looks have a tenth of the time at most
 constexpr std::size_t kVictimsNamed = 3;            ///< victims in a message
 constexpr std::size_t kNodesNamed = 3;              ///< nodes in one
@@ -291,9 +292,12 @@ void Preemption::looked(const std::string& claimUid, base::Clock::Steady began, 
   rest_.until = now + std::min<base::Clock::Steady::duration>(took * kRestPerLook, kRest);
   rest_.next = std::max(rest_.next, rest_.until);
   rest_.each = took * (kRestPerLook + 1);
+  const auto before = restingUntil_.find(claimUid);
+  const auto longer = before == restingUntil_.end() ? kFirstRest : std::min(before->second.rest * 2, kRest);
+  std::erase_if(restingUntil_, [&](const auto& each) { return each.first == claimUid || each.second.until <= now; });
   if (found == Found::somebody) return;
-  std::erase_if(restingUntil_, [&](const auto& each) { return each.second.until <= now; });
-  restingUntil_[claimUid] = {now + kRest, found == Found::cutShort, moreSoon};
+  const auto rest = moreSoon ? longer : kRest;
+  restingUntil_[claimUid] = {now + rest, rest, found == Found::cutShort, moreSoon};
 }
 
 std::chrono::milliseconds Preemption::until(base::Clock::Steady time) const {

@@ -135,6 +135,7 @@ class Preemption {
   std::map<std::string, HeldUp> heldUp_;  ///< by device; guarded by mutex_
   struct InVain {
     base::Clock::Steady until;
+    std::chrono::milliseconds rest;
     bool cut = false;       ///< not all was tried
     bool moreSoon = false;  ///< another search after the rest may find candidates that this one lacked
   };
