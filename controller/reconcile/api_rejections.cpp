@@ -63,6 +63,10 @@ void ApiRejections::note(const QueueKey& key, const base::Status& why, std::stop
     case Concern::claim:
     case Concern::carrier:
       return sayOnClaim(key.object, message, stop);
+    case Concern::gang:
+      for (const auto& claim : stores_.claimsOfGang(key.object.namespace_, key.object.name))
+        if (claim->status.phase != phase::kBound) return sayOnClaim(core::keyOf(claim->metadata), message, stop);
+      return;
     case Concern::pod:
       return sayOnPod(key.object, message, stop);
     case Concern::device: {

@@ -3,6 +3,7 @@
 #include "api/v1alpha/keys.h"
 #include "controller/base/log.h"
 #include "controller/reconcile/claim/stock.h"
+#include "controller/reconcile/gang/gang_of.h"
 #include "controller/reconcile/queue_key.h"
 
 namespace egpu::reconcile {
@@ -128,6 +129,7 @@ void Controller::enqueueAll() {
   stores_.devices.forEach([this](const auto& o) { queue_.add(deviceKey(o->metadata.name)); });
   stores_.claims.forEach([this](const auto& o) {
     queue_.add(claimKey(core::keyOf(o->metadata)));
+    if (const auto gang = gangNamedBy(*o)) queue_.add(gangKey(*gang));
     if (!madeFor(*o).empty()) queue_.add(carrierKey(core::keyOf(o->metadata)));
     if (o->status.phase == v1alpha::keys::phase::kBound) queue_.add(usageKey(core::keyOf(o->metadata)));
   });

@@ -6,7 +6,8 @@
 namespace egpu::reconcile {
 namespace {
 
-constexpr std::array<std::pair<std::string_view, Concern>, 14> kConcerns{{{"claim", Concern::claim},
+constexpr std::array<std::pair<std::string_view, Concern>, 15> kConcerns{{{"claim", Concern::claim},
+                                                                          {"gang", Concern::gang},
                                                                           {"device", Concern::device},
                                                                           {"card", Concern::card},
                                                                           {"carrier", Concern::carrier},
@@ -21,8 +22,8 @@ constexpr std::array<std::pair<std::string_view, Concern>, 14> kConcerns{{{"clai
                                                                           {"quota", Concern::quota},
                                                                           {"template", Concern::claimTemplate}}};
 bool namespaced(Concern c) {
-  return c == Concern::claim || c == Concern::carrier || c == Concern::pod || c == Concern::usage ||
-         c == Concern::quota || c == Concern::claimTemplate;
+  return c == Concern::claim || c == Concern::gang || c == Concern::carrier || c == Concern::pod ||
+         c == Concern::usage || c == Concern::quota || c == Concern::claimTemplate;
 }
 
 }  // namespace

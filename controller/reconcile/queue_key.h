@@ -11,6 +11,7 @@ namespace egpu::reconcile {
 
 enum class Concern {
   claim,
+  gang,
   device,
   card,
   carrier,
@@ -38,6 +39,8 @@ struct QueueKey {
 };
 
 inline std::string claimKey(const core::ObjectKey& key) { return "claim/" + key.str(); }
+/// A gang of the namespace, by its name; a PodGroup's by a slash and its name.
+inline std::string gangKey(const core::ObjectKey& gang) { return "gang/" + gang.str(); }
 inline std::string carrierKey(const core::ObjectKey& key) { return "carrier/" + key.str(); }
 inline std::string podKey(const core::ObjectKey& key) { return "pod/" + key.str(); }
 inline std::string deviceKey(std::string_view name) { return "device/" + std::string(name); }

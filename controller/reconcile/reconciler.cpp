@@ -121,6 +121,11 @@ Outcome Reconciler::claim(const core::ObjectKey& key, std::stop_token stop) {
   return Outcome::after(kOthersTurn);
 }
 
+Outcome Reconciler::gang(const core::ObjectKey& key, std::stop_token stop) {
+  waiting_.remove(gangKey(key));  // until it is seen to wait
+  return say(claims_.gangStep(key, stop), stop);
+}
+
 Outcome Reconciler::pod(const core::ObjectKey& key, std::stop_token stop) {
   waiting_.remove(podKey(key));
   return say(pods_.step(key, stop), stop);
@@ -140,6 +145,8 @@ Outcome Reconciler::stepOf(const QueueKey& key, std::stop_token stop) {
   switch (key.concern) {
     case Concern::claim:
       return claim(object, stop);
+    case Concern::gang:
+      return gang(object, stop);
     case Concern::device:
       return devices_.step(object.name, stop);
     case Concern::card:

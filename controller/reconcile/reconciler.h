@@ -89,6 +89,7 @@ class Reconciler {
  private:
   /// The states of a claim one after the other, as long as each leads to the next one at once.
   Outcome claim(const core::ObjectKey& key, std::stop_token stop);
+  Outcome gang(const core::ObjectKey& key, std::stop_token stop);
   Outcome pod(const core::ObjectKey& key, std::stop_token stop);
   Outcome node(const std::string& name);
   Outcome calls(const std::string& plugin, std::stop_token stop);

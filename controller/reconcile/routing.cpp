@@ -38,18 +38,6 @@ std::vector<Ptr> olderFirst(std::vector<Ptr> objects) {
 
 core::ObjectKey claimOf(const v1alpha::ClaimRef& ref) { return {ref.namespace_, ref.name}; }
 
-/// Returns the members of an incomplete gang whose report may change with `changed`, the uid of a claim. The oldest
-/// member says how many are here. Ages are whole seconds, and equal ages go by uid. So a new member may come before the
-/// member that reported the number until now. That one is directly behind it, and must withdraw the number. members: the
-/// oldest first.
-std::vector<cache::Store<cache::Claim>::Ptr> reportersOf(const std::vector<cache::Store<cache::Claim>::Ptr>& members,
-                                                         std::string_view changed) {
-  std::vector<cache::Store<cache::Claim>::Ptr> reporters;
-  for (std::size_t i = 0; i < members.size(); ++i)
-    if (i == 0 || members[i - 1]->metadata.uid == changed) reporters.push_back(members[i]);
-  return reporters;
-}
-
 /// Full or not is of no interest to who has some of it.
 bool sameHealth(const cache::Gpu& a, const cache::Gpu& b) {
   return cache::troubleOf(a) == cache::troubleOf(b) && a.metadata.deletionTimestamp == b.metadata.deletionTimestamp &&
@@ -160,22 +148,12 @@ void Routing::onClaim(const cache::Claim* before, const cache::Claim* after) {
   if (before && (!after || before->metadata.uid != meta.uid)) waiting_.forgetClaim(before->metadata.uid);
   for (const auto* side : {before, after})
     if (side != nullptr && side->status.nominated) victimsOf(*side);
-  if (before && after && before->status.nominated.has_value() != after->status.nominated.has_value()) allOfGang(*after);
-  if (!before || !after || before->status.phase != after->status.phase) {
+  if (!before || !after || before->status.phase != after->status.phase)
     podsOf(key);
-    for (const auto* side : {before, after})
-      if (side != nullptr) gangOf(*side, after != nullptr && after->status.phase == phase::kBound);
-  } else if (reasonOf(*before) != reasonOf(*after) && !isDecidedByPod(stores_, *after)) {
+  else if (reasonOf(*before) != reasonOf(*after) && !isDecidedByPod(stores_, *after))
     podsOf(key);  // an event of each pod names the reason
-  }
-  if (before && !before->metadata.deleting() && (!after || meta.deleting())) {
-    allOfGang(*before);
-    plannedWith(key);
-  }
-}
-
-void Routing::allOfGang(const cache::Claim& claim) {
-  for (const auto& member : olderFirst(namingGangOf(stores_, claim))) enqueue_(claimKey(core::keyOf(member->metadata)));
+  gangsOf(before, after);
+  if (before && !before->metadata.deleting() && (!after || meta.deleting())) plannedWith(key);
 }
 
 void Routing::plannedWith(const core::ObjectKey& claim) {
@@ -188,51 +166,29 @@ void Routing::plannedWith(const core::ObjectKey& claim) {
     }
 }
 
-void Routing::gangOf(const cache::Claim& claim, bool bound) {
-  if (const auto group = claim.metadata.annotation(v1alpha::keys::kGangPodGroupAnnotation); !group.empty())
-    groupChanged(claim.metadata.namespace_, std::string(group), claim.metadata.uid);
-  const auto gang = v1alpha::gangOf(claim.metadata.annotations);
-  if (!gang) return;
-  auto members = olderFirst(stores_.claimsOfGang(claim.metadata.namespace_, gang->name));
-  if (bound) {  // once, for the last of them
-    if (std::any_of(members.begin(), members.end(), [](const auto& m) { return m->status.phase != phase::kBound; }))
-      return;
-    for (const auto& member : members) podsOf(core::keyOf(member->metadata));
-    return;
-  }
-  // With the last member, each has something to look at.
-  if (members.size() < gang->size) members = reportersOf(members, claim.metadata.uid);
-  for (const auto& member : members) enqueue_(claimKey(core::keyOf(member->metadata)));
+void Routing::gangsOf(const cache::Claim* before, const cache::Claim* after) {
+  const bool same = before && after && before->metadata.uid == after->metadata.uid &&
+                    before->metadata.deleting() == after->metadata.deleting() &&
+                    before->status.phase == after->status.phase &&
+                    before->status.nominated.has_value() == after->status.nominated.has_value() &&
+                    before->metadata.annotations == after->metadata.annotations;
+  if (same) return;
+  for (const auto* side : {before, after})
+    if (side != nullptr) gangOf(*side);
 }
 
-void Routing::groupChanged(const std::string& namespace_, const std::string& group, std::string_view changed) {
-  const auto object = stores_.podGroups.get({namespace_, group});
-  const auto gang = object ? v1alpha::gangOf(*object) : std::nullopt;
+void Routing::gangOf(const cache::Claim& claim) {
+  const auto gang = gangNamedBy(claim);
   if (!gang) return;
-  std::vector<cache::Store<cache::Claim>::Ptr> open;
-  std::vector<cache::Store<core::Pod>::Ptr> waiting;
-  std::size_t bound = 0;
-  const auto pods = podsOfGroup(stores_, namespace_, group, [](const auto&) { return false; });
-  for (const auto& [pod, claims, letGo, whole] : pods) {
-    const auto opens = open.size();
-    for (const auto& claim : claims)
-      if (claim->status.phase != phase::kBound) open.push_back(claim);
-    if (!whole || open.size() > opens) continue;
-    ++bound;
-    if (!letGo) waiting.push_back(pod);
-  }
-  open = olderFirst(std::move(open));
-  if (pods.size() < gang->size) open = reportersOf(open, changed);
-  if (bound > gang->size) open.clear();  // those of further pods look once the first are Bound, and from time to time
-  if (bound < gang->size) waiting.clear();
-  for (const auto& pod : waiting) enqueue_(podKey(core::keyOf(pod->metadata)));
-  for (const auto& claim : open) enqueue_(claimKey(core::keyOf(claim->metadata)));
+  const auto roster = waiting_.rosters.of(*gang);
+  if (!roster || !roster->excludes(claim.metadata.uid)) enqueue_(gangKey(*gang));
 }
 
 void Routing::onPodGroup(const core::PodGroup* before, const core::PodGroup* after) {
   if (before && after && before->minCount == after->minCount && before->topology == after->topology)
     return;  // its status
   const auto& meta = (after ? after : before)->metadata;
+  enqueue_(gangKey({meta.namespace_, "/" + meta.name}));
   for (const auto& claim : olderFirst(stores_.claimsOfPodGroup(meta.namespace_, meta.name))) {
     enqueue_(claimKey(core::keyOf(claim->metadata)));
     podsOf(core::keyOf(claim->metadata));
@@ -271,7 +227,7 @@ void Routing::onDevice(const cache::Gpu* before, const cache::Gpu* after) {
   if (before && after && before->status.phase != after->status.phase && after->status.phase == phase::kAvailable)
     for (const auto& key : waiting_.room.all()) enqueue_(key);
   if (!after && before->spec.claimRef)
-    if (const auto claim = stores_.claims.get(claimOf(*before->spec.claimRef))) allOfGang(*claim);
+    if (const auto claim = stores_.claims.get(claimOf(*before->spec.claimRef))) gangOf(*claim);
   // What it may have left: entries, and, if it went without our undo (torn out by force), its effect.
   if (!after)
     for (const auto& card : device.spec.cards) enqueue_(cardKey(card.name));
@@ -367,10 +323,10 @@ void Routing::onPod(const core::Pod* before, const core::Pod* after) {
     return 1 + gated(*side) + (isConsumer(stores_, *side) ? 0 : 4);
   };
   if (!pod.podGroupName.empty() && counts(before) != counts(after))
-    groupChanged(pod.metadata.namespace_, pod.podGroupName);
+    enqueue_(gangKey({pod.metadata.namespace_, "/" + pod.podGroupName}));
   if (before && after && isConsumer(stores_, *before) != isConsumer(stores_, *after))
     for (const auto& name : named)  // a member counts in its gang from now on, or no more
-      if (const auto claim = stores_.claims.get({pod.metadata.namespace_, name})) gangOf(*claim, false);
+      if (const auto claim = stores_.claims.get({pod.metadata.namespace_, name})) gangOf(*claim);
   // What was held for it where it is of no use to others may move now.
   if (before && alive(*before) && (!after || !alive(*after) || after->metadata.uid != before->metadata.uid))
     for (const auto& claim : v1alpha::claimNames(*before)) podsOf({pod.metadata.namespace_, claim});

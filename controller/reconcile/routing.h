@@ -47,13 +47,10 @@ class Routing {
   void podsIn(const std::string& namespace_);
   void onTemplate(const cache::ClaimTemplate* before, const cache::ClaimTemplate* after);
   void onPriorityClass(const core::PriorityClass* before, const core::PriorityClass* after);
-  /// Members of the claim's gang, one of which came, went or was bound; with the last one bound their pods.
-  void gangOf(const cache::Claim& claim, bool bound);
-  /// The same of a PodGroup, one of whose pods or claims came, went or was bound. changed: the uid of that claim.
-  void groupChanged(const std::string& namespace_, const std::string& group, std::string_view changed = {});
+  /// Gangs that a claim named or names, if something of it is of interest to its gang.
+  void gangsOf(const cache::Claim* before, const cache::Claim* after);
+  void gangOf(const cache::Claim& claim);
   void onPodGroup(const core::PodGroup* before, const core::PodGroup* after);
-  /// One of them has lost its device, or goes, or room is being made for it, or no more.
-  void allOfGang(const cache::Claim& claim);
   /// Claims of the same pods that room is being made for: together with this one.
   void plannedWith(const core::ObjectKey& claim);
   /// Claims whose device is named by one that room is made for, or was.

@@ -7,7 +7,7 @@
 //   claim/leaving.cpp (C11) lost, (C12) release   claim/first_consumer.cpp moveAway, and what waits for a reservation
 //   pod/pod_binder.cpp W10, what a scheduler with an extender does
 //   device/device.cpp (D1) to (D6), held, undo    claim/binder.cpp W1, W2, W4, W5, rollBack    device/provisioning.cpp W3    claim/conditions.cpp W6
-//   gang/in_gang.cpp (C14)     gang/leaves_gang.cpp (C14) once Bound     resize/resizing.cpp (C15), R1 to R6, resize/whole_cards.cpp follow: the writes in claim/binder.cpp
+//   gang/gang_step.cpp, in_gang.cpp (C14), members: gang/gang_members.cpp     gang/leaves_gang.cpp (C14) once Bound     resize/resizing.cpp (C15), R1 to R6, resize/whole_cards.cpp follow: the writes in claim/binder.cpp
 //   claim/preempted.cpp (C13), V1 to V6, who goes: priority/preemption.cpp     priority/room_for_all.cpp V1 of several claims
 //   claim/preferred.cpp (C6) with a plugin that chooses among places
 //   claim/carrier.cpp W7, W8, (S4)  claim/stock.cpp W0   pod/let_go.cpp W9   pod/gather.cpp, startOver   card/sweeper.cpp (S1) to (S3)   card/surplus_cards.cpp (S5)
@@ -34,9 +34,11 @@
 //   (C12) releasing: carrier away, not in use, device (D3), finalizer off
 //   (C13) making room for a claim of higher priority, or moving as its annotation asks: V2 marked, V3 evicted, V4 to V6 its device (D5), then (C1)
 //   (C14) of a gang, before (C5) and (C6): waits as WaitingForGang until as many are here as they say, with their pods if their class
-//        waits for these; then the oldest that nothing is decided for decides for all such (ClusterView::decideGang), and the step of
-//        each writes its own W1. Whatever its class, it is Bound as one of an Immediate class, without a reservation
-//        "All" is as many claims as the annotations say, exactly; of a PodGroup (gang/gang_of.h) the claims of minCount pods: those let go
+//        waits for these; then the step of the gang, which has a key of its own, decides for all that nothing is decided for
+//        (ClusterView::decideGang) and reports on the oldest of them, and the step of each writes its own W1. Whatever its class, it is Bound as one of an Immediate class, without a reservation
+//        "All" is as many claims as the annotations say, exactly: those that have something already, then those that the gang's last step
+//        chose (in memory), then the oldest, so that no claim that comes later takes a member's place; an intent beyond the size is
+//        rolled back. Size and topology are those of the first such claim. Of a PodGroup (gang/gang_of.h) the claims of minCount pods: those let go
 //        first, then those that hold something, then the oldest. Its further pods are decided one by one once all of these are Bound,
 //        by the same steps. A pod that has Succeeded counts, its claims are gone
 //   (C5) for pods: a pod that may not be scheduled (pod/schedulability.h) is no consumer, of no gang, and keeps its gate. A claim that
@@ -168,8 +170,8 @@
 //             W8 to W3 without a reservation. Over without W10, or forgotten by a crash: what is not Bound is given up by the pod's
 //             step (leaveToScheduler), or, of a pod of another served scheduler, waits for a reservation as ever
 //
-// WHAT BRINGS A WAITING CLAIM BACK. A gang's members (of a PodGroup: its pods' and its own changes, too; by time a further pod's, and while it is not there): routing.cpp, the oldest with each that comes, all with the last one, and with each that goes or loses
-// its device; by time, while one is Bound and another is not, and where a pod lacks CPU or memory, a quota or not. Room: ClusterView::onCapacity, for all in Waiting, those of
+// WHAT BRINGS A WAITING CLAIM BACK. A gang's members (of a PodGroup: its pods' and its own changes, too; by time a further pod's, and while it is not there): routing.cpp marks the gang's key with each that comes, changes its annotations, goes, is
+// Bound or loses its device, and gang/gang_step.cpp brings back those that have something else to do or to report; by time, while one is Bound and another is not, and where a pod lacks CPU or memory, a quota or not. Room: ClusterView::onCapacity, for all in Waiting, those of
 // higher priority first. A PriorityClass: routing.cpp. A nomination that changes: the claims of the devices that it names. Class, namespace's labels, plugin, named
 // ElasticGPU, carrier, pods: routing.cpp. A quota (QuotaExceeded, said where (C6) says NoFit): ClusterView::onQuota, for those of its
 // namespace, and room, where other cards would take less of it (QuotaExcess::roomMayHelp); no node is kept for them; one that was refused stays so until the namespace's quotas change. A node's taints: Reconciler::node. A (D6) device that failed for want of room: its cards'

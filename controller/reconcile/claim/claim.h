@@ -20,6 +20,7 @@
 #include "controller/reconcile/claim/waiting.h"
 #include "controller/reconcile/class/class.h"
 #include "controller/reconcile/device/provisioning.h"
+#include "controller/reconcile/gang/gang_of.h"
 #include "controller/reconcile/pod/bound_volumes.h"
 #include "controller/reconcile/pod/schedulability.h"
 #include "controller/reconcile/priority/preemption.h"
@@ -87,6 +88,9 @@ class ClaimSync {
         enqueue_(std::move(enqueue)) {}
 
   Outcome step(const core::ObjectKey& key, std::stop_token stop);
+  /// (C14) One step of a gang, by gangNamedBy(): chooses its members, and decides for those that nothing is decided for, or
+  /// reports on the oldest of them why not.
+  Outcome gangStep(const core::ObjectKey& gang, std::stop_token stop);
 
   /// Says on claims that a plugin's call for them takes its time.
   Outcome calls(const std::string& plugin);
@@ -181,9 +185,14 @@ class ClaimSync {
   Outcome leaveToConsumer(const ClaimPtr& claim);                                       // (C5)
   Outcome choose(const cache::Claim& claim, const Asked& asked, std::stop_token stop);  // (C6)
   /// The members of a gang, as far as they are here: the oldest first, no more than its size. Of a PodGroup the claims of the first
-  /// pods that make it up, and, for one of a further pod, those of its own.
+  /// pods that make it up; for a claim of a further pod also, or, where the former have their cards, only those of its own pod.
   struct GangMembers {
+    v1alpha::Gang gang;  ///< of annotations as `definer` has them
     std::vector<ClaimPtr> here;
+    std::size_t others = 0;  ///< members that are not listed, and have their cards
+    ClaimPtr definer;        ///< the first member that has something already, else the oldest; null: a PodGroup
+    std::vector<GroupPod> furtherPods;
+    bool full = false;       ///< no further claim, or pod of a PodGroup, is needed
     std::vector<ClaimPtr> open;  ///< of those, the ones that nothing is decided for
     std::string standsOn;        ///< a node of one that has its device; empty: none has
     bool missing = false;        ///< some are not here
@@ -220,11 +229,12 @@ class ClaimSync {
   /// Its device is Bound, or all of its cards' ledgers have it.
   bool hasItsCards(const cache::Claim& claim) const;
   /// What the open members ask for. An outcome: nothing can be decided now.
-  std::optional<Outcome> askGang(const cache::Claim& claim, const v1alpha::Gang& gang, const GangMembers& members,
-                                 GangPods& pods, GangAsks& asks, std::stop_token stop);
+  std::optional<Outcome> askGang(const cache::Claim& claim, const GangMembers& members, GangPods& pods, GangAsks& asks,
+                                 std::stop_token stop);
   /// The turn of all is that of the one that comes first by age and last by priority.
   static void askAsOne(std::vector<cache::ClusterView::Ask>& asks);
-  Outcome decideGang(const cache::Claim& claim, const v1alpha::Gang& gang, const GangMembers& members,
+  /// queueKey: of the step that decides, which is brought back by room and quota. claim: the one that speaks.
+  Outcome decideGang(const cache::Claim& claim, const GangMembers& members, const std::string& queueKey,
                      std::stop_token stop);
   /// What was asked for a gang in vain.
   struct GangTry {
@@ -234,14 +244,30 @@ class ClaimSync {
     const std::vector<scheduler::TopologyGroup>* within;
     bool preempts = false;
   };
-  Outcome gangLacks(const cache::Claim& claim, const v1alpha::Gang& gang, const GangTry& tried,
-                    const scheduler::GangShort& lacking);
+  Outcome gangLacks(const cache::Claim& claim, const GangTry& tried, const scheduler::GangShort& lacking);
   /// Per stage why the lacking member fits nowhere beside the others, and what would help; empty if the search found another reason.
   std::string whyGangLacks(const GangTry& tried);
-  /// Without which of them are open.
+  /// Without which of them are open. gang: as gangOf() the claim.
   GangMembers membersOf(const cache::Claim& claim, const v1alpha::Gang& gang) const;
-  GangMembers membersOfGroup(const cache::Claim& claim, const v1alpha::Gang& gang) const;
-  GangMembers openOf(const cache::Claim& claim, const v1alpha::Gang& gang) const;
+  GangMembers openOf(const cache::Claim& claim, const v1alpha::Gang& gang) const { return withOpen(membersOf(claim, gang)); }
+  GangMembers withOpen(GangMembers members) const;
+  /// Chosen anew: claims that have something already, then members that the last step chose, then the oldest that say the same size
+  /// and topology. A claim that comes later never takes the place of a member.
+  GangMembers membersByAnnotation(const core::ObjectKey& gang) const;
+  GangMembers membersOfGroup(const std::string& namespace_, const v1alpha::Gang& gang) const;
+  /// As the last step chose them. Nothing: it has to be looked at anew.
+  std::optional<GangMembers> membersAsChosen(const cache::Claim& claim, const GangRoster& roster) const;
+  /// The claims of a pod beyond a PodGroup's first ones.
+  void addFurtherPod(GangMembers& members, const GroupPod& pod) const;
+  GangRoster rosterOf(const GangMembers& members) const;
+  /// Brings back members, and claims that are none, whose step has something else to look at since the gang's last step.
+  void wakeGang(const core::ObjectKey& gang, const GangRoster* before, const GangRoster& now, const GangMembers& members);
+  static Outcome waitsForGang(const cache::Claim& claim, std::string why);
+  /// What a claim reports that the gang's step does not speak on.
+  Outcome tellMember(const cache::Claim& claim, const v1alpha::Gang& gang, const GangRoster& roster);
+  Outcome withFurtherPod(const ClaimPtr& claim, const v1alpha::Gang& gang, const GangRoster& roster, std::stop_token stop);
+  /// Its own step reports why nothing can be decided for it.
+  bool isRefusedItself(const cache::Claim& claim);
   /// A pod of some member was let go: the gang was whole once.
   bool letGo(const GangMembers& members) const;
   /// Where the device was refused before only if it fits nowhere else.

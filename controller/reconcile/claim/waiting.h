@@ -10,6 +10,7 @@
 #include "controller/reconcile/claim/provisioners_left_alone.h"
 #include "controller/reconcile/claim/waiting_for_quota.h"
 #include "controller/reconcile/claim/waiting_for_room.h"
+#include "controller/reconcile/gang/gang_rosters.h"
 #include "controller/reconcile/gang/gang_times.h"
 #include "controller/reconcile/pod/chosen_nodes.h"
 #include "controller/reconcile/resize/resizes_refused.h"
@@ -25,6 +26,7 @@ struct Waiting {
   NodesLeftAlone nodes;
   ProvisionersLeftAlone provisioners;
   GangTimes gangs;
+  GangRosters rosters;
   ResizesRefused resizes;
   ChosenNodes chosen;
 
@@ -45,9 +47,10 @@ struct Waiting {
     nodes.forgetClaim(claimUid);
     provisioners.forgetClaim(claimUid);
   }
-  /// Claims of which anything is remembered; for tests.
+  /// Claims and gangs of which anything is remembered; for tests.
   std::size_t claims() const {
-    return room.claims() + quota.claims() + nodes.claims() + provisioners.claims() + gangs.claims() + resizes.claims();
+    return room.claims() + quota.claims() + nodes.claims() + provisioners.claims() + gangs.claims() +
+           rosters.size() + resizes.claims();
   }
 };
 

@@ -42,7 +42,7 @@ void WaitingForQuota::refused(const std::string& claimUid, uint64_t version) {
 
 bool WaitingForQuota::stillRefused(const std::string& claimUid, const std::optional<uint64_t>& version) {
   const std::lock_guard lock(mutex_);
-  if (version && refused_.try_emplace(claimUid, *version).first->second == *version) return true;
+  if (version) return refused_.try_emplace(claimUid, *version).first->second == *version;
   refused_.erase(claimUid);
   return false;
 }

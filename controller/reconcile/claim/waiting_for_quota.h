@@ -28,7 +28,8 @@ class WaitingForQuota {
   /// The claim was refused under that version of its namespace's quotas.
   void refused(const std::string& claimUid, uint64_t version);
   /// Whether a claim that says that it was refused still is: as long as the quotas are those that refused it, or, if
-  /// that is forgotten, those that this was asked of first. Nothing: no quota of the namespace refuses.
+  /// that is forgotten, those that this was asked of first. The answer under other quotas stays the same, as the claim's step and
+  /// that of its gang both ask. Nothing: no quota of the namespace refuses.
   bool stillRefused(const std::string& claimUid, const std::optional<uint64_t>& version);
   void forgetClaim(const std::string& claimUid);
   std::size_t claims() const;

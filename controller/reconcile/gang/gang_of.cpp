@@ -48,11 +48,29 @@ bool inGang(const cache::Stores& stores, const cache::Claim& claim) {
   return !group || v1alpha::gangOf(*group);
 }
 
-std::vector<cache::Store<cache::Claim>::Ptr> namingGangOf(const cache::Stores& stores, const cache::Claim& claim) {
+core::ObjectKey gangIdOf(const std::string& namespace_, const v1alpha::Gang& gang) {
+  return {namespace_, (gang.podGroup ? "/" : "") + gang.name};
+}
+
+std::optional<core::ObjectKey> gangNamedBy(const cache::Claim& claim) {
   const auto& meta = claim.metadata;
-  if (saysItself(meta.annotations)) return stores.claimsOfGang(meta.namespace_, meta.annotation(keys::kGangAnnotation));
-  return groupOf(claim).empty() ? std::vector<cache::Store<cache::Claim>::Ptr>()
-                                : stores.claimsOfPodGroup(meta.namespace_, groupOf(claim));
+  if (groupOf(claim).empty() && !saysItself(meta.annotations)) return std::nullopt;  // of nearly all
+  if (v1alpha::gangMistake(meta.annotations)) return std::nullopt;
+  if (saysItself(meta.annotations))
+    return core::ObjectKey{meta.namespace_, std::string(meta.annotation(keys::kGangAnnotation))};
+  return core::ObjectKey{meta.namespace_, std::string("/").append(groupOf(claim))};
+}
+
+GroupPod groupPodOf(const cache::Stores& stores, const cache::Store<core::Pod>::Ptr& pod, std::string_view group) {
+  const bool succeeded = pod->phase == "Succeeded";
+  GroupPod one{pod, {}, succeeded || !gated(*pod), succeeded || !v1alpha::pendingClaim(*pod)};
+  for (const auto& name : succeeded ? std::vector<std::string>() : usedOrAnnotated(*pod)) {
+    const core::ObjectKey key{pod->metadata.namespace_, name};
+    const auto claim = stores.claims.get(key);
+    if (!one.letGo && !isMade(stores, key)) one.whole = false;
+    if (claim && !claim->metadata.deleting() && groupOf(*claim) == group) one.claims.push_back(claim);
+  }
+  return one;
 }
 
 std::vector<GroupPod> podsOfGroup(const cache::Stores& stores, const std::string& namespace_, const std::string& group,
@@ -62,16 +80,9 @@ std::vector<GroupPod> podsOfGroup(const cache::Stores& stores, const std::string
   for (const auto& pod : stores.podsOfPodGroup(namespace_, group)) {
     const bool succeeded = pod->phase == "Succeeded";
     if (!succeeded && !alive(*pod)) continue;
-    GroupPod one{pod, {}, succeeded || !gated(*pod), succeeded || !v1alpha::pendingClaim(*pod)};
-    bool held = false;
-    for (const auto& name : succeeded ? std::vector<std::string>() : usedOrAnnotated(*pod)) {
-      const core::ObjectKey key{namespace_, name};
-      const auto claim = stores.claims.get(key);
-      if (!one.letGo && !isMade(stores, key)) one.whole = false;
-      if (!claim || claim->metadata.deleting() || groupOf(*claim) != group) continue;
-      held = held || holds(*claim);
-      one.claims.push_back(claim);
-    }
+    auto one = groupPodOf(stores, pod, group);
+    const bool held =
+        std::any_of(one.claims.begin(), one.claims.end(), [&holds](const auto& claim) { return holds(*claim); });
     // A pod that may not be scheduled counts only for what it holds already.
     if (!succeeded && !held && !isUser(stores, *pod)) continue;
     counted.emplace_back(Turn{!one.letGo, !held, ageOf(pod->metadata)}, std::move(one));

@@ -1,8 +1,7 @@
-// (C14): a member of a gang. Nothing is held while one is missing; then the first open one decides for all, and each
-// writes its own.
+// (C14): a member of a gang. Nothing is held while one is missing; then the gang's step decides for all, and each writes its own.
+// Who is a member: gang_members.cpp.
 #include <algorithm>
 #include <map>
-#include <tuple>
 
 #include "api/v1alpha/gang.h"
 #include "api/v1alpha/keys.h"
@@ -28,26 +27,11 @@ constexpr std::chrono::milliseconds kGroupComes{60'000};
 /// What is in the way goes by itself, and no event may tell it.
 constexpr std::chrono::milliseconds kLookSoon{500};
 
-Outcome waits(const cache::Claim& claim, std::string why) {
-  return Outcome::done().says(notBound(claim, reason::kWaitingForGang, std::move(why)));
-}
-
-/// The oldest speaks for all, and comes first.
-bool older(const cache::Store<cache::Claim>::Ptr& a, const cache::Store<cache::Claim>::Ptr& b) {
-  return std::tie(a->metadata.creationTimestamp, a->metadata.uid) <
-         std::tie(b->metadata.creationTimestamp, b->metadata.uid);
-}
-
 /// Empty, or why a claim can't be decided together with others.
 std::string decidedByItself(const cache::Claim& claim, bool takesDevice) {
   if (takesDevice) return "a claim that names its ElasticGPU is decided by itself";
   if (!claim.spec.firstAvailable.empty()) return "a member of a gang has no spec.firstAvailable";
   return claim.spec.adminAccess ? "a member of a gang has no spec.adminAccess" : "";
-}
-
-bool allBound(const std::vector<cache::Store<cache::Claim>::Ptr>& claims) {
-  return std::all_of(claims.begin(), claims.end(),
-                     [](const auto& each) { return each->status.phase == keys::phase::kBound; });
 }
 
 /// Nodes by the value of a label; without `only`, or those of that node's value alone.
@@ -68,98 +52,6 @@ std::vector<scheduler::TopologyGroup> groupsOf(const cache::Stores& stores, cons
 }
 
 }  // namespace
-
-ClaimSync::GangMembers ClaimSync::membersOf(const cache::Claim& claim, const v1alpha::Gang& gang) const {
-  if (gang.podGroup) return membersOfGroup(claim, gang);
-  GangMembers members;
-  auto& here = members.here;
-  here = stores_.claimsOfGang(claim.metadata.namespace_, gang.name);
-  std::erase_if(here, [this](const auto& each) {
-    // A member whose pod may not be scheduled counts only if it has its device already.
-    return each->metadata.deleting() || (!deviceOf(*each) && obstacleOf(stores_, *each, classWaits(*each)));
-  });
-  std::sort(here.begin(), here.end(), older);
-  if (here.size() > gang.size) here.resize(gang.size);
-  members.missing = here.size() < gang.size;
-  if (members.missing) {
-    const bool alone = here.size() == 1;
-    members.lacks = std::to_string(here.size()) + " of " + std::to_string(gang.size) + " members of " + gang.text() +
-                    (alone ? " is here" : " are here");
-    members.gone = here.size() + succeededMembers(stores_, claim.metadata.namespace_, gang) >= gang.size;
-    // An earlier gang of that name may have left such pods: only beside a pod that was let go do they make it whole.
-    members.missing = !members.gone || !letGo(members);
-    if (!members.missing) members.lacks.clear();
-  }
-  const auto differs = std::find_if(here.begin(), here.end(),
-                                    [&](const auto& m) { return v1alpha::gangOf(m->metadata.annotations) != gang; });
-  if (differs != here.end())
-    members.lacks = "claim " + (*differs)->metadata.name + " says another size or topology of " + gang.text();
-  if (!members.has(claim)) members.lacks = gang.text() + " has its " + std::to_string(gang.size) + " members already";
-  return members;
-}
-
-ClaimSync::GangMembers ClaimSync::membersOfGroup(const cache::Claim& claim, const v1alpha::Gang& gang) const {
-  GangMembers members;
-  const auto pods = podsOfGroup(stores_, claim.metadata.namespace_, gang.name, [this](const auto& each) {
-    return deviceOf(each) != nullptr || cluster_.decidedInGang(each.metadata.uid).has_value();
-  });
-  const auto add = [&](const GroupPod& pod) {
-    members.here.insert(members.here.end(), pod.claims.begin(), pod.claims.end());
-    members.gone = members.gone || pod.pod->phase == "Succeeded";
-    if (pod.whole || !members.lacks.empty()) return;
-    members.lacks = "claims of pod " + pod.pod->metadata.name + " are not made yet";
-    members.missing = members.looksAgain = true;
-  };
-  const auto first = std::min(pods.size(), gang.size);
-  std::for_each_n(pods.begin(), first, add);
-  if (pods.size() < gang.size) {
-    members.missing = true;
-    members.lacks = std::to_string(pods.size()) + " of " + std::to_string(gang.size) + " pods of " + gang.text() +
-                    (pods.size() == 1 ? " is here" : " are here");
-  } else if (!members.has(claim)) {
-    const auto own = std::find_if(pods.begin() + static_cast<std::ptrdiff_t>(first), pods.end(), [&](const auto& pod) {
-      return std::any_of(pod.claims.begin(), pod.claims.end(),
-                         [&](const auto& each) { return each->metadata.uid == claim.metadata.uid; });
-    });
-    const bool further = members.looksAgain = own != pods.end();
-    if (further && members.lacks.empty() && !allBound(members.here))
-      members.lacks = "the first " + std::to_string(gang.size) + " pods of " + gang.text() + " come before it";
-    if (further) add(*own);
-  }
-  std::sort(members.here.begin(), members.here.end(), older);
-  members.here.erase(std::unique(members.here.begin(), members.here.end()), members.here.end());  // pods may share one
-  if (!members.has(claim) && members.lacks.empty()) members.lacks = "no pod of " + gang.text() + " uses it";
-  if (members.here.size() > v1alpha::Gang::kMost)
-    members.lacks = gang.text() + " has " + std::to_string(members.here.size()) + " claims, and " +
-                    std::to_string(v1alpha::Gang::kMost) + " at most are decided together";
-  return members;
-}
-
-bool ClaimSync::letGo(const GangMembers& members) const {
-  return std::any_of(members.here.begin(), members.here.end(), [this](const auto& each) { return wasLetGo(*each); });
-}
-
-ClaimSync::GangMembers ClaimSync::openOf(const cache::Claim& claim, const v1alpha::Gang& gang) const {
-  auto members = membersOf(claim, gang);
-  for (const auto& each : members.here) {
-    const auto device = deviceOf(*each);
-    if (device && device->metadata.deleting()) {
-      members.oneLeaves = true;  // it is decided anew once that is gone
-      continue;
-    }
-    if (device && members.standsOn.empty()) members.standsOn = device->spec.nodeName;
-    if (!device && !cluster_.decidedInGang(each->metadata.uid)) members.open.push_back(each);
-  }
-  return members;
-}
-
-bool ClaimSync::gangIsBound(const cache::Claim& claim) const {
-  if (!inGang(claim) || v1alpha::gangMistake(claim.metadata.annotations)) return true;
-  const auto gang = gangOf(stores_, claim);
-  if (!gang) return false;
-  const auto members = membersOf(claim, *gang);
-  return allBound(members.here) && (!members.missing || members.gone || letGo(members));
-}
 
 bool ClaimSync::inGang(const cache::Claim& claim) const { return reconcile::inGang(stores_, claim); }
 
@@ -183,69 +75,74 @@ Outcome ClaimSync::withGang(const ClaimPtr& claim, const Asked& asked, std::stop
             *claim, reason::kWaitingForGang,
             "there is no PodGroup " + std::string(claim->metadata.annotation(keys::kGangPodGroupAnnotation)) + " yet"));
   }
-  const auto& gang = *found;
-  const auto members = openOf(*claim, gang);
-  const auto speaks = [&](const auto& who) {
-    return waits(*claim, "claim " + who->metadata.name + " says what " + gang.text() + " waits for");
-  };
-  if (!members.lacks.empty()) {
-    cluster_.keepNothing(claim->metadata.uid);
-    // One says how many are here: each of 256 would be a write on each.
-    const bool others = members.missing && members.has(*claim) && !members.open.empty() &&
-                        members.open.front()->metadata.uid != claim->metadata.uid;
-    if (others) return speaks(members.open.front());
-    auto outcome = waits(*claim, members.lacks);
-    return members.looksAgain ? Outcome::after(kGangSays).says(std::move(outcome.said)) : outcome;
-  }
-  if (members.open.empty()) return Outcome::after(kLookSoon);  // decided meanwhile
-  if (members.open.front()->metadata.uid != claim->metadata.uid) {
-    enqueue_(claimKey(core::keyOf(members.open.front()->metadata)));
-    // Its room is kept as long as the one that speaks says who has to go.
-    if (claim->status.nominated && members.open.front()->status.nominated) return Outcome::done();
-    return speaks(members.open.front());
-  }
-  return decideGang(*claim, gang, members, stop);
+  const auto id = gangIdOf(claim->metadata.namespace_, *found);
+  const auto roster = waiting_.rosters.of(id);
+  const bool further = roster && roster->furtherUids.contains(claim->metadata.uid);
+  if (further) return withFurtherPod(claim, *found, *roster, stop);
+  if (!roster || !roster->excludes(claim->metadata.uid)) enqueue_(gangKey(id));
+  return roster ? tellMember(*claim, *found, *roster) : Outcome::done();  // the gang's first step brings it back
 }
 
-std::optional<Outcome> ClaimSync::askGang(const cache::Claim& claim, const v1alpha::Gang& gang,
-                                          const GangMembers& members, GangPods& pods, GangAsks& asks,
-                                          std::stop_token stop) {
-  const auto because = [&](const std::string& why) { return waits(claim, gang.text() + ": " + why); };
+Outcome ClaimSync::withFurtherPod(const ClaimPtr& claim, const v1alpha::Gang& gang, const GangRoster& roster,
+                                  std::stop_token stop) {
+  const auto members = roster.bound ? openOf(*claim, gang) : GangMembers();
+  if (!roster.bound || !members.lacks.empty()) {
+    cluster_.keepNothing(claim->metadata.uid);
+    if (roster.bound) return Outcome::after(kGangSays).says(std::move(waitsForGang(*claim, members.lacks).said));
+    return waitsForGang(*claim,
+                        "the first " + std::to_string(gang.size) + " pods of " + gang.text() + " come before it");
+  }
+  if (members.open.empty()) return Outcome::after(kLookSoon);  // decided meanwhile
+  const auto& first = *members.open.front();
+  const auto queueKey = claimKey(core::keyOf(first.metadata));
+  if (first.metadata.uid == claim->metadata.uid) return decideGang(*claim, members, queueKey, stop);
+  enqueue_(queueKey);
+  if (claim->status.nominated && first.status.nominated) return Outcome::done();
+  return waitsForGang(*claim, "claim " + first.metadata.name + " says what " + gang.text() + " waits for");
+}
+
+std::optional<Outcome> ClaimSync::askGang(const cache::Claim& claim, const GangMembers& members, GangPods& pods,
+                                          GangAsks& asks, std::stop_token stop) {
   for (const auto& each : members.open) {
+    const auto because = [&](const std::string& why) {
+      const bool itself = each->metadata.uid == claim.metadata.uid;  // its own step reports it
+      return itself ? Outcome::done()
+                    : waitsForGang(claim, members.gang.text() + ": claim " + each->metadata.name + ": " + why);
+    };
     if (auto refusal = waiting_.provisioners.refusal(each->metadata.uid); !refusal.empty()) {
-      auto outcome = because("claim " + each->metadata.name + ": " + refusal);
+      auto outcome = because(refusal);
       outcome.kind = Outcome::Kind::after;
       outcome.delay = waiting_.provisioners.untilRefusalEnds(each->metadata.uid);
       return outcome;
     }
     const auto asked = ask(*each);
     if (asked.later) return Outcome::after(kPluginBusy);
-    if (!asked.ok()) return because("claim " + each->metadata.name + ": " + asked.message);
-    if (const auto apart = decidedByItself(*each, takesDevice(*each)); !apart.empty())
-      return because("claim " + each->metadata.name + ": " + apart);
+    if (!asked.ok()) return because(asked.message);
+    if (const auto apart = decidedByItself(*each, takesDevice(*each)); !apart.empty()) return because(apart);
     asks.asks.push_back(asked.of(*each));
     asks.preempt = asks.preempt && asked.preempts;
     std::optional<scheduler::NodePredicate> tolerated;
     if (!isPlacedWithPod(stores_, *each, *asked.cls)) tolerated = toleratedNodes(stores_, *asked.cls);
     const auto lacks = pods.add(each, tolerated, stop);
     if (!lacks.ok()) return Outcome::retry(lacks.status());
-    if (!lacks->empty()) return Outcome::after(kGangSays).says(std::move(because(*lacks).said));
+    if (!lacks->empty())
+      return Outcome::after(kGangSays).says(std::move(waitsForGang(claim, members.gang.text() + ": " + *lacks).said));
   }
   return std::nullopt;
 }
 
-Outcome ClaimSync::decideGang(const cache::Claim& claim, const v1alpha::Gang& gang, const GangMembers& members,
+Outcome ClaimSync::decideGang(const cache::Claim& claim, const GangMembers& members, const std::string& queueKey,
                               std::stop_token stop) {
+  const auto& gang = members.gang;
   GangAsks gathered;
   GangPods pods(stores_, volumes_, waiting_.nodes);
-  if (auto outcome = askGang(claim, gang, members, pods, gathered, stop)) {
-    if (!outcome->said.empty())  // it is not asked for as a whole now
+  if (auto outcome = askGang(claim, members, pods, gathered, stop)) {
+    if (!outcome->said.empty() || outcome->isDone())  // it is not asked for as a whole now
       for (const auto& each : members.open) cluster_.keepNothing(each->metadata.uid);
     return *std::move(outcome);
   }
   auto& asks = gathered.asks;
   askAsOne(asks);
-  const auto queueKey = claimKey(core::keyOf(claim.metadata));
   waiting_.room.add(queueKey, ageOf(claim.metadata), asks.front().turn.priority);
   waiting_.quota.add(claim.metadata.namespace_, queueKey, ageOf(claim.metadata), asks.front().turn.priority);
   const auto groups = gang.topology.empty() ? std::vector<scheduler::TopologyGroup>()
@@ -260,7 +157,7 @@ Outcome ClaimSync::decideGang(const cache::Claim& claim, const v1alpha::Gang& ga
     if (preempts)
       if (auto making = makeRoomForAll(gang.text(), {members.open, asks, std::move(places), within}, stop))
         return *std::move(making);
-    return gangLacks(claim, gang, {members, asks, pods, within, preempts}, *decided->lacking);
+    return gangLacks(claim, {members, asks, pods, within, preempts}, *decided->lacking);
   }
   if (!pods.promise(decided->decisions)) {  // another pod was promised it meanwhile
     for (const auto& ask : asks) cluster_.forget(ask.claimUid);
@@ -268,7 +165,7 @@ Outcome ClaimSync::decideGang(const cache::Claim& claim, const v1alpha::Gang& ga
   }
   waiting_.remove(queueKey);
   for (const auto& each : members.open) enqueue_(claimKey(core::keyOf(each->metadata)));
-  return Outcome::again();
+  return Outcome::done();
 }
 
 std::string ClaimSync::whyGangLacks(const GangTry& tried) {
@@ -281,13 +178,14 @@ std::string ClaimSync::whyGangLacks(const GangTry& tried) {
   return explanation.stages.back().after > 0 ? "no node has room for all claims of its pod" : explanation.text();
 }
 
-Outcome ClaimSync::gangLacks(const cache::Claim& claim, const v1alpha::Gang& gang, const GangTry& tried,
-                             const scheduler::GangShort& lacking) {
+Outcome ClaimSync::gangLacks(const cache::Claim& claim, const GangTry& tried, const scheduler::GangShort& lacking) {
   const auto& [members, asks, pods, within, preempts] = tried;
-  const auto standing = members.here.size() - members.open.size();
+  const auto& gang = members.gang;
+  const auto all = members.here.size() + members.others;
+  const auto standing = all - members.open.size();
   const auto& name = members.open[lacking.member]->metadata.name;
   auto why = std::to_string(standing + lacking.fit) + " of " +
-             std::to_string(gang.podGroup ? members.here.size() : gang.size) + " members of " + gang.text() + " fit" +
+             std::to_string(gang.podGroup ? all : gang.size) + " members of " + gang.text() + " fit" +
              (lacking.group.empty() ? "" : " in " + gang.topology + " " + lacking.group) + "; claim " + name +
              " does not";
   if (lacking.excess) {
@@ -333,6 +231,8 @@ std::optional<Outcome> ClaimSync::awaitGang(const cache::Claim& claim, const cac
   if (!gang || isStatic(claim)) return std::nullopt;
   const auto& uid = claim.metadata.uid;
   const auto found = membersOf(claim, *gang);
+  if (!gang->podGroup && found.full && !found.has(claim))  // two leaders, or one and a new one, chose other members
+    return giveUp(claim, device, {}, stop).says(notBound(claim, reason::kWaitingForGang, found.lacks));
   const auto& members = found.here;
   const auto lacks =
       std::find_if_not(members.begin(), members.end(), [this](const auto& m) { return hasItsCards(*m); });

@@ -349,6 +349,98 @@ TEST_F(GangTest, MistakesAreSaid) {
   EXPECT_NE(world.message("b").find("another size"), std::string::npos) << world.message("b");
 }
 
+TEST_F(GangTest, AClaimThatSaysAnotherSizeKeepsTheOthersFromNothing) {
+  member("a", "2");
+  member("b", "3");
+  EXPECT_EQ(world.message("b"), "claim a says another size or topology of gang train");
+  EXPECT_EQ(world.message("a"),
+            "1 of 2 members of gang train is here; claim b says another size or topology of gang train");
+  member("c", "2");
+  for (const auto* name : {"a", "c"}) EXPECT_EQ(phase(name), "Bound") << world.message(name);
+  EXPECT_NE(phase("b"), "Bound");
+}
+
+TEST_F(GangTest, ASizeThatChangesOnAllMembersIsObeyed) {
+  member("a", "2");
+  world.json<cache::Claim>({"default", "a"}, R"({"metadata":{"annotations":{"elasticgpu.io/gang-size":"4"}}})");
+  settle();
+  EXPECT_EQ(world.message("a"), "1 of 4 members of gang train is here");
+  for (const auto* name : {"b", "c", "d"}) member(name, "4", {}, "train");
+  for (const auto* name : {"a", "b", "c", "d"}) EXPECT_EQ(phase(name), "Bound") << name << world.message(name);
+}
+
+TEST_F(GangTest, C14_NoClaimTakesThePlaceOfAMemberThatIsDecided) {
+  const auto comes = [&](const std::string& name) {
+    world.addMember(name, "share", {{"gpu-core", "10"}}, {{"elasticgpu.io/gang", "g"}, {"elasticgpu.io/gang-size", "2"}});
+  };
+  for (const auto* name : {"m0", "m1"}) comes(name);
+  settle();
+  for (const auto* name : {"m0", "m1"}) ASSERT_EQ(phase(name), "Bound") << world.message(name);
+  for (int n = 2; n < 12; ++n) comes("m" + std::to_string(n));  // of the same second, some with smaller uids
+  settle();
+  start();  // the next leader
+  for (int n = 2; n < 12; ++n) {
+    const auto name = "m" + std::to_string(n);
+    EXPECT_NE(phase(name), "Bound") << name;
+    EXPECT_EQ(world.message(name), "gang g has its 2 members already");
+  }
+  world.removeClaim("m0");
+  settle();
+  EXPECT_EQ(used(), 200) << "one of them takes the place that is free";
+}
+
+TEST_F(GangTest, MembersWaitNoLongerForOneThatHasLeft) {
+  world.addClaim("full", "share", {{"gpu", "2"}});
+  world.addClaim("full2", "share", {{"gpu", "2"}});
+  settle();
+  world.nextSecond();
+  for (const auto* name : {"a", "b", "c"}) member(name, "2");
+  EXPECT_EQ(world.message("c"), "gang train has its 2 members already");
+  world.json<cache::Claim>(
+      {"default", "a"},
+      R"({"metadata":{"annotations":{"elasticgpu.io/gang":null,"elasticgpu.io/gang-size":null}}})");
+  settle();
+  EXPECT_EQ(world.message("c"), "claim b says what gang train waits for");
+  world.removeClaim("a");
+  for (const auto* name : {"full", "full2"}) world.removeClaim(name);
+  settle();
+  for (const auto* name : {"b", "c"}) EXPECT_EQ(phase(name), "Bound") << name << world.message(name);
+}
+
+TEST_F(GangTest, AChangedAnnotationWakesTheOldAndTheNewGang) {
+  world.addClaim("full", "share", {{"gpu", "2"}});
+  world.addClaim("full2", "share", {{"gpu", "2"}});
+  settle();
+  world.nextSecond();
+  member("a", "2");
+  member("b", "2");
+  member("x", "2", {}, "other");
+  world.json<cache::Claim>({"default", "a"}, R"({"metadata":{"annotations":{"elasticgpu.io/gang":"other"}}})");
+  settle();
+  EXPECT_EQ(world.message("b"), "1 of 2 members of gang train is here");
+  EXPECT_EQ(world.message("x"), "claim a says what gang other waits for");
+  for (const auto* name : {"full", "full2"}) world.removeClaim(name);
+  settle();
+  for (const auto* name : {"a", "x"}) EXPECT_EQ(phase(name), "Bound") << name << world.message(name);
+  EXPECT_NE(phase("b"), "Bound");
+}
+
+TEST_F(GangTest, ClaimsBeyondTheSizeWakeNoOthers) {
+  world.addClaim("full", "share", {{"gpu", "2"}});
+  world.addClaim("full2", "share", {{"gpu", "2"}});
+  settle();
+  world.nextSecond();
+  for (const auto* name : {"a", "b"}) member(name, "2");
+  driver->steps = 0;
+  for (int n = 0; n < 60; ++n) member("m" + std::to_string(n), "2");
+  EXPECT_LT(driver->steps, 60 * 6);
+  EXPECT_EQ(world.message("m59"), "gang train has its 2 members already");
+  driver->steps = 0;
+  world.removeClaim("m30");
+  settle();
+  EXPECT_LT(driver->steps, 20);
+}
+
 TEST_F(GangTest, AMistakeOnABoundClaimKeepsNoPodBehindItsGate) {
   world.addClaim("a", "share", {{"gpu", "1"}});
   settle();

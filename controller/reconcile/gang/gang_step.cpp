@@ -1,0 +1,119 @@
+// (C14): the step of a gang. It has a key of its own in the work queue, so that a claim, pod or device that changes marks the gang
+// once, and one step looks at all members. What each member reports besides is its own step's.
+#include <algorithm>
+#include <string>
+#include <utility>
+
+#include "api/v1alpha/keys.h"
+#include "controller/reconcile/claim/claim.h"
+#include "controller/reconcile/gang/gang_of.h"
+#include "controller/reconcile/queue_key.h"
+
+namespace egpu::reconcile {
+
+namespace phase = v1alpha::keys::phase;
+namespace reason = v1alpha::keys::reason;
+
+namespace {
+
+/// What a gang lacks may come without an event.
+constexpr std::chrono::milliseconds kGangLooksAgain{5'000};
+
+}  // namespace
+
+Outcome ClaimSync::waitsForGang(const cache::Claim& claim, std::string why) {
+  return Outcome::done().says(notBound(claim, reason::kWaitingForGang, std::move(why)));
+}
+
+Outcome ClaimSync::gangStep(const core::ObjectKey& gang, std::stop_token stop) {
+  const auto before = waiting_.rosters.of(gang);
+  GangMembers members;
+  if (gang.name.starts_with('/')) {
+    const auto object = stores_.podGroups.get({gang.namespace_, gang.name.substr(1)});
+    const auto group = object ? v1alpha::gangOf(*object) : std::nullopt;
+    if (group && !stores_.claimsOfGang(gang.namespace_, gang.name).empty())
+      members = membersOfGroup(gang.namespace_, *group);
+  } else {
+    members = membersByAnnotation(gang);
+  }
+  if (members.gang.size == 0) {  // no claim names it, or the PodGroup is none, or not there
+    waiting_.rosters.erase(gang);
+    return Outcome::done();
+  }
+  members = withOpen(std::move(members));
+  const auto now = waiting_.rosters.set(gang, rosterOf(members));
+  wakeGang(gang, before.get(), *now, members);
+  if (!members.lacks.empty())
+    for (const auto& each : members.here) cluster_.keepNothing(each->metadata.uid);
+  if (members.open.empty()) return members.looksAgain ? Outcome::after(kGangLooksAgain) : Outcome::done();
+  const auto& speaker = *members.open.front();
+  if (members.lacks.empty()) {
+    auto outcome = decideGang(speaker, members, gangKey(gang), stop);
+    forgetIfGone(core::keyOf(speaker.metadata), speaker.metadata.uid);
+    return outcome;
+  }
+  auto outcome = isRefusedItself(speaker) ? Outcome::done() : waitsForGang(speaker, members.lacks);
+  return members.looksAgain ? Outcome::after(kGangLooksAgain).says(std::move(outcome.said)) : outcome;
+}
+
+bool ClaimSync::isRefusedItself(const cache::Claim& claim) {
+  return !ask(claim).ok() || !waiting_.provisioners.refusal(claim.metadata.uid).empty();
+}
+
+void ClaimSync::wakeGang(const core::ObjectKey& gang, const GangRoster* before, const GangRoster& now,
+                         const GangMembers& members) {
+  const auto wake = [this](const core::ObjectMeta& claim) { enqueue_(claimKey(core::keyOf(claim))); };
+  if (before == nullptr || !(before->gang == now.gang)) {
+    // None has been told what it waits for, or in what gang.
+    for (const auto& claim : stores_.claimsOfGang(gang.namespace_, gang.name))
+      if (claim->status.phase != phase::kBound) wake(claim->metadata);
+  } else {
+    const bool speakerChanged = before->speaker.uid != now.speaker.uid;
+    for (const auto& each : members.open)
+      if (speakerChanged || !before->uids.contains(each->metadata.uid)) wake(each->metadata);
+    for (const auto& each : before->members)
+      if (!now.uids.contains(each.uid)) enqueue_(claimKey(each.claim));
+    for (const auto& pod : members.furtherPods)
+      for (const auto& claim : pod.claims)
+        if (!before->furtherUids.contains(claim->metadata.uid)) wake(claim->metadata);
+  }
+  // A member keeps its room as long as the one that speaks has a nomination.
+  const bool nominated = !members.open.empty() && members.open.front()->status.nominated;
+  for (const auto& each : members.open)
+    if (!nominated && each->status.nominated) wake(each->metadata);
+  // Members that have something give it back after a while.
+  if (before != nullptr && before->hasCards && !now.hasCards)
+    for (const auto& each : members.here)
+      if (deviceOf(*each)) wake(each->metadata);
+  if (!now.bound || (before != nullptr && before->bound)) return;
+  for (const auto& each : members.here)
+    for (const auto& pod : stores_.podsOfClaim(core::keyOf(each->metadata)))
+      enqueue_(podKey(core::keyOf(pod->metadata)));
+  for (const auto& pod : members.furtherPods) {
+    enqueue_(podKey(core::keyOf(pod.pod->metadata)));
+    for (const auto& claim : pod.claims)
+      if (claim->status.phase != phase::kBound) wake(claim->metadata);
+  }
+}
+
+Outcome ClaimSync::tellMember(const cache::Claim& claim, const v1alpha::Gang& gang, const GangRoster& roster) {
+  const auto& uid = claim.metadata.uid;
+  if (!roster.uids.contains(uid)) {
+    cluster_.keepNothing(uid);
+    if (!(roster.gang == gang))
+      return waitsForGang(claim,
+                          "claim " + roster.definer.claim.name + " says another size or topology of " + gang.text());
+    if (roster.full)
+      return waitsForGang(claim,
+                          gang.podGroup ? "no pod of " + gang.text() + " uses it"
+                                        : gang.text() + " has its " + std::to_string(gang.size) + " members already");
+    return gang.podGroup ? waitsForGang(claim, roster.lacks) : Outcome::done();  // the gang's next step brings it back
+  }
+  if (roster.speaker.uid.empty() || roster.speaker.uid == uid) return Outcome::done();
+  const auto speaker = stores_.claims.get(roster.speaker.claim);
+  // Its room is kept as long as the one that speaks says who has to go.
+  if (claim.status.nominated && speaker && speaker->status.nominated) return Outcome::done();
+  return waitsForGang(claim, "claim " + roster.speaker.claim.name + " says what " + gang.text() + " waits for");
+}
+
+}  // namespace egpu::reconcile
