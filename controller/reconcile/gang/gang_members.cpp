@@ -41,7 +41,8 @@ std::string differsText(const ClaimPtr& claim, const v1alpha::Gang& gang) {
 struct Candidate {
   ClaimPtr claim;
   v1alpha::Gang gang;
-  int rank = 2;  ///< 0: it has something already; 1: the last step chose it
+  int rank = 3;  ///< 0: it is committed; 1: decided; 2: chosen by the last step
+  bool isDecided() const { return rank <= 1; }
 };
 
 }  // namespace
@@ -113,24 +114,25 @@ ClaimSync::GangMembers ClaimSync::membersByAnnotation(const core::ObjectKey& gan
   for (auto& claim : stores_.claimsOfGang(gang.namespace_, gang.name)) {
     const auto named = v1alpha::gangOf(claim->metadata.annotations);
     if (!named || claim->metadata.deleting()) continue;
-    const bool hasDevice = deviceOf(*claim) != nullptr;
+    const auto device = deviceOf(*claim);
     // A member whose pod may not be scheduled counts only if it has its device already.
-    if (!hasDevice && obstacleOf(stores_, *claim, classWaits(*claim))) continue;
+    if (!device && obstacleOf(stores_, *claim, classWaits(*claim))) continue;
     const auto& now = claim->status.phase;
-    const bool decided = hasDevice || now == phase::kBound || now == phase::kLost ||
-                         cluster_.decidedInGang(claim->metadata.uid).has_value();
-    const int rank = decided ? 0 : roster && roster->uids.contains(claim->metadata.uid) ? 1 : 2;
+    const bool commits = (device && device->status.phase == phase::kBound) || now == phase::kBound || now == phase::kLost;
+    const bool decided = device || cluster_.decidedInGang(claim->metadata.uid);
+    const bool chosen = roster && roster->uids.contains(claim->metadata.uid);
+    const int rank = commits ? 0 : decided ? 1 : chosen ? 2 : 3;
     all.push_back({std::move(claim), *named, rank});
   }
   if (all.empty()) return members;
   const auto first = std::min_element(all.begin(), all.end(), [](const Candidate& a, const Candidate& b) {
-    return std::pair(a.rank > 0, ageOf(a.claim->metadata)) < std::pair(b.rank > 0, ageOf(b.claim->metadata));
+    return std::pair(!a.isDecided(), ageOf(a.claim->metadata)) < std::pair(!b.isDecided(), ageOf(b.claim->metadata));
   });
   members.definer = first->claim;
   members.gang = first->gang;
   ClaimPtr differs;
   std::erase_if(all, [&](const Candidate& each) {
-    if (each.rank == 0 || each.gang == members.gang) return false;
+    if (each.isDecided() || each.gang == members.gang) return false;
     if (!differs || isOlder(each.claim, differs)) differs = each.claim;
     return true;
   });
@@ -183,7 +185,7 @@ ClaimSync::GangMembers ClaimSync::membersOfGroup(const std::string& namespace_, 
 ClaimSync::GangMembers ClaimSync::withOpen(GangMembers members) const {
   for (const auto& each : members.here) {
     const auto device = deviceOf(*each);
-    if (device && device->metadata.deleting()) {
+    if (device && (device->metadata.deleting() || device->status.phase == phase::kFailed)) {
       members.oneLeaves = true;  // it is decided anew once that is gone
       continue;
     }

@@ -47,6 +47,8 @@ Outcome ClaimSync::gangStep(const core::ObjectKey& gang, std::stop_token stop) {
     for (const auto& each : members.here) cluster_.keepNothing(each->metadata.uid);
   if (members.open.empty()) return members.looksAgain ? Outcome::after(kGangLooksAgain) : Outcome::done();
   const auto& speaker = *members.open.front();
+  // What a member gives back is no room for the others: they are of no use before it is decided anew. The end of its device is an event.
+  if (members.lacks.empty() && members.oneLeaves) return Outcome::done();
   if (members.lacks.empty()) {
     auto outcome = decideGang(speaker, members, gangKey(gang), stop);
     forgetIfGone(core::keyOf(speaker.metadata), speaker.metadata.uid);
