@@ -202,9 +202,10 @@ class ClusterView {
   /// How often preempt() and preemptTogether() have copied the cluster.
   uint64_t copies() const;
   /// Whether all asks would fit, each on the node that it is nominated for (one per ask) and within its quotas, if all victims of
-  /// these nominations were gone, and not all if this one (the name of a device) stayed. False too if they fit there as it is, or one
-  /// needs no room any more.
-  bool needs(const std::vector<Ask>& asks, const std::vector<v1alpha::Nomination>& rooms, const std::string& victim);
+  /// these nominations were gone, and not all if these (names of devices) stayed: one victim, or those of one gang, which leave
+  /// together. False too if they fit there as it is, or one needs no room any more.
+  bool needs(const std::vector<Ask>& asks, const std::vector<v1alpha::Nomination>& rooms,
+             const std::vector<std::string>& group);
   /// For whom room is kept that the ask could else have, for people: claims of its own namespace by name. Empty = for nobody.
   std::string keptFrom(const Ask& ask) const;
   /// The nodes on which anything is kept that the asks, on one node together, could else have.

@@ -165,7 +165,7 @@ class Rooms {
 }  // namespace
 
 bool ClusterView::needs(const std::vector<Ask>& asks, const std::vector<v1alpha::Nomination>& rooms,
-                        const std::string& victim) {
+                        const std::vector<std::string>& group) {
   std::unique_lock lock(mutex_);
   if (anyWaitsNoMore(asks)) return false;
   Rooms tried(quotasThen(asks));
@@ -178,8 +178,9 @@ bool ClusterView::needs(const std::vector<Ask>& asks, const std::vector<v1alpha:
   for (const auto& [uid, other] : nominated_)
     if (auto* const node = tried.find(other.room.nodeName); node != nullptr && roomIsKeptFrom(asks, uid, other))
       carryOut(*node, nominatedKey(uid), other.room, uidsOf(other.room.victims));
-  const auto last = uidsOf({victim});
-  if (last.empty() || std::erase(others, last.front()) == 0) return false;
+  auto last = uidsOf(group);
+  std::erase_if(last, [&others](const std::string& uid) { return std::erase(others, uid) == 0; });
+  if (last.empty()) return false;
   lock.unlock();
   tried.release(others);
   const bool without = tried.fit();

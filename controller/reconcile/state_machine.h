@@ -137,6 +137,10 @@
 //             nominated, and fit where they are nominated without all who have to go, and not with this one. Crash after some of V1: nobody goes
 //             (model: room.py room=partial, room=bare), and the next step of the one that speaks writes all of it. A member keeps its nomination
 //             as long as the one that speaks has one (room=left): a nomination that comes or goes brings all members back
+//             a victim that is of a gang (VictimGang): all members that may go are victims, by the lowest priority of any, and after claims
+//             of no gang. V2, and each V3 to V5, asks whether the preemptor needs all of these together. No member goes on to V4 before the
+//             pods of all have ended. Once one has gone (V5), the others follow, whether they are needed or not. Crash: found by the marks,
+//             and by condition Preempted of the claim that has gone
 //             a pod's claims (C5) that don't fit on one node: likewise, for what the pod chooses for, if it is the only pod of each; its step writes V1,
 //             and drops it. Of several pods of one claim the oldest plans that has all of its claims and chooses for that one alone; the others
 //             leave the nomination alone. One of them gone: the step of each other one drops its own

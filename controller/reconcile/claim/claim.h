@@ -385,6 +385,10 @@ class ClaimSync {
   Outcome markMoved(const cache::Claim& claim, const cache::Gpu& device, std::stop_token stop);
   /// preemptor: null = it moves, and its pods are evicted by who asked for that.
   Outcome leave(const cache::Claim& claim, const cache::Gpu& device, const ClaimPtr& preemptor, std::stop_token stop);
+  /// Another member of its gang has made room already.
+  bool hasLeftWithout(const cache::Claim& claim) const;
+  /// Pods of another member of its gang, which makes room with it, have not ended.
+  bool awaitsGang(const cache::Claim& claim, const cache::Gpu& device, const ClaimPtr& preemptor) const;
   Outcome madeRoom(const cache::Claim& claim, const cache::Gpu& device, std::stop_token stop);
   /// Nothing: all of its pods may be evicted now.
   std::optional<Outcome> mayGo(const cache::Claim& claim, const cache::Gpu& device, const cache::Claim& who,

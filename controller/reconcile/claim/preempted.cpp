@@ -19,6 +19,9 @@ using std::chrono::milliseconds;
 
 namespace {
 
+/// That the pods of another member of a gang have ended is no event of the claim's.
+constexpr milliseconds kGangMembersEnd{500};
+
 /// To a node by its name, as W9 does it.
 bool pinned(const core::Pod& pod) {
   if (!pod.requiredNodeAffinity) return false;
@@ -100,7 +103,8 @@ std::optional<bool> ClaimSync::stillNeeds(const ClaimPtr& preemptor, const cache
                                           const cache::Gpu& device) {
   std::vector<cache::ClusterView::Ask> asks;
   std::vector<v1alpha::Nomination> rooms;
-  const auto priority = priorityOf(stores_, holder).value;
+  const auto group = victimGangOf(stores_, device, holder);
+  const auto priority = group.priority;
   for (const auto& each : preemptsWith(preemptor)) {
     const auto asked = ask(*each);
     if (asked.later) return std::nullopt;
@@ -110,7 +114,7 @@ std::optional<bool> ClaimSync::stillNeeds(const ClaimPtr& preemptor, const cache
   }
   if (asks.empty()) return false;
   askAsOne(asks);
-  return cluster_.needs(asks, rooms, device.metadata.name);
+  return cluster_.needs(asks, rooms, group.devices);
 }
 
 std::vector<std::string> ClaimSync::victimsFor(const ClaimPtr& preemptor) const {
@@ -149,6 +153,8 @@ std::optional<Outcome> ClaimSync::makesRoom(const ClaimPtr& claim, const GpuPtr&
   // After a restart every class is validated at once: the plugin's busy moment must not look like the end of the need.
   if (!needed) return Outcome::after(kPluginBusy);
   if (*needed) return marked && !forMove ? leave(*claim, *device, *who, stop) : mark(*claim, *device, *who, stop);
+  // Once a member of its gang has given back its device, all follow: the gang is of no use below its size.
+  if (marked && !forMove && hasLeftWithout(*claim)) return leave(*claim, *device, nullptr, stop);
   // Who was let go meanwhile would wait for ever: what it was let go to is carried first.
   if (moves && !waitsForCarrier(*claim)) {
     const auto asked = movesNow(*claim, *device, stop);
@@ -255,6 +261,30 @@ std::optional<Outcome> ClaimSync::evict(const core::Pod& pod, bool dry, const ca
   return Outcome::after(Preemption::kHeldUpFor);
 }
 
+bool ClaimSync::hasLeftWithout(const cache::Claim& claim) const {
+  const auto gang = gangOfHolder(stores_, claim);
+  if (!gang) return false;
+  const auto all = stores_.claimsOfGang(gang->namespace_, gang->name);
+  return std::any_of(all.begin(), all.end(), [&](const auto& each) {
+    if (each->metadata.uid == claim.metadata.uid || gangNamedBy(*each) != gang) return false;
+    const auto own = deviceOf(*each);
+    const bool keeps = own && own->status.phase != phase::kFailed;
+    return !keeps && findCondition(each->status.conditions, kPreempted) != nullptr;
+  });
+}
+
+bool ClaimSync::awaitsGang(const cache::Claim& claim, const cache::Gpu& device, const ClaimPtr& preemptor) const {
+  const auto gang = gangOfHolder(stores_, claim);
+  if (!gang) return false;
+  for (const auto& name : victimsFor(preemptor)) {
+    const auto other = name == device.metadata.name ? nullptr : stores_.devices.get({"", name});
+    const auto holder = other ? preemptibleClaim(stores_, *other) : nullptr;
+    if (!holder || gangNamedBy(*holder) != gang) continue;
+    if (other->status.reason != reason::kPreempted || !podsToGo(*holder).empty() || reserved(*holder)) return true;
+  }
+  return false;
+}
+
 Outcome ClaimSync::leave(const cache::Claim& claim, const cache::Gpu& device, const ClaimPtr& preemptor,
                          std::stop_token stop) {
   const auto pods = podsToGo(claim);
@@ -275,6 +305,8 @@ Outcome ClaimSync::leave(const cache::Claim& claim, const cache::Gpu& device, co
   const auto used = inUse(claim, device, stop);
   if (!used.ok()) return Outcome::retry(used.status());
   if (*used) return Outcome::done();
+  // Members of one gang give back their devices only once the pods of all of them have ended.
+  if (preemptor && awaitsGang(claim, device, preemptor)) return Outcome::after(kGangMembersEnd);
   // What follows can't be taken back: a gate may have been lifted (W9) by who saw the device before its mark.
   if (const auto read = readPods(claim, stop); !read.ok()) return Outcome::retry(read);
   if (!podsToGo(claim).empty()) return Outcome::again();
@@ -282,7 +314,7 @@ Outcome ClaimSync::leave(const cache::Claim& claim, const cache::Gpu& device, co
   const auto* told = findCondition(claim.status.conditions, kPreempted);
   if (claim.status.phase != phase::kPending || told == nullptr || told->message != why)
     return Outcome::again().says(
-        Said::of(claim.metadata, Said::As::preempted, preemptor ? reason::kPreempted : reason::kMoved, why));   // V4
+        Said::of(claim.metadata, Said::As::preempted, markedToMove(device) ? reason::kMoved : reason::kPreempted, why));  // V4
   return Outcome::nextState(binder_.setPhase(device, phase::kFailed, reason::kPreempted, why, stop).status());  // V5
 }
 

@@ -45,10 +45,14 @@ cache::Store<cache::Claim>::Ptr claimThatMay(const char* parameter, const cache:
   if (device.status.phase != phase::kBound || device.metadata.deleting() || !well || !spec.claimRef) return nullptr;
   auto claim = stores.claims.get({spec.claimRef->namespace_, spec.claimRef->name});
   const bool own = claim && claim->metadata.uid == spec.claimRef->uid && deviceNameFor(*claim) == device.metadata.name;
-  // Without one of its members a gang is of no use, and it goes as a whole or not at all: not at all. An annotation that names no
-  // gang exempts nobody.
-  if (own && inGang(stores, *claim) && gangOf(stores, *claim)) return nullptr;
   return own && !claim->metadata.deleting() && !outlivesItsPods(stores, *claim) ? claim : nullptr;
+}
+
+/// The claim that has the device and may move. A gang is of no use without one of its members, and moves of whole gangs are not
+/// planned.
+cache::Store<cache::Claim>::Ptr movableHolder(const cache::Stores& stores, const cache::Gpu& device) {
+  auto claim = claimThatMay("movable", stores, device);
+  return claim && !gangOfHolder(stores, *claim) ? claim : nullptr;
 }
 
 /// All that have to go for them.
@@ -81,6 +85,8 @@ bool anyElsewhere(const cache::Stores& stores, std::span<const v1alpha::Nominati
   const auto victims = victimsOf(rooms);
   return std::any_of(victims.begin(), victims.end(), [&](const std::string& name) {
     const auto device = stores.devices.get({"", name});
+    const auto holder = device ? preemptibleClaim(stores, *device) : nullptr;
+    if (holder && gangNamedBy(*holder)) return false;  // it may go because another member does
     return device && std::none_of(rooms.begin(), rooms.end(),
                                   [&](const auto& room) { return room.nodeName == device->spec.nodeName; });
   });
@@ -105,9 +111,27 @@ cache::Store<cache::Claim>::Ptr preemptibleClaim(const cache::Stores& stores, co
   return claimThatMay("preemptible", stores, device);
 }
 
+std::optional<core::ObjectKey> gangOfHolder(const cache::Stores& stores, const cache::Claim& claim) {
+  return inGang(stores, claim) && gangOf(stores, claim) ? gangNamedBy(claim) : std::nullopt;
+}
+
+VictimGang victimGangOf(const cache::Stores& stores, const cache::Gpu& device, const cache::Claim& holder) {
+  const auto gang = gangOfHolder(stores, holder);
+  if (!gang) return {{}, {device.metadata.name}, priorityOf(stores, holder).value};
+  VictimGang group{*gang, {}, std::numeric_limits<int64_t>::max()};
+  for (const auto& member : stores.claimsOfGang(gang->namespace_, gang->name)) {
+    if (gangNamedBy(*member) != gang) continue;
+    const auto own = stores.devices.get({"", deviceNameFor(*member)});
+    if (!own || preemptibleClaim(stores, *own) != member) continue;
+    group.devices.push_back(own->metadata.name);
+    group.priority = std::min(group.priority, priorityOf(stores, *member).value);
+  }
+  return group;
+}
+
 cache::Store<cache::Claim>::Ptr movableClaim(const cache::Stores& stores, const cache::Gpu& device) {
   if (!stores.claimsPreempting(device.metadata.name).empty()) return nullptr;
-  auto claim = claimThatMay("movable", stores, device);
+  auto claim = movableHolder(stores, device);
   // One that is on its way as it was asked to is still where it was.
   return claim && (device.status.reason.empty() || asksToMove(*claim, device)) ? claim : nullptr;
 }
@@ -117,7 +141,7 @@ bool asksToMove(const cache::Claim& claim, const cache::Gpu& device) {
 }
 
 bool mayMove(const cache::Stores& stores, const cache::Claim& claim, const cache::Gpu& device) {
-  const auto may = claimThatMay("movable", stores, device);
+  const auto may = movableHolder(stores, device);
   return may && may->metadata.uid == claim.metadata.uid;
 }
 
@@ -180,16 +204,25 @@ std::vector<v1alpha::Nomination> Preemption::standing(const AskedTogether& asked
       const auto device = stores_.devices.get({"", name});
       if (device && leaves(*device)) return false;
       const auto holder = device ? preemptibleClaim(stores_, *device) : nullptr;
-      return !holder || priorityOf(stores_, *holder).value >= priority;
+      return !holder || victimGangOf(stores_, *device, *holder).priority >= priority;
     });
   return needed(asked, std::move(left));
 }
 
 std::vector<v1alpha::Nomination> Preemption::needed(const AskedTogether& asked,
                                                     std::vector<v1alpha::Nomination> rooms) const {
+  std::set<std::string> judged;
   for (const auto& victim : victimsOf(rooms)) {
-    if (cluster_.needs(asked.asks, rooms, victim)) continue;
-    for (auto& room : rooms) std::erase(room.victims, victim);
+    if (judged.contains(victim)) continue;
+    const auto device = stores_.devices.get({"", victim});
+    const auto holder = device ? preemptibleClaim(stores_, *device) : nullptr;
+    const auto group = holder ? victimGangOf(stores_, *device, *holder).devices : std::vector<std::string>{victim};
+    judged.insert(group.begin(), group.end());
+    if (cluster_.needs(asked.asks, rooms, group)) continue;
+    for (auto& room : rooms)
+      std::erase_if(room.victims, [&](const auto& each) {
+        return each == victim || std::find(group.begin(), group.end(), each) != group.end();
+      });
   }
   if (victimsOf(rooms).empty()) rooms.clear();
   return rooms;
@@ -212,21 +245,35 @@ bool Preemption::leaves(const cache::Gpu& device) const {
 Preemption::Candidates Preemption::candidatesFor(const AskedTogether& asked) const {
   Candidates candidates;
   const auto priority = lowestOf(asked.asks);
+  const auto shares = [&](const cache::Claim& holder) {
+    return std::any_of(asked.claims.begin(), asked.claims.end(),
+                       [&](const auto& claim) { return shareAPod(*claim, holder); });
+  };
+  const auto own = gangNamedBy(*asked.claims.front());
+  std::set<std::string> exempt;  // gangs of which a member may not go now
   for (const auto& device : stores_.preemptibleDevices()) {
     const auto holder = preemptibleClaim(stores_, *device);
-    if (!holder && !becomesBound(*device)) continue;
-    const auto theirs = holder ? priorityOf(stores_, *holder).value : priorityOfOwner(stores_, *device);
-    if (theirs >= priority) continue;
-    if (!holder || heldUp(device->metadata.name)) {
-      candidates.moreSoon = true;
+    if (!holder) {
+      const bool soon = becomesBound(*device) && priorityOfOwner(stores_, *device) < priority;
+      candidates.moreSoon = candidates.moreSoon || soon;
       continue;
     }
-    if (std::any_of(asked.claims.begin(), asked.claims.end(),
-                    [&](const auto& claim) { return shareAPod(*claim, *holder); }))
+    const auto gang = gangOfHolder(stores_, *holder);
+    const auto key = gang ? gang->str() : std::string();
+    if (!key.empty() && !candidates.gangs.contains(key))
+      candidates.gangs[key] = victimGangOf(stores_, *device, *holder);
+    const auto theirs = key.empty() ? priorityOf(stores_, *holder).value : candidates.gangs[key].priority;
+    if (theirs >= priority || (gang && gang == own)) continue;
+    const bool held = heldUp(device->metadata.name).has_value();
+    candidates.moreSoon = candidates.moreSoon || held;
+    if (held || shares(*holder)) {
+      if (!key.empty()) exempt.insert(key);
       continue;
-    candidates.byDevice[device->metadata.uid] = {device->metadata.name,
-                                                 {theirs, base::unixSeconds(device->metadata.creationTimestamp)}};
+    }
+    candidates.byDevice[device->metadata.uid] = {
+        device->metadata.name, {theirs, base::unixSeconds(device->metadata.creationTimestamp)}, key};
   }
+  std::erase_if(candidates.byDevice, [&](const auto& each) { return exempt.contains(each.second.gang); });
   return candidates;
 }
 
@@ -236,12 +283,23 @@ std::vector<v1alpha::Nomination> Preemption::fresh(const AskedTogether& asked, c
   const auto candidates = candidatesFor(asked);
   bool cut = false;
   std::vector<v1alpha::Nomination> rooms;
-  if (!candidates.byDevice.empty()) rooms = needed(asked, search(asked, candidates, enough, cut));
+  if (!candidates.byDevice.empty()) rooms = needed(asked, searchGangsLast(asked, candidates, enough, cut));
   // Without a candidate nothing was searched, and only an event can change that.
   else if (!candidates.moreSoon) return rooms;
   const auto found = !rooms.empty() ? Found::somebody : cut ? Found::cutShort : Found::nobody;
   looked(asked.claims.front()->metadata.uid, began, found, candidates.moreSoon);
   return rooms;
+}
+
+std::vector<v1alpha::Nomination> Preemption::searchGangsLast(const AskedTogether& asked, const Candidates& candidates,
+                                                             const scheduler::Enough& enough, bool& cut) const {
+  if (candidates.gangs.empty()) return search(asked, candidates, enough, cut);
+  auto single = candidates;
+  std::erase_if(single.byDevice, [](const auto& each) { return !each.second.gang.empty(); });
+  auto rooms = single.byDevice.empty() ? std::vector<v1alpha::Nomination>() : search(asked, single, enough, cut);
+  return rooms.empty() && single.byDevice.size() < candidates.byDevice.size()
+             ? search(asked, candidates, enough, cut)
+             : rooms;
 }
 
 std::vector<v1alpha::Nomination> Preemption::search(const AskedTogether& asked, const Candidates& candidates,
@@ -273,13 +331,20 @@ std::vector<v1alpha::Nomination> Preemption::search(const AskedTogether& asked, 
     for (const auto& placement : decision.placements)
       room.cards.push_back({placement.card, placement.charged.core, placement.charged.memory});
   }
+  std::set<std::string> names;  // with all other members of their gangs
   for (const auto& victim : victims) {
-    const auto& name = known.at(victim.device).device;
+    const auto& candidate = known.at(victim.device);
+    names.insert(candidate.device);
+    if (candidate.gang.empty()) continue;
+    const auto& all = candidates.gangs.at(candidate.gang).devices;
+    names.insert(all.begin(), all.end());
+  }
+  for (const auto& name : names) {
     const auto device = stores_.devices.get({"", name});
     if (!device) return {};  // gone meanwhile
     auto room = std::find_if(rooms.begin(), rooms.end(),
                              [&device](const auto& each) { return each.nodeName == device->spec.nodeName; });
-    if (room == rooms.end()) room = rooms.begin();  // it gives back quota, wherever it is
+    if (room == rooms.end()) room = rooms.begin();  // it gives back quota, wherever it is, or is of a victim's gang
     room->victims.push_back(name);
   }
   return rooms;
@@ -386,7 +451,7 @@ std::string Preemption::textFor(const cache::Claim& preemptor, const std::string
 }
 
 cache::Store<cache::Claim>::Ptr Preemption::preemptorOf(const cache::Gpu& device, const cache::Claim& holder) const {
-  const auto least = priorityOf(stores_, holder).value;
+  const auto least = victimGangOf(stores_, device, holder).priority;
   cache::Store<cache::Claim>::Ptr first;
   int64_t highest = 0;
   for (const auto& claim : stores_.claimsPreempting(device.metadata.name)) {

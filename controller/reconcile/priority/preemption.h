@@ -20,6 +20,7 @@ namespace egpu::reconcile {
 
 /// The claim that has the device and may have to make room, or null: its class says preemptible, its reclaimPolicy is Delete, it
 /// is Bound to a device of its own, neither it nor its device is going or lost, and no ResourceClaim that somebody made by hand has it.
+/// A member of a gang has to only with all other members that may (VictimGang).
 cache::Store<cache::Claim>::Ptr preemptibleClaim(const cache::Stores& stores, const cache::Gpu& device);
 /// Likewise the claim that may be moved: its class says movable, and nobody's need sends it away already.
 cache::Store<cache::Claim>::Ptr movableClaim(const cache::Stores& stores, const cache::Gpu& device);
@@ -38,6 +39,17 @@ struct AskedTogether {
   std::vector<cache::ClusterView::GangPlace> places;
   const std::vector<scheduler::TopologyGroup>* within = nullptr;  ///< as in ClusterView::decideGang()
 };
+
+/// The gang that a bound claim is of. Nothing too if its annotations are wrong, or the PodGroup is not there.
+std::optional<core::ObjectKey> gangOfHolder(const cache::Stores& stores, const cache::Claim& claim);
+/// Claims that make room together: the members of a gang of which preemptibleClaim() names the devices, or one claim of none. A
+/// member whose class is not preemptible stays, and exempts no other.
+struct VictimGang {
+  core::ObjectKey gang;              ///< gangNamedBy(); without name: none
+  std::vector<std::string> devices;    ///< names
+  std::int64_t priority = 0;           ///< the lowest of its members'
+};
+VictimGang victimGangOf(const cache::Stores& stores, const cache::Gpu& device, const cache::Claim& holder);
 
 /// Thread-safe. Stores, view and clock must outlive it.
 class Preemption {
@@ -109,12 +121,17 @@ class Preemption {
   struct Candidate {
     std::string device;
     scheduler::Standing standing;
+    std::string gang;  ///< key of VictimGang::gang; empty: of none
   };
   struct Candidates {
     std::unordered_map<std::string, Candidate> byDevice;
+    std::map<std::string, VictimGang> gangs;  ///< by their key
     bool moreSoon = false;  ///< a budget holds another claim, or it is not Bound yet: it may become a candidate without an event
   };
   Candidates candidatesFor(const AskedTogether& asked) const;
+  /// Likewise without gangs, then, if that does not help, with them.
+  std::vector<v1alpha::Nomination> searchGangsLast(const AskedTogether& asked, const Candidates& candidates,
+                                                   const scheduler::Enough& enough, bool& cut) const;
   /// Who has to go, by the asks' nodes. Nothing: nobody's going helps, or, cut short, none was found.
   std::vector<v1alpha::Nomination> search(const AskedTogether& asked, const Candidates& candidates,
                                           const scheduler::Enough& enough, bool& cut) const;

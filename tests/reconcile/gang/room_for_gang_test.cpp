@@ -228,6 +228,67 @@ TEST_F(RoomForGangTest, WithinOneValueOfItsLabel) {
   EXPECT_EQ(in("Bound", {"s1", "s2", "s3"}), Names{"s1"});
 }
 
+/// Gangs that make room. Claims of one card each.
+class RoomOfGangTest : public RoomForGangTest {
+ protected:
+  void holder(const std::string& name, const std::string& size, const std::string& cls = "spare",
+              const std::string& priority = {}) {
+    claim(name, cls, priority, {{"elasticgpu.io/gang", "old"}, {"elasticgpu.io/gang-size", size}});
+  }
+};
+
+TEST_F(RoomOfGangTest, C13_AClaimOfNoGangGoesBeforeAGang) {
+  for (const auto* name : {"g1", "g2", "g3"}) holder(name, "3");
+  claim("single", "spare");
+  claim("urgent", "share", "high");
+  driver->run();
+  EXPECT_EQ(phase("urgent"), "Bound");
+  EXPECT_EQ(in("Bound", {"g1", "g2", "g3", "single"}), (Names{"g1", "g2", "g3"}));
+}
+
+TEST_F(RoomOfGangTest, C13_TheLowestPriorityOfItsMembersCounts) {
+  holder("g1", "4", "spare", "patient");
+  for (const auto* name : {"g2", "g3"}) holder(name, "4", "spare", "high");
+  holder("g4", "4", "spare");
+  ASSERT_EQ(in("Bound", {"g1", "g2", "g3", "g4"}).size(), 4U);
+  claim("urgent", "share", "middle");
+  driver->run();
+  EXPECT_EQ(phase("urgent"), "Pending") << "it preempts nobody";
+  world.removeClaim("urgent");
+  claim("urgent2", "share", "high");
+  driver->run();
+  EXPECT_EQ(phase("urgent2"), "Bound") << world.message("urgent2");
+  EXPECT_EQ(in("Bound", {"g1", "g2", "g3", "g4"}), Names());
+}
+
+TEST_F(RoomOfGangTest, C13_AMemberWhoseClassIsNotPreemptibleExemptsNoOther) {
+  holder("fixed", "4", "share");
+  for (const auto* name : {"g2", "g3", "g4"}) holder(name, "4");
+  ASSERT_EQ(in("Bound", {"fixed", "g2", "g3", "g4"}).size(), 4U);
+  claim("urgent", "share", "high");
+  driver->run(std::chrono::seconds(20));
+  EXPECT_EQ(phase("urgent"), "Bound") << world.message("urgent");
+  EXPECT_EQ(in("Bound", {"fixed", "g2", "g3", "g4"}), Names{"fixed"});
+}
+
+TEST_F(RoomOfGangTest, C13_V4_NoMemberGivesBackItsCardBeforeThePodsOfAllHaveEnded) {
+  const Names gang{"g1", "g2", "g3", "g4"};
+  for (const auto& name : gang) holder(name, "4");
+  for (const auto& name : gang) runs(name);
+  claim("urgent", "share", "high");
+  for (const auto& name : gang) EXPECT_FALSE(podStays(name)) << name;
+  for (const auto* name : {"g1", "g2", "g3"}) {
+    ends(name);
+    driver->run(std::chrono::seconds(5));
+    EXPECT_EQ(in("Bound", gang), gang) << "the pod of g4 has not ended";
+  }
+  EXPECT_EQ(phase("urgent"), "Pending");
+  ends("g4");
+  driver->run();
+  EXPECT_EQ(phase("urgent"), "Bound") << world.message("urgent");
+  EXPECT_EQ(in("Bound", gang), Names());
+}
+
 TEST_F(RoomForGangTest, V2_V3_ItsRoomIsKeptUntilThePodsOfAllHaveEnded) {
   fill(spares);
   for (const auto& name : spares) runs(name);
