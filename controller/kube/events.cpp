@@ -129,13 +129,28 @@ void EventRecorder::event(const core::ObjectReference& about, std::string_view t
   event.firstTimestamp = event.lastTimestamp = base::rfc3339(client_.clock().wall());
   {
     std::lock_guard lock(mutex_);
-    if (!stopping_ && queue_.size() < options_.queue) {
-      queue_.push_back(std::move(event));
+    if (!stopping_ && enqueue(std::move(event))) {
       changed_.notify_one();
       return;
     }
   }
   client_.metrics().add("elasticgpu_events_total", 1, {{"result", "overflow"}});
+}
+
+bool EventRecorder::enqueue(core::Event event) {
+  if (queue_.size() < options_.queue / 2) {
+    queue_.push_back({std::move(event)});
+    return true;
+  }
+  auto key = event.metadata.namespace_ + "/" + event.involvedObject.kind + "/" + event.type + "/" + event.reason;
+  if (const auto known = merging_.find(key); known != merging_.end()) {
+    ++known->second->others;
+    client_.metrics().add("elasticgpu_events_total", 1, {{"result", "merged"}});
+    return true;
+  }
+  if (queue_.size() >= options_.queue) return false;
+  merging_[key] = &queue_.emplace_back(Queued{std::move(event), key});
+  return true;
 }
 
 void EventRecorder::stop() {
@@ -157,7 +172,13 @@ void EventRecorder::run() {
       std::unique_lock lock(mutex_);
       changed_.wait(lock, [this] { return stopping_ || !queue_.empty(); });
       if (queue_.empty() || cancel_.stop_requested()) break;
-      event = std::move(queue_.front());
+      auto& next = queue_.front();
+      if (!next.merging.empty()) merging_.erase(next.merging);
+      event = std::move(next.event);
+      if (next.others > 0)
+        event.message = base::shortened(event.message + " (and " + std::to_string(next.others) + " more " +
+                                            event.reason + " events of this namespace in the last seconds)",
+                                        kLongestMessage);
       queue_.pop_front();
     }
     write(std::move(event));

@@ -23,7 +23,7 @@
 namespace egpu::kube {
 
 struct EventOptions {
-  std::size_t queue = 1000;  ///< beyond it new events are dropped and counted
+  std::size_t queue = 1000;  ///< beyond it new events are dropped and counted; beyond half of it those alike become one
   int similar = 10;          ///< this many alike but for their message within `window` become one
   std::chrono::seconds window{600};
   int burst = 25;  ///< events per component and object; then one each `refill`
@@ -80,8 +80,10 @@ class EventCorrelator {
   Recent<Written> written_;  ///< per group and message's digest, or per group once it is merged
 };
 
-/// Writes events through `client` (which must outlive it) on a thread of its own. Metrics:
-/// elasticgpu_events_total{result}, result = created | patched | spam | overflow | failed.
+/// Writes events through `client` (which must outlive it) on a thread of its own. While more wait than can be written
+/// soon, those of one namespace, kind, type and reason become one event, about the first of their objects, which says
+/// how many they were. Metrics: elasticgpu_events_total{result}, result = created | patched | spam | merged | overflow
+/// | failed.
 class EventRecorder final : public EventSink {
  public:
   EventRecorder(Client& client, std::string component, EventOptions options = {});
@@ -92,6 +94,13 @@ class EventRecorder final : public EventSink {
   void stop();
 
  private:
+  struct Queued {
+    core::Event event;
+    std::string merging{};   ///< key in merging_; empty: it stands for itself
+    std::size_t others = 0;  ///< events that became part of it
+  };
+  /// With mutex_ held. False: there is no room for it.
+  bool enqueue(core::Event event);
   void run();
   void write(core::Event event);
 
@@ -102,7 +111,8 @@ class EventRecorder final : public EventSink {
   // Protected by mutex_:
   std::mutex mutex_;
   std::condition_variable changed_;
-  std::deque<core::Event> queue_;
+  std::deque<Queued> queue_;
+  std::unordered_map<std::string, Queued*> merging_;  ///< those in queue_ that take up others
   bool stopping_ = false;
 
   std::stop_source cancel_;    ///< ends the write under way: the drain's time is up

@@ -182,11 +182,33 @@ TEST_F(RecorderTest, NeverBlocksAndDropsBeyondTheQueue) {
   EventRecorder recorder(client, "c", options);
   recorder.event(claim("a"), "Normal", "R", "m");
   transport.waitForRequests(1);  // its write hangs: the transport has no answer yet
-  for (int i = 0; i < 10; ++i) recorder.event(claim("b" + std::to_string(i)), "Normal", "R", "m");
+  for (int i = 0; i < 10; ++i) recorder.event(claim("b" + std::to_string(i)), "Normal", "R" + std::to_string(i), "m");
   transport.onPerform(
       [](const HttpRequest&) -> base::Result<HttpResponse> { return FakeTransport::response(201, "{}"); });
   recorder.stop();
   EXPECT_EQ(transport.requests().size(), 4U);  // the one under way and the three queued
+}
+
+TEST_F(RecorderTest, WhileManyWaitThoseAlikeAreMergedInsteadOfDropped) {
+  EventOptions options;
+  options.queue = 4;
+  EventRecorder recorder(client, "c", options);
+  recorder.event(claim("a"), "Warning", "NoFit", "no node has room");
+  transport.waitForRequests(1);  // its write hangs
+  for (int i = 0; i < 100; ++i) {
+    recorder.event(claim("b" + std::to_string(i)), "Warning", "NoFit", "no node has room for " + std::to_string(i));
+    if (i == 50) recorder.event(claim("other"), "Normal", "Bound", "is bound");
+  }
+  transport.onPerform(
+      [](const HttpRequest&) -> base::Result<HttpResponse> { return FakeTransport::response(201, "{}"); });
+  recorder.stop();
+  const auto requests = transport.requests();
+  ASSERT_EQ(requests.size(), 5U) << "the first three, those that are alike, and the other one";
+  EXPECT_NE(requests[3].body.find("no node has room for 2 (and 97 more NoFit events of this namespace"),
+            std::string::npos)
+      << requests[3].body;
+  EXPECT_NE(requests[4].body.find("is bound"), std::string::npos) << requests[4].body;
+  EXPECT_EQ(requests[4].body.find("more"), std::string::npos) << requests[4].body;
 }
 
 TEST_F(RecorderTest, StopIsBoundedWhenTheServerHangs) {
