@@ -3,12 +3,18 @@
 #include <algorithm>
 #include <functional>
 #include <limits>
+#include <map>
+#include <numeric>
 #include <optional>
+#include <string_view>
 #include <tuple>
+#include <unordered_map>
+#include <utility>
 
 #include "controller/scheduler/choice/fit.h"
 #include "controller/scheduler/choice/split.h"
 #include "controller/scheduler/choice/victim_cost.h"
+#include "controller/scheduler/choice/victim_places.h"
 #include "controller/scheduler/judge.h"
 #include "controller/scheduler/state/fill.h"
 #include "controller/scheduler/state/state.h"
@@ -18,14 +24,8 @@ namespace {
 
 using Loss = VictimLoss;
 using Cost = VictimCost;
-constexpr int64_t kLeast = std::numeric_limits<int64_t>::min();
 
-/// Where holders are looked for: one card, or all of a node's.
-struct Place {
-  Cost bound;  ///< no set here costs less
-  NodeId node = kNone;
-  CardId card = kNone;  ///< kNone: anywhere on the node
-};
+using Place = VictimPlace;
 
 /// What a search is given beside cluster and request. References must outlive it.
 struct Given {
@@ -36,6 +36,7 @@ struct Given {
   const Settles& settles;
   const StandingOf& standing;
   const Enough& enough;
+  VictimPlaces* known = nullptr;  ///< null: no earlier search is known
 };
 
 /// Of a request that does not fit as it is.
@@ -51,10 +52,13 @@ class Preempting {
         left_(left) {}
 
   Preemption run() {
-    std::vector<Place> places = allPlaces();
-    std::stable_sort(places.begin(), places.end(), [](const Place& a, const Place& b) { return a.bound < b.bound; });
-    for (const Place& place : places) {
-      if (best_.possible && bestCost_ < place.bound) break;
+    VictimPlaces own;
+    VictimPlaces& places = given_.known != nullptr ? *given_.known : own;
+    findPlaces(places);
+    for (const Place& place : places.all) {
+      // Neither this place nor one behind it is better.
+      if (best_.possible && Rank(bestCost_, best_.node) <= rankOf(place)) break;
+      if (!suits(place.node)) continue;
       if (enough()) break;
       if (best_.possible && left_ <= 0) {
         cutAt_ = std::min(cutAt_, place.bound.holders);
@@ -67,6 +71,9 @@ class Preempting {
   }
 
  private:
+  using Rank = std::tuple<const Cost&, std::string_view>;
+  Rank rankOf(const Place& place) const { return {place.bound, state_.nodes[place.node].name}; }
+
   /// Of one set, the one that spare() leaves, it was asked whether it settles: another of as many might.
   bool cutShort() const { return given_.settles && cutAt_ != std::numeric_limits<int64_t>::max(); }
 
@@ -77,9 +84,6 @@ class Preempting {
     Loss loss{};
   };
 
-  /// The least that can be lost where so much is held. Whose priority and age it is, is not known beforehand.
-  Loss leastLoss(int64_t amount) const { return given_.standing ? Loss{kLeast, kLeast, amount} : Loss{0, 0, amount}; }
-
   /// The fewest of these, each worth so much, that add up to what is lacking: the largest first.
   static int64_t fewest(std::vector<int64_t> each, int64_t lacking) {
     std::sort(each.begin(), each.end(), std::greater<>());
@@ -88,12 +92,12 @@ class Preempting {
     return n;
   }
 
-  /// What at least must go from a card.
+  /// What at least must go from a card, whatever the standing of its holders.
   Cost boundOf(CardId id, const Need& need) const {
     const CardRecord& card = state_.cards[id];
     const int64_t claims = card.claims();
     if (request_.wholeCards)
-      return {claims, leastLoss(std::max<int64_t>(0, fillOf(state_.usedOf(id), state_.capacityOf(id)) - 2 * claims))};
+      return {claims, {0, 0, std::max<int64_t>(0, fillOf(state_.usedOf(id), state_.capacityOf(id)) - 2 * claims)}};
     const Amount free = card.free();
     const Amount lacking{std::max<int64_t>(0, need.charged.core - free.core),
                          std::max<int64_t>(0, need.charged.memory - free.memory)};
@@ -104,20 +108,82 @@ class Preempting {
     });
     // Shares are rounded down, each holder's and what is lacking: two millionths each are not held against anybody.
     Cost bound{std::max(fewest(std::move(cores), lacking.core), fewest(std::move(memories), lacking.memory)),
-               leastLoss(std::max<int64_t>(0, fillOf(lacking, state_.capacityOf(id)) - 2 * claims))};
+               {0, 0, std::max<int64_t>(0, fillOf(lacking, state_.capacityOf(id)) - 2 * claims)}};
     if (request_.maxClaimsPerCard > 0) bound.holders = std::max(bound.holders, claims - request_.maxClaimsPerCard + 1);
     return bound;
   }
 
-  std::vector<Place> allPlaces() {
-    std::vector<Place> places;
+  /// Losses of the holders on one node that may go.
+  struct Losses {
+    std::vector<Loss> all;
+    std::map<CardId, std::vector<Loss>> onCard;
+  };
+
+  Losses lossesOn(NodeId id) const {
+    Losses losses;
+    for (const auto& [device, holdings] : holdingsOn(cluster_, state_.nodes[id].name)) {
+      const auto holder = holderOf(device, holdings);
+      if (!holder) continue;
+      losses.all.push_back(holder->loss);
+      for (const Holding& each : holdings) losses.onCard[state_.findCard(each.card)].push_back(holder->loss);
+    }
+    return losses;
+  }
+
+  /// Raises a bound to what the fewest holders lose, of these. False: there are not so many.
+  static bool raise(Cost& bound, std::vector<Loss> losses) {
+    const auto n = static_cast<std::size_t>(std::max<int64_t>(1, bound.holders));
+    if (losses.size() < n) return false;
+    const auto end = losses.begin() + static_cast<std::ptrdiff_t>(n);
+    std::nth_element(losses.begin(), end - 1, losses.end());
+    bound = {static_cast<int64_t>(n), std::accumulate(losses.begin(), end, Loss{})};
+    return true;
+  }
+
+  /// Of places on that node those where enough may go, each bounded by what they lose.
+  std::vector<Place> withLosses(std::vector<Place> here, NodeId id) const {
+    Losses losses = lossesOn(id);
+    std::erase_if(here, [&losses](Place& place) {
+      return !raise(place.bound, place.card == kNone ? losses.all : losses.onCard[place.card]);
+    });
+    return here;
+  }
+
+  void findPlaces(VictimPlaces& places) {
+    const auto before = [this](const Place& a, const Place& b) { return rankOf(a) < rankOf(b); };
+    std::vector<Place> found;
+    if (places.known && places.request == request_) {
+      std::erase_if(places.all, [&places](const Place& place) { return places.changed.contains(place.node); });
+      for (const NodeId id : places.changed) addPlaces(id, found);
+    } else {
+      places.all.clear();
+      eachNode([&](NodeId id) { addPlaces(id, found); });
+    }
+    std::stable_sort(found.begin(), found.end(), before);
+    const auto old = static_cast<std::ptrdiff_t>(places.all.size());
+    places.all.insert(places.all.end(), found.begin(), found.end());
+    std::inplace_merge(places.all.begin(), places.all.begin() + old, places.all.end(), before);
+    if (given_.known == nullptr) return;
+    places.request = request_;
+    places.known = true;
+    places.changed.clear();
+  }
+
+  void eachNode(const std::function<void(NodeId)>& visit) const {
     if (given_.among.nodes == nullptr) {
-      for (const auto& [name, id] : state_.nodesByName()) addPlaces(id, places);
+      for (const auto& [name, id] : state_.nodesByName()) visit(id);
     } else {
       for (const auto& name : *given_.among.nodes)
-        if (const NodeId id = state_.findNode(name); id != kNone) addPlaces(id, places);
+        if (const NodeId id = state_.findNode(name); id != kNone) visit(id);
     }
-    return places;
+  }
+
+  /// Asked once per node.
+  bool suits(NodeId id) {
+    if (!given_.suits) return true;
+    const auto [known, fresh] = suits_.try_emplace(id, false);
+    if (fresh) known->second = given_.suits(state_.nodes[id].name);
+    return known->second;
   }
 
   void addPlaces(NodeId id, std::vector<Place>& places) {
@@ -125,7 +191,7 @@ class Preempting {
     const auto wanted = static_cast<std::size_t>(request_.cards);
     if (!request_.pinnedNode.empty() && node.name != request_.pinnedNode) return;
     if (!node.offered() || node.cards.size() < wanted || (given_.among.goes && !given_.among.goes(node.name))) return;
-    if (given_.suits && !given_.suits(node.name)) return;
+    if (given_.known == nullptr && !suits(id)) return;
     std::vector<Place> here;
     for (CardId c : node.cards) {
       const CardRecord& card = state_.cards[c];
@@ -135,35 +201,56 @@ class Preempting {
     const bool split = divides(request_);
     if (here.empty() || (!split && here.size() < wanted)) return;
     if (request_.cards == 1 && !split && nodeBelowLimit(node, request_) && nodeHasRoom(node, request_)) {
-      places.insert(places.end(), here.begin(), here.end());
+      add(std::move(here), id, places);
       return;
     }
-    // Holders may span cards, and anybody's going helps a node at its own limits: of the cards that are needed only
-    // the costliest tells how many must go at least.
-    Place all{{0, leastLoss(0)}, id, kNone};
+    // Anybody's going helps a node at its own limits: how many must go at least, only the cards tell that are needed.
+    Place all{{}, id, kNone};
     if (!split) {
       std::stable_sort(here.begin(), here.end(), [](const Place& a, const Place& b) { return a.bound < b.bound; });
-      all.bound = {here[wanted - 1].bound.holders, leastLoss(0)};
+      const int64_t sum = std::accumulate(here.begin(), here.begin() + static_cast<std::ptrdiff_t>(wanted), int64_t{0},
+                                          [](int64_t n, const Place& each) { return n + each.bound.holders; });
+      const int64_t widest = wanted > 1 ? widestOn(id) : 1;
+      all.bound = {std::max(here[wanted - 1].bound.holders, (sum + widest - 1) / widest), {}};
     }
-    places.push_back(all);
+    add({all}, id, places);
+  }
+
+  /// Most cards of the node that one holder has.
+  int64_t widestOn(NodeId id) const {
+    std::size_t widest = 1;
+    for (const auto& [device, holdings] : holdingsOn(cluster_, state_.nodes[id].name))
+      widest = std::max(widest, holdings.size());
+    return static_cast<int64_t>(widest);
+  }
+
+  void add(std::vector<Place> here, NodeId id, std::vector<Place>& places) const {
+    if (given_.standing) here = withLosses(std::move(here), id);  // else nobody's loss is known but its amount
+    places.insert(places.end(), here.begin(), here.end());
+  }
+
+  /// Nothing: it may not go.
+  std::optional<Holder> holderOf(const std::string& device, const std::vector<Holding>& holdings) const {
+    if (given_.mayGo && !given_.mayGo(device)) return std::nullopt;
+    Holder holder{&device, &holdings};
+    if (given_.standing) {
+      const Standing standing = given_.standing(device);
+      holder.loss = {standing.priority, -standing.since, 0};
+    }
+    for (const Holding& each : holdings)
+      holder.loss.amount += fillOf(each.charged, state_.capacityOf(state_.findCard(each.card)));
+    return holder;
   }
 
   std::vector<Holder> holdersAt(const Place& place, const Holdings& holdings) const {
     std::vector<Holder> holders;
     for (const auto& [device, of] : holdings) {
-      if (given_.mayGo && !given_.mayGo(device)) continue;
-      Holder holder{&device, &of};
-      if (given_.standing) {
-        const Standing standing = given_.standing(device);
-        holder.loss = {standing.priority, -standing.since, 0};
-      }
-      bool concerned = place.card == kNone;
-      for (const Holding& each : of) {
-        const CardId id = state_.findCard(each.card);
-        concerned = concerned || id == place.card;
-        holder.loss.amount += fillOf(each.charged, state_.capacityOf(id));
-      }
-      if (concerned) holders.push_back(holder);
+      const bool concerned =
+          place.card == kNone || std::any_of(of.begin(), of.end(), [&](const Holding& each) {
+            return state_.findCard(each.card) == place.card;
+          });
+      if (!concerned) continue;
+      if (const auto holder = holderOf(device, of)) holders.push_back(*holder);
     }
     // Small ones first: among sets of equal number the cheapest is met early, and cuts off the rest.
     std::stable_sort(holders.begin(), holders.end(), [](const Holder& a, const Holder& b) { return a.loss < b.loss; });
@@ -280,6 +367,7 @@ class Preempting {
   bool enough_ = false;  ///< it is to end
   Request here_;         ///< the request, pinned to the node that is searched
   std::vector<const Holder*> chosen_;
+  std::unordered_map<NodeId, bool> suits_;  ///< of the nodes that were asked for
   bool found_ = false;
   Decision decision_;
   int64_t cutAt_ = std::numeric_limits<int64_t>::max();  ///< sets of so many holders were not all tried somewhere
@@ -308,12 +396,12 @@ Preemption preempt(const Cluster& cluster, const Request& request, const NodePre
 
 Preemption preemptIn(Cluster& cluster, const Request& request, const Among& among, const NodePredicate& suits,
                      const MayGo& mayGo, int64_t& left, const StandingOf& standing, const Enough& enough,
-                     const Settles& settles) {
+                     const Settles& settles, VictimPlaces* known) {
   --left;
   auto now = asItIs(among.nodes == nullptr ? decide(cluster, request, suits)
                                            : decideAmong(cluster, request, *among.nodes, suits));
   if (now.possible && (!settles || settles(cluster, now.decision, {}))) return now;
-  return Preempting(cluster, request, {among, suits, mayGo, {}, settles, standing, enough}, left).run();
+  return Preempting(cluster, request, {among, suits, mayGo, {}, settles, standing, enough, known}, left).run();
 }
 
 }  // namespace egpu::scheduler

@@ -13,6 +13,8 @@
 
 namespace egpu::scheduler {
 
+struct VictimPlaces;
+
 struct Victim {
   std::string device;  ///< the uid that its allocations stand under
   std::vector<Holding> holdings;
@@ -69,9 +71,9 @@ struct Among {
   NodePredicate goes{};                             ///< nodes on which somebody may go; null = any
 };
 /// As preempt(), but tried on the cluster itself, which is as before when this returns, and no copy is made. The decisions
-/// made are taken off `left`.
+/// made are taken off `left`. known: places that an earlier search found, for this one and the next; null = none.
 Preemption preemptIn(Cluster& cluster, const Request& request, const Among& among, const NodePredicate& suits,
                      const MayGo& mayGo, int64_t& left, const StandingOf& standing, const Enough& enough,
-                     const Settles& settles = {});
+                     const Settles& settles = {}, VictimPlaces* known = nullptr);
 
 }  // namespace egpu::scheduler

@@ -197,6 +197,31 @@ TEST(Preempt, TheExampleOfTheHeader) {
   EXPECT_EQ(p.decision.placements.at(0).card, "c1");
 }
 
+/// What holders stand for is known before any place is tried: one place is tried where the first is as good as any.
+TEST(Preempt, NotEachOfManyPlacesIsTried) {
+  Cluster cluster;
+  for (int n = 0; n < 50; ++n) {
+    const auto node = "n" + std::to_string(100 + n);
+    cluster.upsertNode({node, true});
+    for (int c = 0; c < 4; ++c) {
+      const auto card = node + "-" + std::to_string(c);
+      cluster.upsertCard(makeCard(card, node, c));
+      cluster.take(card, "of-" + card, {1000, 32 * kGi});
+    }
+  }
+  const StandingOf standing = [](std::string_view device) {
+    return Standing{device == "of-n131-2" ? 1 : device == "of-n140-0" ? 2 : 5, 0};
+  };
+  for (const int64_t cards : {1, 4}) {
+    int tried = 0;
+    const auto found = preempt(cluster, whole(cards), {}, {}, kMostPreemptions, [&tried] { ++tried; }, {}, standing);
+    ASSERT_TRUE(found.possible && found.exact);
+    EXPECT_EQ(found.node, "n131");
+    EXPECT_EQ(found.victims.size(), static_cast<std::size_t>(cards));
+    EXPECT_LE(tried, 4) << "of " << cards << " cards";
+  }
+}
+
 TEST(Preempt, ManySmallHoldersAreNotTriedInEverySet) {
   Cluster cluster;
   for (const std::string node : {"a", "b"}) {
