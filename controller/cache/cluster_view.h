@@ -46,6 +46,7 @@
 #include "controller/cache/stores.h"
 #include "controller/cache/told_allocation.h"
 #include "controller/scheduler/choice/keep_together.h"
+#include "controller/scheduler/choice/nominated_rooms.h"
 #include "controller/scheduler/choice/preempt_together.h"
 #include "controller/scheduler/choice/together.h"
 #include "controller/scheduler/cluster.h"
@@ -206,6 +207,13 @@ class ClusterView {
   /// together. False too if they fit there as it is, or one needs no room any more.
   bool needs(const std::vector<Ask>& asks, const std::vector<v1alpha::Nomination>& rooms,
              const std::vector<std::string>& group);
+  /// Names of the victims that leave together with one victim, it among them.
+  using VictimGroup = std::function<std::vector<std::string>(const std::string& victim)>;
+  /// Names of the victims that are needed, as needs() has it, where each group that is not needed stays before the next is
+  /// tried. Empty: none is, or the asks would not fit without all of them either. Costs about as much as needs() of one
+  /// group. groupOf is called without a lock.
+  std::set<std::string> neededVictims(const std::vector<Ask>& asks, const std::vector<v1alpha::Nomination>& rooms,
+                                      const VictimGroup& groupOf);
   /// For whom room is kept that the ask could else have, for people: claims of its own namespace by name. Empty = for nobody.
   std::string keptFrom(const Ask& ask) const;
   /// The nodes on which anything is kept that the asks, on one node together, could else have.
@@ -393,6 +401,10 @@ class ClusterView {
   };
   /// Once what is nominated to others who come before the asks has come true. Unlocks.
   Then then(const std::vector<Ask>& asks, std::unique_lock<std::mutex>& lock);
+  /// Copies the rooms of these nominations, and releases what their victims have: uids by name in `victims`. False: the
+  /// asks need no room any more, or do not all fit even so.
+  bool releaseAll(const std::vector<Ask>& asks, const std::vector<v1alpha::Nomination>& rooms, scheduler::NominatedRooms& tried,
+                  std::unordered_map<std::string, std::string>& victims);
   /// Of the devices of these names that are known.
   std::vector<std::string> uidsOf(const std::vector<std::string>& devices) const;
   /// With each one's quotas; rooms and nodes that are kept are not looked at.

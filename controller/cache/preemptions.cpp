@@ -1,9 +1,9 @@
 // Preemption and explanations on a copy of the cluster, while others decide.
 #include <algorithm>
-#include <map>
 #include <utility>
 
 #include "controller/cache/cluster_view.h"
+#include "controller/scheduler/choice/nominated_rooms.h"
 #include "controller/scheduler/state/holdings.h"
 
 namespace egpu::cache {
@@ -113,79 +113,61 @@ scheduler::Explanation ClusterView::explainGang(const std::vector<Ask>& asks, co
 }
 
 namespace {
-
-/// Nodes and quotas that some nominations are for, tried without the cluster.
-class Rooms {
- public:
-  explicit Rooms(scheduler::QuotaBook book) : book_(std::move(book)) {}
-
-  void add(const scheduler::Cluster& from, const std::string& node, const scheduler::Request& request,
-           std::optional<scheduler::QuotaClaim> claim) {
-    auto [known, fresh] = nodes_.try_emplace(node);
-    if (fresh) scheduler::copyNode(from, node, known->second.cluster);
-    known->second.requests.push_back(request);
-    known->second.claims.push_back(std::move(claim));
-  }
-  /// Null: none of them is for that node.
-  scheduler::Cluster* find(const std::string& node) {
-    const auto known = nodes_.find(node);
-    return known == nodes_.end() ? nullptr : &known->second.cluster;
-  }
-  void release(const std::vector<std::string>& uids) {
-    for (const auto& uid : uids) {
-      book_.drop(uid);
-      for (auto& [name, node] : nodes_)
-        for (const auto& card : node.cluster.cardsOf(name)) node.cluster.giveBack(card, uid);
-    }
-  }
-  /// Whether all fit as it is now.
-  bool fit() {
-    std::vector<scheduler::QuotaAsked> asked;
-    for (auto& [name, node] : nodes_) {
-      for (std::size_t i = 0; i < node.requests.size(); ++i)
-        if (node.claims[i]) node.requests[i].quota = book_.rooms(*node.claims[i]);
-      const auto decisions = scheduler::togetherOn(node.cluster, node.requests, name);
-      if (decisions.empty()) return false;
-      for (std::size_t i = 0; i < decisions.size(); ++i)
-        if (node.claims[i]) asked.push_back({*node.claims[i], scheduler::partsOf(node.cluster, decisions[i])});
-    }
-    return !book_.excess(asked);
-  }
-
- private:
-  struct Node {
-    scheduler::Cluster cluster;
-    std::vector<scheduler::Request> requests;
-    std::vector<std::optional<scheduler::QuotaClaim>> claims;  ///< claim of each request, if quotas count it
-  };
-  scheduler::QuotaBook book_;
-  std::map<std::string, Node> nodes_;
-};
-
+/// uids: by name of the victim.
+std::vector<std::string> uidsAmong(const std::unordered_map<std::string, std::string>& uids,
+                                   const std::vector<std::string>& names) {
+  std::vector<std::string> found;
+  for (const auto& name : names)
+    if (const auto known = uids.find(name); known != uids.end()) found.push_back(known->second);
+  return found;
+}
 }  // namespace
+
+bool ClusterView::releaseAll(const std::vector<Ask>& asks, const std::vector<v1alpha::Nomination>& rooms,
+                             scheduler::NominatedRooms& tried, std::unordered_map<std::string, std::string>& victims) {
+  std::vector<std::string> uids;
+  {
+    const std::lock_guard lock(mutex_);
+    if (anyWaitsNoMore(asks)) return false;
+    tried = scheduler::NominatedRooms(quotasThen(asks));
+    for (std::size_t i = 0; i < asks.size(); ++i) {
+      tried.add(cluster_, rooms[i].nodeName, asks[i].request,
+                asks[i].request.observes ? std::nullopt : counted(asks[i]));
+      for (const auto& victim : rooms[i].victims)
+        if (const auto known = devices_.find(victim); known != devices_.end())
+          victims.emplace(victim, uids.emplace_back(known->second.object->metadata.uid));
+    }
+    for (const auto& [uid, other] : nominated_)
+      if (auto* const node = tried.find(other.room.nodeName); node != nullptr && roomIsKeptFrom(asks, uid, other))
+        carryOut(*node, nominatedKey(uid), other.room, uidsOf(other.room.victims));
+  }
+  return tried.release(uids);
+}
 
 bool ClusterView::needs(const std::vector<Ask>& asks, const std::vector<v1alpha::Nomination>& rooms,
                         const std::vector<std::string>& group) {
-  std::unique_lock lock(mutex_);
-  if (anyWaitsNoMore(asks)) return false;
-  Rooms tried(quotasThen(asks));
-  std::vector<std::string> others;
-  for (std::size_t i = 0; i < asks.size(); ++i) {
-    tried.add(cluster_, rooms[i].nodeName, asks[i].request,
-              asks[i].request.observes ? std::nullopt : counted(asks[i]));
-    for (const auto& uid : uidsOf(rooms[i].victims)) others.push_back(uid);
-  }
-  for (const auto& [uid, other] : nominated_)
-    if (auto* const node = tried.find(other.room.nodeName); node != nullptr && roomIsKeptFrom(asks, uid, other))
-      carryOut(*node, nominatedKey(uid), other.room, uidsOf(other.room.victims));
-  auto last = uidsOf(group);
-  std::erase_if(last, [&others](const std::string& uid) { return std::erase(others, uid) == 0; });
-  if (last.empty()) return false;
-  lock.unlock();
-  tried.release(others);
-  const bool without = tried.fit();
-  tried.release(last);
-  return tried.fit() && !without;
+  scheduler::NominatedRooms tried;
+  std::unordered_map<std::string, std::string> victims;
+  if (!releaseAll(asks, rooms, tried, victims)) return false;
+  const auto uids = uidsAmong(victims, group);
+  return !uids.empty() && !tried.spareAll(uids);
+}
+
+std::set<std::string> ClusterView::neededVictims(const std::vector<Ask>& asks,
+                                                 const std::vector<v1alpha::Nomination>& rooms,
+                                                 const VictimGroup& groupOf) {
+  std::set<std::string> needed, judged;
+  scheduler::NominatedRooms tried;
+  std::unordered_map<std::string, std::string> victims;
+  if (!releaseAll(asks, rooms, tried, victims)) return needed;
+  for (const auto& room : rooms)
+    for (const auto& victim : room.victims) {
+      if (!victims.contains(victim) || judged.contains(victim)) continue;
+      const auto group = groupOf(victim);
+      judged.insert(group.begin(), group.end());
+      if (!tried.spareAll(uidsAmong(victims, group))) needed.insert(group.begin(), group.end());
+    }
+  return needed;
 }
 
 }  // namespace egpu::cache

@@ -466,5 +466,26 @@ TEST_F(KeptRoomTest, AClockThatWasSetBackHoldsUpNobody) {
   EXPECT_EQ(kept(), Names{"n1"});
 }
 
+TEST_F(KeptRoomTest, VictimsAreNeededWithoutWhoseReleaseNotAllFit) {
+  full({1, 2, 3});
+  node("n9");
+  card("c9", "n9");
+  const std::vector<ClusterView::Ask> asks{waiter("a", 1000), waiter("b", 1000)};
+  const auto needed = [&](const std::string& second) {
+    std::vector<v1alpha::Nomination> rooms(2);
+    rooms[0].nodeName = "n2";
+    rooms[0].victims = {"d2", "d4", "unknown"};
+    rooms[1].nodeName = second;
+    rooms[1].victims = {"d3"};
+    auto victims = view.neededVictims(asks, rooms);
+    for (const auto* name : {"d2", "d3", "d4", "unknown"})
+      EXPECT_EQ(view.needs(asks, rooms, name), victims.contains(name)) << name;
+    return victims;
+  };
+  EXPECT_EQ(needed("n3"), (Names{"d2", "d3"}));
+  EXPECT_EQ(needed("n9"), Names{"d2"}) << "that node is free";
+  EXPECT_EQ(needed("n4"), (Names{"d2", "d4"})) << "whichever of them names the victim";
+}
+
 }  // namespace
 }  // namespace egpu::cache

@@ -83,12 +83,13 @@ int64_t lowestOf(const std::vector<cache::ClusterView::Ask>& asks) {
 /// Whether a victim is on none of the nodes: it gives back quota.
 bool anyElsewhere(const cache::Stores& stores, std::span<const v1alpha::Nomination> rooms) {
   const auto victims = victimsOf(rooms);
+  std::set<std::string> nodes;
+  for (const auto& room : rooms) nodes.insert(room.nodeName);
   return std::any_of(victims.begin(), victims.end(), [&](const std::string& name) {
     const auto device = stores.devices.get({"", name});
     const auto holder = device ? preemptibleClaim(stores, *device) : nullptr;
     if (holder && gangNamedBy(*holder)) return false;  // it may go because another member does
-    return device && std::none_of(rooms.begin(), rooms.end(),
-                                  [&](const auto& room) { return room.nodeName == device->spec.nodeName; });
+    return device && !nodes.contains(device->spec.nodeName);
   });
 }
 
@@ -211,20 +212,18 @@ std::vector<v1alpha::Nomination> Preemption::standing(const AskedTogether& asked
 
 std::vector<v1alpha::Nomination> Preemption::needed(const AskedTogether& asked,
                                                     std::vector<v1alpha::Nomination> rooms) const {
-  std::set<std::string> judged;
-  for (const auto& victim : victimsOf(rooms)) {
-    if (judged.contains(victim)) continue;
+  if (rooms.empty()) return rooms;
+  const auto groupOf = [this](const std::string& victim) {
     const auto device = stores_.devices.get({"", victim});
     const auto holder = device ? preemptibleClaim(stores_, *device) : nullptr;
-    const auto group = holder ? victimGangOf(stores_, *device, *holder).devices : std::vector<std::string>{victim};
-    judged.insert(group.begin(), group.end());
-    if (cluster_.needs(asked.asks, rooms, group)) continue;
-    for (auto& room : rooms)
-      std::erase_if(room.victims, [&](const auto& each) {
-        return each == victim || std::find(group.begin(), group.end(), each) != group.end();
-      });
-  }
-  if (victimsOf(rooms).empty()) rooms.clear();
+    auto group = holder ? victimGangOf(stores_, *device, *holder).devices : std::vector<std::string>();
+    if (std::find(group.begin(), group.end(), victim) == group.end()) group.push_back(victim);
+    return group;
+  };
+  const auto needed = cluster_.neededVictims(asked.asks, rooms, groupOf);
+  for (auto& room : rooms)
+    std::erase_if(room.victims, [&needed](const auto& victim) { return !needed.contains(victim); });
+  if (needed.empty()) rooms.clear();
   return rooms;
 }
 
@@ -325,7 +324,9 @@ std::vector<v1alpha::Nomination> Preemption::search(const AskedTogether& asked, 
     victims = std::move(found.victims);
   }
   std::vector<v1alpha::Nomination> rooms;
+  std::map<std::string, std::size_t> firstOn;  // by node
   for (const auto& decision : decisions) {
+    firstOn.try_emplace(decision.node, rooms.size());
     auto& room = rooms.emplace_back();
     room.nodeName = decision.node;
     for (const auto& placement : decision.placements)
@@ -342,10 +343,9 @@ std::vector<v1alpha::Nomination> Preemption::search(const AskedTogether& asked, 
   for (const auto& name : names) {
     const auto device = stores_.devices.get({"", name});
     if (!device) return {};  // gone meanwhile
-    auto room = std::find_if(rooms.begin(), rooms.end(),
-                             [&device](const auto& each) { return each.nodeName == device->spec.nodeName; });
-    if (room == rooms.end()) room = rooms.begin();  // it gives back quota, wherever it is, or is of a victim's gang
-    room->victims.push_back(name);
+    const auto room = firstOn.find(device->spec.nodeName);
+    // 0: it gives back quota, wherever it is, or is of a victim's gang.
+    rooms[room == firstOn.end() ? 0 : room->second].victims.push_back(name);
   }
   return rooms;
 }

@@ -10,6 +10,8 @@
 #include <utility>
 
 #include "controller/scheduler/choice/fit.h"
+#include "controller/scheduler/choice/nominated_rooms.h"
+#include "controller/scheduler/choice/victim_places.h"
 #include "controller/scheduler/quota/preempt_within.h"
 #include "controller/scheduler/quota/within.h"
 #include "controller/scheduler/state/fill.h"
@@ -19,6 +21,8 @@
 namespace egpu::scheduler {
 namespace {
 
+/// Victims times members up to which victims are spared wherever members go; beyond it each member stays on its node.
+constexpr std::size_t kMostTriesToSpare = 4096;
 constexpr std::size_t kGroups = 16;  ///< of more groups each is looked at as if they were so many
 
 /// How many parts of members the cards of some nodes could hold at most, were all gone who may. A part is what one of them has of
@@ -190,7 +194,10 @@ class PreemptingTogether {
       });
       if (fitWithout(there)) gone = std::move(there);
     }
-    spare(gone);
+    if (gone.size() * members_.size() <= kMostTriesToSpare)
+      spare(gone);
+    else
+      spareOnTheirNodes(gone);
     keep(gone);
   }
 
@@ -211,6 +218,7 @@ class PreemptingTogether {
     std::map<std::string, std::vector<std::size_t>, std::less<>> on;
     std::vector<QuotaAsked> asked;
     std::vector<Decision> decisions;
+    VictimPlaces known;
     const MayGo mayGo = [this](std::string_view device) { return holders_.find(device) != holders_.end(); };
     const Among among{group_ == nullptr ? nullptr : &group_->nodes,
                       [this](std::string_view node) { return holdersOn_.find(node) != holdersOn_.end(); }};
@@ -230,13 +238,15 @@ class PreemptingTogether {
         one = preemptWithinIn(copy_, book_, {*member.claim, request, asked}, among, suits, mayGo, left, standing_,
                               enough_);
       else if (!elsewhere)
-        one = preemptIn(copy_, request, among, suits, mayGo, left, standing_, enough_);
+        one = preemptIn(copy_, request, among, suits, mayGo, left, standing_, enough_, {}, &known);
       tries_ += left;
       if (!one.possible) break;
       Devices victims;
       for (const Victim& victim : one.victims) victims.insert(victim.device);
       set(victims, true);
       gone.insert(victims.begin(), victims.end());
+      known.changed.insert(copy_.state().findNode(one.node));
+      for (const auto& victim : victims) known.changed.insert(copy_.state().findNode(holders_.at(victim).node));
       hold(copy_, uidOf(i), one.decision, {member.request.cpuMilli, member.request.podMemory});
       if (member.claim) asked.push_back({*member.claim, partsOf(copy_, one.decision)});
       on[one.node].push_back(i);
@@ -277,8 +287,8 @@ class PreemptingTogether {
     return all;
   }
 
-  /// Until none can stay: who was needed beside one that stays now may be needed no more.
-  void spare(Devices& gone) {
+  /// In the order in which they are spared.
+  std::vector<std::string> inOrder(const Devices& gone) const {
     std::vector<std::string> order(gone.begin(), gone.end());
     std::stable_sort(order.begin(), order.end(), [this](const auto& a, const auto& b) {
       const auto rank = [](const Holder& of) {
@@ -286,6 +296,31 @@ class PreemptingTogether {
       };
       return rank(holders_.at(a)) < rank(holders_.at(b));
     });
+    return order;
+  }
+
+  /// As spare(), for many victims: each member stays on its node, so that one try per victim does. Fewer might go if
+  /// members moved.
+  void spareOnTheirNodes(Devices& gone) {
+    cut_ = true;
+    if (!fitWithout(gone)) return;  // as it did before
+    NominatedRooms rooms(book_);
+    for (std::size_t i = 0; i < members_.size(); ++i)
+      rooms.add(copy_, decided_.decisions[i].node, members_[i].request,
+                members_[i].request.observes ? std::nullopt : members_[i].claim);
+    const auto order = inOrder(gone);
+    if (!rooms.release(order)) return;
+    for (const auto& device : order) {
+      if (spent()) break;
+      --left_;
+      if (rooms.spare(device)) gone.erase(device);
+    }
+    decided_.decisions = rooms.decisions();
+  }
+
+  /// Until none can stay: who was needed beside one that stays now may be needed no more.
+  void spare(Devices& gone) {
+    const std::vector<std::string> order = inOrder(gone);
     set(gone, true);
     for (bool any = true; any && !spent();) {
       any = false;

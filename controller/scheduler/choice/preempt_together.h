@@ -28,6 +28,8 @@ struct PreemptionTogether {
 /// First each member has those go that preempt() names beside those before it; if it can't be helped so, all go who may. Then each
 /// stays that can be spared, those who hold least first, of these who stand higher. So no victim is for nothing, though fewer others might do. Of several
 /// groups (`within`, as in decideGang()) the one where fewest go, then the lowest, the youngest, those who hold least.
+/// Of many victims and members each member stays on its node while victims are spared (nominated_rooms.h), so that the
+/// cost is linear in victims; then the answer is not exact.
 ///
 /// Quota that a victim gives back counts, so victims may be on nodes that no member goes to. At most some `limit` decisions to find
 /// who goes, and as many to find who stays, then what was found is the answer, if anything was; likewise once it is `enough`. A
