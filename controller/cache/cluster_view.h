@@ -421,7 +421,10 @@ class ClusterView {
   void reserveQuota(const std::vector<Ask>& asks, const scheduler::QuotaExcess& excess);
   /// The claim waits for quota no longer.
   void reserveNoQuota(std::string_view claimUid);
-  TakenBack holdBack(const std::vector<Ask>& asks);
+  /// Nodes on which rooms that are kept from the asks are all that is free, in order: none of the asks fits there.
+  std::vector<std::string> filledNodes(const std::vector<Ask>& asks) const;
+  /// filled: nodes that are closed to the asks anyway; the rooms there need not be taken.
+  TakenBack holdBack(const std::vector<Ask>& asks, const std::vector<std::string>& filled = {});
   void letHave(const TakenBack& taken);
   /// `suits` without the nodes that are kept from the asks; it and `open` outlive the answer.
   const scheduler::NodePredicate& openNodes(const std::vector<Ask>& asks, const scheduler::NodePredicate& suits,

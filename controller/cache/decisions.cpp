@@ -1,6 +1,7 @@
 // What is decided in the picture: for one claim, for all of a pod, for a gang; and what would be, told without assuming it.
 #include <algorithm>
 #include <chrono>
+#include <functional>
 #include <utility>
 
 #include "controller/cache/cluster_view.h"
@@ -53,12 +54,17 @@ scheduler::Decision ClusterView::decideAndAssume(const Ask& ask, const scheduler
   const auto start = std::chrono::steady_clock::now();
   cluster_.show();
   const std::vector<Ask> asks{ask};
-  scheduler::NodePredicate open;
-  AskedNodes nodes(openNodes(asks, suits, open), cluster_.told());
   const auto retracted = retract(ask.claimUid);
   learn(ask);
-  const auto held = holdBack(asks);
-  const bool kept = !held.empty() || open || nominated_.contains(ask.claimUid);
+  // To take and give back the room of a large gang for each claim that waits would cost more than all else.
+  const auto filled = filledNodes(asks);
+  const scheduler::NodePredicate beside = [&filled, &suits](std::string_view node) {
+    return !std::binary_search(filled.begin(), filled.end(), node, std::less<>()) && (!suits || suits(node));
+  };
+  scheduler::NodePredicate open;
+  AskedNodes nodes(openNodes(asks, filled.empty() ? suits : beside, open), cluster_.told());
+  const auto held = holdBack(asks, filled);
+  const bool kept = !held.empty() || !filled.empty() || open || nominated_.contains(ask.claimUid);
   const bool shared = suits && !ask.nodes.empty() && !kept && retracted.empty();
   Suitability told;
   auto decision = decideOne(ask, nodes, shared, told);

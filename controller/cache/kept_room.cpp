@@ -87,12 +87,31 @@ bool ClusterView::roomIsKeptFrom(const std::vector<Ask>& asks, const std::string
   });
 }
 
-ClusterView::TakenBack ClusterView::holdBack(const std::vector<Ask>& asks) {
+std::vector<std::string> ClusterView::filledNodes(const std::vector<Ask>& asks) const {
+  std::vector<std::string> filled;
+  const auto takesNothing = [](const Ask& ask) { return ask.request.observes || ask.request.cards == 0; };
+  if (nominated_.empty() || std::any_of(asks.begin(), asks.end(), takesNothing)) return filled;
+  std::map<std::string, scheduler::CardAmounts> kept;
+  for (const auto& [uid, nominated] : nominated_) {
+    if (!roomIsKeptFrom(asks, uid, nominated)) continue;
+    auto& amounts = kept[nominated.room.nodeName];
+    for (const auto& card : nominated.room.cards) {
+      auto& amount = amounts[card.name];
+      amount = {amount.core + card.core, amount.memory + card.memory};
+    }
+  }
+  for (const auto& [node, amounts] : kept)
+    if (!scheduler::hasFreeBeside(cluster_, node, amounts)) filled.push_back(node);
+  return filled;
+}
+
+ClusterView::TakenBack ClusterView::holdBack(const std::vector<Ask>& asks, const std::vector<std::string>& filled) {
   TakenBack taken;
   if (!book_.empty()) book_.hold(quotaHolds(asks, false));
   if (nominated_.empty()) return taken;
   scheduler::Cluster& cluster = cluster_;  // told nobody: it is given back before anything is told
   for (const auto& [uid, nominated] : nominated_) {
+    if (std::binary_search(filled.begin(), filled.end(), nominated.room.nodeName)) continue;
     if (!roomIsKeptFrom(asks, uid, nominated)) continue;
     for (const auto& card : nominated.room.cards) {
       const auto amount = scheduler::freeUpTo(cluster, card.name, {card.core, card.memory});

@@ -54,6 +54,20 @@ void release(Cluster& cluster, std::string_view device, const std::vector<Holdin
   for (const Holding& each : holdings) cluster.giveBack(each.card, device);
 }
 
+bool hasFreeBeside(const Cluster& cluster, std::string_view node, const CardAmounts& amounts) {
+  const auto& state = cluster.state();
+  const NodeId id = state.findNode(node);
+  if (id == kNone) return false;
+  const auto& cards = state.nodes[id].cards;
+  return std::any_of(cards.begin(), cards.end(), [&](CardId card) {
+    if (!state.cards[card].healthy) return false;
+    const Amount free = state.cards[card].free();
+    const auto beside = amounts.find(state.cardName(card));
+    const Amount amount = beside == amounts.end() ? Amount{} : beside->second;
+    return free.core > amount.core || free.memory > amount.memory;
+  });
+}
+
 Amount freeUpTo(const Cluster& cluster, std::string_view card, const Amount& wanted) {
   const auto known = cluster.findCard(card);
   const auto upTo = [](int64_t free, int64_t most) { return std::max<int64_t>(0, std::min(free, most)); };

@@ -36,6 +36,11 @@ void hold(Cluster& cluster, std::string_view device, const Decision& decision, N
 void hold(Cluster& cluster, std::string_view device, const std::vector<Holding>& holdings);
 void release(Cluster& cluster, std::string_view device, const std::vector<Holding>& holdings);
 
+/// By name of the card.
+using CardAmounts = std::map<std::string_view, Amount>;
+/// Whether a healthy card of the node has more free than these amounts.
+bool hasFreeBeside(const Cluster& cluster, std::string_view node, const CardAmounts& amounts);
+
 /// What is free of it on the card, and not more than that.
 Amount freeUpTo(const Cluster& cluster, std::string_view card, const Amount& wanted);
 
