@@ -7,8 +7,6 @@
 namespace egpu::reconcile {
 
 namespace {
-constexpr std::size_t kFewReads = 4;  ///< cheaper than a list
-
 /// Whether a status that returns to earlier contents shows two steps that undo each other. A quota's status does not: it
 /// counts claims, and takes earlier values as claims come and go.
 template <class T>

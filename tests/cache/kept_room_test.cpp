@@ -477,9 +477,9 @@ TEST_F(KeptRoomTest, VictimsAreNeededWithoutWhoseReleaseNotAllFit) {
     rooms[0].victims = {"d2", "d4", "unknown"};
     rooms[1].nodeName = second;
     rooms[1].victims = {"d3"};
-    auto victims = view.neededVictims(asks, rooms);
+    auto victims = view.neededVictims(asks, rooms, [](const auto& victim) { return std::vector{victim}; });
     for (const auto* name : {"d2", "d3", "d4", "unknown"})
-      EXPECT_EQ(view.needs(asks, rooms, name), victims.contains(name)) << name;
+      EXPECT_EQ(view.needs(asks, rooms, {name}), victims.contains(name)) << name;
     return victims;
   };
   EXPECT_EQ(needed("n3"), (Names{"d2", "d3"}));

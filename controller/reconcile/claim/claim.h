@@ -368,13 +368,28 @@ class ClaimSync {
   /// (C13) The claim has to leave its device, to make room for another one or as its annotation asks, or need not any more.
   /// Nothing: nobody asks that of it.
   std::optional<Outcome> makesRoom(const ClaimPtr& claim, const GpuPtr& device, std::stop_token stop);
-  /// For whom the device has to go, or null: after a quorum read of that claim and of those that preempt with it.
-  base::Result<ClaimPtr> preemptorNow(const cache::Claim& claim, const cache::Gpu& device, std::stop_token stop);
+  /// Why a device has to go, after a quorum read of its preemptor and of those that preempt with it, which for many is
+  /// at most as old as their plan's last check (priority/shared_plans.h).
+  struct Need {
+    ClaimPtr preemptor{};     ///< null: no claim names the device
+    bool isNeeded = false;    ///< the preemptors' plan still helps all of them, and not without this device
+    milliseconds later{0};    ///< not 0: neither is known yet; until another try
+  };
+  base::Result<Need> needFor(const cache::Claim& claim, const cache::Gpu& device, std::stop_token stop);
+  base::Result<Need> checkNeed(const cache::Claim& claim, const cache::Gpu& device, const ClaimPtr& named,
+                               std::stop_token stop);
   /// openClaimsOf() the claim's only pod, the claim among them, or none for nullopt. Of several pods: the claim alone.
   std::vector<ClaimPtr> chosenWith(const ClaimPtr& claim) const;
-  /// Whether their plan still helps all of them, and not without the holder's device.
-  /// Nothing: not known yet, as the plugin of the preemptor's class is busy.
-  std::optional<bool> stillNeeds(const ClaimPtr& preemptor, const cache::Claim& holder, const cache::Gpu& device);
+  /// What claims that preempt together ask for, all with one turn, and what each is nominated for. None: their plan
+  /// stands no more.
+  struct Planned {
+    std::vector<cache::ClusterView::Ask> asks{};
+    std::vector<v1alpha::Nomination> rooms{};
+    bool later = false;  ///< not known yet, as the plugin of a class is busy
+  };
+  Planned plannedFor(const ClaimPtr& preemptor);
+  /// Asks the budgets of a batch of the plan's victims. Nothing: those of all were asked, and let them go.
+  std::optional<Outcome> askBudgets(const SharedPlan& plan, const cache::Claim& who, std::stop_token stop);
   /// The devices that have to go by their plan.
   std::vector<std::string> victimsFor(const ClaimPtr& preemptor) const;
   /// So long the claim is not to be planned for; 0: it isn't said yet why it waits, either. Nothing: it may be.

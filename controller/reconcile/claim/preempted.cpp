@@ -99,22 +99,17 @@ std::optional<std::vector<ClaimSync::ClaimPtr>> ClaimSync::openClaimsOf(const co
   return open;
 }
 
-std::optional<bool> ClaimSync::stillNeeds(const ClaimPtr& preemptor, const cache::Claim& holder,
-                                          const cache::Gpu& device) {
-  std::vector<cache::ClusterView::Ask> asks;
-  std::vector<v1alpha::Nomination> rooms;
-  const auto group = victimGangOf(stores_, device, holder);
-  const auto priority = group.priority;
+ClaimSync::Planned ClaimSync::plannedFor(const ClaimPtr& preemptor) {
+  Planned planned;
   for (const auto& each : preemptsWith(preemptor)) {
     const auto asked = ask(*each);
-    if (asked.later) return std::nullopt;
-    if (!asked.ok() || !asked.preempts || asked.turn.priority <= priority || !each->status.nominated) return false;
-    asks.push_back(asked.of(*each));
-    rooms.push_back(*each->status.nominated);
+    if (asked.later) return {{}, {}, true};
+    if (!asked.ok() || !asked.preempts || !each->status.nominated) return {};
+    planned.asks.push_back(asked.of(*each));
+    planned.rooms.push_back(*each->status.nominated);
   }
-  if (asks.empty()) return false;
-  askAsOne(asks);
-  return cluster_.needs(asks, rooms, group.devices);
+  if (!planned.asks.empty()) askAsOne(planned.asks);
+  return planned;
 }
 
 std::vector<std::string> ClaimSync::victimsFor(const ClaimPtr& preemptor) const {
@@ -125,14 +120,57 @@ std::vector<std::string> ClaimSync::victimsFor(const ClaimPtr& preemptor) const 
   return victims;
 }
 
-base::Result<ClaimSync::ClaimPtr> ClaimSync::preemptorNow(const cache::Claim& claim, const cache::Gpu& device,
-                                                          std::stop_token stop) {
-  auto who = preemptibleClaim(stores_, device) ? preemption_.preemptorOf(device, claim) : nullptr;
-  if (!who) return who;
-  auto all = preemptsWith(who);
-  if (all.empty()) all.push_back(who);
+base::Result<ClaimSync::Need> ClaimSync::needFor(const cache::Claim& claim, const cache::Gpu& device,
+                                                 std::stop_token stop) {
+  const auto named = preemptibleClaim(stores_, device) ? preemption_.preemptorOf(device, claim) : nullptr;
+  if (!named) return Need{};
+  const auto key = SharedPlans::keyOf(*named);
+  const auto plan = preemption_.shared().find(key);
+  if (!plan) return checkNeed(claim, device, named, stop);
+  const auto read = writer_.readAll({&named, 1}, stop);
+  if (!read.ok()) return read;
+  Need need{preemption_.preemptorOf(device, claim)};
+  if (need.preemptor && SharedPlans::keyOf(*need.preemptor) != key)
+    return checkNeed(claim, device, need.preemptor, stop);
+  need.isNeeded = need.preemptor && plan->priority > victimGangOf(stores_, device, claim).priority &&
+                  plan->needed.contains(device.metadata.name);
+  return need;
+}
+
+base::Result<ClaimSync::Need> ClaimSync::checkNeed(const cache::Claim& claim, const cache::Gpu& device,
+                                                   const ClaimPtr& named, std::stop_token stop) {
+  Need need;
+  auto& shared = preemption_.shared();
+  auto key = SharedPlans::keyOf(*named);
+  auto all = preemptsWith(named);
+  if (all.empty()) all.push_back(named);
+  const bool many = !key.empty() && all.size() > Writer::kFewReads;
+  const auto checks = many ? shared.checks() : std::unique_lock<std::mutex>();
+  if (many && !checks) return Need{nullptr, false, Preemption::kOthersPlan};
+  const auto generation = shared.generation();
   if (const auto read = writer_.readAll(all, std::move(stop)); !read.ok()) return read;
-  return preemption_.preemptorOf(device, claim);
+  need.preemptor = preemption_.preemptorOf(device, claim);
+  if (!need.preemptor) return need;
+  const auto planned = plannedFor(need.preemptor);
+  if (planned.later) return Need{nullptr, false, kPluginBusy};
+  const auto& name = device.metadata.name;
+  const auto group = victimGangOf(stores_, device, claim);
+  const auto priority = group.priority;
+  if (!many || SharedPlans::keyOf(*need.preemptor) != key) {
+    need.isNeeded = !planned.asks.empty() && planned.asks.front().turn.priority > priority &&
+                    cluster_.needs(planned.asks, planned.rooms, group.devices);
+    return need;
+  }
+  SharedPlan plan;
+  for (const auto& room : planned.rooms)
+    plan.victims.insert(plan.victims.end(), room.victims.begin(), room.victims.end());
+  if (!planned.asks.empty()) {
+    plan.priority = planned.asks.front().turn.priority;
+    plan.needed = cluster_.neededVictims(planned.asks, planned.rooms, victimGroups(stores_));
+  }
+  need.isNeeded = plan.priority > priority && plan.needed.contains(name);
+  (void)shared.put(key, std::move(plan), generation);
+  return need;
 }
 
 std::optional<Outcome> ClaimSync::makesRoom(const ClaimPtr& claim, const GpuPtr& device, std::stop_token stop) {
@@ -144,15 +182,16 @@ std::optional<Outcome> ClaimSync::makesRoom(const ClaimPtr& claim, const GpuPtr&
     return std::nullopt;  // of nearly all
   if (device->status.phase != phase::kBound || !hardwareGone(*device).empty()) return std::nullopt;
   // OBSERVATION: a claim of higher priority names the device. By quorum read, as what follows can't be taken back.
-  const auto who = preemptorNow(*claim, *device, stop);
-  if (!who.ok()) return Outcome::retry(who.status());
   // A move's mark has asked nobody's budgets: it becomes the preemptor's as any does, unless nobody is left to ask for.
   const bool forMove = markedToMove(*device);
-  const bool asks = *who && !(forMove && podsToGo(*claim).empty());
-  const auto needed = asks ? stillNeeds(*who, *claim, *device) : std::optional(false);
+  const auto need =
+      forMove && podsToGo(*claim).empty() ? base::Result<Need>(Need{}) : needFor(*claim, *device, stop);
+  if (!need.ok()) return Outcome::retry(need.status());
   // After a restart every class is validated at once: the plugin's busy moment must not look like the end of the need.
-  if (!needed) return Outcome::after(kPluginBusy);
-  if (*needed) return marked && !forMove ? leave(*claim, *device, *who, stop) : mark(*claim, *device, *who, stop);
+  if (need->later.count() > 0) return Outcome::after(need->later);
+  if (need->isNeeded)
+    return marked && !forMove ? leave(*claim, *device, need->preemptor, stop)
+                              : mark(*claim, *device, need->preemptor, stop);
   // Once a member of its gang has given back its device, all follow: the gang is of no use below its size.
   if (marked && !forMove && hasLeftWithout(*claim)) return leave(*claim, *device, nullptr, stop);
   // Who was let go meanwhile would wait for ever: what it was let go to is carried first.
@@ -210,14 +249,17 @@ base::Status ClaimSync::readPods(const cache::Claim& claim, std::stop_token stop
 Outcome ClaimSync::mark(const cache::Claim& claim, const cache::Gpu& device, const ClaimPtr& preemptor,
                         std::stop_token stop) {
   const auto& who = *preemptor;
-  const auto victims = victimsFor(preemptor);
+  const auto plan = preemption_.shared().find(SharedPlans::keyOf(who));
+  const auto victims = plan ? plan->victims : victimsFor(preemptor);
   // First whether all pods may go that have to, or, once somebody is marked, those of this claim: nobody loses his device,
   // and no pod, for what can't be done.
   const bool first = !preemption_.begun(victims);
   if (const auto rest = first ? preemption_.heldUpFor(victims) : milliseconds(0); rest.count() > 0)
     return Outcome::after(rest);  // by one of the others' pods: said by now
   if (const auto no = mayGo(claim, device, who, stop)) return *no;
-  for (const auto& name : first ? victims : std::vector<std::string>{}) {
+  if (first && plan)
+    if (auto no = askBudgets(*plan, who, stop)) return *std::move(no);
+  for (const auto& name : first && !plan ? victims : std::vector<std::string>{}) {
     const auto other = name == device.metadata.name ? nullptr : stores_.devices.get({"", name});
     const auto holder = other ? preemptibleClaim(stores_, *other) : nullptr;
     if (!holder) continue;
@@ -229,6 +271,23 @@ Outcome ClaimSync::mark(const cache::Claim& claim, const cache::Gpu& device, con
                                                      {"device", device.metadata.name},
                                                      {"for", core::keyOf(who.metadata).str()}});
   return Outcome::nextState(binder_.setPhase(device, phase::kBound, reason::kPreempted, text, stop).status());  // V2
+}
+
+std::optional<Outcome> ClaimSync::askBudgets(const SharedPlan& plan, const cache::Claim& who, std::stop_token stop) {
+  auto& asked = *plan.budgetsAsked;
+  const auto batch = asked.next();
+  if (!batch) return asked.allDone() ? std::nullopt : std::optional(Outcome::after(Preemption::kOthersPlan));
+  for (std::size_t i = batch->from; i < batch->to; ++i) {
+    const auto other = stores_.devices.get({"", plan.victims[i]});
+    const auto holder = other ? preemptibleClaim(stores_, *other) : nullptr;
+    if (!holder) continue;
+    if (auto no = mayGo(*holder, *other, who, stop)) {
+      asked.startOver();
+      return no;
+    }
+  }
+  asked.done(*batch);
+  return asked.allDone() ? std::nullopt : std::optional(Outcome::again());
 }
 
 std::optional<Outcome> ClaimSync::mayGo(const cache::Claim& claim, const cache::Gpu& device, const cache::Claim& who,

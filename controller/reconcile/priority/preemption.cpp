@@ -116,6 +116,16 @@ std::optional<core::ObjectKey> gangOfHolder(const cache::Stores& stores, const c
   return inGang(stores, claim) && gangOf(stores, claim) ? gangNamedBy(claim) : std::nullopt;
 }
 
+cache::ClusterView::VictimGroup victimGroups(const cache::Stores& stores) {
+  return [&stores](const std::string& victim) {
+    const auto device = stores.devices.get({"", victim});
+    const auto holder = device ? preemptibleClaim(stores, *device) : nullptr;
+    auto group = holder ? victimGangOf(stores, *device, *holder).devices : std::vector<std::string>();
+    if (std::find(group.begin(), group.end(), victim) == group.end()) group.push_back(victim);
+    return group;
+  };
+}
+
 VictimGang victimGangOf(const cache::Stores& stores, const cache::Gpu& device, const cache::Claim& holder) {
   const auto gang = gangOfHolder(stores, holder);
   if (!gang) return {{}, {device.metadata.name}, priorityOf(stores, holder).value};
@@ -213,14 +223,7 @@ std::vector<v1alpha::Nomination> Preemption::standing(const AskedTogether& asked
 std::vector<v1alpha::Nomination> Preemption::needed(const AskedTogether& asked,
                                                     std::vector<v1alpha::Nomination> rooms) const {
   if (rooms.empty()) return rooms;
-  const auto groupOf = [this](const std::string& victim) {
-    const auto device = stores_.devices.get({"", victim});
-    const auto holder = device ? preemptibleClaim(stores_, *device) : nullptr;
-    auto group = holder ? victimGangOf(stores_, *device, *holder).devices : std::vector<std::string>();
-    if (std::find(group.begin(), group.end(), victim) == group.end()) group.push_back(victim);
-    return group;
-  };
-  const auto needed = cluster_.neededVictims(asked.asks, rooms, groupOf);
+  const auto needed = cluster_.neededVictims(asked.asks, rooms, victimGroups(stores_));
   for (auto& room : rooms)
     std::erase_if(room.victims, [&needed](const auto& victim) { return !needed.contains(victim); });
   if (needed.empty()) rooms.clear();

@@ -15,6 +15,7 @@
 #include "controller/base/clock.h"
 #include "controller/cache/cluster_view.h"
 #include "controller/reconcile/priority/priority.h"
+#include "controller/reconcile/priority/shared_plans.h"
 
 namespace egpu::reconcile {
 
@@ -50,17 +51,21 @@ struct VictimGang {
   std::int64_t priority = 0;           ///< the lowest of its members'
 };
 VictimGang victimGangOf(const cache::Stores& stores, const cache::Gpu& device, const cache::Claim& holder);
+/// Devices that leave together: those of a victim's gang, else the victim's own.
+cache::ClusterView::VictimGroup victimGroups(const cache::Stores& stores);
 
 /// Thread-safe. Stores, view and clock must outlive it.
 class Preemption {
  public:
   Preemption(const cache::Stores& stores, cache::ClusterView& cluster, base::Clock& clock)
-      : stores_(stores), cluster_(cluster), clock_(clock) {}
+      : stores_(stores), cluster_(cluster), clock_(clock), shared_(clock) {}
 
   /// Held while somebody plans and writes what was planned: two must not name the same victims for room that only one can have.
   /// Not to be had: another one does.
   std::unique_lock<std::mutex> plans() { return {planning_, std::try_to_lock}; }
   static constexpr std::chrono::milliseconds kOthersPlan{200};  ///< until another look then
+  /// What was found of plans that serve many claims.
+  SharedPlans& shared() { return shared_; }
   /// What the claim is to get, and who has to go. What it has been nominated for already stays, less those who need not go any
   /// more, unless budgets hold all of it up and there is another way. Nothing: nobody's going helps, or nobody was found in kLooksFor, or
   /// before the stop. Only with plans().
@@ -147,6 +152,7 @@ class Preemption {
   const cache::Stores& stores_;
   cache::ClusterView& cluster_;
   base::Clock& clock_;
+  SharedPlans shared_;
   std::mutex planning_;
   mutable std::mutex mutex_;
   std::map<std::string, HeldUp> heldUp_;  ///< by device; guarded by mutex_

@@ -48,6 +48,7 @@ std::optional<Outcome> ClaimSync::makeRoomForAll(const std::string& what, AskedT
     const auto written = status_.say({std::move(said)}, stop);
     if (!written.ok()) return Outcome::nextState(written);
   }
+  preemption_.shared().forget(SharedPlans::keyOf(*asked.claims.front()));
   for (const auto& room : rooms)  // who looked before the last room was written found that nothing is needed
     for (const auto& name : room.victims)
       if (const auto device = stores_.devices.get({"", name}); device && device->spec.claimRef)

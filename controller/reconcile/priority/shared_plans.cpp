@@ -1,0 +1,69 @@
+#include "controller/reconcile/priority/shared_plans.h"
+
+#include <algorithm>
+
+#include "api/v1alpha/keys.h"
+
+namespace egpu::reconcile {
+
+namespace keys = v1alpha::keys;
+
+std::optional<Batches::Batch> Batches::next() {
+  const std::lock_guard lock(mutex_);
+  if (next_ >= size_) return std::nullopt;
+  const Batch batch{next_, std::min(size_, next_ + kBatch), round_};
+  next_ = batch.to;
+  return batch;
+}
+
+void Batches::done(const Batch& batch) {
+  const std::lock_guard lock(mutex_);
+  if (batch.round == round_) done_ += batch.to - batch.from;
+}
+
+void Batches::startOver() {
+  const std::lock_guard lock(mutex_);
+  next_ = done_ = 0;
+  ++round_;
+}
+
+bool Batches::allDone() const {
+  const std::lock_guard lock(mutex_);
+  return done_ >= size_;
+}
+
+std::string SharedPlans::keyOf(const cache::Claim& claim) {
+  const auto gang = claim.metadata.annotation(keys::kGangAnnotation);
+  const auto group = claim.metadata.annotation(keys::kGangPodGroupAnnotation);
+  if (gang.empty() && group.empty()) return {};
+  const auto kind = gang.empty() ? "/group/" : "/gang/";
+  return claim.metadata.namespace_ + kind + std::string(gang.empty() ? group : gang);
+}
+
+std::shared_ptr<const SharedPlan> SharedPlans::find(const std::string& key) const {
+  if (key.empty()) return nullptr;
+  const std::lock_guard lock(mutex_);
+  const auto known = checked_.find(key);
+  if (known == checked_.end() || !known->second.stands || clock_.now() - known->second.at >= kPlanTtl) return nullptr;
+  return known->second.plan;
+}
+
+std::shared_ptr<const SharedPlan> SharedPlans::put(const std::string& key, SharedPlan plan, uint64_t generation) {
+  const std::lock_guard lock(mutex_);
+  const auto now = clock_.now();
+  std::erase_if(checked_, [now](const auto& each) { return now - each.second.at >= kBudgetsTtl; });
+  const auto known = checked_.find(key);
+  const bool same = known != checked_.end() && known->second.plan->victims == plan.victims;
+  plan.budgetsAsked = same ? known->second.plan->budgetsAsked : std::make_shared<Batches>(plan.victims.size());
+  auto kept = std::make_shared<const SharedPlan>(std::move(plan));
+  if (generation == generation_) checked_[key] = {kept, now, true};
+  return kept;
+}
+
+void SharedPlans::forget(const std::string& key) {
+  const std::lock_guard lock(mutex_);
+  ++generation_;
+  if (const auto known = checked_.find(key); known != checked_.end()) known->second.stands = false;
+}
+
+}  // namespace egpu::reconcile

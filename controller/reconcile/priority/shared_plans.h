@@ -1,0 +1,87 @@
+// Preemption plans of gangs, with the result of the last check of each. The steps of all victims ask the same question:
+// is the plan still needed, and does it need this victim? The answer costs a LIST of the gang's claims and a try of
+// each victim, so it is given once per kPlanTtl. Steps in between read only the claim that names their device.
+#pragma once
+
+#include <atomic>
+#include <chrono>
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <set>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "controller/base/clock.h"
+#include "controller/cache/stores.h"
+
+namespace egpu::reconcile {
+
+/// Positions 0 … size, handed out in batches to several threads. Thread-safe.
+class Batches {
+ public:
+  static constexpr std::size_t kBatch = 64;
+  struct Batch {
+    std::size_t from = 0, to = 0;  ///< without `to`
+    uint64_t round = 0;
+  };
+  explicit Batches(std::size_t size) : size_(size) {}
+  /// Returns a batch for the caller alone. The caller calls done() or startOver() afterwards. Nothing: all are handed
+  /// out.
+  std::optional<Batch> next();
+  void done(const Batch& batch);
+  void startOver();
+  bool allDone() const;
+
+ private:
+  const std::size_t size_;
+  mutable std::mutex mutex_;
+  std::size_t next_ = 0, done_ = 0;  ///< guarded by mutex_
+  uint64_t round_ = 0;               ///< changes with startOver(): batches of an earlier one do not count
+};
+
+struct SharedPlan {
+  int64_t priority = 0;                       ///< priority of the preemptors together
+  std::vector<std::string> victims{};         ///< names of devices
+  std::set<std::string> needed{};             ///< victims without whose release the preemptors would not fit
+  std::shared_ptr<Batches> budgetsAsked = {};  ///< victims whose pods' budgets were asked, by position in `victims`
+};
+
+/// Thread-safe. The clock must outlive it.
+class SharedPlans {
+ public:
+  explicit SharedPlans(base::Clock& clock) : clock_(clock) {}
+
+  /// Returns the key of the plan of the claim's gang. Empty: the claim is of no gang.
+  static std::string keyOf(const cache::Claim& claim);
+  /// Lock that a step holds while it checks a plan. Not owned: another step checks one now.
+  std::unique_lock<std::mutex> checks() { return {checking_, std::try_to_lock}; }
+  /// Returns the result of a check within kPlanTtl, or null.
+  std::shared_ptr<const SharedPlan> find(const std::string& key) const;
+  /// Number that changes with forget(): the result of a check that began before is out of date.
+  uint64_t generation() const { return generation_; }
+  /// Keeps the result of a check that began at this generation, unless it is out of date. Budgets that were asked for
+  /// the same victims stay asked.
+  std::shared_ptr<const SharedPlan> put(const std::string& key, SharedPlan plan, uint64_t generation);
+  /// Drops the result: a new plan was written.
+  void forget(const std::string& key);
+
+ private:
+  static constexpr std::chrono::milliseconds kPlanTtl{1'000};
+  static constexpr std::chrono::milliseconds kBudgetsTtl{60'000};  ///< of budgets that were asked
+  struct Checked {
+    std::shared_ptr<const SharedPlan> plan;
+    base::Clock::Steady at;
+    bool stands = true;  ///< false: dropped, but for its budgets
+  };
+  base::Clock& clock_;
+  std::mutex checking_;
+  mutable std::mutex mutex_;
+  std::map<std::string, Checked> checked_;  ///< guarded by mutex_
+  std::atomic<uint64_t> generation_{0};
+};
+
+}  // namespace egpu::reconcile

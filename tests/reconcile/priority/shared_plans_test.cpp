@@ -1,0 +1,87 @@
+#include "controller/reconcile/priority/shared_plans.h"
+
+#include <gtest/gtest.h>
+
+#include <chrono>
+#include <string>
+#include <vector>
+
+namespace egpu::reconcile {
+namespace {
+
+cache::Claim member(const std::string& annotation, const std::string& value) {
+  cache::Claim claim;
+  claim.metadata.namespace_ = "ns";
+  claim.metadata.annotations[annotation] = value;
+  return claim;
+}
+
+SharedPlan plan(std::vector<std::string> victims) {
+  SharedPlan made;
+  made.victims = std::move(victims);
+  return made;
+}
+
+TEST(SharedPlans, AreOfGangsAlone) {
+  EXPECT_EQ(SharedPlans::keyOf(member("elasticgpu.io/other", "a")), "");
+  const auto gang = SharedPlans::keyOf(member("elasticgpu.io/gang", "a"));
+  EXPECT_EQ(gang, SharedPlans::keyOf(member("elasticgpu.io/gang", "a")));
+  EXPECT_NE(gang, SharedPlans::keyOf(member("elasticgpu.io/gang", "b")));
+  base::ManualClock clock;
+  SharedPlans plans(clock);
+  plans.put("", plan({"a"}), plans.generation());
+  EXPECT_EQ(plans.find(""), nullptr);
+}
+
+TEST(SharedPlans, StandForASecondOrUntilThePlanIsMadeAnew) {
+  base::ManualClock clock;
+  SharedPlans plans(clock);
+  EXPECT_EQ(plans.find("k"), nullptr);
+  plans.put("k", plan({"a"}), plans.generation());
+  clock.advance(std::chrono::milliseconds(999));
+  ASSERT_NE(plans.find("k"), nullptr);
+  EXPECT_EQ(plans.find("k")->victims, std::vector<std::string>{"a"});
+  EXPECT_EQ(plans.find("other"), nullptr);
+  clock.advance(std::chrono::milliseconds(1));
+  EXPECT_EQ(plans.find("k"), nullptr);
+  plans.put("k", plan({"a"}), plans.generation());
+  const auto before = plans.generation();
+  plans.forget("k");
+  EXPECT_EQ(plans.find("k"), nullptr);
+  plans.put("k", plan({"b"}), before);
+  EXPECT_EQ(plans.find("k"), nullptr) << "what was found before the plan was made anew is old news";
+}
+
+TEST(SharedPlans, BudgetsThatWereAskedForTheSameVictimsCountOn) {
+  base::ManualClock clock;
+  SharedPlans plans(clock);
+  const auto first = plans.put("k", plan({"a", "b"}), plans.generation());
+  const auto batch = first->budgetsAsked->next();
+  ASSERT_TRUE(batch);
+  first->budgetsAsked->done(*batch);
+  clock.advance(std::chrono::seconds(5));
+  EXPECT_TRUE(plans.put("k", plan({"a", "b"}), plans.generation())->budgetsAsked->allDone());
+  EXPECT_FALSE(plans.put("k", plan({"a", "c"}), plans.generation())->budgetsAsked->allDone());
+}
+
+TEST(Batches, EachPositionIsHandedOutOnceAndARoundThatEndedCountsNoMore) {
+  Batches batches(2 * Batches::kBatch + 1);
+  std::vector<Batches::Batch> taken;
+  while (const auto batch = batches.next()) taken.push_back(*batch);
+  ASSERT_EQ(taken.size(), 3U);
+  EXPECT_EQ(taken[2].to - taken[2].from, 1U);
+  batches.done(taken[0]);
+  batches.done(taken[2]);
+  EXPECT_FALSE(batches.allDone());
+  batches.startOver();
+  batches.done(taken[1]);
+  while (const auto batch = batches.next()) {
+    EXPECT_FALSE(batches.allDone());
+    batches.done(*batch);
+  }
+  EXPECT_TRUE(batches.allDone());
+  EXPECT_TRUE(Batches(0).allDone());
+}
+
+}  // namespace
+}  // namespace egpu::reconcile
