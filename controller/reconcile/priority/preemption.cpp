@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "api/v1alpha/keys.h"
+#include "controller/base/processor_time.h"
 #include "controller/base/timestamp.h"
 #include "controller/reconcile/claim/binder.h"
 #include "controller/reconcile/claim/stock.h"
@@ -23,7 +24,9 @@ namespace {
 
 constexpr std::chrono::milliseconds kRest{15'000};  ///< of a claim for which nobody could make room
 constexpr std::chrono::milliseconds kFirstRest{500};  ///< likewise, if there may be another candidate soon; then longer
-constexpr int kRestPerLook = 9;                     ///< times what a look took: looks have a tenth of the time at most
+/// Times the processor time of a search for victims: those in vain have a tenth of the time at most, and those that
+/// found some, which are as many as there are victims, half of it.
+constexpr int kRestPerLook = 9, kRestPerPlan = 1;
 constexpr std::size_t kVictimsNamed = 3;            ///< victims in a message
 constexpr std::size_t kNodesNamed = 3;              ///< nodes in one
 constexpr std::string_view kMoves = "moves to another device, as annotation ";
@@ -280,8 +283,10 @@ Preemption::Candidates Preemption::candidatesFor(const AskedTogether& asked) con
 }
 
 std::vector<v1alpha::Nomination> Preemption::fresh(const AskedTogether& asked, const std::stop_token& stop) {
-  const auto began = clock_.now();
-  const scheduler::Enough enough = [&] { return stop.stop_requested() || clock_.now() - began >= kLooksFor; };
+  const auto began = base::processorTime(clock_);
+  const scheduler::Enough enough = [&] {
+    return stop.stop_requested() || base::processorTime(clock_) - began >= kLooksFor;
+  };
   const auto candidates = candidatesFor(asked);
   bool cut = false;
   std::vector<v1alpha::Nomination> rooms;
@@ -289,7 +294,7 @@ std::vector<v1alpha::Nomination> Preemption::fresh(const AskedTogether& asked, c
   // Without a candidate nothing was searched, and only an event can change that.
   else if (!candidates.moreSoon) return rooms;
   const auto found = !rooms.empty() ? Found::somebody : cut ? Found::cutShort : Found::nobody;
-  looked(asked.claims.front()->metadata.uid, began, found, candidates.moreSoon);
+  looked(asked.claims.front()->metadata.uid, base::processorTime(clock_) - began, found, candidates.moreSoon);
   return rooms;
 }
 
@@ -353,13 +358,13 @@ std::vector<v1alpha::Nomination> Preemption::search(const AskedTogether& asked, 
   return rooms;
 }
 
-void Preemption::looked(const std::string& claimUid, base::Clock::Steady began, Found found, bool moreSoon) {
+void Preemption::looked(const std::string& claimUid, base::Clock::Steady::duration took, Found found, bool moreSoon) {
   const std::lock_guard lock(mutex_);
   const auto now = clock_.now();
-  const auto took = now - began;
-  rest_.until = now + std::min<base::Clock::Steady::duration>(took * kRestPerLook, kRest);
+  const int rests = found == Found::somebody ? kRestPerPlan : kRestPerLook;
+  rest_.until = now + std::min<base::Clock::Steady::duration>(took * rests, kRest);
   rest_.next = std::max(rest_.next, rest_.until);
-  rest_.each = took * (kRestPerLook + 1);
+  rest_.each = took * (rests + 1);
   const auto before = restingUntil_.find(claimUid);
   const auto longer = before == restingUntil_.end() ? kFirstRest : std::min(before->second.rest * 2, kRest);
   std::erase_if(restingUntil_, [&](const auto& each) { return each.first == claimUid || each.second.until <= now; });

@@ -75,8 +75,9 @@ class Preemption {
   /// Likewise for all of them, or for none: one nomination per claim, or nothing. Each victim is named by the first of them that goes to its
   /// node. They preempt with the lowest of their priorities.
   std::vector<v1alpha::Nomination> planForAll(const AskedTogether& asked, const std::stop_token& stop);
-  /// So long one look takes at most, but for the copy of the cluster and one decision as it is.
-  static constexpr std::chrono::milliseconds kLooksFor{10'000};
+  /// Most processor time of one search for victims, but for the copy of the cluster and one decision as it is. A worker
+  /// is held up by no more.
+  static constexpr std::chrono::milliseconds kLooksFor{800};
   /// How long the claim is not to be planned for: it has just been found that nobody's going helps, which is a look at the
   /// whole cluster, or such looks, whoever they were for, have had their share of the time. 0 = it may be.
   std::chrono::milliseconds restsFor(const std::string& claimUid) const;
@@ -144,8 +145,8 @@ class Preemption {
   bool shareAPod(const cache::Claim& a, const cache::Claim& b) const;
 
   enum class Found { somebody, nobody, cutShort };
-  /// moreSoon: as of the candidates.
-  void looked(const std::string& claimUid, base::Clock::Steady began, Found found, bool moreSoon);
+  /// took: processor time of the search. moreSoon: as of the candidates.
+  void looked(const std::string& claimUid, base::Clock::Steady::duration took, Found found, bool moreSoon);
   std::chrono::milliseconds ownRest(const std::string& claimUid) const;  // with mutex_ held
   std::chrono::milliseconds until(base::Clock::Steady time) const;       // not negative
 
