@@ -35,11 +35,12 @@ base::Result<T> Writer::patch(const T& object, std::string_view body, std::strin
 }
 
 template <class T>
-base::Status Writer::remove(const T& object, std::stop_token stop) {
+base::Status Writer::remove(const T& object, std::stop_token stop, base::Result<T>* after) {
   const auto key = core::keyOf(object.metadata);
   const auto options = codec::patch::deleteOptions(object.metadata.uid, object.metadata.resourceVersion);
   auto status = client_.remove<T>(key, options, stop);
   auto now = read<T>(key, object.metadata.uid, stop);
+  if (after != nullptr) *after = std::move(now);
   if (status.code() == base::Code::notFound) return {};
   return status;
 }
@@ -118,7 +119,7 @@ base::Result<T> Writer::seen(const core::ObjectKey& key, std::string_view uid, b
   template base::Result<T> Writer::create<T>(const T&, std::stop_token);                                   \
   template base::Result<T> Writer::patch<T>(const T&, std::string_view, std::string_view, std::stop_token, \
                                             kube::PatchType);                                              \
-  template base::Status Writer::remove<T>(const T&, std::stop_token);                                      \
+  template base::Status Writer::remove<T>(const T&, std::stop_token, base::Result<T>*);                    \
   template base::Result<T> Writer::read<T>(const core::ObjectKey&, std::string_view, std::stop_token)
 // NOLINTEND(bugprone-macro-parentheses)
 

@@ -28,9 +28,9 @@ class Writer {
   base::Result<T> patch(const T& object, std::string_view body, std::string_view subresource, std::stop_token stop,
                         kube::PatchType type = kube::PatchType::merge);
   /// Deletes exactly the object that was read: uid and resourceVersion are preconditions. Reads again, as finalizers
-  /// may keep it.
+  /// may keep it: that read is `after`, unless null.
   template <class T>
-  base::Status remove(const T& object, std::stop_token stop);
+  base::Status remove(const T& object, std::stop_token stop, base::Result<T>* after = nullptr);
   /// Quorum read. notFound: `uid` (may be empty) is known to be gone; another uid found says so too.
   template <class T>
   base::Result<T> read(const core::ObjectKey& key, std::string_view uid, std::stop_token stop);

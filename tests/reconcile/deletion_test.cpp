@@ -1,5 +1,11 @@
 // (C12), (D2), (D3), (D5): claims and devices that are deleted, released, kept, torn out.
+#include <algorithm>
+#include <string>
+#include <utility>
+#include <vector>
+
 #include "tests/reconcile/fixture.h"
+#include "tests/support/forwarding_transport.h"
 
 namespace egpu::reconcile {
 namespace {
@@ -16,6 +22,41 @@ TEST_F(DeletionTest, C12_DeleteFreesTheCardAndTheClaim) {
   EXPECT_FALSE(world.exists(device));
   EXPECT_TRUE(world.gpu("gpu-n1-0").spec.allocations.empty());
   EXPECT_TRUE(world.plugin.made().empty());
+}
+
+TEST_F(DeletionTest, C12_ADeletionCostsEightRequestsOfWhichOneFindsNothing) {
+  std::vector<std::string> requests, missed;
+  class Counting final : public support::ForwardingTransport {
+   public:
+    Counting(kube::Transport& to, std::vector<std::string>& all, std::vector<std::string>& none)
+        : ForwardingTransport(to), requests_(all), missed_(none) {}
+    base::Result<kube::HttpResponse> perform(const kube::HttpRequest& request, std::stop_token stop) override {
+      auto answer = ForwardingTransport::perform(request, std::move(stop));
+      if (request.target.find("/events") != std::string::npos) return answer;
+      const auto line = std::string(kube::toString(request.method)) + " " + request.target;
+      requests_.push_back(line);
+      if (answer.ok() && answer->status == 404) missed_.push_back(line);
+      return answer;
+    }
+
+   private:
+    std::vector<std::string>&requests_, &missed_;
+  } line{*world.transport, requests, missed};
+  startOver(line);
+  world.addClaim("a", "share", {{"gpu-core", "10"}});
+  settle();
+  const auto device = deviceOf("a");
+  world.removeClaim("a");
+  requests.clear();
+  missed.clear();
+  driver->run();
+  EXPECT_FALSE(world.client.get<cache::Claim>({"default", "a"}).ok());
+  EXPECT_FALSE(world.exists(device));
+  std::erase_if(requests, [](const auto& each) { return each.find("watch=") != std::string::npos; });
+  EXPECT_LE(requests.size(), 8U) << ::testing::PrintToString(requests);
+  EXPECT_LE(missed.size(), 1U) << ::testing::PrintToString(missed);
+  TearDown();
+  driver.reset();
 }
 
 TEST_F(DeletionTest, D3_D4_RetainKeepsDeviceAndEntriesUntilClaimRefIsCleared) {

@@ -336,10 +336,10 @@ Carrier::Released Carrier::letGo(core::ResourceClaim carrier, std::stop_token st
       if (!kept.ok()) return {Release::failed, kept.status(), {}};
       carrier = *kept;
     }
-    auto status = writer_.remove(carrier, stop);
-    if (!status.ok()) return {Release::failed, status, {}};
     // Only what is read after the deletion counts: until then pods may still reserve it.
-    auto again = writer_.read<core::ResourceClaim>(key, carrier.metadata.uid, stop);
+    base::Result<core::ResourceClaim> again = base::Status(base::Code::unavailable, "not read");
+    auto status = writer_.remove(carrier, stop, &again);
+    if (!status.ok()) return {Release::failed, status, {}};
     if (!again.ok() && again.status().code() != base::Code::notFound) return {Release::failed, again.status(), {}};
     if (!again.ok() || again->metadata.uid != carrier.metadata.uid) {
       forget(key);

@@ -70,6 +70,10 @@ Outcome ClaimSync::unlost(const cache::Claim& claim, const cache::Gpu& device, c
 }
 
 std::optional<Outcome> ClaimSync::stillUsed(const cache::Claim& claim, const GpuPtr& device, std::stop_token stop) {
+  const bool released =
+      device ? device->status.phase == phase::kReleased : waiting_.released.contains(claim.metadata.uid);
+  // Released only once its ResourceClaim was gone and no pod used it, by quorum.
+  if (released && !stores_.carriers.get(core::keyOf(claim.metadata)) && !inUse(claim)) return std::nullopt;
   const auto name = device                                ? device->metadata.name
                     : claim.status.elasticGPUName.empty() ? deviceNameFor(claim)
                                                           : claim.status.elasticGPUName;
@@ -114,6 +118,7 @@ Outcome ClaimSync::releasing(const ClaimPtr& claim, std::stop_token stop) {
   const auto device = deviceOf(*claim);
   if (const auto used = stillUsed(*claim, device, stop)) return *used;
   if (device) {
+    if (device->status.phase == phase::kReleased) waiting_.released.add(claim->metadata.uid);
     if (auto outcome = releaseDevice(*device, stop)) {
       // The pods have ended: from here on the claim waits for its device.
       const auto& why = device->status;
@@ -122,7 +127,7 @@ Outcome ClaimSync::releasing(const ClaimPtr& claim, std::stop_token stop) {
                                                "is being deleted; waits for its device " + device->metadata.name +
                                                    " to be removed: " + why.message));
     }
-  } else {
+  } else if (!waiting_.released.contains(claim->metadata.uid)) {
     // The cache may not know it yet.
     const auto& noted = claim->status.elasticGPUName;
     const auto now = writer_.read<cache::Gpu>({"", noted.empty() ? deviceNameFor(*claim) : noted}, {}, stop);

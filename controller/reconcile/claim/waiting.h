@@ -8,6 +8,7 @@
 #include "controller/base/clock.h"
 #include "controller/reconcile/claim/nodes_left_alone.h"
 #include "controller/reconcile/claim/provisioners_left_alone.h"
+#include "controller/reconcile/claim/released_claims.h"
 #include "controller/reconcile/claim/waiting_for_quota.h"
 #include "controller/reconcile/claim/waiting_for_room.h"
 #include "controller/reconcile/gang/gang_rosters.h"
@@ -29,6 +30,7 @@ struct Waiting {
   GangRosters rosters;
   ResizesRefused resizes;
   ChosenNodes chosen;
+  ReleasedClaims released;
 
   /// The queue key waits for neither room nor quota, until it is seen to.
   void remove(const std::string& queueKey) {
@@ -39,6 +41,7 @@ struct Waiting {
     forgetChoice(claimUid);
     gangs.forgetClaim(claimUid);
     resizes.forgetClaim(claimUid);
+    released.forgetClaim(claimUid);
   }
   /// It has its device: how that was come by is of no interest any more.
   void forgetChoice(const std::string& claimUid) {
@@ -50,7 +53,7 @@ struct Waiting {
   /// Claims and gangs of which anything is remembered; for tests.
   std::size_t claims() const {
     return room.claims() + quota.claims() + nodes.claims() + provisioners.claims() + gangs.claims() +
-           rosters.size() + resizes.claims();
+           rosters.size() + resizes.claims() + released.claims();
   }
 };
 

@@ -1,0 +1,37 @@
+// Claims being deleted whose device was seen Released: by quorum it was found then that no pod uses it, and nothing
+// uses it since. Lost with the process, which costs two reads per claim.
+#pragma once
+
+#include <cstddef>
+#include <mutex>
+#include <string>
+#include <unordered_set>
+
+namespace egpu::reconcile {
+
+/// Thread-safe.
+class ReleasedClaims {
+ public:
+  void add(const std::string& claimUid) {
+    const std::lock_guard lock(mutex_);
+    uids_.insert(claimUid);
+  }
+  bool contains(const std::string& claimUid) const {
+    const std::lock_guard lock(mutex_);
+    return uids_.contains(claimUid);
+  }
+  void forgetClaim(const std::string& claimUid) {
+    const std::lock_guard lock(mutex_);
+    uids_.erase(claimUid);
+  }
+  std::size_t claims() const {
+    const std::lock_guard lock(mutex_);
+    return uids_.size();
+  }
+
+ private:
+  mutable std::mutex mutex_;
+  std::unordered_set<std::string> uids_;  ///< guarded by mutex_
+};
+
+}  // namespace egpu::reconcile
