@@ -134,7 +134,7 @@ std::string Core::wrong() const {
 
 std::string Core::missing() const {
   if (!controller_.ready()) return "the cluster's objects are not all listed yet";
-  return {};
+  return elector_ ? elector_->refusal() : std::string();
 }
 
 /// A standby's picture lacks what the leader has decided and not yet written.

@@ -77,6 +77,27 @@ std::string LeaderElector::holder() const {
   return holder_;
 }
 
+std::string LeaderElector::refusal() const {
+  std::lock_guard lock(mutex_);
+  return refusal_;
+}
+
+void LeaderElector::noteRefusal(Attempt outcome) {
+  const bool refused = outcome == Attempt::failed &&
+                       (lastWhy_.code() == Code::forbidden || lastWhy_.code() == Code::unauthorized);
+  const auto lease = options_.namespace_ + "/" + options_.name;
+  std::string why;
+  if (refused)
+    why = "Lease " + lease + " can't be had: verbs get, create and patch on leases of group coordination.k8s.io in " +
+          "namespace " + options_.namespace_ + " are needed; the API server says: " + lastWhy_.message();
+  {
+    std::lock_guard lock(mutex_);
+    if (refusal_ == why) return;
+    refusal_ = why;
+  }
+  if (refused) log::error("this replica can't lead", {{"lease", lease}, {"why", why}});
+}
+
 void LeaderElector::become(Role role) {
   {
     std::lock_guard lock(mutex_);
@@ -99,6 +120,7 @@ LeaderElector::Steady LeaderElector::step(std::stop_token stop) {
   const auto now = clock_.now();
   if (stop.stop_requested()) return now;
   if (outcome != Attempt::failed) lastWhy_ = {};
+  noteRefusal(outcome);
   if (outcome == Attempt::held) renewBy_ = begin + options_.renewDeadline;
 
   if (leads) {

@@ -70,6 +70,9 @@ class LeaderElector {
   Role role() const;
   /// Who holds the lease as far as is known; empty = nobody.
   std::string holder() const;
+  /// Why this process can never lead as things stand: the API server refuses its requests for the Lease. For people:
+  /// the Lease, the rights that are needed and the server's answer. Empty: nothing is known to be missing.
+  std::string refusal() const;
   const LeaderElectionOptions& options() const { return options_; }
 
  private:
@@ -81,6 +84,8 @@ class LeaderElector {
   base::Status create(std::stop_token stop);
   base::Status give();
   void observe(const core::Lease& lease);
+  /// Keeps refusal(), and logs it when it changes.
+  void noteRefusal(Attempt outcome);
   bool heldByAnother(Steady now) const;
   void become(Role role);
   /// For one request now: a leader has no more time than until its deadline.
@@ -105,6 +110,7 @@ class LeaderElector {
   mutable std::mutex mutex_;
   Role role_ = Role::standby;
   std::string holder_;
+  std::string refusal_;
 
   std::jthread thread_;
 };

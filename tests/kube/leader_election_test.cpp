@@ -383,6 +383,29 @@ TEST_F(LeaderElectionTest, AProcessThatWasFrozenLearnsItFromTheConflict) {
   EXPECT_EQ(b->step(), Role::leader);
 }
 
+TEST_F(LeaderElectionTest, AStandbyWithoutTheRightSaysWhichLeaseAndWhatIsMissing) {
+  EXPECT_EQ(a->step(), Role::leader);
+  EXPECT_EQ(a->elector->refusal(), "");
+  b->transport.always = [](Transport&, const HttpRequest&, std::stop_token) -> base::Result<HttpResponse> {
+    HttpResponse refusal;
+    refusal.status = 403;
+    refusal.body = R"({"kind":"Status","status":"Failure","reason":"Forbidden","code":403,)"
+                   R"("message":"cannot get resource leases"})";
+    return refusal;
+  };
+  EXPECT_EQ(b->step(), Role::standby);
+  const auto why = b->elector->refusal();
+  for (const char* part :
+       {"Lease default/lock", "get, create and patch", "namespace default", "cannot get resource leases"})
+    EXPECT_NE(why.find(part), std::string::npos) << why;
+  b->transport.always = nullptr;
+  b->step();
+  EXPECT_EQ(b->elector->refusal(), "") << "it has the right by now";
+  b->transport.always = refused;
+  b->step();
+  EXPECT_EQ(b->elector->refusal(), "") << "a server that is down refuses no right";
+}
+
 TEST_F(LeaderElectionTest, ADeletedLeaseIsMadeAnew) {
   a->step();
   ASSERT_TRUE(client->remove<core::Lease>({"default", "lock"}).ok());
