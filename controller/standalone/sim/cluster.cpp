@@ -22,6 +22,7 @@ namespace keys = v1alpha::keys;
 namespace log = base::log;
 
 constexpr std::size_t kPublishers = 8;
+constexpr std::chrono::seconds kProgressInterval{5};
 constexpr std::string_view kLeaseNamespace = "kube-node-lease";
 /// A kubelet's lease lasts 40 s. Nobody here acts on it, so it costs few writes: renewed three times in its hour, some
 /// nodes at a time.
@@ -44,9 +45,31 @@ bool waitsForNode(const core::Pod& p) {
   return p.nodeName.empty() && p.schedulingGates.empty() && !p.finished() && !p.metadata.deleting();
 }
 
+/// Logs how many of so many objects are published, every few seconds. Thread-safe.
+class Progress {
+ public:
+  Progress(const char* what, std::size_t all, base::Clock& clock)
+      : what_(what), all_(all), clock_(clock), next_(clock.now() + kProgressInterval) {}
+  void done() {
+    const auto done = ++done_;
+    const std::lock_guard lock(mutex_);
+    if (clock_.now() < next_) return;
+    next_ = clock_.now() + kProgressInterval;
+    log::info("publishing", {{"kind", what_}, {"done", done}, {"of", all_}});
+  }
+
+ private:
+  const char* const what_;
+  const std::size_t all_;
+  base::Clock& clock_;
+  std::atomic<std::size_t> done_{0};
+  std::mutex mutex_;
+  base::Clock::Steady next_;  ///< guarded by mutex_
+};
+
 /// Runs `each` over all items on a few threads; the first failure ends it.
 template <class T, class F>
-Status inParallel(const std::vector<T>& items, F each) {
+Status inParallel(const std::vector<T>& items, Progress& progress, F each) {
   std::atomic<std::size_t> next{0};
   std::mutex mutex;
   Status first;
@@ -54,12 +77,14 @@ Status inParallel(const std::vector<T>& items, F each) {
     std::vector<std::jthread> threads;
     for (std::size_t t = 0; t < std::min(kPublishers, items.size()); ++t)
       threads.emplace_back([&] {
-        for (std::size_t i = next++; i < items.size(); i = next++)
-          if (Status s = each(items[i]); !s.ok()) {
-            std::lock_guard lock(mutex);
-            if (first.ok()) first = s;
-            next = items.size();
-          }
+        for (std::size_t i = next++; i < items.size(); i = next++) {
+          const Status s = each(items[i]);
+          progress.done();
+          if (s.ok()) continue;
+          std::lock_guard lock(mutex);
+          if (first.ok()) first = s;
+          next = items.size();
+        }
       });
   }
   return first;
@@ -177,7 +202,8 @@ Status Cluster::publish(std::stop_token stop) {
     return made.status();
   if (auto s = forgetOthers(stop); !s.ok()) return s;
   // Nodes before cards: a card without its node counts as lost hardware.
-  if (auto s = inParallel(nodes_,
+  Progress ofNodes("Node", nodes_.size(), clock_);
+  if (auto s = inParallel(nodes_, ofNodes,
                           [&](const SimNode& n) {
                             const Status node = publishNode(n, stop);
                             return node.ok() ? publishLease(n, stop) : node;
@@ -187,7 +213,8 @@ Status Cluster::publish(std::stop_token stop) {
   std::vector<v1alpha::ElasticGPU> cards;
   for (const auto& n : nodes_)
     for (const auto& c : n.cards) cards.push_back(cardObject(c));
-  return inParallel(cards, [&](const v1alpha::ElasticGPU& c) { return publishCard(c, stop); });
+  Progress ofCards("ElasticGPU", cards.size(), clock_);
+  return inParallel(cards, ofCards, [&](const v1alpha::ElasticGPU& c) { return publishCard(c, stop); });
 }
 
 // ---- events and the worker ----
