@@ -10,6 +10,13 @@ namespace egpu::cache {
 
 namespace phase = v1alpha::keys::phase;
 
+bool MapNode::isUsed() const {
+  return std::any_of(cards.begin(), cards.end(), [](const MapCard& card) {
+    return std::any_of(card.allocations.begin(), card.allocations.end(),
+                       [](const MapAllocation& each) { return !each.observes(); });
+  });
+}
+
 MapCard ClusterView::mapCard(const Cards::value_type& card) const {
   const auto& [name, state] = card;
   const auto known = cluster_.findCard(name);
@@ -56,22 +63,52 @@ void ClusterView::eachCard(const std::function<void(const Cards::value_type&)>& 
   }
 }
 
-AllocationMap ClusterView::map() const {
-  std::map<std::string, MapNode, std::less<>> nodes;
-  {
-    const std::lock_guard lock(mutex_);
-    for (const auto& name : cluster_.nodes()) nodes[name] = {name, cluster_.nodeSchedulable(name), {}};
-  }
-  eachCard([&](const auto& card) {
-    const std::string on(cluster_.findCard(card.first).node);
-    nodes.try_emplace(on, MapNode{on, false, {}}).first->second.cards.push_back(mapCard(card));
+std::vector<std::string> ClusterView::nodesOf(const MapPage& page) const {
+  const std::lock_guard lock(mutex_);
+  auto nodes = cluster_.nodes();
+  if (!cluster_.cardsOfNoNode().empty()) nodes.emplace_back();
+  std::sort(nodes.begin(), nodes.end());
+  nodes.erase(std::unique(nodes.begin(), nodes.end()), nodes.end());
+  std::erase_if(nodes, [&page](const std::string& name) {
+    return (!page.node.empty() && name != page.node) || (!page.after.empty() && name <= page.after);
   });
+  return nodes;
+}
+
+std::optional<MapNode> ClusterView::mapNode(const std::string& name) const {
+  MapNode node{name, cluster_.nodeSchedulable(name), {}};
+  for (const auto& each : name.empty() ? cluster_.cardsOfNoNode() : cluster_.cardsOf(name))
+    if (const auto card = cards_.find(each); card != cards_.end() && card->second.present)
+      node.cards.push_back(mapCard(*card));
+  if (node.cards.empty() && (name.empty() || !cluster_.describeNode(name))) return std::nullopt;
+  return node;
+}
+
+AllocationMap ClusterView::map(const MapPage& page) const {
   AllocationMap result;
-  for (auto& [name, node] : nodes) {
+  std::size_t seen = 0;
+  const auto names = nodesOf(page);
+  std::unique_lock lock(mutex_);
+  for (const auto& name : names) {
+    auto node = mapNode(name);
+    if (!node) continue;
+    seen += 1 + node->cards.size();
+    if (seen >= kCardsAtOnce) {
+      giveWay(lock);
+      seen = 0;
+    }
+    if (page.idle && node->isUsed()) continue;
+    if (page.limit > 0 && result.nodes.size() == page.limit) {
+      result.next = result.nodes.back().name;
+      break;
+    }
+    result.nodes.push_back(std::move(*node));
+  }
+  lock.unlock();
+  for (auto& node : result.nodes) {
     for (auto& card : node.cards) describe(card);
     std::sort(node.cards.begin(), node.cards.end(),
               [](const MapCard& a, const MapCard& b) { return std::tie(a.index, a.uuid) < std::tie(b.index, b.uuid); });
-    result.nodes.push_back(std::move(node));
   }
   return result;
 }

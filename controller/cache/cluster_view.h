@@ -86,9 +86,19 @@ struct MapNode {
   std::string name;
   bool schedulable = true;
   std::vector<MapCard> cards;
+  /// A claim holds something on it. One that only observes does not.
+  bool isUsed() const;
 };
 struct AllocationMap {
   std::vector<MapNode> nodes;  ///< by name; cards by index
+  std::string next{};          ///< last node of this page if there is another page; else empty
+};
+/// Which nodes of the map are wanted.
+struct MapPage {
+  std::string node{};     ///< this one alone; empty = any
+  std::string after{};    ///< those whose names are greater; empty = from the first on
+  std::size_t limit = 0;  ///< so many at most; 0 = all
+  bool idle = false;      ///< only those on which no claim holds anything
 };
 
 struct ClusterTotals {
@@ -295,8 +305,9 @@ class ClusterView {
   /// forget(), unless the claim was decided anew since. False if there is no such decision any more.
   bool forgetDecision(std::string_view claimUid, uint64_t number);
 
-  /// Others decide meanwhile: each card is told as it is at one moment, two cards maybe not as of the same.
-  AllocationMap map() const;
+  /// The map, or a page of it. Decisions go on meanwhile: the state of each node is of one moment, that of two nodes
+  /// perhaps of two. The cost is that of the nodes on the page, and with `idle` of the nodes between them.
+  AllocationMap map(const MapPage& page = {}) const;
   /// Likewise.
   ClusterTotals totals() const;
   CardAudit audit(std::string_view card) const;
@@ -481,6 +492,11 @@ class ClusterView {
   std::string reasonAgainst(const Cards::value_type& card) const;
   /// What the device's object says of its allocations is missing.
   MapCard mapCard(const Cards::value_type& card) const;
+  /// Names of nodes from the beginning of the page on, in order; empty for cards that do not say on which node they
+  /// are.
+  std::vector<std::string> nodesOf(const MapPage& page) const;
+  /// With mutex_ held. Nothing: it is gone.
+  std::optional<MapNode> mapNode(const std::string& name) const;
   /// Fills in what the objects of card and devices say. Without the lock.
   void describe(MapCard& card) const;
   void describe(MapAllocation& take) const;

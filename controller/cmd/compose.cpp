@@ -93,8 +93,9 @@ Core::Core(kube::Transport& transport, base::Clock& clock, base::Random& random,
       reviews_(transport, clock, random, metrics_, reviewOptions()),
       callers_(reviews_, clock),
       operations_(
-          {[this] { return controller_.cluster().map(); }, [this] { return metricsText(); }, [this] { return wrong(); },
-           [this] { return missing(); }, [this] { return role(); },
+          {[this](const cache::MapPage& page) { return controller_.cluster().map(page); },
+           [this] { return metricsText(); }, [this] { return wrong(); }, [this] { return missing(); },
+           [this] { return role(); },
            [this](const http::Request& request, std::stop_token stop) {
              return questions_.answer(request, std::move(stop));
            },

@@ -146,9 +146,6 @@ std::size_t barWidth(const TextOptions& options, std::size_t modelWidth) {
 }
 
 bool idle(const MapCard& c) { return !c.usage || (c.usage->memory <= 0 && c.usage->smPercent <= 0); }
-bool hasClaims(const MapCard& c) {
-  return std::any_of(c.allocations.begin(), c.allocations.end(), [](const auto& m) { return !m.observes(); });
-}
 bool empty(const MapCard& c) { return c.allocations.empty() && c.offered && idle(c); }
 /// Whether one line may stand for both cards: neighbours by index and alike in everything that the line says.
 bool continuesRun(const MapCard& last, const MapCard& next) {
@@ -217,12 +214,6 @@ void writeClaim(codec::JsonText& j, const MapAllocation& m, const ClaimPods& pod
 }
 
 }  // namespace
-
-void keepIdleNodes(AllocationMap& map) {
-  std::erase_if(map.nodes, [](const auto& node) {
-    return std::any_of(node.cards.begin(), node.cards.end(), hasClaims);  // who only observes keeps no node
-  });
-}
 
 std::string toJson(const AllocationMap& map, const ClaimPods& pods) {
   codec::JsonText j;

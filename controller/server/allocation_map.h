@@ -26,7 +26,4 @@ struct TextOptions {
 /// A table of bars. Runs of empty cards of one model take one line.
 std::string toText(const AllocationMap& map, const TextOptions& options, const ClaimPods& pods = {});
 
-/// Leaves the nodes on which no claim holds anything.
-void keepIdleNodes(AllocationMap& map);
-
 }  // namespace egpu::server

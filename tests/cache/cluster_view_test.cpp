@@ -673,5 +673,26 @@ TEST(ClusterViewProperty, EqualsOneThatIsToldOnlyTheEnd) {
   }
 }
 
+TEST_F(ClusterViewTest, AMapPageHasItsNodesAlone) {
+  for (const char* name : {"n2", "n3", "n4"}) {
+    node(name);
+    card("c-" + std::string(name), name);
+  }
+  device("d", "n1", "Bound");
+  const auto names = [&](const MapPage& page) {
+    std::string all;
+    const auto map = view.map(page);
+    for (const auto& each : map.nodes) all += each.name + "(" + std::to_string(each.cards.size()) + ") ";
+    return all + "-> " + map.next;
+  };
+  EXPECT_EQ(names({}), "n1(1) n2(1) n3(1) n4(1) -> ");
+  EXPECT_EQ(names({{}, {}, 2}), "n1(1) n2(1) -> n2");
+  EXPECT_EQ(names({{}, "n2", 2}), "n3(1) n4(1) -> ");
+  EXPECT_EQ(names({{}, "n4", 2}), "-> ");
+  EXPECT_EQ(names({{}, {}, 2, true}), "n2(1) n3(1) -> n3") << "n1 is used";
+  EXPECT_EQ(names({"n3"}), "n3(1) -> ");
+  EXPECT_EQ(names({"none"}), "-> ");
+}
+
 }  // namespace
 }  // namespace egpu::cache

@@ -96,18 +96,6 @@ TEST(AllocationMap, WhatIsUsedStandsBesideWhatIsGranted) {
   EXPECT_EQ(text.find("free: 2 cards"), std::string::npos) << text;
 }
 
-TEST(AllocationMap, NodesWithoutAClaimAreIdle) {
-  auto map = sample();
-  auto idle = map.nodes[0];
-  idle.name = "idle";
-  idle.cards = {card(0, {}), card(1, {})};
-  idle.cards[1].offered = false;
-  map.nodes.push_back(idle);
-  keepIdleNodes(map);
-  ASSERT_EQ(map.nodes.size(), 1U);
-  EXPECT_EQ(map.nodes[0].name, "idle");
-}
-
 TEST(AllocationMap, WhoOnlyObservesStandsApart) {
   auto map = sample();
   map.nodes[0].cards[2].allocations = {{"egpu-3", "u3", "ns/eye", "Bound", 0, 0}};
@@ -115,9 +103,9 @@ TEST(AllocationMap, WhoOnlyObservesStandsApart) {
   EXPECT_NE(json.find(R"("phase":"Bound","core":0,"memory":0,"observes":true)"), std::string::npos) << json;
   EXPECT_NE(json.find(R"("claims":2,"core":5000)"), std::string::npos) << json;
   EXPECT_NE(toText(map, {}, {}).find(" ns/eye  observes  Bound\n"), std::string::npos) << toText(map, {}, {});
+  EXPECT_TRUE(map.nodes[0].isUsed());
   map.nodes[0].cards.erase(map.nodes[0].cards.begin(), map.nodes[0].cards.begin() + 2);
-  keepIdleNodes(map);
-  EXPECT_EQ(map.nodes.size(), 1u) << "a monitor keeps no node";
+  EXPECT_FALSE(map.nodes[0].isUsed()) << "a monitor keeps no node";
 }
 
 TEST(AllocationMap, LinesFitTheColumns) {

@@ -28,7 +28,7 @@ class OperationsTest : public testing::Test {
   }
   std::string missing_ = "the claims are not listed yet";
   PrometheusMetrics metrics_;
-  Operations operations_{{[] { return AllocationMap{}; }, [this] { return metrics_.text(); },
+  Operations operations_{{[](const cache::MapPage&) { return AllocationMap{}; }, [this] { return metrics_.text(); },
                           [] { return std::string(); }, [this] { return missing_; }}};
 };
 
@@ -71,7 +71,7 @@ TEST_F(OperationsTest, MovesAreMadeOnlyWhereTheyCanBe) {
   const auto none = get("/defrag", "execute=true", "POST");
   EXPECT_EQ(none.status, 404);
   EXPECT_NE(none.body.find("defrag --execute"), std::string::npos) << none.body;
-  OperationsSources sources{[] { return AllocationMap{}; }, [] { return std::string(); }, [] { return std::string(); },
+  OperationsSources sources{[](const cache::MapPage&) { return AllocationMap{}; }, [] { return std::string(); }, [] { return std::string(); },
                             [] { return std::string(); }};
   sources.moves = [](const http::Request& request, std::stop_token) {
     http::Response r;
@@ -127,7 +127,16 @@ class PagedMapTest : public testing::Test {
     return operations_.handle(r, {});
   }
   AllocationMap map_;
-  Operations operations_{{[this] { return map_; },
+  cache::MapPage asked_;
+  Operations operations_{{[this](const cache::MapPage& page) {
+                            asked_ = page;
+                            auto map = map_;
+                            std::erase_if(map.nodes, [&page](const auto& node) {
+                              return !page.node.empty() && node.name != page.node;
+                            });
+                            if (page.limit > 0 && map.nodes.size() > page.limit) map.nodes.resize(page.limit);
+                            return map;
+                          },
                           [] { return std::string(); },
                           [] { return std::string(); },
                           [] { return std::string(); },
@@ -140,14 +149,18 @@ class PagedMapTest : public testing::Test {
 };
 
 TEST_F(PagedMapTest, TheMapComesInPages) {
-  const auto first = get("/allocation-map", "limit=2").body;
-  EXPECT_NE(first.find(R"("name":"n1")"), std::string::npos) << first;
-  EXPECT_EQ(first.find(R"("name":"n2")"), std::string::npos) << first;
-  EXPECT_NE(first.find(R"(,"continue":"n1"})"), std::string::npos) << first;
+  map_.next = "n4";
+  const auto first = get("/allocation-map", "limit=5&idle=nodes").body;
+  EXPECT_EQ(asked_.limit, 5U);
+  EXPECT_TRUE(asked_.idle);
+  EXPECT_NE(first.find(R"(,"continue":"n4"})"), std::string::npos) << first;
+  map_.next.clear();
   const auto last = get("/allocation-map", "limit=3&continue=n1").body;
-  EXPECT_NE(last.find(R"("name":"n4")"), std::string::npos) << last;
+  EXPECT_EQ(asked_.after, "n1");
   EXPECT_EQ(last.find("continue"), std::string::npos) << last;
   EXPECT_EQ(get("/allocation-map", "limit=some").status, 400);
+  EXPECT_EQ(get("/allocation-map", "node=n9").status, 404);
+  EXPECT_EQ(asked_.node, "n9");
 }
 
 TEST_F(PagedMapTest, ControlCharactersAreShownInsteadOfObeyed) {
@@ -182,7 +195,7 @@ TEST(Turns, TwoMapsAtOnceAndTheOthersWait) {
   std::condition_variable changed;
   int inside = 0, most = 0, answered = 0;
   bool open = false;
-  Operations operations{{[&] {
+  Operations operations{{[&](const cache::MapPage&) {
                            std::unique_lock lock(mutex);
                            most = std::max(most, ++inside);
                            changed.notify_all();
@@ -229,7 +242,7 @@ TEST(Turns, OneCollectsMetricsAndWhoseCallerIsGoneDoesNotWait) {
   std::condition_variable changed;
   int inside = 0, most = 0, begun = 0, fresh = 0;
   bool open = false;
-  Operations operations{{[] { return AllocationMap{}; },
+  Operations operations{{[](const cache::MapPage&) { return AllocationMap{}; },
                          [&] {
                            std::unique_lock lock(mutex);
                            most = std::max(most, ++inside);
@@ -286,7 +299,7 @@ TEST(Turns, OneCollectsMetricsAndWhoseCallerIsGoneDoesNotWait) {
 
 TEST(Turns, MetricsThatCouldNotBeCollectedAreCollectedForTheNext) {
   bool fails = true;
-  Operations operations{{[] { return AllocationMap{}; },
+  Operations operations{{[](const cache::MapPage&) { return AllocationMap{}; },
                          [&] {
                            if (fails) throw std::runtime_error("no");
                            return std::string("metrics");

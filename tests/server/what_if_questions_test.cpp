@@ -605,7 +605,7 @@ TEST_F(QuestionsTest, NothingChangesByAsking) {
 
 TEST_F(QuestionsTest, AreServedOnceEverythingIsListed) {
   std::string missing = "the claims are not listed yet";
-  Operations operations({[] { return AllocationMap{}; },
+  Operations operations({[](const cache::MapPage&) { return AllocationMap{}; },
                          [] { return std::string(); },
                          [] { return std::string(); },
                          [&] { return missing; },

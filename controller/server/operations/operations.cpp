@@ -55,9 +55,8 @@ bool fromThisMachine(const http::Request& request) {
 
 /// What is asked of the map.
 struct MapQuery {
-  std::string format = "json", node, after;
-  bool idle = false;      ///< only nodes without a claim
-  std::size_t limit = 0;  ///< nodes; 0 = all
+  std::string format = "json";
+  cache::MapPage page;
   TextOptions text;
 };
 
@@ -74,9 +73,9 @@ std::string readMapQuery(const http::Request& request, MapQuery& query) {
     if (key == "format")
       query.format = value;
     else if (key == "node")
-      query.node = value;
+      query.page.node = value;
     else if (key == "continue")
-      query.after = value;
+      query.page.after = value;
     else if (key == "color")
       query.text.color = value == "1" || value == "true";
     else if (key == "width")
@@ -86,9 +85,9 @@ std::string readMapQuery(const http::Request& request, MapQuery& query) {
     else if (key == "idle" && value != "nodes")
       wrong = "idle: \"" + value + "\" is unknown; known is nodes (those without a claim)\n";
     else if (key == "idle")
-      query.idle = true;
+      query.page.idle = true;
     else if (key == "limit")
-      wrong = readNumber(key, value, "nodes", query.limit);
+      wrong = readNumber(key, value, "nodes", query.page.limit);
     else
       wrong =
           "unknown parameter \"" + key + "\"; known are format, node, idle, limit, continue, color, columns, width\n";
@@ -99,19 +98,9 @@ std::string readMapQuery(const http::Request& request, MapQuery& query) {
   return {};
 }
 
-/// Leaves one page of the nodes, which are ordered by name. What to continue after, empty at the end.
-std::string cutPage(AllocationMap& map, const MapQuery& query) {
-  auto& nodes = map.nodes;
-  if (!query.after.empty())
-    nodes.erase(nodes.begin(),
-                std::partition_point(nodes.begin(), nodes.end(), [&](const auto& n) { return n.name <= query.after; }));
-  if (query.limit == 0 || nodes.size() <= query.limit) return {};
-  nodes.resize(query.limit);
-  return nodes.back().name;
-}
-
-/// The map in the form that was asked for. next: what the next page continues after, if there is one.
-http::Response shown(const AllocationMap& map, const MapQuery& query, const std::string& next, const ClaimPods& pods) {
+/// The map in the form that was asked for.
+http::Response shown(const AllocationMap& map, const MapQuery& query, const ClaimPods& pods) {
+  const auto& next = map.next;
   auto r = query.format == "text" ? http::plain(200, toText(map, query.text, pods)) : http::Response{};
   if (query.format == "json" || query.format == "yaml") r.body = toJson(map, pods);
   if (query.format == "backendai") r.body = toBackendAi(map);
@@ -236,14 +225,10 @@ http::Response Operations::allocationMap(const http::Request& request, std::stop
       of.mapDone_.notify_one();
     }
   } const turn{*this};
-  auto map = sources_.map();
-  if (!query.node.empty()) {
-    std::erase_if(map.nodes, [&](const auto& n) { return n.name != query.node; });
-    if (map.nodes.empty()) return http::plain(404, "there is no node \"" + query.node + "\"\n");
-  }
-  if (query.idle) keepIdleNodes(map);
-  const std::string next = cutPage(map, query);
-  return shown(map, query, next, sources_.pods ? sources_.pods(map) : ClaimPods{});
+  const auto map = sources_.map(query.page);
+  if (!query.page.node.empty() && map.nodes.empty() && !query.page.idle)
+    return http::plain(404, "there is no node \"" + query.page.node + "\"\n");
+  return shown(map, query, sources_.pods ? sources_.pods(map) : ClaimPods{});
 }
 
 }  // namespace egpu::server

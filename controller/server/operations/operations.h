@@ -22,7 +22,7 @@ namespace egpu::server {
 
 /// What the endpoint shows, each a function so that the server owns no state. All must be thread-safe.
 struct OperationsSources {
-  std::function<AllocationMap()> map;
+  std::function<AllocationMap(const cache::MapPage&)> map;
   std::function<std::string()> metrics;  ///< Prometheus text
   std::function<std::string()> alive;    ///< empty = alive, else what is wrong
   std::function<std::string()> ready;    ///< empty = ready, else what is missing
