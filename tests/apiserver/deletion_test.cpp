@@ -150,5 +150,30 @@ TEST_F(DeletionTest, ANamespaceGoesWithItsContents) {
   EXPECT_EQ(call("DELETE", "/api/v1/namespaces/default").status, 403);
 }
 
+TEST_F(DeletionTest, EventsGoAnHourAfterTheirLastWrite) {
+  const std::string events = "/api/v1/namespaces/default/events";
+  const auto event = [&](const std::string& name) {
+    return Json{{"metadata", {{"name", name}, {"namespace", "default"}}},
+                {"involvedObject", {{"kind", "Pod"}, {"namespace", "default"}, {"name", "p"}}},
+                {"lastTimestamp", base::rfc3339(clock.wall())}};
+  };
+  const auto names = [&] {
+    std::string all;
+    const auto listed = get(events);
+    for (const auto& each : listed.body.at("items")) all += each["metadata"]["name"].get<std::string>() + " ";
+    return all;
+  };
+  make(events, event("old"));
+  make(events, event("repeated"));
+  clock.advance(std::chrono::minutes(40));
+  EXPECT_EQ(merge(events + "/repeated", {{"lastTimestamp", base::rfc3339(clock.wall())}}).status, 200);
+  make(events, event("new"));
+  EXPECT_EQ(names(), "new old repeated ");
+  clock.advance(std::chrono::minutes(25));
+  EXPECT_EQ(names(), "new repeated ");
+  clock.advance(std::chrono::minutes(61));
+  EXPECT_EQ(names(), "");
+}
+
 }  // namespace
 }  // namespace egpu::apiserver

@@ -10,6 +10,7 @@
 #include "controller/standalone/apiserver/schema/openapi.h"
 #include "controller/standalone/apiserver/show/status_json.h"
 #include "controller/standalone/apiserver/storage/sqlite_log.h"
+#include "controller/standalone/apiserver/verbs/expiry.h"
 #include "controller/standalone/apiserver/verbs/rest.h"
 
 namespace egpu::apiserver {
@@ -52,6 +53,7 @@ class EmbeddedServer final : public Server {
         openApi_(*table_),
         store_(*table_, options.historyLength, journal_.get()),
         deletion_(*table_, store_, clock),
+        expiry_(*table_, store_, deletion_, clock),
         priorities_(*table_, store_),
         rest_(store_, *preparation_, options.priorityAdmission ? &priorities_ : nullptr, deletion_, clock, random,
               options.bookmarkInterval),
@@ -85,7 +87,9 @@ class EmbeddedServer final : public Server {
       if (request.body.size() > kMaxRequestBytes)
         throw tooLargeBody("Request entity too large: limit is " + std::to_string(kMaxRequestBytes));
       if (auto fixed = fixedAnswer(request)) return std::move(*fixed);
-      return rest_.serve(parseCall(*table_, request));
+      const Call call = parseCall(*table_, request);
+      expiry_.onRequest(*call.resource);
+      return rest_.serve(call);
     } catch (const ApiError& e) {
       return toResponse(e);
     } catch (const std::exception& e) {
@@ -138,6 +142,7 @@ class EmbeddedServer final : public Server {
   const OpenApi openApi_;
   Store store_;
   Deletion deletion_;
+  EventExpiry expiry_;
   const PriorityAdmission priorities_;
   Rest rest_;
   const int maxInFlight_;
