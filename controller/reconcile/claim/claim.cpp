@@ -166,6 +166,11 @@ Outcome ClaimSync::unbound(const ClaimPtr& claim, std::stop_token stop) {
 std::optional<Outcome> ClaimSync::withoutItsDevice(const ClaimPtr& claim, std::stop_token stop) {
   // OBSERVATION: the claim names its own device, or says Bound, and the cache has no such device: late, or gone.
   const auto& name = claim->status.elasticGPUName.empty() ? claim->spec.elasticGPUName : claim->status.elasticGPUName;
+  const auto& uid = claim->metadata.uid;
+  const bool waits = claim->status.phase != phase::kBound && claim->status.phase != phase::kLost;
+  const bool ownName = name == deviceNameFor(*claim);
+  // It lost its device, to make room: that the device is gone is not asked with each step. W1 would find it.
+  if (waits && ownName && waiting_.released.contains(uid)) return std::nullopt;
   auto now = writer_.read<cache::Gpu>({"", name}, {}, stop);
   if (now.ok() && belongsTo(*now, *claim)) return Outcome::again();
   if (!now.ok() && now.status().code() != base::Code::notFound) return Outcome::retry(now.status());
@@ -187,6 +192,7 @@ std::optional<Outcome> ClaimSync::withoutItsDevice(const ClaimPtr& claim, std::s
     if (carrier.state == Carrier::Release::failed) return Outcome::retry(carrier.error);
     if (carrier.state == Carrier::Release::inUse) return Outcome::done();
   }
+  if (waits && ownName && !now.ok()) waiting_.released.add(uid);
   return std::nullopt;
 }
 
@@ -267,6 +273,7 @@ Outcome ClaimSync::intend(const cache::Claim& claim, const cache::Class& cls, co
     waiting_.provisioners.refused(uid, cls.provisioner, why, afterRefusals(waiting_.provisioners.serverRefused(uid)));
     return refused(claim, why);
   }
+  waiting_.released.forgetClaim(uid);
   if (!belongsTo(*device, claim))  // that it goes is no event of this claim's
     return Outcome::after(kNameTaken)
         .says(notBound(claim, reason::kProvisionFailed,

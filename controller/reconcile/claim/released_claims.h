@@ -1,5 +1,5 @@
-// Claims being deleted whose device was seen Released: by quorum it was found then that no pod uses it, and nothing
-// uses it since. Lost with the process, which costs two reads per claim.
+// Claims whose device was found by quorum to be Released, or gone: no pod uses it, and nothing uses it since. Lost with the process,
+// which costs two reads per claim.
 #pragma once
 
 #include <cstddef>

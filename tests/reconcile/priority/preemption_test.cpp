@@ -514,5 +514,32 @@ TEST_F(PreemptionTest, AClaimOfAResourceClaimMadeByHandMakesNoRoomOneOfAPodDoes)
   EXPECT_EQ(phase("by-hand"), "Bound");
 }
 
+TEST_F(PreemptionTest, WhatAnEvictedClaimHadIsNotReadWithEachOfItsSteps) {
+  int reads = 0;
+  line.refuses = [&reads](const kube::HttpRequest& request) {
+    reads += request.method == kube::Method::get && request.target.find("/elasticgpus/egpu-") != std::string::npos;
+    return false;
+  };
+  startOver(line);
+  for (const auto* name : {"a", "b"}) claim(name, "spare");
+  claim("big", "share", "high", {{"gpu", "2"}});
+  driver->run();
+  for (const auto* name : {"a", "b"}) ASSERT_EQ(phase(name), "Pending");
+  reads = 0;
+  for (int i = 0; i < 10; ++i) {
+    for (const auto* name : {"a", "b"})
+      world.json<cache::Claim>({"default", name}, R"({"metadata":{"annotations":{"step":")" + std::to_string(i) + R"("}}})");
+    settle();
+  }
+  EXPECT_LE(reads, 2);
+  world.removeClaim("big");
+  driver->run();
+  for (const auto* name : {"a", "b"}) EXPECT_EQ(phase(name), "Bound") << world.message(name);
+  for (const auto* name : {"a", "b"}) world.removeClaim(name);
+  driver->run();
+  TearDown();
+  driver.reset();
+}
+
 }  // namespace
 }  // namespace egpu::reconcile
