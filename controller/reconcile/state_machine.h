@@ -134,7 +134,8 @@
 //             a gang (C14) that does not fit: one plan for all of its open members, or none, against claims of lower priority than any of theirs
 //             (scheduler/choice/preempt_together.h). V1 is a nomination of each, first of the one that speaks; who has to go stands in that of the
 //             first member on that node. V2, and each V3 to V5, asks of all members, by quorum read, what it asks of one claim: they are here, open and
-//             nominated, and fit where they are nominated without all who have to go, and not with this one. Crash after some of V1: nobody goes
+//             nominated, and fit where they are nominated without all who have to go, and not with this one (of more than four members once a
+//             second for all victims, and in between by a read of the member that names the device: priority/shared_plans.h). Crash after some of V1: nobody goes
 //             (model: room.py room=partial, room=bare), and the next step of the one that speaks writes all of it. A member keeps its nomination
 //             as long as the one that speaks has one (room=left): a nomination that comes or goes brings all members back
 //             a victim that is of a gang (VictimGang): all members that may go are victims, by the lowest priority of any, and after claims

@@ -36,7 +36,7 @@ class Writer {
   base::Result<T> read(const core::ObjectKey& key, std::string_view uid, std::stop_token stop);
   /// read() of each of these claims, which are of one namespace: where there are more than a few, one list of it, whose size is
   /// the namespace's. That some are gone is no error. The stores know those alone.
-  static constexpr std::size_t kFewReads = 4;  ///< of claims: cheaper than a list
+  static constexpr std::size_t kFewReads = 4;  ///< number of claims up to which reads are cheaper than a list
   base::Status readAll(std::span<const cache::Store<cache::Claim>::Ptr> claims, std::stop_token stop);
 
   kube::Client& client() { return client_; }

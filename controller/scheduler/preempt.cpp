@@ -92,7 +92,7 @@ class Preempting {
     return n;
   }
 
-  /// What at least must go from a card, whatever the standing of its holders.
+  /// Lower bound of the holders and amounts that must go from a card, whatever the standing of its holders.
   Cost boundOf(CardId id, const Need& need) const {
     const CardRecord& card = state_.cards[id];
     const int64_t claims = card.claims();
@@ -130,7 +130,7 @@ class Preempting {
     return losses;
   }
 
-  /// Raises a bound to what the fewest holders lose, of these. False: there are not so many.
+  /// Raises a bound to the least loss of as many holders as the bound says. False: there are not so many holders.
   static bool raise(Cost& bound, std::vector<Loss> losses) {
     const auto n = static_cast<std::size_t>(std::max<int64_t>(1, bound.holders));
     if (losses.size() < n) return false;
@@ -140,7 +140,7 @@ class Preempting {
     return true;
   }
 
-  /// Of places on that node those where enough may go, each bounded by what they lose.
+  /// Returns the places on that node where enough holders may go, each bounded by their losses.
   std::vector<Place> withLosses(std::vector<Place> here, NodeId id) const {
     Losses losses = lossesOn(id);
     std::erase_if(here, [&losses](Place& place) {
@@ -204,7 +204,7 @@ class Preempting {
       add(std::move(here), id, places);
       return;
     }
-    // Anybody's going helps a node at its own limits: how many must go at least, only the cards tell that are needed.
+    // On a node at its own limits the release of any holder helps. The cards that are needed give the lower bound.
     Place all{{}, id, kNone};
     if (!split) {
       std::stable_sort(here.begin(), here.end(), [](const Place& a, const Place& b) { return a.bound < b.bound; });
@@ -225,11 +225,11 @@ class Preempting {
   }
 
   void add(std::vector<Place> here, NodeId id, std::vector<Place>& places) const {
-    if (given_.standing) here = withLosses(std::move(here), id);  // else nobody's loss is known but its amount
+    if (given_.standing) here = withLosses(std::move(here), id);  // without standings only amounts are known
     places.insert(places.end(), here.begin(), here.end());
   }
 
-  /// Nothing: it may not go.
+  /// Returns the holder, or nothing if it may not go.
   std::optional<Holder> holderOf(const std::string& device, const std::vector<Holding>& holdings) const {
     if (given_.mayGo && !given_.mayGo(device)) return std::nullopt;
     Holder holder{&device, &holdings};
@@ -367,7 +367,7 @@ class Preempting {
   bool enough_ = false;  ///< it is to end
   Request here_;         ///< the request, pinned to the node that is searched
   std::vector<const Holder*> chosen_;
-  std::unordered_map<NodeId, bool> suits_;  ///< of the nodes that were asked for
+  std::unordered_map<NodeId, bool> suits_;  ///< answers of `suits` by node
   bool found_ = false;
   Decision decision_;
   int64_t cutAt_ = std::numeric_limits<int64_t>::max();  ///< sets of so many holders were not all tried somewhere

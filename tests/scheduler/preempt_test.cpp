@@ -197,7 +197,8 @@ TEST(Preempt, TheExampleOfTheHeader) {
   EXPECT_EQ(p.decision.placements.at(0).card, "c1");
 }
 
-/// What holders stand for is known before any place is tried: one place is tried where the first is as good as any.
+/// Standings of holders are known before any place is tried, so that one place is enough where the first is as good as
+/// any.
 TEST(Preempt, NotEachOfManyPlacesIsTried) {
   Cluster cluster;
   for (int n = 0; n < 50; ++n) {

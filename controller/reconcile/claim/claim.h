@@ -380,8 +380,8 @@ class ClaimSync {
                                std::stop_token stop);
   /// openClaimsOf() the claim's only pod, the claim among them, or none for nullopt. Of several pods: the claim alone.
   std::vector<ClaimPtr> chosenWith(const ClaimPtr& claim) const;
-  /// What claims that preempt together ask for, all with one turn, and what each is nominated for. None: their plan
-  /// stands no more.
+  /// Requests of claims that preempt together, all with one turn, and the nomination of each. Empty: their plan does not
+  /// stand any more.
   struct Planned {
     std::vector<cache::ClusterView::Ask> asks{};
     std::vector<v1alpha::Nomination> rooms{};

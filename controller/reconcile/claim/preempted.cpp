@@ -181,8 +181,8 @@ std::optional<Outcome> ClaimSync::makesRoom(const ClaimPtr& claim, const GpuPtr&
   if (!marked && !moves && stores_.claimsPreempting(device->metadata.name).empty())
     return std::nullopt;  // of nearly all
   if (device->status.phase != phase::kBound || !hardwareGone(*device).empty()) return std::nullopt;
-  // OBSERVATION: a claim of higher priority names the device. By quorum read, as what follows can't be taken back.
-  // A move's mark has asked nobody's budgets: it becomes the preemptor's as any does, unless nobody is left to ask for.
+  // OBSERVATION: a claim of higher priority names the device. It is read by quorum, as what follows can't be taken back.
+  // Budgets were not asked before a move's mark: it becomes the preemptor's mark like any other, unless no pod is left.
   const bool forMove = markedToMove(*device);
   const auto need =
       forMove && podsToGo(*claim).empty() ? base::Result<Need>(Need{}) : needFor(*claim, *device, stop);

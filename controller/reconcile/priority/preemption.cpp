@@ -24,8 +24,8 @@ namespace {
 
 constexpr std::chrono::milliseconds kRest{15'000};  ///< of a claim for which nobody could make room
 constexpr std::chrono::milliseconds kFirstRest{500};  ///< likewise, if there may be another candidate soon; then longer
-/// Times the processor time of a search for victims: those in vain have a tenth of the time at most, and those that
-/// found some, which are as many as there are victims, half of it.
+/// Rest after a search for victims, in multiples of its processor time. Searches without a result have a tenth of the
+/// time at most. Searches that find victims are no more than there are victims: they have half of it.
 constexpr int kRestPerLook = 9, kRestPerPlan = 1;
 constexpr std::size_t kVictimsNamed = 3;            ///< victims in a message
 constexpr std::size_t kNodesNamed = 3;              ///< nodes in one

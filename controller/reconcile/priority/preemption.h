@@ -64,7 +64,7 @@ class Preemption {
   /// Not to be had: another one does.
   std::unique_lock<std::mutex> plans() { return {planning_, std::try_to_lock}; }
   static constexpr std::chrono::milliseconds kOthersPlan{200};  ///< until another look then
-  /// What was found of plans that serve many claims.
+  /// Results of the last checks of gangs' plans.
   SharedPlans& shared() { return shared_; }
   /// What the claim is to get, and who has to go. What it has been nominated for already stays, less those who need not go any
   /// more, unless budgets hold all of it up and there is another way. Nothing: nobody's going helps, or nobody was found in kLooksFor, or

@@ -71,7 +71,7 @@ class SharedPlans {
 
  private:
   static constexpr std::chrono::milliseconds kPlanTtl{1'000};
-  static constexpr std::chrono::milliseconds kBudgetsTtl{60'000};  ///< of budgets that were asked
+  static constexpr std::chrono::milliseconds kBudgetsTtl{60'000};  ///< memory of budgets that were asked
   struct Checked {
     std::shared_ptr<const SharedPlan> plan;
     base::Clock::Steady at;
