@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "controller/base/timestamp.h"
+#include "controller/standalone/apiserver/show/status_json.h"
 #include "controller/standalone/apiserver/verbs/call.h"
 
 namespace egpu::apiserver {
