@@ -220,10 +220,11 @@ class ClusterView {
   /// Names of the victims that leave together with one victim, it among them.
   using VictimGroup = std::function<std::vector<std::string>(const std::string& victim)>;
   /// Names of the victims that are needed, as needs() has it, where each group that is not needed stays before the next is
-  /// tried. Empty: none is, or the asks would not fit without all of them either. Costs about as much as needs() of one
-  /// group. groupOf is called without a lock.
-  std::set<std::string> neededVictims(const std::vector<Ask>& asks, const std::vector<v1alpha::Nomination>& rooms,
-                                      const VictimGroup& groupOf);
+  /// tried. Empty: the asks fit as it is. Nothing: they need no room, or would not fit without all of them either. Costs
+  /// about as much as needs() of one group. groupOf is called without a lock.
+  std::optional<std::set<std::string>> neededVictims(const std::vector<Ask>& asks,
+                                                     const std::vector<v1alpha::Nomination>& rooms,
+                                                     const VictimGroup& groupOf);
   /// For whom room is kept that the ask could else have, for people: claims of its own namespace by name. Empty = for nobody.
   std::string keptFrom(const Ask& ask) const;
   /// The nodes on which anything is kept that the asks, on one node together, could else have.

@@ -153,13 +153,13 @@ bool ClusterView::needs(const std::vector<Ask>& asks, const std::vector<v1alpha:
   return !uids.empty() && !tried.spareAll(uids);
 }
 
-std::set<std::string> ClusterView::neededVictims(const std::vector<Ask>& asks,
-                                                 const std::vector<v1alpha::Nomination>& rooms,
-                                                 const VictimGroup& groupOf) {
+std::optional<std::set<std::string>> ClusterView::neededVictims(const std::vector<Ask>& asks,
+                                                                const std::vector<v1alpha::Nomination>& rooms,
+                                                                const VictimGroup& groupOf) {
   std::set<std::string> needed, judged;
   scheduler::NominatedRooms tried;
   std::unordered_map<std::string, std::string> victims;
-  if (!releaseAll(asks, rooms, tried, victims)) return needed;
+  if (!releaseAll(asks, rooms, tried, victims)) return std::nullopt;
   for (const auto& room : rooms)
     for (const auto& victim : room.victims) {
       if (!victims.contains(victim) || judged.contains(victim)) continue;

@@ -61,6 +61,7 @@ std::optional<Outcome> ClaimSync::makeRoom(const cache::Claim& claim, const Aske
   if (!current || current->metadata.uid != claim.metadata.uid) return Outcome::done();
   const auto nomination = preemption_.planFor(current, asked.of(*current), suits, stop);
   if (!nomination) return std::nullopt;
+  if (nomination->victims.empty()) return Outcome::after(Preemption::kOthersPlan);  // the last victim went just now
   auto said =
       notBound(*current, reason::kPreempting, preemption_.text({&*nomination, 1}, current->metadata.namespace_));
   said.nominated = nomination;
@@ -166,7 +167,8 @@ base::Result<ClaimSync::Need> ClaimSync::checkNeed(const cache::Claim& claim, co
     plan.victims.insert(plan.victims.end(), room.victims.begin(), room.victims.end());
   if (!planned.asks.empty()) {
     plan.priority = planned.asks.front().turn.priority;
-    plan.needed = cluster_.neededVictims(planned.asks, planned.rooms, victimGroups(stores_));
+    plan.needed = cluster_.neededVictims(planned.asks, planned.rooms, victimGroups(stores_))
+                      .value_or(std::set<std::string>());
   }
   need.isNeeded = plan.priority > priority && plan.needed.contains(name);
   (void)shared.put(key, std::move(plan), generation);

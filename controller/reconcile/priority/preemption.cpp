@@ -27,6 +27,8 @@ constexpr std::chrono::milliseconds kFirstRest{500};  ///< likewise, if there ma
 /// Rest after a search for victims, in multiples of its processor time. Searches without a result have a tenth of the
 /// time at most. Searches that find victims are no more than there are victims: they have half of it.
 constexpr int kRestPerLook = 9, kRestPerPlan = 1;
+/// So long a nomination stands whose victims are gone, if the next decision finds no room all the same.
+constexpr std::chrono::milliseconds kFitsWithin{2'000};
 constexpr std::size_t kVictimsNamed = 3;            ///< victims in a message
 constexpr std::size_t kNodesNamed = 3;              ///< nodes in one
 constexpr std::string_view kMoves = "moves to another device, as annotation ";
@@ -188,6 +190,15 @@ core::Rare<v1alpha::Nomination> Preemption::planFor(const cache::Store<cache::Cl
 std::vector<v1alpha::Nomination> Preemption::planForAll(const AskedTogether& asked, const std::stop_token& stop) {
   auto now = standing(asked);
   const auto victims = victimsOf(now);
+  if (!now.empty() && victims.empty()) {
+    // It fits by now: the last victim went after the decision that found no room. The nomination stands for the next one.
+    const std::lock_guard lock(mutex_);
+    const auto at = clock_.now();
+    auto& until = restingUntil_["fits/" + asked.claims.front()->metadata.uid].until;
+    if (until <= at) until = at + kRest;
+    if (until - at > kRest - kFitsWithin) return now;
+    now.clear();
+  }
   if (!now.empty() && (begun(victims) || std::none_of(victims.begin(), victims.end(), [this](const auto& device) {
                          return heldUp(device).has_value();
                        })))
@@ -227,9 +238,9 @@ std::vector<v1alpha::Nomination> Preemption::needed(const AskedTogether& asked,
                                                     std::vector<v1alpha::Nomination> rooms) const {
   if (rooms.empty()) return rooms;
   const auto needed = cluster_.neededVictims(asked.asks, rooms, victimGroups(stores_));
+  if (!needed) return {};
   for (auto& room : rooms)
-    std::erase_if(room.victims, [&needed](const auto& victim) { return !needed.contains(victim); });
-  if (needed.empty()) rooms.clear();
+    std::erase_if(room.victims, [&needed](const auto& victim) { return !needed->contains(victim); });
   return rooms;
 }
 
@@ -293,6 +304,7 @@ std::vector<v1alpha::Nomination> Preemption::fresh(const AskedTogether& asked, c
   if (!candidates.byDevice.empty()) rooms = needed(asked, searchGangsLast(asked, candidates, enough, cut));
   // Without a candidate nothing was searched, and only an event can change that.
   else if (!candidates.moreSoon) return rooms;
+  if (victimsOf(rooms).empty()) rooms.clear();
   const auto found = !rooms.empty() ? Found::somebody : cut ? Found::cutShort : Found::nobody;
   looked(asked.claims.front()->metadata.uid, base::processorTime(clock_) - began, found, candidates.moreSoon);
   return rooms;

@@ -37,6 +37,8 @@ std::optional<Outcome> ClaimSync::makeRoomForAll(const std::string& what, AskedT
   askAsOne(asked.asks);
   const auto rooms = preemption_.planForAll(asked, stop);
   if (rooms.empty()) return std::nullopt;
+  if (std::all_of(rooms.begin(), rooms.end(), [](const auto& room) { return room.victims.empty(); }))
+    return Outcome::after(Preemption::kOthersPlan);  // the last victim went just now
   // V1: the one that speaks first, as the others keep their rooms as long as it has one. Nobody goes before all have theirs.
   for (std::size_t i = 0; i < rooms.size(); ++i) {
     const auto& each = *asked.claims[i];

@@ -180,6 +180,30 @@ TEST_F(PreemptionTest, LooksForWhoHasToGoHaveATenthOfTheTimeWhoeverTheyAreFor) {
   EXPECT_EQ(look("b"), took);
 }
 
+TEST_F(PreemptionTest, ANominationStandsAMomentLongerOnceItsLastVictimIsGone) {
+  Preemption preemption(driver->stores, driver->cluster, world.clock);
+  cache::Claim who;
+  who.metadata.name = who.metadata.uid = "high";
+  who.metadata.namespace_ = "default";
+  v1alpha::Nomination room;
+  room.nodeName = "n1";
+  room.victims = {"egpu-gone"};
+  who.status.nominated = room;
+  cache::ClusterView::Ask ask;
+  ask.claimUid = "high";
+  ask.claim = "default/high";
+  ask.request.cards = 1;
+  ask.request.wholeCards = true;
+  ask.turn.priority = 1000;
+  const auto plan = [&] { return preemption.planFor(std::make_shared<const cache::Claim>(who), ask, {}, {}); };
+  const auto first = plan();
+  ASSERT_TRUE(first);
+  EXPECT_EQ(first->nodeName, "n1");
+  EXPECT_TRUE(first->victims.empty());
+  world.clock.advance(std::chrono::seconds(3));
+  EXPECT_FALSE(plan()) << "it has not been served: its plan ends";
+}
+
 TEST_F(PreemptionTest, TheLowestGoesBeforeTheYoungest) {
   priorityClass("low", -5);
   claim("low", "spare", "low");
