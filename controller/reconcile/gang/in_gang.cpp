@@ -200,10 +200,10 @@ Outcome ClaimSync::gangLacks(const cache::Claim& claim, const GangTry& tried, co
   if (const auto unsuited = pods.text(lacking.member); !unsuited.empty()) rest += "; " + unsuited;
   const auto vain = preempts ? preemption_.inVain(claim.metadata.uid, "it", "members") : std::string();
   if (!vain.empty()) rest += "; " + vain;
-  // The explanation changes with every release; it is worth a write now and then, not each time.
+  // The count and the explanation change with every release; they are worth a write now and then, not each time.
   const auto* told = findCondition(claim.status.conditions, kBound);
-  const bool same = told != nullptr && told->reason == reason::kNoFit && told->message.starts_with(why) &&
-                    told->message.ends_with(rest);
+  const bool same = told != nullptr && told->reason == reason::kNoFit && told->message.ends_with(rest) &&
+                    told->message.find("members of " + gang.text() + " fit") != std::string::npos;
   const bool stands = !waiting_.room.mayExplain(claim.metadata.uid) && same;
   if (const auto text = stands ? std::string() : whyGangLacks(tried); !text.empty()) why += ": " + text;
   why += rest;
