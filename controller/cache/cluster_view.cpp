@@ -510,7 +510,10 @@ void ClusterView::announce() {
     std::lock_guard lock(mutex_);
     if (picture_.cluster && picture_.changes != cluster_.changes()) old = std::move(picture_.cluster);
     grew = std::exchange(grew_, false);
-    if (grew) hopeless_.clear();
+    if (grew) {
+      hopeless_.clear();
+      unfit_.clear();
+    }
     if (book_.changed()) changes = book_.takeChanges();
   }
   if (grew && grown_) grown_();

@@ -156,6 +156,9 @@ class ClusterView {
   /// decide() and, if it fits, the assumption of its allocations under "claim/<uid>" (an earlier one of that claim is dropped
   /// before). Within the quotas of the claim's namespace: `excess` says if they are why it doesn't fit.
   scheduler::Decision decideAndAssume(const Ask& ask, const scheduler::NodePredicate& suits = {});
+  /// False: decideAndAssume() would not find room for the request, whatever nodes suit. True: it may. Remembers requests
+  /// that do not fit until room becomes free.
+  bool mayFit(const std::string& claimUid, const scheduler::Request& request);
   /// What decideAndAssume() would decide, then without that node, and so on: at most so many decisions, each on a node of its own.
   /// Assumes nothing; an earlier assumption of that claim is dropped.
   std::vector<scheduler::Decision> candidates(const Ask& ask, const scheduler::NodePredicate& suits, std::size_t most);
@@ -415,8 +418,8 @@ class ClusterView {
   Then then(const std::vector<Ask>& asks, std::unique_lock<std::mutex>& lock);
   /// Copies the rooms of these nominations, and releases what their victims have: uids by name in `victims`. False: the
   /// asks need no room any more, or do not all fit even so.
-  bool releaseAll(const std::vector<Ask>& asks, const std::vector<v1alpha::Nomination>& rooms, scheduler::NominatedRooms& tried,
-                  std::unordered_map<std::string, std::string>& victims);
+  bool releaseAll(const std::vector<Ask>& asks, const std::vector<v1alpha::Nomination>& rooms,
+                  scheduler::NominatedRooms& tried, std::unordered_map<std::string, std::string>& victims);
   /// Of the devices of these names that are known.
   std::vector<std::string> uidsOf(const std::vector<std::string>& devices) const;
   /// With each one's quotas; rooms and nodes that are kept are not looked at.
@@ -556,8 +559,8 @@ class ClusterView {
   std::map<std::string, KeptNode, std::less<>> keptNodes_;   ///< by claim uid
   std::map<std::string, GangTurn, std::less<>> gangTurns_;   ///< by namespace
   QuotaReservations quotaReservations_;
-  std::atomic<bool> keepsNodes_{false};                      ///< written with mutex_ held
-  std::atomic<bool> looking_{false};                         ///< for a node to keep, without mutex_
+  std::atomic<bool> keepsNodes_{false};  ///< written with mutex_ held
+  std::atomic<bool> looking_{false};     ///< for a node to keep, without mutex_
   scheduler::Keeping keeping_;
   struct Picture {
     std::shared_ptr<const scheduler::Cluster> cluster;  ///< null: none was needed since the last change
@@ -577,7 +580,8 @@ class ClusterView {
   };
   /// What fits none of the nodes that it may have, since something last became free.
   std::deque<Hopeless> hopeless_;
-  std::atomic<bool> assuming_{false};  ///< written with mutex_ held
+  std::deque<scheduler::Request> unfit_;  ///< likewise, of any nodes
+  std::atomic<bool> assuming_{false};     ///< written with mutex_ held
 };
 
 }  // namespace egpu::cache

@@ -88,6 +88,16 @@ scheduler::Decision ClusterView::decideAndAssume(const Ask& ask, const scheduler
   return decision;
 }
 
+bool ClusterView::mayFit(const std::string& claimUid, const scheduler::Request& request) {
+  const std::lock_guard lock(mutex_);
+  if (nominated_.contains(claimUid)) return true;  // in its own room
+  if (std::find(unfit_.begin(), unfit_.end(), request) != unfit_.end()) return false;
+  if (scheduler::decide(cluster_, request).fits) return true;
+  if (unfit_.size() == kMostHopeless) unfit_.pop_front();
+  unfit_.push_back(request);
+  return false;
+}
+
 std::vector<scheduler::Decision> ClusterView::candidates(const Ask& ask, const scheduler::NodePredicate& suits,
                                                          std::size_t most) {
   std::vector<scheduler::Decision> found;
@@ -321,7 +331,8 @@ scheduler::Explanation ClusterView::explain(const scheduler::Request& request, c
     if (const auto* known = explanations_.find(request, nodes, began)) return *known;
   // A look at 100,000 nodes takes long, and nobody's GPU waits for it: those who decide come in between.
   std::unique_lock lock(mutex_);
-  auto explanation = scheduler::explain(cluster_, request, suits, 0, [&lock] { giveWay(lock); }, whyUnsuited);
+  auto explanation = scheduler::explain(
+      cluster_, request, suits, 0, [&lock] { giveWay(lock); }, whyUnsuited);
   lock.unlock();
   if (shared) explanations_.told(request, nodes, explanation, began, Clock::now());
   return explanation;

@@ -91,6 +91,7 @@ void ApiRejections::note(const QueueKey& key, const base::Status& why, std::stop
     case Concern::calls:
     case Concern::assumed:
     case Concern::kept:
+    case Concern::room:
     case Concern::usage:
       return;
   }

@@ -15,7 +15,8 @@ Controller::Controller(kube::Client& client, plugin::Registry& registry, base::C
       leads_(!options_.standby),
       cluster_(stores_),
       queue_("controller", clock, metrics, options_.rateLimit,
-             {options_.workers, [this](const std::string& key) { return tenantOf(key); }}),
+             {options_.workers, [this](const std::string& key) { return tenantOf(key); },
+              [this](const std::string& key) { return reconciler_.goesFirst(key); }}),
       reconciler_(
           client, stores_, cluster_, registry, clock, events, metrics,
           [this](const std::string& key) {
@@ -121,6 +122,7 @@ void Controller::lead() {
 /// before the stores are read.
 void Controller::enqueueAll() {
   reconciler_.enqueueStart();
+  queue_.add(roomKey());
   if (!options_.standby) return;  // the first lists have enqueued everything
   stores_.nodes.forEach([this](const auto& o) { queue_.add(nodeKey(o->metadata.name)); });
   stores_.classes.forEach([this](const auto& o) { queue_.add(classKey(o->metadata.name)); });

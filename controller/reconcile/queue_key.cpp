@@ -6,7 +6,7 @@
 namespace egpu::reconcile {
 namespace {
 
-constexpr std::array<std::pair<std::string_view, Concern>, 15> kConcerns{{{"claim", Concern::claim},
+constexpr std::array<std::pair<std::string_view, Concern>, 16> kConcerns{{{"claim", Concern::claim},
                                                                           {"gang", Concern::gang},
                                                                           {"device", Concern::device},
                                                                           {"card", Concern::card},
@@ -18,6 +18,7 @@ constexpr std::array<std::pair<std::string_view, Concern>, 15> kConcerns{{{"clai
                                                                           {"calls", Concern::calls},
                                                                           {"assumed", Concern::assumed},
                                                                           {"kept", Concern::kept},
+                                                                          {"room", Concern::room},
                                                                           {"usage", Concern::usage},
                                                                           {"quota", Concern::quota},
                                                                           {"template", Concern::claimTemplate}}};

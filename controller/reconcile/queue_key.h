@@ -22,6 +22,7 @@ enum class Concern {
   calls,
   assumed,
   kept,
+  room,
   usage,
   quota,
   claimTemplate
@@ -53,6 +54,8 @@ inline std::string callsKey(std::string_view plugin) { return "calls/" + std::st
 inline std::string assumedKey() { return "assumed/all"; }
 /// Nodes that are kept for claims, all of them.
 inline std::string keptKey() { return "kept/all"; }
+/// Turns of those that wait for room.
+inline std::string roomKey() { return "room/all"; }
 inline std::string quotaKey(const core::ObjectKey& key) { return "quota/" + key.str(); }
 /// What a claim uses of its cards.
 inline std::string usageKey(const core::ObjectKey& claim) { return "usage/" + claim.str(); }

@@ -3,7 +3,9 @@
 #include <algorithm>
 
 #include "api/v1alpha/keys.h"
+#include "api/v1alpha/pod_claims.h"
 #include "controller/base/log.h"
+#include "controller/reconcile/device/users.h"
 #include "controller/reconcile/queue_key.h"
 
 namespace egpu::reconcile {
@@ -88,7 +90,8 @@ Outcome Reconciler::node(const std::string& name) {
   auto pods = stores_.gatedPods();
   std::sort(pods.begin(), pods.end(),
             [](const auto& a, const auto& b) { return ageOf(a->metadata) < ageOf(b->metadata); });
-  for (const auto& key : waiting_.room.all()) enqueue_(key);  // pods without gate; claims, for which its taints count
+  waiting_.room.grew();  // pods without gate; claims, for which its taints count
+  enqueue_(roomKey());
   for (const auto& pod : pods) enqueue_(podKey(core::keyOf(pod->metadata)));
   for (const auto& device : stores_.devicesInPhase(phase::kAvailable))
     if (device->spec.nodeName == name) routing_.claimsOfDevice(*device);
@@ -131,6 +134,35 @@ Outcome Reconciler::pod(const core::ObjectKey& key, std::stop_token stop) {
   return say(pods_.step(key, stop), stop);
 }
 
+bool Reconciler::goesFirst(const std::string& queueKey) const {
+  const auto key = QueueKey::parse(queueKey);
+  if (!key) return false;
+  const auto isBound = [](const auto& claim) { return claim && claim->status.phase == phase::kBound; };
+  switch (key->concern) {
+    case Concern::room:
+    case Concern::device:
+      return true;
+    case Concern::gang:
+      return waiting_.room.hasTurn(queueKey);
+    case Concern::claim: {
+      if (waiting_.room.hasTurn(queueKey)) return true;
+      const auto claim = stores_.claims.get(key->object);
+      return claim && !isBound(claim) && !stores_.devicesOfClaim(claim->metadata.uid).empty();
+    }
+    case Concern::pod: {
+      if (waiting_.room.hasTurn(queueKey)) return true;
+      const auto pod = stores_.pods.get(key->object);
+      if (!pod || !gated(*pod) || v1alpha::pendingClaim(*pod)) return false;
+      const auto names = v1alpha::claimNames(*pod);
+      return std::all_of(names.begin(), names.end(), [&](const auto& name) {
+        return isBound(stores_.claims.get({key->object.namespace_, name}));
+      });
+    }
+    default:
+      return false;
+  }
+}
+
 Outcome Reconciler::kept() {
   const auto now = std::chrono::duration_cast<std::chrono::seconds>(clock_.wall().time_since_epoch()).count();
   for (const auto& claim : cluster_.tendKept(now)) enqueue_(claimKey(core::ObjectKey::of(claim)));
@@ -138,6 +170,16 @@ Outcome Reconciler::kept() {
   if (!cluster_.keepsNodes()) return Outcome::done();
   watchingKept_ = true;
   return Outcome::after(kTendKept);
+}
+
+Outcome Reconciler::room() {
+  const auto turns = waiting_.room.next([this](const RoomNeeds& needs) {
+    return needs.anyOf.empty() || std::any_of(needs.anyOf.begin(), needs.anyOf.end(), [&](const auto& request) {
+             return cluster_.mayFit(needs.claimUid, request);
+           });
+  });
+  for (const auto& key : turns.keys) enqueue_(key);
+  return turns.again ? Outcome::after(*turns.again) : Outcome::done();
 }
 
 Outcome Reconciler::stepOf(const QueueKey& key, std::stop_token stop) {
@@ -176,6 +218,8 @@ Outcome Reconciler::stepOf(const QueueKey& key, std::stop_token stop) {
     }
     case Concern::kept:
       return kept();
+    case Concern::room:
+      return room();
   }
   return Outcome::done();
 }
@@ -196,6 +240,7 @@ Outcome Reconciler::step(const std::string& queueKey, std::stop_token stop) {
   }
   const auto start = clock_.now();
   auto outcome = stepOf(*key, stop);
+  if (waiting_.room.decided(queueKey)) enqueue_(roomKey());
   count(*key, outcome, start);
   if (outcome.isRetry() && (ApiRejections::isRefusal(outcome.why) || ApiRejections::isFailure(outcome.why)))
     apiRejections_.note(*key, outcome.why, stop);

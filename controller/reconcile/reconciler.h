@@ -46,7 +46,7 @@ struct ReconcilerOptions {
   int callsPerPlugin = 4;  ///< at once; fewer than there are workers
   AuditorOptions auditor;
   std::chrono::milliseconds usageEvery{60'000};  ///< between two writes of what a claim uses
-  std::set<std::string> otherSchedulers;  ///< they choose the nodes of their pods (ChosenNodes::leaveTo)
+  std::set<std::string> otherSchedulers;         ///< they choose the nodes of their pods (ChosenNodes::leaveTo)
   /// Schedulers that place pods on the nodes that are chosen here.
   std::set<std::string> schedulers{std::string(core::kDefaultScheduler)};
 };
@@ -80,6 +80,10 @@ class Reconciler {
   std::string cannotResize(const cache::Gpu& device) const { return provisioning_.cannotResize(device); }
   std::map<std::string, int64_t> drift() const { return auditor_.drift(); }
   std::size_t waitingForRoom() const { return waiting_.room.size(); }
+  /// Whether the key's step goes before others of its namespace: it has the turn for room that became free, or what
+  /// it stands for is nearer to a running pod than a claim without a device. So a burst of pods runs one after the
+  /// other, not all at the end. Called by the queue, with its lock held.
+  bool goesFirst(const std::string& queueKey) const;
   /// Claims, pods and carriers of which something is remembered; for tests.
   std::size_t remembered() const {
     return waiting_.claims() + pods_.remembered() + carrier_.remembered() + stock_.remembered() +
@@ -95,6 +99,8 @@ class Reconciler {
   Outcome calls(const std::string& plugin, std::stop_token stop);
   /// Ends what is kept for claims that want it no longer; those that may are asked.
   Outcome kept();
+  /// Turns of those that wait for room.
+  Outcome room();
   Outcome stepOf(const QueueKey& key, std::stop_token stop);
   /// Writes what a step says on claims.
   Outcome say(Outcome outcome, std::stop_token stop);

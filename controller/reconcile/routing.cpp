@@ -95,9 +95,7 @@ Routing::Routing(cache::Stores& stores, cache::ClusterView& cluster, plugin::Reg
   stores_.podGroups.listen([this](const auto& b, const auto& a) { onPodGroup(b, a); });
   stores_.taintRules.listen([this](const auto& b, const auto& a) { onTaintRule(b, a); });
   stores_.priorityClasses.listen([this](const auto& b, const auto& a) { onPriorityClass(b, a); });
-  cluster.onCapacity([this] {
-    for (const auto& key : waiting_.room.all()) enqueue_(key);
-  });
+  cluster.onCapacity([this] { roomChanged(); });
   cluster.onQuota([this](const std::string& namespace_, bool freed) {
     for (const auto& quota : stores_.quotasIn(namespace_)) enqueue_(quotaKey(core::keyOf(quota->metadata)));
     if (!freed) return;
@@ -122,6 +120,11 @@ Routing::Routing(cache::Stores& stores, cache::ClusterView& cluster, plugin::Reg
 Routing::~Routing() {
   std::lock_guard lock(link_->mutex);
   link_->routing = nullptr;
+}
+
+void Routing::roomChanged() {
+  waiting_.room.grew();
+  enqueue_(roomKey());
 }
 
 void Routing::podsOf(const core::ObjectKey& claim) {
@@ -225,7 +228,7 @@ void Routing::onDevice(const cache::Gpu* before, const cache::Gpu* after) {
     claimsOfDevice(device);
   // What it holds, and how to come by it, is part of what those who wait are told.
   if (before && after && before->status.phase != after->status.phase && after->status.phase == phase::kAvailable)
-    for (const auto& key : waiting_.room.all()) enqueue_(key);
+    roomChanged();
   if (!after && before->spec.claimRef)
     if (const auto claim = stores_.claims.get(claimOf(*before->spec.claimRef))) gangOf(*claim);
   // What it may have left: entries, and, if it went without our undo (torn out by force), its effect.
@@ -257,8 +260,7 @@ void Routing::onCard(const cache::Gpu* before, const cache::Gpu* after) {
         enqueue_(deviceKey(device->metadata.name));
   if (before && after && sameHealth(*before, *after) && overdrawn(*before) == overdrawn(*after)) return;
   // What keeps a card from those who wait is part of what they are told; that it is free again, ClusterView tells.
-  if (before && after && cache::troubleOf(*after))
-    for (const auto& key : waiting_.room.all()) enqueue_(key);
+  if (before && after && cache::troubleOf(*after)) roomChanged();
   usersOfCard(name);
 }
 
@@ -287,8 +289,7 @@ void Routing::onTaintRule(const core::DeviceTaintRule* before, const core::Devic
       claimsOfDevice(*device);
   }
   // As with a card's health: who waits is told why; that there is room again, ClusterView tells.
-  if (any && after)
-    for (const auto& key : waiting_.room.all()) enqueue_(key);
+  if (any && after) roomChanged();
 }
 
 void Routing::onCarrier(const core::ResourceClaim* before, const core::ResourceClaim* after) {

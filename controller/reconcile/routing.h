@@ -62,6 +62,8 @@ class Routing {
   /// Held devices whose claim has, or had, that name.
   void heldFor(const core::ObjectKey& claim);
   void podsOf(const core::ObjectKey& claim);
+  /// Those that wait for room have their turns.
+  void roomChanged();
   /// The registry can't forget a listener; this can.
   struct Link {
     std::mutex mutex;

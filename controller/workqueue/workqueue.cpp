@@ -33,17 +33,18 @@ WorkQueue::~WorkQueue() {
 
 bool WorkQueue::makeReady(const std::string& key) {
   if (shutDown_ || dirty_.contains(key)) return false;
-  auto group = fairness_.groupOf ? fairness_.groupOf(key) : std::string();
-  if (!processing_.contains(key)) enqueue(key, group);  // else done() does it
-  dirty_.emplace(key, Entry{clock_.now(), std::move(group)});
+  Entry entry{clock_.now(), fairness_.groupOf ? fairness_.groupOf(key) : std::string(),
+              fairness_.goesFirst && fairness_.goesFirst(key)};
+  if (!processing_.contains(key)) enqueue(key, entry);  // else done() does it
+  dirty_.emplace(key, std::move(entry));
   wakeWorker();
   return true;
 }
 
-void WorkQueue::enqueue(const std::string& key, const std::string& group) {
-  auto& ready = groups_[group].ready;
-  if (ready.empty()) turns_.push_back(group);
-  ready.push_back(key);
+void WorkQueue::enqueue(const std::string& key, const Entry& entry) {
+  auto& group = groups_[entry.group];
+  if (!group.hasReady()) turns_.push_back(entry.group);
+  (entry.first ? group.first : group.ready).push_back(key);
   ++depth_;
 }
 
@@ -94,14 +95,15 @@ std::string WorkQueue::takeFrom(const std::deque<std::string>::iterator& turn) {
   std::string name = std::move(*turn);
   turns_.erase(turn);
   auto& group = groups_.at(name);
-  std::string key = std::move(group.ready.front());
-  group.ready.pop_front();
+  auto& keys = group.first.empty() ? group.ready : group.first;
+  std::string key = std::move(keys.front());
+  keys.pop_front();
   --depth_;
   ++group.workers;
   auto entry = dirty_.extract(key);
   entry.mapped().group = name;
   processing_.emplace(key, std::move(entry.mapped()));
-  if (!group.ready.empty()) turns_.push_back(std::move(name));
+  if (group.hasReady()) turns_.push_back(std::move(name));
   return key;
 }
 
@@ -227,9 +229,9 @@ void WorkQueue::done(const std::string& key) {
     const std::string group = std::move(taken->second.group);
     processing_.erase(taken);
     if (fairness_.workers != 0) noteStep(key, group, took);
-    if (const auto again = dirty_.find(key); !shutDown_ && again != dirty_.end()) enqueue(key, again->second.group);
+    if (const auto again = dirty_.find(key); !shutDown_ && again != dirty_.end()) enqueue(key, again->second);
     const auto its = groups_.find(group);
-    if (--its->second.workers == 0 && its->second.ready.empty()) groups_.erase(its);
+    if (--its->second.workers == 0 && !its->second.hasReady()) groups_.erase(its);
     wakeWorker();
     if (processing_.empty()) workChanged_.notify_all();
   }
@@ -241,7 +243,10 @@ void WorkQueue::shutDown() {
     std::lock_guard lock(mutex_);
     if (shutDown_) return;
     shutDown_ = true;
-    for (auto& [name, group] : groups_) group.ready.clear();
+    for (auto& [name, group] : groups_) {
+      group.first.clear();
+      group.ready.clear();
+    }
     turns_.clear();
     depth_ = 0;
     dirty_.clear();

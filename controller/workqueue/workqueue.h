@@ -41,7 +41,9 @@ struct RateLimit {
 struct Fairness {
   int workers = 0;  ///< threads that call get(); 0 = no limit for a group
   /// A key's group; none = all keys are one. Called with the queue's lock held: it must not call the queue.
-  std::function<std::string(const std::string& key)> groupOf;
+  std::function<std::string(const std::string& key)> groupOf{};
+  /// Whether a key that becomes ready goes before the others of its group; none = no key does. Called likewise.
+  std::function<bool(const std::string& key)> goesFirst{};
 };
 
 /// Thread-safe. Keys are opaque ("claim/ns/name"). `clock` and `metrics` must outlive it.
@@ -93,10 +95,12 @@ class WorkQueue {
   struct Entry {
     Steady since;
     std::string group;
+    bool first = false;  ///< Fairness::goesFirst
   };
   struct Group {
-    std::deque<std::string> ready;  ///< in the order in which they became ready
-    int workers = 0;                ///< that work on its keys
+    std::deque<std::string> first, ready;  ///< each in the order in which they became ready
+    int workers = 0;                       ///< that work on its keys
+    bool hasReady() const { return !first.empty() || !ready.empty(); }
   };
   struct Bucket {
     double tokens = 0;  ///< negative = reserved ahead
@@ -105,7 +109,7 @@ class WorkQueue {
   // All with mutex_ held.
   /// True if the key became ready now, which the caller counts and announces after unlocking.
   bool makeReady(const std::string& key);
-  void enqueue(const std::string& key, const std::string& group);
+  void enqueue(const std::string& key, const Entry& entry);
   bool mayTake(const std::string& name, int slowWorkers, bool othersReady) const;
   /// Of turns_ the first group that may have another worker; end() if none.
   std::deque<std::string>::iterator nextTurn();

@@ -95,12 +95,17 @@ class FairControllerTest : public ::testing::Test {
     ASSERT_TRUE(controller->waitUntilReady());
   }
   void addClaims(const std::string& ns, int n) {
+    addClaims(ns, "c", n, {{"elasticgpu.io/gpu-core", "1"}, {"elasticgpu.io/gpu-memory", "1Mi"}});
+  }
+  void addClaims(const std::string& ns, const std::string& name, int n, const core::StringMap& requests,
+                 const std::string& priority = {}) {
     for (int i = 0; i < n; ++i) {
       cache::Claim claim;
-      claim.metadata.name = "c" + std::to_string(i);
+      claim.metadata.name = name + std::to_string(i);
       claim.metadata.namespace_ = ns;
       claim.spec.className = "share";
-      claim.spec.requests = {{"elasticgpu.io/gpu-core", "1"}, {"elasticgpu.io/gpu-memory", "1Mi"}};
+      claim.spec.priorityClassName = priority;
+      claim.spec.requests = requests;
       world.must(world.client.create(claim));
     }
   }
@@ -195,9 +200,28 @@ TEST_F(FairControllerTest, ReleasesOfAHangingNamespaceLeaveWorkersToOthers) {
   EXPECT_TRUE(comesTrue([&] { return controller->stores().claims.size() == 20; }));  // those of the sick one
 }
 
+TEST_F(FairControllerTest, FreedCardsGoToThoseOfTheHighestPriorityInWhateverNamespace) {
+  core::PriorityClass high;
+  high.metadata.name = "high";
+  high.value = 1000;
+  world.must(world.client.create(high));
+  const core::StringMap card{{"elasticgpu.io/gpu", "1"}};
+  addClaims("default", "c", 8, card);
+  start(16);
+  ASSERT_TRUE(comesTrue([&] { return bound("default") == 8; }));
+  addClaims("default", "low", 80, card);
+  addClaims("sick", "high", 5, card, "high");
+  ASSERT_TRUE(comesTrue([&] { return controller->reconciler().waitingForRoom() == 85 && controller->quiet(); }));
+  for (int i = 0; i < 5; ++i) world.removeClaim("c" + std::to_string(i));
+  EXPECT_TRUE(comesTrue([&] {
+    return controller->stores().claims.size() == 88 && bound("default") + bound("sick") == 8 && controller->quiet();
+  }));
+  EXPECT_EQ(bound("sick"), 5);
+}
+
 TEST(QueueKeyTest, RoundTrip) {
   for (const std::string text : {"claim/ns/a", "device/egpu-1", "card/gpu-1", "carrier/ns/a", "pod/ns/p", "node/n",
-                                 "class/c", "plugin/p.io", "calls/p.io", "usage/ns/a"}) {
+                                 "class/c", "plugin/p.io", "calls/p.io", "usage/ns/a", "room/all"}) {
     auto key = QueueKey::parse(text);
     ASSERT_TRUE(key) << text;
     EXPECT_EQ(key->str(), text);

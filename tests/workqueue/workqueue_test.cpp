@@ -200,6 +200,19 @@ TEST_F(FairWorkQueueTest, AStepMayTurnSlowWhileATurnIsTaken) {
   EXPECT_EQ(queue.tryGet(), "a/1");
 }
 
+TEST_F(FairWorkQueueTest, KeysThatGoFirstDoSoWithinTheirGroup) {
+  auto fairness = byPrefix(0);
+  fairness.goesFirst = [](const std::string& key) { return key.ends_with("!"); };
+  WorkQueue queue("test", clock, metrics, {}, fairness);
+  for (const auto* key : {"a/1", "b/1", "a/2!", "a/3!", "b/2"}) queue.add(key);
+  EXPECT_EQ(queue.depth(), 5U);
+  EXPECT_EQ(takeAll(queue), (std::vector<std::string>{"a/2!", "b/1", "a/3!", "b/2", "a/1"}));
+  queue.add("a/2!");  // while it is worked on
+  queue.add("a/4");
+  queue.done("a/2!");
+  EXPECT_EQ(takeAll(queue), (std::vector<std::string>{"a/2!", "a/4"}));
+}
+
 TEST_F(FairWorkQueueTest, GroupsTakeTurns) {
   WorkQueue queue("test", clock, metrics, {}, byPrefix(0));
   addMany(queue, "a", 3);

@@ -223,8 +223,9 @@ Outcome ClaimSync::choose(const cache::Claim& claim, const Asked& asked, std::st
   const auto queueKey = claimKey(core::keyOf(claim.metadata));
   const auto& uid = claim.metadata.uid;
   // Before deciding: room, and taints that go, from now on bring us here again.
-  waiting_.room.add(queueKey, ageOf(claim.metadata), asked.turn.priority);
+  const bool mayLook = waiting_.room.add(queueKey, ageOf(claim.metadata), asked.turn.priority, needsOf(uid, asked));
   waiting_.quota.add(claim.metadata.namespace_, queueKey, ageOf(claim.metadata), asked.turn.priority);
+  if (!mayLook) return Outcome::after(WaitingForRoom::kYieldAtMost);
   // No pod is known whose tolerations count: the class's do.
   const bool anyRejected = waiting_.nodes.anyRejected(uid);
   const auto nodes = anyRejected ? std::string() : toleratedNodesText(stores_, *asked.cls);
@@ -233,6 +234,7 @@ Outcome ClaimSync::choose(const cache::Claim& claim, const Asked& asked, std::st
     return !waiting_.nodes.rejected(uid, node) && (!tolerated || tolerated(node));
   });
   auto decided = decideFirst(claim, asked, suits, nodes);
+  if (waiting_.room.decided(queueKey)) enqueue_(roomKey());
   if (auto* later = std::get_if<Outcome>(&decided)) return std::move(*later);
   const auto& tried = std::get<std::vector<scheduler::Decision>>(decided);
   if (tried.back().fits) {

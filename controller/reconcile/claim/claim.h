@@ -57,6 +57,9 @@ struct Asked {
   }
 };
 
+/// What the claim looks for room for.
+RoomNeeds needsOf(const std::string& claimUid, const Asked& asked);
+
 /// Its class as it was when the device was made: by that its amounts are read, whatever became of the class.
 cache::Class classOfDevice(const cache::Gpu& device);
 
@@ -192,7 +195,7 @@ class ClaimSync {
     std::size_t others = 0;  ///< members that are not listed, and have their cards
     ClaimPtr definer;        ///< the first member that has something already, else the oldest; null: a PodGroup
     std::vector<GroupPod> furtherPods;
-    bool full = false;       ///< no further claim, or pod of a PodGroup, is needed
+    bool full = false;           ///< no further claim, or pod of a PodGroup, is needed
     std::vector<ClaimPtr> open;  ///< of those, the ones that nothing is decided for
     std::string standsOn;        ///< a node of one that has its device; empty: none has
     bool missing = false;        ///< some are not here
@@ -249,7 +252,9 @@ class ClaimSync {
   std::string whyGangLacks(const GangTry& tried);
   /// Without which of them are open. gang: as gangOf() the claim.
   GangMembers membersOf(const cache::Claim& claim, const v1alpha::Gang& gang) const;
-  GangMembers openOf(const cache::Claim& claim, const v1alpha::Gang& gang) const { return withOpen(membersOf(claim, gang)); }
+  GangMembers openOf(const cache::Claim& claim, const v1alpha::Gang& gang) const {
+    return withOpen(membersOf(claim, gang));
+  }
   GangMembers withOpen(GangMembers members) const;
   /// Chosen anew: claims that have something already, then members that the last step chose, then the oldest that say the same size
   /// and topology. A claim that comes later never takes the place of a member.
@@ -261,11 +266,13 @@ class ClaimSync {
   void addFurtherPod(GangMembers& members, const GroupPod& pod) const;
   GangRoster rosterOf(const GangMembers& members) const;
   /// Brings back members, and claims that are none, whose step has something else to look at since the gang's last step.
-  void wakeGang(const core::ObjectKey& gang, const GangRoster* before, const GangRoster& now, const GangMembers& members);
+  void wakeGang(const core::ObjectKey& gang, const GangRoster* before, const GangRoster& now,
+                const GangMembers& members);
   static Outcome waitsForGang(const cache::Claim& claim, std::string why);
   /// What a claim reports that the gang's step does not speak on.
   Outcome tellMember(const cache::Claim& claim, const v1alpha::Gang& gang, const GangRoster& roster);
-  Outcome withFurtherPod(const ClaimPtr& claim, const v1alpha::Gang& gang, const GangRoster& roster, std::stop_token stop);
+  Outcome withFurtherPod(const ClaimPtr& claim, const v1alpha::Gang& gang, const GangRoster& roster,
+                         std::stop_token stop);
   /// Its own step reports why nothing can be decided for it.
   bool isRefusedItself(const cache::Claim& claim);
   /// A pod of some member was let go: the gang was whole once.
@@ -371,9 +378,9 @@ class ClaimSync {
   /// Why a device has to go, after a quorum read of its preemptor and of those that preempt with it, which for many is
   /// at most as old as their plan's last check (priority/shared_plans.h).
   struct Need {
-    ClaimPtr preemptor{};     ///< null: no claim names the device
-    bool isNeeded = false;    ///< the preemptors' plan still helps all of them, and not without this device
-    milliseconds later{0};    ///< not 0: neither is known yet; until another try
+    ClaimPtr preemptor{};   ///< null: no claim names the device
+    bool isNeeded = false;  ///< the preemptors' plan still helps all of them, and not without this device
+    milliseconds later{0};  ///< not 0: neither is known yet; until another try
   };
   base::Result<Need> needFor(const cache::Claim& claim, const cache::Gpu& device, std::stop_token stop);
   base::Result<Need> checkNeed(const cache::Claim& claim, const cache::Gpu& device, const ClaimPtr& named,

@@ -5,8 +5,8 @@
 #include "api/v1alpha/keys.h"
 #include "api/v1alpha/quantity.h"
 #include "api/v1alpha/size.h"
-#include "controller/reconcile/class/bare_memory.h"
 #include "controller/reconcile/claim/claim.h"
+#include "controller/reconcile/class/bare_memory.h"
 #include "controller/reconcile/class/class_access.h"
 #include "controller/reconcile/queue_key.h"
 #include "controller/scheduler/first_available.h"
@@ -21,6 +21,12 @@ namespace {
 constexpr std::size_t kMostNamed = 3;   ///< cards or devices in a message
 constexpr std::size_t kMostSaid = 200;  ///< of what was found out about a card
 }  // namespace
+
+RoomNeeds needsOf(const std::string& claimUid, const Asked& asked) {
+  RoomNeeds needs{claimUid, {asked.request}};
+  needs.anyOf.insert(needs.anyOf.end(), asked.otherwise.begin(), asked.otherwise.end());
+  return needs;
+}
 
 std::variant<std::vector<scheduler::Decision>, Outcome> ClaimSync::decideFirst(const cache::Claim& claim,
                                                                                const Asked& asked,

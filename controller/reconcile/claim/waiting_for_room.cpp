@@ -1,31 +1,159 @@
 #include "controller/reconcile/claim/waiting_for_room.h"
 
+#include <algorithm>
+
 namespace egpu::reconcile {
 
-void WaitingForRoom::add(const std::string& queueKey, const Age& age, int64_t priority) {
+using std::chrono::milliseconds;
+
+namespace {
+
+/// Of a queue key "claim/namespace/name".
+std::string_view namespaceOf(std::string_view queueKey) {
+  const auto begin = queueKey.find('/') + 1;
+  return queueKey.substr(begin, queueKey.find('/', begin) - begin);
+}
+
+}  // namespace
+
+std::set<WaitingForRoom::Position>::const_iterator WaitingForRoom::unvisited() const {
+  return visited_ ? keysInOrder_.upper_bound(*visited_) : keysInOrder_.begin();
+}
+
+bool WaitingForRoom::isBeforeOthers(const Position& at) const {
+  if (turn_ && turn_->at < at) return false;
+  const auto next = unvisited();
+  return next == keysInOrder_.end() || !(*next < at);
+}
+
+bool WaitingForRoom::add(const std::string& queueKey, const Age& age, int64_t priority, RoomNeeds needs) {
   const std::lock_guard lock(mutex_);
-  const QueueOrder turn{-priority, age};
-  const auto [known, fresh] = keys_.try_emplace(queueKey, turn);
-  if (!fresh && known->second == turn) return;
-  if (!fresh) keysInOrder_.erase({known->second, queueKey});  // made anew under its name, or of another priority
-  known->second = turn;
-  keysInOrder_.emplace(turn, queueKey);
+  const auto now = clock_.now();
+  const Position at{{-priority, age}, queueKey};
+  const auto [known, fresh] = keys_.try_emplace(queueKey);
+  auto& entry = known->second;
+  if (!fresh && entry.order != at.first) keysInOrder_.erase({entry.order, queueKey});  // of another priority now
+  entry = {at.first, std::move(needs), false, round_, now};
+  keysInOrder_.insert(at);
+  const bool has = turn_ && turn_->at.second == queueKey;
+  if (!inRound_ || has || isBeforeOthers(at)) {
+    yieldsSince_.erase(queueKey);
+    return true;
+  }
+  const auto since = yieldsSince_.try_emplace(queueKey, now).first;
+  if (now - since->second >= kYieldAtMost) {
+    yieldsSince_.erase(since);
+    return true;
+  }
+  entry.yields = true;
+  return false;
 }
 
 void WaitingForRoom::remove(const std::string& queueKey) {
   const std::lock_guard lock(mutex_);
   const auto known = keys_.find(queueKey);
   if (known == keys_.end()) return;
-  keysInOrder_.erase({known->second, queueKey});
+  keysInOrder_.erase({known->second.order, queueKey});
   keys_.erase(known);
 }
 
-std::vector<std::string> WaitingForRoom::all() const {
+void WaitingForRoom::grew() {
   const std::lock_guard lock(mutex_);
-  std::vector<std::string> keys;
-  keys.reserve(keysInOrder_.size());
-  for (const auto& [turn, key] : keysInOrder_) keys.push_back(key);
-  return keys;
+  ++round_;
+  inRound_ = true;
+  visited_.reset();
+}
+
+bool WaitingForRoom::giveTurn(const std::function<bool(const RoomNeeds&)>& mayFit, Turns& turns) {
+  const auto now = clock_.now();
+  const bool all = keysInOrder_.size() <= kLooksAtOnce;
+  std::size_t considered = 0;
+  for (auto it = unvisited(); it != keysInOrder_.end(); ++it) {
+    if (++considered > kKeysAtOnce) {
+      turns.again = milliseconds(0);
+      return false;
+    }
+    visited_ = *it;
+    auto& entry = keys_.at(it->second);
+    if (!entry.yields && !all) {
+      const auto had = hadTurn_.find(it->second);
+      if (had != hadTurn_.end() && now - had->second < kTurnAgain) {
+        repeats_ = true;
+        continue;
+      }
+      if (!mayFit(entry.needs)) continue;
+    }
+    entry.yields = false;
+    turns.keys.push_back(it->second);
+    if (late_.contains(namespaceOf(it->second))) continue;
+    turn_ = Turn{*it, now};
+    turns.again = kTurnAtMost;
+    return true;
+  }
+  inRound_ = false;
+  yieldsSince_.clear();
+  late_.clear();
+  std::erase_if(hadTurn_, [now](const auto& had) { return now - had.second >= kTurnAgain; });
+  return false;
+}
+
+void WaitingForRoom::giveLooks(Turns& turns) {
+  const auto now = clock_.now();
+  if (nextLooks_ && now < *nextLooks_) {
+    turns.again = std::chrono::ceil<milliseconds>(*nextLooks_ - now);
+    return;
+  }
+  std::vector<std::pair<Steady, const std::string*>> waits;
+  for (const auto& [key, entry] : keys_)
+    if (entry.round < round_) waits.emplace_back(entry.lookedAt, &key);
+  const bool first = !nextLooks_;
+  nextLooks_.reset();
+  if (waits.empty()) return;
+  nextLooks_ = now + kExplainEvery;
+  turns.again = kExplainEvery;
+  if (first) return;
+  const auto most = waits.begin() + static_cast<std::ptrdiff_t>(std::min(waits.size(), kLooksAtOnce));
+  std::partial_sort(waits.begin(), most, waits.end());
+  for (auto it = waits.begin(); it != most; ++it) turns.keys.push_back(*it->second);
+}
+
+WaitingForRoom::Turns WaitingForRoom::next(const std::function<bool(const RoomNeeds&)>& mayFit) {
+  const std::lock_guard lock(mutex_);
+  Turns turns;
+  const auto now = clock_.now();
+  if (turn_) {
+    const auto left = turn_->since + kTurnAtMost - now;
+    if (left.count() > 0) {
+      turns.again = std::chrono::ceil<milliseconds>(left);
+      return turns;
+    }
+    late_.emplace(namespaceOf(turn_->at.second));
+    turn_.reset();
+  }
+  if (inRound_) {
+    if (giveTurn(mayFit, turns) || turns.again) return turns;
+    if (std::exchange(repeats_, false)) {
+      inRound_ = true;
+      visited_.reset();
+      turns.again = kTurnAgain;
+      return turns;
+    }
+  }
+  giveLooks(turns);
+  return turns;
+}
+
+bool WaitingForRoom::decided(const std::string& queueKey) {
+  const std::lock_guard lock(mutex_);
+  if (!turn_ || turn_->at.second != queueKey) return false;
+  hadTurn_[queueKey] = clock_.now();
+  turn_.reset();
+  return true;
+}
+
+bool WaitingForRoom::hasTurn(const std::string& queueKey) const {
+  const std::lock_guard lock(mutex_);
+  return turn_ && turn_->at.second == queueKey;
 }
 
 std::size_t WaitingForRoom::size() const {

@@ -1,11 +1,14 @@
-// Claims and pods that found no room: those of higher priority first, then the oldest.
+// Claims, pods and gangs that found no room. When room becomes free, those that it may suit look for it one after the
+// other: the highest priority first, then the oldest.
 #pragma once
 
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <mutex>
+#include <optional>
 #include <set>
 #include <string>
 #include <utility>
@@ -13,6 +16,7 @@
 
 #include "api/core/meta.h"
 #include "controller/base/clock.h"
+#include "controller/scheduler/request.h"
 
 namespace egpu::reconcile {
 
@@ -30,19 +34,52 @@ struct QueueOrder {
   auto operator<=>(const QueueOrder&) const = default;
 };
 
-/// Thread-safe.
+/// What a key looks for room for: the requests of a claim, of which any will do. The first claim of a pod or a gang,
+/// because all of them need room. Without requests: room for anything may suit it.
+struct RoomNeeds {
+  std::string claimUid;
+  std::vector<scheduler::Request> anyOf;
+};
+
+/// Thread-safe. `mayFit` of next() is called with the lock held.
+///
+/// A round begins whenever room may have become free. It gives each key that the room may suit a turn, in queue order;
+/// the next key has its turn once this one has decided. A key that looks for room by itself during a round yields to
+/// keys before it that may still have a turn, so that they find what became free. The other keys are told why they
+/// still wait a few at a time (kLooksAtOnce).
 class WaitingForRoom {
  public:
   static constexpr std::chrono::milliseconds kExplainEvery{15'000};
+  /// A key whose step does not begin for so long loses its turn, and those of its namespace are not waited for in this
+  /// round: its steps hang.
+  static constexpr std::chrono::milliseconds kTurnAtMost{100};
+  /// A key yields for so long, and then decides.
+  static constexpr std::chrono::milliseconds kYieldAtMost{50};
+  /// A key that decided in vain gets no other turn for so long, so that rounds that follow each other reach all keys.
+  static constexpr std::chrono::milliseconds kTurnAgain{250};
+  /// So many keys that had no turn look every kExplainEvery. If no more keys wait, each has a turn.
+  static constexpr std::size_t kLooksAtOnce = 32;
+  static constexpr std::size_t kKeysAtOnce = 512;  ///< considered by one call of next()
 
   explicit WaitingForRoom(base::Clock& clock) : clock_(clock) {}
 
-  /// This queue key, of a claim or pod so old. Noted before it looks for room: what is freed from then on is not missed.
-  void add(const std::string& queueKey, const Age& age, int64_t priority = 0);
+  /// This queue key, of a claim or pod so old. Noted before it looks for room: what is freed from then on is not
+  /// missed. False: it yields, and looks later; it gets a turn in this round.
+  bool add(const std::string& queueKey, const Age& age, int64_t priority = 0, RoomNeeds needs = {});
   void remove(const std::string& queueKey);
-  /// All that wait, in their order, to be tried again (they stay until removed).
-  std::vector<std::string> all() const;
   std::size_t size() const;
+
+  /// Room may have become free: a round begins, or the present one is repeated from its first key.
+  void grew();
+  /// What next() gave a turn or a look.
+  struct Turns {
+    std::vector<std::string> keys;
+    std::optional<std::chrono::milliseconds> again;  ///< time until next() is to be called again; none: grew() tells
+  };
+  Turns next(const std::function<bool(const RoomNeeds&)>& mayFit);
+  /// The key has decided, or its step ended. True if it had the turn: next() is to be called.
+  bool decided(const std::string& queueKey);
+  bool hasTurn(const std::string& queueKey) const;
 
   /// The explanation of a claim's NoFit may be written again only kExplainEvery after the last one: true = now (and noted).
   bool mayExplain(const std::string& claimUid);
@@ -50,11 +87,40 @@ class WaitingForRoom {
   std::size_t claims() const;
 
  private:
+  using Steady = base::Clock::Steady;
+  using Position = std::pair<QueueOrder, std::string>;  ///< the string is the queue key
+  struct Entry {
+    QueueOrder order;
+    RoomNeeds needs;
+    bool yields = false;
+    uint64_t round = 0;  ///< the round during which it looked last
+    Steady lookedAt{};
+  };
+  struct Turn {
+    Position at;
+    Steady since{};
+  };
+  // With mutex_ held.
+  std::set<Position>::const_iterator unvisited() const;
+  bool isBeforeOthers(const Position& at) const;
+  /// Gives the next key its turn. False: no further key of this round gets one, or kKeysAtOnce were considered.
+  bool giveTurn(const std::function<bool(const RoomNeeds&)>& mayFit, Turns& turns);
+  /// Those that looked longest ago, of those that have not looked during this round.
+  void giveLooks(Turns& turns);
+
   base::Clock& clock_;
-  mutable std::mutex mutex_;  // guards all below
-  std::map<std::string, QueueOrder> keys_;                    ///< by queue key
-  std::set<std::pair<QueueOrder, std::string>> keysInOrder_;  ///< the same
-  std::map<std::string, base::Clock::Steady> explained_;
+  mutable std::mutex mutex_;                // guards all below
+  std::map<std::string, Entry> keys_;       ///< by queue key
+  std::set<Position> keysInOrder_;          ///< the same
+  bool inRound_ = false, repeats_ = false;  ///< repeats_: a key was passed over because of kTurnAgain
+  uint64_t round_ = 0;
+  std::optional<Position> visited_;  ///< of this round, the last key considered
+  std::optional<Turn> turn_;
+  std::set<std::string, std::less<>> late_;    ///< namespaces of keys that lost their turn in this round
+  std::map<std::string, Steady> hadTurn_;      ///< in vain, by queue key; for kTurnAgain
+  std::map<std::string, Steady> yieldsSince_;  ///< by queue key, until the round ends
+  std::optional<Steady> nextLooks_;            ///< none: no key waits for a look
+  std::map<std::string, Steady> explained_;
 };
 
 }  // namespace egpu::reconcile

@@ -143,13 +143,16 @@ Outcome ClaimSync::decideGang(const cache::Claim& claim, const GangMembers& memb
   }
   auto& asks = gathered.asks;
   askAsOne(asks);
-  waiting_.room.add(queueKey, ageOf(claim.metadata), asks.front().turn.priority);
+  const bool mayLook = waiting_.room.add(queueKey, ageOf(claim.metadata), asks.front().turn.priority,
+                                         {asks.front().claimUid, {asks.front().request}});
   waiting_.quota.add(claim.metadata.namespace_, queueKey, ageOf(claim.metadata), asks.front().turn.priority);
+  if (!mayLook) return Outcome::after(WaitingForRoom::kYieldAtMost);
   const auto groups = gang.topology.empty() ? std::vector<scheduler::TopologyGroup>()
                                             : groupsOf(stores_, gang.topology, members.standsOn);
   const auto* within = gang.topology.empty() ? nullptr : &groups;
   auto places = pods.places();
   const auto decided = cluster_.decideGang(asks, places, within);
+  if (waiting_.room.decided(queueKey)) enqueue_(roomKey());
   if (!decided) return Outcome::after(kLookSoon);  // a member has a decision of its own, or one as of now
   if (decided->lacking) {
     const auto& excess = decided->lacking->excess;
@@ -184,8 +187,8 @@ Outcome ClaimSync::gangLacks(const cache::Claim& claim, const GangTry& tried, co
   const auto all = members.here.size() + members.others;
   const auto standing = all - members.open.size();
   const auto& name = members.open[lacking.member]->metadata.name;
-  auto why = std::to_string(standing + lacking.fit) + " of " +
-             std::to_string(gang.podGroup ? all : gang.size) + " members of " + gang.text() + " fit" +
+  auto why = std::to_string(standing + lacking.fit) + " of " + std::to_string(gang.podGroup ? all : gang.size) +
+             " members of " + gang.text() + " fit" +
              (lacking.group.empty() ? "" : " in " + gang.topology + " " + lacking.group) + "; claim " + name +
              " does not";
   if (lacking.excess) {

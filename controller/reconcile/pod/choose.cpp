@@ -110,10 +110,12 @@ Outcome PodSync::choose(const core::Pod& pod, const std::vector<Used>& used, std
       return waiting_.nodes.rejected(ask.claimUid, name) || waiting_.nodes.wasRefusedOn(ask.claimUid, name);
     });
   });
-  waitForRoom(pod, *choice);  // before looking: what is given back from now on brings us here again
+  // Before looking: what is given back from now on brings us here again.
+  if (!waitForRoom(pod, *choice) && !chosen) return Outcome::after(WaitingForRoom::kYieldAtMost);
   auto tried = decideFirst(*choice, nodes);
   auto& together = tried.together;
   if (together.decisions.empty() && forgetRefusedNodes(choice->asks)) tried = decideFirst(*choice, nodes);
+  if (waiting_.room.decided(podKey(core::keyOf(pod.metadata)))) enqueue_(roomKey());
   if (together.decisions.empty()) {
     if (!tried.firstOverQuota && !together.excess) keepNode(*choice, nodes);
     return toldToBinder(pod, noRoom(pod, used, *choice, together, nodes, stop));
@@ -141,13 +143,15 @@ Outcome PodSync::toldToBinder(const core::Pod& pod, Outcome outcome) {
   return outcome;
 }
 
-void PodSync::waitForRoom(const core::Pod& pod, const Choice& choice) {
+bool PodSync::waitForRoom(const core::Pod& pod, const Choice& choice) {
   const auto key = core::keyOf(pod.metadata);
   const auto priority = choice.asks.empty() ? 0 : choice.asks.front().turn.priority;
-  waiting_.room.add(podKey(key), ageOf(pod.metadata), priority);
+  auto needs = choice.asks.empty() ? RoomNeeds() : needsOf(choice.asks.front().claimUid, choice.asked.front());
+  const bool mayLook = waiting_.room.add(podKey(key), ageOf(pod.metadata), priority, std::move(needs));
   waiting_.quota.add(key.namespace_, podKey(key), ageOf(pod.metadata), priority);
   const std::lock_guard lock(mutex_);
   short_[key] = {ageOf(pod.metadata), cache::requestsOf(pod)};
+  return mayLook;
 }
 
 Outcome PodSync::overQuota(const core::Pod& pod, const std::vector<Used>& used, const Choice& choice,

@@ -128,8 +128,8 @@ class PodSync {
   static std::vector<cache::ClusterView::Ask> asksOf(const Choice& choice, const std::vector<std::size_t>& which);
   /// Where all of them go together as things are.
   scheduler::Together decide(std::vector<cache::ClusterView::Ask> asks, NodeChoice& nodes);
-  /// Notes that the pod, and what it asks of a node, waits.
-  void waitForRoom(const core::Pod& pod, const Choice& choice);
+  /// Notes that the pod, and what it asks of a node, waits. False: it yields to others (WaitingForRoom::add).
+  bool waitForRoom(const core::Pod& pod, const Choice& choice);
   /// (C6) Who has to make room for all that the pod chooses for, on one node. Nothing: nobody can, or may, for all of it.
   std::optional<Outcome> makeRoom(const core::Pod& pod, const Choice& choice, NodeChoice& nodes, std::stop_token stop);
   /// Nothing was decided: what the pod's own intents hold up is given up, or the claims say NoFit or QuotaExceeded.

@@ -1,0 +1,238 @@
+// Turns of those that wait for room: in queue order, one at a time, only of those that the room may suit.
+#include "controller/reconcile/claim/waiting_for_room.h"
+
+#include <gtest/gtest.h>
+
+#include <set>
+#include <string>
+#include <vector>
+
+#include "tests/reconcile/fixture.h"
+
+namespace egpu::reconcile {
+namespace {
+
+using std::chrono::milliseconds;
+using Keys = std::vector<std::string>;
+
+class WaitingForRoomTest : public ::testing::Test {
+ protected:
+  static std::string keyOf(int i) { return "k" + std::string(i < 10 ? "0" : "") + std::to_string(i); }
+  /// The claim's uid is its queue key.
+  bool add(const std::string& key, int64_t priority = 0) {
+    return room.add(key, {"2026-01-01T00:00:00Z", key}, priority, {key, {scheduler::Request()}});
+  }
+  void addMany(int n) {
+    for (int i = 0; i < n; ++i) EXPECT_TRUE(add(keyOf(i)));
+  }
+  WaitingForRoom::Turns next() {
+    return room.next([this](const RoomNeeds& needs) { return fits.contains(needs.claimUid); });
+  }
+  /// The keys that have turns until the round ends. Each decides in vain.
+  Keys round() {
+    Keys all;
+    for (;;) {
+      const auto turns = next();
+      for (const auto& key : turns.keys) {
+        all.push_back(key);
+        EXPECT_TRUE(room.hasTurn(key));
+        EXPECT_TRUE(add(key));
+        EXPECT_TRUE(room.decided(key));
+      }
+      if (turns.keys.empty() && turns.again != milliseconds(0)) return all;
+    }
+  }
+
+  base::ManualClock clock;
+  WaitingForRoom room{clock};
+  std::set<std::string> fits;
+};
+
+TEST_F(WaitingForRoomTest, TheHighestPriorityHasTheFirstTurnThenTheOldest) {
+  add("b", 0);
+  add("a", 0);
+  add("c", 5);
+  EXPECT_EQ(next().keys, Keys());
+  room.grew();
+  EXPECT_EQ(next().keys, Keys{"c"});
+  EXPECT_EQ(next().keys, Keys()) << "it has not decided";
+  EXPECT_FALSE(room.decided("a"));
+  EXPECT_TRUE(room.decided("c"));
+  EXPECT_EQ(next().keys, Keys{"a"});
+  EXPECT_TRUE(room.decided("a"));
+  EXPECT_EQ(next().keys, Keys{"b"});
+  EXPECT_TRUE(room.decided("b"));
+  EXPECT_EQ(next().keys, Keys());
+}
+
+TEST_F(WaitingForRoomTest, OfManyOnlyThoseThatMayFitHaveATurn) {
+  addMany(40);
+  fits = {keyOf(7), keyOf(3)};
+  room.grew();
+  EXPECT_EQ(round(), (Keys{keyOf(3), keyOf(7)}));
+}
+
+TEST_F(WaitingForRoomTest, OneWhoseNeedsAreNotKnownHasATurn) {
+  addMany(40);
+  room.add("unknown", {"2026-01-01T00:00:00Z", "z"});
+  room.grew();
+  const auto turns = room.next([](const RoomNeeds& needs) { return needs.anyOf.empty(); });
+  EXPECT_EQ(turns.keys, Keys{"unknown"});
+}
+
+TEST_F(WaitingForRoomTest, TheOthersLookAFewAtATimeAndThenThereIsRest) {
+  addMany(40);
+  room.grew();
+  EXPECT_EQ(round(), Keys());
+  EXPECT_EQ(next().again, WaitingForRoom::kExplainEvery);
+  std::set<std::string> looked;
+  for (const std::size_t most : {WaitingForRoom::kLooksAtOnce, 40 - WaitingForRoom::kLooksAtOnce}) {
+    clock.advance(WaitingForRoom::kExplainEvery);
+    const auto turns = next();
+    EXPECT_EQ(turns.keys.size(), most);
+    for (const auto& key : turns.keys) {
+      EXPECT_TRUE(add(key));
+      EXPECT_TRUE(looked.insert(key).second) << key << " looked twice";
+    }
+    EXPECT_EQ(next().keys, Keys());
+  }
+  clock.advance(WaitingForRoom::kExplainEvery);
+  const auto rest = next();
+  EXPECT_EQ(rest.keys, Keys());
+  EXPECT_FALSE(rest.again.has_value());
+}
+
+TEST_F(WaitingForRoomTest, ThoseThatLookAreReachedWhileRoomChangesAllTheTime) {
+  addMany(100);
+  std::set<std::string> looked;
+  for (int i = 0; i < 400; ++i) {
+    room.grew();
+    for (auto turns = next();; turns = next()) {
+      for (const auto& key : turns.keys) {
+        looked.insert(key);
+        add(key);
+      }
+      if (turns.again != milliseconds(0)) break;
+    }
+    clock.advance(milliseconds(200));
+  }
+  EXPECT_EQ(looked.size(), 100U);
+}
+
+TEST_F(WaitingForRoomTest, OneThatComesLaterYieldsAndHasATurnInTheRound) {
+  addMany(40);
+  fits = {keyOf(5)};
+  room.grew();
+  EXPECT_FALSE(add("late")) << "k05 may take what became free";
+  EXPECT_EQ(round(), (Keys{keyOf(5), "late"}));
+}
+
+TEST_F(WaitingForRoomTest, OneThatComesBeforeTheOthersDoesNotYield) {
+  addMany(40);
+  room.grew();
+  EXPECT_TRUE(add(keyOf(0)));
+  EXPECT_TRUE(add("urgent", 10));
+  EXPECT_FALSE(add(keyOf(1)));
+}
+
+TEST_F(WaitingForRoomTest, NobodyYieldsForLong) {
+  addMany(40);
+  fits = {keyOf(0)};
+  room.grew();
+  EXPECT_EQ(next().keys, Keys{keyOf(0)});
+  EXPECT_FALSE(add("late"));
+  clock.advance(WaitingForRoom::kYieldAtMost);
+  EXPECT_TRUE(add("late"));
+}
+
+TEST_F(WaitingForRoomTest, OneThatDoesNotStepLosesItsTurn) {
+  addMany(40);
+  fits = {keyOf(0), keyOf(1)};
+  room.grew();
+  EXPECT_EQ(next().keys, Keys{keyOf(0)});
+  EXPECT_EQ(next().again, WaitingForRoom::kTurnAtMost);
+  clock.advance(WaitingForRoom::kTurnAtMost);
+  EXPECT_EQ(next().keys, Keys{keyOf(1)});
+  EXPECT_FALSE(room.decided(keyOf(0)));
+}
+
+TEST_F(WaitingForRoomTest, ANamespaceWhoseStepsHangIsWaitedForOnce) {
+  const auto keyIn = [](const std::string& ns, int i) { return "claim/" + ns + "/" + keyOf(i); };
+  for (int i = 0; i < 10; ++i) EXPECT_TRUE(add(keyIn("hangs", i), 1));
+  for (int i = 0; i < 2; ++i) EXPECT_TRUE(add(keyIn("other", i)));
+  room.grew();
+  EXPECT_EQ(next().keys, Keys{keyIn("hangs", 0)});
+  clock.advance(WaitingForRoom::kTurnAtMost);
+  const auto turns = next();
+  ASSERT_EQ(turns.keys.size(), 10U) << "the nine others, and the first of the other namespace";
+  EXPECT_EQ(turns.keys.back(), keyIn("other", 0));
+  EXPECT_TRUE(room.hasTurn(keyIn("other", 0)));
+}
+
+TEST_F(WaitingForRoomTest, RoundsThatFollowEachOtherReachAllKeys) {
+  addMany(40);
+  for (int i = 0; i < 40; ++i) fits.insert(keyOf(i));
+  std::set<std::string> had;
+  for (int i = 0; i < 40; ++i) {
+    room.grew();
+    for (const auto& key : next().keys) {
+      had.insert(key);
+      add(key);
+      EXPECT_TRUE(room.decided(key));
+    }
+    clock.advance(milliseconds(1));
+  }
+  EXPECT_EQ(had.size(), 40U);
+  // Those that were passed over have their turn afterwards.
+  EXPECT_EQ(round(), Keys());
+  clock.advance(WaitingForRoom::kTurnAgain);
+  EXPECT_EQ(round().size(), 40U);
+}
+
+TEST_F(WaitingForRoomTest, OneThatGoesAwayIsNotWaitedFor) {
+  add("a");
+  add("b");
+  room.grew();
+  room.remove("a");
+  EXPECT_EQ(next().keys, Keys{"b"});
+  EXPECT_EQ(room.size(), 1U);
+}
+
+class CrowdTest : public ReconcileTest {
+ protected:
+  void addCrowd(int n) {
+    for (int i = 0; i < n; ++i) world.addClaim("c" + std::to_string(i), "share", {{"gpu", "1"}});
+    settle();
+  }
+  std::vector<std::string> bound(int n) {
+    std::vector<std::string> names;
+    for (int i = 0; i < n; ++i)
+      if (world.claim("c" + std::to_string(i)).status.phase == "Bound") names.push_back("c" + std::to_string(i));
+    return names;
+  }
+};
+
+TEST_F(CrowdTest, AFreedCardIsGivenInFewStepsHoweverManyWait) {
+  constexpr int kMany = 400;
+  addCrowd(kMany);
+  const auto had = bound(kMany);
+  ASSERT_EQ(had.size(), 2U);
+  const auto before = driver->steps;
+  world.removeClaim(had.front());
+  settle();
+  EXPECT_LE(driver->steps - before, 40);
+  std::size_t now = 0;
+  for (int i = 0; i < kMany; ++i)
+    if ("c" + std::to_string(i) != had.front()) now += world.claim("c" + std::to_string(i)).status.phase == "Bound";
+  EXPECT_EQ(now, 2U);
+  // Each of the others looks once more, and then there is rest.
+  driver->run(std::chrono::minutes(10));
+  const auto rested = driver->steps;
+  driver->run(std::chrono::minutes(10));
+  EXPECT_EQ(driver->steps, rested);
+  for (int i = 0; i < kMany; ++i)
+    if ("c" + std::to_string(i) != had.front()) world.removeClaim("c" + std::to_string(i));
+}
+
+}  // namespace
+}  // namespace egpu::reconcile
