@@ -43,12 +43,20 @@ std::string nameOf(const Json& object) {
 
 base::Result<kube::HttpResponse> WriteObserver::perform(const kube::HttpRequest& request, std::stop_token stop) {
   if (request.method == kube::Method::get) return ForwardingTransport::perform(request, std::move(stop));
-  if (lastVersion_() != ownVersion_) inputsChanged();
+  forgetIfOthersWrote();
   auto answer = ForwardingTransport::perform(request, std::move(stop));
   if (answer.ok() && answer->status < 300 && request.method != kube::Method::del) wrote(request, answer->body);
   const std::lock_guard lock(mutex_);
   ownVersion_ = lastVersion_();
   return answer;
+}
+
+void WriteObserver::forgetIfOthersWrote() {
+  {
+    const std::lock_guard lock(mutex_);
+    if (lastVersion_() == ownVersion_) return;
+  }
+  inputsChanged();
 }
 
 void WriteObserver::inputsChanged() {

@@ -34,6 +34,8 @@ class WriteObserver final : public ForwardingTransport {
   void inputsChanged();
 
  private:
+  /// Writes that were not seen here are changed inputs.
+  void forgetIfOthersWrote();
   void wrote(const kube::HttpRequest& request, const std::string& answer);
 
   const LastVersion lastVersion_;
