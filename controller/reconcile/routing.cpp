@@ -229,8 +229,9 @@ void Routing::onDevice(const cache::Gpu* before, const cache::Gpu* after) {
   // What it holds, and how to come by it, is part of what those who wait are told.
   if (before && after && before->status.phase != after->status.phase && after->status.phase == phase::kAvailable)
     roomChanged();
-  if (!after && before->spec.claimRef)
-    if (const auto claim = stores_.claims.get(claimOf(*before->spec.claimRef))) gangOf(*claim);
+  const bool leaves = !after || (before && !before->metadata.deleting() && after->metadata.deleting());
+  if (leaves && device.spec.claimRef)
+    if (const auto claim = stores_.claims.get(claimOf(*device.spec.claimRef))) gangOf(*claim);
   // What it may have left: entries, and, if it went without our undo (torn out by force), its effect.
   if (!after)
     for (const auto& card : device.spec.cards) enqueue_(cardKey(card.name));

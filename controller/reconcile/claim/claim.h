@@ -231,6 +231,15 @@ class ClaimSync {
                                    std::stop_token stop);
   /// Its device is Bound, or all of its cards' ledgers have it.
   bool hasItsCards(const cache::Claim& claim) const;
+  /// Whether all members of a gang have their cards.
+  struct GangCards {
+    bool all = false;  ///< they have, and none is missing
+    ClaimPtr lacks{};  ///< else a member that has none; null: none is known
+  };
+  /// As far as it is known without a look at all members, so that n members that wait for each other cost n looks, not n².
+  GangCards knownCardsOf(const cache::Claim& claim, const core::ObjectKey& gang) const;
+  /// By a look at all members, which is noted for knownCardsOf(). roster: as of before the members were chosen.
+  GangCards cardsOf(const GangMembers& members, const core::ObjectKey& gang, const GangRosters::Ptr& roster) const;
   /// What the open members ask for. An outcome: nothing can be decided now.
   std::optional<Outcome> askGang(const cache::Claim& claim, const GangMembers& members, GangPods& pods, GangAsks& asks,
                                  std::stop_token stop);

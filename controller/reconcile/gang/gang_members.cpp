@@ -118,7 +118,8 @@ ClaimSync::GangMembers ClaimSync::membersByAnnotation(const core::ObjectKey& gan
     // A member whose pod may not be scheduled counts only if it has its device already.
     if (!device && obstacleOf(stores_, *claim, classWaits(*claim))) continue;
     const auto& now = claim->status.phase;
-    const bool commits = (device && device->status.phase == phase::kBound) || now == phase::kBound || now == phase::kLost;
+    const bool commits =
+        (device && device->status.phase == phase::kBound) || now == phase::kBound || now == phase::kLost;
     const bool decided = device || cluster_.decidedInGang(claim->metadata.uid);
     const bool chosen = roster && roster->uids.contains(claim->metadata.uid);
     const int rank = commits ? 0 : decided ? 1 : chosen ? 2 : 3;

@@ -83,6 +83,10 @@ void ClaimSync::wakeGang(const core::ObjectKey& gang, const GangRoster* before, 
   const bool nominated = !members.open.empty() && members.open.front()->status.nominated;
   for (const auto& each : members.open)
     if (!nominated && each->status.nominated) wake(each->metadata);
+  // Members whose cards waited for those of the others go on.
+  if (now.hasCards && (before == nullptr || !before->hasCards))
+    for (const auto& each : members.here)
+      if (waiting_.gangs.over(GangTimes::What::cards, each->metadata.uid)) wake(each->metadata);
   // Members that have something give it back after a while.
   if (before != nullptr && before->hasCards && !now.hasCards)
     for (const auto& each : members.here)
@@ -106,9 +110,9 @@ Outcome ClaimSync::tellMember(const cache::Claim& claim, const v1alpha::Gang& ga
       return waitsForGang(claim,
                           "claim " + roster.definer.claim.name + " says another size or topology of " + gang.text());
     if (roster.full)
-      return waitsForGang(claim,
-                          gang.podGroup ? "no pod of " + gang.text() + " uses it"
-                                        : gang.text() + " has its " + std::to_string(gang.size) + " members already");
+      return waitsForGang(claim, gang.podGroup
+                                     ? "no pod of " + gang.text() + " uses it"
+                                     : gang.text() + " has its " + std::to_string(gang.size) + " members already");
     return gang.podGroup ? waitsForGang(claim, roster.lacks) : Outcome::done();  // the gang's next step brings it back
   }
   if (roster.speaker.uid.empty() || roster.speaker.uid == uid) return Outcome::done();

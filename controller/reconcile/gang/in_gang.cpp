@@ -229,26 +229,58 @@ bool ClaimSync::hasItsCards(const cache::Claim& claim) const {
          });
 }
 
+ClaimSync::GangCards ClaimSync::knownCardsOf(const cache::Claim& claim, const core::ObjectKey& gang) const {
+  const auto roster = waiting_.rosters.of(gang);
+  if (!roster || !roster->full || !roster->lacks.empty() || !roster->uids.contains(claim.metadata.uid)) return {};
+  if (roster->hasCards) return {true};  // a member that loses its cards brings back the gang's step
+  for (auto i = waiting_.rosters.firstWithoutCards(gang); i < roster->members.size(); ++i) {
+    auto member = stores_.claims.get(roster->members[i].claim);
+    if (!member || member->metadata.uid != roster->members[i].uid || member->metadata.deleting()) return {};
+    if (hasItsCards(*member)) continue;
+    waiting_.rosters.noteWithoutCards(gang, i);
+    return {false, std::move(member)};
+  }
+  return {};
+}
+
+ClaimSync::GangCards ClaimSync::cardsOf(const GangMembers& members, const core::ObjectKey& gang,
+                                        const GangRosters::Ptr& roster) const {
+  const auto& here = members.here;
+  const auto lacks =
+      std::find_if_not(here.begin(), here.end(), [this](const auto& each) { return hasItsCards(*each); });
+  if (lacks != here.end()) {
+    waiting_.rosters.noteWithoutCards(gang, static_cast<std::size_t>(lacks - here.begin()));
+    return {false, *lacks};
+  }
+  const bool asChosen = roster && roster->full && here.size() == roster->members.size() &&
+                        std::all_of(here.begin(), here.end(),
+                                    [&](const auto& each) { return roster->uids.contains(each->metadata.uid); });
+  if (!members.missing && asChosen) waiting_.rosters.noteCards(gang, roster);
+  return {!members.missing};
+}
+
 std::optional<Outcome> ClaimSync::awaitGang(const cache::Claim& claim, const cache::Gpu& device, std::stop_token stop) {
   const auto gang = inGang(claim) ? gangOf(stores_, claim) : std::nullopt;
   if (!gang || isStatic(claim)) return std::nullopt;
   const auto& uid = claim.metadata.uid;
-  const auto found = membersOf(claim, *gang);
-  if (!gang->podGroup && found.full && !found.has(claim))  // two leaders, or one and a new one, chose other members
-    return giveUp(claim, device, {}, stop).says(notBound(claim, reason::kWaitingForGang, found.lacks));
-  const auto& members = found.here;
-  const auto lacks =
-      std::find_if_not(members.begin(), members.end(), [this](const auto& m) { return hasItsCards(*m); });
-  if (!found.missing && lacks == members.end()) {
-    waiting_.gangs.over(GangTimes::What::cards, uid);
-    for (const auto& member : members)  // who came before waits for this
-      if (waiting_.gangs.over(GangTimes::What::cards, member->metadata.uid))
+  const auto id = gangIdOf(claim.metadata.namespace_, *gang);
+  auto cards = knownCardsOf(claim, id);
+  if (!cards.all && !cards.lacks) {
+    const auto roster = waiting_.rosters.of(id);
+    const auto found = membersOf(claim, *gang);
+    if (!gang->podGroup && found.full && !found.has(claim))  // two leaders, or one and a new one, chose other members
+      return giveUp(claim, device, {}, stop).says(notBound(claim, reason::kWaitingForGang, found.lacks));
+    cards = cardsOf(found, id, roster);
+    for (const auto& member : found.here)  // members that came before wait for this
+      if (cards.all && member->metadata.uid != uid && waiting_.gangs.over(GangTimes::What::cards, member->metadata.uid))
         enqueue_(claimKey(core::keyOf(member->metadata)));
+  }
+  if (cards.all) {
+    waiting_.gangs.over(GangTimes::What::cards, uid);
     return std::nullopt;
   }
-  const auto why = lacks == members.end()
-                       ? "a member of " + gang->text() + " is gone"
-                       : "claim " + (*lacks)->metadata.name + " of " + gang->text() + " has no cards yet";
+  const auto why = cards.lacks ? "claim " + cards.lacks->metadata.name + " of " + gang->text() + " has no cards yet"
+                               : "a member of " + gang->text() + " is gone";
   const auto waited = waiting_.gangs.since(GangTimes::What::cards, uid, device.metadata.uid);
   if (waited >= kGangWithin) {
     waiting_.gangs.over(GangTimes::What::cards, uid);

@@ -35,11 +35,17 @@ std::string ClaimSync::gangLacking(const cache::Claim& claim, const cache::Gpu& 
   const auto gang = inGang(claim) ? gangOf(stores_, claim) : std::nullopt;
   // What is to be retained may hold what its user made there.
   if (!gang || isStatic(claim) || device.spec.reclaimPolicy != "Delete") return {};
-  const auto members = membersOf(claim, *gang);
-  if (!members.has(claim)) return {};  // one too many: nobody waits for it
-  for (const auto& each : members.here)
-    if (!hasItsCards(*each)) return "claim " + each->metadata.name + " of " + gang->text() + " has no cards";
-  return members.missing ? "a member of " + gang->text() + " is gone" : std::string();
+  const auto id = gangIdOf(claim.metadata.namespace_, *gang);
+  auto cards = knownCardsOf(claim, id);
+  if (!cards.all && !cards.lacks) {
+    const auto roster = waiting_.rosters.of(id);
+    const auto members = membersOf(claim, *gang);
+    if (!members.has(claim)) return {};  // one too many: nobody waits for it
+    cards = cardsOf(members, id, roster);
+  }
+  if (cards.all) return {};
+  return cards.lacks ? "claim " + cards.lacks->metadata.name + " of " + gang->text() + " has no cards"
+                     : "a member of " + gang->text() + " is gone";
 }
 
 std::optional<Outcome> ClaimSync::leavesGang(const ClaimPtr& claim, const GpuPtr& device, milliseconds* again,
