@@ -10,6 +10,7 @@
 #include <string_view>
 #include <vector>
 
+#include "api/v1alpha/gang.h"
 #include "controller/scheduler/choice/keep_together.h"
 #include "controller/scheduler/choice/preempt_together.h"
 #include "controller/scheduler/gang.h"
@@ -38,9 +39,9 @@ void upsert(Cluster& cluster, const std::string& name, const std::string& node, 
   cluster.upsertCard(info);
 }
 
-Scene make() {
+Scene make(int nodes) {
   Scene scene;
-  for (int i = 0; i < kNodes; ++i) {
+  for (int i = 0; i < nodes; ++i) {
     const auto node = "node-" + std::to_string(i);
     if (i % kPerRack == 0) scene.racks.push_back({"rack-" + std::to_string(i / kPerRack), {}});
     scene.racks.back().nodes.push_back(node);
@@ -213,8 +214,20 @@ void preemptRows() {
   }
 }
 
+/// Gangs up to the largest that is allowed, a card each.
+void largeRows() {
+  auto scene = make(500);
+  GangMember one;
+  one.request.wholeCards = true;
+  std::printf("500 nodes:\n");
+  for (const std::size_t size : {std::size_t{512}, v1alpha::Gang::kMost})
+    row(scene, (std::to_string(size) + " x 1 whole card").c_str(), std::vector<GangMember>(size, one), false);
+}
+
 int run() {
-  auto scene = make();
+  largeRows();
+  std::printf("%d nodes:\n", kNodes);
+  auto scene = make(kNodes);
   GangMember eight, two, share;
   eight.request.cards = 8;
   eight.request.wholeCards = true;

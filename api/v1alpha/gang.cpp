@@ -60,7 +60,8 @@ std::optional<FieldError> gangMistake(const core::StringMap& annotations) {
     return mistake(keys::kGangAnnotation,
                    "must be a name of 1 to 63 letters, digits, '-', '_' and '.', a letter or digit at both ends");
   if (!has(keys::kGangSizeAnnotation) || sizeOf(valueOf(annotations, keys::kGangSizeAnnotation)) == 0)
-    return mistake(keys::kGangSizeAnnotation, "must say how many claims the gang has: 2 to 256");
+    return mistake(keys::kGangSizeAnnotation, "must say how many claims the gang has: " + std::to_string(Gang::kLeast) +
+                                                  " to " + std::to_string(Gang::kMost));
   if (has(keys::kGangTopologyAnnotation) && !isLabelKey(valueOf(annotations, keys::kGangTopologyAnnotation)))
     return mistake(keys::kGangTopologyAnnotation, "must be the key of a node label, as topology.kubernetes.io/zone");
   return std::nullopt;

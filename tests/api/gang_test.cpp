@@ -14,8 +14,8 @@ core::StringMap saying(const std::string& name, const std::string& size, const s
 
 TEST(GangAnnotations, AreRead) {
   EXPECT_EQ(gangOf(saying("train", "8")), (Gang{"train", 8, ""}));
-  EXPECT_EQ(gangOf(saying("a.b_c-D", "256", "topology.kubernetes.io/zone")),
-            (Gang{"a.b_c-D", 256, "topology.kubernetes.io/zone"}));
+  EXPECT_EQ(gangOf(saying("a.b_c-D", "1024", "topology.kubernetes.io/zone")),
+            (Gang{"a.b_c-D", 1024, "topology.kubernetes.io/zone"}));
   EXPECT_EQ(gangOf(saying("train", "2", "rack"))->topology, "rack");
   EXPECT_FALSE(gangOf(core::StringMap{{"other", "x"}}));
   EXPECT_FALSE(gangMistake({{"other", "x"}}));
@@ -44,10 +44,11 @@ TEST(GangAnnotations, OrAPodGroupIsNamed) {
 }
 
 TEST(GangAnnotations, MistakesNameTheAnnotation) {
-  for (const auto* size : {"", "0", "1", "257", "08", "+8", "-8", "8 ", "eight", "99999999999999999999"}) {
+  for (const auto* size : {"", "0", "1", "1025", "08", "+8", "-8", "8 ", "eight", "99999999999999999999"}) {
     const auto mistake = gangMistake(saying("train", size));
     ASSERT_TRUE(mistake) << size;
     EXPECT_EQ(mistake->field, "metadata.annotations[elasticgpu.io/gang-size]");
+    EXPECT_EQ(mistake->message, "must say how many claims the gang has: 2 to 1024");
     EXPECT_FALSE(gangOf(saying("train", size)));
   }
   for (const auto& name : {std::string(), std::string("-a"), std::string("a/b"), std::string(64, 'a')}) {
