@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # Runs every benchmark and prints its table; writes bench/openb.svg.  run.sh BIN_DIR [filter]
-# With a filter only the benchmarks that it matches, without the traces and a real API server.
+# With a filter only the benchmarks that it matches, without the traces, a real API server and crowds of claims. Fails if a figure of a crowd
+# misses its target by more than 20 %.
 set -euo pipefail
 bin=${1:?usage: run.sh BIN_DIR [filter]}
 for b in decide_bench topology_bench watch_bench memory_bench bind_bench prepare_bench client_bench; do
@@ -22,4 +23,6 @@ if [ $# -lt 2 ]; then
   printf '\n== against a real API server\n'
   python3 "$(dirname "$0")/real_server.py" "$bin" || { status=$?; [ "$status" -eq 77 ] || exit "$status"; }
   python3 "$(dirname "$0")/deployment.py" "$bin" || { status=$?; [ "$status" -eq 77 ] || exit "$status"; }
+  printf '\n== crowds of claims against their targets\n'
+  python3 "$(dirname "$0")/scale/run.py" "$bin"
 fi

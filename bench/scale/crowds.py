@@ -1,0 +1,92 @@
+"""Scenarios with many pods or claims of one kind: pods that start, claims that are deleted, wait or are listed."""
+
+import os
+import statistics
+import subprocess
+import time
+
+from figures import Figure
+from objects import CARDS, NODES, claim, gpu_class, is_bound, is_running, named, nodes_yaml, pod
+from server import PATIENCE, Server, Watch
+from client import claims, pods  # found by way of server
+
+def pods_running(options):
+    """4,000 pods with a card each, which fill 500 nodes, from the first creation until all are Running."""
+    nodes = options.scaled(NODES)
+    count = nodes * CARDS
+    with Server(options.bin_dir, nodes_yaml(nodes)) as server:
+        server.create_class(gpu_class("whole", "WaitForFirstConsumer"))
+        with Watch(server, pods(), {"running": is_running}) as watch:
+            server.create(pods(), [pod(f"pod-{index:04}", "whole") for index in range(count)])
+            created = watch.now()
+            watch.await_count("running", count)
+            end, median = watch.last("running"), statistics.median(watch.times["running"].values())
+    return [Figure(f"{count} pods created", created, "s"),
+            Figure(f"{count} pods Running", end, "s", most=240),
+            Figure("median pod Running ÷ the last", median / end, "", most=0.6)]
+
+
+def deleted_claims(options):
+    """Requests of the controller for each Bound claim that is deleted."""
+    count = options.scaled(2000)
+    with Server(options.bin_dir, nodes_yaml(options.scaled(NODES))) as server:
+        server.create_class(gpu_class("whole"))
+        server.fill(count, "whole")
+        before, absent = server.requests(), server.requests(verb="get", code="404")
+        began = time.monotonic()
+        server.delete(claims(), [f"holder-{index:05}" for index in range(count)])
+        server.rest()
+        seconds = time.monotonic() - began
+        left = len(server.client.items(claims()))
+        if left:
+            raise AssertionError(f"{left} claims are left")
+        total, absent = server.requests() - before, server.requests(verb="get", code="404") - absent
+    return [Figure(f"{count} claims deleted, until rest", seconds, "s"),
+            Figure("requests per deleted claim", total / count, "", most=8),
+            Figure("GETs answered 404 per deleted claim", absent / count, "", most=1)]
+
+
+def freed_card(options):
+    """Steps of the controller after one card has become free while 10,000 claims wait for one."""
+    nodes, waiting = options.scaled(100), options.scaled(10_000)
+    with Server(options.bin_dir, nodes_yaml(nodes)) as server:
+        server.create_class(gpu_class("whole"))
+        server.fill(nodes * CARDS, "whole")
+        server.create(claims(), [claim(f"waiting-{index:05}", "whole", gpu=1) for index in range(waiting)])
+        before = server.rest()
+        with Watch(server, claims(), {"bound": named("waiting-", is_bound)}) as watch:
+            server.delete(claims(), ["holder-00000"])
+            watch.await_count("bound", 1)
+            bound = watch.first("bound")
+        steps = server.rest() - before
+    return [Figure(f"a claim Bound, {waiting} pending", bound, "s"),
+            Figure("steps until rest", steps, "", most=100)]
+
+
+def list_time(server, count, *flags):
+    """Seconds of `kubectl get egpuc`, with kubectl's cache of the kinds filled."""
+    environment = dict(os.environ, KUBECONFIG=server.kubeconfig, HOME=server.work)
+    for _ in range(2):
+        began = time.monotonic()
+        done = subprocess.run(["kubectl", "get", "egpuc", "--no-headers", *flags], env=environment, stdout=subprocess.PIPE, check=True, timeout=PATIENCE)
+        seconds = time.monotonic() - began
+    lines = done.stdout.count(b"\n")
+    if lines != count:
+        raise AssertionError(f"kubectl printed {lines} claims instead of {count}")
+    return seconds
+
+
+def listed_claims(options):
+    """`kubectl get egpuc` of 50,000 Bound claims of one namespace. By default kubectl asks for pages of 500 claims and, after ten of them,
+    for five pages a second, whatever the server does: 18 s for 100 pages. The target is that of one request for all claims."""
+    count = options.scaled(50_000)
+    each = 16  # shares on a card
+    with Server(options.bin_dir, nodes_yaml(max(1, -(-count // (CARDS * each))))) as server:
+        server.create_class(gpu_class("share", provisioner="gpushare"))
+        server.fill(count, "share", amounts={"gpu_core": 100 // each, "gpu_memory": "4Gi"})
+        at_once, paged = list_time(server, count, "--chunk-size=0"), list_time(server, count)
+    return [Figure(f"kubectl get of {count} claims, one request", at_once, "s", most=8),
+            Figure(f"kubectl get of {count} claims, its pages of 500", paged, "s")]
+
+
+SCENARIOS = {"pods": pods_running, "deleted-claims": deleted_claims, "freed-card": freed_card, "kubectl-get": listed_claims}

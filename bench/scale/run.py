@@ -1,0 +1,54 @@
+#!/usr/bin/env python3
+"""Crowds of claims against a standalone controller on simulated nodes: a table of figures beside their targets.
+
+    run.py BIN_DIR [--only NAME ...] [--scale F]
+
+Exit status 1 where a scenario fails, or a figure misses its target by more than 20 %. With --scale below 1, all numbers of nodes, claims
+and pods are multiplied by it; targets are printed then, but do not count.
+"""
+
+import argparse
+import os
+import pathlib
+import signal
+import sys
+import traceback
+
+import crowds
+import gangs
+import preemption
+from figures import Table
+
+SCENARIOS = {**crowds.SCENARIOS, **gangs.SCENARIOS, **preemption.SCENARIOS}
+
+
+class Options(argparse.Namespace):
+    def scaled(self, count, least=1):
+        """A number of objects, multiplied by --scale."""
+        return max(least, round(count * self.scale))
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("bin_dir", type=pathlib.Path)
+    parser.add_argument("--only", nargs="+", choices=SCENARIOS, default=list(SCENARIOS), metavar="NAME", help="of " + ", ".join(SCENARIOS))
+    parser.add_argument("--scale", type=float, default=1.0, help="share of the nodes, claims and pods, for a slow build (default: 1)")
+    options = parser.parse_args(namespace=Options())
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # servers are stopped on the way out
+    table = Table(judged=options.scale >= 1)
+    table.print_header()
+    failed = []
+    for name in options.only:
+        load = os.getloadavg()[0]
+        try:
+            table.print_scenario(name, SCENARIOS[name](options), load)
+        except Exception:  # the other scenarios are run all the same
+            traceback.print_exc()
+            failed.append(name)
+    if failed:
+        print(f"failed: {', '.join(failed)}")
+    return 1 if failed or table.missed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
