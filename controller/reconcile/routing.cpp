@@ -320,6 +320,7 @@ void Routing::onPod(const core::Pod* before, const core::Pod* after) {
     enqueue_(claimKey({pod.metadata.namespace_, claim}));
     heldFor({pod.metadata.namespace_, claim});
   }
+  waiting_.consumers.podChanged(stores_, core::keyOf(pod.metadata), named);
   const auto counts = [this](const core::Pod* side) {
     if (side == nullptr || !alive(*side)) return side == nullptr ? 0 : 3;
     return 1 + gated(*side) + (isConsumer(stores_, *side) ? 0 : 4);
@@ -331,7 +332,15 @@ void Routing::onPod(const core::Pod* before, const core::Pod* after) {
       if (const auto claim = stores_.claims.get({pod.metadata.namespace_, name})) gangOf(*claim);
   // What was held for it where it is of no use to others may move now.
   if (before && alive(*before) && (!after || !alive(*after) || after->metadata.uid != before->metadata.uid))
-    for (const auto& claim : v1alpha::claimNames(*before)) podsOf({pod.metadata.namespace_, claim});
+    for (const auto& claim : v1alpha::claimNames(*before)) {
+      const core::ObjectKey key{pod.metadata.namespace_, claim};
+      if (!isLeftToPods(key)) podsOf(key);
+    }
+}
+
+bool Routing::isLeftToPods(const core::ObjectKey& key) const {
+  const auto claim = stores_.claims.get(key);
+  return claim && stores_.devicesOfClaim(claim->metadata.uid).empty() && isDecidedByPod(stores_, *claim);
 }
 
 void Routing::onNode(const core::Node* before, const core::Node* after) {

@@ -64,6 +64,8 @@ class Routing {
   void podsOf(const core::ObjectKey& claim);
   /// Those that wait for room have their turns.
   void roomChanged();
+  /// Whether the claim has no device and its pods choose the node: then its own step enqueues those that may.
+  bool isLeftToPods(const core::ObjectKey& claim) const;
   /// The registry can't forget a listener; this can.
   struct Link {
     std::mutex mutex;

@@ -203,18 +203,17 @@ Outcome ClaimSync::awaitPods(const cache::Claim& claim, const PodObstacle& obsta
 }
 
 Outcome ClaimSync::leaveToConsumer(const ClaimPtr& claim) {
-  bool consumed = false;
-  for (const auto& pod : stores_.podsOfClaim(core::keyOf(claim->metadata))) {
-    if (!isConsumer(stores_, *pod)) continue;
-    consumed = true;
-    enqueue_(podKey(core::keyOf(pod->metadata)));  // what kept it from choosing may be what brought us here
-  }
+  const auto choosers = waiting_.consumers.choosersOf(stores_, *claim);
+  const bool consumed = !choosers.pods.empty();
+  // What kept a pod from choosing may be what brought us here.
+  for (const auto& pod : choosers.pods) enqueue_(podKey(pod));
   if (!consumed) cluster_.keepNothing(claim->metadata.uid);
   const auto* bound = findCondition(claim->status.conditions, kBound);
   const bool isOver = consumed && bound != nullptr && isObstacle(*bound);
+  auto outcome = choosers.inTurns ? Outcome::after(ConsumerTurns::kTurnInterval) : Outcome::done();
   // Room for what the pod chooses for is kept as long as all of it is there.
-  if (consumed && !isOver && !(claim->status.nominated && preemptsWith(claim).empty())) return Outcome::done();
-  return Outcome::done().says(
+  if (consumed && !isOver && !(claim->status.nominated && preemptsWith(claim).empty())) return outcome;
+  return std::move(outcome).says(
       notBound(*claim, reason::kWaitingForConsumer,
                consumed ? "waits for the other claims of its pod" : "waits for the first pod that uses the claim"));
 }

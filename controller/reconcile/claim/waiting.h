@@ -14,13 +14,15 @@
 #include "controller/reconcile/gang/gang_rosters.h"
 #include "controller/reconcile/gang/gang_times.h"
 #include "controller/reconcile/pod/chosen_nodes.h"
+#include "controller/reconcile/pod/consumer_turns.h"
 #include "controller/reconcile/resize/resizes_refused.h"
 
 namespace egpu::reconcile {
 
 /// Thread-safe.
 struct Waiting {
-  explicit Waiting(base::Clock& clock) : room(clock), nodes(clock), provisioners(clock), gangs(clock), resizes(clock) {}
+  explicit Waiting(base::Clock& clock)
+      : room(clock), nodes(clock), provisioners(clock), gangs(clock), resizes(clock), consumers(clock, chosen) {}
 
   WaitingForRoom room;
   WaitingForQuota quota;
@@ -30,6 +32,7 @@ struct Waiting {
   GangRosters rosters;
   ResizesRefused resizes;
   ChosenNodes chosen;
+  ConsumerTurns consumers;
   ReleasedClaims released;
 
   /// The queue key waits for neither room nor quota, until it is seen to.
@@ -49,11 +52,12 @@ struct Waiting {
     quota.forgetClaim(claimUid);
     nodes.forgetClaim(claimUid);
     provisioners.forgetClaim(claimUid);
+    consumers.forgetClaim(claimUid);
   }
   /// Claims and gangs of which anything is remembered; for tests.
   std::size_t claims() const {
-    return room.claims() + quota.claims() + nodes.claims() + provisioners.claims() + gangs.claims() +
-           rosters.size() + resizes.claims() + released.claims();
+    return room.claims() + quota.claims() + nodes.claims() + provisioners.claims() + gangs.claims() + rosters.size() +
+           resizes.claims() + released.claims() + consumers.claims();
   }
 };
 

@@ -30,6 +30,9 @@ class Soonest {
   milliseconds first_{0};
 };
 
+/// Position of a pod among those that use a claim.
+std::pair<Age, std::string> rankOf(const core::Pod& pod) { return {ageOf(pod.metadata), pod.metadata.name}; }
+
 /// False: the excess is of a limit for each claim, which other claims exceed.
 bool exceeds(const scheduler::QuotaExcess& excess, const cache::Claim& claim) {
   if (!excess.perClaim) return true;
@@ -93,6 +96,7 @@ std::optional<PodSync::Choice> PodSync::choiceOf(const core::Pod& pod, const std
 Outcome PodSync::choose(const core::Pod& pod, const std::vector<Used>& used, std::stop_token stop) {
   notShort(core::keyOf(pod.metadata));
   auto outcome = Outcome::done();
+  if (const auto* claim = chosenByOthers(pod, used)) return awaitTurn(pod, used, *claim);
   if (gated(pod))
     if (auto apart = areApart(pod, used)) {
       const auto open = waitReports(pod, used, apart->said.front().message);
@@ -127,6 +131,22 @@ Outcome PodSync::choose(const core::Pod& pod, const std::vector<Used>& used, std
   }
   waiting_.remove(podKey(core::keyOf(pod.metadata)));
   return writeIntents(pod, *choice, together.decisions, stop);
+}
+
+const cache::Claim* PodSync::chosenByOthers(const core::Pod& pod, const std::vector<Used>& used) {
+  if (!waiting_.chosen.nodeOf(pod).empty()) return nullptr;  // a scheduler waits for the answer
+  for (const auto& one : used)
+    if (!one.device && isDecidedByPod(stores_, *one.claim) && !waiting_.consumers.chooses(stores_, *one.claim, pod))
+      return one.claim.get();
+  return nullptr;
+}
+
+Outcome PodSync::awaitTurn(const core::Pod& pod, const std::vector<Used>& used, const cache::Claim& claim) {
+  const auto& name = claim.metadata.name;
+  const auto* bound = findCondition(claim.status.conditions, kBound);
+  if (bound == nullptr || bound->reason == reason::kWaitingForConsumer)  // else the reason is told
+    tell(pod, name, reason::kWaitingForConsumer, "other pods that use it, older or equal ones, choose its node first");
+  return Outcome::done().says(waitReports(pod, used, waitText(pod, "claim " + name)));
 }
 
 void PodSync::keepNode(const Choice& choice, NodeChoice& nodes) {
@@ -234,8 +254,10 @@ Outcome PodSync::noFit(const core::Pod& pod, const std::vector<Used>& used, cons
   const bool each = std::find(alone.begin(), alone.end(), false) == alone.end();
   const auto more = [&] {
     auto text = whyNotTogether(pod, choice, each, nodes);
-    const auto vain = open.size() > 1 ? claims_.preemptsInVain(*open.front()->claim, pod) : std::string();
-    return text + (text.empty() || vain.empty() ? "" : "; ") + vain;
+    const auto add = [&text](const std::string& rest) { text += (text.empty() || rest.empty() ? "" : "; ") + rest; };
+    if (open.size() > 1) add(claims_.preemptsInVain(*open.front()->claim, pod));
+    for (const auto* one : open) add(waiting_.consumers.text(core::keyOf(one->claim->metadata)));
+    return text;
   };
   const auto suits = [&](std::string_view name) { return nodes.suits(name); };
   Soonest next;
@@ -279,8 +301,9 @@ std::string PodSync::whyNotTogether(const core::Pod& pod, const Choice& choice, 
 std::vector<Said> PodSync::waitReports(const core::Pod& pod, const std::vector<Used>& used, const std::string& why) {
   std::vector<const Used*> open;
   for (const auto& one : used)
-    if (!one.device && isDecidedByPod(stores_, *one.claim) && !claims_.takesDevice(*one.claim) &&
-        waiting_.provisioners.refusal(one.claim->metadata.uid).empty() && claims_.ask(*one.claim).ok())
+    if (!one.device && isDecidedByPod(stores_, *one.claim) && waiting_.consumers.chooses(stores_, *one.claim, pod) &&
+        !claims_.takesDevice(*one.claim) && waiting_.provisioners.refusal(one.claim->metadata.uid).empty() &&
+        claims_.ask(*one.claim).ok())
       open.push_back(&one);
   std::vector<Said> said;
   addWaitReports(pod, open, why, said);
@@ -289,13 +312,19 @@ std::vector<Said> PodSync::waitReports(const core::Pod& pod, const std::vector<U
 
 void PodSync::addWaitReports(const core::Pod& pod, const std::vector<const Used*>& open, const std::string& why,
                              std::vector<Said>& said) const {
-  for (const auto* one : open) {
-    const auto others = stores_.podsOfClaim(core::keyOf(one->claim->metadata));
-    const bool shared = std::any_of(others.begin(), others.end(), [&](const auto& other) {
-      return other->metadata.uid != pod.metadata.uid && isConsumer(stores_, *other);
-    });
-    if (!shared) said.push_back(notBound(*one->claim, reason::kWaitingForConsumer, why));
-  }
+  for (const auto* one : open)
+    if (reportsOn(pod, *one->claim)) said.push_back(notBound(*one->claim, reason::kWaitingForConsumer, why));
+}
+
+bool PodSync::reportsOn(const core::Pod& pod, const cache::Claim& claim) const {
+  const auto rank = rankOf(pod);
+  for (const auto& other : stores_.podsOfClaim(core::keyOf(claim.metadata)))
+    if (isConsumer(stores_, *other) && rankOf(*other) < rank) return false;
+  const auto* bound = findCondition(claim.status.conditions, kBound);
+  const bool ofChoice =
+      bound != nullptr && (bound->reason == reason::kNoFit || bound->reason == reason::kQuotaExceeded ||
+                           bound->reason == reason::kPreempting);
+  return !ofChoice || !anotherWaits(pod, claim, Others::all, kHoweverMany);
 }
 
 bool PodSync::olderSays(const core::Pod& pod, const cache::Claim& claim) const {
@@ -309,9 +338,9 @@ bool PodSync::plannedByAnother(const core::Pod& pod, const Choice& choice, const
 }
 
 bool PodSync::anotherWaits(const core::Pod& pod, const cache::Claim& claim, Others which, std::size_t mostOpen) const {
-  const auto rank = [](const core::Pod& of) { return std::pair(ageOf(of.metadata), of.metadata.name); };
+  const auto rank = rankOf(pod);
   for (const auto& other : stores_.podsOfClaim(core::keyOf(claim.metadata))) {
-    const bool counts = which == Others::older ? rank(*other) < rank(pod) : other->metadata.uid != pod.metadata.uid;
+    const bool counts = which == Others::older ? rankOf(*other) < rank : other->metadata.uid != pod.metadata.uid;
     if (!counts || !isConsumer(stores_, *other) || !gated(*other)) continue;
     if (const auto open = claims_.openClaimsOf(*other); open && open->size() <= mostOpen) return true;
   }

@@ -6,6 +6,7 @@
 //   claimsOf          a claim is not stamped from its template yet, isn't there, or is being deleted
 //   leaveToScheduler  of a scheduler with our extender alone: a claim's class or plugin refuses (choiceOf)
 //   gather            claims are on several nodes, and some can move
+//   awaitTurn         a claim has no device, and of its many pods others choose its node (consumer_turns.h)
 //   choose            a claim has no device: its class or plugin refuses (choiceOf); several choices came to nothing,
 //                     and the next one waits; a quota is used up (overQuota); others make room first (noRoom); no node
 //                     has room and suits (noFit); the API server refused the device (writeIntents). Of an Immediate
@@ -149,11 +150,18 @@ class PodSync {
                        std::stop_token stop);  // W1
   /// An intent that may be given up, and that is of no use where it is to another pod.
   bool movable(const core::Pod& pod, const Used& one) const;
+  /// The first of the pod's claims whose node other pods choose for now (ConsumerTurns); null: there is none.
+  const cache::Claim* chosenByOthers(const core::Pod& pod, const std::vector<Used>& used);
+  /// The pod chooses no node before others have chosen for this claim, or before its turn.
+  Outcome awaitTurn(const core::Pod& pod, const std::vector<Used>& used, const cache::Claim& claim);
   /// Reports for the pod's claims that could be decided, but for the pod's other claims.
   std::vector<Said> waitReports(const core::Pod& pod, const std::vector<Used>& used, const std::string& why);
-  /// Adds a report for each of these claims, except claims that other pods use, too: two texts would overwrite each other.
+  /// Adds a report for each of these claims that the pod reports on.
   void addWaitReports(const core::Pod& pod, const std::vector<const Used*>& open, const std::string& why,
                       std::vector<Said>& said) const;
+  /// Whether this pod reports which of its other claims keeps the claim waiting. Of several pods the oldest one does,
+  /// unless another one could choose and reports what keeps it: two texts would overwrite each other.
+  bool reportsOn(const core::Pod& pod, const cache::Claim& claim) const;
   /// Why the claim is not decided is said for an older pod that waits for it too: two texts would overwrite each other.
   bool olderSays(const core::Pod& pod, const cache::Claim& claim) const;
   /// Its room is what another pod plans, which says so.

@@ -60,12 +60,6 @@ std::string schedulerText(const cache::Stores& stores, const core::Pod& pod) {
          "the controller's flag --schedulers";
 }
 
-std::vector<cache::Store<core::Pod>::Ptr> oldestFirst(std::vector<cache::Store<core::Pod>::Ptr> pods) {
-  std::sort(pods.begin(), pods.end(),
-            [](const auto& a, const auto& b) { return ageOf(a->metadata) < ageOf(b->metadata); });
-  return pods;
-}
-
 }  // namespace
 
 PodObstacle obstacleOf(const cache::Stores& stores, const core::Pod& pod) {
@@ -127,13 +121,13 @@ PodObstacle obstacleOf(const cache::Stores& stores, const cache::Claim& claim, b
   const auto carrier = madeFor(claim).empty() ? nullptr : stores.carriers.get(key);
   const auto* owner = carrier ? stampedFor(*carrier) : nullptr;
   if (!waits && owner == nullptr) return {};
-  PodObstacle first;
-  for (const auto& pod : oldestFirst(stores.podsOfClaim(key))) {
-    auto obstacle = obstacleOf(stores, *pod);
-    if (!obstacle) return {};
-    const bool toReport = alive(*pod) && !first;  // a pod that ends is no news of the claim
-    if (toReport) first = std::move(obstacle);
+  cache::Store<core::Pod>::Ptr oldest;
+  for (const auto& pod : stores.podsOfClaim(key)) {
+    if (isConsumer(stores, *pod)) return {};
+    const bool toReport = alive(*pod);  // a pod that ends is no news of the claim
+    if (toReport && (!oldest || ageOf(pod->metadata) < ageOf(oldest->metadata))) oldest = pod;
   }
+  const auto first = oldest ? obstacleOf(stores, *oldest) : PodObstacle();
   if (first || owner == nullptr) return first;
   // Its status may not name the ResourceClaim yet.
   const auto pod = stores.pods.get({key.namespace_, owner->name});

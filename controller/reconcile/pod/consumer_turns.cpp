@@ -1,0 +1,186 @@
+#include "controller/reconcile/pod/consumer_turns.h"
+
+#include <algorithm>
+#include <functional>
+#include <iterator>
+
+#include "api/v1alpha/pod_claims.h"
+#include "controller/reconcile/device/users.h"
+#include "controller/reconcile/pod/schedulability.h"
+
+namespace egpu::reconcile {
+
+namespace {
+
+/// Equal for pods that the same nodes suit.
+core::Pod kindOf(const core::Pod& pod) {
+  core::Pod kind = pod;
+  kind.metadata = {};
+  for (const auto& claim : v1alpha::annotatedClaims(pod)) kind.metadata.annotations[claim] = {};
+  if (std::any_of(pod.volumes.begin(), pod.volumes.end(), [](const auto& volume) { return volume.ephemeral; }))
+    kind.metadata.name = pod.metadata.name;  // the names of its volumes' claims begin so
+  kind.conditions = {};
+  kind.phase = {};
+  return kind;
+}
+
+/// Of the fields in which pods that share a claim mostly differ.
+std::size_t hashOf(const core::Pod& kind) {
+  std::string text = kind.schedulerName + " " + kind.nodeName + " " + std::to_string(kind.priority);
+  const auto add = [&text](const std::string& more) { text.append(" ").append(more); };
+  for (const auto& claim : v1alpha::claimNames(kind)) add(claim);
+  for (const auto& volume : kind.volumes) add(volume.claimName);
+  for (const auto& [key, value] : kind.nodeSelector) add(key + "=" + value);
+  if (kind.requiredNodeAffinity)
+    for (const auto& term : kind.requiredNodeAffinity->terms)
+      for (const auto* requirements : {&term.matchExpressions, &term.matchFields})
+        for (const auto& requirement : *requirements)
+          for (const auto& value : requirement.values) add(value);
+  return std::hash<std::string>()(text);
+}
+
+}  // namespace
+
+void ConsumerTurns::Shared::put(const cache::Stores& stores, const core::Pod& pod, const ChosenNodes& chosen) {
+  remove(pod.metadata.name);
+  if (!isConsumer(stores, pod)) return;
+  Turn turn{ageOf(pod.metadata), pod.metadata.name};
+  auto kind = kinds_.end();
+  if (pod.nodeName.empty() && chosen.leavesToScheduler(pod)) {
+    left_.emplace(turn, gated(pod));
+  } else {
+    kind = kindFor(kindOf(pod));
+    auto& turns = kind->second.turns;
+    if (!turns.empty()) first_.erase(*turns.begin());
+    turns.insert(turn);
+    first_.insert(*turns.begin());
+  }
+  known_.emplace(pod.metadata.name, Known{std::move(turn), kind});
+}
+
+ConsumerTurns::Kinds::iterator ConsumerTurns::Shared::kindFor(core::Pod pod) {
+  const auto hash = hashOf(pod);
+  const auto [begin, end] = kinds_.equal_range(hash);
+  const auto known = std::find_if(begin, end, [&pod](const auto& each) { return each.second.pod == pod; });
+  return known != end ? known : kinds_.emplace(hash, Kind{std::move(pod), {}});
+}
+
+void ConsumerTurns::Shared::remove(const std::string& pod) {
+  const auto known = known_.find(pod);
+  if (known == known_.end()) return;
+  const auto& [turn, kind] = known->second;
+  if (kind == kinds_.end()) {
+    left_.erase(turn);
+  } else {
+    auto& turns = kind->second.turns;
+    first_.erase(*turns.begin());
+    turns.erase(turn);
+    if (turns.empty())
+      kinds_.erase(kind);
+    else
+      first_.insert(*turns.begin());
+  }
+  known_.erase(known);
+}
+
+std::pair<std::size_t, std::size_t> ConsumerTurns::Shared::next(std::size_t turn) const {
+  if (!inTurns()) return {0, first_.size()};
+  const auto others = first_.size() - kMaxFirst;
+  const auto begin = kMaxFirst + turn % ((others + kMaxNext - 1) / kMaxNext) * kMaxNext;
+  return {begin, std::min(begin + kMaxNext, first_.size())};
+}
+
+ConsumerTurns::Choosers ConsumerTurns::Shared::choosers(const std::string& namespace_, std::size_t turn) const {
+  Choosers choosers{{}, inTurns()};
+  const auto [begin, end] = next(turn);
+  std::size_t at = 0;
+  for (const auto& [age, name] : first_) {
+    if (at == end) break;
+    if (at < kMaxFirst || at >= begin) choosers.pods.push_back({namespace_, name});
+    ++at;
+  }
+  for (auto it = left_.begin(); it != left_.end(); ++it)  // one tells the claim, and the others lose their gates
+    if (it == left_.begin() || it->second) choosers.pods.push_back({namespace_, it->first.second});
+  return choosers;
+}
+
+bool ConsumerTurns::Shared::chooses(const std::string& pod, std::size_t turn) const {
+  const auto known = known_.find(pod);
+  if (known == known_.end() || known->second.kind == kinds_.end()) return true;
+  const auto first = first_.find(known->second.turn);
+  if (first == first_.end()) return false;  // it is equal to an older one
+  const auto at = static_cast<std::size_t>(std::distance(first_.begin(), first));
+  const auto [begin, end] = next(turn);
+  return at < kMaxFirst || (at >= begin && at < end);
+}
+
+ConsumerTurns::Shared* ConsumerTurns::sharedBy(const cache::Stores& stores, const cache::Claim& claim) {
+  const auto key = core::keyOf(claim.metadata);
+  auto known = shared_.find(key);
+  if (known == shared_.end()) {
+    const auto pods = stores.podsOfClaim(key);
+    if (pods.size() <= kMaxPods) return nullptr;
+    known = shared_.try_emplace(key).first;
+    for (const auto& pod : pods) known->second.put(stores, *pod, chosen_);
+  }
+  known->second.claimUid = claim.metadata.uid;
+  return &known->second;
+}
+
+ConsumerTurns::Choosers ConsumerTurns::choosersOf(const cache::Stores& stores, const cache::Claim& claim) {
+  const auto key = core::keyOf(claim.metadata);
+  {
+    const std::lock_guard lock(mutex_);
+    if (const auto* shared = sharedBy(stores, claim)) return shared->choosers(key.namespace_, turnNow());
+  }
+  Choosers all;
+  for (const auto& pod : stores.podsOfClaim(key))
+    if (isConsumer(stores, *pod)) all.pods.push_back(core::keyOf(pod->metadata));
+  return all;
+}
+
+bool ConsumerTurns::chooses(const cache::Stores& stores, const cache::Claim& claim, const core::Pod& pod) {
+  const std::lock_guard lock(mutex_);
+  const auto* shared = sharedBy(stores, claim);
+  return shared == nullptr || shared->chooses(pod.metadata.name, turnNow());
+}
+
+std::string ConsumerTurns::text(const core::ObjectKey& claim) const {
+  const std::lock_guard lock(mutex_);
+  const auto shared = shared_.find(claim);
+  if (shared == shared_.end()) return {};
+  auto text =
+      std::to_string(shared->second.pods()) + " pods use the claim: of equal pods the oldest one chooses its node";
+  if (shared->second.inTurns())
+    text += ", and of pods that differ the " + std::to_string(kMaxFirst) + " oldest ones and, in turns, " +
+            std::to_string(kMaxNext) + " others";
+  return text;
+}
+
+void ConsumerTurns::podChanged(const cache::Stores& stores, const core::ObjectKey& pod,
+                               const std::set<std::string>& claims) {
+  const std::lock_guard lock(mutex_);
+  if (shared_.empty()) return;
+  for (const auto& claim : claims) {
+    const auto known = shared_.find({pod.namespace_, claim});
+    if (known == shared_.end()) continue;
+    const auto now = stores.pods.get(pod);  // what is told may be old news
+    if (now && v1alpha::usesClaim(*now, claim))
+      known->second.put(stores, *now, chosen_);
+    else
+      known->second.remove(pod.name);
+    if (known->second.pods() == 0) shared_.erase(known);
+  }
+}
+
+void ConsumerTurns::forgetClaim(const std::string& claimUid) {
+  const std::lock_guard lock(mutex_);
+  std::erase_if(shared_, [&](const auto& each) { return each.second.claimUid == claimUid; });
+}
+
+std::size_t ConsumerTurns::claims() const {
+  const std::lock_guard lock(mutex_);
+  return shared_.size();
+}
+
+}  // namespace egpu::reconcile
