@@ -388,7 +388,7 @@ void ClusterView::forgetIfEmpty(Cards::value_type& card) {
 }
 
 void ClusterView::assume(const Ask& ask, const scheduler::Decision& decision) {
-  keepNoNode(ask.claimUid);
+  keepNoNode(ask.claimUid, true);
   reserveNoQuota(ask.claimUid);
   auto& assumption = assumptions_[ask.claimUid];
   assumption.claim = ask.claim;
@@ -458,7 +458,7 @@ void ClusterView::forget(std::string_view claimUid) {
 void ClusterView::keepNothing(std::string_view claimUid) {
   {
     const std::lock_guard lock(mutex_);
-    if (!keptNodes_.contains(claimUid) && quotaReservations_.empty()) return;
+    if (!keptNodes_.contains(claimUid) && !unreserved_.contains(claimUid) && quotaReservations_.empty()) return;
     keepNoNode(claimUid);
     reserveNoQuota(claimUid);
   }

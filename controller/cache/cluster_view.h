@@ -43,6 +43,7 @@
 #include "controller/cache/cluster_listener.h"
 #include "controller/cache/explanations.h"
 #include "controller/cache/quota/quota_reservations.h"
+#include "controller/cache/reservations/reservation_turns.h"
 #include "controller/cache/stores.h"
 #include "controller/cache/told_allocation.h"
 #include "controller/scheduler/choice/keep_together.h"
@@ -234,6 +235,9 @@ class ClusterView {
   std::set<std::string, std::less<>> nodesKeptFrom(const std::vector<Ask>& asks) const;
   /// The nodes on which anything is kept for anybody but the claim of that name ("namespace/name"; empty: for anybody).
   std::set<std::string, std::less<>> nodesKeptForOthers(std::string_view claim) const;
+  /// For people: which node is reserved for the claim, or why none is. Empty: it has not waited for long, or no node could
+  /// ever hold it.
+  std::string reservationText(std::string_view claimUid) const;
   /// What is kept of nodes for those who have waited for long: by name of the claim.
   std::vector<scheduler::Kept> keptNodes() const;
   /// How long a claim waits until a node is kept for it, and how many at most. Before the first decision.
@@ -386,12 +390,7 @@ class ClusterView {
     int64_t askedAt = 0;   ///< when a decision for it was last tried in vain
     int moves = 0;         ///< as scheduler::Kept
     bool ofGang = false;
-  };
-  /// For how long nodes were kept for a namespace's gangs, less the time for which none were.
-  struct GangTurn {
-    int64_t used = 0;    ///< seconds
-    int64_t until = 0;   ///< as Turn::now: when that was so
-    bool rests = false;  ///< until it is zero
+    int64_t used = 0;  ///< seconds that were counted for the claim's namespace
   };
   /// In the picture: card, and the uid it is taken under.
   using TakenBack = std::vector<std::pair<std::string, std::string>>;
@@ -404,6 +403,8 @@ class ClusterView {
   static scheduler::Waiter waiterOf(const Ask& ask);
   bool waitsNoMore(const std::string& claimUid) const;
   bool anyWaitsNoMore(const std::vector<Ask>& asks) const;
+  /// The node has more free than may be withheld for a claim (Keeping::freeCardPercent): nobody is kept from it.
+  bool withholdsTooMuch(const KeptNode& kept) const;
   bool nodeIsKeptFrom(const std::vector<Ask>& asks, const std::string& ownerUid, const KeptNode& kept) const;
   bool roomIsKeptFrom(const std::vector<Ask>& asks, const std::string& ownerUid, const Nominated& nominated) const;
   /// What will be, for who looks at it without the lock.
@@ -455,7 +456,7 @@ class ClusterView {
   scheduler::Decision decideHere(const Ask& ask, const scheduler::NodePredicate& suits);
   /// The cluster as it is now, for who looks at it without the lock; the same one until something changes.
   std::shared_ptr<const scheduler::Cluster> picture();
-  /// Since when the device is there, for nodes to keep.
+  /// Since when the device is there, and its name, for nodes to keep.
   void noteAge(const Gpu& device);
   /// keepNodeFor() found that node for them, or none (empty), while others decided.
   void keepOne(const Ask& ask, const std::vector<Ask>& asks, std::string node);
@@ -476,17 +477,34 @@ class ClusterView {
   void noteAsked(const std::vector<Ask>& asks);
   /// Whether nodes were kept for gangs of the namespace for too long.
   bool gangsRest(const std::string& namespace_, int64_t now);
-  /// Without mutex_ held.
-  std::string nodeToKeep(const scheduler::Cluster& cluster, const std::vector<Ask>& asks,
-                         const scheduler::NodePredicate& suits, const scheduler::KeptBefore& before) const;
+  /// Ends what is reserved for the claims if they, or their namespace, had reservations for too long. True: none may begin.
+  bool endInTime(const std::vector<Ask>& asks);
+  /// No node is reserved for the claims, for that reason.
+  void noteUnreserved(const std::vector<Ask>& asks, const std::string& why);
+  struct NodeSearch {
+    const scheduler::Cluster& cluster;
+    const std::vector<Ask>& asks;
+    scheduler::NodePredicate suits;      ///< null: any node
+    scheduler::NodePredicate otherwise;  ///< tried if none suits; null: none
+    scheduler::KeptBefore before;
+  };
+  /// Without mutex_ held. Empty: there is none. why: if some node would do but for a limit, that limit, for people.
+  std::string nodeToKeep(const NodeSearch& search, std::string* why) const;
+  std::string nodeToKeep(const NodeSearch& search, bool isLimited, const scheduler::HolderLasts& lasts) const;
   /// Likewise.
   int64_t heldSince(std::string_view device, int64_t now) const;
+  /// Likewise. Whether the holder of the device shows no sign of ending (holder_signs.h). atMost: a holder of whose end no
+  /// object tells anything is taken to stay once it has been there for so many seconds.
+  bool holderLasts(std::string_view device, int64_t now, int64_t atMost) const;
   scheduler::KeptBefore keptFor(const std::vector<Ask>& asks) const;
   /// Whether nodes are kept for a gang that comes before these.
   bool anotherGangKeeps(const std::vector<Ask>& asks) const;
   void keepInstead(const std::vector<Ask>& asks, const std::vector<scheduler::KeptForMember>& kept);
-  /// It waits for room no longer.
-  void keepNoNode(std::string_view claimUid);
+  /// It waits for room no longer. isServed: it has room.
+  void keepNoNode(std::string_view claimUid, bool isServed = false);
+  using KeptNodes = std::map<std::string, KeptNode, std::less<>>;
+  /// A reservation that served its purpose takes no time from other claims of the namespace.
+  KeptNodes::iterator endReservation(KeptNodes::iterator kept, bool isServed);
   void addDevice(Devices::value_type& entry);
   /// What it is charged on each of its cards: what it has, or is to have.
   void chargeDevice(Devices::value_type& entry);
@@ -534,8 +552,11 @@ class ClusterView {
   std::function<void(bool, double)> decided_;
 
   mutable std::shared_mutex ages_;  ///< taken after mutex_, or without
-  /// By uid of a device that is known, in seconds of the wall clock; protected by ages_.
-  std::map<std::string, int64_t, std::less<>> heldSince_;
+  struct Since {
+    int64_t created = 0;  ///< seconds of the wall clock
+    std::string device;   ///< name
+  };
+  std::map<std::string, Since, std::less<>> heldSince_;  ///< by uid of a device that is known; protected by ages_
 
   // Protected by mutex_.
   mutable std::mutex mutex_;
@@ -556,8 +577,12 @@ class ClusterView {
   std::unordered_set<std::string> learned_;
   static constexpr std::size_t kMostLearned = 65'536;
   std::map<std::string, Nominated, std::less<>> nominated_;  ///< by claim uid
-  std::map<std::string, KeptNode, std::less<>> keptNodes_;   ///< by claim uid
-  std::map<std::string, GangTurn, std::less<>> gangTurns_;   ///< by namespace
+  KeptNodes keptNodes_;                                      ///< by claim uid
+  ReservationTurns gangTurns_;                               ///< by namespace
+  ReservationTurns claimTurns_;                              ///< by claim uid
+  ReservationTurns namespaceTurns_;                          ///< of reservations for claims, by namespace
+  /// By claim uid: why no node is reserved for it. Of claims that wait.
+  std::map<std::string, std::string, std::less<>> unreserved_;
   QuotaReservations quotaReservations_;
   std::atomic<bool> keepsNodes_{false};  ///< written with mutex_ held
   std::atomic<bool> looking_{false};     ///< for a node to keep, without mutex_

@@ -4,8 +4,11 @@
 #include <shared_mutex>
 #include <utility>
 
+#include "controller/base/clock.h"
 #include "controller/base/timestamp.h"
 #include "controller/cache/cluster_view.h"
+#include "controller/cache/reservations/holder_signs.h"
+#include "controller/scheduler/state/holdings.h"
 
 namespace egpu::cache {
 namespace {
@@ -15,9 +18,8 @@ constexpr int64_t kLookAgain = 15;  ///< the same for a claim that has one
 constexpr int64_t kLookAfterVain = 300;  ///< the same for one that found none: others have their looks meanwhile
 constexpr int64_t kAsksAgain = 120;      ///< who has a node and has not asked for so long is told to …
 constexpr int64_t kAsksNoMore = 600;     ///< … and then has it no longer; longer than any rest of a claim that waits
-
-/// Many nodes stand idle for a gang: those of a namespace have them for so long, and then for as long not.
-constexpr int64_t kForGangsAtMost = 86'400;
+constexpr int64_t kReservationAtMost = ReservationTurns::kReservationAtMost;
+constexpr int64_t kHowLongEver = std::numeric_limits<int64_t>::max();
 
 /// Whether so much time has passed since. Where the clock was set back it begins anew.
 bool passed(int64_t now, int64_t& since, int64_t atLeast) {
@@ -58,11 +60,20 @@ std::vector<scheduler::GangMember> onceFree(std::vector<scheduler::GangMember> m
 
 std::string namespaceOf(const std::string& claim) { return claim.substr(0, claim.find('/')); }
 
+std::string timeText(int64_t seconds) { return base::rfc3339(base::Clock::Wall(std::chrono::seconds(seconds))); }
+
+std::string hoursText(int64_t seconds) { return std::to_string(seconds / 3600) + " hours"; }
+
+/// Fewer nodes than a share of which one node is kept.
+bool isSmall(const scheduler::Cluster& cluster, const scheduler::Keeping& keeping) {
+  return cluster.gpuNodeCount() < keeping.share && keeping.freeCardPercent < 100;
+}
+
 }  // namespace
 
 void ClusterView::noteAge(const Gpu& device) {
   const std::lock_guard lock(ages_);
-  heldSince_[device.metadata.uid] = base::unixSeconds(device.metadata.creationTimestamp);
+  heldSince_[device.metadata.uid] = {base::unixSeconds(device.metadata.creationTimestamp), device.metadata.name};
 }
 
 bool ClusterView::waitsForLong(const std::vector<Ask>& asks) const {
@@ -91,20 +102,102 @@ int64_t ClusterView::heldSince(std::string_view device, int64_t now) const {
   if (device.starts_with(kNominated)) return 0;  // room that is to be others' for long
   const std::shared_lock lock(ages_);
   const auto known = heldSince_.find(device);
-  return known == heldSince_.end() ? now : known->second;
+  return known == heldSince_.end() ? now : known->second.created;
 }
 
-std::string ClusterView::nodeToKeep(const scheduler::Cluster& cluster, const std::vector<Ask>& asks,
-                                    const scheduler::NodePredicate& suits, const scheduler::KeptBefore& before) const {
+bool ClusterView::holderLasts(std::string_view device, int64_t now, int64_t atMost) const {
+  Since since;
+  {
+    const std::shared_lock lock(ages_);
+    const auto known = heldSince_.find(device);
+    if (known == heldSince_.end()) return false;
+    since = known->second;
+  }
+  const auto object = stores_.devices.get({"", since.device});
+  if (!object || object->metadata.uid != device) return false;
+  const auto sign = signOf(stores_, *object);
+  return sign == HolderSign::stays || (sign == HolderSign::unknown && now - since.created > atMost);
+}
+
+std::string ClusterView::nodeToKeep(const NodeSearch& search, bool isLimited,
+                                    const scheduler::HolderLasts& lasts) const {
+  const auto& [cluster, asks, suits, otherwise, before] = search;
   const auto now = asks.front().turn.now;
   const scheduler::HeldSince since = [this, now](std::string_view device) { return heldSince(device, now); };
-  std::vector<scheduler::GangMember> members;
+  const auto all = isLimited ? scheduler::freeCards(cluster) : 0;
+  int64_t wanted = 0;
+  for (const auto& ask : asks) wanted += ask.request.observes ? 0 : ask.request.cards;
+  const auto tryOn = [&](const scheduler::NodePredicate& open) {
+    const scheduler::NodePredicate within = [&](std::string_view node) {
+      const auto free = scheduler::freeCardsOn(cluster, node);
+      const auto more = std::max<int64_t>(0, wanted - free);  // they come free and are withheld until it is served
+      return (free + more) * 100 <= keeping_.freeCardPercent * (all + more) && (!open || open(node));
+    };
+    std::vector<scheduler::GangMember> members;
+    for (const auto& ask : asks) {
+      members.push_back({ask.request, isLimited ? within : open});
+      if (members.size() > 1) members.back().with = 0;
+    }
+    const auto kept = scheduler::keepTogether(cluster, members, nullptr, {}, now, since, before, 1, lasts);
+    return kept.empty() ? std::string() : kept.front().node;
+  };
+  auto node = tryOn(suits);
+  return node.empty() && otherwise ? tryOn(otherwise) : node;
+}
+
+std::string ClusterView::nodeToKeep(const NodeSearch& search, std::string* why) const {
+  const auto now = search.asks.front().turn.now;
+  const scheduler::HolderLasts lasts = [this, now](std::string_view device) {
+    return holderLasts(device, now, kReservationAtMost);
+  };
+  const bool isLimited = isSmall(search.cluster, keeping_);
+  auto node = nodeToKeep(search, isLimited, lasts);
+  if (!node.empty()) return node;
+  if (isLimited && !nodeToKeep(search, false, lasts).empty())
+    *why = "no node is reserved for it: that could withhold more than " + std::to_string(keeping_.freeCardPercent) +
+           " % of the free cards of this small cluster (flag --reserved-free-cards of the controller)";
+  else if (!nodeToKeep(search, false, {}).empty())
+    *why =
+        "no node is reserved for it: on each node that could hold it, holders would have to leave that show no sign of "
+        "ending: pods that a ReplicaSet, StatefulSet or DaemonSet replaces, or claims of more than " +
+        hoursText(kReservationAtMost) + " without a pod of a Job or another controller";
+  return node;
+}
+
+bool ClusterView::withholdsTooMuch(const KeptNode& kept) const {
+  if (kept.ofGang || !isSmall(cluster_, keeping_)) return false;
+  return scheduler::freeCardsOn(cluster_, kept.node) * 100 > keeping_.freeCardPercent * scheduler::freeCards(cluster_);
+}
+
+bool ClusterView::endInTime(const std::vector<Ask>& asks) {
+  const auto now = asks.front().turn.now;
+  std::optional<int64_t> until = namespaceTurns_.restsUntil(namespaceOf(asks.front().claim), now);
+  std::string of = "claims of its namespace";
+  for (const auto& ask : asks)
+    if (const auto rests = claimTurns_.restsUntil(ask.claimUid, now); rests && rests >= until) {
+      until = rests;
+      of = "it";
+    }
+  if (!until) return false;
+  noteUnreserved(asks, "no node is reserved for it before " + timeText(*until) + ": nodes were reserved for " + of +
+                           " for " + hoursText(kReservationAtMost) + " in vain");
+  return true;
+}
+
+void ClusterView::noteUnreserved(const std::vector<Ask>& asks, const std::string& why) {
   for (const auto& ask : asks) {
-    members.push_back({ask.request, suits});
-    if (members.size() > 1) members.back().with = 0;
+    keepNoNode(ask.claimUid);
+    unreserved_[ask.claimUid] = why;
   }
-  const auto kept = scheduler::keepTogether(cluster, members, nullptr, {}, now, since, before, 1);
-  return kept.empty() ? std::string() : kept.front().node;
+}
+
+std::string ClusterView::reservationText(std::string_view claimUid) const {
+  const std::lock_guard lock(mutex_);
+  if (const auto kept = keptNodes_.find(claimUid); kept != keptNodes_.end())
+    return "node " + kept->second.node + " is reserved for " + (kept->second.ofGang ? "its gang" : "it") + ", for " +
+           hoursText(kReservationAtMost) + " at most";
+  const auto known = unreserved_.find(claimUid);
+  return known == unreserved_.end() ? std::string() : known->second;
 }
 
 bool ClusterView::looksNow(const std::vector<Ask>& asks) {
@@ -120,27 +213,27 @@ bool ClusterView::looksNow(const std::vector<Ask>& asks) {
 
 void ClusterView::noteAsked(const std::vector<Ask>& asks) {
   const auto now = asks.front().turn.now;
-  int64_t since = now;  // they asked last
+  const auto namespace_ = namespaceOf(asks.front().claim);
+  int64_t since = now;  // a gang asked last
   for (const auto& ask : asks) quotaReservations_.renew(ask.claimUid, now);
-  for (const auto& ask : asks)
-    if (const auto own = keptNodes_.find(ask.claimUid); own != keptNodes_.end()) {
-      if (own->second.ofGang) since = std::min(since, own->second.askedAt);
-      own->second.askedAt = now;
+  for (const auto& ask : asks) {
+    const auto own = keptNodes_.find(ask.claimUid);
+    if (own == keptNodes_.end()) continue;
+    auto& kept = own->second;
+    if (kept.ofGang) {
+      since = std::min(since, kept.askedAt);
+    } else if (kept.askedAt < now) {
+      claimTurns_.use(ask.claimUid, kept.askedAt, now);
+      namespaceTurns_.use(namespace_, kept.askedAt, now);
+      kept.used += now - kept.askedAt;
     }
-  if (since == now) return;
-  auto& turn = gangTurns_[namespaceOf(asks.front().claim)];
-  const auto idle = std::max<int64_t>(0, since - turn.until);
-  turn.used = std::min(std::max<int64_t>(0, turn.used - idle) + now - since, kForGangsAtMost);
-  turn.until = now;
+    kept.askedAt = now;
+  }
+  if (since < now) gangTurns_.use(namespace_, since, now);
 }
 
 bool ClusterView::gangsRest(const std::string& namespace_, int64_t now) {
-  endThose(gangTurns_, [now](auto& turn) { return passed(now, turn.until, turn.used); });
-  const auto known = gangTurns_.find(namespace_);
-  if (known == gangTurns_.end()) return false;
-  auto& turn = known->second;
-  turn.rests = turn.rests || turn.used >= kForGangsAtMost;
-  return turn.rests;
+  return gangTurns_.restsUntil(namespace_, now).has_value();
 }
 
 std::vector<std::string> ClusterView::tendKept(int64_t now) {
@@ -148,7 +241,8 @@ std::vector<std::string> ClusterView::tendKept(int64_t now) {
   {
     const std::lock_guard lock(mutex_);
     const auto before = keptNodes_.size();
-    endThose(keptNodes_, [now](auto& kept) { return passed(now, kept.askedAt, kAsksNoMore); });
+    for (auto it = keptNodes_.begin(); it != keptNodes_.end();)
+      it = passed(now, it->second.askedAt, kAsksNoMore) ? endReservation(it, waitsNoMore(it->first)) : std::next(it);
     grew_ = grew_ || keptNodes_.size() != before;
     for (auto& [uid, kept] : keptNodes_)
       if (passed(now, kept.askedAt, kAsksAgain)) quiet.push_back(kept.owner.name);
@@ -170,6 +264,11 @@ void ClusterView::keepNodeFor(const std::vector<Ask>& asks, const scheduler::Nod
   std::unique_lock lock(mutex_);
   if (asks.empty() || anyWaitsNoMore(asks)) return;
   noteAsked(asks);
+  const bool mayHave = !keptFor(asks).nodes.empty() || waitsForLong(asks);
+  if (mayHave && allStand(asks) && endInTime(asks)) {
+    lock.unlock();
+    return announce();
+  }
   if (!looksNow(asks)) return;
   for (const auto& each : asks)  // one that was of a gang has one node as others have
     if (const auto own = keptNodes_.find(each.claimUid); own != keptNodes_.end() && own->second.ofGang)
@@ -186,11 +285,13 @@ void ClusterView::keepNodeFor(const std::vector<Ask>& asks, const scheduler::Nod
     const Looking one(looking_);
     auto later = then(asks, lock);
     later.closed.insert(later.closed.end(), others.begin(), others.end());
-    auto node = nodeToKeep(*later.cluster, asks, later.open(suits), before);
-    if (node.empty() && otherwise) node = nodeToKeep(*later.cluster, asks, later.open(otherwise), before);
+    std::string why;
+    auto node = nodeToKeep(
+        {*later.cluster, asks, later.open(suits), otherwise ? later.open(otherwise) : otherwise, before}, &why);
     lock.lock();
     looked(ask, !node.empty());
     keepOne(ask, asks, std::move(node));
+    if (!why.empty() && !anyWaitsNoMore(asks) && allStand(asks)) noteUnreserved(asks, why);
   }
   lock.unlock();
   announce();
@@ -207,7 +308,9 @@ void ClusterView::keepOne(const Ask& ask, const std::vector<Ask>& asks, std::str
   const bool moves = !before.nodes.empty() && before.nodes.front() != node;
   if (moves || keptNodes_.erase(insteadOf) > 0) grew_ = true;
   const auto now = ask.turn.now;
-  keptNodes_[ask.claimUid] = {std::move(owner), std::move(node), now, now, before.moves + (moves ? 1 : 0)};
+  for (const auto& each : asks) unreserved_.erase(each.claimUid);
+  auto& kept = keptNodes_[ask.claimUid];
+  kept = {std::move(owner), std::move(node), now, now, before.moves + (moves ? 1 : 0), false, kept.used};
   keepsNodes_ = true;
 }
 
@@ -258,9 +361,10 @@ void ClusterView::keepForGang(const std::vector<Ask>& asks, const std::vector<Ga
   for (auto* const each : {&members, &otherwise})
     for (auto& member : *each) member.suits = later.open(member.suits);
   const scheduler::HeldSince since = [this, now](std::string_view device) { return heldSince(device, now); };
-  auto kept = scheduler::keepTogether(*later.cluster, members, within, book, now, since, before, most);
+  const scheduler::HolderLasts lasts = [this, now](auto device) { return holderLasts(device, now, kHowLongEver); };
+  auto kept = scheduler::keepTogether(*later.cluster, members, within, book, now, since, before, most, lasts);
   if (kept.empty() && !otherwise.empty())
-    kept = scheduler::keepTogether(*later.cluster, otherwise, within, book, now, since, before, most);
+    kept = scheduler::keepTogether(*later.cluster, otherwise, within, book, now, since, before, most, lasts);
   lock.lock();
   looked(asks.front(), !kept.empty());
   const bool wanted = !anyWaitsNoMore(asks) && allStand(asks) && !anotherGangKeeps(asks);
@@ -294,11 +398,20 @@ void ClusterView::keepInstead(const std::vector<Ask>& asks, const std::vector<sc
   grew_ = grew_ || !std::all_of(given.begin(), given.end(), keeps);
 }
 
-void ClusterView::keepNoNode(std::string_view claimUid) {
+void ClusterView::keepNoNode(std::string_view claimUid, bool isServed) {
+  if (const auto known = unreserved_.find(claimUid); known != unreserved_.end()) unreserved_.erase(known);
   const auto known = keptNodes_.find(claimUid);
   if (known == keptNodes_.end()) return;
-  keptNodes_.erase(known);
+  endReservation(known, isServed || waitsNoMore(known->first));
   grew_ = true;
+}
+
+ClusterView::KeptNodes::iterator ClusterView::endReservation(KeptNodes::iterator kept, bool isServed) {
+  if (isServed && !kept->second.ofGang) {
+    namespaceTurns_.giveBack(namespaceOf(kept->second.owner.name), kept->second.used);
+    claimTurns_.forget(kept->first);
+  }
+  return keptNodes_.erase(kept);
 }
 
 std::vector<scheduler::Kept> ClusterView::keptNodes() const {

@@ -73,7 +73,7 @@ bool ClusterView::nodeIsKeptFrom(const std::vector<Ask>& asks, const std::string
   if (std::all_of(asks.begin(), asks.end(), observes)) return false;
   return !waitsNoMore(ownerUid) && std::all_of(asks.begin(), asks.end(), [&](const Ask& ask) {
     return observes(ask) || (ask.claimUid != ownerUid && scheduler::comesBefore(kept.owner, waiterOf(ask)));
-  });
+  }) && !withholdsTooMuch(kept);
 }
 
 /// Not even older ones of the same priority may take what others made room for, unless room is made for them, too.
@@ -169,7 +169,7 @@ std::set<std::string, std::less<>> ClusterView::nodesKeptForOthers(std::string_v
   for (const auto& [uid, nominated] : nominated_)
     if (nominated.owner.name != claim && !waitsNoMore(uid)) nodes.insert(nominated.room.nodeName);
   for (const auto& [uid, kept] : keptNodes_)
-    if (kept.owner.name != claim && !waitsNoMore(uid)) nodes.insert(kept.node);
+    if (kept.owner.name != claim && !waitsNoMore(uid) && !withholdsTooMuch(kept)) nodes.insert(kept.node);
   return nodes;
 }
 

@@ -3,9 +3,14 @@
 #include <utility>
 
 #include "api/v1alpha/pod_claims.h"
+#include "controller/cache/reservations/holder_signs.h"
 #include "controller/cache/store.h"
 
 namespace egpu::cache {
+
+namespace {
+bool leaves(const core::Pod& pod) { return v1alpha::hasPodClaims(pod) && !isReplaced(pod); }
+}  // namespace
 
 void NodeUsage::add(Sum& sum, const Entry& entry, int64_t sign) {
   sum.pods += sign;
@@ -16,10 +21,10 @@ void NodeUsage::add(Sum& sum, const Entry& entry, int64_t sign) {
 }
 
 void NodeUsage::count(const Entry& entry, int64_t sign) {
-  if (!entry.claims) {
-    auto& sum = others_[entry.node];
+  if (!entry.leaves) {
+    auto& sum = lasting_[entry.node];
     add(sum, entry, sign);
-    if (sum.pods == 0) others_.erase(entry.node);
+    if (sum.pods == 0) lasting_.erase(entry.node);
   }
   auto& sums = nodes_[entry.node];
   auto& sum = sums[entry.priority];
@@ -33,7 +38,7 @@ void NodeUsage::put(const std::string& key, Entry entry, std::vector<std::string
   entry.list = lists_;
   if (auto old = pods_.find(key); old != pods_.end()) {
     const bool same = old->second.node == entry.node && old->second.priority == entry.priority &&
-                      old->second.requests == entry.requests && old->second.claims == entry.claims;
+                      old->second.requests == entry.requests && old->second.leaves == entry.leaves;
     if (!same) {
       count(old->second, -1);
       freed.push_back(old->second.node);
@@ -66,8 +71,7 @@ void NodeUsage::see(const core::Pod& pod, bool listed, std::vector<std::string>&
     if (known != pods_.end() && !(same && known->second.planned)) drop(key, freed);
     return;
   }
-  put(key, {pod.metadata.uid, pod.nodeName, version, pod.priority, requestsOf(pod), false, v1alpha::hasPodClaims(pod)},
-      freed);
+  put(key, {pod.metadata.uid, pod.nodeName, version, pod.priority, requestsOf(pod), false, leaves(pod)}, freed);
 }
 
 void NodeUsage::seen(const core::Pod& pod) {
@@ -129,7 +133,7 @@ bool NodeUsage::plan(const core::Pod& pod, const std::string& node, const std::f
     if (known != pods_.end() && known->second.uid == pod.metadata.uid && !known->second.planned)
       return true;  // it is there
     if (fits && !fits(sumOf(node, key, kAllPriorities))) return false;
-    put(key, {pod.metadata.uid, node, 0, pod.priority, requestsOf(pod), true, v1alpha::hasPodClaims(pod)}, freed);
+    put(key, {pod.metadata.uid, node, 0, pod.priority, requestsOf(pod), true, leaves(pod)}, freed);
   }
   tell(freed);
   return true;
@@ -167,12 +171,12 @@ NodeUsage::Sum NodeUsage::of(std::string_view node, const core::ObjectKey& witho
   return sumOf(node, without.str(), leastPriority);
 }
 
-NodeUsage::Sum NodeUsage::ofPodsWithoutClaims(std::string_view node, const core::ObjectKey& without) const {
+NodeUsage::Sum NodeUsage::ofLastingPods(std::string_view node, const core::ObjectKey& without) const {
   const std::lock_guard lock(mutex_);
-  const auto known = others_.find(std::string(node));
-  Sum sum = known == others_.end() ? Sum() : known->second;
+  const auto known = lasting_.find(std::string(node));
+  Sum sum = known == lasting_.end() ? Sum() : known->second;
   const auto self = pods_.find(without.str());
-  if (self != pods_.end() && self->second.node == node && !self->second.claims) add(sum, self->second, -1);
+  if (self != pods_.end() && self->second.node == node && !self->second.leaves) add(sum, self->second, -1);
   return sum;
 }
 

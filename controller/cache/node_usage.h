@@ -56,8 +56,9 @@ class NodeUsage {
 
   /// What counts on the node but for one pod. leastPriority: pods below it are left out, as if they had been evicted.
   Sum of(std::string_view node, const core::ObjectKey& without, int64_t leastPriority = kAllPriorities) const;
-  /// The same of pods that use no claims: nobody's cards come free when they go.
-  Sum ofPodsWithoutClaims(std::string_view node, const core::ObjectKey& without) const;
+  /// The same of pods that use no claims, so that no cards come free when they go, or that their controllers replace
+  /// (holder_signs.h).
+  Sum ofLastingPods(std::string_view node, const core::ObjectKey& without) const;
 
  private:
   using Sums = std::map<int64_t, Sum>;  ///< by priority
@@ -67,7 +68,7 @@ class NodeUsage {
     int64_t priority = 0;
     PodRequests requests;
     bool planned = false;
-    bool claims = false;  ///< it uses some
+    bool leaves = false;  ///< it uses claims, and is not replaced
     uint64_t list = 0;    ///< lists_ when it was put
   };
   // With mutex_ held.
@@ -81,11 +82,11 @@ class NodeUsage {
 
   std::function<void(const std::string& node)> freed_;
   mutable std::mutex mutex_;
-  std::unordered_map<std::string, Entry> pods_;  ///< by "namespace/name"; guarded by mutex_
-  std::unordered_map<std::string, Sums> nodes_;  ///< guarded by mutex_
-  std::unordered_map<std::string, Sum> others_;  ///< of pods without claims, by node; guarded by mutex_
-  std::unordered_set<std::string> listed_;       ///< keys, between listBegins() and listEnds(); guarded by mutex_
-  uint64_t lists_ = 0;                           ///< that have begun; guarded by mutex_
+  std::unordered_map<std::string, Entry> pods_;   ///< by "namespace/name"; guarded by mutex_
+  std::unordered_map<std::string, Sums> nodes_;   ///< guarded by mutex_
+  std::unordered_map<std::string, Sum> lasting_;  ///< of pods that don't leave, by node; guarded by mutex_
+  std::unordered_set<std::string> listed_;        ///< keys, between listBegins() and listEnds(); guarded by mutex_
+  uint64_t lists_ = 0;                            ///< that have begun; guarded by mutex_
 };
 
 }  // namespace egpu::cache

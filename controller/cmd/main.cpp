@@ -34,6 +34,12 @@ void addController(CLI::App& app, cmd::CoreOptions& o) {
                  "default-scheduler)")
       ->delimiter(',')
       ->allow_extra_args(false);
+  app.add_option(
+         "--reserved-free-cards", o.reservedFreeCards,
+         "Percent of the free cards that a node reserved for a claim that has waited for long may withhold, in a "
+         "cluster of fewer than 50 nodes with cards; 100 = no limit")
+      ->check(CLI::Range(0, 100))
+      ->capture_default_str();
   app.add_flag(
       "--card-metrics", o.cardMetrics,
       "Series of each card in /metrics; off by itself above " + std::to_string(cmd::kMostCardSeries) + " cards");

@@ -49,6 +49,7 @@ struct CoreOptions {
   bool cardMetrics = false;  ///< series per card in /metrics, of at most kMostCardSeries cards
   std::string journal;       ///< folder of the decision journal; empty = none
   int64_t journalBytes = kJournalBytes;
+  int64_t reservedFreeCards = 10;  ///< percent of a small cluster's free cards that a reserved node may withhold
   /// Names of the schedulers that are served beside the extender's; empty = default-scheduler.
   std::vector<std::string> schedulers;
   ExtenderOptions extender;

@@ -48,6 +48,7 @@ Controller::Controller(kube::Client& client, plugin::Registry& registry, base::C
       taintRules_(client, stores_.taintRules, {.reflector = options_.reflector}),
       podGroups_(client, stores_.podGroups,
                  {.reflector = options_.reflector, .served = [this](bool is) { stores_.podGroupsServed = is; }}) {
+  cluster_.keeping(options_.keeping);
   if (options_.listener != nullptr) cluster_.listen(*options_.listener);
   cluster_.onDecision([this](bool fits, double seconds) {
     metrics_.add("elasticgpu_decisions_total", 1, {{"result", fits ? "fits" : "no_fit"}});

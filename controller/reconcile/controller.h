@@ -33,6 +33,7 @@ struct ControllerOptions {
   workqueue::RateLimit rateLimit{std::chrono::milliseconds(5), std::chrono::milliseconds(60'000), 100, 1000};
   std::chrono::milliseconds drain{20'000};
   bool standby = false;                        ///< only mirror, until lead()
+  scheduler::Keeping keeping;                  ///< limits of node reservations
   cache::ClusterListener* listener = nullptr;  ///< is told of every decision; must outlive the controller
 };
 

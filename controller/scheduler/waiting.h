@@ -43,10 +43,15 @@ struct Keeping {
   std::size_t share = 50;  ///< … one of so many nodes that have cards; one at least
   /// For one gang, the first that has waited for so long, at most one of so many nodes; one at least: choice/keep_together.h.
   std::size_t gangShare = 2;
+  /// In a cluster of fewer nodes with cards than `share`, a node kept for a claim may withhold so many percent of the
+  /// free cards at most; 100 = no limit. ClusterView alone asks for it.
+  int64_t freeCardPercent = 10;
 };
 
 /// Since when the holder of a device uid has it. Who is not known to have held it for long is not expected to.
 using HeldSince = std::function<int64_t(std::string_view device)>;
+/// Whether the holder of a device uid shows no sign of ending. Null: none is known to.
+using HolderLasts = std::function<bool(std::string_view device)>;
 
 /// The nodes to keep now, for the first in the order that have waited for long and fit nowhere. `waiting` is in that
 /// order; `before` is what was kept until now.

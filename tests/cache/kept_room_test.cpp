@@ -12,6 +12,45 @@ namespace {
 
 class KeptRoomTest : public ClusterViewTest {
  protected:
+  void SetUp() override {
+    ClusterViewTest::SetUp();
+    allow(100);
+  }
+  /// So many percent of the free cards may be withheld for a claim.
+  void allow(int64_t percent) {
+    scheduler::Keeping keeping;
+    keeping.freeCardPercent = percent;
+    view.keeping(keeping);
+  }
+  /// A pod of the claim of the device d<n>, controlled by an object of that kind; empty: by none.
+  void podOn(const std::string& device, const std::string& kind, bool deleting = false) {
+    auto changed = *stores.devices.get({"", device});
+    changed.metadata.resourceVersion = next();
+    changed.spec.claimRef = v1alpha::ClaimRef{"ns", "of-" + device, "of-" + device};
+    stores.devices.informed(changed);
+    core::Pod pod;
+    pod.metadata.name = pod.metadata.uid = "pod-" + device;
+    pod.metadata.namespace_ = "ns";
+    pod.metadata.resourceVersion = next();
+    if (deleting) pod.metadata.deletionTimestamp = "1970-01-01T00:10:00Z";
+    pod.nodeName = changed.spec.nodeName;
+    pod.resourceClaims = {{"gpu", "of-" + device}};
+    if (!kind.empty()) {
+      core::OwnerReference owner;
+      owner.kind = kind;
+      owner.name = owner.uid = kind;
+      owner.controller = true;
+      pod.metadata.ownerReferences = {owner};
+    }
+    stores.pods.informed(pod);
+  }
+  /// Whether the claim fits; it has waited since 0.
+  bool waits(const std::string& uid, int64_t now, int64_t cards = 1) {
+    auto asked = waiter(uid, 1000);
+    asked.request.cards = cards;
+    asked.turn = {0, 0, 0, now};
+    return !view.decideAndAssume(asked).fits;
+  }
   /// Of a claim that is there.
   ClusterView::Ask waiter(const std::string& uid, int64_t core) {
     Claim claim;
@@ -405,6 +444,185 @@ TEST_F(KeptRoomTest, RoomThatIsNominatedToOthersMakesNobodyGiveUpItsNode) {
   EXPECT_EQ(kept(), Names{"n1"});
 }
 
+constexpr int64_t kDay = ReservationTurns::kReservationAtMost;
+
+TEST_F(KeptRoomTest, AClaimThatIsNeverServedHasANodeForADayAtMost) {
+  hold("d1", "n1", "c0", 100);
+  podOn("d1", "Job");  // it runs for days
+  ASSERT_TRUE(waits("large", 1000));
+  EXPECT_EQ(kept(), Names{"n1"});
+  EXPECT_EQ(view.reservationText("large"), "node n1 is reserved for it, for 24 hours at most");
+  for (int64_t now = 1100; now < 1000 + kDay; now += 300) ASSERT_TRUE(waits("large", now));
+  EXPECT_EQ(kept(), Names{"n1"});
+  grown = 0;
+  ASSERT_TRUE(waits("large", 1000 + kDay));
+  EXPECT_EQ(kept(), Names());
+  EXPECT_EQ(grown, 1) << "claims that come later may have the node";
+  EXPECT_EQ(view.reservationText("large"),
+            "no node is reserved for it before 1970-01-03T00:16:40Z: nodes were reserved for it for 24 hours in vain");
+  ASSERT_TRUE(waits("large", 999 + 2 * kDay));
+  EXPECT_EQ(kept(), Names());
+  ASSERT_TRUE(waits("large", 1000 + 2 * kDay));
+  EXPECT_EQ(kept(), Names{"n1"});
+  gone("large");
+  EXPECT_EQ(view.reservationText("large"), "");
+}
+
+TEST_F(KeptRoomTest, AClaimThatIsMadeAgainHasNoDayOfItsOwn) {
+  hold("d1", "n1", "c0", 100);
+  podOn("d1", "Job");
+  std::string uid;
+  for (int64_t now = 1000; now <= 4000 + kDay; now += 300) {
+    const auto fresh = "large" + std::to_string(now / 30'000);
+    if (!uid.empty() && fresh != uid) gone(uid);  // its owner makes it again, under a new uid
+    uid = fresh;
+    ASSERT_TRUE(waits(uid, now));
+  }
+  EXPECT_EQ(kept(), Names());
+  EXPECT_NE(view.reservationText(uid).find("nodes were reserved for claims of its namespace for 24 hours"),
+            std::string::npos)
+      << view.reservationText(uid);
+}
+
+TEST_F(KeptRoomTest, ReservationsThatServedTheirClaimsTakeNoTimeOfTheirNamespace) {
+  int64_t now = 1000;
+  for (int i = 0; i < 10; ++i) {
+    const auto uid = "large" + std::to_string(i), device = "d1" + std::to_string(i);
+    hold(device, "n1", "c0", 0);
+    podOn(device, "Job");
+    for (const auto end = now + 20'000; now < end; now += 500) ASSERT_TRUE(waits(uid, now));
+    ASSERT_EQ(kept(), Names{"n1"}) << i << view.reservationText(uid);
+    goneDevice(device);
+    ASSERT_FALSE(waits(uid, now));
+    view.forget(uid);
+    gone(uid);
+  }
+}
+
+TEST_F(KeptRoomTest, NoNodeIsKeptWhoseHoldersShowNoSignOfEnding) {
+  full({500, 900});  // n2, n3
+  hold("d1", "n1", "c0", 980);
+  int64_t now = 1000;
+  for (const auto* kind : {"ReplicaSet", "StatefulSet", "DaemonSet"}) {
+    podOn("d1", kind);
+    podOn("d2", "Job");
+    podOn("d3", kind);
+    const std::string uid = std::string("of-") + kind;
+    ASSERT_TRUE(waits(uid, now += 10));
+    EXPECT_EQ(kept(), Names{"n2"}) << kind << ": the others are younger, and stay";
+    gone(uid);
+  }
+  podOn("d2", "ReplicaSet");
+  ASSERT_TRUE(waits("none", 2000));
+  EXPECT_EQ(kept(), Names());
+  EXPECT_NE(view.reservationText("none").find("holders would have to leave that show no sign of ending"),
+            std::string::npos)
+      << view.reservationText("none");
+  podOn("d2", "ReplicaSet", true);
+  ASSERT_TRUE(waits("none", 2301));
+  EXPECT_EQ(kept(), Names{"n2"}) << "its pod is being deleted";
+  EXPECT_EQ(view.reservationText("none"), "node n2 is reserved for it, for 24 hours at most");
+}
+
+TEST_F(KeptRoomTest, AReservationEndsOnceAHolderStays) {
+  hold("d1", "n1", "c0", 500);
+  ASSERT_TRUE(waits("large", 1000));
+  ASSERT_EQ(kept(), Names{"n1"});
+  podOn("d1", "ReplicaSet");
+  grown = 0;
+  ASSERT_TRUE(waits("large", 1020));
+  EXPECT_EQ(kept(), Names());
+  EXPECT_EQ(grown, 1);
+}
+
+TEST_F(KeptRoomTest, OnlyHoldersThatWouldHaveToLeaveCount) {
+  card("c1", "n1");
+  card("c2", "n1");
+  hold("d1", "n1", "c0", 500);
+  hold("d2", "n1", "c1", 600);
+  hold("d3", "n1", "c2", 700);
+  podOn("d3", "ReplicaSet");
+  ASSERT_TRUE(waits("two", 1000, 2));
+  EXPECT_EQ(kept(), Names{"n1"});
+  gone("two");
+  ASSERT_TRUE(waits("three", 1100, 3));
+  EXPECT_EQ(kept(), Names());
+}
+
+TEST_F(KeptRoomTest, AHolderOfWhoseEndNothingTellsStaysAfterADay) {
+  hold("d1", "n1", "c0", 0);
+  auto large = waiter("large", 1000);
+  large.turn = {0, kDay - 1000, kDay - 1000, kDay};
+  ASSERT_FALSE(view.decideAndAssume(large).fits);
+  EXPECT_EQ(kept(), Names{"n1"});
+  large.turn.now = kDay + 20;
+  ASSERT_FALSE(view.decideAndAssume(large).fits);
+  EXPECT_EQ(kept(), Names());
+  podOn("d1", "Job");
+  large.turn.now = kDay + 400;
+  ASSERT_FALSE(view.decideAndAssume(large).fits);
+  EXPECT_EQ(kept(), Names{"n1"}) << "a Job ends, however long it has run";
+}
+
+TEST_F(KeptRoomTest, AGangHasNoNodesKeptWhoseHoldersStay) {
+  full({500, 900, 700});
+  hold("d1", "n1", "c0", 980);
+  podOn("d1", "ReplicaSet");
+  auto asks = gang("g", 2, 0);
+  EXPECT_FALSE(gangFits(asks, 1000));
+  EXPECT_EQ(kept(), (Names{"n3", "n4"}));
+}
+
+TEST_F(KeptRoomTest, NoMoreThanATenthOfASmallClustersFreeCardsIsWithheld) {
+  allow(10);
+  hold("d1", "n1", "c0", 500);
+  ASSERT_TRUE(waits("large", 1000));
+  EXPECT_EQ(kept(), Names()) << "one card of one that would be free";
+  EXPECT_EQ(view.reservationText("large"),
+            "no node is reserved for it: that could withhold more than 10 % of the free cards of this small cluster "
+            "(flag --reserved-free-cards of the controller)");
+  // n2 has ten free cards, of a model that the claim does not ask for.
+  node("n2");
+  for (int i = 0; i < 10; ++i) {
+    auto other = makeCard("other" + std::to_string(i), "n2");
+    other.spec.card->model = "other";
+    stores.cards.informed(other);
+  }
+  auto large = waiter("large", 1000);
+  large.request.models = {"mine"};
+  auto mine = *stores.cards.get({"", "c0"});
+  mine.metadata.resourceVersion = next();
+  mine.spec.card->model = "mine";
+  stores.cards.informed(mine);
+  large.turn = {0, 0, 0, 1400};
+  ASSERT_FALSE(view.decideAndAssume(large).fits);
+  EXPECT_EQ(kept(), Names{"n1"}) << "one of eleven";
+  auto later = ask("later", 100);
+  later.turn = {0, 1300, 1300, 1400};
+  EXPECT_EQ(view.nodesKeptFrom({later}).size(), 1u);
+  // Nine of ten free cards are taken, and n1's card is the tenth.
+  for (int i = 0; i < 9; ++i) hold("of-n2-" + std::to_string(i), "n2", "other" + std::to_string(i), 1400);
+  goneDevice("d1");
+  EXPECT_TRUE(view.nodesKeptFrom({later}).empty()) << "half of the free cards are not withheld";
+  later.turn.now = 1401;
+  later.request.models = {"mine"};
+  EXPECT_TRUE(view.decideAndAssume(later).fits);
+}
+
+TEST_F(KeptRoomTest, AClusterOfFiftyNodesIsNotSmall) {
+  allow(10);
+  std::vector<int64_t> since(48, 100);
+  full(since);  // n2 to n49
+  hold("d1", "n1", "c0", 500);
+  ASSERT_TRUE(waits("large", 1000));
+  EXPECT_EQ(kept(), Names());
+  node("n50");
+  card("c50", "n50");
+  hold("d50", "n50", "c50", 100);
+  ASSERT_TRUE(waits("large", 1400));
+  EXPECT_EQ(kept().size(), 1u) << view.reservationText("large");
+}
+
 TEST_F(KeptRoomTest, ANamespacesGangsHaveADayTogether) {
   full({100, 900, 500});
   hold("d1", "n1", "c0", 990);
@@ -477,8 +695,8 @@ TEST_F(KeptRoomTest, VictimsAreNeededWithoutWhoseReleaseNotAllFit) {
     rooms[0].victims = {"d2", "d4", "unknown"};
     rooms[1].nodeName = second;
     rooms[1].victims = {"d3"};
-    auto victims = view.neededVictims(asks, rooms, [](const auto& victim) { return std::vector{victim}; })
-                       .value_or(Names{"none"});
+    auto victims =
+        view.neededVictims(asks, rooms, [](const auto& victim) { return std::vector{victim}; }).value_or(Names{"none"});
     for (const auto* name : {"d2", "d3", "d4", "unknown"})
       EXPECT_EQ(view.needs(asks, rooms, {name}), victims.contains(name)) << name;
     return victims;

@@ -72,9 +72,9 @@ TEST_F(NodeUsageTest, WithoutOneAndByPriority) {
   EXPECT_EQ(cpu("n1", kNobody, 101), 0);
 }
 
-TEST_F(NodeUsageTest, OfPodsWithoutClaims) {
+TEST_F(NodeUsageTest, PodsWithoutClaimsLast) {
   const auto others = [this](const core::ObjectKey& without = kNobody) {
-    return usage.ofPodsWithoutClaims("n1", without).requests.cpuMilli;
+    return usage.ofLastingPods("n1", without).requests.cpuMilli;
   };
   auto holder = pod("holder", "n1", 1000);
   holder.resourceClaims.emplace_back();
@@ -91,6 +91,24 @@ TEST_F(NodeUsageTest, OfPodsWithoutClaims) {
   usage.gone({"ns", "holder"}, "holder");
   usage.gone({"ns", "other"}, "other");
   EXPECT_EQ(others(), 0);
+}
+
+TEST_F(NodeUsageTest, PodsThatAreReplacedLastThoughTheyUseClaims) {
+  const auto lasting = [this] { return usage.ofLastingPods("n1", kNobody).requests.cpuMilli; };
+  auto holder = pod("holder", "n1", 1000);
+  holder.resourceClaims.emplace_back();
+  core::OwnerReference owner;
+  owner.kind = "Job";
+  owner.controller = true;
+  holder.metadata.ownerReferences = {owner};
+  usage.seen(holder);
+  EXPECT_EQ(lasting(), 0);
+  holder.metadata.ownerReferences.front().kind = "ReplicaSet";
+  holder.metadata.resourceVersion = "2";
+  usage.seen(holder);
+  EXPECT_EQ(lasting(), 1000);
+  usage.gone({"ns", "holder"}, "holder");
+  EXPECT_EQ(lasting(), 0);
 }
 
 TEST_F(NodeUsageTest, OldNewsAndRecreatedPods) {

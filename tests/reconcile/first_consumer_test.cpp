@@ -120,6 +120,50 @@ TEST_F(FirstConsumerTest, ANodeIsKeptWhoseHoldersHaveItsCpuToo) {
   EXPECT_EQ(driver->cluster.keptNodes().size(), 1u) << "for as long as its CPU is not";
 }
 
+TEST_F(FirstConsumerTest, AClaimReportsItsReservation) {
+  if (world.real) GTEST_SKIP() << "times that a real server writes are not this clock's";
+  for (const auto* name : {"f1", "f2", "f3"}) world.addClaim(name, "share", {{"gpu", "1"}});
+  settle();
+  world.addClaim("large", "late", {{"gpu", "2"}});
+  world.addPod("p", {"large"});
+  settle();
+  EXPECT_EQ(world.message("large").find("reserved"), std::string::npos) << world.message("large");
+  triesAgainAfter(seconds(601));
+  EXPECT_NE(world.message("large").find("; node n1 is reserved for it, for 24 hours at most"), std::string::npos)
+      << world.message("large");
+  const auto writes = this->writes();
+  driver->run(minutes(5));
+  EXPECT_EQ(this->writes(), writes) << "the text stays the same";
+}
+
+TEST_F(FirstConsumerTest, NoNodeIsKeptWherePodsThatAreReplacedHaveTheCardsOrTheCpu) {
+  if (world.real) GTEST_SKIP() << "times that a real server writes are not this clock's";
+  // The server knows no ReplicaSets, and deletes pods whose owner is not there.
+  const auto node = World::must(world.client.get<core::Node>({"", "n1"}));
+  const auto replaced = [&node](core::Pod& p) {
+    p.metadata.ownerReferences = {{"v1", "Node", "n1", node.metadata.uid, true}};
+    p.containers[0].requests = {{"cpu", "30"}};
+  };
+  for (const std::string name : {"f1", "f2", "f3"}) {
+    world.addClaim(name, "share", {{"gpu", "1"}});
+    settle();
+    pod("of-" + name, {name}, replaced);
+    settle();
+    world.schedule("of-" + name);
+    settle();
+  }
+  world.addClaim("large", "late", {{"gpu", "2"}});
+  world.addPod("p", {"large"});
+  world.addClaim("small", "late", {{"gpu-core", "10"}});
+  pod("q", {"small"}, [](auto& p) { p.containers[0].requests = {{"cpu", "50"}}; });
+  settle();
+  world.clock.advance(seconds(601));
+  driver->run();
+  EXPECT_TRUE(driver->cluster.keptNodes().empty());
+  EXPECT_NE(world.message("large").find("holders would have to leave that show no sign of ending"), std::string::npos)
+      << world.message("large");
+}
+
 TEST_F(FirstConsumerTest, NoNodeIsKeptWhoseCpuPodsWithoutClaimsHave) {
   if (world.real) GTEST_SKIP() << "times that a real server writes are not this clock's";
   for (const auto* name : {"n1", "n2"}) world.occupy(std::string("on-") + name, name, "60");

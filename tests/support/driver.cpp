@@ -176,7 +176,11 @@ Driver::Driver(http::Handler& server, kube::Transport& transport, plugin::Regist
       carrierTemplates(server, directClient_, carrierTemplateSink_),
       taintRules(server, directClient_, taintRuleSink_),
       priorityClasses(server, directClient_, priorityClassSink_),
-      podGroups(server, directClient_, podGroupSink_) {}
+      podGroups(server, directClient_, podGroupSink_) {
+  scheduler::Keeping keeping;
+  keeping.freeCardPercent = 100;  // every cluster of the tests is small
+  cluster.keeping(keeping);
+}
 
 Driver::~Driver() = default;
 

@@ -114,6 +114,7 @@ Outcome ClaimSync::noFit(const cache::Claim& claim, const Asked& asked, const sc
   auto why = whyNot(claim, asked, suits, nodes, whyUnsuited);
   if (auto rejections = waiting_.nodes.text(claim.metadata.uid); !rejections.empty()) why += "; " + rejections;
   if (auto rest = cluster_.keptFrom(asked.of(claim)); !rest.empty()) why += "; " + rest;
+  if (auto rest = cluster_.reservationText(claim.metadata.uid); !rest.empty()) why += "; " + rest;
   if (auto rest = outOfReach(asked.request); !rest.empty()) why += "; " + rest;
   if (auto hint = bareMemoryHint(stores_, claim.spec.requests, asked.request); !hint.empty()) why += "; " + hint;
   if (auto rest = more ? more() : std::string(); !rest.empty()) why += "; " + rest;

@@ -108,7 +108,7 @@ bool GangPods::hasRoom(const Member& member, std::string_view node, std::span<co
       others.pods > 0 && member.pod->nodeName.empty() ? stores_.nodes.get({"", std::string(node)}) : nullptr;
   if (!object) return true;  // it was looked at alone
   const auto self = core::keyOf(member.pod->metadata);
-  auto taken = onceFree ? stores_.usage.ofPodsWithoutClaims(node, self) : stores_.usage.of(node, self);
+  auto taken = onceFree ? stores_.usage.ofLastingPods(node, self) : stores_.usage.of(node, self);
   taken.requests += others.requests;
   taken.pods += others.pods;
   return shortOf(member.alike->requests, taken, *object).empty();

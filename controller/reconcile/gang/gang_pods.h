@@ -69,7 +69,7 @@ class GangPods {
   base::Status choose(Member& member, std::stop_token stop);
   /// Where the node may be the member's, whatever it lacks now.
   bool mayGoTo(const Member& member, std::string_view node) const;
-  /// Beside those. onceFree: and other pods that use no claims.
+  /// Beside those. onceFree: and other pods that last.
   bool hasRoom(const Member& member, std::string_view node, std::span<const std::size_t> placed, bool onceFree) const;
 
   cache::Stores& stores_;

@@ -33,7 +33,7 @@ const NodeChoice::Verdict& NodeChoice::look(std::string_view name) {
     why = shortOf(requests_, stores_.usage.of(it->first, key), *node);
     if (!why.empty()) {
       ++short_;
-      verdict.onceFree = shortOf(requests_, stores_.usage.ofPodsWithoutClaims(it->first, key), *node).empty();
+      verdict.onceFree = shortOf(requests_, stores_.usage.ofLastingPods(it->first, key), *node).empty();
     }
     if (!why.empty() && pod_.preempts &&
         shortOf(requests_, stores_.usage.of(it->first, key, pod_.priority), *node).empty()) {

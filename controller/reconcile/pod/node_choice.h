@@ -55,7 +55,7 @@ class NodeChoice {
   enum class Fit { suits, byEviction, no };
   struct Verdict {
     Fit fit = Fit::no;
-    bool onceFree = false;  ///< short of what pods with claims have
+    bool onceFree = false;  ///< short of what pods have that leave one day: cache::NodeUsage::ofLastingPods()
     NodeScore score;
   };
   const Verdict& look(std::string_view name);

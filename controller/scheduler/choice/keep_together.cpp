@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <deque>
+#include <limits>
+#include <memory>
 #include <optional>
 #include <string_view>
 #include <tuple>
@@ -17,18 +19,23 @@ namespace {
 
 constexpr std::size_t kMostUnlike = 8;  ///< things asked for: each is a scan
 constexpr std::string_view kMember = "member/";
+/// Since when a holder has a device that it is never expected to leave. No time from then to now overflows.
+constexpr int64_t kSinceEver = std::numeric_limits<int64_t>::min() / 4;
+constexpr int64_t kNever = -kSinceEver;  ///< seconds
 
 class KeepingTogether {
  public:
   KeepingTogether(const Cluster& cluster, const std::vector<GangMember>& members, const QuotaBook& book, int64_t now,
-                  const HeldSince& heldSince, const KeptBefore& before, std::size_t most)
+                  const HeldSince& heldSince, const KeptBefore& before, std::size_t most, const HolderLasts& lasts)
       : cluster_(cluster),
         members_(members),
         book_(book),
         now_(now),
         heldSince_(heldSince),
         before_(before),
-        most_(most) {
+        most_(most),
+        lasts_(lasts),
+        leavesSince_([this](std::string_view device) { return lasts_(device) ? kSinceEver : heldSince_(device); }) {
     std::vector<std::size_t> podOf(members.size());
     for (std::size_t i = 0; i < members.size(); ++i) {
       podOf[i] = members[i].with ? podOf[*members[i].with] : pods_.size();
@@ -78,13 +85,15 @@ class KeepingTogether {
     int64_t in = 0;     ///< seconds
     bool fresh = true;  ///< was not kept before
     std::string_view name;
+    bool checked = false;  ///< `in` is without holders that last
   };
+  using Expected = std::deque<ExpectedRoom>;  ///< one per request of a pod; they don't move
   /// Pods that ask for the same.
   struct Alike {
-    const Pod* pod = nullptr;  ///< the first
-    std::vector<Candidate> soonest;
-    std::size_t next = 0;  ///< of those
-    std::size_t from = 0;  ///< of kept_: those before are full for them
+    const Pod* pod = nullptr;             ///< the first
+    std::vector<Candidate> soonest;       ///< a heap: the soonest is in front
+    std::shared_ptr<Expected> leaving{};  ///< without holders that last; null until the first is checked
+    std::size_t from = 0;                 ///< of kept_: those before are full for them
   };
 
   bool place(const Pod& pod, const TopologyGroup* group) {
@@ -92,10 +101,14 @@ class KeepingTogether {
     if (alike == nullptr) return false;
     for (; alike->from < kept_.size(); ++alike->from)
       if (putOn(kept_[alike->from], pod)) return true;
-    for (; alike->next < alike->soonest.size(); ++alike->next) {
-      const Candidate& candidate = alike->soonest[alike->next];
+    while (!alike->soonest.empty()) {
+      if (kept_.size() == most_ && !keeps(alike->soonest.front().name)) return false;
+      const Candidate candidate = popSoonest(*alike);
       if (keeps(candidate.name)) continue;
-      if (kept_.size() == most_) return false;
+      if (!candidate.checked && lasts_) {
+        checkAgain(*alike, candidate);
+        continue;
+      }
       Node node{std::string(candidate.name)};
       copyNode(cluster_, node.name, then_);
       if (!putOn(node, pod) && !makeMoreOf(node, pod)) continue;
@@ -104,6 +117,40 @@ class KeepingTogether {
       return true;
     }
     return std::any_of(kept_.begin(), kept_.end(), [&](Node& node) { return makeMoreOf(node, pod); });
+  }
+
+  bool isLater(const Candidate& a, const Candidate& b) const {
+    const auto turn = [this](const Candidate& each) {
+      return std::tuple(each.fresh ? each.in : expectedOfKept(each.in, before_.moves), each.fresh, each.name);
+    };
+    return turn(b) < turn(a);
+  }
+
+  Candidate popSoonest(Alike& alike) const {
+    std::pop_heap(alike.soonest.begin(), alike.soonest.end(),
+                  [this](const auto& a, const auto& b) { return isLater(a, b); });
+    const Candidate soonest = alike.soonest.back();
+    alike.soonest.pop_back();
+    return soonest;
+  }
+
+  /// Puts the candidate where it belongs once holders that last stay, unless it never has room then.
+  void checkAgain(Alike& alike, Candidate candidate) const {
+    if (!alike.leaving) {
+      alike.leaving = std::make_shared<Expected>();
+      for (const Request& request : alike.pod->requests)
+        alike.leaving->emplace_back(cluster_.state(), request, now_, leavesSince_);
+    }
+    candidate.in = 0;
+    for (ExpectedRoom& expected : *alike.leaving) {
+      const auto in = expected.on(cluster_.state().findNode(candidate.name));
+      if (!in || *in >= kNever) return;
+      candidate.in = std::max(candidate.in, *in);
+    }
+    candidate.checked = true;
+    alike.soonest.push_back(candidate);
+    std::push_heap(alike.soonest.begin(), alike.soonest.end(),
+                   [this](const auto& a, const auto& b) { return isLater(a, b); });
   }
 
   /// Of one that had room for some as it is.
@@ -121,7 +168,7 @@ class KeepingTogether {
   void makeEmpty(const std::string& node) {
     for (const auto& card : then_.cardsOf(node))
       for (const auto& taken : then_.takes(card))
-        if (!taken.uid.starts_with(kMember)) then_.giveBack(card, taken.uid);
+        if (!taken.uid.starts_with(kMember) && !(lasts_ && lasts_(taken.uid))) then_.giveBack(card, taken.uid);
   }
 
   bool putOn(Node& node, const Pod& pod) {
@@ -161,14 +208,14 @@ class KeepingTogether {
     for (Alike& alike : alike_)
       if (askTheSame(*alike.pod, pod)) return &alike;
     if (alike_.size() == kMostUnlike) return nullptr;
-    alike_.push_back({&pod, {}, 0, 0});
+    alike_.push_back({&pod, {}, {}, 0});
     look(alike_.back(), group);
     return &alike_.back();
   }
 
   void look(Alike& alike, const TopologyGroup* group) const {
     const auto& state = cluster_.state();
-    std::deque<ExpectedRoom> expected;  // they don't move
+    Expected expected;
     for (const Request& request : alike.pod->requests) expected.emplace_back(state, request, now_, heldSince_);
     const auto add = [&](std::string_view name, NodeId id) {
       if (!suits(*alike.pod, name, {})) return;
@@ -187,11 +234,8 @@ class KeepingTogether {
     else
       for (const std::string& name : group->nodes)
         if (const NodeId id = state.findNode(name); id != kNone) add(name, id);
-    const auto turn = [this](const Candidate& each) {
-      return std::tuple(each.fresh ? each.in : expectedOfKept(each.in, before_.moves), each.fresh, each.name);
-    };
-    std::sort(alike.soonest.begin(), alike.soonest.end(),
-              [&turn](const Candidate& a, const Candidate& b) { return turn(a) < turn(b); });
+    std::make_heap(alike.soonest.begin(), alike.soonest.end(),
+                   [this](const auto& a, const auto& b) { return isLater(a, b); });
   }
 
   const Cluster& cluster_;
@@ -201,6 +245,8 @@ class KeepingTogether {
   const HeldSince& heldSince_;
   const KeptBefore& before_;
   const std::size_t most_;
+  const HolderLasts& lasts_;
+  const HeldSince leavesSince_;  ///< of holders that last: since ever
   std::vector<Pod> pods_;
   // Of the try that is being made.
   Cluster then_;  ///< the nodes that are kept, as they will be
@@ -214,8 +260,9 @@ class KeepingTogether {
 
 std::vector<KeptForMember> keepTogether(const Cluster& cluster, const std::vector<GangMember>& members,
                                         const std::vector<TopologyGroup>* within, const QuotaBook& book, int64_t now,
-                                        const HeldSince& heldSince, const KeptBefore& before, std::size_t most) {
-  KeepingTogether keeping(cluster, members, book, now, heldSince, before, most);
+                                        const HeldSince& heldSince, const KeptBefore& before, std::size_t most,
+                                        const HolderLasts& lasts) {
+  KeepingTogether keeping(cluster, members, book, now, heldSince, before, most, lasts);
   if (within == nullptr) return keeping.in(nullptr) ? keeping.nodes() : std::vector<KeptForMember>();
   std::vector<KeptForMember> best;
   std::optional<int64_t> least;

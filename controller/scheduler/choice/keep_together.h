@@ -39,11 +39,15 @@ struct KeptBefore {
 /// one is expected in half the time, and so on, as there. Of several groups (`within`) the one where the last of its nodes is expected
 /// first, one that has all that were kept likewise.
 ///
+/// Holders of which `lasts` is true stay where they are. It is asked only about nodes that would be chosen, as it may be
+/// expensive.
+///
 /// None: more than `most` would be needed, no nodes ever hold all, quotas would not let them have it, or the pods ask for more than
 /// eight different things.
 /// Costs a scan of the cluster for each thing that they ask for.
 std::vector<KeptForMember> keepTogether(const Cluster& cluster, const std::vector<GangMember>& members,
                                         const std::vector<TopologyGroup>* within, const QuotaBook& book, int64_t now,
-                                        const HeldSince& heldSince, const KeptBefore& before, std::size_t most);
+                                        const HeldSince& heldSince, const KeptBefore& before, std::size_t most,
+                                        const HolderLasts& lasts = {});
 
 }  // namespace egpu::scheduler

@@ -15,7 +15,27 @@ void collect(const Cluster::State& state, const NodeRecord& node, Holdings& out)
   }
 }
 
+int64_t freeCardsOf(const Cluster::State& state, const NodeRecord& node) {
+  if (!node.offered()) return 0;
+  return std::count_if(node.cards.begin(), node.cards.end(), [&state](CardId id) {
+    const CardRecord& card = state.cards[id];
+    return card.healthy && card.free().core > 0 && card.free().memory > 0;
+  });
+}
+
 }  // namespace
+
+int64_t freeCards(const Cluster& cluster) {
+  int64_t free = 0;
+  for (const auto& [name, id] : cluster.state().nodesByName())
+    free += freeCardsOf(cluster.state(), cluster.state().nodes[id]);
+  return free;
+}
+
+int64_t freeCardsOn(const Cluster& cluster, std::string_view node) {
+  const NodeId id = cluster.state().findNode(node);
+  return id == kNone ? 0 : freeCardsOf(cluster.state(), cluster.state().nodes[id]);
+}
 
 Holdings holdingsOf(const Cluster& cluster) {
   Holdings all;

@@ -41,6 +41,10 @@ using CardAmounts = std::map<std::string_view, Amount>;
 /// Whether a healthy card of the node has more free than these amounts.
 bool hasFreeBeside(const Cluster& cluster, std::string_view node, const CardAmounts& amounts);
 
+/// Healthy cards of schedulable nodes of which something is free: all of them, or those of one node.
+int64_t freeCards(const Cluster& cluster);
+int64_t freeCardsOn(const Cluster& cluster, std::string_view node);
+
 /// What is free of it on the card, and not more than that.
 Amount freeUpTo(const Cluster& cluster, std::string_view card, const Amount& wanted);
 

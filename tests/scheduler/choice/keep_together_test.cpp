@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <map>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -26,6 +27,7 @@ struct Held {
   QuotaBook book;
   std::map<std::string, int64_t, std::less<>> since;
   int64_t now = 1000;
+  std::set<std::string, std::less<>> lasting;  ///< devices whose holders show no sign of ending
 
   void node(const std::string& name, int64_t cards = 2) {
     cluster.upsertNode({name, true});
@@ -40,7 +42,8 @@ struct Held {
                                   std::size_t most = 100, const std::vector<TopologyGroup>* within = nullptr) const {
     return keepTogether(
         cluster, members, within, book, now, [this](std::string_view device) { return since.find(device)->second; },
-        before, most);
+        before, most,
+        lasting.empty() ? HolderLasts() : [this](std::string_view device) { return lasting.contains(device); });
   }
   Nodes nodes(const std::vector<GangMember>& members, const KeptBefore& before = {}, std::size_t most = 100,
               const std::vector<TopologyGroup>* within = nullptr) const {
@@ -88,6 +91,29 @@ TEST(KeepTogether, WhatHasMovedBeforeMovesForFarSoonerOnesAlone) {
     EXPECT_EQ(held.nodes(same(1, whole(1)), {{"n0"}, 8}, 100, within), Nodes{"n1"}) << "150 against a quarter of 800";
     EXPECT_EQ(held.nodes(same(1, whole(1)), {{"n0"}, 16}, 100, within), Nodes{"n0"}) << "150 against an eighth";
   }
+}
+
+TEST(KeepTogether, HoldersThatLastStayWhereTheyAre) {
+  auto held = example();
+  const auto gang = same(3, whole(2));
+  held.lasting = {"of-n3c0"};
+  EXPECT_EQ(held.nodes(gang), (Nodes{"n0", "n1", "n2"}));
+  held.lasting.insert("of-n2c1");
+  EXPECT_EQ(held.nodes(gang), Nodes());
+  EXPECT_EQ(held.nodes(same(3, whole(1))), (Nodes{"n0", "n2"})) << "n2's other card is expected soonest";
+  EXPECT_EQ(held.nodes(same(1, whole(2)), {{"n2"}, 0}), Nodes{"n0"}) << "what was kept is no reason";
+}
+
+TEST(KeepTogether, TheSoonestWithoutHoldersThatLastIsFirst) {
+  Held held;
+  held.node("n0");
+  held.node("n1", 1);
+  held.hold("n0c0", 10);
+  held.hold("n0c1", 500);
+  held.hold("n1c0", 100);
+  EXPECT_EQ(held.nodes(same(1, whole(1))), Nodes{"n0"});
+  held.lasting = {"of-n0c0"};
+  EXPECT_EQ(held.nodes(same(1, whole(1))), Nodes{"n1"}) << "100 against 500";
 }
 
 TEST(KeepTogether, MembersShareNodesAndTheFirstOfEachIsNamed) {
@@ -185,6 +211,32 @@ TEST(KeepTogetherProperty, OnceEmptyTheNodesHoldAllAndWhereNoneDoNoneAreKept) {
     }
     ++found;
     EXPECT_TRUE(holds(nodes));
+  }
+  EXPECT_GT(found, 100);
+  EXPECT_GT(none, 50);
+}
+
+TEST(KeepTogetherProperty, OnceAllHaveLeftButThoseThatLastTheNodesHoldAllAndWhereNoneDoNoneAreKept) {
+  int found = 0, none = 0;
+  for (uint64_t seed = 1; seed <= 600; ++seed) {
+    SCOPED_TRACE(seed);
+    Random random(seed);
+    auto held = randomHeld(random);
+    for (const auto& [device, since] : held.since)
+      if (pick(random, 0, 3) == 0) held.lasting.insert(device);
+    const auto request = pick(random, 0, 1) == 0 ? whole(pick(random, 1, 3)) : share(pick(random, 1, 10) * 100);
+    const auto gang = same(static_cast<std::size_t>(pick(random, 1, 4)), request);
+    const auto nodes = held.nodes(gang);
+    for (const auto& node : nodes.empty() ? held.cluster.nodes() : nodes)
+      for (const auto& card : held.cluster.cardsOf(node))
+        if (!held.lasting.contains("of-" + card)) held.cluster.giveBack(card, "of-" + card);
+    auto members = gang;
+    for (auto& each : members)
+      each.suits = [&](std::string_view node) {
+        return nodes.empty() || std::find(nodes.begin(), nodes.end(), node) != nodes.end();
+      };
+    (nodes.empty() ? none : found)++;
+    EXPECT_EQ(decideGang(held.cluster, members).decisions.empty(), nodes.empty());
   }
   EXPECT_GT(found, 100);
   EXPECT_GT(none, 50);
