@@ -140,15 +140,10 @@ bool Reconciler::goesFirst(const std::string& queueKey) const {
   const auto isBound = [](const auto& claim) { return claim && claim->status.phase == phase::kBound; };
   switch (key->concern) {
     case Concern::room:
-    case Concern::device:
       return true;
+    case Concern::claim:
     case Concern::gang:
       return waiting_.room.hasTurn(queueKey);
-    case Concern::claim: {
-      if (waiting_.room.hasTurn(queueKey)) return true;
-      const auto claim = stores_.claims.get(key->object);
-      return claim && !isBound(claim) && !stores_.devicesOfClaim(claim->metadata.uid).empty();
-    }
     case Concern::pod: {
       if (waiting_.room.hasTurn(queueKey)) return true;
       const auto pod = stores_.pods.get(key->object);

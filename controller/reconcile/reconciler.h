@@ -80,9 +80,9 @@ class Reconciler {
   std::string cannotResize(const cache::Gpu& device) const { return provisioning_.cannotResize(device); }
   std::map<std::string, int64_t> drift() const { return auditor_.drift(); }
   std::size_t waitingForRoom() const { return waiting_.room.size(); }
-  /// Whether the key's step goes before others of its namespace: it has the turn for room that became free, or what
-  /// it stands for is nearer to a running pod than a claim without a device. So a burst of pods runs one after the
-  /// other, not all at the end. Called by the queue, with its lock held.
+  /// Whether the key's step goes before others of its namespace: it has the turn for room that became free, or it
+  /// is a pod whose claims are Bound, which then runs before further claims are decided. Called by the queue, with its
+  /// lock held.
   bool goesFirst(const std::string& queueKey) const;
   /// Claims, pods and carriers of which something is remembered; for tests.
   std::size_t remembered() const {

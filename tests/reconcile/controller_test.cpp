@@ -89,6 +89,7 @@ class FairControllerTest : public ::testing::Test {
   void start(int workers, bool standby = false) {
     ControllerOptions options;
     options.workers = workers;
+    options.reconciler.callsPerPlugin = workers;  // a claim that waits for its turn at a plugin waits for time to pass
     options.standby = standby;
     controller = std::make_unique<Controller>(client, world.registry, clock, events, world.metrics, options);
     controller->start();

@@ -183,8 +183,11 @@ TEST_F(WaitingForRoomTest, RoundsThatFollowEachOtherReachAllKeys) {
     clock.advance(milliseconds(1));
   }
   EXPECT_EQ(had.size(), 40U);
-  // Those that were passed over have their turn afterwards.
+  // Those that were passed over have their turn afterwards. Until then nobody yields to them.
   EXPECT_EQ(round(), Keys());
+  EXPECT_TRUE(add("late"));
+  room.remove("late");
+  EXPECT_EQ(next().again, WaitingForRoom::kTurnAgain);
   clock.advance(WaitingForRoom::kTurnAgain);
   EXPECT_EQ(round().size(), 40U);
 }

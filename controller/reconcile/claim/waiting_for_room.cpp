@@ -60,8 +60,14 @@ void WaitingForRoom::remove(const std::string& queueKey) {
 void WaitingForRoom::grew() {
   const std::lock_guard lock(mutex_);
   ++round_;
+  beginRound();
+}
+
+void WaitingForRoom::beginRound() {
   inRound_ = true;
+  passedOver_ = false;
   visited_.reset();
+  repeatAt_.reset();
 }
 
 bool WaitingForRoom::giveTurn(const std::function<bool(const RoomNeeds&)>& mayFit, Turns& turns) {
@@ -78,7 +84,7 @@ bool WaitingForRoom::giveTurn(const std::function<bool(const RoomNeeds&)>& mayFi
     if (!entry.yields && !all) {
       const auto had = hadTurn_.find(it->second);
       if (had != hadTurn_.end() && now - had->second < kTurnAgain) {
-        repeats_ = true;
+        passedOver_ = true;
         continue;
       }
       if (!mayFit(entry.needs)) continue;
@@ -130,16 +136,16 @@ WaitingForRoom::Turns WaitingForRoom::next(const std::function<bool(const RoomNe
     late_.emplace(namespaceOf(turn_->at.second));
     turn_.reset();
   }
+  if (!inRound_ && repeatAt_ && now >= *repeatAt_) beginRound();
   if (inRound_) {
     if (giveTurn(mayFit, turns) || turns.again) return turns;
-    if (std::exchange(repeats_, false)) {
-      inRound_ = true;
-      visited_.reset();
-      turns.again = kTurnAgain;
-      return turns;
-    }
+    if (passedOver_) repeatAt_ = now + kTurnAgain;
   }
   giveLooks(turns);
+  if (repeatAt_) {
+    const auto until = std::chrono::ceil<milliseconds>(*repeatAt_ - now);
+    turns.again = turns.again ? std::min(*turns.again, until) : until;
+  }
   return turns;
 }
 

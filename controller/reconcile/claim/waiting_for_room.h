@@ -101,6 +101,7 @@ class WaitingForRoom {
     Steady since{};
   };
   // With mutex_ held.
+  void beginRound();
   std::set<Position>::const_iterator unvisited() const;
   bool isBeforeOthers(const Position& at) const;
   /// Gives the next key its turn. False: no further key of this round gets one, or kKeysAtOnce were considered.
@@ -109,10 +110,11 @@ class WaitingForRoom {
   void giveLooks(Turns& turns);
 
   base::Clock& clock_;
-  mutable std::mutex mutex_;                // guards all below
-  std::map<std::string, Entry> keys_;       ///< by queue key
-  std::set<Position> keysInOrder_;          ///< the same
-  bool inRound_ = false, repeats_ = false;  ///< repeats_: a key was passed over because of kTurnAgain
+  mutable std::mutex mutex_;                   // guards all below
+  std::map<std::string, Entry> keys_;          ///< by queue key
+  std::set<Position> keysInOrder_;             ///< the same
+  bool inRound_ = false, passedOver_ = false;  ///< passedOver_: a key, because of kTurnAgain
+  std::optional<Steady> repeatAt_;             ///< the round that follows because of those
   uint64_t round_ = 0;
   std::optional<Position> visited_;  ///< of this round, the last key considered
   std::optional<Turn> turn_;
