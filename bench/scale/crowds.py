@@ -10,6 +10,7 @@ from objects import CARDS, NODES, claim, gpu_class, is_bound, is_running, named,
 from server import PATIENCE, Server, Watch
 from client import claims, pods  # found by way of server
 
+
 def pods_running(options):
     """4,000 pods with a card each, which fill 500 nodes, from the first creation until all are Running."""
     nodes = options.scaled(NODES)

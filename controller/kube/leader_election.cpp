@@ -83,8 +83,8 @@ std::string LeaderElector::refusal() const {
 }
 
 void LeaderElector::noteRefusal(Attempt outcome) {
-  const bool refused = outcome == Attempt::failed &&
-                       (lastWhy_.code() == Code::forbidden || lastWhy_.code() == Code::unauthorized);
+  const bool refused =
+      outcome == Attempt::failed && (lastWhy_.code() == Code::forbidden || lastWhy_.code() == Code::unauthorized);
   const auto lease = options_.namespace_ + "/" + options_.name;
   std::string why;
   if (refused)

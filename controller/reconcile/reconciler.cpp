@@ -168,13 +168,13 @@ Outcome Reconciler::kept() {
 }
 
 Outcome Reconciler::room() {
-  const auto turns = waiting_.room.next([this](const RoomNeeds& needs) {
+  const auto next = waiting_.room.next([this](const RoomNeeds& needs) {
     return needs.anyOf.empty() || std::any_of(needs.anyOf.begin(), needs.anyOf.end(), [&](const auto& request) {
              return cluster_.mayFit(needs.claimUid, request);
            });
   });
-  for (const auto& key : turns.keys) enqueue_(key);
-  return turns.again ? Outcome::after(*turns.again) : Outcome::done();
+  for (const auto& key : next.keys) enqueue_(key);
+  return next.again ? Outcome::after(*next.again) : Outcome::done();
 }
 
 Outcome Reconciler::stepOf(const QueueKey& key, std::stop_token stop) {

@@ -196,7 +196,8 @@ class Preempting {
     for (CardId c : node.cards) {
       const CardRecord& card = state_.cards[c];
       const Need& need = needs_.of(card.type);
-      if (card.healthy && need.possible() && isAllowedByPin(state_, request_, c)) here.push_back({boundOf(c, need), id, c});
+      if (card.healthy && need.possible() && isAllowedByPin(state_, request_, c))
+        here.push_back({boundOf(c, need), id, c});
     }
     const bool split = divides(request_);
     if (here.empty() || (!split && here.size() < wanted)) return;
@@ -245,10 +246,9 @@ class Preempting {
   std::vector<Holder> holdersAt(const Place& place, const Holdings& holdings) const {
     std::vector<Holder> holders;
     for (const auto& [device, of] : holdings) {
-      const bool concerned =
-          place.card == kNone || std::any_of(of.begin(), of.end(), [&](const Holding& each) {
-            return state_.findCard(each.card) == place.card;
-          });
+      const bool concerned = place.card == kNone || std::any_of(of.begin(), of.end(), [&](const Holding& each) {
+                               return state_.findCard(each.card) == place.card;
+                             });
       if (!concerned) continue;
       if (const auto holder = holderOf(device, of)) holders.push_back(*holder);
     }

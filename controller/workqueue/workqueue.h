@@ -130,7 +130,7 @@ class WorkQueue {
   const RateLimit limit_;
   const Fairness fairness_;
 
-  // Protected by mutex_. Invariants: key is in a group's `ready` ⇔ key ∈ dirty_ and key ∉ processing_, and once only;
+  // Protected by mutex_. Invariants: key is in a group's `first` or `ready` ⇔ key ∈ dirty_ and key ∉ processing_, and once only;
   // turns_ names each group with ready keys once; a group without ready keys and workers is not kept.
   mutable std::mutex mutex_;
   std::condition_variable_any readyChanged_;           ///< a key may be taken, or shutDown()

@@ -30,6 +30,14 @@ class FirstConsumerTest : public ReconcileTest {
     change(made);
     (void)World::must(world.client.create(made));
   }
+  /// f1, f2 and f3 have all cards, and pod p waits for a claim of two.
+  void largeClaimWaits() {
+    for (const auto* name : {"f1", "f2", "f3"}) world.addClaim(name, "share", {{"gpu", "1"}});
+    settle();
+    world.addClaim("large", "late", {{"gpu", "2"}});
+    world.addPod("p", {"large"});
+    settle();
+  }
   /// One of the claims f1, f2, … leaves n1: who waits is tried again.
   void triesAgainAfter(seconds time) {
     world.clock.advance(time);
@@ -85,11 +93,7 @@ TEST_F(FirstConsumerTest, ANodeIsKeptWhereSomeAreLikedBetter) {
   world.addNode("n3");  // without cards, and liked best
   for (const auto* name : {"n1", "n2"})
     world.json<core::Node>({"", name}, R"({"spec":{"taints":[{"key":"gpus","effect":"PreferNoSchedule"}]}})");
-  for (const auto* name : {"f1", "f2", "f3"}) world.addClaim(name, "share", {{"gpu", "1"}});
-  settle();
-  world.addClaim("large", "late", {{"gpu", "2"}});
-  world.addPod("p", {"large"});
-  settle();
+  largeClaimWaits();
   ASSERT_EQ(world.reason("large"), "NoFit") << world.message("large");
   triesAgainAfter(seconds(601));
   ASSERT_EQ(driver->cluster.keptNodes().size(), 1u) << world.message("large");
@@ -122,11 +126,7 @@ TEST_F(FirstConsumerTest, ANodeIsKeptWhoseHoldersHaveItsCpuToo) {
 
 TEST_F(FirstConsumerTest, AClaimReportsItsReservation) {
   if (world.real) GTEST_SKIP() << "times that a real server writes are not this clock's";
-  for (const auto* name : {"f1", "f2", "f3"}) world.addClaim(name, "share", {{"gpu", "1"}});
-  settle();
-  world.addClaim("large", "late", {{"gpu", "2"}});
-  world.addPod("p", {"large"});
-  settle();
+  largeClaimWaits();
   EXPECT_EQ(world.message("large").find("reserved"), std::string::npos) << world.message("large");
   triesAgainAfter(seconds(601));
   EXPECT_NE(world.message("large").find("; node n1 is reserved for it, for 24 hours at most"), std::string::npos)
@@ -216,11 +216,7 @@ TEST_F(FirstConsumerTest, NoNodeIsKeptForLongForAPodThatCanNotChoose) {
 
 TEST_F(FirstConsumerTest, ANodeStaysKeptWhereNothingHappens) {
   if (world.real) GTEST_SKIP() << "times that a real server writes are not this clock's";
-  for (const auto* name : {"f1", "f2", "f3"}) world.addClaim(name, "share", {{"gpu", "1"}});
-  settle();
-  world.addClaim("large", "late", {{"gpu", "2"}});
-  world.addPod("p", {"large"});
-  settle();
+  largeClaimWaits();
   triesAgainAfter(seconds(601));
   for (int i = 0; i < 60; ++i) {
     ASSERT_EQ(driver->cluster.keptNodes().size(), 1u) << i;

@@ -25,7 +25,7 @@ class WaitingForRoomTest : public ::testing::Test {
   void addMany(int n) {
     for (int i = 0; i < n; ++i) EXPECT_TRUE(add(keyOf(i)));
   }
-  WaitingForRoom::Turns next() {
+  WaitingForRoom::Next next() {
     return room.next([this](const RoomNeeds& needs) { return fits.contains(needs.claimUid); });
   }
   /// The keys that have turns until the round ends. Each decides in vain.

@@ -215,7 +215,8 @@ TEST(Preempt, NotEachOfManyPlacesIsTried) {
   };
   for (const int64_t cards : {1, 4}) {
     int tried = 0;
-    const auto found = preempt(cluster, whole(cards), {}, {}, kMostPreemptions, [&tried] { ++tried; }, {}, standing);
+    const auto found = preempt(
+        cluster, whole(cards), {}, {}, kMostPreemptions, [&tried] { ++tried; }, {}, standing);
     ASSERT_TRUE(found.possible && found.exact);
     EXPECT_EQ(found.node, "n131");
     EXPECT_EQ(found.victims.size(), static_cast<std::size_t>(cards));

@@ -71,8 +71,8 @@ TEST_F(OperationsTest, MovesAreMadeOnlyWhereTheyCanBe) {
   const auto none = get("/defrag", "execute=true", "POST");
   EXPECT_EQ(none.status, 404);
   EXPECT_NE(none.body.find("defrag --execute"), std::string::npos) << none.body;
-  OperationsSources sources{[](const cache::MapPage&) { return AllocationMap{}; }, [] { return std::string(); }, [] { return std::string(); },
-                            [] { return std::string(); }};
+  OperationsSources sources{[](const cache::MapPage&) { return AllocationMap{}; }, [] { return std::string(); },
+                            [] { return std::string(); }, [] { return std::string(); }};
   sources.moves = [](const http::Request& request, std::stop_token) {
     http::Response r;
     r.body = "moved by " + request.query;
@@ -128,24 +128,23 @@ class PagedMapTest : public testing::Test {
   }
   AllocationMap map_;
   cache::MapPage asked_;
-  Operations operations_{{[this](const cache::MapPage& page) {
-                            asked_ = page;
-                            auto map = map_;
-                            std::erase_if(map.nodes, [&page](const auto& node) {
-                              return !page.node.empty() && node.name != page.node;
-                            });
-                            if (page.limit > 0 && map.nodes.size() > page.limit) map.nodes.resize(page.limit);
-                            return map;
-                          },
-                          [] { return std::string(); },
-                          [] { return std::string(); },
-                          [] { return std::string(); },
-                          {},
-                          [](const http::Request&, std::stop_token stop) {
-                            http::Response r;
-                            r.body = stop.stop_requested() ? "stopped" : "asked";
-                            return r;
-                          }}};
+  Operations operations_{
+      {[this](const cache::MapPage& page) {
+         asked_ = page;
+         auto map = map_;
+         std::erase_if(map.nodes, [&page](const auto& node) { return !page.node.empty() && node.name != page.node; });
+         if (page.limit > 0 && map.nodes.size() > page.limit) map.nodes.resize(page.limit);
+         return map;
+       },
+       [] { return std::string(); },
+       [] { return std::string(); },
+       [] { return std::string(); },
+       {},
+       [](const http::Request&, std::stop_token stop) {
+         http::Response r;
+         r.body = stop.stop_requested() ? "stopped" : "asked";
+         return r;
+       }}};
 };
 
 TEST_F(PagedMapTest, TheMapComesInPages) {

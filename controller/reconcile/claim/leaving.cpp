@@ -123,9 +123,9 @@ Outcome ClaimSync::releasing(const ClaimPtr& claim, std::stop_token stop) {
       // The pods have ended: from here on the claim waits for its device.
       const auto& why = device->status;
       if (!device->metadata.deleting() || why.reason != reason::kProvisionerUnavailable) return *outcome;
-      return std::move(*outcome).says(Said::of(claim->metadata, Said::As::inUse, why.reason,
-                                               "is being deleted; waits for its device " + device->metadata.name +
-                                                   " to be removed: " + why.message));
+      return std::move(*outcome).says(Said::of(
+          claim->metadata, Said::As::inUse, why.reason,
+          "is being deleted; waits for its device " + device->metadata.name + " to be removed: " + why.message));
     }
   } else if (!waiting_.released.contains(claim->metadata.uid)) {
     // The cache may not know it yet.

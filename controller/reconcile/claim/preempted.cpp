@@ -167,8 +167,8 @@ base::Result<ClaimSync::Need> ClaimSync::checkNeed(const cache::Claim& claim, co
     plan.victims.insert(plan.victims.end(), room.victims.begin(), room.victims.end());
   if (!planned.asks.empty()) {
     plan.priority = planned.asks.front().turn.priority;
-    plan.needed = cluster_.neededVictims(planned.asks, planned.rooms, victimGroups(stores_))
-                      .value_or(std::set<std::string>());
+    plan.needed =
+        cluster_.neededVictims(planned.asks, planned.rooms, victimGroups(stores_)).value_or(std::set<std::string>());
   }
   need.isNeeded = plan.priority > priority && plan.needed.contains(name);
   (void)shared.put(key, std::move(plan), generation);
@@ -186,8 +186,7 @@ std::optional<Outcome> ClaimSync::makesRoom(const ClaimPtr& claim, const GpuPtr&
   // OBSERVATION: a claim of higher priority names the device. It is read by quorum, as what follows can't be taken back.
   // Budgets were not asked before a move's mark: it becomes the preemptor's mark like any other, unless no pod is left.
   const bool forMove = markedToMove(*device);
-  const auto need =
-      forMove && podsToGo(*claim).empty() ? base::Result<Need>(Need{}) : needFor(*claim, *device, stop);
+  const auto need = forMove && podsToGo(*claim).empty() ? base::Result<Need>(Need{}) : needFor(*claim, *device, stop);
   if (!need.ok()) return Outcome::retry(need.status());
   // After a restart every class is validated at once: the plugin's busy moment must not look like the end of the need.
   if (need->later.count() > 0) return Outcome::after(need->later);
@@ -374,8 +373,8 @@ Outcome ClaimSync::leave(const cache::Claim& claim, const cache::Gpu& device, co
   const auto& why = device.status.message;
   const auto* told = findCondition(claim.status.conditions, kPreempted);
   if (claim.status.phase != phase::kPending || told == nullptr || told->message != why)
-    return Outcome::again().says(
-        Said::of(claim.metadata, Said::As::preempted, markedToMove(device) ? reason::kMoved : reason::kPreempted, why));  // V4
+    return Outcome::again().says(Said::of(claim.metadata, Said::As::preempted,
+                                          markedToMove(device) ? reason::kMoved : reason::kPreempted, why));    // V4
   return Outcome::nextState(binder_.setPhase(device, phase::kFailed, reason::kPreempted, why, stop).status());  // V5
 }
 

@@ -35,7 +35,7 @@ class WaitingForQuota {
   std::size_t claims() const;
 
  private:
-  mutable std::mutex mutex_;                                              // guards all below
+  mutable std::mutex mutex_;                                                     // guards all below
   std::map<std::string, std::set<std::pair<QueueOrder, std::string>>> waiting_;  ///< by namespace
   std::map<std::string, std::pair<std::string, QueueOrder>> keys_;               ///< the same by queue key
   std::map<std::string, uint64_t> refused_;

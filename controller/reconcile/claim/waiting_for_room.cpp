@@ -70,13 +70,13 @@ void WaitingForRoom::beginRound() {
   repeatAt_.reset();
 }
 
-bool WaitingForRoom::giveTurn(const std::function<bool(const RoomNeeds&)>& mayFit, Turns& turns) {
+bool WaitingForRoom::giveTurn(const std::function<bool(const RoomNeeds&)>& mayFit, Next& result) {
   const auto now = clock_.now();
   const bool all = keysInOrder_.size() <= kLooksAtOnce;
   std::size_t considered = 0;
   for (auto it = unvisited(); it != keysInOrder_.end(); ++it) {
     if (++considered > kKeysAtOnce) {
-      turns.again = milliseconds(0);
+      result.again = milliseconds(0);
       return false;
     }
     visited_ = *it;
@@ -90,10 +90,10 @@ bool WaitingForRoom::giveTurn(const std::function<bool(const RoomNeeds&)>& mayFi
       if (!mayFit(entry.needs)) continue;
     }
     entry.yields = false;
-    turns.keys.push_back(it->second);
+    result.keys.push_back(it->second);
     if (late_.contains(namespaceOf(it->second))) continue;
     turn_ = Turn{*it, now};
-    turns.again = kTurnAtMost;
+    result.again = kTurnAtMost;
     return true;
   }
   inRound_ = false;
@@ -103,10 +103,10 @@ bool WaitingForRoom::giveTurn(const std::function<bool(const RoomNeeds&)>& mayFi
   return false;
 }
 
-void WaitingForRoom::giveLooks(Turns& turns) {
+void WaitingForRoom::giveLooks(Next& result) {
   const auto now = clock_.now();
   if (nextLooks_ && now < *nextLooks_) {
-    turns.again = std::chrono::ceil<milliseconds>(*nextLooks_ - now);
+    result.again = std::chrono::ceil<milliseconds>(*nextLooks_ - now);
     return;
   }
   std::vector<std::pair<Steady, const std::string*>> waits;
@@ -116,37 +116,37 @@ void WaitingForRoom::giveLooks(Turns& turns) {
   nextLooks_.reset();
   if (waits.empty()) return;
   nextLooks_ = now + kExplainEvery;
-  turns.again = kExplainEvery;
+  result.again = kExplainEvery;
   if (first) return;
   const auto most = waits.begin() + static_cast<std::ptrdiff_t>(std::min(waits.size(), kLooksAtOnce));
   std::partial_sort(waits.begin(), most, waits.end());
-  for (auto it = waits.begin(); it != most; ++it) turns.keys.push_back(*it->second);
+  for (auto it = waits.begin(); it != most; ++it) result.keys.push_back(*it->second);
 }
 
-WaitingForRoom::Turns WaitingForRoom::next(const std::function<bool(const RoomNeeds&)>& mayFit) {
+WaitingForRoom::Next WaitingForRoom::next(const std::function<bool(const RoomNeeds&)>& mayFit) {
   const std::lock_guard lock(mutex_);
-  Turns turns;
+  Next result;
   const auto now = clock_.now();
   if (turn_) {
     const auto left = turn_->since + kTurnAtMost - now;
     if (left.count() > 0) {
-      turns.again = std::chrono::ceil<milliseconds>(left);
-      return turns;
+      result.again = std::chrono::ceil<milliseconds>(left);
+      return result;
     }
     late_.emplace(namespaceOf(turn_->at.second));
     turn_.reset();
   }
   if (!inRound_ && repeatAt_ && now >= *repeatAt_) beginRound();
   if (inRound_) {
-    if (giveTurn(mayFit, turns) || turns.again) return turns;
+    if (giveTurn(mayFit, result) || result.again) return result;
     if (passedOver_) repeatAt_ = now + kTurnAgain;
   }
-  giveLooks(turns);
+  giveLooks(result);
   if (repeatAt_) {
     const auto until = std::chrono::ceil<milliseconds>(*repeatAt_ - now);
-    turns.again = turns.again ? std::min(*turns.again, until) : until;
+    result.again = result.again ? std::min(*result.again, until) : until;
   }
-  return turns;
+  return result;
 }
 
 bool WaitingForRoom::decided(const std::string& queueKey) {

@@ -45,8 +45,8 @@ struct RoomNeeds {
 ///
 /// A round begins whenever room may have become free. It gives each key that the room may suit a turn, in queue order;
 /// the next key has its turn once this one has decided. A key that looks for room by itself during a round yields to
-/// keys before it that may still have a turn, so that they find what became free. The other keys are told why they
-/// still wait a few at a time (kLooksAtOnce).
+/// keys before it that may still have a turn, so that they find what became free. The other keys look afterwards, a few
+/// at a time (kLooksAtOnce), so that their messages stay true.
 class WaitingForRoom {
  public:
   static constexpr std::chrono::milliseconds kExplainEvery{15'000};
@@ -71,12 +71,11 @@ class WaitingForRoom {
 
   /// Room may have become free: a round begins, or the present one is repeated from its first key.
   void grew();
-  /// What next() gave a turn or a look.
-  struct Turns {
-    std::vector<std::string> keys;
+  struct Next {
+    std::vector<std::string> keys;                   ///< to be stepped: the one that has the turn, or those that look
     std::optional<std::chrono::milliseconds> again;  ///< time until next() is to be called again; none: grew() tells
   };
-  Turns next(const std::function<bool(const RoomNeeds&)>& mayFit);
+  Next next(const std::function<bool(const RoomNeeds&)>& mayFit);
   /// The key has decided, or its step ended. True if it had the turn: next() is to be called.
   bool decided(const std::string& queueKey);
   bool hasTurn(const std::string& queueKey) const;
@@ -105,9 +104,9 @@ class WaitingForRoom {
   std::set<Position>::const_iterator unvisited() const;
   bool isBeforeOthers(const Position& at) const;
   /// Gives the next key its turn. False: no further key of this round gets one, or kKeysAtOnce were considered.
-  bool giveTurn(const std::function<bool(const RoomNeeds&)>& mayFit, Turns& turns);
+  bool giveTurn(const std::function<bool(const RoomNeeds&)>& mayFit, Next& result);
   /// Those that looked longest ago, of those that have not looked during this round.
-  void giveLooks(Turns& turns);
+  void giveLooks(Next& result);
 
   base::Clock& clock_;
   mutable std::mutex mutex_;                   // guards all below

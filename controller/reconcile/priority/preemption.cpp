@@ -22,15 +22,15 @@ namespace reason = v1alpha::keys::reason;
 
 namespace {
 
-constexpr std::chrono::milliseconds kRest{15'000};  ///< of a claim for which nobody could make room
+constexpr std::chrono::milliseconds kRest{15'000};    ///< of a claim for which nobody could make room
 constexpr std::chrono::milliseconds kFirstRest{500};  ///< likewise, if there may be another candidate soon; then longer
 /// Rest after a search for victims, in multiples of its processor time. Searches without a result have a tenth of the
 /// time at most. Searches that find victims are no more than there are victims: they have half of it.
 constexpr int kRestPerLook = 9, kRestPerPlan = 1;
 /// So long a nomination stands whose victims are gone, if the next decision finds no room all the same.
 constexpr std::chrono::milliseconds kFitsWithin{2'000};
-constexpr std::size_t kVictimsNamed = 3;            ///< victims in a message
-constexpr std::size_t kNodesNamed = 3;              ///< nodes in one
+constexpr std::size_t kVictimsNamed = 3;  ///< victims in a message
+constexpr std::size_t kNodesNamed = 3;    ///< nodes in one
 constexpr std::string_view kMoves = "moves to another device, as annotation ";
 
 /// A ResourceClaim that somebody made by hand outlives its pods: the next pod may take what it has before the last one has ended,
@@ -303,7 +303,8 @@ std::vector<v1alpha::Nomination> Preemption::fresh(const AskedTogether& asked, c
   std::vector<v1alpha::Nomination> rooms;
   if (!candidates.byDevice.empty()) rooms = needed(asked, searchGangsLast(asked, candidates, enough, cut));
   // Without a candidate nothing was searched, and only an event can change that.
-  else if (!candidates.moreSoon) return rooms;
+  else if (!candidates.moreSoon)
+    return rooms;
   if (victimsOf(rooms).empty()) rooms.clear();
   const auto found = !rooms.empty() ? Found::somebody : cut ? Found::cutShort : Found::nobody;
   looked(asked.claims.front()->metadata.uid, base::processorTime(clock_) - began, found, candidates.moreSoon);
@@ -316,16 +317,17 @@ std::vector<v1alpha::Nomination> Preemption::searchGangsLast(const AskedTogether
   auto single = candidates;
   std::erase_if(single.byDevice, [](const auto& each) { return !each.second.gang.empty(); });
   auto rooms = single.byDevice.empty() ? std::vector<v1alpha::Nomination>() : search(asked, single, enough, cut);
-  return rooms.empty() && single.byDevice.size() < candidates.byDevice.size()
-             ? search(asked, candidates, enough, cut)
-             : rooms;
+  return rooms.empty() && single.byDevice.size() < candidates.byDevice.size() ? search(asked, candidates, enough, cut)
+                                                                              : rooms;
 }
 
 std::vector<v1alpha::Nomination> Preemption::search(const AskedTogether& asked, const Candidates& candidates,
                                                     const scheduler::Enough& enough, bool& cut) const {
   const auto& known = candidates.byDevice;
   const scheduler::MayGo mayGo = [&](std::string_view device) { return known.contains(std::string(device)); };
-  const scheduler::StandingOf standing = [&](std::string_view device) { return known.at(std::string(device)).standing; };
+  const scheduler::StandingOf standing = [&](std::string_view device) {
+    return known.at(std::string(device)).standing;
+  };
   std::vector<scheduler::Decision> decisions;
   std::vector<scheduler::Victim> victims;
   if (asked.asks.size() > 1 || asked.within != nullptr) {

@@ -47,8 +47,8 @@ std::optional<core::ObjectKey> gangOfHolder(const cache::Stores& stores, const c
 /// member whose class is not preemptible stays, and exempts no other.
 struct VictimGang {
   core::ObjectKey gang;              ///< gangNamedBy(); without name: none
-  std::vector<std::string> devices;    ///< names
-  std::int64_t priority = 0;           ///< the lowest of its members'
+  std::vector<std::string> devices;  ///< names
+  std::int64_t priority = 0;         ///< the lowest of its members'
 };
 VictimGang victimGangOf(const cache::Stores& stores, const cache::Gpu& device, const cache::Claim& holder);
 /// Devices that leave together: those of a victim's gang, else the victim's own.
@@ -132,7 +132,8 @@ class Preemption {
   struct Candidates {
     std::unordered_map<std::string, Candidate> byDevice;
     std::map<std::string, VictimGang> gangs;  ///< by their key
-    bool moreSoon = false;  ///< a budget holds another claim, or it is not Bound yet: it may become a candidate without an event
+    bool moreSoon =
+        false;  ///< a budget holds another claim, or it is not Bound yet: it may become a candidate without an event
   };
   Candidates candidatesFor(const AskedTogether& asked) const;
   /// Likewise without gangs, then, if that does not help, with them.

@@ -2,11 +2,9 @@
 
 #include <algorithm>
 
-#include "api/v1alpha/keys.h"
+#include "controller/reconcile/gang/gang_of.h"
 
 namespace egpu::reconcile {
-
-namespace keys = v1alpha::keys;
 
 std::optional<Batches::Batch> Batches::next() {
   const std::lock_guard lock(mutex_);
@@ -33,11 +31,8 @@ bool Batches::allDone() const {
 }
 
 std::string SharedPlans::keyOf(const cache::Claim& claim) {
-  const auto gang = claim.metadata.annotation(keys::kGangAnnotation);
-  const auto group = claim.metadata.annotation(keys::kGangPodGroupAnnotation);
-  if (gang.empty() && group.empty()) return {};
-  const auto kind = gang.empty() ? "/group/" : "/gang/";
-  return claim.metadata.namespace_ + kind + std::string(gang.empty() ? group : gang);
+  const auto gang = gangNamedBy(claim);
+  return gang ? gang->str() : std::string();
 }
 
 std::shared_ptr<const SharedPlan> SharedPlans::find(const std::string& key) const {

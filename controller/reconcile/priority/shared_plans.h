@@ -44,9 +44,9 @@ class Batches {
 };
 
 struct SharedPlan {
-  int64_t priority = 0;                       ///< priority of the preemptors together
-  std::vector<std::string> victims{};         ///< names of devices
-  std::set<std::string> needed{};             ///< victims without whose release the preemptors would not fit
+  int64_t priority = 0;                        ///< priority of the preemptors together
+  std::vector<std::string> victims{};          ///< names of devices
+  std::set<std::string> needed{};              ///< victims without whose release the preemptors would not fit
   std::shared_ptr<Batches> budgetsAsked = {};  ///< victims whose pods' budgets were asked, by position in `victims`
 };
 

@@ -17,7 +17,8 @@ namespace {
 
 constexpr std::string_view kPaths =
     "there is /healthz, /readyz, /metrics, /allocation-map (?format=json|yaml|backendai|text), /explain, "
-    "/simulate (also POST /api/simulate-schedule), /forecast and /defrag (?format=json|yaml|text; POST with execute=true moves)\n";
+    "/simulate (also POST /api/simulate-schedule), /forecast and /defrag (?format=json|yaml|text; POST with "
+    "execute=true moves)\n";
 
 /// A Kubernetes Status, as the API server refuses.
 http::Response refusal(int status, const std::string& message) {

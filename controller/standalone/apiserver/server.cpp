@@ -70,8 +70,7 @@ class EmbeddedServer final : public Server {
     try {
       deletion_.sweep();
       for (const char* ns : {"default", "kube-system", "kube-public", "kube-node-lease"})
-        ensure("/api/v1/namespaces",
-               Json{{"apiVersion", "v1"}, {"kind", "Namespace"}, {"metadata", {{"name", ns}}}});
+        ensure("/api/v1/namespaces", Json{{"apiVersion", "v1"}, {"kind", "Namespace"}, {"metadata", {{"name", ns}}}});
       for (const Json& each : systemPriorityClasses()) ensure("/apis/scheduling.k8s.io/v1/priorityclasses", each);
     } catch (const ApiError& e) {
       return {base::Code::unavailable, e.message};

@@ -43,7 +43,8 @@ TEST_F(PreemptionTest, AGangAnnotationThatNamesNoGangExemptsNoBoundClaim) {
   };
   for (const auto* annotations :
        {R"({"elasticgpu.io/gang":"x"})", R"({"elasticgpu.io/gang":"no name!!","elasticgpu.io/gang-size":"2"})",
-        R"({"elasticgpu.io/gang":"x","elasticgpu.io/gang-size":"1"})", R"({"elasticgpu.io/gang-pod-group":"absent"})"}) {
+        R"({"elasticgpu.io/gang":"x","elasticgpu.io/gang-size":"1"})",
+        R"({"elasticgpu.io/gang-pod-group":"absent"})"}) {
     annotate(annotations);
     ASSERT_EQ(phase("low"), "Bound") << annotations;
     claim("vip", "share", "high");
@@ -552,7 +553,8 @@ TEST_F(PreemptionTest, WhatAnEvictedClaimHadIsNotReadWithEachOfItsSteps) {
   reads = 0;
   for (int i = 0; i < 10; ++i) {
     for (const auto* name : {"a", "b"})
-      world.json<cache::Claim>({"default", name}, R"({"metadata":{"annotations":{"step":")" + std::to_string(i) + R"("}}})");
+      world.json<cache::Claim>({"default", name},
+                               R"({"metadata":{"annotations":{"step":")" + std::to_string(i) + R"("}}})");
     settle();
   }
   EXPECT_LE(reads, 2);

@@ -12,7 +12,7 @@ namespace {
 cache::Claim member(const std::string& annotation, const std::string& value) {
   cache::Claim claim;
   claim.metadata.namespace_ = "ns";
-  claim.metadata.annotations[annotation] = value;
+  claim.metadata.annotations = {{annotation, value}, {"elasticgpu.io/gang-size", "8"}};
   return claim;
 }
 
@@ -26,6 +26,7 @@ TEST(SharedPlans, AreOfGangsAlone) {
   EXPECT_EQ(SharedPlans::keyOf(member("elasticgpu.io/other", "a")), "");
   const auto gang = SharedPlans::keyOf(member("elasticgpu.io/gang", "a"));
   EXPECT_EQ(gang, SharedPlans::keyOf(member("elasticgpu.io/gang", "a")));
+  EXPECT_NE(gang, "");
   EXPECT_NE(gang, SharedPlans::keyOf(member("elasticgpu.io/gang", "b")));
   base::ManualClock clock;
   SharedPlans plans(clock);
