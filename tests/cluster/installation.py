@@ -26,12 +26,13 @@ def client_of(cluster):
 
 
 def kubectl(cluster, *arguments, check=True):
-    """Its standard output. The kubectl found first; of any version."""
+    """Its standard output, and with check=False the error output of a command that fails (`kubectl exec` writes its client's
+    warnings there even when it succeeds). The kubectl found first; of any version."""
     done = subprocess.run(["kubectl", "--kubeconfig", str(cluster.kubeconfig), f"--cache-dir={cluster.folder}/kubectl-cache",
                            *map(str, arguments)], capture_output=True, text=True, check=False)
     if check and done.returncode != 0:
         raise Failure(f"kubectl {' '.join(map(str, arguments))}: {done.stderr.strip()}")
-    return done.stdout + ("" if check else done.stderr)
+    return done.stdout + (done.stderr if done.returncode else "")
 
 
 def apply_manifests(cluster, what=("-k", INSTALLED)):

@@ -41,10 +41,10 @@ def of_folder(folder):
 
 
 def kubectl(shown, *arguments):
-    """What it prints with the kubeconfig that `up` showed."""
+    """What it prints with the kubeconfig that `up` showed; its error output only if it fails, as installation.kubectl."""
     kubeconfig = re.search(r"export KUBECONFIG=(\S+)", shown).group(1)
     done = subprocess.run(["kubectl", "--kubeconfig", kubeconfig, *arguments], capture_output=True, text=True, check=False)
-    return done.stdout + done.stderr
+    return done.stdout + (done.stderr if done.returncode else "")
 
 
 def check_real(folder, bin_dir, report):
