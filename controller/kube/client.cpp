@@ -186,14 +186,14 @@ Result<HttpResponse> Client::replaceRaw(const core::Kind& kind, const core::Obje
   return exchange(request, Purpose{"update", kind.plural, true}, std::move(stop));
 }
 
-Status Client::removeRaw(const core::Kind& kind, const core::ObjectKey& key, std::string_view options,
-                         std::stop_token stop) {
+Result<HttpResponse> Client::removeRaw(const core::Kind& kind, const core::ObjectKey& key, std::string_view options,
+                                       std::stop_token stop) {
   HttpRequest request;
   request.method = Method::del;
   request.target = path(kind, key.namespace_, key.name);
   request.body = options;
   request.timeout = options_.requestTimeout;
-  return exchange(request, Purpose{"delete", kind.plural, true}, std::move(stop)).status();
+  return exchange(request, Purpose{"delete", kind.plural, true}, std::move(stop));
 }
 
 Result<codec::ListMeta> Client::listRaw(const core::Kind& kind, const ListOptions& options, const PageDecoder& decode,
@@ -299,8 +299,16 @@ Result<T> Client::replace(const T& object, std::string_view subresource, std::st
 }
 
 template <class T>
-Status Client::remove(const core::ObjectKey& key, std::string_view options, std::stop_token stop) {
-  return removeRaw(core::kindOf<T>, key, options, std::move(stop));
+Status Client::remove(const core::ObjectKey& key, std::string_view options, std::stop_token stop,
+                      std::optional<T>* left) {
+  auto answer = removeRaw(core::kindOf<T>, key, options, std::move(stop));
+  if (!answer) return answer.status();
+  if (left == nullptr) return {};
+  left->reset();
+  // An object that is gone at once is answered with a Status, which has neither.
+  auto object = codec::decode<T>(answer->body);
+  if (object.ok() && object->metadata.deleting() && !object->metadata.finalizers.empty()) *left = std::move(*object);
+  return {};
 }
 
 // NOLINTBEGIN(bugprone-macro-parentheses): a type can't stand in them.
@@ -313,7 +321,7 @@ Status Client::remove(const core::ObjectKey& key, std::string_view options, std:
   template Result<T> Client::patch<T>(const core::ObjectKey&, PatchType, std::string_view, std::string_view, \
                                       std::stop_token);                                                      \
   template Result<T> Client::replace<T>(const T&, std::string_view, std::stop_token);                        \
-  template Status Client::remove<T>(const core::ObjectKey&, std::string_view, std::stop_token)
+  template Status Client::remove<T>(const core::ObjectKey&, std::string_view, std::stop_token, std::optional<T>*)
 // NOLINTEND(bugprone-macro-parentheses)
 
 EGPU_CLIENT(v1alpha::ElasticGPU);

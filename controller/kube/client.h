@@ -81,8 +81,10 @@ class Client {
   template <class T>
   base::Result<T> replace(const T& object, std::string_view subresource = {}, std::stop_token stop = {});
   /// options: JSON of DeleteOptions (codec::patch::deleteOptions) or empty. notFound is an error like any other.
+  /// left, unless null: set to the object as the server answered, if a finalizer keeps it.
   template <class T>
-  base::Status remove(const core::ObjectKey& key, std::string_view options = {}, std::stop_token stop = {});
+  base::Status remove(const core::ObjectKey& key, std::string_view options = {}, std::stop_token stop = {},
+                      std::optional<T>* left = nullptr);
 
   /// One exchange with retries, for everything that has no struct (discovery, pods/binding). A value is a 2xx answer;
   /// any other is the Status that its body tells. timeout 0 = options().requestTimeout.
@@ -116,8 +118,8 @@ class Client {
                                       std::string_view body, std::string_view subresource, std::stop_token stop);
   base::Result<HttpResponse> replaceRaw(const core::Kind& kind, const core::ObjectKey& key, std::string body,
                                         std::string_view subresource, std::stop_token stop);
-  base::Status removeRaw(const core::Kind& kind, const core::ObjectKey& key, std::string_view options,
-                         std::stop_token stop);
+  base::Result<HttpResponse> removeRaw(const core::Kind& kind, const core::ObjectKey& key, std::string_view options,
+                                       std::stop_token stop);
   using PageDecoder = std::function<base::Result<codec::ListMeta>(std::string_view body)>;
   base::Result<codec::ListMeta> listRaw(const core::Kind& kind, const ListOptions& options, const PageDecoder& decode,
                                         const std::function<void()>& restart, std::stop_token stop);

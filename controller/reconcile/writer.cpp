@@ -38,7 +38,12 @@ template <class T>
 base::Status Writer::remove(const T& object, std::stop_token stop, base::Result<T>* after) {
   const auto key = core::keyOf(object.metadata);
   const auto options = codec::patch::deleteOptions(object.metadata.uid, object.metadata.resourceVersion);
-  auto status = client_.remove<T>(key, options, stop);
+  std::optional<T> left;
+  auto status = client_.remove<T>(key, options, stop, &left);
+  if (status.ok() && after == nullptr && left && left->metadata.uid == object.metadata.uid) {
+    stores_.observed(*left);
+    return status;
+  }
   auto now = read<T>(key, object.metadata.uid, stop);
   if (after != nullptr) *after = std::move(now);
   if (status.code() == base::Code::notFound) return {};

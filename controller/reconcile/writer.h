@@ -27,8 +27,8 @@ class Writer {
   template <class T>
   base::Result<T> patch(const T& object, std::string_view body, std::string_view subresource, std::stop_token stop,
                         kube::PatchType type = kube::PatchType::merge);
-  /// Deletes exactly the object that was read: uid and resourceVersion are preconditions. Reads again, as finalizers
-  /// may keep it: that read is `after`, unless null.
+  /// Deletes exactly the object that was read: uid and resourceVersion are preconditions. The stores then know whether a
+  /// finalizer keeps it, from the answer or a read. after, unless null: a read after the deletion.
   template <class T>
   base::Status remove(const T& object, std::stop_token stop, base::Result<T>* after = nullptr);
   /// Quorum read. notFound: `uid` (may be empty) is known to be gone; another uid found says so too.

@@ -24,7 +24,7 @@ TEST_F(DeletionTest, C12_DeleteFreesTheCardAndTheClaim) {
   EXPECT_TRUE(world.plugin.made().empty());
 }
 
-TEST_F(DeletionTest, C12_ADeletionCostsEightRequestsOfWhichOneFindsNothing) {
+TEST_F(DeletionTest, C12_ADeletionCostsSevenRequestsOfWhichOneFindsNothing) {
   std::vector<std::string> requests, missed;
   class Counting final : public support::ForwardingTransport {
    public:
@@ -53,7 +53,7 @@ TEST_F(DeletionTest, C12_ADeletionCostsEightRequestsOfWhichOneFindsNothing) {
   EXPECT_FALSE(world.client.get<cache::Claim>({"default", "a"}).ok());
   EXPECT_FALSE(world.exists(device));
   std::erase_if(requests, [](const auto& each) { return each.find("watch=") != std::string::npos; });
-  EXPECT_LE(requests.size(), 8U) << ::testing::PrintToString(requests);
+  EXPECT_LE(requests.size(), 7U) << ::testing::PrintToString(requests);
   EXPECT_LE(missed.size(), 1U) << ::testing::PrintToString(missed);
   TearDown();
   driver.reset();
