@@ -200,6 +200,19 @@ TEST_F(ListTest, ExactVersions) {
   EXPECT_EQ(get(kClaims + "?sendInitialEvents=true&resourceVersionMatch=NotOlderThan").status, 422);
 }
 
+TEST_F(ListTest, TheTablesOfKubectlAreAnsweredWhole) {
+  for (int i = 0; i < 600; ++i) make(kClaims, claim("more" + std::to_string(i)));
+  const auto rows = [this](const std::string& query) {
+    const std::string table = "application/json;as=Table;v=v1;g=meta.k8s.io,application/json";
+    return ask(*server, "GET", kClaims + query, "", "", table).body;
+  };
+  const auto whole = rows("?limit=500");
+  EXPECT_EQ(whole["rows"].size(), 605U);
+  EXPECT_FALSE(whole["metadata"].contains("continue"));
+  EXPECT_EQ(rows("?limit=499")["rows"].size(), 499U);
+  EXPECT_EQ(get(kClaims + "?limit=500").body["items"].size(), 500U) << "clients that page know why";
+}
+
 TEST_F(ListTest, TablesAndMetadataOnly) {
   Reply table = ask(*server, "GET", kClaims, "", "", "application/json;as=Table;v=v1;g=meta.k8s.io,application/json");
   EXPECT_EQ(table.body["kind"], "Table");

@@ -127,6 +127,10 @@ std::vector<ObjectPtr> objectsFor(const Store& store, const Call& call, const Li
   return all;
 }
 
+/// kubectl asks for tables in pages of 500 by default, and after the first ten pages for five a second, however fast the
+/// server is. Pages save nothing here, so such tables are answered whole, as a server may that does not know `limit`.
+constexpr std::size_t kKubectlPage = 500;
+
 }  // namespace
 
 Selector Rest::selectorOf(const Call& call) const {
@@ -160,9 +164,10 @@ http::Response Rest::list(const Call& call) {
   uint64_t version = 0;
   std::vector<ObjectPtr> all = objectsFor(store_, call, q, token, version);
 
+  const bool whole = limit == 0 || (as.form == ObjectForm::table && limit >= kKubectlPage);
   std::vector<ObjectPtr> page;
   std::size_t at = 0, bytes = 0;
-  for (; at < all.size() && (limit == 0 || page.size() < limit); ++at) {
+  for (; at < all.size() && (whole || page.size() < limit); ++at) {
     if (!selector.empty() && !selector.matches(all[at]->body)) continue;
     if (limit != 0 && !page.empty() && bytes + all[at]->text.size() > kMaxAnswer) break;
     bytes += all[at]->text.size();
