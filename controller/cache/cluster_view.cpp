@@ -513,8 +513,12 @@ void ClusterView::announce() {
     if (grew) {
       hopeless_.clear();
       unfit_.clear();
+      unfitWithin_.clear();
     }
     if (book_.changed()) changes = book_.takeChanges();
+    for (const auto& change : changes)
+      if (change.freed)
+        std::erase_if(unfitWithin_, [&](const auto& each) { return each.claim.namespace_ == change.namespace_; });
   }
   if (grew && grown_) grown_();
   for (const auto& change : changes)

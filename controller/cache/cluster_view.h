@@ -157,9 +157,9 @@ class ClusterView {
   /// decide() and, if it fits, the assumption of its allocations under "claim/<uid>" (an earlier one of that claim is dropped
   /// before). Within the quotas of the claim's namespace: `excess` says if they are why it doesn't fit.
   scheduler::Decision decideAndAssume(const Ask& ask, const scheduler::NodePredicate& suits = {});
-  /// False: decideAndAssume() would not find room for the request, whatever nodes suit. True: it may. Remembers requests
-  /// that do not fit until room becomes free.
-  bool mayFit(const std::string& claimUid, const scheduler::Request& request);
+  /// False: decideAndAssume() would not find room for the claim, whatever nodes suit. True: it may. Remembers requests
+  /// that do not fit until room becomes free, on a card or in the quotas of their namespace.
+  bool mayFit(const Ask& ask);
   /// What decideAndAssume() would decide, then without that node, and so on: at most so many decisions, each on a node of its own.
   /// Assumes nothing; an earlier assumption of that claim is dropped.
   std::vector<scheduler::Decision> candidates(const Ask& ask, const scheduler::NodePredicate& suits, std::size_t most);
@@ -246,6 +246,8 @@ class ClusterView {
   scheduler::Request withinQuota(const Ask& ask);
   /// The claim is about to get this device, which stands already: assumed as by a decision, unless a quota is exceeded.
   std::optional<scheduler::QuotaExcess> reserve(const Ask& ask, const Gpu& device);
+  /// The excess that reserve() would return. Assumes nothing.
+  std::optional<scheduler::QuotaExcess> excessWith(const Ask& ask, const Gpu& device);
   /// What the device has if its claim asks for this of the cards that it is on, within the quotas of its namespace and beside room that
   /// is kept from it: scheduler::resizeInPlace(). In place: what it takes more counts from now on, until the device is seen with another
   /// target, or forgetResize(). An earlier decision for the device is dropped. See resizes.cpp.
@@ -375,6 +377,9 @@ class ClusterView {
   void catchUp();
   /// For a claim of a namespace with quotas; nothing for others.
   std::optional<scheduler::QuotaClaim> counted(const Ask& ask);
+  /// Amounts for quotas of a claim that takes this device. Nothing: no quota counts it.
+  std::optional<scheduler::QuotaAsked> askedWith(const Ask& ask, const Gpu& device);
+  std::optional<scheduler::QuotaExcess> excessOf(const Ask& ask, const scheduler::QuotaAsked& asked);
   scheduler::Together decideFor(const std::vector<Ask>& asks, const std::vector<scheduler::Request>& requests,
                                 const scheduler::NodePredicate& suits, const scheduler::Pause& pause);
   /// Room that others come before; see kept_room.cpp.
@@ -606,7 +611,12 @@ class ClusterView {
   /// What fits none of the nodes that it may have, since something last became free.
   std::deque<Hopeless> hopeless_;
   std::deque<scheduler::Request> unfit_;  ///< likewise, of any nodes
-  std::atomic<bool> assuming_{false};     ///< written with mutex_ held
+  struct Unfit {
+    scheduler::QuotaClaim claim;  ///< namespace and class count
+    scheduler::Request request;
+  };
+  std::deque<Unfit> unfitWithin_;      ///< likewise, of namespaces with quotas
+  std::atomic<bool> assuming_{false};  ///< written with mutex_ held
 };
 
 }  // namespace egpu::cache

@@ -88,10 +88,23 @@ scheduler::Decision ClusterView::decideAndAssume(const Ask& ask, const scheduler
   return decision;
 }
 
-bool ClusterView::mayFit(const std::string& claimUid, const scheduler::Request& request) {
+bool ClusterView::mayFit(const Ask& ask) {
   const std::lock_guard lock(mutex_);
-  if (nominated_.contains(claimUid)) return true;  // in its own room
+  if (nominated_.contains(ask.claimUid)) return true;  // in its own room
+  const auto& request = ask.request;
   if (std::find(unfit_.begin(), unfit_.end(), request) != unfit_.end()) return false;
+  if (auto claim = counted(ask)) {
+    // Asked in queue order: what the quotas refuse to one claim they refuse to those that come after it.
+    const auto isAlike = [&](const Unfit& each) {
+      return each.request == request && each.claim.namespace_ == claim->namespace_ &&
+             each.claim.className == claim->className;
+    };
+    if (std::any_of(unfitWithin_.begin(), unfitWithin_.end(), isAlike)) return false;
+    if (!decideFor({ask}, {request}, {}, {}).decisions.empty()) return true;
+    if (unfitWithin_.size() == kMostHopeless) unfitWithin_.pop_front();
+    unfitWithin_.push_back({*std::move(claim), request});
+    return false;
+  }
   if (scheduler::decide(cluster_, request).fits) return true;
   if (unfit_.size() == kMostHopeless) unfit_.pop_front();
   unfit_.push_back(request);

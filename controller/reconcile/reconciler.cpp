@@ -167,12 +167,18 @@ Outcome Reconciler::kept() {
   return Outcome::after(kTendKept);
 }
 
+bool Reconciler::mayFit(const RoomNeeds& needs) {
+  const auto& asks = needs.anyOf;
+  if (!needs.refusedIn.empty()) return cluster_.refusingQuotas(needs.refusedIn) != needs.refusedUnder;
+  if (needs.device.empty())
+    return asks.empty() ||
+           std::any_of(asks.begin(), asks.end(), [this](const auto& ask) { return cluster_.mayFit(ask); });
+  const auto device = stores_.devices.get({"", needs.device});
+  return !device || !cluster_.excessWith(asks.front(), *device);
+}
+
 Outcome Reconciler::room() {
-  const auto next = waiting_.room.next([this](const RoomNeeds& needs) {
-    return needs.anyOf.empty() || std::any_of(needs.anyOf.begin(), needs.anyOf.end(), [&](const auto& request) {
-             return cluster_.mayFit(needs.claimUid, request);
-           });
-  });
+  const auto next = waiting_.room.next([this](const RoomNeeds& needs) { return mayFit(needs); });
   for (const auto& key : next.keys) enqueue_(key);
   return next.again ? Outcome::after(*next.again) : Outcome::done();
 }

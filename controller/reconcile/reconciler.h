@@ -101,6 +101,8 @@ class Reconciler {
   Outcome kept();
   /// Turns of those that wait for room.
   Outcome room();
+  /// Whether the room that there is now may suit it.
+  bool mayFit(const RoomNeeds& needs);
   Outcome stepOf(const QueueKey& key, std::stop_token stop);
   /// Writes what a step says on claims.
   Outcome say(Outcome outcome, std::stop_token stop);

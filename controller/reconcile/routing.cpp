@@ -98,8 +98,7 @@ Routing::Routing(cache::Stores& stores, cache::ClusterView& cluster, plugin::Reg
   cluster.onCapacity([this] { roomChanged(); });
   cluster.onQuota([this](const std::string& namespace_, bool freed) {
     for (const auto& quota : stores_.quotasIn(namespace_)) enqueue_(quotaKey(core::keyOf(quota->metadata)));
-    if (!freed) return;
-    for (const auto& key : waiting_.quota.of(namespace_)) enqueue_(key);
+    if (freed) roomChanged();
   });
   stores_.quotas.listen(
       [this](const auto& b, const auto& a) { enqueue_(quotaKey(core::keyOf((a ? a : b)->metadata))); });

@@ -176,10 +176,10 @@
 //             step (leaveToScheduler), or, of a pod of another served scheduler, waits for a reservation as ever
 //
 // WHAT BRINGS A WAITING CLAIM BACK. A gang's members (of a PodGroup: its pods' and its own changes, too; by time a further pod's, and while it is not there): routing.cpp marks the gang's key with each that comes, changes its annotations, goes, is
-// Bound or loses its device, and gang/gang_step.cpp brings back those that have something else to do or to report; by time, while one is Bound and another is not, and where a pod lacks CPU or memory, a quota or not. Room: ClusterView::onCapacity, for all in Waiting, those of
+// Bound or loses its device, and gang/gang_step.cpp brings back those that have something else to do or to report; by time, while one is Bound and another is not, and where a pod lacks CPU or memory, a quota or not. Room: ClusterView::onCapacity and onQuota, for those in Waiting that it may suit, those of
 // higher priority first. A PriorityClass: routing.cpp. A nomination that changes: the claims of the devices that it names. Class, namespace's labels, plugin, named
 // ElasticGPU, carrier, pods: routing.cpp. A quota (QuotaExceeded, said where (C6) says NoFit): ClusterView::onQuota, for those of its
-// namespace, and room, where other cards would take less of it (QuotaExcess::roomMayHelp); no node is kept for them; one that was refused stays so until the namespace's quotas change. A node's taints: Reconciler::node. A (D6) device that failed for want of room: its cards'
+// namespace, and room, in the same turns; no node is kept for them; one that was refused stays so until the namespace's quotas change. A node's taints: Reconciler::node. A (D6) device that failed for want of room: its cards'
 // entries, routing.cpp. A claim that waits to grow waits for room, or for its quotas, as one that waits to be bound. By time, as no event tells it: a node refused for a while (claim/nodes_left_alone.h), a provisioner's refusal
 // (claim/provisioners_left_alone.h), a plugin whose turns are taken (device/provisioning.h).
 // A plugin that could not judge a class is asked again by the class's step alone, with back-off; its answer brings the claims back.

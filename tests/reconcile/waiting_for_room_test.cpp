@@ -20,13 +20,18 @@ class WaitingForRoomTest : public ::testing::Test {
   static std::string keyOf(int i) { return "k" + std::string(i < 10 ? "0" : "") + std::to_string(i); }
   /// The claim's uid is its queue key.
   bool add(const std::string& key, int64_t priority = 0) {
-    return room.add(key, {"2026-01-01T00:00:00Z", key}, priority, {key, {scheduler::Request()}});
+    return room.add(key, {"2026-01-01T00:00:00Z", key}, priority, {{{key, "default/" + key, {}, {}}}});
+  }
+  /// A step of the key, which looks for room.
+  bool decides(const std::string& key, int64_t priority = 0) {
+    EXPECT_TRUE(add(key, priority));
+    return room.decided(key);
   }
   void addMany(int n) {
     for (int i = 0; i < n; ++i) EXPECT_TRUE(add(keyOf(i)));
   }
   WaitingForRoom::Next next() {
-    return room.next([this](const RoomNeeds& needs) { return fits.contains(needs.claimUid); });
+    return room.next([this](const RoomNeeds& needs) { return fits.contains(needs.anyOf.front().claimUid); });
   }
   /// The keys that have turns until the round ends. Each decides in vain.
   Keys round() {
@@ -57,12 +62,36 @@ TEST_F(WaitingForRoomTest, TheHighestPriorityHasTheFirstTurnThenTheOldest) {
   EXPECT_EQ(next().keys, Keys{"c"});
   EXPECT_EQ(next().keys, Keys()) << "it has not decided";
   EXPECT_FALSE(room.decided("a"));
-  EXPECT_TRUE(room.decided("c"));
+  EXPECT_TRUE(decides("c", 5));
   EXPECT_EQ(next().keys, Keys{"a"});
-  EXPECT_TRUE(room.decided("a"));
+  EXPECT_TRUE(decides("a"));
   EXPECT_EQ(next().keys, Keys{"b"});
-  EXPECT_TRUE(room.decided("b"));
+  EXPECT_TRUE(decides("b"));
   EXPECT_EQ(next().keys, Keys());
+}
+
+TEST_F(WaitingForRoomTest, AStepThatBeganBeforeTheTurnDoesNotEndIt) {
+  add("a");
+  add("b");
+  room.grew();
+  EXPECT_EQ(next().keys, Keys{"a"});
+  EXPECT_FALSE(room.decided("a")) << "of a step that may have decided before there was room";
+  EXPECT_TRUE(room.hasTurn("a"));
+  EXPECT_EQ(next().keys, Keys());
+  EXPECT_TRUE(decides("a"));
+  EXPECT_EQ(next().keys, Keys{"b"});
+}
+
+TEST_F(WaitingForRoomTest, OneWithATurnTakesNothingThatBecameFreeSince) {
+  addMany(3);
+  room.grew();
+  EXPECT_EQ(next().keys, Keys{keyOf(0)});
+  EXPECT_TRUE(decides(keyOf(0)));
+  EXPECT_EQ(next().keys, Keys{keyOf(1)});
+  room.grew();
+  EXPECT_FALSE(add(keyOf(1))) << "k00 may take what became free";
+  EXPECT_TRUE(room.decided(keyOf(1)));
+  EXPECT_EQ(round(), (Keys{keyOf(0), keyOf(1), keyOf(2)}));
 }
 
 TEST_F(WaitingForRoomTest, OfManyOnlyThoseThatMayFitHaveATurn) {

@@ -64,29 +64,6 @@ TEST(Quota, IsReadInTheLedgersUnit) {
   EXPECT_EQ(quotaText(QuotaKey::tflops, 312'500), "312.5");
 }
 
-TEST(Quota, OtherCardsMayHelpWhereWhatItCountsIsTheCards) {
-  QuotaExcess excess;
-  Request fixed = shareOf(100, kGi), whole = shareOf(0, 0), byCore = shareOf(100, 0), rated = shareOf(0, kGi);
-  whole.wholeCards = true;
-  byCore.memoryFromCore = true;
-  rated.milliTflopsPerCard = 10'000;
-  const auto helps = [&](QuotaKey key) {
-    excess.key = key;
-    std::string whom;
-    for (const auto& [name, request] :
-         {std::pair("fixed ", fixed), {"whole ", whole}, {"byCore ", byCore}, {"rated ", rated}})
-      if (excess.roomMayHelp(request)) whom += name;
-    return whom;
-  };
-  EXPECT_EQ(helps(QuotaKey::memory), "whole byCore ");
-  EXPECT_EQ(helps(QuotaKey::core), "whole rated ");
-  EXPECT_EQ(helps(QuotaKey::tflops), "fixed whole byCore rated ");
-  EXPECT_EQ(helps(QuotaKey::gpu), "");
-  EXPECT_EQ(helps(QuotaKey::claims), "");
-  excess.models = {"T4"};
-  EXPECT_EQ(helps(QuotaKey::claims), "fixed whole byCore rated ") << "there are others";
-}
-
 TEST(Quota, CountsEachCardOfAClaimAndOnceTheClaim) {
   Cluster cluster;
   cluster.upsertNode({"n", true});
@@ -239,8 +216,8 @@ TEST(Quota, OfAPodWhoseClaimsAreOverItTogetherNoCardIsSaidToBeFull) {
     }
     QuotaBook book;
     book.setQuotas("ns", {readQuota(object({{"gpu-memory", "24Gi"}}))});
-    const auto together = decideWithin(cluster, book, {claimOf("a"), claimOf("b")},
-                                       {shareOf(400, 16 * kGi), shareOf(400, 16 * kGi)});
+    const auto together =
+        decideWithin(cluster, book, {claimOf("a"), claimOf("b")}, {shareOf(400, 16 * kGi), shareOf(400, 16 * kGi)});
     ASSERT_TRUE(together.excess);
     EXPECT_FALSE(together.excess->elsewhere) << another;
     EXPECT_EQ(together.excess->missing(), 8 * kGi);
@@ -258,8 +235,8 @@ TEST(Quota, OfAPodWhoseClaimsFitUncountedCardsThatAreFullItSaysSo) {
   quota.models = {"A100"};
   QuotaBook book;
   book.setQuotas("ns", {quota});
-  const auto together = decideWithin(cluster, book, {claimOf("a"), claimOf("b")},
-                                     {shareOf(400, 16 * kGi), shareOf(400, 16 * kGi)});
+  const auto together =
+      decideWithin(cluster, book, {claimOf("a"), claimOf("b")}, {shareOf(400, 16 * kGi), shareOf(400, 16 * kGi)});
   ASSERT_TRUE(together.excess);
   EXPECT_TRUE(together.excess->elsewhere);
 }

@@ -30,10 +30,10 @@ std::vector<scheduler::QuotaHold> ClusterView::quotaHolds(const std::vector<Ask>
   }
   const auto* reserved = quotaReservations_.find(space);
   const bool comesFirst = reserved != nullptr && std::all_of(asks.begin(), asks.end(), [&](const Ask& ask) {
-    const auto& own = reserved->claimUids;
-    return std::find(own.begin(), own.end(), ask.claimUid) == own.end() &&
-           scheduler::comesBefore(reserved->first, waiterOf(ask));
-  });
+                            const auto& own = reserved->claimUids;
+                            return std::find(own.begin(), own.end(), ask.claimUid) == own.end() &&
+                                   scheduler::comesBefore(reserved->first, waiterOf(ask));
+                          });
   for (std::size_t i = 0; comesFirst && i < reserved->asked.size(); ++i)
     if (!nominated_.contains(reserved->asked[i].claim.id)) holds.push_back({reserved->asked[i], {}});
   return holds;
@@ -97,31 +97,48 @@ scheduler::Request ClusterView::withinQuota(const Ask& ask) {
   return request;
 }
 
+std::optional<scheduler::QuotaExcess> ClusterView::excessOf(const Ask& ask, const scheduler::QuotaAsked& asked) {
+  book_.hold(quotaHolds({ask}, false));
+  auto excess = book_.excess({asked});
+  book_.hold({});
+  if (excess) book_.refused(asked.claim.namespace_);
+  return excess;
+}
+
+std::optional<scheduler::QuotaAsked> ClusterView::askedWith(const Ask& ask, const Gpu& device) {
+  auto claim = counted(ask);
+  if (!claim) return std::nullopt;
+  const auto name = "name/" + claim->name;
+  scheduler::QuotaAsked asked{*std::move(claim), {}, name};
+  for (std::size_t i = 0; i < device.spec.cards.size(); ++i) {
+    const auto part = v1alpha::cardCharged(device, i);
+    const auto card = cluster_.findCard(part.name);
+    asked.parts.push_back({std::string(card.model),
+                           {part.chargedCore, part.chargedMemory},
+                           card.capacity.core,
+                           card.milliTflops,
+                           card.known});
+  }
+  return asked;
+}
+
+std::optional<scheduler::QuotaExcess> ClusterView::excessWith(const Ask& ask, const Gpu& device) {
+  const std::lock_guard lock(mutex_);
+  const auto asked = askedWith(ask, device);
+  return asked ? excessOf(ask, *asked) : std::nullopt;
+}
+
 std::optional<scheduler::QuotaExcess> ClusterView::reserve(const Ask& ask, const Gpu& device) {
   std::optional<scheduler::QuotaExcess> excess;
   {
     const std::lock_guard lock(mutex_);
     drop(ask.claimUid);
-    if (const auto claim = counted(ask)) {
-      scheduler::QuotaAsked asked{*claim, {}, "name/" + claim->name};
-      for (std::size_t i = 0; i < device.spec.cards.size(); ++i) {
-        const auto part = v1alpha::cardCharged(device, i);
-        const auto card = cluster_.findCard(part.name);
-        asked.parts.push_back({std::string(card.model),
-                               {part.chargedCore, part.chargedMemory},
-                               card.capacity.core,
-                               card.milliTflops,
-                               card.known});
-      }
-      book_.hold(quotaHolds({ask}, false));
-      excess = book_.excess({asked});
-      book_.hold({});
-      if (excess) {
-        book_.refused(claim->namespace_);
-      } else {
+    if (const auto asked = askedWith(ask, device)) {
+      excess = excessOf(ask, *asked);
+      if (!excess) {
         assume(ask, {});
-        for (std::size_t i = 0; i < asked.parts.size(); ++i)
-          book_.put(assumedKey(ask.claimUid), *claim, device.spec.cards[i].name, asked.parts[i]);
+        for (std::size_t i = 0; i < asked->parts.size(); ++i)
+          book_.put(assumedKey(ask.claimUid), asked->claim, device.spec.cards[i].name, asked->parts[i]);
       }
     }
   }

@@ -222,8 +222,7 @@ Outcome ClaimSync::choose(const cache::Claim& claim, const Asked& asked, std::st
   const auto queueKey = claimKey(core::keyOf(claim.metadata));
   const auto& uid = claim.metadata.uid;
   // Before deciding: room, and taints that go, from now on bring us here again.
-  const bool mayLook = waiting_.room.add(queueKey, ageOf(claim.metadata), asked.turn.priority, needsOf(uid, asked));
-  waiting_.quota.add(claim.metadata.namespace_, queueKey, ageOf(claim.metadata), asked.turn.priority);
+  const bool mayLook = waiting_.room.add(queueKey, ageOf(claim.metadata), asked.turn.priority, needsOf(claim, asked));
   if (!mayLook) return Outcome::after(WaitingForRoom::kYieldAtMost);
   // No pod is known whose tolerations count: the class's do.
   const bool anyRejected = waiting_.nodes.anyRejected(uid);

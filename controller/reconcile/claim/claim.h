@@ -58,7 +58,7 @@ struct Asked {
 };
 
 /// What the claim looks for room for.
-RoomNeeds needsOf(const std::string& claimUid, const Asked& asked);
+RoomNeeds needsOf(const cache::Claim& claim, const Asked& asked);
 
 /// Its class as it was when the device was made: by that its amounts are read, whatever became of the class.
 cache::Class classOfDevice(const cache::Gpu& device);

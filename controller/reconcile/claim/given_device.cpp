@@ -161,13 +161,14 @@ std::optional<Outcome> ClaimSync::overQuotaWith(const cache::Claim& claim, const
   const auto& uid = claim.metadata.uid;
   const auto queueKey = claimKey(core::keyOf(claim.metadata));
   const auto priority = priorityOf(stores_, claim).value;
-  waiting_.quota.add(claim.metadata.namespace_, queueKey, ageOf(claim.metadata), priority);  // before it is judged
   const cache::ClusterView::Ask ask{
       uid, core::keyOf(claim.metadata).str(), {}, {}, named.spec.className, turnOf(claim, priority, clock_.wall())};
   Asked refused;
   if (refusedByQuota(claim, refused)) return Outcome::done().says(refused.refusal(claim));
+  // Before it is judged. No other claim takes what it names, so it need not yield.
+  waiting_.room.add(queueKey, ageOf(claim.metadata), priority, {{ask}, named.metadata.name});
   if (const auto excess = cluster_.reserve(ask, named)) return overQuota(claim, *excess);
-  waiting_.quota.remove(queueKey);
+  waiting_.room.remove(queueKey);
   return std::nullopt;
 }
 

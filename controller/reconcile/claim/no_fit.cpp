@@ -22,9 +22,9 @@ constexpr std::size_t kMostNamed = 3;   ///< cards or devices in a message
 constexpr std::size_t kMostSaid = 200;  ///< of what was found out about a card
 }  // namespace
 
-RoomNeeds needsOf(const std::string& claimUid, const Asked& asked) {
-  RoomNeeds needs{claimUid, {asked.request}};
-  needs.anyOf.insert(needs.anyOf.end(), asked.otherwise.begin(), asked.otherwise.end());
+RoomNeeds needsOf(const cache::Claim& claim, const Asked& asked) {
+  RoomNeeds needs{{asked.of(claim)}};
+  for (std::size_t i = 1; i < asked.alternatives(); ++i) needs.anyOf.push_back(asked.alternative(i).of(claim));
   return needs;
 }
 
@@ -47,23 +47,10 @@ std::variant<std::vector<scheduler::Decision>, Outcome> ClaimSync::decideFirst(c
   return tried;
 }
 
-namespace {
-/// Each was tried for the alternative of its place.
-bool roomMayHelp(const Asked& asked, const std::vector<scheduler::Decision>& tried) {
-  for (std::size_t i = 0; i < tried.size(); ++i)
-    if (!tried[i].excess || tried[i].excess->roomMayHelp(asked.alternative(i).request)) return true;
-  return false;
-}
-}  // namespace
-
 Outcome ClaimSync::noneFits(const cache::Claim& claim, const Asked& asked,
                             const std::vector<scheduler::Decision>& tried, const scheduler::NodePredicate& suits,
                             const std::string& nodes, std::stop_token stop) {
-  const auto queueKey = claimKey(core::keyOf(claim.metadata));
   const auto overQuotas = [](const auto& decision) { return decision.excess.has_value(); };
-  // Of the two only that goes on waiting which would help any of them.
-  if (std::none_of(tried.begin(), tried.end(), overQuotas)) waiting_.quota.remove(queueKey);
-  if (!roomMayHelp(asked, tried)) waiting_.room.remove(queueKey);
   if (const auto& excess = tried.front().excess; !excess || excess->releasesMayHelp())
     if (auto making = makeRoom(claim, asked, suits, stop)) return *std::move(making);
   if (std::all_of(tried.begin(), tried.end(), overQuotas)) {

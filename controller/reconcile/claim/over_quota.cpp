@@ -39,7 +39,7 @@ int64_t usedByNobody(const scheduler::QuotaExcess& excess, const std::optional<s
 Outcome ClaimSync::overQuota(const cache::Claim& claim, const scheduler::QuotaExcess& excess, const std::string& first,
                              Beside counts) {
   const auto& uid = claim.metadata.uid;
-  if (excess.refuse) waiting_.quota.refused(uid, excess.version);
+  if (excess.refuse) waiting_.refusals.refused(uid, excess.version);
   const auto* old = findCondition(claim.status.conditions, excess.refuse ? kAccepted : kBound);
   const bool told = old != nullptr && old->reason == reason::kQuotaExceeded && claim.status.phase == phase::kPending;
   // As with NoFit: what is used changes with every claim of the namespace.
@@ -60,11 +60,12 @@ bool ClaimSync::refusedByQuota(const cache::Claim& claim, Asked& asked) {
   const auto* accepted = findCondition(claim.status.conditions, kAccepted);
   if (accepted == nullptr || accepted->status != "False" || accepted->reason != reason::kQuotaExceeded) return false;
   // Before the look at the quotas: that they change from now on brings us here again.
-  const auto& space = claim.metadata.namespace_;
   const auto queueKey = claimKey(core::keyOf(claim.metadata));
-  waiting_.quota.add(space, queueKey, ageOf(claim.metadata), priorityOf(stores_, claim).value);
-  if (!waiting_.quota.stillRefused(claim.metadata.uid, cluster_.refusingQuotas(space))) {
-    waiting_.quota.remove(queueKey);
+  const auto version = cluster_.refusingQuotas(claim.metadata.namespace_);
+  waiting_.room.add(queueKey, ageOf(claim.metadata), priorityOf(stores_, claim).value,
+                    {{}, {}, claim.metadata.namespace_, version.value_or(0)});
+  if (!waiting_.refusals.stillRefused(claim.metadata.uid, version)) {
+    waiting_.room.remove(queueKey);
     return false;
   }
   asked.reason = accepted->reason;

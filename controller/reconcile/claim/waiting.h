@@ -8,8 +8,8 @@
 #include "controller/base/clock.h"
 #include "controller/reconcile/claim/nodes_left_alone.h"
 #include "controller/reconcile/claim/provisioners_left_alone.h"
+#include "controller/reconcile/claim/quota_refusals.h"
 #include "controller/reconcile/claim/released_claims.h"
-#include "controller/reconcile/claim/waiting_for_quota.h"
 #include "controller/reconcile/claim/waiting_for_room.h"
 #include "controller/reconcile/gang/gang_rosters.h"
 #include "controller/reconcile/gang/gang_times.h"
@@ -25,7 +25,7 @@ struct Waiting {
       : room(clock), nodes(clock), provisioners(clock), gangs(clock), resizes(clock), consumers(clock, chosen) {}
 
   WaitingForRoom room;
-  WaitingForQuota quota;
+  QuotaRefusals refusals;
   NodesLeftAlone nodes;
   ProvisionersLeftAlone provisioners;
   GangTimes gangs;
@@ -35,11 +35,8 @@ struct Waiting {
   ConsumerTurns consumers;
   ReleasedClaims released;
 
-  /// The queue key waits for neither room nor quota, until it is seen to.
-  void remove(const std::string& queueKey) {
-    room.remove(queueKey);
-    quota.remove(queueKey);
-  }
+  /// The queue key does not wait for room, until its next step.
+  void remove(const std::string& queueKey) { room.remove(queueKey); }
   void forgetClaim(const std::string& claimUid) {
     forgetChoice(claimUid);
     gangs.forgetClaim(claimUid);
@@ -49,15 +46,15 @@ struct Waiting {
   /// It has its device: how that was come by is of no interest any more.
   void forgetChoice(const std::string& claimUid) {
     room.forgetClaim(claimUid);
-    quota.forgetClaim(claimUid);
+    refusals.forgetClaim(claimUid);
     nodes.forgetClaim(claimUid);
     provisioners.forgetClaim(claimUid);
     consumers.forgetClaim(claimUid);
   }
   /// Claims and gangs of which anything is remembered; for tests.
   std::size_t claims() const {
-    return room.claims() + quota.claims() + nodes.claims() + provisioners.claims() + gangs.claims() + rosters.size() +
-           resizes.claims() + released.claims() + consumers.claims();
+    return room.claims() + refusals.claims() + nodes.claims() + provisioners.claims() + gangs.claims() +
+           rosters.size() + resizes.claims() + released.claims() + consumers.claims();
   }
 };
 

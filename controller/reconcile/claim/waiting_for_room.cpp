@@ -35,7 +35,9 @@ bool WaitingForRoom::add(const std::string& queueKey, const Age& age, int64_t pr
   if (!fresh && entry.order != at.first) keysInOrder_.erase({entry.order, queueKey});  // of another priority now
   entry = {at.first, std::move(needs), false, round_, now};
   keysInOrder_.insert(at);
-  const bool has = turn_ && turn_->at.second == queueKey;
+  // Capacity that became free after the turn was given may suit a key before this one.
+  const bool has = turn_ && turn_->at.second == queueKey && turn_->round == round_;
+  if (turn_ && turn_->at.second == queueKey) turn_->begun = true;
   if (!inRound_ || has || isBeforeOthers(at)) {
     yieldsSince_.erase(queueKey);
     return true;
@@ -51,6 +53,7 @@ bool WaitingForRoom::add(const std::string& queueKey, const Age& age, int64_t pr
 
 void WaitingForRoom::remove(const std::string& queueKey) {
   const std::lock_guard lock(mutex_);
+  if (turn_ && turn_->at.second == queueKey) turn_->begun = true;
   const auto known = keys_.find(queueKey);
   if (known == keys_.end()) return;
   keysInOrder_.erase({known->second.order, queueKey});
@@ -92,7 +95,7 @@ bool WaitingForRoom::giveTurn(const std::function<bool(const RoomNeeds&)>& mayFi
     entry.yields = false;
     result.keys.push_back(it->second);
     if (late_.contains(namespaceOf(it->second))) continue;
-    turn_ = Turn{*it, now};
+    turn_ = Turn{*it, now, round_};
     result.again = kTurnAtMost;
     return true;
   }
@@ -151,7 +154,8 @@ WaitingForRoom::Next WaitingForRoom::next(const std::function<bool(const RoomNee
 
 bool WaitingForRoom::decided(const std::string& queueKey) {
   const std::lock_guard lock(mutex_);
-  if (!turn_ || turn_->at.second != queueKey) return false;
+  // A step that began before the turn was given may have decided before capacity became free. The key is stepped once more.
+  if (!turn_ || turn_->at.second != queueKey || !turn_->begun) return false;
   hadTurn_[queueKey] = clock_.now();
   turn_.reset();
   return true;

@@ -1,5 +1,5 @@
-// Claims, pods and gangs that found no room. When room becomes free, those that it may suit look for it one after the
-// other: the highest priority first, then the oldest.
+// Claims, pods and gangs that found no room on the cards or in their quotas. When room becomes free, those that it may
+// suit look for it one after the other: the highest priority first, then the oldest.
 #pragma once
 
 #include <chrono>
@@ -16,7 +16,7 @@
 
 #include "api/core/meta.h"
 #include "controller/base/clock.h"
-#include "controller/scheduler/request.h"
+#include "controller/cache/cluster_view.h"
 
 namespace egpu::reconcile {
 
@@ -34,16 +34,18 @@ struct QueueOrder {
   auto operator<=>(const QueueOrder&) const = default;
 };
 
-/// What a key looks for room for: the requests of a claim, of which any will do. The first claim of a pod or a gang,
-/// because all of them need room. Without requests: room for anything may suit it.
+/// What a key looks for room for: what a claim asks for, of which any will do. The first claim of a pod or a gang,
+/// because all of them need room. Without any: room for anything may suit it.
 struct RoomNeeds {
-  std::string claimUid;
-  std::vector<scheduler::Request> anyOf;
+  std::vector<cache::ClusterView::Ask> anyOf{};
+  std::string device{};       ///< name of the device that the claim names, which needs room in quotas alone
+  std::string refusedIn{};    ///< namespace whose quotas refused the claim: only another version of them may suit
+  uint64_t refusedUnder = 0;  ///< version of the quotas that refused it
 };
 
 /// Thread-safe. `mayFit` of next() is called with the lock held.
 ///
-/// A round begins whenever room may have become free. It gives each key that the room may suit a turn, in queue order;
+/// A round begins whenever room may have become free on a card or in a quota. It gives each key that the room may suit a turn, in queue order;
 /// the next key has its turn once this one has decided. A key that looks for room by itself during a round yields to
 /// keys before it that may still have a turn, so that they find what became free. The other keys look afterwards, a few
 /// at a time (kLooksAtOnce), so that their messages stay true.
@@ -98,6 +100,8 @@ class WaitingForRoom {
   struct Turn {
     Position at;
     Steady since{};
+    uint64_t round = 0;  ///< the round that gave it
+    bool begun = false;  ///< the key's step began after it, or looks after it
   };
   // With mutex_ held.
   void beginRound();

@@ -143,9 +143,7 @@ Outcome ClaimSync::decideGang(const cache::Claim& claim, const GangMembers& memb
   }
   auto& asks = gathered.asks;
   askAsOne(asks);
-  const bool mayLook = waiting_.room.add(queueKey, ageOf(claim.metadata), asks.front().turn.priority,
-                                         {asks.front().claimUid, {asks.front().request}});
-  waiting_.quota.add(claim.metadata.namespace_, queueKey, ageOf(claim.metadata), asks.front().turn.priority);
+  const bool mayLook = waiting_.room.add(queueKey, ageOf(claim.metadata), asks.front().turn.priority, {{asks.front()}});
   if (!mayLook) return Outcome::after(WaitingForRoom::kYieldAtMost);
   const auto groups = gang.topology.empty() ? std::vector<scheduler::TopologyGroup>()
                                             : groupsOf(stores_, gang.topology, members.standsOn);

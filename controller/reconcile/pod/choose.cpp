@@ -41,15 +41,6 @@ bool exceeds(const scheduler::QuotaExcess& excess, const cache::Claim& claim) {
     return asked.claim.id == claim.metadata.uid && wants[static_cast<std::size_t>(excess.key)] > excess.limit;
   });
 }
-
-/// Other cards may bring some of the claims within their quotas.
-bool roomMayHelp(const scheduler::QuotaExcess& excess, const std::vector<Asked>& all) {
-  return std::any_of(all.begin(), all.end(), [&](const Asked& asked) {
-    return excess.roomMayHelp(asked.request) ||
-           std::any_of(asked.otherwise.begin(), asked.otherwise.end(),
-                       [&](const auto& request) { return excess.roomMayHelp(request); });
-  });
-}
 }  // namespace
 
 std::optional<PodSync::Choice> PodSync::choiceOf(const core::Pod& pod, const std::vector<Used>& used,
@@ -166,9 +157,8 @@ Outcome PodSync::toldToBinder(const core::Pod& pod, Outcome outcome) {
 bool PodSync::waitForRoom(const core::Pod& pod, const Choice& choice) {
   const auto key = core::keyOf(pod.metadata);
   const auto priority = choice.asks.empty() ? 0 : choice.asks.front().turn.priority;
-  auto needs = choice.asks.empty() ? RoomNeeds() : needsOf(choice.asks.front().claimUid, choice.asked.front());
+  auto needs = choice.asks.empty() ? RoomNeeds() : needsOf(*choice.open.front()->claim, choice.asked.front());
   const bool mayLook = waiting_.room.add(podKey(key), ageOf(pod.metadata), priority, std::move(needs));
-  waiting_.quota.add(key.namespace_, podKey(key), ageOf(pod.metadata), priority);
   const std::lock_guard lock(mutex_);
   short_[key] = {ageOf(pod.metadata), cache::requestsOf(pod)};
   return mayLook;
@@ -176,7 +166,6 @@ bool PodSync::waitForRoom(const core::Pod& pod, const Choice& choice) {
 
 Outcome PodSync::overQuota(const core::Pod& pod, const std::vector<Used>& used, const Choice& choice,
                            const scheduler::QuotaExcess& excess) {
-  if (!roomMayHelp(excess, choice.asked)) waiting_.room.remove(podKey(core::keyOf(pod.metadata)));
   const auto counts = choice.open.size() > 1 ? ClaimSync::Beside::some : ClaimSync::Beside::nobody;
   cluster_.waitForQuota(choice.asks, excess);
   Soonest next;

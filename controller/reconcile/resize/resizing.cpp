@@ -72,9 +72,9 @@ std::optional<Outcome> ClaimSync::resizing(const cache::Claim& claim, const cach
   const bool asksOther = !claim.status.requests.empty() && claim.spec.requests != taken;
   if (asksOther && device.metadata.deleting()) {
     cluster_.forgetResize(device);
-    told = Outcome::done().says(notResized(claim, reason::kNotResizable,
-                                           "device " + device.metadata.name +
-                                               " is being deleted: it stays as it is until the claim is deleted"));
+    told = Outcome::done().says(notResized(
+        claim, reason::kNotResizable,
+        "device " + device.metadata.name + " is being deleted: it stays as it is until the claim is deleted"));
   } else if (asksOther) {
     told = retarget(claim, device, stop);
     if (told->isAgain() || told->isRetry()) return told;
@@ -141,7 +141,6 @@ Outcome ClaimSync::retarget(const cache::Claim& claim, const cache::Gpu& device,
   // Before deciding: room, and quotas, that change from now on bring us here again.
   const auto queueKey = claimKey(core::keyOf(claim.metadata));
   waiting_.room.add(queueKey, ageOf(claim.metadata), ask.turn.priority);
-  waiting_.quota.add(claim.metadata.namespace_, queueKey, ageOf(claim.metadata), ask.turn.priority);
   const auto resizing = cluster_.decideResize(ask, device);
   if (!resizing.inPlace) return noResize(claim, device, ask, resizing);
   waiting_.remove(queueKey);
@@ -174,12 +173,7 @@ Outcome ClaimSync::writeTarget(const cache::Claim& claim, const cache::Gpu& devi
 
 Outcome ClaimSync::noResize(const cache::Claim& claim, const cache::Gpu& device, const cache::ClusterView::Ask& ask,
                             const scheduler::Resizing& resizing) {
-  const auto queueKey = claimKey(core::keyOf(claim.metadata));
   const std::string_view why = resizing.excess ? reason::kScalingQuotaExceeded : reason::kResizeInfeasible;
-  if (!resizing.excess)
-    waiting_.quota.remove(queueKey);
-  else if (!resizing.excess->roomMayHelp())
-    waiting_.room.remove(queueKey);
   const auto* old = findCondition(claim.status.conditions, kResized);
   const bool told = old != nullptr && old->reason == why;
   // What is free and used changes all the time; it is worth a write now and then.

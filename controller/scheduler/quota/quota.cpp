@@ -94,22 +94,6 @@ QuotaAmounts quotaAmounts(const std::vector<QuotaPart>& parts, const std::vector
   return sum;
 }
 
-bool QuotaExcess::roomMayHelp(const Request& asked) const {
-  if (roomMayHelp()) return true;
-  switch (key) {
-    case QuotaKey::core:
-      return asked.wholeCards || asked.milliTflopsPerCard > 0;
-    case QuotaKey::memory:
-      return asked.wholeCards || asked.memoryFromCore;
-    case QuotaKey::tflops:
-      return true;
-    case QuotaKey::gpu:
-    case QuotaKey::claims:
-      break;
-  }
-  return false;
-}
-
 std::string QuotaExcess::text(int64_t with) const {
   const auto amount = [this](int64_t n) { return quotaText(key, n); };
   std::string of;
@@ -119,8 +103,8 @@ std::string QuotaExcess::text(int64_t with) const {
   if (perClaim)
     return "quota " + quota + " allows each claim " + what + " " + amount(limit) + ", this one would have " +
            amount(wants);
-  auto text = "quota " + quota + " allows " + what + " " + amount(limit) + ", " + amount(used + own - held - with) +
-              " is used";
+  auto text =
+      "quota " + quota + " allows " + what + " " + amount(limit) + ", " + amount(used + own - held - with) + " is used";
   if (own > 0) text += " (" + amount(own) + " of it by this claim)";
   if (held > 0) text += " and " + amount(held) + " is held for " + heldForText();
   if (with > 0) text += " and " + amount(with) + " would be by claims that are decided with it";

@@ -57,22 +57,18 @@ struct QuotaExcess {
   bool refuse = false;
   bool elsewhere = false;  ///< on cards of other models it would be within its quotas, and these have no room
   int64_t wants = 0;
-  int64_t used = 0;                 ///< by the namespace's other claims, `held` included; 0 of perClaim
-  int64_t limit = 0;                ///< of that key
-  std::vector<std::string> models;  ///< of that quota
-  bool unrated = false;             ///< the quota limits tflops, and the cards have no rating to count by
-  uint64_t version = 0;             ///< of the namespace's quotas; changes with them
-  int64_t own = 0;                  ///< amount that the claim has already and gives up for `wants`; not in `used`
-  int64_t held = 0;                 ///< part of `used` that no claim has yet: it is held for claims that come first
+  int64_t used = 0;                    ///< by the namespace's other claims, `held` included; 0 of perClaim
+  int64_t limit = 0;                   ///< of that key
+  std::vector<std::string> models;     ///< of that quota
+  bool unrated = false;                ///< the quota limits tflops, and the cards have no rating to count by
+  uint64_t version = 0;                ///< of the namespace's quotas; changes with them
+  int64_t own = 0;                     ///< amount that the claim has already and gives up for `wants`; not in `used`
+  int64_t held = 0;                    ///< part of `used` that no claim has yet: it is held for claims that come first
   std::vector<std::string> heldFor{};  ///< names of those claims
   std::vector<QuotaAsked> asked{};     ///< judged requests: of this claim and those that are decided with it
   bool others = false;                 ///< other keys or quotas are exceeded, too
-  /// Other cards, or what is told of them, may bring it within its quotas: it waits for room, too.
-  bool roomMayHelp() const { return elsewhere || unrated || !models.empty(); }
   /// Releases of other claims may bring it within its quotas, and it waits for them.
   bool releasesMayHelp() const { return !refuse && !perClaim && !unrated; }
-  /// Likewise of a claim that asks this and may go to any card: of smaller or better rated ones it may take less.
-  bool roomMayHelp(const Request& asked) const;
   /// How much too much, in the key's unit.
   int64_t missing() const { return used + wants - limit; }
   /// "quota team allows gpu-memory 80Gi, 70Gi is used: 30Gi too little for another 40Gi"
