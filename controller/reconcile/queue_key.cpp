@@ -6,7 +6,7 @@
 namespace egpu::reconcile {
 namespace {
 
-constexpr std::array<std::pair<std::string_view, Concern>, 16> kConcerns{{{"claim", Concern::claim},
+constexpr std::array<std::pair<std::string_view, Concern>, 17> kConcerns{{{"claim", Concern::claim},
                                                                           {"gang", Concern::gang},
                                                                           {"device", Concern::device},
                                                                           {"card", Concern::card},
@@ -19,6 +19,7 @@ constexpr std::array<std::pair<std::string_view, Concern>, 16> kConcerns{{{"clai
                                                                           {"assumed", Concern::assumed},
                                                                           {"kept", Concern::kept},
                                                                           {"room", Concern::room},
+                                                                          {"plans", Concern::plans},
                                                                           {"usage", Concern::usage},
                                                                           {"quota", Concern::quota},
                                                                           {"template", Concern::claimTemplate}}};

@@ -23,6 +23,7 @@ enum class Concern {
   assumed,
   kept,
   room,
+  plans,
   usage,
   quota,
   claimTemplate
@@ -56,6 +57,8 @@ inline std::string assumedKey() { return "assumed/all"; }
 inline std::string keptKey() { return "kept/all"; }
 /// Turns of those that wait for room.
 inline std::string roomKey() { return "room/all"; }
+/// Turns of those that wait until victims may be searched for them.
+inline std::string plansKey() { return "plans/all"; }
 inline std::string quotaKey(const core::ObjectKey& key) { return "quota/" + key.str(); }
 /// What a claim uses of its cards.
 inline std::string usageKey(const core::ObjectKey& claim) { return "usage/" + claim.str(); }

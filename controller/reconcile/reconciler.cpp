@@ -140,12 +140,13 @@ bool Reconciler::goesFirst(const std::string& queueKey) const {
   const auto isBound = [](const auto& claim) { return claim && claim->status.phase == phase::kBound; };
   switch (key->concern) {
     case Concern::room:
+    case Concern::plans:
       return true;
     case Concern::claim:
     case Concern::gang:
-      return waiting_.room.hasTurn(queueKey);
+      return waiting_.room.hasTurn(queueKey) || claims_.preemption().turns().hasTurn(queueKey);
     case Concern::pod: {
-      if (waiting_.room.hasTurn(queueKey)) return true;
+      if (waiting_.room.hasTurn(queueKey) || claims_.preemption().turns().hasTurn(queueKey)) return true;
       const auto pod = stores_.pods.get(key->object);
       if (!pod || !gated(*pod) || v1alpha::pendingClaim(*pod)) return false;
       const auto names = v1alpha::claimNames(*pod);
@@ -221,6 +222,8 @@ Outcome Reconciler::stepOf(const QueueKey& key, std::stop_token stop) {
       return kept();
     case Concern::room:
       return room();
+    case Concern::plans:
+      return claims_.givePlanTurn();
   }
   return Outcome::done();
 }

@@ -175,21 +175,37 @@
 //             W8 to W3 without a reservation. Over without W10, or forgotten by a crash: what is not Bound is given up by the pod's
 //             step (leaveToScheduler), or, of a pod of another served scheduler, waits for a reservation as ever
 //
-// WHAT BRINGS A WAITING CLAIM BACK. A gang's members (of a PodGroup: its pods' and its own changes, too; by time a further pod's, and while it is not there): routing.cpp marks the gang's key with each that comes, changes its annotations, goes, is
-// Bound or loses its device, and gang/gang_step.cpp brings back those that have something else to do or to report; by time, while one is Bound and another is not, and where a pod lacks CPU or memory, a quota or not. Room: ClusterView::onCapacity and onQuota, for those in Waiting that it may suit, those of
-// higher priority first. A PriorityClass: routing.cpp. A nomination that changes: the claims of the devices that it names. Class, namespace's labels, plugin, named
-// ElasticGPU, carrier, pods: routing.cpp. A quota (QuotaExceeded, said where (C6) says NoFit): ClusterView::onQuota, for those of its
-// namespace, and room, in the same turns; no node is kept for them; one that was refused stays so until the namespace's quotas change. A node's taints: Reconciler::node. A (D6) device that failed for want of room: its cards'
-// entries, routing.cpp. A claim that waits to grow waits for room, or for its quotas, as one that waits to be bound. By time, as no event tells it: a node refused for a while (claim/nodes_left_alone.h), a provisioner's refusal
-// (claim/provisioners_left_alone.h), a plugin whose turns are taken (device/provisioning.h).
-// A plugin that could not judge a class is asked again by the class's step alone, with back-off; its answer brings the claims back.
-// An intent that a pod has reserved can't move: RESCHEDULE and 422 are then said on the claim and tried again with back-off.
-// A held device is brought back by its pods' and its ResourceClaim's events (routing.cpp); what the look found, the cache knows too.
-// A (D2) device whose claimRef somebody took off gets it back, as the ledger says it. Those who wait are tried in the order of their
-// priority, then of their age; a node is kept for who has waited for ten minutes, for a gang all its nodes (ClusterView). A node that changes: its rejections end, and all who wait are tried.
-// A quota counts decisions, devices and entries alike, so what a dead leader left half done counts for the next one.
-// A decision counts (is assumed) until a device of its claim is seen or adopted, its write is known to have failed, or its claim is gone;
-// what that frees is room as any other. One that is a minute old beside all that is drift: said and forgotten (Auditor::assumed).
+// WHAT BRINGS A WAITING CLAIM BACK
+//
+//   waits for                         brought back by
+//   room on cards or in quotas        ClusterView::onCapacity and onQuota: turns of the claims that it may suit, in queue
+//                                     order (claim/waiting_for_room.h). Growth (resize) waits in the same way
+//   a quota that refused it           another version of the namespace's quotas, in the same turns
+//   a search for victims              its turn (priority/plan_turns.h); after a search in vain, its own rest
+//   those who make room for it        their devices, and each change of a nomination that names them (routing.cpp)
+//   members of its gang               the gang's key, which routing.cpp marks with each claim that comes, leaves, is Bound or
+//                                     loses its device, and for a PodGroup with its pods and its own changes. By time: further
+//                                     pods, a PodGroup that is not there, one member Bound and another not, and CPU or memory
+//                                     that a pod lacks
+//   class, namespace, plugin, named   the events of these objects (routing.cpp)
+//   ElasticGPU, PriorityClass,
+//   ResourceClaim, pods
+//   taints of a node                  Reconciler::node: refusals of the node end, and a round of turns begins
+//   a node that was refused           time (claim/nodes_left_alone.h)
+//   a provisioner that refused        time (claim/provisioners_left_alone.h)
+//   a plugin without free calls       time (device/provisioning.h)
+//
+// - A plugin that could not judge a class is asked again by the class's step alone, with back-off. Its answer brings the
+//   claims back.
+// - An intent that a pod has reserved cannot move. The claim's status then shows RESCHEDULE and 422, tried again with back-off.
+// - A held device is brought back by the events of its pods and of its ResourceClaim. The cache keeps what the look found.
+// - A (D2) device whose claimRef was removed gets it back from the ledger. A (D6) device that failed because there was no
+//   room: the entries of its cards bring it back.
+// - A node is reserved for a claim after ten minutes of waiting, for a gang all its nodes (ClusterView).
+// - Quotas count decisions, devices and entries alike, so half-done work of an earlier leader counts for the next one.
+// - A decision counts until a device of its claim is seen or adopted, its write is known to have failed, or its claim is
+//   gone. The room that this frees is room like any other. A decision that is a minute old without any of these is drift,
+//   and is reported and dropped (Auditor::assumed).
 //
 // GARBAGE (card/sweeper.cpp; S4: claim/carrier.cpp; S5: card/surplus_cards.cpp): (S1) a ledger entry whose device is, by a quorum read after the entry was seen,
 // gone, of another uid, or does not name the card; (S2) a key in a plugin's list that no device has, by a quorum list after it: at the

@@ -138,7 +138,11 @@ class ClaimSync {
                                   std::stop_token stop);
   /// (C6) Likewise for claims that are of use together only, all or none: a gang's open members, a pod's claims. The first one speaks for
   /// all; what: whose they are, for people.
-  std::optional<Outcome> makeRoomForAll(const std::string& what, AskedTogether asked, std::stop_token stop);
+  std::optional<Outcome> makeRoomForAll(const std::string& what, const std::string& queueKey, AskedTogether asked,
+                                        std::stop_token stop);
+  const Preemption& preemption() const { return preemption_; }
+  /// Lets the next claim search for victims.
+  Outcome givePlanTurn();
   /// Preemption::inVain() of the pod's claims, for which this one speaks.
   std::string preemptsInVain(const cache::Claim& claim, const core::Pod& pod) const {
     return preemption_.inVain(claim.metadata.uid, "pod " + pod.metadata.name, "claims");
@@ -256,7 +260,8 @@ class ClaimSync {
     const std::vector<scheduler::TopologyGroup>* within;
     bool preempts = false;
   };
-  Outcome gangLacks(const cache::Claim& claim, const GangTry& tried, const scheduler::GangShort& lacking);
+  Outcome gangLacks(const cache::Claim& claim, const std::string& queueKey, const GangTry& tried,
+                    const scheduler::GangShort& lacking);
   /// Per stage why the lacking member fits nowhere beside the others, and what would help; empty if the search found another reason.
   std::string whyGangLacks(const GangTry& tried);
   /// Without which of them are open. gang: as gangOf() the claim.
@@ -408,8 +413,11 @@ class ClaimSync {
   std::optional<Outcome> askBudgets(const SharedPlan& plan, const cache::Claim& who, std::stop_token stop);
   /// The devices that have to go by their plan.
   std::vector<std::string> victimsFor(const ClaimPtr& preemptor) const;
-  /// So long the claim is not to be planned for; 0: it isn't said yet why it waits, either. Nothing: it may be.
-  std::optional<milliseconds> restsFromPlans(const cache::Claim& claim);
+  /// Time for which no victims are to be searched for the claim; 0: its status does not say yet why it waits. Nothing:
+  /// they may be searched for now.
+  std::optional<milliseconds> restsFromPlans(const cache::Claim& claim, const std::string& queueKey);
+  /// Preemption::putOff().
+  milliseconds awaitPlan(const cache::Claim& claim, const std::string& queueKey);
   Outcome mark(const cache::Claim& claim, const cache::Gpu& device, const ClaimPtr& preemptor, std::stop_token stop);
   /// Whether it asks to move and may. Quorum read.
   base::Result<bool> movesNow(const cache::Claim& claim, const cache::Gpu& device, std::stop_token stop);

@@ -58,7 +58,7 @@ Outcome ClaimSync::noneFits(const cache::Claim& claim, const Asked& asked,
     const auto waits = std::find_if(tried.begin(), tried.end(), [](const auto& each) { return !each.excess->refuse; });
     auto outcome = overQuota(claim, waits == tried.end() ? *tried.front().excess : *waits->excess);
     const bool preempts = asked.preempts && tried.front().excess->releasesMayHelp();
-    const auto turn = preempts ? preemption_.putOff(claim.metadata.uid, true) : milliseconds(0);
+    const auto turn = preempts ? awaitPlan(claim, claimKey(core::keyOf(claim.metadata))) : milliseconds(0);
     return outcome.isDone() && turn.count() > 0 ? Outcome::after(turn).says(std::move(outcome.said)) : outcome;
   }
   const auto more = [&] {
@@ -105,7 +105,7 @@ Outcome ClaimSync::noFit(const cache::Claim& claim, const Asked& asked, const sc
   if (auto rest = outOfReach(asked.request); !rest.empty()) why += "; " + rest;
   if (auto hint = bareMemoryHint(stores_, claim.spec.requests, asked.request); !hint.empty()) why += "; " + hint;
   if (auto rest = more ? more() : std::string(); !rest.empty()) why += "; " + rest;
-  const auto turn = asked.preempts ? preemption_.putOff(claim.metadata.uid, true) : milliseconds(0);
+  const auto turn = asked.preempts ? awaitPlan(claim, claimKey(core::keyOf(claim.metadata))) : milliseconds(0);
   return (turn.count() > 0 ? Outcome::after(turn) : Outcome::done()).says(notBound(claim, reason::kNoFit, why));
 }
 

@@ -39,24 +39,39 @@ bool stays(const cache::Store<core::Pod>::Ptr& pod) { return !pod->metadata.dele
 
 }  // namespace
 
-std::optional<milliseconds> ClaimSync::restsFromPlans(const cache::Claim& claim) {
+milliseconds ClaimSync::awaitPlan(const cache::Claim& claim, const std::string& queueKey) {
+  const QueueOrder order{-priorityOf(stores_, claim).value, ageOf(claim.metadata)};
+  const auto wait = preemption_.putOff(order, queueKey);
+  if (wait.count() > 0) enqueue_(plansKey());
+  return wait;
+}
+
+Outcome ClaimSync::givePlanTurn() {
+  const auto next = preemption_.giveTurn();
+  if (next.queueKey) enqueue_(*next.queueKey);
+  return next.again ? Outcome::after(*next.again) : Outcome::done();
+}
+
+std::optional<milliseconds> ClaimSync::restsFromPlans(const cache::Claim& claim, const std::string& queueKey) {
   const auto rest = preemption_.restsFor(claim.metadata.uid);
   if (rest.count() == 0 || claim.status.nominated) return std::nullopt;
   const auto* bound = findCondition(claim.status.conditions, kBound);
   const bool told = bound != nullptr && (bound->reason == reason::kNoFit || bound->reason == reason::kQuotaExceeded) &&
                     claim.status.phase == phase::kPending;
   if (!told) return milliseconds(0);  // who says so minds the rest
-  const auto turn = preemption_.putOff(claim.metadata.uid);
+  const auto turn = awaitPlan(claim, queueKey);
   return turn.count() > 0 ? turn : rest;
 }
 
 std::optional<Outcome> ClaimSync::makeRoom(const cache::Claim& claim, const Asked& asked,
                                            const scheduler::NodePredicate& suits, std::stop_token stop) {
   if (!asked.preempts) return std::nullopt;
-  if (const auto rest = restsFromPlans(claim))
+  const auto queueKey = claimKey(core::keyOf(claim.metadata));
+  if (const auto rest = restsFromPlans(claim, queueKey))
     return rest->count() > 0 ? std::optional(Outcome::after(*rest)) : std::nullopt;
-  const auto plans = preemption_.plans();
+  const auto plans = preemption_.plans(claim.metadata.uid);
   if (!plans) return Outcome::after(Preemption::kOthersPlan);
+  if (preemption_.turns().done(claim.metadata.uid)) enqueue_(plansKey());
   const auto current = stores_.claims.get(core::keyOf(claim.metadata));  // with what the last plan wrote
   if (!current || current->metadata.uid != claim.metadata.uid) return Outcome::done();
   const auto nomination = preemption_.planFor(current, asked.of(*current), suits, stop);

@@ -156,9 +156,9 @@ Outcome ClaimSync::decideGang(const cache::Claim& claim, const GangMembers& memb
     const auto& excess = decided->lacking->excess;
     const bool preempts = gathered.preempt && !members.oneLeaves && (!excess || excess->releasesMayHelp());
     if (preempts)
-      if (auto making = makeRoomForAll(gang.text(), {members.open, asks, std::move(places), within}, stop))
+      if (auto making = makeRoomForAll(gang.text(), queueKey, {members.open, asks, std::move(places), within}, stop))
         return *std::move(making);
-    return gangLacks(claim, {members, asks, pods, within, preempts}, *decided->lacking);
+    return gangLacks(claim, queueKey, {members, asks, pods, within, preempts}, *decided->lacking);
   }
   if (!pods.promise(decided->decisions)) {  // another pod was promised it meanwhile
     for (const auto& ask : asks) cluster_.forget(ask.claimUid);
@@ -179,7 +179,8 @@ std::string ClaimSync::whyGangLacks(const GangTry& tried) {
   return explanation.stages.back().after > 0 ? "no node has room for all claims of its pod" : explanation.text();
 }
 
-Outcome ClaimSync::gangLacks(const cache::Claim& claim, const GangTry& tried, const scheduler::GangShort& lacking) {
+Outcome ClaimSync::gangLacks(const cache::Claim& claim, const std::string& queueKey, const GangTry& tried,
+                             const scheduler::GangShort& lacking) {
   const auto& [members, asks, pods, within, preempts] = tried;
   const auto& gang = members.gang;
   const auto all = members.here.size() + members.others;
@@ -208,7 +209,7 @@ Outcome ClaimSync::gangLacks(const cache::Claim& claim, const GangTry& tried, co
   const bool stands = !waiting_.room.mayExplain(claim.metadata.uid) && same;
   if (const auto text = stands ? std::string() : whyGangLacks(tried); !text.empty()) why += ": " + text;
   why += rest;
-  const auto turn = preempts ? preemption_.putOff(claim.metadata.uid, true) : std::chrono::milliseconds(0);
+  const auto turn = preempts ? awaitPlan(claim, queueKey) : std::chrono::milliseconds(0);
   auto said = notBound(claim, reason::kNoFit, std::move(why));
   // That CPU or memory is given back is no event of a claim's.
   const auto next = pods.anyShort() && (turn.count() == 0 || turn > kGangSays) ? kGangSays : turn;

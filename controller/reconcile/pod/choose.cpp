@@ -224,7 +224,7 @@ std::optional<Outcome> PodSync::makeRoom(const core::Pod& pod, const Choice& cho
     all.places.push_back({suits, {}, i == 0 ? std::nullopt : std::optional<std::size_t>(0)});
   }
   all.asks = choice.asks;
-  return claims_.makeRoomForAll("pod " + pod.metadata.name, std::move(all), stop);
+  return claims_.makeRoomForAll("pod " + pod.metadata.name, podKey(core::keyOf(pod.metadata)), std::move(all), stop);
 }
 
 bool PodSync::forgetRefusedNodes(const std::vector<cache::ClusterView::Ask>& asks) {

@@ -29,6 +29,8 @@ constexpr std::chrono::milliseconds kFirstRest{500};  ///< likewise, if there ma
 constexpr int kRestPerLook = 9, kRestPerPlan = 1;
 /// So long a nomination stands whose victims are gone, if the next decision finds no room all the same.
 constexpr std::chrono::milliseconds kFitsWithin{2'000};
+/// So long other claims wait for the step that writes the rest of a plan.
+constexpr std::chrono::milliseconds kWrittenWithin{5'000};
 constexpr std::size_t kVictimsNamed = 3;  ///< victims in a message
 constexpr std::size_t kNodesNamed = 3;    ///< nodes in one
 constexpr std::string_view kMoves = "moves to another device, as annotation ";
@@ -376,9 +378,7 @@ void Preemption::looked(const std::string& claimUid, base::Clock::Steady::durati
   const std::lock_guard lock(mutex_);
   const auto now = clock_.now();
   const int rests = found == Found::somebody ? kRestPerPlan : kRestPerLook;
-  rest_.until = now + std::min<base::Clock::Steady::duration>(took * rests, kRest);
-  rest_.next = std::max(rest_.next, rest_.until);
-  rest_.each = took * (rests + 1);
+  restUntil_ = now + std::min<base::Clock::Steady::duration>(took * rests, kRest);
   const auto before = restingUntil_.find(claimUid);
   const auto longer = before == restingUntil_.end() ? kFirstRest : std::min(before->second.rest * 2, kRest);
   std::erase_if(restingUntil_, [&](const auto& each) { return each.first == claimUid || each.second.until <= now; });
@@ -398,7 +398,7 @@ std::chrono::milliseconds Preemption::ownRest(const std::string& claimUid) const
 
 std::chrono::milliseconds Preemption::restsFor(const std::string& claimUid) const {
   const std::lock_guard lock(mutex_);
-  return std::max(ownRest(claimUid), until(rest_.until));
+  return std::max(ownRest(claimUid), until(restUntil_));
 }
 
 std::string Preemption::inVain(const std::string& claimUid, const std::string& whom, const std::string& parts) const {
@@ -410,16 +410,42 @@ std::string Preemption::inVain(const std::string& claimUid, const std::string& w
                    ": all claims of lower priority that may would not make room for all of its " + parts;
 }
 
-std::chrono::milliseconds Preemption::putOff(const std::string& claimUid, bool fresh) {
+std::chrono::milliseconds Preemption::putOff(const QueueOrder& order, const std::string& queueKey) {
   const std::lock_guard lock(mutex_);
-  if (const auto own = ownRest(claimUid); own.count() > 0)
-    return restingUntil_.at(claimUid).moreSoon ? own : std::chrono::milliseconds(0);
-  if (until(rest_.until).count() == 0) return {};
-  if (fresh) return until(rest_.until);
-  const auto latest = clock_.now() + kRest;
-  const auto turn = std::min(std::max(rest_.next, rest_.until), latest);
-  rest_.next = std::min(turn + rest_.each, latest);
-  return until(turn);
+  const auto& uid = order.age.uid;
+  if (const auto own = ownRest(uid); own.count() > 0)
+    return restingUntil_.at(uid).moreSoon ? own : std::chrono::milliseconds(0);
+  if (until(restUntil_).count() == 0) return {};
+  turns_.wait(order, queueKey);
+  return kRest;
+}
+
+PlanTurns::Next Preemption::giveTurn() {
+  const std::lock_guard lock(mutex_);
+  return turns_.next(until(restUntil_));
+}
+
+std::unique_lock<std::mutex> Preemption::plans(const std::string& claimUid) {
+  std::unique_lock lock(planning_, std::try_to_lock);
+  if (lock && unwritten_ && unwritten_->claimUids.front() != claimUid && clock_.now() < unwritten_->until)
+    lock.unlock();
+  return lock;
+}
+
+std::pair<std::vector<v1alpha::Nomination>, std::size_t> Preemption::unwritten(const AskedTogether& asked) {
+  auto plan = std::exchange(unwritten_, std::nullopt);
+  const bool same =
+      plan && std::equal(plan->claimUids.begin(), plan->claimUids.end(), asked.claims.begin(), asked.claims.end(),
+                         [](const std::string& uid, const auto& claim) { return uid == claim->metadata.uid; });
+  if (!same || clock_.now() >= plan->until) return {};
+  return {std::move(plan->rooms), plan->written};
+}
+
+void Preemption::leaveUnwritten(const AskedTogether& asked, std::vector<v1alpha::Nomination> rooms,
+                                std::size_t written) {
+  Unwritten plan{{}, std::move(rooms), written, clock_.now() + kWrittenWithin};
+  for (const auto& claim : asked.claims) plan.claimUids.push_back(claim->metadata.uid);
+  unwritten_ = std::move(plan);
 }
 
 bool Preemption::begun(const std::vector<std::string>& victims) const {

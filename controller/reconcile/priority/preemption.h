@@ -14,6 +14,7 @@
 
 #include "controller/base/clock.h"
 #include "controller/cache/cluster_view.h"
+#include "controller/reconcile/priority/plan_turns.h"
 #include "controller/reconcile/priority/priority.h"
 #include "controller/reconcile/priority/shared_plans.h"
 
@@ -58,11 +59,11 @@ cache::ClusterView::VictimGroup victimGroups(const cache::Stores& stores);
 class Preemption {
  public:
   Preemption(const cache::Stores& stores, cache::ClusterView& cluster, base::Clock& clock)
-      : stores_(stores), cluster_(cluster), clock_(clock), shared_(clock) {}
+      : stores_(stores), cluster_(cluster), clock_(clock), shared_(clock), turns_(clock) {}
 
-  /// Held while somebody plans and writes what was planned: two must not name the same victims for room that only one can have.
-  /// Not to be had: another one does.
-  std::unique_lock<std::mutex> plans() { return {planning_, std::try_to_lock}; }
+  /// Held while a step plans and writes what was planned for that claim: two plans must not name the same victims for room that
+  /// only one can have. Not owned: another claim's plan is made, or is not yet written.
+  std::unique_lock<std::mutex> plans(const std::string& claimUid);
   static constexpr std::chrono::milliseconds kOthersPlan{200};  ///< until another look then
   /// Results of the last checks of gangs' plans.
   SharedPlans& shared() { return shared_; }
@@ -75,6 +76,11 @@ class Preemption {
   /// Likewise for all of them, or for none: one nomination per claim, or nothing. Each victim is named by the first of them that goes to its
   /// node. They preempt with the lowest of their priorities.
   std::vector<v1alpha::Nomination> planForAll(const AskedTogether& asked, const std::stop_token& stop);
+  /// The plan of these claims of which nominations are not yet written, with the number of those that are. Otherwise empty,
+  /// and there is no such plan any more. Only with plans().
+  std::pair<std::vector<v1alpha::Nomination>, std::size_t> unwritten(const AskedTogether& asked);
+  /// The first nominations of this plan are written. The next step of the same claims writes the others. Only with plans().
+  void leaveUnwritten(const AskedTogether& asked, std::vector<v1alpha::Nomination> rooms, std::size_t written);
   /// Most processor time of one search for victims, but for the copy of the cluster and one decision as it is. A worker
   /// is held up by no more.
   static constexpr std::chrono::milliseconds kLooksFor{800};
@@ -84,10 +90,14 @@ class Preemption {
   /// For people, what has been found of them and nothing else since: "nobody has to go for <whom>: …", whose going would not help all of
   /// its <parts>, or that the search was cut short. Empty: that it helps, or nothing.
   std::string inVain(const std::string& claimUid, const std::string& whom, const std::string& parts) const;
-  /// Time after which the claim asks again without an event; 0 = no such time. It is what restsFor() has of the searches' share of
-  /// time, as no search was made then, or the claim's own rest, if there may be candidates after it that no event tells of. Claims that
-  /// ask later come later; fresh: the claim has just come, and does not queue up behind those that have been put off before.
-  std::chrono::milliseconds putOff(const std::string& claimUid, bool fresh = false);
+  /// Time after which the claim asks again without an event; 0 = no such time. While searches rest the claim waits for
+  /// its turn, and asks again by itself only if it loses it. Otherwise its own rest, if there may be candidates after it
+  /// that no event tells of. order: with the claim's uid. queueKey: key whose step makes the search.
+  std::chrono::milliseconds putOff(const QueueOrder& order, const std::string& queueKey);
+  PlanTurns& turns() { return turns_; }
+  const PlanTurns& turns() const { return turns_; }
+  /// PlanTurns::next(), once searches do not rest.
+  PlanTurns::Next giveTurn();
   /// For who reads that namespace, and maybe no other: who goes, and what holds that up. Claims of other namespaces are counted.
   /// rooms: of one claim, or of several that are planned for together.
   std::string text(std::span<const v1alpha::Nomination> rooms, const std::string& reader) const;
@@ -110,6 +120,12 @@ class Preemption {
   struct HeldUp {
     base::Clock::Steady until;
     std::string why;
+  };
+  struct Unwritten {
+    std::vector<std::string> claimUids;
+    std::vector<v1alpha::Nomination> rooms;
+    std::size_t written = 0;
+    base::Clock::Steady until;  ///< others plan after it: the step that would write the others does not come
   };
   std::optional<HeldUp> heldUp(const std::string& device) const;
   /// Why the device's pods could not be evicted. It outlasts the wait by as much again, so that messages do not alternate
@@ -155,6 +171,8 @@ class Preemption {
   cache::ClusterView& cluster_;
   base::Clock& clock_;
   SharedPlans shared_;
+  PlanTurns turns_;
+  std::optional<Unwritten> unwritten_;  ///< guarded by planning_
   std::mutex planning_;
   mutable std::mutex mutex_;
   std::map<std::string, HeldUp> heldUp_;  ///< by device; guarded by mutex_
@@ -165,13 +183,7 @@ class Preemption {
     bool moreSoon = false;  ///< another search after the rest may find candidates that this one lacked
   };
   std::map<std::string, InVain> restingUntil_;  ///< by uid of the claim; guarded by mutex_
-  /// After the last look, for whomever; guarded by mutex_.
-  struct Rest {
-    base::Clock::Steady until{};
-    base::Clock::Steady next{};            ///< when the next one that is put off may ask
-    base::Clock::Steady::duration each{};  ///< a look and its rest
-  };
-  Rest rest_;
+  base::Clock::Steady restUntil_{};             ///< after the last search, for any claim; guarded by mutex_
 };
 
 }  // namespace egpu::reconcile

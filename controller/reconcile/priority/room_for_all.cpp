@@ -11,6 +11,10 @@ namespace egpu::reconcile {
 
 namespace reason = v1alpha::keys::reason;
 
+namespace {
+constexpr std::size_t kNominationsAtOnce = 32;  ///< written by one step
+}  // namespace
+
 void ClaimSync::askAsOne(std::vector<cache::ClusterView::Ask>& asks) {
   auto turn = asks.front().turn;
   for (const auto& ask : asks) {
@@ -23,11 +27,14 @@ void ClaimSync::askAsOne(std::vector<cache::ClusterView::Ask>& asks) {
   }
 }
 
-std::optional<Outcome> ClaimSync::makeRoomForAll(const std::string& what, AskedTogether asked, std::stop_token stop) {
-  if (const auto rest = restsFromPlans(*asked.claims.front()))
+std::optional<Outcome> ClaimSync::makeRoomForAll(const std::string& what, const std::string& queueKey,
+                                                 AskedTogether asked, std::stop_token stop) {
+  if (const auto rest = restsFromPlans(*asked.claims.front(), queueKey))
     return rest->count() > 0 ? std::optional(Outcome::after(*rest)) : std::nullopt;
-  const auto plans = preemption_.plans();
+  const auto plans = preemption_.plans(asked.claims.front()->metadata.uid);
   if (!plans) return Outcome::after(Preemption::kOthersPlan);
+  for (const auto& each : asked.claims)
+    if (preemption_.turns().done(each->metadata.uid)) enqueue_(plansKey());
   for (auto& each : asked.claims) {
     auto current = stores_.claims.get(core::keyOf(each->metadata));  // with what the last plan wrote
     if (!current || current->metadata.uid != each->metadata.uid || current->metadata.deleting())
@@ -35,12 +42,17 @@ std::optional<Outcome> ClaimSync::makeRoomForAll(const std::string& what, AskedT
     each = std::move(current);
   }
   askAsOne(asked.asks);
-  const auto rooms = preemption_.planForAll(asked, stop);
+  auto [rooms, begin] = preemption_.unwritten(asked);
+  if (rooms.empty()) rooms = preemption_.planForAll(asked, stop);
   if (rooms.empty()) return std::nullopt;
   if (std::all_of(rooms.begin(), rooms.end(), [](const auto& room) { return room.victims.empty(); }))
     return Outcome::after(Preemption::kOthersPlan);  // the last victim went just now
   // V1: the one that speaks first, as the others keep their rooms as long as it has one. Nobody goes before all have theirs.
-  for (std::size_t i = 0; i < rooms.size(); ++i) {
+  for (std::size_t i = begin; i < rooms.size(); ++i) {
+    if (i == begin + kNominationsAtOnce) {  // so that no step holds its worker for long
+      preemption_.leaveUnwritten(asked, std::move(rooms), i);
+      return Outcome::again();
+    }
     const auto& each = *asked.claims[i];
     auto said = notBound(each, reason::kPreempting,
                          i == 0 ? what + " " + preemption_.text(rooms, each.metadata.namespace_)

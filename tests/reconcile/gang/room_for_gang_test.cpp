@@ -150,7 +150,7 @@ class PlanningAlone {
     ask.request.wholeCards = true;
     ask.turn.priority = priority;
     EXPECT_TRUE(plans_.planForAll({{claim}, {ask}, {{}}}, {}).empty());
-    return plans_.putOff(claim->metadata.uid, true);
+    return plans_.putOff({-priority, ageOf(claim->metadata)}, "claim/default/" + name);
   }
 
  private:
@@ -158,6 +158,23 @@ class PlanningAlone {
   CountingClock clock_;
   Preemption plans_;
 };
+
+TEST_F(RoomForGangTest, V1_ThePlanOfALargeGangIsWrittenInSeveralSteps) {
+  Names holders, members;
+  for (int node = 3; node <= 7; ++node) {
+    world.addNode("n" + std::to_string(node));
+    for (int card = 0; card < 7; ++card) world.addCard("n" + std::to_string(node), card);
+  }
+  for (int i = 0; i < 39; ++i) holders.push_back("h" + std::to_string(i));
+  fill(holders);
+  for (int i = 0; i < 38; ++i) {
+    members.push_back("m" + std::to_string(i));
+    member(members.back(), "38");
+  }
+  driver->run();
+  EXPECT_EQ(in("Bound", members), members) << world.message("m0");
+  EXPECT_EQ(in("Bound", holders), Names{"h0"}) << "the oldest stays";
+}
 
 TEST_F(RoomForGangTest, APlanWithoutCandidatesIsMadeAgainOnlyAfterAnEvent) {
   fill(spares);

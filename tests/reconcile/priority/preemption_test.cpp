@@ -170,15 +170,59 @@ TEST_F(PreemptionTest, LooksForWhoHasToGoHaveATenthOfTheTimeWhoeverTheyAreFor) {
   ASSERT_GT(took.count(), 0);
   EXPECT_EQ(preemption.restsFor("b"), 9 * took);
   EXPECT_EQ(look("b").count(), 0) << "not now";
-  EXPECT_EQ(preemption.putOff("b"), 9 * took);
-  EXPECT_EQ(preemption.putOff("c"), 19 * took) << "one after the other";
-  EXPECT_EQ(preemption.putOff("new", true), 9 * took) << "not behind those who are looked for again";
-  EXPECT_EQ(preemption.putOff("a").count(), 0) << "it has been looked for, in vain";
+  const auto putOff = [&](const std::string& name, int64_t priority = 0) {
+    return preemption.putOff({-priority, {"2026-01-01T00:00:00Z", name}}, "claim/default/" + name);
+  };
+  EXPECT_GT(putOff("c").count(), 0);
+  EXPECT_GT(putOff("b").count(), 0);
+  EXPECT_GT(putOff("high", 1).count(), 0);
+  EXPECT_EQ(putOff("a").count(), 0) << "it has been looked for, in vain";
   EXPECT_EQ(preemption.restsFor("a"), std::chrono::seconds(15));
-  for (int i = 0; i < 1'000; ++i) EXPECT_LE(preemption.putOff("d"), std::chrono::seconds(15));
+  const auto rests = preemption.giveTurn();
+  EXPECT_FALSE(rests.queueKey);
+  EXPECT_EQ(rests.again, 9 * took);
   world.clock.advance(9 * took);
+  EXPECT_EQ(preemption.giveTurn().queueKey, "claim/default/high");
+  EXPECT_TRUE(preemption.turns().done("high"));
+  EXPECT_EQ(preemption.giveTurn().queueKey, "claim/default/b") << "one after the other";
   EXPECT_EQ(preemption.restsFor("b").count(), 0);
   EXPECT_EQ(look("b"), took);
+}
+
+TEST_F(PreemptionTest, NoOtherClaimIsPlannedForWhileAPlanIsOnlyPartlyWritten) {
+  Preemption preemption(driver->stores, driver->cluster, world.clock);
+  const auto named = [](const std::string& name) {
+    cache::Claim claim;
+    claim.metadata.name = claim.metadata.uid = name;
+    return std::make_shared<const cache::Claim>(claim);
+  };
+  AskedTogether asked;
+  asked.claims = {named("a"), named("b")};
+  std::vector<v1alpha::Nomination> rooms(2);
+  rooms[1].nodeName = "n2";
+  {
+    const auto plans = preemption.plans("a");
+    ASSERT_TRUE(plans);
+    EXPECT_FALSE(preemption.plans("a")) << "two steps at once";
+    preemption.leaveUnwritten(asked, rooms, 1);
+  }
+  EXPECT_FALSE(preemption.plans("other"));
+  {
+    const auto plans = preemption.plans("a");
+    ASSERT_TRUE(plans);
+    const auto [left, written] = preemption.unwritten(asked);
+    ASSERT_EQ(left.size(), 2U);
+    EXPECT_EQ(left[1].nodeName, "n2");
+    EXPECT_EQ(written, 1U);
+    EXPECT_TRUE(preemption.unwritten(asked).first.empty()) << "only once";
+    preemption.leaveUnwritten(asked, rooms, 1);
+    asked.claims.back() = named("c");
+    EXPECT_TRUE(preemption.unwritten(asked).first.empty()) << "a plan of other claims";
+    preemption.leaveUnwritten(asked, rooms, 1);
+  }
+  EXPECT_FALSE(preemption.plans("other"));
+  world.clock.advance(std::chrono::seconds(5));
+  EXPECT_TRUE(preemption.plans("other")) << "the step that writes the rest did not come";
 }
 
 TEST_F(PreemptionTest, ANominationStandsAMomentLongerOnceItsLastVictimIsGone) {
