@@ -6,8 +6,8 @@ import subprocess
 import time
 
 from figures import Figure
-from objects import CARDS, NODES, claim, gpu_class, is_bound, is_running, named, nodes_yaml, pod
-from server import PATIENCE, Server, Watch
+from objects import CARDS, NODES, NodeGroup, claim, gpu_class, is_bound, is_running, named, pod
+from server import PATIENCE, Watch
 from client import claims, pods  # found by way of server
 
 
@@ -15,22 +15,33 @@ def pods_running(options):
     """4,000 pods with a card each, which fill 500 nodes, from the first creation until all are Running."""
     nodes = options.scaled(NODES)
     count = nodes * CARDS
-    with Server(options.bin_dir, nodes_yaml(nodes)) as server:
+    with options.server(NodeGroup(nodes)) as server:
         server.create_class(gpu_class("whole", "WaitForFirstConsumer"))
-        with Watch(server, pods(), {"running": is_running}) as watch:
+        states = {"created": lambda _: True, "ungated": lambda found: not found["spec"].get("schedulingGates"),
+                  "placed": lambda found: "nodeName" in found["spec"], "running": is_running}
+        with Watch(server, pods(), states) as watch, Watch(server, claims(), {"bound": is_bound}) as bound:
             server.create(pods(), [pod(f"pod-{index:04}", "whole") for index in range(count)])
             created = watch.now()
             watch.await_count("running", count)
-            end, median = watch.last("running"), statistics.median(watch.times["running"].values())
+            end = watch.last("running")
+            bound.await_count("bound", count)
+
+    def median(watch, state):
+        return statistics.median(watch.times[state].values()) / end
+
     return [Figure(f"{count} pods created", created, "s"),
             Figure(f"{count} pods Running", end, "s", most=240),
-            Figure("median pod Running ÷ the last", median / end, "", most=0.6)]
+            Figure("median pod created ÷ the last Running", median(watch, "created"), ""),
+            Figure("median pod without its gate ÷ the last Running", median(watch, "ungated"), ""),
+            Figure("median pod placed ÷ the last Running", median(watch, "placed"), ""),
+            Figure("median claim Bound ÷ the last Running", median(bound, "bound"), ""),
+            Figure("median pod Running ÷ the last", median(watch, "running"), "", most=0.6)]
 
 
 def deleted_claims(options):
     """Requests of the controller for each Bound claim that is deleted."""
     count = options.scaled(2000)
-    with Server(options.bin_dir, nodes_yaml(options.scaled(NODES))) as server:
+    with options.server(NodeGroup(options.scaled(NODES))) as server:
         server.create_class(gpu_class("whole"))
         server.fill(count, "whole")
         before, absent = server.requests(), server.requests(verb="get", code="404")
@@ -50,7 +61,7 @@ def deleted_claims(options):
 def freed_card(options):
     """Steps of the controller after one card has become free while 10,000 claims wait for one."""
     nodes, waiting = options.scaled(100), options.scaled(10_000)
-    with Server(options.bin_dir, nodes_yaml(nodes)) as server:
+    with options.server(NodeGroup(nodes)) as server:
         server.create_class(gpu_class("whole"))
         server.fill(nodes * CARDS, "whole")
         server.create(claims(), [claim(f"waiting-{index:05}", "whole", gpu=1) for index in range(waiting)])
@@ -81,7 +92,7 @@ def listed_claims(options):
     """`kubectl get egpuc` of 50,000 Bound claims of one namespace: with kubectl's default pages, and in one request."""
     count = options.scaled(50_000)
     each = 16  # shares on a card
-    with Server(options.bin_dir, nodes_yaml(max(1, -(-count // (CARDS * each))))) as server:
+    with options.server(NodeGroup(max(1, -(-count // (CARDS * each))))) as server:
         server.create_class(gpu_class("share", provisioner="gpushare"))
         server.fill(count, "share", amounts={"gpu_core": 100 // each, "gpu_memory": "4Gi"})
         at_once, paged = list_time(server, count, "--chunk-size=0"), list_time(server, count)

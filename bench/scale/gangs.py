@@ -1,22 +1,15 @@
-"""Scenarios of gangs: one that fits, one that does not, many that need room, and claims that share one annotation."""
-
-import concurrent.futures
-import multiprocessing
-import time
+"""Scenarios of gangs: one that fits, one that does not, and many that need room."""
 
 from figures import Figure
-from objects import (CARDS, NAMESPACES, NODES, PRIORITY_CLASSES, bound_condition, claim, gang, gpu_class, is_bound, is_running, named, nodes_yaml, pod,
-                     priority_class)
-from server import PATIENCE, Server, Watch, wait
-from client import GPUS, Client, claims, pods  # found by way of server
-
-MOST = 1024  # members of a gang
+from objects import CARDS, NODES, PRIORITY_CLASSES, NodeGroup, bound_condition, claim, gang, gpu_class, is_bound, is_running, named, pod, priority_class
+from server import Watch
+from client import GPUS, claims, pods  # found by way of server
 
 
 def gang_of_pods(options):
     """A gang of 512 pods with a card each on 500 nodes."""
     size = options.scaled(512, least=2)
-    with Server(options.bin_dir, nodes_yaml(options.scaled(NODES))) as server:
+    with options.server(NodeGroup(options.scaled(NODES))) as server:
         server.create_class(gpu_class("whole", "WaitForFirstConsumer"))
         decided = server.metric("elasticgpu_decision_seconds_sum")
         with Watch(server, pods(), {"running": is_running}) as watch, Watch(server, claims(), {"made": lambda _: True}) as made, \
@@ -35,7 +28,7 @@ def impossible_gang(options):
     """A gang of 10 × 8 cards on 500 nodes, of which 9 are free: the tenth member must be told what it lacks."""
     nodes = options.scaled(NODES, least=12)
     size = 10
-    with Server(options.bin_dir, nodes_yaml(nodes)) as server:
+    with options.server(NodeGroup(nodes)) as server:
         server.create_class(gpu_class("apart", nodePolicy="spread"))
         server.create_class(gpu_class("whole"))
         server.fill(nodes - (size - 1), "apart")
@@ -60,7 +53,7 @@ def consolidation(options):
     """41 gangs of 10 × 6 cards of high priority on 500 nodes with five free cards each. Each member needs a node of which one
     claim of low priority leaves; nodes that have no member hold all of these."""
     nodes, gangs, size = options.scaled(NODES, least=25), options.scaled(41, least=2), 10
-    with Server(options.bin_dir, nodes_yaml(nodes)) as server:
+    with options.server(NodeGroup(nodes)) as server:
         server.create(PRIORITY_CLASSES, [priority_class("low", 100), priority_class("high", 1000)])
         server.create_class(gpu_class("spare", preemptible="true", nodePolicy="spread"))
         server.create_class(gpu_class("whole"))
@@ -79,53 +72,4 @@ def consolidation(options):
             Figure("all claims of low priority Bound again", again, "s")]
 
 
-def flood(url, count, annotations):
-    """In a process of its own: creates members of one gang, several at once."""
-    client = Client(url)
-    client.separators = (",", ":")
-    with concurrent.futures.ThreadPoolExecutor(4) as pool:
-        list(pool.map(lambda index: client.create(claims("crowd"), claim(f"member-{index:04}", "share", annotations, gpu_core=90, gpu_memory="4Gi")),
-                      range(count)))
-
-
-def bind_time(server, name):
-    """Seconds from the creation of a small claim until it is Bound; the claim is deleted."""
-    path = claims("other")
-    began = time.monotonic()
-    server.client.create(path, claim(name, "share", gpu_core=1, gpu_memory="1Gi"))
-    wait("a claim of another tenant is Bound", lambda: is_bound(server.client.get(f"{path}/{name}")), PATIENCE, 0.002)
-    seconds = time.monotonic() - began
-    server.client.delete(f"{path}/{name}")
-    return seconds
-
-
-def percentile(values, share):
-    return sorted(values)[min(len(values) - 1, int(share * len(values)))]
-
-
-def annotated_crowd(options):
-    """1,500 claims that name one gang, and how long a claim of another tenant takes to be Bound meanwhile and for ten seconds after."""
-    count = options.scaled(1500)
-    with Server(options.bin_dir, nodes_yaml(20, 4)) as server:
-        server.create_class(gpu_class("share", provisioner="gpushare"))
-        server.create(NAMESPACES, [{"metadata": {"name": name}} for name in ("crowd", "other")])
-        server.rest()
-        alone = [bind_time(server, f"alone-{index}") for index in range(30)]
-        process = multiprocessing.Process(target=flood, args=(server.address(), count, gang("crowd", MOST)))
-        process.start()
-        beside, after = [], None
-        while after is None or time.monotonic() < after + 10:
-            beside.append(bind_time(server, f"beside-{len(beside):04}"))
-            if after is None and not process.is_alive():
-                after = time.monotonic()
-            time.sleep(0.05)
-        process.join()
-        if process.exitcode != 0:
-            raise AssertionError("the members were not all created")
-    return [Figure("create → Bound alone, p99 of 30", percentile(alone, 0.99), "s"),
-            Figure(f"beside {count} of one gang, p50 of {len(beside)}", percentile(beside, 0.5), "s"),
-            Figure(f"beside {count} of one gang, p99", percentile(beside, 0.99), "s", most=0.1),
-            Figure(f"beside {count} of one gang, slowest", max(beside), "s")]
-
-
-SCENARIOS = {"gang": gang_of_pods, "impossible-gang": impossible_gang, "consolidation": consolidation, "annotated-crowd": annotated_crowd}
+SCENARIOS = {"gang": gang_of_pods, "impossible-gang": impossible_gang, "consolidation": consolidation}

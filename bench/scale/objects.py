@@ -1,27 +1,40 @@
 """Objects of the scenarios, and what their status says."""
 
+import dataclasses
+
+API_VERSION = "elasticgpu.io/v1alpha"  # which a real API server wants to be named
 PRIORITY_CLASSES = "/apis/scheduling.k8s.io/v1/priorityclasses"
 NAMESPACES = "/api/v1/namespaces"
 NODES = 500  # of a scenario, unless it says otherwise
 CARDS = 8  # of a node
 
 
-def nodes_yaml(count, cards=CARDS, name="n"):
-    """A group of `count` equal nodes."""
-    return (f"- name: {name}\n  count: {count}\n  cpu: 192\n  memory: 2Ti\n"
-            f"  gpus:\n  - {{model: H100-80GB, count: {cards}, memory: 80Gi, sms: 132, tflops: 989, numa: 0}}\n")
+@dataclasses.dataclass(frozen=True)
+class NodeGroup:
+    """Equal simulated nodes."""
+
+    count: int
+    cards: int = CARDS
+    name: str = "n"
+    model: str = "H100-80GB"
+
+    def yaml(self):
+        """As an entry of the controller's --nodes file."""
+        return (f"- name: {self.name}\n  count: {self.count}\n  cpu: 192\n  memory: 2Ti\n"
+                f"  gpus:\n  - {{model: {self.model}, count: {self.cards}, memory: 80Gi, sms: 132, tflops: 989, numa: 0}}\n")
 
 
 def gpu_class(name, mode="Immediate", provisioner="physical", **parameters):
     """A class of whole cards, or, of the provisioner gpushare, of shares."""
-    return {"metadata": {"name": name}, "provisioner": f"{provisioner}.provisioner.elasticgpu.io", "egpuBindingMode": mode, "parameters": parameters}
+    return {"apiVersion": API_VERSION, "kind": "ElasticGPUClass", "metadata": {"name": name},
+            "provisioner": f"{provisioner}.provisioner.elasticgpu.io", "egpuBindingMode": mode, "parameters": parameters}
 
 
 def claim(name, class_name, annotations=None, priority=None, **amounts):
     spec = {"egpuClassName": class_name, "resources": {"requests": {f"elasticgpu.io/{key.replace('_', '-')}": value for key, value in amounts.items()}}}
     if priority:
         spec["priorityClassName"] = priority
-    return {"metadata": {"name": name, "annotations": annotations or {}}, "spec": spec}
+    return {"apiVersion": API_VERSION, "kind": "ElasticGPUClaim", "metadata": {"name": name, "annotations": annotations or {}}, "spec": spec}
 
 
 def pod(name, class_name, annotations=None):

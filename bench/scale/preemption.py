@@ -3,8 +3,8 @@
 import time
 
 from figures import Figure
-from objects import CARDS, NODES, PRIORITY_CLASSES, bound_condition, claim, gang, gpu_class, is_bound, is_nominated, named, nodes_yaml, priority_class
-from server import Probing, Server, Watch, wait
+from objects import CARDS, NODES, PRIORITY_CLASSES, NodeGroup, bound_condition, claim, gang, gpu_class, is_bound, is_nominated, named, priority_class
+from server import Probing, Watch, wait
 from client import claims  # found by way of server
 
 STOP_PATIENCE = 60  # seconds that a controller has to end at SIGTERM before it is killed
@@ -26,7 +26,7 @@ def reclaim(options):
     """A gang of 250 × 8 takes half of 500 full nodes. Then another one asks for the other half, and the controller gets SIGTERM."""
     nodes = options.scaled(NODES, least=8)
     size = nodes // 2
-    with Server(options.bin_dir, nodes_yaml(nodes)) as server:
+    with options.server(NodeGroup(nodes)) as server:
         full_cluster(server, nodes)
         first = {"nominated": named("first-", lambda found: is_nominated(found) or is_bound(found)), "bound": named("first-", is_bound)}
         with Probing(server) as probing:
@@ -53,7 +53,7 @@ def single_preemptors(options):
     """200 claims of one card and high priority on 500 full nodes."""
     nodes = options.scaled(NODES, least=4)
     count = options.scaled(200, least=4)
-    with Server(options.bin_dir, nodes_yaml(nodes)) as server:
+    with options.server(NodeGroup(nodes)) as server:
         full_cluster(server, nodes)
         with Watch(server, claims(), {"bound": named("single-", is_bound)}) as watch:
             server.create(claims(), [claim(f"single-{index:03}", "whole", priority="high", gpu=1) for index in range(count)])

@@ -15,11 +15,13 @@ import sys
 import traceback
 
 import crowds
+import floods
 import gangs
 import preemption
 from figures import Table
+from server import Server
 
-SCENARIOS = {**crowds.SCENARIOS, **gangs.SCENARIOS, **preemption.SCENARIOS}
+SCENARIOS = {**crowds.SCENARIOS, **gangs.SCENARIOS, **floods.SCENARIOS, **preemption.SCENARIOS}
 
 
 class Options(argparse.Namespace):
@@ -27,18 +29,22 @@ class Options(argparse.Namespace):
         """A number of objects, multiplied by --scale."""
         return max(least, round(count * self.scale))
 
+    def server(self, *groups):
+        """A controller with nodes of these groups; a context manager."""
+        return Server(self.bin_dir, *groups)
+
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("bin_dir", type=pathlib.Path)
-    parser.add_argument("--only", nargs="+", choices=SCENARIOS, default=list(SCENARIOS), metavar="NAME", help="of " + ", ".join(SCENARIOS))
+    parser.add_argument("--only", nargs="+", choices=SCENARIOS, metavar="NAME", help="of " + ", ".join(SCENARIOS))
     parser.add_argument("--scale", type=float, default=1.0, help="share of the nodes, claims and pods, for a slow build (default: 1)")
     options = parser.parse_args(namespace=Options())
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # servers are stopped on the way out
     table = Table(judged=options.scale >= 1)
     table.print_header()
     failed = []
-    for name in options.only:
+    for name in options.only or SCENARIOS:
         load = os.getloadavg()[0]
         try:
             table.print_scenario(name, SCENARIOS[name](options), load)

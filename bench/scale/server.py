@@ -1,4 +1,4 @@
-"""A standalone controller that is measured, objects that are created by several threads, and watches that record times."""
+"""A controller that is measured, objects that are created by several threads, and watches that record times."""
 
 import collections
 import concurrent.futures
@@ -27,26 +27,11 @@ LOOKS = 0.25  # seconds between two looks at the probes
 LABEL = re.compile(r'(\w+)="([^"]*)"')
 
 
-class Server(Standalone):
-    """The controller, with a client of its API server and readers of its operations address. A context manager."""
+class Measured:
+    """A controller whose API server is `client` and whose operations address is `ops`. A context manager that ends it.
 
-    def __init__(self, bin_dir, *groups, extra=()):
-        self.probes = None
-        super().__init__(bin_dir, "nodes:\n" + "".join(groups), extra=extra)
-
-    def start(self):
-        probes = os.path.join(self.work, "probes")
-        self.extra += ["--write-probes-address", probes]
-        try:
-            super().start()
-        except SystemExit as error:
-            self.clean()
-            raise AssertionError(str(error)) from None
-        self.client = Client(self.address())
-        self.client.separators = (",", ":")
-        with open(probes, encoding="utf-8") as file:
-            self.probes = "http://" + file.read().strip()
-        wait("the controller is ready", lambda: self.probe("readyz", 10) is None)
+    Subclasses start it: Server here, and RealServer in real.py. They have `client`, `process`, the addresses `ops` and `probes`,
+    `dump_log()` and `clean()`."""
 
     def __enter__(self):
         return self
@@ -56,9 +41,9 @@ class Server(Standalone):
             self.dump_log()
         self.clean()
 
-    def address(self):
-        with open(self.kubeconfig, encoding="utf-8") as file:
-            return next(line.split()[1] for line in file if line.strip().startswith("server:"))
+    def http(self, path):
+        with urllib.request.urlopen(self.ops + path, timeout=30) as answer:
+            return answer.read().decode()
 
     def probe(self, name, patience):
         """None if the probe answers with 200 within so many seconds, else what happened instead."""
@@ -139,6 +124,32 @@ class Server(Standalone):
         self.rest()
 
 
+class Server(Measured, Standalone):
+    """A standalone controller with nodes of these groups."""
+
+    def __init__(self, bin_dir, *groups):
+        self.probes = None
+        super().__init__(bin_dir, "nodes:\n" + "".join(group.yaml() for group in groups))
+
+    def start(self):
+        probes = os.path.join(self.work, "probes")
+        self.extra += ["--write-probes-address", probes]
+        try:
+            super().start()
+        except SystemExit as error:
+            self.clean()
+            raise AssertionError(str(error)) from None
+        self.client = Client(self.address())
+        self.client.separators = (",", ":")
+        with open(probes, encoding="utf-8") as file:
+            self.probes = "http://" + file.read().strip()
+        wait("the controller is ready", lambda: self.probe("readyz", 10) is None)
+
+    def address(self):
+        with open(self.kubeconfig, encoding="utf-8") as file:
+            return next(line.split()[1] for line in file if line.strip().startswith("server:"))
+
+
 def wait(what, look, patience=PATIENCE, pause=0.05):
     """The first true answer of look()."""
     began = time.monotonic()
@@ -157,13 +168,11 @@ class Watch:
     `states`: name of a state → function of an object. times[state] maps the name of each object to seconds since the watch began."""
 
     def __init__(self, server, path, states):
+        self.client, self.path = server.client, path
         self.states, self.times = states, collections.defaultdict(dict)
-        version = server.client.get(f"{path}?limit=1")["metadata"]["resourceVersion"]
-        self.connection = http.client.HTTPConnection(server.client.host, timeout=PATIENCE)
-        self.connection.request("GET", f"{path}?watch=1&resourceVersion={version}&allowWatchBookmarks=false")
-        self.answer = self.connection.getresponse()
-        self.began = time.monotonic()
         self.closing = False
+        self._open(self.client.get(f"{path}?limit=1")["metadata"]["resourceVersion"])
+        self.began = time.monotonic()
         self.thread = threading.Thread(target=self._read, daemon=True)
         self.thread.start()
 
@@ -190,19 +199,39 @@ class Watch:
     def await_count(self, state, count, patience=PATIENCE):
         wait(f"{count} objects are {state}", lambda: self.count(state) >= count, patience)
 
+    def _open(self, version):
+        self.connection = self.client.connect(PATIENCE)
+        self.connection.request("GET", f"{self.path}?watch=1&resourceVersion={version}&allowWatchBookmarks=false")
+        self.answer = self.connection.getresponse()
+
     def _read(self):
-        try:
-            while line := self.answer.readline():
-                event = json.loads(line)
-                at, found = self.now(), event["object"]
-                if event["type"] not in ("ADDED", "MODIFIED"):
-                    continue
-                for state, holds in self.states.items():
-                    if found["metadata"]["name"] not in self.times[state] and holds(found):
-                        self.times[state][found["metadata"]["name"]] = at
-        except (OSError, ValueError, http.client.HTTPException, AttributeError):
-            if not self.closing:
-                raise
+        while True:
+            try:
+                self._follow()
+            except (OSError, ValueError, http.client.HTTPException, AttributeError):
+                if not self.closing:
+                    raise
+            if self.closing:
+                return
+            # An API server ends the watch of a client that is too slow for it. What was missed is listed.
+            version = self.client.get(f"{self.path}?limit=1")["metadata"]["resourceVersion"]
+            for found in self.client.items(self.path):
+                self._note(found, self.now())
+            self._open(version)
+
+    def _follow(self):
+        """Notes what the watch tells until the server ends it."""
+        while line := self.answer.readline():
+            event = json.loads(line)
+            if event["type"] in ("ADDED", "MODIFIED"):
+                self._note(event["object"], self.now())
+            elif event["type"] == "ERROR":
+                return
+
+    def _note(self, found, at):
+        for state, holds in self.states.items():
+            if found["metadata"]["name"] not in self.times[state] and holds(found):
+                self.times[state][found["metadata"]["name"]] = at
 
 
 class Probing:

@@ -72,7 +72,7 @@ class Client:
                 connection.close()
                 connection = None
             if connection is None:
-                connection = self.local.connection = self._connect()
+                connection = self.local.connection = self.connect()
                 self.local.used = time.monotonic()
             try:
                 connection.request(method, path, text, headers)
@@ -93,10 +93,11 @@ class Client:
             raise Refused(answer.status, parsed)
         return parsed
 
-    def _connect(self):
+    def connect(self, timeout=PATIENCE):
+        """A connection of its own to the server."""
         if self.plain:
-            return http.client.HTTPConnection(self.host, timeout=PATIENCE)
-        return http.client.HTTPSConnection(self.host, context=self.context, timeout=PATIENCE)
+            return http.client.HTTPConnection(self.host, timeout=timeout)
+        return http.client.HTTPSConnection(self.host, context=self.context, timeout=timeout)
 
     def get(self, path):
         return self.call("GET", path)
