@@ -47,7 +47,7 @@ class Table:
     """Rows that are printed as they come, and the number of figures that missed their targets. `judged`: targets count."""
 
     HEADER = ("scenario", "figure", "measured", "target", "verdict", "load")
-    WIDTHS = (30, 46, 14, 14, 7)
+    WIDTHS = (30, 52, 14, 14, 7)
 
     def __init__(self, judged):
         self.judged = judged

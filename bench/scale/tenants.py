@@ -11,6 +11,7 @@ from client import Client, claims  # found by way of server
 
 FLOODER, OTHER = "flooder", "other"  # namespaces
 SHARED, APART = "shared", "apart"  # classes of the other tenant: on the nodes that the flooder fills, and on nodes that no class of the flooder reaches
+WRITES = "writes"
 MODEL, APART_MODEL = "H100-80GB", "A100-80GB"
 CARDS = 4  # of each node
 GROUPS = (NodeGroup(20, CARDS, model=MODEL), NodeGroup(4, CARDS, "apart", APART_MODEL))
@@ -39,23 +40,37 @@ def bind_time(server, name, class_name):
     return seconds
 
 
-class Binds:
-    """Times of claims of the other tenant, by class, in turns."""
+def write_time(server, name):
+    """Seconds of as many writes as a claim takes, one after the other, of an object that the controller does not read: what the API server
+    and the machine are slowed down by a flood."""
+    path = f"/apis/coordination.k8s.io/v1/namespaces/{OTHER}/leases"
+    began = time.monotonic()
+    server.client.create(path, {"metadata": {"name": name}, "spec": {}})
+    for number in range(4):
+        server.client.patch(f"{path}/{name}", {"spec": {"holderIdentity": str(number)}})
+    seconds = time.monotonic() - began
+    server.client.delete(f"{path}/{name}")
+    return seconds
 
-    PAUSE = 0.03  # seconds between two claims
+
+class Binds:
+    """Times of claims of the other tenant by class, and of writes alone, in turns."""
+
+    PAUSE = 0.02  # seconds between two of them
 
     def __init__(self, server, prefix, goes_on):
-        """Creates claims as long as goes_on() holds, and at least one of each class."""
-        self.times = {SHARED: [], APART: []}
+        """Measures as long as goes_on() holds, and at least one of each."""
+        self.times = {SHARED: [], APART: [], WRITES: []}
         number = 0
         while number < len(self.times) or goes_on():
-            class_name = list(self.times)[number % len(self.times)]
-            self.times[class_name].append(bind_time(server, f"{prefix}-{number:05}", class_name))
+            what = list(self.times)[number % len(self.times)]
+            name = f"{prefix}-{number:05}"
+            self.times[what].append(write_time(server, name) if what == WRITES else bind_time(server, name, what))
             number += 1
             time.sleep(self.PAUSE)
 
-    def p99(self, class_name):
-        return percentile(self.times[class_name], 0.99)
+    def p99(self, what):
+        return percentile(self.times[what], 0.99)
 
 
 class Flood:
@@ -106,11 +121,13 @@ def measure(server, writer, count, what, rate, quiet, after):
 
     beside = Binds(server, "beside", goes_on)
     flood.join()
-    figures = [Figure(f"{what}: written", flood.seconds.value, "s")]
+    figures = [Figure(f"{what}: written", flood.seconds.value, "s"),
+               Figure(f"five writes of a Lease: p99 beside it, of {len(beside.times[WRITES])}", beside.p99(WRITES), "s"),
+               Figure("five writes of a Lease: p99 beside it - p99 alone", beside.p99(WRITES) - alone.p99(WRITES), "s")]
     for class_name, where in ((SHARED, "same nodes"), (APART, "other nodes")):
         times = beside.times[class_name]
-        figures += [Figure(f"{where}: Bound alone, p99 of {len(alone.times[class_name])}", alone.p99(class_name), "s"),
-                    Figure(f"{where}: Bound beside it, p50 of {len(times)}", percentile(times, 0.5), "s"),
+        figures += [Figure(f"{where}: Bound beside it, p50 of {len(times)}", percentile(times, 0.5), "s"),
+                    Figure(f"{where}: Bound beside it, p99", beside.p99(class_name), "s"),
                     Figure(f"{where}: Bound beside it, slowest", max(times), "s"),
                     Figure(f"{where}: p99 beside it - p99 alone", beside.p99(class_name) - alone.p99(class_name), "s", most=0.1)]
     return figures
