@@ -32,7 +32,11 @@ WorkQueue::~WorkQueue() {
 }
 
 bool WorkQueue::makeReady(const std::string& key) {
-  if (shutDown_ || dirty_.contains(key)) return false;
+  if (shutDown_) return false;
+  if (const auto known = dirty_.find(key); known != dirty_.end()) {
+    promote(key, known->second);
+    return false;
+  }
   Entry entry{clock_.now(), fairness_.groupOf ? fairness_.groupOf(key) : std::string(),
               fairness_.goesFirst && fairness_.goesFirst(key)};
   if (!processing_.contains(key)) enqueue(key, entry);  // else done() does it
@@ -41,11 +45,20 @@ bool WorkQueue::makeReady(const std::string& key) {
   return true;
 }
 
-void WorkQueue::enqueue(const std::string& key, const Entry& entry) {
+void WorkQueue::enqueue(const std::string& key, Entry& entry) {
   auto& group = groups_[entry.group];
   if (!group.hasReady()) turns_.push_back(entry.group);
-  (entry.first ? group.first : group.ready).push_back(key);
+  auto& keys = entry.first ? group.first : group.ready;
+  entry.place = keys.insert(keys.end(), key);
   ++depth_;
+}
+
+void WorkQueue::promote(const std::string& key, Entry& entry) {
+  if (entry.first || !fairness_.goesFirst || !fairness_.goesFirst(key)) return;
+  entry.first = true;
+  if (!entry.place) return;
+  auto& group = groups_.at(entry.group);
+  group.first.splice(group.first.end(), group.ready, *entry.place);
 }
 
 bool WorkQueue::mayTake(const std::string& name, int slowWorkers, bool othersReady) const {
@@ -102,6 +115,7 @@ std::string WorkQueue::takeFrom(const std::deque<std::string>::iterator& turn) {
   ++group.workers;
   auto entry = dirty_.extract(key);
   entry.mapped().group = name;
+  entry.mapped().place.reset();
   processing_.emplace(key, std::move(entry.mapped()));
   if (group.hasReady()) turns_.push_back(std::move(name));
   return key;
@@ -229,7 +243,10 @@ void WorkQueue::done(const std::string& key) {
     const std::string group = std::move(taken->second.group);
     processing_.erase(taken);
     if (fairness_.workers != 0) noteStep(key, group, took);
-    if (const auto again = dirty_.find(key); !shutDown_ && again != dirty_.end()) enqueue(key, again->second);
+    if (const auto again = dirty_.find(key); !shutDown_ && again != dirty_.end()) {
+      promote(key, again->second);  // by what its step has written
+      enqueue(key, again->second);
+    }
     const auto its = groups_.find(group);
     if (--its->second.workers == 0 && !its->second.hasReady()) groups_.erase(its);
     wakeWorker();

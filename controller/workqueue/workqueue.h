@@ -8,6 +8,7 @@
 #include <cstddef>
 #include <deque>
 #include <functional>
+#include <list>
 #include <mutex>
 #include <optional>
 #include <set>
@@ -42,7 +43,8 @@ struct Fairness {
   int workers = 0;  ///< threads that call get(); 0 = no limit for a group
   /// A key's group; none = all keys are one. Called with the queue's lock held: it must not call the queue.
   std::function<std::string(const std::string& key)> groupOf{};
-  /// Whether a key that becomes ready goes before the others of its group; none = no key does. Called likewise.
+  /// Whether a key goes before the others of its group; none = no key does. Called likewise, at each add() of the key
+  /// and when it becomes ready after its step: a ready key that may go first from now on is put before the others.
   std::function<bool(const std::string& key)> goesFirst{};
 };
 
@@ -96,10 +98,12 @@ class WorkQueue {
     Steady since;
     std::string group;
     bool first = false;  ///< Fairness::goesFirst
+    /// Its place among the keys of its group; none while it is worked on.
+    std::optional<std::list<std::string>::iterator> place{};
   };
   struct Group {
-    std::deque<std::string> first, ready;  ///< each in the order in which they became ready
-    int workers = 0;                       ///< that work on its keys
+    std::list<std::string> first, ready;  ///< each in the order in which they became ready
+    int workers = 0;                      ///< that work on its keys
     bool hasReady() const { return !first.empty() || !ready.empty(); }
   };
   struct Bucket {
@@ -109,7 +113,9 @@ class WorkQueue {
   // All with mutex_ held.
   /// True if the key became ready now, which the caller counts and announces after unlocking.
   bool makeReady(const std::string& key);
-  void enqueue(const std::string& key, const Entry& entry);
+  void enqueue(const std::string& key, Entry& entry);
+  /// The key, which is ready or becomes so when it is done(), was added again: it may go first from now on.
+  void promote(const std::string& key, Entry& entry);
   bool mayTake(const std::string& name, int slowWorkers, bool othersReady) const;
   /// Of turns_ the first group that may have another worker; end() if none.
   std::deque<std::string>::iterator nextTurn();

@@ -6,6 +6,7 @@
 #include <atomic>
 #include <map>
 #include <optional>
+#include <set>
 #include <string>
 #include <thread>
 #include <vector>
@@ -211,6 +212,25 @@ TEST_F(FairWorkQueueTest, KeysThatGoFirstDoSoWithinTheirGroup) {
   queue.add("a/4");
   queue.done("a/2!");
   EXPECT_EQ(takeAll(queue), (std::vector<std::string>{"a/2!", "a/4"}));
+}
+
+TEST_F(FairWorkQueueTest, ReadyKeyGoesFirstOnceItMay) {
+  std::set<std::string> nearer;
+  auto fairness = byPrefix(0);
+  fairness.goesFirst = [&nearer](const std::string& key) { return nearer.contains(key); };
+  WorkQueue queue("test", clock, metrics, {}, fairness);
+  addMany(queue, "a", 4);
+  nearer = {"a/2", "a/3"};
+  for (const auto* key : {"a/3", "a/2", "a/3", "a/1"}) queue.add(key);
+  EXPECT_EQ(queue.depth(), 4U);
+  EXPECT_EQ(takeAll(queue), (std::vector<std::string>{"a/3", "a/2", "a/0", "a/1"}));
+  EXPECT_EQ(queue.depth(), 0U);
+  nearer.clear();
+  for (const auto* key : {"a/0", "a/1"}) queue.add(key);  // while they are worked on
+  queue.add("a/9");
+  nearer = {"a/1"};  // by what its step has done
+  for (const auto* key : {"a/0", "a/1"}) queue.done(key);
+  EXPECT_EQ(takeAll(queue), (std::vector<std::string>{"a/1", "a/9", "a/0"}));
 }
 
 TEST_F(FairWorkQueueTest, GroupsTakeTurns) {
