@@ -134,25 +134,52 @@ Outcome Reconciler::pod(const core::ObjectKey& key, std::stop_token stop) {
   return say(pods_.step(key, stop), stop);
 }
 
+bool Reconciler::isBeingBound(const cache::Claim& claim) const {
+  return claim.status.phase != phase::kBound && claim.status.phase != phase::kLost && !claim.metadata.deleting() &&
+         !stores_.devicesOfClaim(claim.metadata.uid).empty();
+}
+
+bool Reconciler::awaitsFirstChoice(const cache::Claim& claim) const {
+  const auto* bound = findCondition(claim.status.conditions, kBound);
+  return claim.status.phase != phase::kLost && !claim.metadata.deleting() && claims_.waitsForConsumer(claim) &&
+         (bound == nullptr || bound->reason == v1alpha::keys::reason::kWaitingForConsumer);
+}
+
+bool Reconciler::isNearRunning(const core::Pod& pod) const {
+  if (!gated(pod) || v1alpha::pendingClaim(pod)) return false;
+  const auto names = v1alpha::claimNames(pod);
+  return std::all_of(names.begin(), names.end(), [&](const auto& name) {
+    const core::ObjectKey key{pod.metadata.namespace_, name};
+    const auto claim = stores_.claims.get(key);
+    if (!claim) return false;
+    if (claim->status.phase == phase::kBound || awaitsFirstChoice(*claim)) return true;
+    const auto carrier = stores_.carriers.get(key);  // allocated before the claim is Bound, if that waits for the pod
+    return carrier && carrier->allocation;
+  });
+}
+
+bool Reconciler::hasTurn(const std::string& queueKey) const {
+  return waiting_.room.hasTurn(queueKey) || claims_.preemption().turns().hasTurn(queueKey);
+}
+
 bool Reconciler::goesFirst(const std::string& queueKey) const {
   const auto key = QueueKey::parse(queueKey);
   if (!key) return false;
-  const auto isBound = [](const auto& claim) { return claim && claim->status.phase == phase::kBound; };
   switch (key->concern) {
     case Concern::room:
     case Concern::plans:
       return true;
-    case Concern::claim:
     case Concern::gang:
-      return waiting_.room.hasTurn(queueKey) || claims_.preemption().turns().hasTurn(queueKey);
+      return hasTurn(queueKey);
+    case Concern::claim: {
+      if (hasTurn(queueKey)) return true;
+      const auto claim = stores_.claims.get(key->object);
+      return claim && isBeingBound(*claim);
+    }
     case Concern::pod: {
-      if (waiting_.room.hasTurn(queueKey) || claims_.preemption().turns().hasTurn(queueKey)) return true;
+      if (hasTurn(queueKey)) return true;
       const auto pod = stores_.pods.get(key->object);
-      if (!pod || !gated(*pod) || v1alpha::pendingClaim(*pod)) return false;
-      const auto names = v1alpha::claimNames(*pod);
-      return std::all_of(names.begin(), names.end(), [&](const auto& name) {
-        return isBound(stores_.claims.get({key->object.namespace_, name}));
-      });
+      return pod && isNearRunning(*pod);
     }
     default:
       return false;

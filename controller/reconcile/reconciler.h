@@ -80,9 +80,9 @@ class Reconciler {
   std::string cannotResize(const cache::Gpu& device) const { return provisioning_.cannotResize(device); }
   std::map<std::string, int64_t> drift() const { return auditor_.drift(); }
   std::size_t waitingForRoom() const { return waiting_.room.size(); }
-  /// Whether the key's step goes before others of its namespace: it has the turn for room that became free, or it
-  /// is a pod whose claims are Bound, which then runs before further claims are decided. Called by the queue, with its
-  /// lock held.
+  /// Whether the key's step goes before others of its namespace, so that pods run before further claims are made and
+  /// decided: it has the turn for room that became free, it is a claim that has a device and is not Bound yet, or a pod
+  /// whose claims can be decided or are carried. Called by the queue, with its lock held.
   bool goesFirst(const std::string& queueKey) const;
   /// Claims, pods and carriers of which something is remembered; for tests.
   std::size_t remembered() const {
@@ -93,6 +93,14 @@ class Reconciler {
  private:
   /// The states of a claim one after the other, as long as each leads to the next one at once.
   Outcome claim(const core::ObjectKey& key, std::stop_token stop);
+  /// It has a device and is not Bound yet.
+  /// For room, or for a search for victims.
+  bool hasTurn(const std::string& queueKey) const;
+  bool isBeingBound(const cache::Claim& claim) const;
+  /// It waits for its first consumer, for which no node was looked for in vain.
+  bool awaitsFirstChoice(const cache::Claim& claim) const;
+  /// It waits for our gate alone, and each of its claims is Bound, is carried, or is to be decided for the first time.
+  bool isNearRunning(const core::Pod& pod) const;
   Outcome gang(const core::ObjectKey& key, std::stop_token stop);
   Outcome pod(const core::ObjectKey& key, std::stop_token stop);
   Outcome node(const std::string& name);

@@ -67,6 +67,45 @@ class FirstConsumerTest : public ReconcileTest {
   StockScheduler scheduler{world};
 };
 
+TEST_F(FirstConsumerTest, W9_ClaimWithDeviceAndItsGatedPodGoFirst) {
+  const auto claimFirst = [this] { return driver->reconciler.goesFirst("claim/default/a"); };
+  const auto podFirst = [this] { return driver->reconciler.goesFirst("pod/default/p"); };
+  claims({"a"});
+  settle();
+  EXPECT_FALSE(claimFirst()) << "it waits for a pod";
+  world.addPod("p", {"a"});
+  int decided = 0, carried = 0;
+  for (bool more = true; more;) {
+    more = driver->poll();
+    const auto carrier = driver->stores.carriers.get({"default", "a"});
+    const auto pod = driver->stores.pods.get({"default", "p"});
+    const bool hasDevice = !driver->stores.devicesOfClaim(world.claim("a").metadata.uid).empty();
+    const bool isGated = pod && !pod->schedulingGates.empty();
+    EXPECT_EQ(claimFirst(), hasDevice);
+    EXPECT_EQ(podFirst(), isGated);
+    decided += hasDevice && isGated;
+    carried += carrier && carrier->allocation && isGated;
+    more = driver->stepOnce() || more;
+  }
+  EXPECT_GT(decided, carried) << "seen between W1 and W8";
+  EXPECT_GT(carried, 0) << "seen between W8 and W9";
+  world.schedule("p");
+  settle();
+  EXPECT_EQ(world.claim("a").status.phase, "Bound");
+  EXPECT_FALSE(claimFirst());
+}
+
+TEST_F(FirstConsumerTest, C5_PodDoesNotGoFirstAfterASearchInVain) {
+  world.addClaim("large", "late", {{"gpu", "8"}});
+  world.addPod("p", {"large"});
+  EXPECT_FALSE(driver->reconciler.goesFirst("pod/default/p")) << "nothing is known of it";
+  while (!driver->stores.pods.get({"default", "p"})) ASSERT_TRUE(driver->poll());
+  EXPECT_TRUE(driver->reconciler.goesFirst("pod/default/p"));
+  settle();
+  EXPECT_EQ(world.reason("large"), "NoFit");
+  EXPECT_FALSE(driver->reconciler.goesFirst("pod/default/p"));
+}
+
 TEST_F(FirstConsumerTest, ANodeIsKeptOnlyWhileAPodWantsTheClaim) {
   if (world.real) GTEST_SKIP() << "times that a real server writes are not this clock's";
   for (const auto* name : {"f1", "f2", "f3"}) world.addClaim(name, "share", {{"gpu", "1"}});
