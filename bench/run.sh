@@ -24,5 +24,9 @@ if [ $# -lt 2 ]; then
   python3 "$(dirname "$0")/real_server.py" "$bin" || { status=$?; [ "$status" -eq 77 ] || exit "$status"; }
   python3 "$(dirname "$0")/deployment.py" "$bin" || { status=$?; [ "$status" -eq 77 ] || exit "$status"; }
   printf '\n== crowds of claims against their targets\n'
-  python3 "$(dirname "$0")/scale/run.py" "$bin"
+  missed=0
+  python3 "$(dirname "$0")/scale/run.py" "$bin" || missed=$?
+  printf '\n== crowds of claims on a real cluster against their targets\n'
+  python3 "$(dirname "$0")/scale/run.py" "$bin" --real || { status=$?; [ "$status" -eq 77 ] || missed=$status; }
+  exit "$missed"
 fi
