@@ -10,24 +10,23 @@ from tenants import CARDS, FLOODER, MODEL
 from client import GPUS, Refused, carriers, claims, pods  # found by way of server
 
 MOST = 1024  # members of a gang
-RATE = 200  # objects a second, which is four times what a kubectl sends
-QUIET, AFTER = 6.0, 18.0  # seconds of bind times before and after a flood; claims in vain look again every 15 s
+RATE = 400  # objects a second, which is eight times what a kubectl sends
+QUIET, AFTER = 5.0, 16.0  # seconds of bind times before and after a flood; claims in vain look again every 15 s
 GROUP = f"/apis/elasticgpu.io/v1alpha/namespaces/{FLOODER}"
 TEMPLATES = f"{GROUP}/elasticgpuclaimtemplates"
 POD_GROUPS = f"/apis/scheduling.k8s.io/v1beta1/namespaces/{FLOODER}/podgroups"
 RESOURCE_TEMPLATES = f"/apis/resource.k8s.io/v1/namespaces/{FLOODER}/resourceclaimtemplates"
 LEASES = f"/apis/coordination.k8s.io/v1/namespaces/{FLOODER}/leases"
-# Classes of the flooder, all on the same nodes.
-SHARE, LATE, WHOLE, SPARE, RESIZABLE = "share", "late", "whole", "spare", "resizable"
+# Classes of the flooder, all on the same nodes. Of each card some is left for the other tenant.
+SHARE, LATE, SPARE, RESIZABLE = "share", "late", "spare", "resizable"
 
 
 def prepare(server):
     tenants.prepare(server)
     server.create(PRIORITY_CLASSES, [priority_class("low", 100), priority_class("high", 1000)])
     server.create_class(gpu_class(SHARE, provisioner="gpushare", model=MODEL))
-    server.create_class(gpu_class(LATE, "WaitForFirstConsumer", model=MODEL))
-    server.create_class(gpu_class(WHOLE, model=MODEL))
-    server.create_class(gpu_class(SPARE, model=MODEL, preemptible="true"))
+    server.create_class(gpu_class(LATE, "WaitForFirstConsumer", "gpushare", model=MODEL))
+    server.create_class(gpu_class(SPARE, provisioner="gpushare", model=MODEL, preemptible="true"))
     server.create_class(gpu_class(RESIZABLE, provisioner="gpushare", model=MODEL, resizable="true"))
 
 
@@ -154,7 +153,8 @@ def claims_deleted(client):
 
 def preemptors(client):
     """Claims of low priority that fill the nodes and wait for them, and claims of high priority that preempt them."""
-    return lambda index: client.create(claims(FLOODER), claim(f"claim-{index:04}", SPARE, priority="high" if index % 2 else "low", gpu=1))
+    return lambda index: client.create(claims(FLOODER), claim(f"claim-{index:04}", SPARE, priority="high" if index % 2 else "low",
+                                                                         gpu_core=90, gpu_memory="4Gi"))
 
 
 def pods_of_one_claim(client):
@@ -254,7 +254,7 @@ KINDS = {
     "gangs-change": gang_annotations_that_change,
     "pods-without-claims": creates_pods(lambda _: {}),
     "pods-without-room": creates_pods(lambda _: amounts_on_pod(gpu=CARDS + 1)),
-    "pods-some-fit": creates_pods(lambda _: amounts_on_pod(gpu=1)),
+    "pods-some-fit": creates_pods(lambda _: amounts_on_pod(gpu_core=90, gpu_memory="4Gi")),
     "pods-of-own-amounts": creates_pods(lambda index: amounts_on_pod(SHARE, gpu_core=10, gpu_memory=f"{90 * 1024 + index}Mi")),
     "pods-without-node": creates_pods(lambda _: amounts_on_pod(gpu=1), nodeSelector=nowhere),
     "pods-behind-gates": creates_pods(lambda _: amounts_on_pod(gpu=1), schedulingGates=lambda _: [{"name": "example.com/gate"}]),
