@@ -34,14 +34,8 @@ Trial::~Trial() {
 }
 
 void Trial::start() {
-  if (runs_ == Runs::stepped) {
-    driver = std::make_unique<support::Driver>(world.handler(), *world.transport, world.registry, world.clock);
-    driver->limit = 2'000'000;
-    driver->start();
-    settle();
-    return;
-  }
-  client_ = std::make_unique<kube::Client>(*world.transport, world.clock, world.random, world.metrics);
+  if (runs_ == Runs::stepped) return restart();
+  client_ = std::make_unique<kube::Client>(line, world.clock, world.random, world.metrics);
   ControllerOptions options;
   options.keeping.freeCardPercent = 100;                // as Driver: the clusters are small
   options.reconciler.callsPerPlugin = options.workers;  // a claim that waits for a plugin's turn waits for time to pass
@@ -49,6 +43,15 @@ void Trial::start() {
       std::make_unique<Controller>(*client_, world.registry, world.clock, events_, world.metrics, std::move(options));
   controller->start();
   if (!controller->waitUntilReady()) throw std::runtime_error("the controller does not get ready");
+}
+
+void Trial::restart() {
+  world.registry.forgetListeners();
+  driver.reset();
+  driver = std::make_unique<support::Driver>(world.handler(), line, world.registry, world.clock);
+  driver->limit = 2'000'000;
+  driver->start();
+  settle();
 }
 
 void Trial::settle(std::chrono::milliseconds horizon) {
@@ -79,6 +82,7 @@ cache::Claim Trial::claim(const Wish& wish) {
   made.spec.className = wish.cls;
   made.spec.priorityClassName = wish.priorityClass;
   made.spec.elasticGPUName = wish.gpu;
+  made.spec.firstAvailable = wish.firstAvailable;
   for (const auto& [key, value] : wish.requests) made.spec.requests["elasticgpu.io/" + key] = value;
   return World::must(world.client.create(made));
 }

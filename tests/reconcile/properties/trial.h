@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "controller/reconcile/controller.h"
+#include "tests/support/refusing_transport.h"
 #include "tests/support/world.h"
 
 namespace egpu::reconcile {
@@ -38,6 +39,8 @@ class Trial {
 
   /// Begins to reconcile. Objects that exist before are listed, later ones are watched.
   void start();
+  /// Stepped: a fresh process on the same cluster, which knows nothing but the objects.
+  void restart();
   /// Stepped: reconciles until nothing is left to do within `horizon` of virtual time.
   void settle(std::chrono::milliseconds horizon = std::chrono::seconds(30));
   /// True as soon as `holds`, at rest. Stepped: after settle(). Threaded: false if it does not within a minute.
@@ -48,6 +51,7 @@ class Trial {
     core::StringMap requests{{"gpu", "1"}};
     core::StringMap annotations;
     std::string gpu;
+    std::vector<v1alpha::ClaimAlternative> firstAvailable{};
   };
   /// Creates a claim of a new name. "gpu" of the requests stands for "elasticgpu.io/gpu".
   cache::Claim claim(const Wish& wish);
@@ -70,8 +74,9 @@ class Trial {
   Reconciler& reconciler() { return controller ? controller->reconciler() : driver->reconciler; }
 
   support::World world;
-  std::unique_ptr<support::Driver> driver;  ///< null: threaded
-  std::unique_ptr<Controller> controller;   ///< null: stepped
+  support::RefusingTransport line{*world.transport};  ///< from the controller to the API server
+  std::unique_ptr<support::Driver> driver;            ///< null: threaded
+  std::unique_ptr<Controller> controller;             ///< null: stepped
 
  private:
   const Runs runs_;
