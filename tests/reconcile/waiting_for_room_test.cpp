@@ -101,6 +101,25 @@ TEST_F(WaitingForRoomTest, OfManyOnlyThoseThatMayFitHaveATurn) {
   EXPECT_EQ(round(), (Keys{keyOf(3), keyOf(7)}));
 }
 
+TEST_F(WaitingForRoomTest, NobodyElseYieldsForLongToANamespaceWhoseTurnsAreInVain) {
+  const auto at = [](int i) { return "pod/flood/" + keyOf(i); };
+  for (int i = 0; i < 80; ++i) {
+    add(at(i), 1);
+    fits.insert(at(i));
+  }
+  room.grew();
+  const auto inVain = [&](int i) {
+    EXPECT_EQ(next().keys, Keys{at(i)});
+    add(at(i), 1);
+    EXPECT_TRUE(room.decided(at(i)));
+  };
+  for (int i = 0; i < 31; ++i) inVain(i);
+  EXPECT_FALSE(add("pod/other/a"));
+  inVain(31);
+  EXPECT_TRUE(add("pod/other/b")) << "and then it looks at once";
+  EXPECT_FALSE(add("pod/flood/c")) << "its own keys yield as before";
+}
+
 TEST_F(WaitingForRoomTest, OneWhoseNeedsAreNotKnownHasATurn) {
   addMany(40);
   room.add("unknown", {"2026-01-01T00:00:00Z", "z"});

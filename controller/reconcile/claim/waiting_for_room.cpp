@@ -21,9 +21,15 @@ std::set<WaitingForRoom::Position>::const_iterator WaitingForRoom::unvisited() c
 }
 
 bool WaitingForRoom::isBeforeOthers(const Position& at) const {
-  if (turn_ && turn_->at < at) return false;
+  if (turn_ && turn_->at < at && yieldsTo(turn_->at.second, at.second)) return false;
   const auto next = unvisited();
-  return next == keysInOrder_.end() || !(*next < at);
+  return next == keysInOrder_.end() || !(*next < at) || !yieldsTo(next->second, at.second);
+}
+
+bool WaitingForRoom::yieldsTo(const std::string& other, const std::string& queueKey) const {
+  const auto space = namespaceOf(other);
+  const auto vain = vain_.find(space);
+  return vain == vain_.end() || vain->second < kVainTurns || space == namespaceOf(queueKey);
 }
 
 bool WaitingForRoom::add(const std::string& queueKey, const Age& age, int64_t priority, RoomNeeds needs) {
@@ -102,6 +108,7 @@ bool WaitingForRoom::giveTurn(const std::function<bool(const RoomNeeds&)>& mayFi
   inRound_ = false;
   yieldsSince_.clear();
   late_.clear();
+  vain_.clear();
   std::erase_if(hadTurn_, [now](const auto& had) { return now - had.second >= kTurnAgain; });
   return false;
 }
@@ -157,6 +164,8 @@ bool WaitingForRoom::decided(const std::string& queueKey) {
   // A step that began before the turn was given may have decided before capacity became free. The key is stepped once more.
   if (!turn_ || turn_->at.second != queueKey || !turn_->begun) return false;
   hadTurn_[queueKey] = clock_.now();
+  auto& vain = vain_[std::string(namespaceOf(queueKey))];
+  vain = keys_.contains(queueKey) ? vain + 1 : 0;
   turn_.reset();
   return true;
 }

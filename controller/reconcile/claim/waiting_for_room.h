@@ -57,6 +57,9 @@ class WaitingForRoom {
   static constexpr std::chrono::milliseconds kTurnAtMost{100};
   /// A key yields for so long, and then decides.
   static constexpr std::chrono::milliseconds kYieldAtMost{50};
+  /// Once so many keys of a namespace decided in vain during one round, keys of other namespaces do not yield to it: the
+  /// room does not suit its nodes or its quotas, and thousands of its keys would delay them.
+  static constexpr std::size_t kVainTurns = 32;
   /// A key that decided in vain gets no other turn for so long, so that rounds that follow each other reach all keys.
   static constexpr std::chrono::milliseconds kTurnAgain{250};
   /// So many keys that had no turn look every kExplainEvery. If no more keys wait, each has a turn.
@@ -107,6 +110,8 @@ class WaitingForRoom {
   void beginRound();
   std::set<Position>::const_iterator unvisited() const;
   bool isBeforeOthers(const Position& at) const;
+  /// Whether the key yields to the other one, which comes first.
+  bool yieldsTo(const std::string& other, const std::string& queueKey) const;
   /// Gives the next key its turn. False: no further key of this round gets one, or kKeysAtOnce were considered.
   bool giveTurn(const std::function<bool(const RoomNeeds&)>& mayFit, Next& result);
   /// Those that looked longest ago, of those that have not looked during this round.
@@ -121,10 +126,11 @@ class WaitingForRoom {
   uint64_t round_ = 0;
   std::optional<Position> visited_;  ///< of this round, the last key considered
   std::optional<Turn> turn_;
-  std::set<std::string, std::less<>> late_;    ///< namespaces of keys that lost their turn in this round
-  std::map<std::string, Steady> hadTurn_;      ///< in vain, by queue key; for kTurnAgain
-  std::map<std::string, Steady> yieldsSince_;  ///< by queue key, until the round ends
-  std::optional<Steady> nextLooks_;            ///< none: no key waits for a look
+  std::map<std::string, std::size_t, std::less<>> vain_;  ///< turns in vain in this round, by namespace
+  std::set<std::string, std::less<>> late_;               ///< namespaces of keys that lost their turn in this round
+  std::map<std::string, Steady> hadTurn_;                 ///< in vain, by queue key; for kTurnAgain
+  std::map<std::string, Steady> yieldsSince_;             ///< by queue key, until the round ends
+  std::optional<Steady> nextLooks_;                       ///< none: no key waits for a look
   std::map<std::string, Steady> explained_;
 };
 

@@ -306,9 +306,7 @@ void PodSync::addWaitReports(const core::Pod& pod, const std::vector<const Used*
 }
 
 bool PodSync::reportsOn(const core::Pod& pod, const cache::Claim& claim) const {
-  const auto rank = rankOf(pod);
-  for (const auto& other : stores_.podsOfClaim(core::keyOf(claim.metadata)))
-    if (isConsumer(stores_, *other) && rankOf(*other) < rank) return false;
+  if (!waiting_.consumers.isOldest(stores_, claim, pod)) return false;
   const auto* bound = findCondition(claim.status.conditions, kBound);
   const bool ofChoice =
       bound != nullptr && (bound->reason == reason::kNoFit || bound->reason == reason::kQuotaExceeded ||

@@ -42,6 +42,7 @@ std::size_t hashOf(const core::Pod& kind) {
 }  // namespace
 
 void ConsumerTurns::Shared::put(const cache::Stores& stores, const core::Pod& pod, const ChosenNodes& chosen) {
+  window_.reset();
   remove(pod.metadata.name);
   if (!isConsumer(stores, pod)) return;
   Turn turn{ageOf(pod.metadata), pod.metadata.name};
@@ -68,6 +69,7 @@ ConsumerTurns::Kinds::iterator ConsumerTurns::Shared::kindFor(core::Pod pod) {
 void ConsumerTurns::Shared::remove(const std::string& pod) {
   const auto known = known_.find(pod);
   if (known == known_.end()) return;
+  window_.reset();
   const auto& [turn, kind] = known->second;
   if (kind == kinds_.end()) {
     left_.erase(turn);
@@ -104,14 +106,30 @@ ConsumerTurns::Choosers ConsumerTurns::Shared::choosers(const std::string& names
   return choosers;
 }
 
-bool ConsumerTurns::Shared::chooses(const std::string& pod, std::size_t turn) const {
+bool ConsumerTurns::Shared::chooses(const std::string& pod, std::size_t turn) {
   const auto known = known_.find(pod);
   if (known == known_.end() || known->second.kind == kinds_.end()) return true;
-  const auto first = first_.find(known->second.turn);
-  if (first == first_.end()) return false;  // it is equal to an older one
-  const auto at = static_cast<std::size_t>(std::distance(first_.begin(), first));
-  const auto [begin, end] = next(turn);
-  return at < kMaxFirst || (at >= begin && at < end);
+  const auto& own = known->second.turn;
+  if (!first_.contains(own)) return false;  // it is equal to an older one
+  std::size_t at = 0;
+  for (auto it = first_.begin(); it != first_.end() && at < kMaxFirst; ++it, ++at)
+    if (*it == own) return true;
+  const auto& window = windowOf(turn);
+  return own >= window.first && own <= window.last;
+}
+
+const ConsumerTurns::Shared::Window& ConsumerTurns::Shared::windowOf(std::size_t turn) {
+  if (!window_ || window_->turn != turn) {
+    const auto [begin, end] = next(turn);
+    const auto first = std::next(first_.begin(), static_cast<std::ptrdiff_t>(begin));
+    const auto last = std::next(first, static_cast<std::ptrdiff_t>(end - begin - 1));
+    window_ = Window{turn, *first, *last};
+  }
+  return *window_;
+}
+
+bool ConsumerTurns::Shared::isBehindAnother(const Turn& turn) const {
+  return (!first_.empty() && *first_.begin() < turn) || (!left_.empty() && left_.begin()->first < turn);
 }
 
 ConsumerTurns::Shared* ConsumerTurns::sharedBy(const cache::Stores& stores, const cache::Claim& claim) {
@@ -141,8 +159,20 @@ ConsumerTurns::Choosers ConsumerTurns::choosersOf(const cache::Stores& stores, c
 
 bool ConsumerTurns::chooses(const cache::Stores& stores, const cache::Claim& claim, const core::Pod& pod) {
   const std::lock_guard lock(mutex_);
-  const auto* shared = sharedBy(stores, claim);
+  auto* shared = sharedBy(stores, claim);
   return shared == nullptr || shared->chooses(pod.metadata.name, turnNow());
+}
+
+bool ConsumerTurns::isOldest(const cache::Stores& stores, const cache::Claim& claim, const core::Pod& pod) {
+  const Turn turn{ageOf(pod.metadata), pod.metadata.name};
+  {
+    const std::lock_guard lock(mutex_);
+    if (const auto* shared = sharedBy(stores, claim)) return !shared->isBehindAnother(turn);
+  }
+  const auto pods = stores.podsOfClaim(core::keyOf(claim.metadata));
+  return std::none_of(pods.begin(), pods.end(), [&](const auto& other) {
+    return Turn{ageOf(other->metadata), other->metadata.name} < turn && isConsumer(stores, *other);
+  });
 }
 
 std::string ConsumerTurns::text(const core::ObjectKey& claim) const {

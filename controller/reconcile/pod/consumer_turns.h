@@ -16,6 +16,7 @@
 #include <cstddef>
 #include <map>
 #include <mutex>
+#include <optional>
 #include <set>
 #include <string>
 #include <utility>
@@ -45,6 +46,8 @@ class ConsumerTurns {
   Choosers choosersOf(const cache::Stores& stores, const cache::Claim& claim);
   /// Whether the pod, a consumer of the claim, chooses its node now.
   bool chooses(const cache::Stores& stores, const cache::Claim& claim, const core::Pod& pod);
+  /// Whether no older pod is a consumer of the claim.
+  bool isOldest(const cache::Stores& stores, const cache::Claim& claim, const core::Pod& pod);
   /// For people; empty if all pods of the claim choose.
   std::string text(const core::ObjectKey& claim) const;
 
@@ -74,7 +77,8 @@ class ConsumerTurns {
     void put(const cache::Stores& stores, const core::Pod& pod, const ChosenNodes& chosen);
     void remove(const std::string& pod);
     Choosers choosers(const std::string& namespace_, std::size_t turn) const;
-    bool chooses(const std::string& pod, std::size_t turn) const;
+    bool chooses(const std::string& pod, std::size_t turn);
+    bool isBehindAnother(const Turn& turn) const;
     std::size_t pods() const { return known_.size(); }
     bool inTurns() const { return first_.size() > kMaxFirst + kMaxNext; }
     std::string claimUid;
@@ -84,9 +88,16 @@ class ConsumerTurns {
     Kinds::iterator kindFor(core::Pod pod);
     /// Positions in first_ of the pods that have their turn.
     std::pair<std::size_t, std::size_t> next(std::size_t turn) const;
+    /// The first and the last pod of these positions, counted anew for another turn and after a change.
+    struct Window {
+      std::size_t turn = 0;
+      Turn first, last;
+    };
+    const Window& windowOf(std::size_t turn);
 
     Kinds kinds_;
     std::set<Turn> first_;                ///< the oldest of each kind
+    std::optional<Window> window_;        ///< nothing after a change
     std::map<Turn, bool> left_;           ///< pods whose scheduler chooses; true: gated
     std::map<std::string, Known> known_;  ///< by name of the pod
   };
