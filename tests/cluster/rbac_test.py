@@ -298,7 +298,7 @@ def users(cluster, client, report):
 
 
 def uninstall(cluster, client, report):
-    """As manifests/README.md says; whatever a finalizer holds would hang here."""
+    """As manifests/guide/upgrade.md says; whatever a finalizer holds would hang here."""
     client.delete_all(pods())
     for kind in (("elasticgpuclaims", "-A"), ("elasticgpus",)):
         installation.kubectl(cluster, "delete", *kind, "--all", f"--timeout={PATIENCE}s")

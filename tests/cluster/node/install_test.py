@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """`kubectl apply -k manifests` on a node with cards is all there is to do: the controller's Deployment and the agents' DaemonSet run as containers of an
 image like the Containerfile's, and serve the seed's claims; the DaemonSet is restarted and deleted under running pods; all is uninstalled as
-manifests/README.md says.
+manifests/guide/upgrade.md says.
 
     install_test.py BIN_DIR [VERSION]
 
@@ -124,7 +124,7 @@ def check_restarted(ground):
 
 
 def check_uninstalled(ground):
-    """In the README's order, pods first."""
+    """In the order of the guide, pods first."""
     ground.admin.delete_all(pods())
     ground.kubectl("delete", "elasticgpuclaims", "-A", "--all")
     until("nothing is prepared any more", lambda: not ground.node.prepared())
