@@ -82,6 +82,13 @@ for path in files(".md", ".yaml", ".h", ".cpp", ".py", ".txt", ".sh", "Makefile"
         if not os.path.exists(os.path.join(root, name)):
             bad.append(f"{path}: there is no {name}")
 
+for path in documents:
+    for number, line in enumerate(without_blocks(read(path)), 1):
+        for file in re.findall(r"`((?:api|bench|controller|provisioners|tests|manifests)/[\w./-]*)`", line):
+            counted["links"] += 1
+            if not os.path.exists(os.path.join(root, file)):
+                bad.append(f"{path}:{number}: there is no {file}")
+
 # Lengths, and the index.
 pages = sorted(each for each in documents if each.startswith(GUIDE + "/"))
 index = read("manifests/README.md")
@@ -221,9 +228,6 @@ for path in pages + ["manifests/README.md"]:
         for file in re.findall(r"`((?:samples|overlays|admission|migrate|deploy|rbac|crd|extender)/[\w./-]*)`", line):
             if not os.path.exists(os.path.join(root, "manifests", file)):
                 bad.append(f"{path}:{number}: there is no manifests/{file}")
-        for file in re.findall(r"`((?:controller|provisioners|tests|manifests)/[\w./-]*)`", line):
-            if not os.path.exists(os.path.join(root, file)):
-                bad.append(f"{path}:{number}: there is no {file}")
     for language, number, block in sections(text):
         if language == "yaml":
             sample(path, number, "\n".join(block))
@@ -235,6 +239,13 @@ for path in pages + ["manifests/README.md"]:
                     command(path, number + offset, shlex.split(inner))
         elif language == "promql":
             names(path, number, "`" + " ".join(block) + "`")
+
+# Constants, classes and functions that CONTRIBUTING.md names.
+for number, line in enumerate(without_blocks(read("CONTRIBUTING.md")), 1):
+    for symbol in re.findall(r"`(?:\w+::)?(k[A-Z]\w+|[a-z]+[A-Z]\w+)`", line):
+        counted["names"] += 1
+        if not re.search(rf"\b{symbol}\b", code + installed):
+            bad.append(f"CONTRIBUTING.md:{number}: {symbol} does not stand in the sources")
 
 for each in bad:
     print(each)
