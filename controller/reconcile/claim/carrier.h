@@ -73,8 +73,8 @@ class Carrier {
   /// Carriers of which something is remembered; for tests.
   std::size_t remembered() const;
 
-  // Whose a carrier is. Its finalizer and owner reference are marks that whoever may edit ResourceClaims can take off;
-  // its device class and, written by us alone, its allocation stay.
+  // Ownership of a ResourceClaim. A user who can edit ResourceClaims can remove its finalizer and owner reference. Its
+  // device class stays, and its allocation, which only the controller writes.
   /// It is one of ours, for whichever claim.
   static bool ours(const core::ResourceClaim& carrier);
   /// For this claim, or for the device of that name: by allocation or owner, or, where neither says anything, by its
