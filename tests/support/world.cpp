@@ -10,6 +10,7 @@
 #include "api/v1alpha/validation.h"
 #include "controller/codec/simulated.h"
 #include "controller/reconcile/claim/conditions.h"
+#include "tests/support/history_length.h"
 
 namespace egpu::support {
 
@@ -369,7 +370,7 @@ kube::Transport& World::makeServer() {
   apiserver::Options options;
   options.priorityAdmission = false;  // as tests/reconcile/real_server.py: pods here have plain numbers
   options.bookmarkInterval = std::chrono::milliseconds(0);  // watches answer at once, see ManualInformer
-  options.historyLength = 100'000;
+  options.historyLength = historyLength;
   auto made = apiserver::Server::create(options, clock, random);
   server = must(std::move(made));
   transport = std::make_unique<HandlerTransport>(*server);

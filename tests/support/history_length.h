@@ -1,0 +1,11 @@
+// Number of watch events per kind that the API server of a World keeps.
+#pragma once
+
+#include <cstddef>
+
+namespace egpu::support {
+
+/// A test that measures memory sets fewer before it makes its World.
+inline std::size_t historyLength = 100'000;
+
+}  // namespace egpu::support
