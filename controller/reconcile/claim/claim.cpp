@@ -9,6 +9,7 @@
 #include "controller/reconcile/api_rejections.h"
 #include "controller/reconcile/claim/stock.h"
 #include "controller/reconcile/class/class_access.h"
+#include "controller/reconcile/gang/gang_choice.h"
 #include "controller/reconcile/queue_key.h"
 
 namespace egpu::reconcile {
@@ -103,13 +104,7 @@ Outcome ClaimSync::calls(const std::string& plugin) {
 }
 
 cache::Store<cache::Gpu>::Ptr ClaimSync::deviceOf(const cache::Claim& claim) const {
-  auto devices = stores_.devicesOfClaim(claim.metadata.uid);
-  if (devices.empty()) return nullptr;
-  for (const auto& device : devices)
-    if (device->metadata.name == claim.status.elasticGPUName) return device;
-  for (const auto& device : devices)
-    if (!device->metadata.deleting()) return device;
-  return devices.front();
+  return heldDeviceOf(stores_, claim);
 }
 
 bool ClaimSync::isStatic(const cache::Claim& claim) {

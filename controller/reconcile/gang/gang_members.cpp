@@ -8,6 +8,7 @@
 #include "api/v1alpha/gang.h"
 #include "api/v1alpha/keys.h"
 #include "controller/reconcile/claim/claim.h"
+#include "controller/reconcile/gang/gang_choice.h"
 #include "controller/reconcile/gang/gang_of.h"
 
 namespace egpu::reconcile {
@@ -25,25 +26,20 @@ bool allBound(const std::vector<ClaimPtr>& claims) {
                      [](const auto& each) { return each->status.phase == phase::kBound; });
 }
 
-/// "2 of 3 members of gang train are here".
-std::string hereText(std::size_t here, const char* what, const v1alpha::Gang& gang) {
-  return std::to_string(here) + " of " + std::to_string(gang.size) + " " + what + " of " + gang.text() +
-         (here == 1 ? " is here" : " are here");
+template <class Members>
+Members membersAs(GangChoice choice) {
+  Members members;
+  members.gang = std::move(choice.gang);
+  members.here = std::move(choice.here);
+  members.definer = std::move(choice.definer);
+  members.furtherPods = std::move(choice.furtherPods);
+  members.full = choice.full;
+  members.missing = choice.missing;
+  members.gone = choice.gone;
+  members.looksAgain = choice.looksAgain;
+  members.lacks = std::move(choice.lacks);
+  return members;
 }
-
-std::string notMadeText(const GroupPod& pod) { return "claims of pod " + pod.pod->metadata.name + " are not made yet"; }
-
-std::string differsText(const ClaimPtr& claim, const v1alpha::Gang& gang) {
-  return "claim " + claim->metadata.name + " says another size or topology of " + gang.text();
-}
-
-/// A claim that names a gang, and what speaks for its being a member.
-struct Candidate {
-  ClaimPtr claim;
-  v1alpha::Gang gang;
-  int rank = 3;  ///< 0: it is committed; 1: decided; 2: chosen by the last step
-  bool isDecided() const { return rank <= 1; }
-};
 
 }  // namespace
 
@@ -108,91 +104,22 @@ std::optional<ClaimSync::GangMembers> ClaimSync::membersAsChosen(const cache::Cl
 }
 
 ClaimSync::GangMembers ClaimSync::membersByAnnotation(const core::ObjectKey& gang) const {
-  GangMembers members;
   const auto roster = waiting_.rosters.of(gang);
-  std::vector<Candidate> all;
-  for (auto& claim : stores_.claimsOfGang(gang.namespace_, gang.name)) {
-    const auto named = v1alpha::gangOf(claim->metadata.annotations);
-    if (!named || claim->metadata.deleting()) continue;
-    const auto device = deviceOf(*claim);
-    // A member whose pod may not be scheduled counts only if it has its device already.
-    if (!device && obstacleOf(stores_, *claim, classWaits(*claim))) continue;
-    const auto& now = claim->status.phase;
-    const bool commits =
-        (device && device->status.phase == phase::kBound) || now == phase::kBound || now == phase::kLost;
-    const bool decided = device || cluster_.decidedInGang(claim->metadata.uid);
-    const bool chosen = roster && roster->uids.contains(claim->metadata.uid);
-    const int rank = commits ? 0 : decided ? 1 : chosen ? 2 : 3;
-    all.push_back({std::move(claim), *named, rank});
-  }
-  if (all.empty()) return members;
-  const auto first = std::min_element(all.begin(), all.end(), [](const Candidate& a, const Candidate& b) {
-    return std::pair(!a.isDecided(), ageOf(a.claim->metadata)) < std::pair(!b.isDecided(), ageOf(b.claim->metadata));
-  });
-  members.definer = first->claim;
-  members.gang = first->gang;
-  ClaimPtr differs;
-  std::erase_if(all, [&](const Candidate& each) {
-    if (each.isDecided() || each.gang == members.gang) return false;
-    if (!differs || isOlder(each.claim, differs)) differs = each.claim;
-    return true;
-  });
-  std::sort(all.begin(), all.end(), [](const Candidate& a, const Candidate& b) {
-    return std::pair(a.rank, ageOf(a.claim->metadata)) < std::pair(b.rank, ageOf(b.claim->metadata));
-  });
-  auto& here = members.here;
-  for (std::size_t i = 0; i < std::min(all.size(), members.gang.size); ++i) here.push_back(std::move(all[i].claim));
-  std::sort(here.begin(), here.end(), isOlder);
-  members.full = here.size() == members.gang.size;
-  if (members.full) return members;
-  members.lacks = hereText(here.size(), "members", members.gang) +
-                  (differs ? "; " + differsText(differs, members.gang) : std::string());
-  members.gone = here.size() + succeededMembers(stores_, gang.namespace_, members.gang) >= members.gang.size;
-  // An earlier gang of that name may have left such pods: only beside a pod that was let go do they make it whole.
-  members.missing = !members.gone || !letGo(members);
-  if (!members.missing) members.lacks.clear();
-  return members;
+  return membersAs<GangMembers>(
+      chooseByAnnotation(stores_, cluster_, gang,
+                         {[&roster](const std::string& uid) { return roster && roster->uids.contains(uid); },
+                          [this](const cache::Claim& claim) { return wasLetGo(claim); }}));
 }
 
 ClaimSync::GangMembers ClaimSync::membersOfGroup(const std::string& namespace_, const v1alpha::Gang& gang) const {
-  GangMembers members;
-  members.gang = gang;
-  auto pods = podsOfGroup(stores_, namespace_, gang.name, [this](const auto& each) {
-    return deviceOf(each) != nullptr || cluster_.decidedInGang(each.metadata.uid).has_value();
-  });
-  const auto first = std::min(pods.size(), gang.size);
-  for (std::size_t i = 0; i < first; ++i) {
-    const auto& pod = pods[i];
-    members.here.insert(members.here.end(), pod.claims.begin(), pod.claims.end());
-    members.gone = members.gone || pod.pod->phase == "Succeeded";
-    if (pod.whole || !members.lacks.empty()) continue;
-    members.lacks = notMadeText(pod);
-    members.missing = members.looksAgain = true;
-  }
-  std::move(pods.begin() + static_cast<std::ptrdiff_t>(first), pods.end(), std::back_inserter(members.furtherPods));
-  members.full = first == gang.size;
-  if (!members.full) {
-    members.missing = true;
-    members.lacks = hereText(first, "pods", gang);
-  }
-  std::sort(members.here.begin(), members.here.end(), isOlder);
-  members.here.erase(std::unique(members.here.begin(), members.here.end()), members.here.end());  // pods may share one
-  if (members.here.size() > v1alpha::Gang::kMost)
-    members.lacks = gang.text() + " has " + std::to_string(members.here.size()) + " claims, and " +
-                    std::to_string(v1alpha::Gang::kMost) + " at most are decided together";
-  return members;
+  return membersAs<GangMembers>(chooseOfGroup(stores_, cluster_, namespace_, gang));
 }
 
 ClaimSync::GangMembers ClaimSync::withOpen(GangMembers members) const {
-  for (const auto& each : members.here) {
-    const auto device = deviceOf(*each);
-    if (device && (device->metadata.deleting() || device->status.phase == phase::kFailed)) {
-      members.oneLeaves = true;  // it is decided anew once that is gone
-      continue;
-    }
-    if (device && members.standsOn.empty()) members.standsOn = device->spec.nodeName;
-    if (!device && !cluster_.decidedInGang(each->metadata.uid)) members.open.push_back(each);
-  }
+  auto found = openMembersOf(stores_, cluster_, members.here);
+  members.open = std::move(found.open);
+  members.standsOn = std::move(found.standsOn);
+  members.oneLeaves = found.leaves != nullptr;
   return members;
 }
 

@@ -7,6 +7,7 @@
 #include "api/v1alpha/keys.h"
 #include "controller/reconcile/claim/claim.h"
 #include "controller/reconcile/class/class_access.h"
+#include "controller/reconcile/gang/gang_choice.h"
 #include "controller/reconcile/gang/gang_of.h"
 #include "controller/reconcile/gang/gang_pods.h"
 #include "controller/reconcile/queue_key.h"
@@ -26,30 +27,6 @@ constexpr std::chrono::milliseconds kGangSays{5'000};
 constexpr std::chrono::milliseconds kGroupComes{60'000};
 /// What is in the way goes by itself, and no event may tell it.
 constexpr std::chrono::milliseconds kLookSoon{500};
-
-/// Empty, or why a claim can't be decided together with others.
-std::string decidedByItself(const cache::Claim& claim, bool takesDevice) {
-  if (takesDevice) return "a claim that names its ElasticGPU is decided by itself";
-  if (!claim.spec.firstAvailable.empty()) return "a member of a gang has no spec.firstAvailable";
-  return claim.spec.adminAccess ? "a member of a gang has no spec.adminAccess" : "";
-}
-
-/// Nodes by the value of a label; without `only`, or those of that node's value alone.
-std::vector<scheduler::TopologyGroup> groupsOf(const cache::Stores& stores, const std::string& label,
-                                               const std::string& only) {
-  std::map<std::string, scheduler::TopologyGroup> groups;
-  stores.nodes.forEach([&](const auto& node) {
-    const auto it = node->metadata.labels.find(label);
-    if (it == node->metadata.labels.end()) return;
-    groups[it->second].value = it->second;
-    groups[it->second].nodes.push_back(node->metadata.name);
-  });
-  const auto standing = only.empty() ? nullptr : stores.nodes.get({"", only});
-  std::vector<scheduler::TopologyGroup> all;
-  for (auto& [value, group] : groups)
-    if (only.empty() || (standing && standing->metadata.label(label) == value)) all.push_back(std::move(group));
-  return all;
-}
 
 }  // namespace
 
@@ -146,7 +123,7 @@ Outcome ClaimSync::decideGang(const cache::Claim& claim, const GangMembers& memb
   const bool mayLook = waiting_.room.add(queueKey, ageOf(claim.metadata), asks.front().turn.priority, {{asks.front()}});
   if (!mayLook) return Outcome::after(WaitingForRoom::kYieldAtMost);
   const auto groups = gang.topology.empty() ? std::vector<scheduler::TopologyGroup>()
-                                            : groupsOf(stores_, gang.topology, members.standsOn);
+                                            : topologyGroups(stores_, gang.topology, members.standsOn);
   const auto* within = gang.topology.empty() ? nullptr : &groups;
   auto places = pods.places();
   const auto decided = cluster_.decideGang(asks, places, within);
