@@ -7,7 +7,7 @@
 #include <tuple>
 #include <utility>
 
-#include "controller/scheduler/choice/fit.h"
+#include "controller/scheduler/choice/moving.h"
 #include "controller/scheduler/preempt.h"
 #include "controller/scheduler/state/fill.h"
 #include "controller/scheduler/state/state.h"
@@ -17,77 +17,6 @@ namespace {
 
 /// Under which room is held that nobody may move into. Uids have no slash.
 constexpr std::string_view kKept = "moves/kept";
-
-void letGo(Cluster& cluster, std::string_view device, const Decision& decision) {
-  for (const Placement& each : decision.placements) cluster.giveBack(each.card, device);
-}
-
-/// How much it holds, in millionths of cards.
-int64_t amountOf(const Cluster::State& state, const std::vector<Holding>& holdings) {
-  int64_t sum = 0;
-  for (const Holding& each : holdings) sum += fillOf(each.charged, state.capacityOf(state.findCard(each.card)));
-  return sum;
-}
-
-/// Decides anew for claims that were released, the largest first, and takes what was decided. Nothing, and nothing
-/// taken, if one of them has no room.
-std::optional<std::vector<Move>> settle(Cluster& cluster, std::vector<Victim> released, const Movers& movers) {
-  const Cluster::State& state = cluster.state();
-  std::stable_sort(released.begin(), released.end(), [&](const Victim& a, const Victim& b) {
-    return amountOf(state, a.holdings) > amountOf(state, b.holdings);
-  });
-  std::vector<Move> moves;
-  for (Victim& each : released) {
-    const Mover& mover = movers.find(each.device)->second;
-    Request request = mover.request;
-    const NodeAmount pod = nodeAmountOf(each.holdings);
-    request.cpuMilli = pod.cpuMilli;
-    request.podMemory = pod.memory;
-    Decision to = decide(cluster, request, mover.suits);
-    if (!to.fits) {
-      for (const Move& made : moves) letGo(cluster, made.device, made.to);
-      return std::nullopt;
-    }
-    hold(cluster, each.device, to, pod);
-    moves.push_back({std::move(each.device), std::move(each.holdings), std::move(to)});
-  }
-  return moves;
-}
-
-/// Whether there is room for it now, as decide() judges it. What never changes, models and health, was judged when it was decided.
-bool hasRoom(const Cluster& cluster, const Move& move, const Request& request) {
-  const Cluster::State& state = cluster.state();
-  const NodeRecord& node = state.nodes[state.findNode(move.to.node)];
-  const NodeAmount pod = nodeAmountOf(move.from), free = node.free();
-  if (free.cpuMilli < pod.cpuMilli || free.memory < pod.memory || !nodeBelowLimit(node, request)) return false;
-  return std::all_of(move.to.placements.begin(), move.to.placements.end(), [&](const Placement& each) {
-    return cardHasRoom(state.cards[state.findCard(each.card)], each.charged, request);
-  });
-}
-
-/// Puts the moves into an order in which each finds its room; false: there is none, as they wait for each other. A move
-/// that is made early takes no other's room, which is its own in the end; but it may be one too many beside a claim whose class
-/// limits how many there are. Then no order is found, though there may be one. The cluster is as before when this returns.
-bool order(Cluster& cluster, std::vector<Move>& moves, const Movers& movers) {
-  std::vector<Move> made;
-  while (!moves.empty()) {
-    const auto next = std::find_if(moves.begin(), moves.end(), [&](const Move& move) {
-      release(cluster, move.device, move.from);
-      if (hasRoom(cluster, move, movers.find(move.device)->second.request)) return true;
-      hold(cluster, move.device, move.from);
-      return false;
-    });
-    if (next == moves.end()) break;
-    hold(cluster, next->device, next->to, nodeAmountOf(next->from));
-    made.push_back(std::move(*next));
-    moves.erase(next);
-  }
-  const bool all = moves.empty();
-  for (const Move& each : made) letGo(cluster, each.device, each.to);
-  for (const Move& each : made) hold(cluster, each.device, each.from);
-  moves.insert(moves.begin(), std::make_move_iterator(made.begin()), std::make_move_iterator(made.end()));
-  return all;
-}
 
 /// Healthy cards without holders.
 int64_t emptyCardsOf(const Cluster::State& state) {

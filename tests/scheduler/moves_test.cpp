@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <cstdio>
+#include <functional>
 #include <optional>
 
 #include "tests/scheduler/crowd.h"
@@ -383,6 +384,294 @@ TEST(Moves, AMoveThatLetsSomebodyInHoldsIfItDoesNotTakeHisRoom) {
   s.movers["x"].request.cardPolicy = "spread";  // made anew, it prefers the card that it has left
   ASSERT_EQ(letIn(s.cluster).moves.size(), 1u);
   EXPECT_FALSE(firstMoveHolds(s.cluster, letIn(s.cluster), s.movers, letIn));
+}
+
+// Gangs.
+
+using Groups = std::vector<TopologyGroup>;
+
+std::vector<GangMember> alike(std::size_t count, const Request& request) {
+  return std::vector<GangMember>(count, GangMember{request});
+}
+
+GangDecision decided(const Cluster& cluster, const std::vector<GangMember>& members, const Groups* within) {
+  Cluster copy = cluster;
+  return decideGang(copy, members, within);
+}
+
+MovePlan letAllIn(const Cluster& cluster, const std::vector<GangMember>& members, const Movers& movers,
+                  const Groups* within = nullptr) {
+  return movesToLetAllIn(cluster, members, within, {}, movers);
+}
+
+/// Whether so many moves, in any order and to any card, let all members in.
+bool allFitAfter(const Cluster& cluster, const std::vector<GangMember>& members, const Groups* within,
+                 const Movers& movers, std::size_t moves) {
+  if (!decided(cluster, members, within).lacking) return true;
+  if (moves == 0) return false;
+  bool fit = false;
+  eachMove(cluster, movers,
+           [&](const Cluster& after) { fit = fit || allFitAfter(after, members, within, movers, moves - 1); });
+  return fit;
+}
+
+/// Small claims that lie alone on cards, wherever chance put them; most of them may move.
+Small scattered(Random& random) {
+  Small s;
+  for (int n = 0; n < 3; ++n) {
+    const std::string node = "node-" + std::to_string(n);
+    s.node(node, 2);
+    for (int c = 0; c < 2; ++c)
+      for (int64_t i = pick(random, 0, 5) == 0 ? 2 : pick(random, 0, 3) == 0 ? 0 : 1; i > 0; --i)
+        s.claim(node + std::to_string(c), node + "/" + std::to_string(c) + "/" + std::to_string(i),
+                pick(random, 1, 5) * 100, pick(random, 0, 4) > 0);
+  }
+  return s;
+}
+
+std::vector<GangMember> anyGang(Random& random, const std::function<Request()>& other) {
+  const auto share = [&random] {
+    Request request;
+    request.perCard = {pick(random, 5, 9) * 100, 0};
+    return request;
+  };
+  const auto size = static_cast<std::size_t>(pick(random, 2, 3));
+  switch (pick(random, 0, 3)) {
+    case 0:
+      return alike(size, whole(1));
+    case 1:
+      return alike(2, whole(2));
+    case 2:
+      return alike(size, share());
+    default:
+      break;
+  }
+  std::vector<GangMember> members;
+  for (std::size_t i = 0; i < size; ++i) members.push_back({pick(random, 0, 1) == 0 ? share() : other()});
+  if (pick(random, 0, 2) == 0) members.back().with = 0;  // one pod uses both
+  return members;
+}
+
+TEST(GangMoves, LetAllMembersInAsTryingAllMovesDoes) {
+  const Groups racks = {{"x", {"node-0", "node-1"}}, {"y", {"node-2"}}};
+  int64_t plans = 0, several = 0, more = 0, exact = 0, missed = 0, impossible = 0, proven = 0;
+  for (uint64_t seed = 1; seed <= 120; ++seed) {
+    Crowd crowd(seed, small());
+    const Small alone = scattered(crowd.random);
+    const bool full = seed % 4 == 0;
+    const Cluster& cluster = full ? crowd.situation.cluster : alone.cluster;
+    const Movers movers = full ? moversOf(crowd.situation) : alone.movers;
+    const Groups* within = seed % 3 == 0 ? &racks : nullptr;
+    const std::string before = dump(cluster);
+    for (int i = 0; i < 3; ++i) {
+      const auto members = anyGang(crowd.random, [&] { return full ? crowd.request() : whole(1); });
+      const GangDecision now = decided(cluster, members, within);
+      const MovePlan plan = letAllIn(cluster, members, movers, within);
+      ASSERT_EQ(dump(cluster), before);
+      ASSERT_EQ(plan, letAllIn(cluster, members, movers, within));
+      ASSERT_TRUE(plan.gang);
+      ASSERT_EQ(plan.gang->lacking, now.lacking);
+      if (!now.lacking) {
+        ASSERT_TRUE(plan.possible && plan.moves.empty() && plan.exact);
+        ASSERT_EQ(plan.gang->decisions, now.decisions);
+        continue;
+      }
+      if (!plan.possible) {
+        ASSERT_TRUE(plan.moves.empty() && plan.gang->decisions.empty());
+        const bool fit = allFitAfter(cluster, members, within, movers, 2);
+        ASSERT_FALSE(plan.exact && fit) << "seed " << seed << ", gang " << i;
+        ++(fit ? missed : impossible);
+        proven += plan.exact ? 1 : 0;
+        continue;
+      }
+      ++plans;
+      several += plan.moves.size() > 1 ? 1 : 0;
+      exact += plan.exact ? 1 : 0;
+      ASSERT_FALSE(plan.moves.empty());
+      Cluster after = cluster;
+      carryOut(after, plan, movers);
+      ASSERT_FALSE(HasFatalFailure()) << "seed " << seed << ", gang " << i;
+      const GangDecision then = decided(after, members, within);
+      ASSERT_FALSE(then.lacking) << "seed " << seed << ", gang " << i;
+      ASSERT_EQ(plan.gang->decisions, then.decisions);
+      ASSERT_EQ(plan.gang->group, then.group);
+      const bool fewer = plan.moves.size() <= 3 && allFitAfter(cluster, members, within, movers, plan.moves.size() - 1);
+      ASSERT_FALSE(plan.exact && fewer) << "seed " << seed << ", gang " << i;
+      more += fewer ? 1 : 0;
+    }
+  }
+  std::printf(
+      "gangs: %ld plans, %ld of several moves, %ld exact; %ld with more moves than needed, %ld missed, "
+      "%ld impossible, %ld of these exact\n",
+      long(plans), long(several), long(exact), long(more), long(missed), long(impossible), long(proven));
+  EXPECT_GT(plans, 30);
+  EXPECT_GT(several, 5);
+  EXPECT_GT(exact, 10);
+  EXPECT_GT(proven, 10);
+  EXPECT_GT(impossible, 30);
+  EXPECT_LE(more * 20, plans) << "at most one in 20 takes more moves than the fewest";
+  EXPECT_LE(missed * 20, plans) << "few need a claim to move twice, or to where its policy does not send it";
+}
+
+TEST(GangMoves, EachMemberHasRoomMadeBesideTheMembersBeforeIt) {
+  Small s;
+  for (const std::string node : {"a", "b", "c", "d"}) s.node(node, 2);
+  for (const std::string node : {"a", "b", "c"}) s.claim(node + "0", node + "/share", 300);
+  s.claim("d0", "fixed", 100, false);
+  const auto members = alike(3, whole(2));
+  const MovePlan plan = letAllIn(s.cluster, members, s.movers);
+  ASSERT_TRUE(plan.possible);
+  EXPECT_EQ(plan.moves.size(), 3U) << "all three shares go to d";
+  for (const Move& move : plan.moves) EXPECT_EQ(move.to.node, "d");
+  EXPECT_TRUE(plan.exact) << "three cards have to become empty";
+  EXPECT_EQ(plan.gang->fit, 0U);
+  ASSERT_EQ(plan.gang->decisions.size(), 3U);
+  Cluster after = s.cluster;
+  carryOut(after, plan, s.movers);
+  EXPECT_FALSE(decided(after, members, nullptr).lacking);
+  s.movers.erase("b/share");
+  const MovePlan none = letAllIn(s.cluster, members, s.movers);
+  EXPECT_FALSE(none.possible);
+  EXPECT_TRUE(none.exact) << "two nodes at most become empty";
+  EXPECT_TRUE(letAllIn(s.cluster, alike(2, whole(2)), s.movers).possible);
+}
+
+TEST(GangMoves, TheGroupWithTheFewestMovesHasThem) {
+  Small s;
+  for (const std::string node : {"a", "b", "c", "d", "e"}) s.node(node, 1);
+  s.claim("a0", "a/1", 100);
+  s.claim("a0", "a/2", 100);
+  s.claim("b0", "b/1", 100);
+  s.claim("c0", "c/1", 200);
+  s.claim("e0", "fixed", 100, false);
+  const Groups racks = {{"x", {"a", "b"}}, {"y", {"c", "d"}}, {"z", {"e"}}};
+  const MovePlan plan = letAllIn(s.cluster, alike(2, whole(1)), s.movers, &racks);
+  ASSERT_TRUE(plan.possible);
+  EXPECT_EQ(plan.gang->group, "y");
+  ASSERT_EQ(plan.moves.size(), 1U);
+  EXPECT_EQ(plan.moves[0].device, "c/1");
+  EXPECT_NE(plan.moves[0].to.node, "d") << "that is the other member's";
+  EXPECT_TRUE(plan.exact);
+  EXPECT_EQ(plan.gang->fit, 1U);
+  const Groups none;
+  EXPECT_FALSE(letAllIn(s.cluster, alike(2, whole(1)), s.movers, &none).possible);
+}
+
+TEST(GangMoves, MembersThatOnePodUsesAreOnOneNode) {
+  Small s;
+  s.node("a", 2);
+  s.node("b", 2);
+  s.node("c", 2);
+  s.claim("a0", "a/1", 200);
+  s.claim("b0", "b/1", 200);
+  s.claim("c0", "fixed", 200, false);
+  s.claim("c1", "other", 200, false);
+  auto members = alike(2, whole(1));
+  EXPECT_TRUE(letAllIn(s.cluster, members, s.movers).moves.empty()) << "each by itself fits";
+  members[1].with = 0;
+  const MovePlan plan = letAllIn(s.cluster, members, s.movers);
+  ASSERT_TRUE(plan.possible);
+  EXPECT_EQ(plan.moves.size(), 1U);
+  EXPECT_EQ(plan.gang->decisions[0].node, plan.gang->decisions[1].node);
+}
+
+TEST(GangMoves, PodsBesideEachOtherHaveRoom) {
+  Small s;
+  s.node("a", 2);
+  s.node("b", 1);
+  s.node("c", 1);
+  s.claim("b0", "b/1", 200);
+  s.claim("c0", "fixed", 200, false);
+  auto members = alike(2, whole(1));
+  EXPECT_TRUE(letAllIn(s.cluster, members, s.movers).moves.empty());
+  for (GangMember& member : members)
+    member.hasRoom = [](std::string_view, std::span<const std::size_t> placed) { return placed.empty(); };
+  const MovePlan plan = letAllIn(s.cluster, members, s.movers);
+  ASSERT_TRUE(plan.possible);
+  ASSERT_EQ(plan.moves.size(), 1U) << "one pod only has room on a";
+  EXPECT_EQ(plan.moves[0].device, "b/1");
+  EXPECT_NE(plan.moves[0].to.node, "b");
+}
+
+TEST(GangMoves, NoClaimMovesForAGangThatLacksQuota) {
+  Small s;
+  for (const std::string node : {"a", "b", "c"}) s.node(node, 1);
+  s.claim("b0", "b/1", 200);
+  s.claim("c0", "fixed", 200, false);
+  auto members = alike(2, whole(1));
+  for (std::size_t i = 0; i < members.size(); ++i) {
+    const std::string id = "m" + std::to_string(i);
+    members[i].claim = QuotaClaim{"ns", "ns/" + id, id, "share"};
+  }
+  v1alpha::ElasticGPUQuota quota;
+  quota.metadata.name = "team";
+  quota.metadata.namespace_ = "ns";
+  for (const auto& [cards, lets] : {std::pair{"2", true}, std::pair{"1", false}}) {
+    quota.spec.hard = {{"gpu", cards}};
+    QuotaBook book;
+    book.setQuotas("ns", {readQuota(quota)});
+    const MovePlan plan = movesToLetAllIn(s.cluster, members, nullptr, book, s.movers);
+    EXPECT_EQ(plan.possible, lets) << cards;
+    EXPECT_EQ(plan.moves.size(), lets ? 1U : 0U) << cards;
+  }
+}
+
+/// 3 of 8 cards of each node are taken by claims that may move, each of one whole card.
+Small consolidation(int nodes) {
+  Small s;
+  for (int n = 0; n < nodes; ++n) {
+    const std::string node = "n" + std::to_string(100 + n);
+    s.node(node, 8);
+    for (int c = 0; c < 3; ++c) {
+      const std::string card = node + std::to_string(c), device = node + "/" + std::to_string(c);
+      s.cluster.take(card, device, s.cluster.findCard(card).capacity);
+      s.movers[device] = {whole(1), {}};
+    }
+  }
+  return s;
+}
+
+/// Carries plans out as a cluster does: no room is held, and the policy of the moved claim decides where it goes, before or after its
+/// cards are given back.
+void carriedOutOneByOne(Small s, std::size_t size, bool before) {
+  const auto members = alike(size, whole(6));
+  const MovePlanner planner = [&](const Cluster& at) { return letAllIn(at, members, s.movers); };
+  std::size_t steps = 0;
+  for (MovePlan plan = planner(s.cluster);; plan = planner(s.cluster)) {
+    ASSERT_TRUE(plan.possible);
+    if (plan.moves.empty()) break;
+    ASSERT_LE(++steps, size);
+    ASSERT_TRUE(beginWithMoveThatHolds(s.cluster, plan, s.movers, planner, 16)) << "step " << steps;
+    const Move& move = plan.moves.front();
+    Cluster without = s.cluster;
+    release(without, move.device, move.from);
+    const Decision to = decide(before ? s.cluster : without, s.movers.at(move.device).request);
+    ASSERT_TRUE(to.fits);
+    s.cluster = without;
+    hold(s.cluster, move.device, to);
+  }
+  EXPECT_EQ(steps, size);
+}
+
+TEST(GangMoves, APlanIsCarriedOutWhileNothingIsHeld) {
+  const Small s = consolidation(16);
+  const auto members = alike(4, whole(6));
+  const MovePlanner planner = [&](const Cluster& at) { return letAllIn(at, members, s.movers); };
+  MovePlan plan = planner(s.cluster);
+  ASSERT_EQ(plan.moves.size(), 4U);
+  EXPECT_TRUE(plan.exact);
+  EXPECT_FALSE(firstMoveHolds(s.cluster, plan, s.movers, planner))
+      << "made anew before its card is given back, the claim of the first node comes back to it";
+  const MovePlan planned = plan;
+  ASSERT_TRUE(beginWithMoveThatHolds(s.cluster, plan, s.movers, planner, 16));
+  EXPECT_NE(plan.moves.front().device, planned.moves.front().device);
+  Cluster after = s.cluster;
+  carryOut(after, plan, s.movers);
+  EXPECT_FALSE(decided(after, members, nullptr).lacking);
+  MovePlan one = planned;
+  EXPECT_FALSE(beginWithMoveThatHolds(s.cluster, one, s.movers, planner, 1));
+  EXPECT_EQ(one, planned);
+  for (const bool before : {true, false}) carriedOutOneByOne(s, 4, before);
 }
 
 }  // namespace
