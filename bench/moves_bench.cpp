@@ -1,5 +1,6 @@
 // What a plan of moves costs: 1,000 nodes of 8 cards that were filled with shares and then left by half of them, at random, so that
 // hardly a card is whole. Every claim may move. Each row is planned on clusters of its own; beside it one decision on the same ones.
+// For gangs KAI's consolidation: 500 nodes of 8 cards, 3 of them taken by claims of one whole card, and a gang that asks for 10 times 6.
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
@@ -96,7 +97,76 @@ void row(std::vector<Scene>& scenes, const char* what, const Plan& planOf) {
       static_cast<double>(freed) / static_cast<double>(scenes.size()));
 }
 
+constexpr int kGangNodes = 500, kMembers = 10;
+
+Scene consolidation() {
+  Scene scene;
+  for (int i = 0; i < kGangNodes; ++i) {
+    const auto node = "node-" + std::to_string(1000 + i);
+    scene.cluster.upsertNode({node, true});
+    for (int c = 0; c < kCards; ++c) {
+      CardInfo info;
+      info.name = info.card.uuid = "gpu-" + node + "-" + std::to_string(c);
+      info.card.nodeName = node;
+      info.card.index = c;
+      info.card.model = "A100";
+      info.card.memory = 80 * kGi;
+      scene.cluster.upsertCard(info);
+      if (c >= 3) continue;
+      const auto device = "device-" + node + "-" + std::to_string(c);
+      scene.cluster.take(info.name, device, scene.cluster.findCard(info.name).capacity);
+      scene.movers[device] = {whole(1), {}};
+    }
+  }
+  return scene;
+}
+
+/// Carries out one plan after the other, while nothing is held for the gang and each moved claim is decided before its card is given
+/// back, until the gang fits.
+void gangRow(const char* what, const std::vector<TopologyGroup>* within) {
+  auto scene = consolidation();
+  const std::vector<GangMember> members(kMembers, GangMember{whole(6)});
+  const MovePlanner planner = [&](const Cluster& at) { return movesToLetAllIn(at, members, within, {}, scene.movers); };
+  std::vector<double> plans, firsts;
+  std::size_t moves = 0, planned = 0;
+  bool exact = false, held = true;
+  while (held) {
+    auto from = Clock::now();
+    MovePlan plan = planner(scene.cluster);
+    plans.push_back(std::chrono::duration<double, std::milli>(Clock::now() - from).count());
+    if (moves == 0) {
+      planned = plan.moves.size();
+      exact = plan.exact;
+    }
+    if (plan.moves.empty()) break;
+    from = Clock::now();
+    held = beginWithMoveThatHolds(scene.cluster, plan, scene.movers, planner, 16);
+    firsts.push_back(std::chrono::duration<double, std::milli>(Clock::now() - from).count());
+    if (!held) break;
+    const Move move = plan.moves.front();
+    const Decision to = decide(scene.cluster, scene.movers.at(move.device).request);
+    release(scene.cluster, move.device, move.from);
+    hold(scene.cluster, move.device, to);
+    ++moves;
+  }
+  const double first = plans.front();
+  std::sort(plans.begin(), plans.end());
+  std::sort(firsts.begin(), firsts.end());
+  std::printf(
+      "%-36s first %8.1f ms  p50 %8.1f ms  max %8.1f ms; a first move that holds p50 %8.1f ms  max %8.1f ms; "
+      "%zu moves planned%s, the gang fits after %zu%s\n",
+      what, first, plans[plans.size() / 2], plans.back(), firsts.empty() ? 0. : firsts[firsts.size() / 2],
+      firsts.empty() ? 0. : firsts.back(), planned, exact ? " (exact)" : "", moves, held ? "" : ", STOPPED");
+}
+
 int run() {
+  std::printf("a gang of %d x 6 cards on %d nodes x %d cards, 5 of them free\n", kMembers, kGangNodes, kCards);
+  gangRow("anywhere", nullptr);
+  std::vector<TopologyGroup> racks(20);
+  for (int i = 0; i < kGangNodes; ++i)
+    racks[static_cast<std::size_t>(i % 20)].nodes.push_back("node-" + std::to_string(1000 + i));
+  for (std::size_t i = 0; i < racks.size(); ++i) racks[i].value = "rack-" + std::to_string(i);
+  gangRow("in one of 20 racks of 25 nodes", &racks);
   std::vector<Scene> scenes;
   for (int seed = 1; seed <= kRounds; ++seed) scenes.push_back(make(static_cast<unsigned>(seed)));
   std::printf("%zu claims on %d nodes x %d cards\n", scenes.front().movers.size(), kNodes, kCards);

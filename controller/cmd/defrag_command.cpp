@@ -38,6 +38,7 @@ constexpr std::chrono::milliseconds kLook{500};
 constexpr std::chrono::minutes kMarkedWithin{1};
 constexpr std::chrono::minutes kGoneWithin{10};    // a pod's grace, its device taken down
 constexpr std::chrono::minutes kPlacedWithin{10};  // the pod that is made in its place
+constexpr std::chrono::minutes kBoundWithin{2};    // a gang, once nothing is left to move
 constexpr int kReplans = 40;                       // looks, until the controller knows what the API server does
 
 void say(const std::string& text) {
@@ -64,7 +65,7 @@ class Execution {
   int run() {
     auto plan = ask();
     if (!plan) return status_;
-    if (plan->ofClaim && plan->phase == "Bound") return fail("", {Code::invalid, "claim " + plan->claim + " is Bound"});
+    if (plan->isBound()) return fail("", {Code::invalid, plan->subject() + " is Bound"});
     say(plan->text);
     if (!plan->possible) return plan->ofClaim ? 1 : 0;
     for (const auto& move : plan->moves)  // nobody goes for what can't be done
@@ -78,11 +79,29 @@ class Execution {
       if (!plan) return status_;
       if (!moved.ok()) return fail("stopped, before move " + std::to_string(made + 1) + " was done", moved);
     }
+    if (!plan->gang.empty() && !plan->isBound()) return awaitGang();
     say(plan->text);
     return 0;
   }
 
  private:
+  /// Nothing is left to move: all members are bound together.
+  int awaitGang() {
+    std::optional<Plan> plan;
+    const auto over = [&] {
+      plan = ask();
+      return !plan || plan->isBound() || !plan->possible || !plan->moves.empty();
+    };
+    const bool inTime = until(over, kBoundWithin);
+    if (!plan) return status_;
+    if (!plan->isBound())
+      return fail("stopped",
+                  {Code::conflict, inTime ? "the cluster has changed: " + plan->text
+                                          : plan->subject() + " is not Bound after 2 minutes: " + plan->text});
+    say(plan->subject() + " is Bound");
+    return 0;
+  }
+
   /// At most so many moves, where whole cards are freed. Nothing: status_ says how the process ends.
   std::optional<Plan> ask(std::optional<std::size_t> most = {}) {
     auto request = question_;
@@ -100,9 +119,9 @@ class Execution {
     for (int i = 0; i < kReplans; ++i) {
       plan = ask(plan->ofClaim ? std::nullopt : std::optional(before - 1));
       if (!plan) return Status::okay();
-      if (plan->ofClaim && plan->phase == "Bound") {
+      if (plan->isBound()) {
         plan->moves.clear();
-        plan->text = "claim " + plan->claim + " is Bound";
+        plan->text = plan->subject() + " is Bound";
         return Status::okay();
       }
       const bool done = !plan->ofClaim && before == 1;

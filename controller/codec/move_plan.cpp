@@ -17,6 +17,11 @@ base::Result<MovePlanAnswer> decodeMovePlan(std::string_view json) {
       answer.claim = root["subject"].value("claim", "");
       answer.phase = root["subject"].value("phase", "");
     }
+    if (root.contains("gang")) {
+      const auto& gang = root["gang"];
+      answer.gang = (gang.value("podGroup", false) ? "PodGroup " : "gang ") + gang.at("name").get<std::string>();
+      answer.phase = gang.value("phase", "");
+    }
     for (const auto& move : root.at("moves"))
       answer.moves.push_back({move.at("claim").get<std::string>(), move.at("device").get<std::string>(),
                               move.at("to").at("node").get<std::string>(),

@@ -21,11 +21,16 @@ struct MovePlanAnswer {
   };
   bool ofClaim = false;  ///< somebody is to be let in; false: whole cards are to be freed
   std::string claim;     ///< who; empty if it is none that is there
-  std::string phase;     ///< of that claim
+  std::string gang;      ///< of that claim, if all members of it are to be let in: "gang train"
+  std::string phase;     ///< of that claim; of a gang "Bound" once all its members are
   std::string text;      ///< what the plan comes to, in a sentence
   bool possible = false;
   bool holds = false;  ///< evicting the first move's pod brings the plan on
   std::vector<Move> moves;
+
+  bool isBound() const { return ofClaim && phase == "Bound"; }
+  /// Whom the moves let in, for people: "claim a/b", "gang train".
+  std::string subject() const { return gang.empty() ? "claim " + claim : gang; }
 };
 
 /// Code::malformed: it is no such answer.

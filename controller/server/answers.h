@@ -10,6 +10,7 @@
 #include "controller/scheduler/moves.h"
 #include "controller/scheduler/simulate.h"
 #include "controller/scheduler/what_if.h"
+#include "controller/server/moves/gang_to_let_in.h"
 #include "controller/server/moves/movable_claims.h"
 #include "controller/server/pod_simulation.h"
 #include "controller/server/text_table.h"
@@ -49,6 +50,7 @@ struct DefragAnswer {
   std::vector<MovableClaim> moved;  ///< who plan.moves move, in their order
   std::size_t movable = 0;          ///< so many claims may be moved
   std::optional<bool> holds;        ///< scheduler::firstMoveHolds(), if that was asked
+  std::optional<GangToLetIn> gang;  ///< gang of the subject; the plan lets all its open members in
   /// In a sentence, what the plan comes to.
   std::string text() const;
 };

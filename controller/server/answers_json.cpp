@@ -54,6 +54,33 @@ void write(JsonText& j, const WhatIfSubject& subject) {
   j.endObject();
 }
 
+/// The gang of the claim asked about, and where its open members go.
+void writeGang(JsonText& j, const DefragAnswer& answer) {
+  const auto& of = *answer.gang;
+  const auto& plan = answer.plan.gang;
+  j.key("gang").beginObject().key("name").value(of.gang.name).key("podGroup").value(of.gang.podGroup);
+  j.key("size").value(static_cast<int64_t>(of.gang.size)).key("phase").value(of.phase);
+  j.key("decided").value(static_cast<int64_t>(of.decided));
+  put(j, "notDecided", of.why);
+  put(j, "quota", of.quota);
+  put(j, "topology", of.gang.topology);
+  if (plan) {
+    put(j, "group", plan->group);
+    j.key("fit").value(static_cast<int64_t>(plan->fit));
+    if (plan->lacking) put(j, "lacking", of.open[plan->lacking->member]);
+  }
+  j.key("members").beginArray();
+  for (std::size_t i = 0; i < of.open.size(); ++i) {
+    j.beginObject().key("claim").value(of.open[i]);
+    if (plan && i < plan->decisions.size()) {
+      j.key("to");
+      write(j, plan->decisions[i]);
+    }
+    j.endObject();
+  }
+  j.endArray().endObject();
+}
+
 void writeStages(JsonText& j, const Explanation& explanation) {
   j.key("stages").beginArray();
   for (const auto& stage : explanation.stages) {
@@ -321,6 +348,7 @@ std::string toJson(const DefragAnswer& answer) {
   j.key("movable").value(static_cast<int64_t>(answer.movable)).key("moves").beginArray();
   for (std::size_t i = 0; i < plan.moves.size(); ++i) write(j, plan.moves[i], answer.moved[i]);
   j.endArray();
+  if (answer.gang) writeGang(j, answer);
   if (answer.holds) j.key("holds").value(*answer.holds);
   if (answer.subject) {
     j.key("decision");

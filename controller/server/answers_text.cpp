@@ -268,6 +268,39 @@ std::string movesText(const DefragAnswer& answer, const TextStyle& style) {
   return table.render(2, style);
 }
 
+/// Result of a plan for a gang, in a sentence. moves, who: "2 moves", "4 claims that may move".
+std::string gangText(const DefragAnswer& answer, const std::string& moves, const std::string& who) {
+  const auto& gang = *answer.gang;
+  const auto name = gang.gang.text();
+  if (!gang.why.empty()) return "no moves are planned for " + name + ": " + gang.why;
+  if (!gang.quota.empty()) return name + ": " + gang.quota;
+  if (gang.phase == "Bound") return "all members of " + name + " are Bound";
+  const auto open = gang.open.size();
+  if (open == 0) return "all members of " + name + " have their cards";
+  if (!answer.plan.gang) return "no moves are planned for " + name;
+  const auto fit = std::to_string(answer.plan.gang->fit) + " of " + std::to_string(open) + " open members " +
+                   (answer.plan.gang->fit == 1 ? "fits" : "fit") + " without a move";
+  if (answer.plan.possible && answer.plan.moves.empty() && open == 1)
+    return "the only open member of " + name + " fits as it is";
+  if (answer.plan.possible)
+    return answer.plan.moves.empty() ? "all " + std::to_string(open) + " open members of " + name + " fit as they are"
+                                     : moves + " would let " + name + " in: " + fit;
+  const auto& lacking = answer.plan.gang->lacking;
+  return "no moves would let " + name + " in" + (answer.plan.exact ? "" : ", as far as was tried") + ": " + fit +
+         (lacking ? ", claim " + gang.open[lacking->member] + " does not" : "") + "; " + who;
+}
+
+/// Where the members go, once the moves are made.
+std::string membersText(const DefragAnswer& answer, const TextStyle& style) {
+  const auto& decisions = answer.plan.gang->decisions;
+  TextTable table({head("MEMBER"), head("TO"), head("CARDS")});
+  for (std::size_t i = 0; i < decisions.size(); ++i)
+    table.add({{answer.gang->open[i]}, {decisions[i].node, Tint::good}, {cardsText(decisions[i], style)}});
+  const auto& group = answer.plan.gang->group;
+  return "\n" + std::string(answer.plan.moves.empty() ? "would go to" : "after that they would go to") +
+         (group.empty() ? "" : " " + answer.gang->gang.topology + " " + group) + ":\n" + table.render(2, style);
+}
+
 }  // namespace
 
 std::string DefragAnswer::text() const {
@@ -277,6 +310,7 @@ std::string DefragAnswer::text() const {
     return plan.possible ? moves + " would free " + counted(static_cast<std::size_t>(plan.freedCards), "whole card")
                          : "no move would free a whole card" + std::string(plan.exact ? "" : ", as far as was tried") +
                                "; " + who;
+  if (gang) return gangText(*this, moves, who);
   if (!subject->request) return subject->why;
   if (!subject->quota.empty()) return subject->quota;
   if (!plan.possible)
@@ -302,10 +336,12 @@ std::string toText(const ExplainAnswer& answer, const TextStyle& style) {
 std::string toText(const DefragAnswer& answer, const TextStyle& style) {
   const auto& plan = answer.plan;
   std::string out = answer.subject ? subjectLine(*answer.subject, style) : "";
+  const char* better = answer.gang ? " (fewer may do)" : " (the search was cut short: there may be a better way)";
   out += tinted(answer.text(), plan.possible ? Tint::good : Tint::bad, style) +
-         (plan.possible && !plan.exact ? " (the search was cut short: there may be a better way)" : "") + "\n";
+         (plan.possible && !plan.exact ? better : "") + "\n";
   out += movesText(answer, style);
-  if (answer.subject && plan.possible)
+  if (answer.gang && plan.gang && !plan.gang->decisions.empty()) out += membersText(answer, style);
+  if (answer.subject && !answer.gang && plan.possible)
     out += "\n" + decisionText(plan.decision, plan.moves.empty() ? "would go to" : "after that it would go to", style);
   return fitted(out, style);
 }

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <charconv>
+#include <memory>
 #include <string_view>
 #include <thread>
 #include <utility>
@@ -14,6 +15,7 @@
 #include "controller/codec/yaml_text.h"
 #include "controller/http/plain.h"
 #include "controller/reconcile/claim/claim.h"
+#include "controller/reconcile/gang/gang_of.h"
 #include "controller/reconcile/priority/priority.h"
 #include "controller/scheduler/state/holdings.h"
 #include "controller/server/moves/movable_claims.h"
@@ -36,6 +38,7 @@ constexpr std::size_t kMostTop = 100;
 constexpr std::size_t kMostColumns = 1000;
 constexpr std::size_t kMostMoves = 1000;  // of one plan that frees cards
 constexpr std::size_t kUsualMoves = 100;
+constexpr std::size_t kMostFirstMoves = 16;     // moves of a gang's plan that are tried as the first one
 constexpr int64_t kMostMarks = 32'768;          // what YAML gives a meaning to: reading costs by these, not by bytes
 constexpr int64_t kForecastDecisions = 50'000;  // per class
 constexpr int64_t kMetricDecisions = 10'000;    // per class
@@ -97,6 +100,21 @@ void onlyForRoom(WhatIfSubject& subject) {
   if (!subject.request || waits.empty()) return;
   subject.request.reset();
   subject.why = "nothing is moved for it, as room alone would not have it bound: " + waits;
+}
+
+void onlyForRoom(GangToLetIn& gang) {
+  if (gang.why.empty() && !gang.waits.empty())
+    gang.why = "nothing is moved for it, as room alone would not have it bound: " + gang.waits;
+}
+
+/// No member goes to these nodes.
+void closeNodes(GangToLetIn& gang, std::set<std::string, std::less<>> nodes) {
+  if (nodes.empty()) return;
+  const auto closed = std::make_shared<const std::set<std::string, std::less<>>>(std::move(nodes));
+  for (auto& member : gang.members)
+    member.suits = [closed, suits = std::move(member.suits)](std::string_view node) {
+      return !closed->contains(node) && (!suits || suits(node));
+    };
 }
 
 /// Whether a message is about one of the first steps: "steps[1].drain: …".
@@ -229,9 +247,8 @@ struct WhatIfQuestions::Asking {
   }
 
   bool onlyPods() const {
-    return !documents.empty() && std::all_of(documents.begin(), documents.end(), [](const auto& each) {
-      return each.pod.has_value();
-    });
+    return !documents.empty() &&
+           std::all_of(documents.begin(), documents.end(), [](const auto& each) { return each.pod.has_value(); });
   }
 
   /// Whose quotas count for it.
@@ -379,9 +396,8 @@ base::Result<WhatIfQuestions::Said> WhatIfQuestions::explain(const Asking& askin
         withinQuotas(situation.cluster, situation.quotas, quotaClaimOf(subject, asking.spaceOf(subject)),
                      requestOn(subject, asking.node), subject.suits, patience.pause(), subject);
     answer.decision = scheduler::decide(situation.cluster, request, subject.suits);
-    answer.explanation =
-        scheduler::explain(situation.cluster, request, subject.suits, asking.namesShown(), patience.pause(),
-                           subject.whyUnsuited);
+    answer.explanation = scheduler::explain(situation.cluster, request, subject.suits, asking.namesShown(),
+                                            patience.pause(), subject.whyUnsuited);
     if (!subject.quota.empty()) answer.explanation.remedies.clear();  // more cards would not help
   }
   return Said{asking.text ? forTerminal(toText(answer, asking.style), asking.style.color) : toJson(answer)};
@@ -564,20 +580,31 @@ base::Result<WhatIfQuestions::Said> WhatIfQuestions::defrag(const Asking& asking
                   "or tflops, or claim");
   DefragAnswer answer;
   answer.subject = std::move(*about);
+  if (auto gang = gangOf(answer.subject)) {
+    if (!asking.node.empty())
+      return Status(Code::invalid, "node: members of a gang go to several nodes; ask without it");
+    answer.gang = std::move(gang);
+    answer.subject->note.clear();  // that the answer is for the claim alone
+  }
   auto claims = movableClaims(stores_, asking.evictable, patience.pause());
   if (stores_.quotas.size() > 0) {
     auto now = takeSnapshot(stores_, cluster_, patience.pause()).situation;
     holdToQuotas(claims, now);
   }
-  const auto kept = cluster_.nodesKeptForOthers(answer.subject ? answer.subject->claim : std::string());
+  const auto kept = cluster_.nodesKeptForOthers(answer.subject && !answer.gang ? answer.subject->claim : std::string());
   closeNodes(claims, kept);
-  if (answer.subject && !kept.empty())
+  if (answer.gang) closeNodes(*answer.gang, cluster_.nodesKeptFrom(answer.gang->asks));
+  if (answer.subject && !answer.gang && !kept.empty())
     answer.subject->suits = [suits = std::move(answer.subject->suits), kept](std::string_view node) {
       return !kept.contains(node) && (!suits || suits(node));
     };
   answer.movable = claims.known.size();
-  if (asking.evictable && answer.subject) onlyForRoom(*answer.subject);
-  planMoves(asking, patience, answer, claims.movers);
+  if (asking.evictable && answer.gang) onlyForRoom(*answer.gang);
+  if (asking.evictable && answer.subject && !answer.gang) onlyForRoom(*answer.subject);
+  if (answer.gang)
+    planGang(patience, answer, claims.movers, asking.evictable);
+  else
+    planMoves(asking, patience, answer, claims.movers);
   for (const auto& move : answer.plan.moves) answer.moved.push_back(claims.known.find(move.device)->second);
   return Said{asking.text ? forTerminal(toText(answer, asking.style), asking.style.color) : toJson(answer)};
 }
@@ -608,6 +635,45 @@ void WhatIfQuestions::planMoves(const Asking& asking, const Patience& patience, 
   answer.plan = planner(situation.cluster);
   most = std::max<int64_t>(0, static_cast<int64_t>(answer.plan.moves.size()) - 1);  // of what is left after the first
   if (asking.evictable) answer.holds = scheduler::firstMoveHolds(situation.cluster, answer.plan, movers, planner);
+}
+
+std::optional<GangToLetIn> WhatIfQuestions::gangOf(const std::optional<WhatIfSubject>& subject) const {
+  const auto claim = subject && subject->exists ? stores_.claims.get(core::ObjectKey::of(subject->claim)) : nullptr;
+  if (!claim || !reconcile::inGang(stores_, *claim)) return std::nullopt;
+  auto gang = gangToLetIn(stores_, cluster_, *claim, clock_.wall());
+  const bool open = std::find(gang.open.begin(), gang.open.end(), subject->claim) != gang.open.end();
+  // Once it is Bound, its annotations mean nothing to a claim, unless other members are open.
+  if (!open && subject->phase == v1alpha::keys::phase::kBound && gang.open.empty() && !gang.why.empty())
+    return std::nullopt;
+  return gang;
+}
+
+void WhatIfQuestions::planGang(const Patience& patience, DefragAnswer& answer, const scheduler::Movers& movers,
+                               bool evictable) const {
+  auto& gang = *answer.gang;
+  auto& plan = answer.plan;
+  if (!gang.why.empty()) return;
+  if (gang.open.empty()) {
+    plan.possible = true;
+    return;
+  }
+  const auto space = core::ObjectKey::of(answer.subject->claim).namespace_;
+  const auto situation = situationFor(space, patience);
+  if (!situation.quotas.counts(space))
+    for (auto& member : gang.members) member.claim.reset();
+  const auto pause = patience.pause();
+  const scheduler::MovePlanner planner = [&](const auto& at) {
+    return scheduler::movesToLetAllIn(at, gang.members, gang.within(), situation.quotas, movers,
+                                      scheduler::kMostMoveDecisions, pause);
+  };
+  plan = planner(situation.cluster);
+  const auto& lacking = plan.gang->lacking;
+  if (!plan.possible && lacking && lacking->excess) gang.quota = quotaText(situation.quotas, *lacking->excess);
+  const auto own = std::find(gang.open.begin(), gang.open.end(), answer.subject->claim);
+  if (plan.possible && own != gang.open.end())
+    plan.decision = plan.gang->decisions[static_cast<std::size_t>(own - gang.open.begin())];
+  if (evictable)
+    answer.holds = scheduler::beginWithMoveThatHolds(situation.cluster, plan, movers, planner, kMostFirstMoves);
 }
 
 void WhatIfQuestions::publish(base::Metrics& metrics) {

@@ -74,6 +74,10 @@ class WhatIfQuestions {
   base::Result<Said> defrag(const Asking& asking, const Patience& patience) const;
   void planMoves(const Asking& asking, const Patience& patience, DefragAnswer& answer,
                  const scheduler::Movers& movers) const;
+  /// The gang of a claim that is there, or nothing.
+  std::optional<GangToLetIn> gangOf(const std::optional<WhatIfSubject>& subject) const;
+  /// For all open members of the gang. evictable: only claims that evictions move, and whether the first move holds.
+  void planGang(const Patience& patience, DefragAnswer& answer, const scheduler::Movers& movers, bool evictable) const;
   scheduler::Situation situationFor(const std::string& space, const Patience& patience) const;
   static http::Response together(const Asking& asking, const std::vector<Said>& said);
 

@@ -1,5 +1,5 @@
 """defrag --execute on the standalone controller: a pod is evicted, made anew, and its claim goes where it makes room. The same over
-HTTP, one move per request.  defrag_test.py BIN_DIR"""
+HTTP, one move per request, and for a gang.  defrag_test.py BIN_DIR"""
 import json
 import os
 import subprocess
@@ -23,6 +23,14 @@ provisioner: gpushare.provisioner.elasticgpu.io
 reclaimPolicy: Delete
 parameters: {movable: "true"}
 """
+GANG_NODES = """
+nodes:
+- {name: a, gpus: [{model: T4, count: 1, memory: 16Gi}]}
+- {name: b, gpus: [{model: T4, count: 1, memory: 16Gi}]}
+- {name: c, gpus: [{model: T4, count: 1, memory: 16Gi}]}
+- {name: d, gpus: [{model: T4, count: 1, memory: 16Gi}]}
+"""
+MEMBERS = 3
 WAITS = """
 apiVersion: elasticgpu.io/v1alpha
 kind: ElasticGPUClaim
@@ -163,18 +171,99 @@ def moves_of_a_number(r, k, s, binary):
     replicas.join()
 
 
-def main(bin_dir):
-    r = Report()
-    s = Standalone(bin_dir, NODES)
+class ReplicaSets(threading.Thread):
+    """The same for several: one pod each."""
+
+    def __init__(self, kubectl, apps, core):
+        super().__init__(daemon=True)
+        self.kubectl, self.apps, self.core, self.made, self.stopping = kubectl, apps, core, [], threading.Event()
+
+    def run(self):
+        while not self.stopping.wait(0.2):
+            pods = self.kubectl.json("get", "pods")["items"]
+            there = {p["metadata"]["labels"]["app"] for p in pods if "deletionTimestamp" not in p["metadata"]}
+            for app in sorted(self.apps - there):
+                self.made.append(app)
+                self.kubectl.ok("create", "-f", "-", stdin=pod(self.kubectl, f"{app}-{len(self.made)}", app, self.core))
+
+
+def member(index):
+    return f"""
+apiVersion: elasticgpu.io/v1alpha
+kind: ElasticGPUClaim
+metadata:
+  name: train-{index}
+  annotations: {{elasticgpu.io/gang: train, elasticgpu.io/gang-size: "{MEMBERS}"}}
+spec: {{egpuClassName: share, resources: {{requests: {{elasticgpu.io/gpu: 1}}}}}}
+"""
+
+
+def gang(r, k, s, binary):
+    """A share on each of four nodes, and a gang of three that needs three whole cards: three shares move to the fourth."""
+    def defrag(*args):
+        env = dict(os.environ, KUBECONFIG=s.kubeconfig)
+        return subprocess.run([binary, "defrag", *args, "--server", s.ops], env=env, capture_output=True, timeout=150, check=False)
+
+    def running():
+        return {p["metadata"]["labels"]["app"] for p in k.json("get", "pods")["items"]
+                if p.get("status", {}).get("phase") == "Running" and "deletionTimestamp" not in p["metadata"]}
+
+    members = [f"train-{i}" for i in range(MEMBERS)]
+    claims = lambda: {c["metadata"]["name"]: c for c in k.json("get", "egpuc")["items"]}
+    bound = lambda: all(claims()[m].get("status", {}).get("phase") == "Bound" for m in members)
+    k.ok("apply", "-f", "-", stdin=CLASS)
+    shares = {f"share-{i}" for i in range(MEMBERS + 1)}
+    for app in sorted(shares):  # what fills up its card goes afterwards
+        for name, core in ((app, 25), ("filler-" + app, 75)):
+            k.ok("create", "-f", "-", stdin=pod(k, name + "-0", name, core))
+            r.check(f"{name} runs", until(lambda name=name: name in running(), 30))
+    k.ok("delete", "pods", *(f"filler-{app}-0" for app in sorted(shares)))
+    cards = lambda: {card_of(k, app + "-") for app in shares}
+    r.check("only the shares are left, each alone on its node", until(lambda: running() == shares and len(claims()) == len(shares), 30) and len(cards()) == len(shares), cards())
+    k.ok("apply", "-f", "-", stdin=member(0))
+    few = defrag("--plan", "train-0")
+    r.check("a gang that is not complete is told who is there", b"1 of 3 members of gang train is here; here: train-0" in few.stdout, few)
+    k.ok("apply", "-f", "-", stdin="---".join(member(i) for i in range(1, MEMBERS)))
+    r.check("the gang finds no room", until(lambda: b"NoFit" in k.run("get", "egpuc", *members).stdout))
+
+    plan = defrag("--plan", "train-1")
+    r.check("the plan is for all members", b"3 moves would let gang train in: 0 of 3 open members fit without a move" in plan.stdout and all(f"default/{m}".encode() in plan.stdout for m in members), plan)
+    shown = json.loads(defrag("--plan", "train-1", "-o", "json").stdout)
+    r.check("on a node each", len({m["to"]["node"] for m in shown["gang"]["members"]}) == MEMBERS and shown["exact"], shown["gang"])
+    r.check("a plan moves nothing", running() == shares and not bound())
+    replicas = ReplicaSets(k, shares, 25)
+    replicas.start()
+    done = defrag("--execute", "train-1")
+    r.check("carried out until the gang is bound", done.returncode == 0 and done.stdout.count(b"is evicted") == MEMBERS and done.stdout.endswith(b"gang train is Bound\n"), done)
+    r.check("all members are", bound())
+    nodes = {claims()[m]["status"].get("nodeName") for m in members}
+    r.check("each on a node of its own", len(nodes) == MEMBERS, nodes)
+    r.check("the shares run on the fourth", until(lambda: running() == shares, 30) and len(cards()) == 1 and not cards() & {card_of(k, m) for m in members}, cards())
+    r.check("each moved once at most", len(replicas.made) == len(set(replicas.made)) == MEMBERS, replicas.made)
+    status, body = posted(s, "claim=train-2&execute=true")
+    r.check("over HTTP: nothing is left", status == 200 and json.loads(body)["text"] == "gang train is Bound" and "moved" not in json.loads(body), (status, body))
+    again = defrag("--execute", "train-0")
+    r.check("again: there is nothing to do", again.returncode == 1 and b"gang train is Bound" in again.stderr, again)
+    replicas.stopping.set()
+    replicas.join()
+
+
+def run(r, bin_dir, nodes, parts):
+    s = Standalone(bin_dir, nodes)
     try:
         kubectl = Kubectl("kubectl", s.kubeconfig, s.work)
-        moves(r, kubectl, s, os.path.join(s.bin, "elastic-gpu-controller"))
-        moves_over_http(r, kubectl, s)
-        moves_of_a_number(r, kubectl, s, os.path.join(s.bin, "elastic-gpu-controller"))
+        for part in parts:
+            part(r, kubectl, s, os.path.join(s.bin, "elastic-gpu-controller"))
     finally:
         if r.failed:
             s.dump_log()
         s.clean()
+
+
+def main(bin_dir):
+    r = Report()
+    run(r, bin_dir, NODES, (moves, lambda r, k, s, _: moves_over_http(r, k, s), moves_of_a_number))
+    run(r, bin_dir, GANG_NODES, (gang,))
     return r.close()
 
 

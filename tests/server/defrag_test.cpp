@@ -39,7 +39,9 @@ TEST_F(QuestionsTest, FewestMovesThatLetAClaimIn) {
   has(json, R"("pods":["default/p"]}],"decision":{"fits":true,"node":"n2","cards":[{"name":"n2-c0")");
   const auto text = answer("/defrag", "claim=waits&format=text");
   has(text, "1 move would let it in\n");
-  has(text, "  #  CLAIM      FROM  CARDS      TO  CARDS      PODS\n  1  default/c  n2    n2-c0 [0]  n2  n2-c1 [1]  default/p\n");
+  has(text,
+      "  #  CLAIM      FROM  CARDS      TO  CARDS      PODS\n  1  default/c  n2    n2-c0 [0]  n2  n2-c1 [1]  "
+      "default/p\n");
   has(text, "\nafter that it would go to node n2\n");
   EXPECT_EQ(answer("/defrag", "class=share&gpu-core=90&node=n2"), answer("/defrag", "class=share&gpu-core=90"));
   has(answer("/defrag", "class=share&gpu-core=90&node=n1"), R"("text":"no move would let it in; 2 claims that may)");
@@ -206,6 +208,154 @@ TEST_F(QuestionsTest, RefusalsOfDefragNameTheField) {
   refuses(404, "there is no ElasticGPUClaim \"default/x\"", "/defrag", "claim=x");
   refuses(400, "body: a Pod is for /simulate only", "/defrag", "",
           "{kind: Pod, apiVersion: v1, metadata: {name: p}, spec: {}}");
+}
+
+class GangDefragTest : public QuestionsTest {
+ protected:
+  /// waits (90 %) and mate (40 %) are the gang; c may move.
+  void SetUp() override {
+    QuestionsTest::SetUp();
+    claim("mate", "40");
+    for (const std::string name : {"waits", "mate"}) change(name, [this](auto& member) { ofGang(member, "2"); });
+    movable("c");
+  }
+  template <class F>
+  void change(const std::string& name, F f) {
+    auto changed = *stores.claims.get({"default", name});
+    changed.metadata.resourceVersion = next();
+    f(changed);
+    stores.claims.informed(changed);
+  }
+  static void ofGang(cache::Claim& member, const std::string& size) {
+    member.metadata.annotations = {{"elasticgpu.io/gang", "train"}, {"elasticgpu.io/gang-size", size}};
+  }
+};
+
+TEST_F(GangDefragTest, FewestMovesThatLetAllMembersIn) {
+  const auto json = answer("/defrag", "claim=waits");
+  has(json, R"j("text":"1 move would let gang train in: 1 of 2 open members fits without a move","possible":true)j");
+  has(json, R"("moves":[{"claim":"default/c","device":"egpu-c","from":{"node":"n2")");
+  has(json,
+      R"j("gang":{"name":"train","podGroup":false,"size":2,"phase":"Pending","decided":0,"fit":1,"lacking":"default/waits",)j"
+      R"j("members":[{"claim":"default/mate","to":{"fits":true,"node":"n1",)j");
+  has(json, R"({"claim":"default/waits","to":{"fits":true,"node":"n2","cards":[{"name":"n2-c0")");
+  has(json, R"("decision":{"fits":true,"node":"n2","cards":[{"name":"n2-c0")");
+  EXPECT_EQ(json.find("this is for it alone"), std::string::npos) << json;
+  has(answer("/defrag", "claim=mate"), R"("decision":{"fits":true,"node":"n1")");
+  const auto text = answer("/defrag", "claim=mate&format=text");
+  has(text, "1 move would let gang train in: 1 of 2 open members fits without a move\n");
+  has(text, "\nafter that they would go to:\n  MEMBER         TO  CARDS\n  default/mate   n1  n1-c0 [0]\n");
+  has(text, "default/waits  n2  n2-c0 [0]\n");
+  has(answer("/defrag", "claim=waits&format=yaml"), "gang:\n  name: train\n");
+  has(answer("/defrag", "claim=waits&evictable=1"), R"("holds":true)");
+  refuses(400, "node: members of a gang go to several nodes", "/defrag", "claim=waits&node=n2");
+}
+
+TEST_F(GangDefragTest, WhatNoMoveHelpsIsSaid) {
+  change("mate", [](auto& mate) { mate.spec.requests = {{"elasticgpu.io/gpu-core", "90"}}; });
+  has(answer("/defrag", "claim=mate"),
+      R"j("text":"no moves would let gang train in, as far as was tried: 0 of 2 open members fit without a move, claim )j"
+      R"j(default/mate does not; 1 claim that may move","possible":false)j");
+  change("mate", [](auto& mate) { mate.spec.requests = {{"elasticgpu.io/gpu", "2"}}; });
+  has(answer("/defrag", "claim=mate"), R"("possible":false)");
+  change("mate", [](auto& mate) { mate.spec.requests = {{"elasticgpu.io/gpu-core", "20"}}; });
+  change("waits", [](auto& waits) { waits.spec.requests = {{"elasticgpu.io/gpu-core", "40"}}; });
+  has(answer("/defrag", "claim=waits"), R"("text":"all 2 open members of gang train fit as they are","possible":true)");
+}
+
+TEST_F(GangDefragTest, AGangThatCannotBeDecidedIsToldWhy) {
+  const auto refusal = [this](const std::string& why, const std::string& query = "claim=waits") {
+    const auto json = answer("/defrag", query);
+    has(json, R"("text":"no moves are planned for gang train: )" + why);
+    has(json, R"("possible":false)");
+    has(json, R"("moves":[])");
+    has(json, R"("notDecided":")" + why);
+  };
+  for (const std::string name : {"waits", "mate"}) change(name, [](auto& member) { ofGang(member, "3"); });
+  refusal("2 of 3 members of gang train are here; here: mate, waits");
+  claim("late", "20");
+  change("late", [](auto& late) {
+    ofGang(late, "3");
+    late.metadata.deletionTimestamp = "2026-01-01T00:00:00Z";
+  });
+  refusal("2 of 3 members of gang train are here; here: mate, waits; claim late does not count: is being deleted");
+  for (const std::string name : {"waits", "mate"}) change(name, [](auto& member) { ofGang(member, "2"); });
+  claim("more", "20");
+  change("more", [](auto& more) { ofGang(more, "2"); });
+  has(answer("/defrag", "claim=more"), R"("possible":true)");  // as the oldest are the members
+  refusal("gang train has its 2 members already");
+  change("more", [](auto& more) { more.metadata.deletionTimestamp = "2026-01-01T00:00:00Z"; });
+  change("mate", [](auto& mate) { mate.spec.requests = {{"elasticgpu.io/gpu-core", "100.5"}}; });
+  refusal("claim mate: ");
+  change("mate", [](auto& mate) { mate.spec.requests = {{"elasticgpu.io/gpu-core", "40"}}; });
+  change("mate", [](auto& mate) { mate.metadata.annotations["elasticgpu.io/gang-size"] = "x"; });
+  has(answer("/defrag", "claim=mate"), R"("notDecided":"metadata.annotations[elasticgpu.io/gang-size]: )");
+}
+
+TEST_F(GangDefragTest, NoClaimMovesForAGangThatRoomAloneWouldNotHaveBound) {
+  bindsForItsPod("share");
+  has(answer("/defrag", "claim=waits"), R"("text":"1 move would let gang train in)");
+  has(answer("/defrag", "claim=waits&evictable=1"),
+      R"("text":"no moves are planned for gang train: nothing is moved for it, as room alone would not have it bound: )"
+      "claim mate of gang train: it waits for the first pod that uses it\",\"possible\":false");
+  auto both = podOn2("user", {"waits", "mate"}, "Job");
+  both.nodeName.clear();
+  both.requiredNodeAffinity.reset();
+  both.phase = "Pending";
+  stores.pods.informed(both);
+  // One pod uses both: they need one node.
+  change("mate", [](auto& mate) { mate.spec.requests = {{"elasticgpu.io/gpu-core", "50"}}; });
+  const auto json = answer("/defrag", "claim=waits&evictable=1");
+  has(json, R"j("text":"no moves would let gang train in, as far as was tried)j");
+  change("mate", [](auto& mate) { mate.spec.requests = {{"elasticgpu.io/gpu-core", "10"}}; });
+  has(answer("/defrag", "claim=waits&evictable=1"),
+      R"({"claim":"default/mate","to":{"fits":true,"node":"n2","cards":[{"name":"n2-c)");
+}
+
+TEST_F(GangDefragTest, ATopologyKeepsMembersTogether) {
+  for (const std::string name : {"n1", "n2"}) {
+    auto node = *stores.nodes.get({"", name});
+    node.metadata.resourceVersion = next();
+    node.metadata.labels = {{"rack", name}};
+    stores.nodes.informed(node);
+  }
+  for (const std::string name : {"waits", "mate"})
+    change(name, [](auto& member) { member.metadata.annotations["elasticgpu.io/gang-topology"] = "rack"; });
+  change("mate", [](auto& mate) { mate.spec.requests = {{"elasticgpu.io/gpu-core", "50"}}; });
+  has(answer("/defrag", "claim=waits"), R"("text":"no moves would let gang train in)");  // n2 has room for one of them
+  change("mate", [](auto& mate) { mate.spec.requests = {{"elasticgpu.io/gpu-core", "10"}}; });
+  const auto json = answer("/defrag", "claim=waits");
+  has(json, R"("topology":"rack","group":"n2")");
+  has(answer("/defrag", "claim=waits&format=text"), "after that they would go to rack n2:\n");
+}
+
+TEST_F(GangDefragTest, AQuotaIsNoReasonToMove) {
+  cache::Quota quota;
+  quota.metadata.name = quota.metadata.uid = "team";
+  quota.metadata.namespace_ = "default";
+  quota.metadata.resourceVersion = next();
+  quota.spec.hard = {{"gpu-core", "300"}};  // 210 are used
+  stores.quotas.informed(quota);
+  const auto json = answer("/defrag", "claim=waits");
+  has(json, R"("quota":"QuotaExceeded: quota team)");
+  has(json, R"("text":"gang train: QuotaExceeded: quota team)");
+  has(json, R"("moves":[])");
+}
+
+TEST_F(GangDefragTest, MembersThatAreDecidedStay) {
+  for (const auto& [name, card] : {std::pair{"one", "n1-c0"}, std::pair{"two", "n1-c1"}}) {
+    claim(name, "20", "n1", card);
+    change(name, [](auto& member) {
+      member.metadata.annotations = {{"elasticgpu.io/gang", "pair"}, {"elasticgpu.io/gang-size", "2"}};
+    });
+    movable(name);
+  }
+  const auto json = answer("/defrag", "claim=one");
+  has(json, R"("text":"all members of gang pair are Bound","possible":true)");
+  has(json, R"("phase":"Bound","decided":2,"members":[])");
+  has(answer("/defrag"), R"("movable":1)");  // c
+  change("two", [](auto& member) { member.metadata.deletionTimestamp = "2026-01-01T00:00:00Z"; });
+  has(answer("/defrag", "claim=one"), R"("subject":{"claim":"default/one")");
 }
 
 }  // namespace

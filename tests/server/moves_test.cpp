@@ -114,19 +114,21 @@ TEST_F(MovesTest, NobodyGoesForAClaimThatRoomAloneWouldNotHaveBound) {
   addClass("own");
   auto waits = *stores.claims.get({"default", "waits"});
   waits.spec.className = "own";
-  const auto nothing = [&](const std::string& why) {
+  const auto refused = [&](const std::string& text) {
     waits.metadata.resourceVersion = next();
     stores.claims.informed(waits);
     const auto r = move("claim=waits&execute=true");
     EXPECT_EQ(r.status, 200) << r.body;
-    has(r.body,
-        R"({"left":0,"possible":false,"text":"nothing is moved for it, as room alone would not have it bound: )" + why);
+    has(r.body, R"({"left":0,"possible":false,"text":")" + text);
+  };
+  const auto nothing = [&](const std::string& why) {
+    refused("nothing is moved for it, as room alone would not have it bound: " + why);
     has(answer("/defrag", "claim=waits"), R"("text":"1 move would let it in")");  // of itself it is told
   };
   waits.metadata.annotations = {{"elasticgpu.io/gang", "train"}, {"elasticgpu.io/gang-size", "4"}};
-  nothing("it is decided with all members of gang train");
+  refused("no moves are planned for gang train: 1 of 4 members of gang train is here; here: waits");
   waits.metadata.annotations = {{"elasticgpu.io/gang", "train"}};
-  nothing("it is decided with its gang, which is not known yet, or not rightly said");
+  refused("no moves are planned for gang train: metadata.annotations[elasticgpu.io/gang-size]: ");
   waits.metadata.annotations.clear();
   auto cls = *stores.classes.get({"", "own"});
   cls.metadata.resourceVersion = next();
@@ -144,6 +146,38 @@ TEST_F(MovesTest, NobodyGoesForAClaimThatRoomAloneWouldNotHaveBound) {
   pod.requiredNodeAffinity.reset();
   stores.pods.informed(pod);
   has(move("claim=waits&execute=true").body, R"({"moved":{"claim":"default/c")");
+}
+
+TEST_F(MovesTest, AGangIsLetInUntilAllItsMembersAreBound) {
+  claim("mate", "40");
+  const auto ofGang = [this](const std::string& name, const std::string& phase) {
+    auto member = *stores.claims.get({"default", name});
+    member.metadata.resourceVersion = next();
+    member.metadata.annotations = {{"elasticgpu.io/gang", "train"}, {"elasticgpu.io/gang-size", "2"}};
+    member.status.phase = phase;
+    stores.claims.informed(member);
+  };
+  for (const std::string name : {"waits", "mate"}) ofGang(name, "Pending");
+  const auto r = move("claim=mate&execute=true");
+  EXPECT_EQ(r.status, 200) << r.body;
+  has(r.body, R"({"moved":{"claim":"default/c","device":"egpu-c","to":"n)");
+  has(r.body, R"("pods":["default/p-c"]},"left":0,"possible":true)");
+  EXPECT_EQ(api.asked.size(), 2U);
+  stores.devices.informedGone(*stores.devices.get({"", "egpu-c"}));
+  stores.pods.informedGone(*stores.pods.get({"default", "p-c"}));
+  stores.claims.informedGone(*stores.claims.get({"default", "c"}));
+  auto ledger = *stores.cards.get({"", "n2-c0"});
+  ledger.metadata.resourceVersion = next();
+  ledger.spec.allocations.clear();
+  stores.cards.informed(ledger);
+  stores.pods.informed(podOn2("p-c2", {}, "ReplicaSet"));
+  has(move("claim=mate&execute=true").body,
+      R"({"left":0,"possible":true,"text":"all 2 open members of gang train fit as they are"})");
+  ofGang("mate", "Bound");
+  has(move("claim=mate&execute=true").body, R"("possible":true,"text":"all )");
+  ofGang("waits", "Bound");
+  has(move("claim=mate&execute=true").body, R"({"left":0,"possible":true,"text":"gang train is Bound"})");
+  EXPECT_EQ(api.asked.size(), 2U);
 }
 
 TEST_F(MovesTest, TheNextOneWaitsUntilThatIsDone) {

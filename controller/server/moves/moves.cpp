@@ -122,8 +122,8 @@ http::Response Moves::answer(const http::Request& request, std::stop_token stop)
   if (planned.status != 200) return planned;
   const auto plan = codec::decodeMovePlan(planned.body);
   if (!plan) return http::plain(400, "one claim at a time is let in by moves; " + plan.status().message() + "\n");
-  const bool bound = plan->ofClaim && plan->phase == "Bound";
-  const auto text = bound ? "claim " + plan->claim + " is Bound" : plan->text;
+  const bool bound = plan->isBound();
+  const auto text = bound ? plan->subject() + " is Bound" : plan->text;
   if (bound || !plan->possible || plan->moves.empty())
     return inFormat(done(*plan, nullptr, 0, text), asked.format, text);
   const auto& move = plan->moves.front();
