@@ -171,14 +171,11 @@ bool markedToMove(const cache::Gpu& device) {
   return device.status.reason == reason::kPreempted && device.status.message.starts_with(kMoves);
 }
 
-bool Preemption::shareAPod(const cache::Claim& a, const cache::Claim& b) const {
-  if (a.metadata.namespace_ != b.metadata.namespace_) return false;
-  const auto mine = stores_.podsOfClaim(core::keyOf(a.metadata));
-  const auto theirs = stores_.podsOfClaim(core::keyOf(b.metadata));
-  return std::any_of(mine.begin(), mine.end(), [&](const auto& pod) {
-    return std::any_of(theirs.begin(), theirs.end(),
-                       [&](const auto& other) { return other->metadata.uid == pod->metadata.uid; });
-  });
+std::set<std::string> Preemption::podsOf(const AskedTogether& asked) const {
+  std::set<std::string> uids;
+  for (const auto& claim : asked.claims)
+    for (const auto& pod : stores_.podsOfClaim(core::keyOf(claim->metadata))) uids.insert(pod->metadata.uid);
+  return uids;
 }
 
 core::Rare<v1alpha::Nomination> Preemption::planFor(const cache::Store<cache::Claim>::Ptr& claim,
@@ -263,10 +260,25 @@ bool Preemption::leaves(const cache::Gpu& device) const {
 Preemption::Candidates Preemption::candidatesFor(const AskedTogether& asked) const {
   Candidates candidates;
   const auto priority = lowestOf(asked.asks);
+  const auto pods = podsOf(asked);
+  // A pod names both: it would have neither.
   const auto shares = [&](const cache::Claim& holder) {
-    return std::any_of(asked.claims.begin(), asked.claims.end(),
-                       [&](const auto& claim) { return shareAPod(*claim, holder); });
+    if (pods.empty() || holder.metadata.namespace_ != asked.claims.front()->metadata.namespace_) return false;
+    const auto theirs = stores_.podsOfClaim(core::keyOf(holder.metadata));
+    return std::any_of(theirs.begin(), theirs.end(), [&](const auto& pod) { return pods.contains(pod->metadata.uid); });
   };
+  std::unordered_map<std::string, int64_t> ofClass;  // priorities of classes that were looked up
+  const auto priorityOfHolder = [&](const cache::Claim& holder) {
+    const auto& name = holder.spec.priorityClassName;
+    if (name.empty() || name.starts_with("system-")) return priorityOf(stores_, holder).value;
+    const auto known = ofClass.find(name);
+    if (known != ofClass.end()) return known->second;
+    const bool exists = stores_.priorityClasses.get({"", name}) != nullptr;
+    const auto value = priorityOf(stores_, holder).value;
+    if (exists) ofClass.emplace(name, value);  // else the claim's own status counts
+    return value;
+  };
+  const auto heldUp = heldUpNow();
   const auto own = gangNamedBy(*asked.claims.front());
   std::set<std::string> exempt;  // gangs of which a member may not go now
   for (const auto& device : stores_.preemptibleDevices()) {
@@ -280,9 +292,9 @@ Preemption::Candidates Preemption::candidatesFor(const AskedTogether& asked) con
     const auto key = gang ? gang->str() : std::string();
     if (!key.empty() && !candidates.gangs.contains(key))
       candidates.gangs[key] = victimGangOf(stores_, *device, *holder);
-    const auto theirs = key.empty() ? priorityOf(stores_, *holder).value : candidates.gangs[key].priority;
+    const auto theirs = key.empty() ? priorityOfHolder(*holder) : candidates.gangs[key].priority;
     if (theirs >= priority || (gang && gang == own)) continue;
-    const bool held = heldUp(device->metadata.name).has_value();
+    const bool held = heldUp.contains(device->metadata.name);
     candidates.moreSoon = candidates.moreSoon || held;
     if (held || shares(*holder)) {
       if (!key.empty()) exempt.insert(key);
@@ -519,6 +531,14 @@ void Preemption::heldUp(const std::string& device, const std::string& why) {
   const auto now = clock_.now();
   std::erase_if(heldUp_, [&](const auto& each) { return each.second.until + kHeldUpFor <= now; });
   heldUp_[device] = {now + kHeldUpFor, why};
+}
+
+std::set<std::string> Preemption::heldUpNow() const {
+  const std::lock_guard lock(mutex_);
+  std::set<std::string> devices;
+  for (const auto& [device, held] : heldUp_)
+    if (held.until > clock_.now()) devices.insert(device);
+  return devices;
 }
 
 std::string Preemption::lastRefusal(const std::string& device) const {

@@ -6,6 +6,7 @@
 #include <map>
 #include <mutex>
 #include <optional>
+#include <set>
 #include <span>
 #include <stop_token>
 #include <string>
@@ -128,6 +129,7 @@ class Preemption {
     base::Clock::Steady until;  ///< others plan after it: the step that would write the others does not come
   };
   std::optional<HeldUp> heldUp(const std::string& device) const;
+  std::set<std::string> heldUpNow() const;  ///< names of devices
   /// Why the device's pods could not be evicted. It outlasts the wait by as much again, so that messages do not alternate
   /// while the eviction is tried again. Empty: no eviction was refused lately.
   std::string lastRefusal(const std::string& device) const;
@@ -158,8 +160,8 @@ class Preemption {
   /// Who has to go, by the asks' nodes. Nothing: nobody's going helps, or, cut short, none was found.
   std::vector<v1alpha::Nomination> search(const AskedTogether& asked, const Candidates& candidates,
                                           const scheduler::Enough& enough, bool& cut) const;
-  /// A pod names both: it would have neither.
-  bool shareAPod(const cache::Claim& a, const cache::Claim& b) const;
+  /// Uids of all pods that use one of the claims.
+  std::set<std::string> podsOf(const AskedTogether& asked) const;
 
   enum class Found { somebody, nobody, cutShort };
   /// took: processor time of the search. moreSoon: as of the candidates.
