@@ -43,13 +43,16 @@ std::optional<Outcome> ClaimSync::makeRoomForAll(const std::string& what, const 
   }
   askAsOne(asked.asks);
   auto [rooms, begin] = preemption_.unwritten(asked);
-  if (rooms.empty()) rooms = preemption_.planForAll(asked, stop);
+  const bool isNew = rooms.empty();
+  if (isNew) rooms = preemption_.planForAll(asked, stop);
   if (rooms.empty()) return std::nullopt;
   if (std::all_of(rooms.begin(), rooms.end(), [](const auto& room) { return room.victims.empty(); }))
     return Outcome::after(Preemption::kOthersPlan);  // the last victim went just now
   // V1: the one that speaks first, as the others keep their rooms as long as it has one. Nobody goes before all have theirs.
+  // No step holds its worker for long: a large plan is searched by one step, and written by others.
+  const auto most = isNew && rooms.size() > kNominationsAtOnce ? 0 : kNominationsAtOnce;
   for (std::size_t i = begin; i < rooms.size(); ++i) {
-    if (i == begin + kNominationsAtOnce) {  // so that no step holds its worker for long
+    if (i == begin + most) {
       preemption_.leaveUnwritten(asked, std::move(rooms), i);
       return Outcome::again();
     }
