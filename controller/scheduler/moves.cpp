@@ -7,7 +7,7 @@
 #include <tuple>
 #include <utility>
 
-#include "controller/scheduler/choice/moving.h"
+#include "controller/scheduler/moving/moving.h"
 #include "controller/scheduler/preempt.h"
 #include "controller/scheduler/state/fill.h"
 #include "controller/scheduler/state/state.h"

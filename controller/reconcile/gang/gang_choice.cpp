@@ -17,9 +17,9 @@ namespace phase = v1alpha::keys::phase;
 
 namespace {
 
-using ClaimPtr = GangChoice::ClaimPtr;
-
-bool isOlderMember(const ClaimPtr& a, const ClaimPtr& b) { return ageOf(a->metadata) < ageOf(b->metadata); }
+bool isOlderMember(const GangChoice::ClaimPtr& a, const GangChoice::ClaimPtr& b) {
+  return ageOf(a->metadata) < ageOf(b->metadata);
+}
 
 bool waitsForConsumer(const cache::Stores& stores, const cache::Claim& claim) {
   const auto cls = classOf(stores, claim, nullptr);
@@ -32,13 +32,13 @@ std::string hereText(std::size_t here, const char* what, const v1alpha::Gang& ga
          (here == 1 ? " is here" : " are here");
 }
 
-std::string differsText(const ClaimPtr& claim, const v1alpha::Gang& gang) {
+std::string differsText(const GangChoice::ClaimPtr& claim, const v1alpha::Gang& gang) {
   return "claim " + claim->metadata.name + " says another size or topology of " + gang.text();
 }
 
 /// A claim that names a gang, and what speaks for its being a member.
 struct Candidate {
-  ClaimPtr claim;
+  GangChoice::ClaimPtr claim;
   v1alpha::Gang gang;
   int rank = 3;  ///< 0: it is committed; 1: decided; 2: chosen by the last step
   bool isDecided() const { return rank <= 1; }
@@ -72,7 +72,7 @@ GangChoice chooseByAnnotation(const cache::Stores& stores, const cache::ClusterV
   });
   members.definer = first->claim;
   members.gang = first->gang;
-  ClaimPtr differs;
+  GangChoice::ClaimPtr differs;
   std::erase_if(all, [&](const Candidate& each) {
     if (each.isDecided() || each.gang == members.gang) return false;
     if (!differs || isOlderMember(each.claim, differs)) differs = each.claim;
@@ -127,7 +127,7 @@ GangChoice chooseOfGroup(const cache::Stores& stores, const cache::ClusterView& 
 }
 
 OpenMembers openMembersOf(const cache::Stores& stores, const cache::ClusterView& cluster,
-                          const std::vector<ClaimPtr>& here) {
+                          const std::vector<GangChoice::ClaimPtr>& here) {
   OpenMembers members;
   for (const auto& each : here) {
     const auto device = heldDeviceOf(stores, *each);

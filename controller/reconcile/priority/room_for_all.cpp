@@ -49,8 +49,8 @@ std::optional<Outcome> ClaimSync::makeRoomForAll(const std::string& what, const 
   if (std::all_of(rooms.begin(), rooms.end(), [](const auto& room) { return room.victims.empty(); }))
     return Outcome::after(Preemption::kOthersPlan);  // the last victim went just now
   // V1: the one that speaks first, as the others keep their rooms as long as it has one. Nobody goes before all have theirs.
-  // No step holds its worker for long: a large plan is searched by one step, and written by others.
-  const auto most = isNew && rooms.size() > kNominationsAtOnce ? 0 : kNominationsAtOnce;
+  // No step holds its worker for long: the step that searches a large plan writes the first nomination alone.
+  const std::size_t most = isNew && rooms.size() > kNominationsAtOnce ? 1 : kNominationsAtOnce;
   for (std::size_t i = begin; i < rooms.size(); ++i) {
     if (i == begin + most) {
       preemption_.leaveUnwritten(asked, std::move(rooms), i);

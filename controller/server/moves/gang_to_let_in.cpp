@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <map>
+#include <optional>
 #include <span>
 #include <utility>
 
@@ -189,59 +190,80 @@ class OpenMemberReader {
   std::map<std::string, std::size_t> kinds_;       ///< by class
 };
 
+/// The gang that the claim names. Nothing: found.why says why none is known.
+std::optional<v1alpha::Gang> gangNamed(const Stores& stores, const cache::Claim& claim, GangToLetIn& found) {
+  if (const auto mistake = v1alpha::gangMistake(claim.metadata.annotations)) {
+    found.gang.name = claim.metadata.annotation(keys::kGangAnnotation);
+    found.why = mistake->field + ": " + mistake->message;
+    return std::nullopt;
+  }
+  auto gang = reconcile::gangOf(stores, claim);
+  if (gang) return gang;
+  found.gang.name = claim.metadata.annotation(keys::kGangPodGroupAnnotation);
+  found.gang.podGroup = true;
+  found.why = "there is no PodGroup " + found.gang.name + " yet";
+  return std::nullopt;
+}
+
+GangChoice choose(const Stores& stores, const cache::ClusterView& cluster, const core::ObjectKey& id,
+                  const v1alpha::Gang& gang) {
+  if (gang.podGroup) return reconcile::chooseOfGroup(stores, cluster, id.namespace_, gang);
+  const auto wasLetGo = [&stores](const cache::Claim& member) {
+    const auto pods = stores.podsOfClaim(core::keyOf(member.metadata));
+    return std::any_of(pods.begin(), pods.end(),
+                       [](const auto& pod) { return reconcile::alive(*pod) && !reconcile::gated(*pod); });
+  };
+  return reconcile::chooseByAnnotation(stores, cluster, id, {{}, wasLetGo});
+}
+
+/// The members that are decided with the claim: the gang's, or for a claim of a PodGroup's further pod those of that pod. If they
+/// can't be decided now, found.why says why.
+std::vector<ClaimPtr> membersWith(const Stores& stores, const cache::Claim& claim, const core::ObjectKey& id,
+                                  const v1alpha::Gang& gang, const GangChoice& choice, GangToLetIn& found) {
+  const auto& here = choice.here;
+  if (has(here, claim)) {
+    found.why = choice.lacks;
+    if (!found.why.empty() && !gang.podGroup) found.why += membersText(stores, id, choice);
+    return here;
+  }
+  const auto own = std::find_if(choice.furtherPods.begin(), choice.furtherPods.end(),
+                                [&](const auto& pod) { return has(pod.claims, claim); });
+  if (own == choice.furtherPods.end()) {
+    found.why = notChosen(stores, claim, gang, choice);
+    return {};
+  }
+  if (!choice.lacks.empty() || !std::all_of(here.begin(), here.end(), isBound))
+    found.why = "the first " + std::to_string(gang.size) + " pods of " + gang.text() + " come before it";
+  else if (!own->whole)
+    found.why = reconcile::notMadeText(*own);
+  return own->claims;
+}
+
 }  // namespace
 
 GangToLetIn gangToLetIn(const Stores& stores, const cache::ClusterView& cluster, const cache::Claim& claim,
                         base::Clock::Wall wall) {
   GangToLetIn found;
   found.phase = keys::phase::kPending;
-  if (const auto mistake = v1alpha::gangMistake(claim.metadata.annotations)) {
-    found.gang.name = claim.metadata.annotation(keys::kGangAnnotation);
-    found.why = mistake->field + ": " + mistake->message;
-    return found;
-  }
-  const auto gang = reconcile::gangOf(stores, claim);
-  if (!gang) {
-    found.gang.name = claim.metadata.annotation(keys::kGangPodGroupAnnotation);
-    found.gang.podGroup = true;
-    found.why = "there is no PodGroup " + found.gang.name + " yet";
-    return found;
-  }
+  const auto gang = gangNamed(stores, claim, found);
+  if (!gang) return found;
   const auto id = reconcile::gangIdOf(claim.metadata.namespace_, *gang);
-  const auto wasLetGo = [&stores](const cache::Claim& member) {
-    const auto pods = stores.podsOfClaim(core::keyOf(member.metadata));
-    return std::any_of(pods.begin(), pods.end(),
-                       [](const auto& pod) { return reconcile::alive(*pod) && !reconcile::gated(*pod); });
-  };
-  auto choice = gang->podGroup ? reconcile::chooseOfGroup(stores, cluster, id.namespace_, *gang)
-                               : reconcile::chooseByAnnotation(stores, cluster, id, {{}, wasLetGo});
+  const auto choice = choose(stores, cluster, id, *gang);
   found.gang = choice.gang.size == 0 ? *gang : choice.gang;
-  const auto first = reconcile::openMembersOf(stores, cluster, choice.here);
-  auto here = choice.here;
-  const auto own = std::find_if(choice.furtherPods.begin(), choice.furtherPods.end(),
-                                [&](const auto& pod) { return has(pod.claims, claim); });
-  if (has(here, claim)) {
-    found.why = choice.lacks;
-    if (!found.why.empty() && !gang->podGroup) found.why += membersText(stores, id, choice);
-  } else if (own != choice.furtherPods.end()) {
-    if (!choice.lacks.empty() || !std::all_of(here.begin(), here.end(), isBound))
-      found.why = "the first " + std::to_string(gang->size) + " pods of " + gang->text() + " come before it";
-    else if (!own->whole)
-      found.why = reconcile::notMadeText(*own);
-    here = own->claims;
-  } else {
-    found.why = notChosen(stores, claim, *gang, choice);
-  }
+  const auto here = membersWith(stores, claim, id, *gang, choice, found);
   if (!found.why.empty()) return found;
   const auto members = reconcile::openMembersOf(stores, cluster, here);
   if (members.leaves) {
-    found.why = "claim " + members.leaves->metadata.name + " leaves its device, and is decided anew once that is gone";
+    found.why =
+        "claim " + members.leaves->metadata.name + " leaves its device; its next one is decided once that is gone";
     return found;
   }
   if (std::all_of(here.begin(), here.end(), isBound)) found.phase = keys::phase::kBound;
   found.decided = here.size() - members.open.size();
-  if (!found.gang.topology.empty())
-    found.groups = reconcile::topologyGroups(stores, found.gang.topology, first.standsOn);
+  if (!found.gang.topology.empty()) {
+    const auto standsOn = reconcile::openMembersOf(stores, cluster, choice.here).standsOn;
+    found.groups = reconcile::topologyGroups(stores, found.gang.topology, standsOn);
+  }
   OpenMemberReader reader(stores, found, wall);
   for (const auto& member : members.open) {
     if (const auto why = reader.add(member); !why.empty()) {

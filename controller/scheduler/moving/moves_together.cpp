@@ -7,10 +7,10 @@
 #include <string>
 #include <utility>
 
-#include "controller/scheduler/choice/moving.h"
 #include "controller/scheduler/choice/preempt_together.h"
 #include "controller/scheduler/choice/victim_places.h"
 #include "controller/scheduler/moves.h"
+#include "controller/scheduler/moving/moving.h"
 #include "controller/scheduler/quota/within.h"
 #include "controller/scheduler/state/state.h"
 

@@ -1,4 +1,4 @@
-#include "controller/scheduler/choice/moving.h"
+#include "controller/scheduler/moving/moving.h"
 
 #include <algorithm>
 #include <iterator>
