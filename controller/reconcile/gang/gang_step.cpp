@@ -75,6 +75,10 @@ void ClaimSync::wakeGang(const core::ObjectKey& gang, const GangRoster* before, 
       if (speakerChanged || !before->uids.contains(each->metadata.uid)) wake(each->metadata);
     for (const auto& each : before->members)
       if (!now.uids.contains(each.uid)) enqueue_(claimKey(each.claim));
+    // Claims beyond the size that came with the last member have reported nothing, as they could become members.
+    if (now.full && !before->full && !now.gang.podGroup)
+      for (const auto& claim : stores_.claimsOfGang(gang.namespace_, gang.name))
+        if (now.excludes(claim->metadata.uid)) wake(claim->metadata);
     for (const auto& pod : members.furtherPods)
       for (const auto& claim : pod.claims)
         if (!before->furtherUids.contains(claim->metadata.uid)) wake(claim->metadata);

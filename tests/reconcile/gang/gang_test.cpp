@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <deque>
 #include <random>
+#include <set>
 
 #include "tests/reconcile/fixture.h"
 #include "tests/support/refusing_transport.h"
@@ -394,6 +395,20 @@ TEST_F(GangTest, C14_NoClaimTakesThePlaceOfAMemberThatIsDecided) {
   world.removeClaim("m0");
   settle();
   EXPECT_EQ(used(), 200) << "one of them takes the place that is free";
+}
+
+TEST_F(GangTest, AClaimBeyondTheSizeThatComesWithTheLastMemberReportsSo) {
+  world.addClaim("full", "share", {{"gpu", "2"}});
+  settle();
+  for (const auto* name : {"a", "b"}) member(name, "3", {}, "train", {{"gpu", "2"}});
+  for (const auto* name : {"c", "d", "e"})
+    world.addMember(name, "share", {{"gpu", "2"}}, {{"elasticgpu.io/gang", "train"}, {"elasticgpu.io/gang-size", "3"}});
+  settle();
+  std::multiset<std::string> reports;
+  for (const auto* name : {"c", "d", "e"}) reports.insert(world.message(name));
+  EXPECT_EQ(reports, (std::multiset<std::string>{"claim a says what gang train waits for",
+                                                 "gang train has its 3 members already",
+                                                 "gang train has its 3 members already"}));
 }
 
 TEST_F(GangTest, MembersWaitNoLongerForOneThatHasLeft) {
