@@ -1,4 +1,4 @@
-// What waits costs nothing: after a quiet period, each kind of waiter causes no step, or those of its documented re-look.
+// Waiters cost nothing at rest: after a quiet period, each kind of them causes no step, or the steps of its documented re-look.
 #include <gtest/gtest.h>
 
 #include <chrono>
@@ -71,8 +71,8 @@ class Waiters : public Trial {
   }
   std::string deviceOf(const cache::Claim& of) { return "egpu-" + of.metadata.uid; }
 
-  core::StringMap annotations;  ///< of the next claim
-  std::string gpu;              ///< likewise
+  core::StringMap annotations;  ///< annotations of the next claim
+  std::string gpu;              ///< name of the ElasticGPU that the next claim asks for
 
  private:
   int pods_ = 0;
@@ -81,8 +81,8 @@ class Waiters : public Trial {
 struct Row {
   const char* name;
   std::function<void(Waiters&)> begin;
-  const char* reason = "";   ///< of the condition Bound of some claim that waits; empty: not asked
-  milliseconds interval{0};  ///< of its documented re-look; 0: it has none
+  const char* reason = "";   ///< reason of a condition of some claim; empty: not asked
+  milliseconds interval{0};  ///< time between two documented re-looks; 0: there is none
   int steps = 0;             ///< at most for each re-look
   bool writes = false;       ///< the re-look tries once more, and writes
 };
