@@ -93,9 +93,9 @@ class Reconciler {
  private:
   /// The states of a claim one after the other, as long as each leads to the next one at once.
   Outcome claim(const core::ObjectKey& key, std::stop_token stop);
-  /// It has a device and is not Bound yet.
-  /// For room, or for a search for victims.
+  /// Whether the key has the turn for room, or for a search for victims.
   bool hasTurn(const std::string& queueKey) const;
+  /// It has a device and is not Bound yet.
   bool isBeingBound(const cache::Claim& claim) const;
   /// It waits for its first consumer, for which no node was looked for in vain.
   bool awaitsFirstChoice(const cache::Claim& claim) const;

@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "controller/scheduler/choice/fit.h"
+#include "controller/scheduler/choice/gang_units.h"
 #include "controller/scheduler/choice/in_group.h"
 #include "controller/scheduler/quota/within.h"
 #include "controller/scheduler/state/state.h"
@@ -23,21 +24,8 @@ constexpr int kSetbacks = 3;                ///< pauses in one try that cost som
 class Gathering {
  public:
   Gathering(Cluster& cluster, const std::vector<GangMember>& members, const QuotaBook& book, const Pause& pause)
-      : cluster_(cluster), members_(members), book_(book), pause_(pause) {
-    std::vector<std::size_t> unitOf(members.size());
-    for (std::size_t i = 0; i < members.size(); ++i) {
-      uids_.push_back("gang/" + std::to_string(i));
-      unitOf[i] = members[i].with ? unitOf[*members[i].with] : inOrder_.size();
-      if (!members[i].with) inOrder_.emplace_back();
-      inOrder_[unitOf[i]].push_back(i);
-    }
-    largestFirst_ = inOrder_;
-    const auto size = [&members](const Unit& unit) {
-      const Request& r = members[unit.front()].request;
-      return std::tuple(r.wholeCards, r.perCard.core * r.cards, r.perCard.memory * r.cards, r.cards);
-    };
-    std::stable_sort(largestFirst_.begin(), largestFirst_.end(),
-                     [&size](const Unit& a, const Unit& b) { return size(a) > size(b); });
+      : cluster_(cluster), members_(members), book_(book), pause_(pause), units_(members) {
+    for (std::size_t i = 0; i < members.size(); ++i) uids_.push_back("gang/" + std::to_string(i));
   }
 
   /// Takes what the furthest try placed, explains the member that it lacked, and gives everything back.
@@ -72,7 +60,7 @@ class Gathering {
   }
 
  private:
-  using Unit = std::vector<std::size_t>;  ///< members that one pod uses
+  using Unit = GangUnit;
   static constexpr std::span<const std::size_t> kNobody{};
 
   std::vector<const TopologyGroup*> inTurn(const std::vector<TopologyGroup>& within) const {
@@ -92,7 +80,7 @@ class Gathering {
     inGroup_.reset();
     if (group != nullptr) inGroup_ = std::make_unique<InGroup>(cluster_, *group);
     paused_ = looks();
-    return allIn(group, inOrder_) || (largestFirst_ != inOrder_ && allIn(group, largestFirst_));
+    return allIn(group, units_.inOrder) || (units_.largestFirst != units_.inOrder && allIn(group, units_.largestFirst));
   }
 
   bool allIn(const TopologyGroup* group, const std::vector<Unit>& order) {
@@ -348,7 +336,7 @@ class Gathering {
   const QuotaBook& book_;
   const Pause& pause_;
   std::vector<std::string> uids_;
-  std::vector<Unit> inOrder_, largestFirst_;
+  const GangUnits units_;
   std::unique_ptr<InGroup> inGroup_;  ///< the group that is tried, if they are kept together
   std::size_t asks_ = 0;              ///< how often it was asked whether a node suits, without groups
   std::size_t paused_ = 0;            ///< looks() when the last pause was

@@ -14,6 +14,7 @@ namespace {
 
 using std::chrono::milliseconds;
 using Keys = std::vector<std::string>;
+using Found = WaitingForRoom::Found;
 
 class WaitingForRoomTest : public ::testing::Test {
  protected:
@@ -25,7 +26,7 @@ class WaitingForRoomTest : public ::testing::Test {
   /// A step of the key, which looks for room.
   bool decides(const std::string& key, int64_t priority = 0) {
     EXPECT_TRUE(add(key, priority));
-    return room.decided(key);
+    return room.decided(key, Found::nothing);
   }
   void addMany(int n) {
     for (int i = 0; i < n; ++i) EXPECT_TRUE(add(keyOf(i)));
@@ -42,7 +43,7 @@ class WaitingForRoomTest : public ::testing::Test {
         all.push_back(key);
         EXPECT_TRUE(room.hasTurn(key));
         EXPECT_TRUE(add(key));
-        EXPECT_TRUE(room.decided(key));
+        EXPECT_TRUE(room.decided(key, Found::nothing));
       }
       if (turns.keys.empty() && turns.again != milliseconds(0)) return all;
     }
@@ -61,7 +62,7 @@ TEST_F(WaitingForRoomTest, TheHighestPriorityHasTheFirstTurnThenTheOldest) {
   room.grew();
   EXPECT_EQ(next().keys, Keys{"c"});
   EXPECT_EQ(next().keys, Keys()) << "it has not decided";
-  EXPECT_FALSE(room.decided("a"));
+  EXPECT_FALSE(room.decided("a", Found::nothing));
   EXPECT_TRUE(decides("c", 5));
   EXPECT_EQ(next().keys, Keys{"a"});
   EXPECT_TRUE(decides("a"));
@@ -75,7 +76,7 @@ TEST_F(WaitingForRoomTest, AStepThatBeganBeforeTheTurnDoesNotEndIt) {
   add("b");
   room.grew();
   EXPECT_EQ(next().keys, Keys{"a"});
-  EXPECT_FALSE(room.decided("a")) << "of a step that may have decided before there was room";
+  EXPECT_FALSE(room.decided("a", Found::nothing)) << "of a step that may have decided before there was room";
   EXPECT_TRUE(room.hasTurn("a"));
   EXPECT_EQ(next().keys, Keys());
   EXPECT_TRUE(decides("a"));
@@ -90,7 +91,7 @@ TEST_F(WaitingForRoomTest, OneWithATurnTakesNothingThatBecameFreeSince) {
   EXPECT_EQ(next().keys, Keys{keyOf(1)});
   room.grew();
   EXPECT_FALSE(add(keyOf(1))) << "k00 may take what became free";
-  EXPECT_TRUE(room.decided(keyOf(1)));
+  EXPECT_TRUE(room.decided(keyOf(1), Found::nothing));
   EXPECT_EQ(round(), (Keys{keyOf(0), keyOf(1), keyOf(2)}));
 }
 
@@ -111,13 +112,30 @@ TEST_F(WaitingForRoomTest, NobodyElseYieldsForLongToANamespaceWhoseTurnsAreInVai
   const auto inVain = [&](int i) {
     EXPECT_EQ(next().keys, Keys{at(i)});
     add(at(i), 1);
-    EXPECT_TRUE(room.decided(at(i)));
+    EXPECT_TRUE(room.decided(at(i), Found::nothing));
   };
   for (int i = 0; i < 31; ++i) inVain(i);
   EXPECT_FALSE(add("pod/other/a"));
   inVain(31);
   EXPECT_TRUE(add("pod/other/b")) << "and then it looks at once";
   EXPECT_FALSE(add("pod/flood/c")) << "its own keys yield as before";
+}
+
+TEST_F(WaitingForRoomTest, OthersYieldToANamespaceWhoseTurnsFindRoom) {
+  const auto at = [](int i) { return "claim/first/" + keyOf(i); };
+  for (int i = 0; i < 80; ++i) {
+    add(at(i), 1);
+    fits.insert(at(i));
+  }
+  room.grew();
+  for (int i = 0; i < 70; ++i) {
+    EXPECT_EQ(next().keys, Keys{at(i)});
+    add(at(i), 1);
+    const bool inVain = i % 32 != 31;
+    EXPECT_TRUE(room.decided(at(i), inVain ? Found::nothing : Found::room));
+    if (!inVain) room.remove(at(i));
+  }
+  EXPECT_FALSE(add("claim/other/a")) << "it comes after them, and they take what becomes free";
 }
 
 TEST_F(WaitingForRoomTest, OneWhoseNeedsAreNotKnownHasATurn) {
@@ -201,7 +219,7 @@ TEST_F(WaitingForRoomTest, OneThatDoesNotStepLosesItsTurn) {
   EXPECT_EQ(next().again, WaitingForRoom::kTurnAtMost);
   clock.advance(WaitingForRoom::kTurnAtMost);
   EXPECT_EQ(next().keys, Keys{keyOf(1)});
-  EXPECT_FALSE(room.decided(keyOf(0)));
+  EXPECT_FALSE(room.decided(keyOf(0), Found::nothing));
 }
 
 TEST_F(WaitingForRoomTest, ANamespaceWhoseStepsHangIsWaitedForOnce) {
@@ -226,7 +244,7 @@ TEST_F(WaitingForRoomTest, RoundsThatFollowEachOtherReachAllKeys) {
     for (const auto& key : next().keys) {
       had.insert(key);
       add(key);
-      EXPECT_TRUE(room.decided(key));
+      EXPECT_TRUE(room.decided(key, Found::nothing));
     }
     clock.advance(milliseconds(1));
   }

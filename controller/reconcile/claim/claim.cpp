@@ -227,9 +227,13 @@ Outcome ClaimSync::choose(const cache::Claim& claim, const Asked& asked, std::st
     return !waiting_.nodes.rejected(uid, node) && (!tolerated || tolerated(node));
   });
   auto decided = decideFirst(claim, asked, suits, nodes);
-  if (waiting_.room.decided(queueKey)) enqueue_(roomKey());
-  if (auto* later = std::get_if<Outcome>(&decided)) return std::move(*later);
+  using Found = WaitingForRoom::Found;
+  if (auto* later = std::get_if<Outcome>(&decided)) {
+    if (waiting_.room.decided(queueKey, Found::unknown)) enqueue_(roomKey());
+    return std::move(*later);
+  }
   const auto& tried = std::get<std::vector<scheduler::Decision>>(decided);
+  if (waiting_.room.decided(queueKey, tried.back().fits ? Found::room : Found::nothing)) enqueue_(roomKey());
   if (tried.back().fits) {
     waiting_.remove(queueKey);
     return intend(claim, *asked.cls, tried.back(), stop);

@@ -20,6 +20,7 @@
 #include "controller/reconcile/claim/waiting.h"
 #include "controller/reconcile/class/class.h"
 #include "controller/reconcile/device/provisioning.h"
+#include "controller/reconcile/gang/gang_choice.h"
 #include "controller/reconcile/gang/gang_of.h"
 #include "controller/reconcile/pod/bound_volumes.h"
 #include "controller/reconcile/pod/schedulability.h"
@@ -193,20 +194,11 @@ class ClaimSync {
   Outcome choose(const cache::Claim& claim, const Asked& asked, std::stop_token stop);  // (C6)
   /// The members of a gang, as far as they are here: the oldest first, no more than its size. Of a PodGroup the claims of the first
   /// pods that make it up; for a claim of a further pod also, or, where the former have their cards, only those of its own pod.
-  struct GangMembers {
-    v1alpha::Gang gang;  ///< of annotations as `definer` has them
-    std::vector<ClaimPtr> here;
-    std::size_t others = 0;  ///< members that are not listed, and have their cards
-    ClaimPtr definer;        ///< the first member that has something already, else the oldest; null: a PodGroup
-    std::vector<GroupPod> furtherPods;
-    bool full = false;           ///< no further claim, or pod of a PodGroup, is needed
-    std::vector<ClaimPtr> open;  ///< of those, the ones that nothing is decided for
-    std::string standsOn;        ///< a node of one that has its device; empty: none has
-    bool missing = false;        ///< some are not here
-    bool gone = false;           ///< and those that are not have Succeeded; of a PodGroup some have
-    bool oneLeaves = false;      ///< the device of one is going: it is open once that is gone
-    bool looksAgain = false;     ///< what it lacks may come without an event of its own
-    std::string lacks;           ///< empty, or why nothing can be decided for the claim
+  struct GangMembers : GangChoice {
+    std::size_t others = 0;        ///< members that are not in `here`, and have their cards
+    std::vector<ClaimPtr> open{};  ///< members of `here` for which nothing is decided
+    std::string standsOn{};        ///< node of a member that has its device; empty: no member has
+    bool oneLeaves = false;        ///< the device of a member is being deleted: the member is open once it is gone
     bool has(const cache::Claim& claim) const {
       return std::any_of(here.begin(), here.end(),
                          [&](const auto& m) { return m->metadata.uid == claim.metadata.uid; });
@@ -416,7 +408,7 @@ class ClaimSync {
   /// Time for which no victims are to be searched for the claim; 0: its status does not say yet why it waits. Nothing:
   /// they may be searched for now.
   std::optional<milliseconds> restsFromPlans(const cache::Claim& claim, const std::string& queueKey);
-  /// Preemption::putOff().
+  /// Lets the claim wait for its turn to search for victims: Preemption::putOff().
   milliseconds awaitPlan(const cache::Claim& claim, const std::string& queueKey);
   Outcome mark(const cache::Claim& claim, const cache::Gpu& device, const ClaimPtr& preemptor, std::stop_token stop);
   /// Whether it asks to move and may. Quorum read.

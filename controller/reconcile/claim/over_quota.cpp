@@ -59,12 +59,12 @@ Outcome ClaimSync::overQuota(const cache::Claim& claim, const scheduler::QuotaEx
 bool ClaimSync::refusedByQuota(const cache::Claim& claim, Asked& asked) {
   const auto* accepted = findCondition(claim.status.conditions, kAccepted);
   if (accepted == nullptr || accepted->status != "False" || accepted->reason != reason::kQuotaExceeded) return false;
-  // Before the look at the quotas: that they change from now on brings us here again.
+  const auto& space = claim.metadata.namespace_;
   const auto queueKey = claimKey(core::keyOf(claim.metadata));
-  const auto version = cluster_.refusingQuotas(claim.metadata.namespace_);
+  // A change of the quotas after the second read wakes the claim. The second read finds one before it.
   waiting_.room.add(queueKey, ageOf(claim.metadata), priorityOf(stores_, claim).value,
-                    {{}, {}, claim.metadata.namespace_, version.value_or(0)});
-  if (!waiting_.refusals.stillRefused(claim.metadata.uid, version)) {
+                    {{}, {}, space, cluster_.refusingQuotas(space).value_or(0)});
+  if (!waiting_.refusals.stillRefused(claim.metadata.uid, cluster_.refusingQuotas(space))) {
     waiting_.room.remove(queueKey);
     return false;
   }

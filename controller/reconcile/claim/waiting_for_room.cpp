@@ -159,13 +159,14 @@ WaitingForRoom::Next WaitingForRoom::next(const std::function<bool(const RoomNee
   return result;
 }
 
-bool WaitingForRoom::decided(const std::string& queueKey) {
+bool WaitingForRoom::decided(const std::string& queueKey, Found found) {
   const std::lock_guard lock(mutex_);
   // A step that began before the turn was given may have decided before capacity became free. The key is stepped once more.
   if (!turn_ || turn_->at.second != queueKey || !turn_->begun) return false;
   hadTurn_[queueKey] = clock_.now();
-  auto& vain = vain_[std::string(namespaceOf(queueKey))];
-  vain = keys_.contains(queueKey) ? vain + 1 : 0;
+  const std::string space(namespaceOf(queueKey));
+  if (found == Found::nothing) ++vain_[space];
+  if (found == Found::room) vain_.erase(space);
   turn_.reset();
   return true;
 }

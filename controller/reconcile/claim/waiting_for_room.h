@@ -57,8 +57,8 @@ class WaitingForRoom {
   static constexpr std::chrono::milliseconds kTurnAtMost{100};
   /// A key yields for so long, and then decides.
   static constexpr std::chrono::milliseconds kYieldAtMost{50};
-  /// Once so many keys of a namespace decided in vain during one round, keys of other namespaces do not yield to it: the
-  /// room does not suit its nodes or its quotas, and thousands of its keys would delay them.
+  /// Once so many keys of a namespace in a row found nothing during one round, keys of other namespaces do not yield to
+  /// it: the room does not suit its nodes or its quotas, and thousands of its keys would delay them.
   static constexpr std::size_t kVainTurns = 32;
   /// A key that decided in vain gets no other turn for so long, so that rounds that follow each other reach all keys.
   static constexpr std::chrono::milliseconds kTurnAgain{250};
@@ -81,8 +81,10 @@ class WaitingForRoom {
     std::optional<std::chrono::milliseconds> again;  ///< time until next() is to be called again; none: grew() tells
   };
   Next next(const std::function<bool(const RoomNeeds&)>& mayFit);
+  /// What a key found in its turn. unknown: its step ended without a decision.
+  enum class Found { room, nothing, unknown };
   /// The key has decided, or its step ended. True if it had the turn: next() is to be called.
-  bool decided(const std::string& queueKey);
+  bool decided(const std::string& queueKey, Found found);
   bool hasTurn(const std::string& queueKey) const;
 
   /// The explanation of a claim's NoFit may be written again only kExplainEvery after the last one: true = now (and noted).
@@ -126,7 +128,7 @@ class WaitingForRoom {
   uint64_t round_ = 0;
   std::optional<Position> visited_;  ///< of this round, the last key considered
   std::optional<Turn> turn_;
-  std::map<std::string, std::size_t, std::less<>> vain_;  ///< turns in vain in this round, by namespace
+  std::map<std::string, std::size_t, std::less<>> vain_;  ///< turns in vain since one that found room, by namespace
   std::set<std::string, std::less<>> late_;               ///< namespaces of keys that lost their turn in this round
   std::map<std::string, Steady> hadTurn_;                 ///< in vain, by queue key; for kTurnAgain
   std::map<std::string, Steady> yieldsSince_;             ///< by queue key, until the round ends

@@ -26,21 +26,6 @@ bool allBound(const std::vector<ClaimPtr>& claims) {
                      [](const auto& each) { return each->status.phase == phase::kBound; });
 }
 
-template <class Members>
-Members membersAs(GangChoice choice) {
-  Members members;
-  members.gang = std::move(choice.gang);
-  members.here = std::move(choice.here);
-  members.definer = std::move(choice.definer);
-  members.furtherPods = std::move(choice.furtherPods);
-  members.full = choice.full;
-  members.missing = choice.missing;
-  members.gone = choice.gone;
-  members.looksAgain = choice.looksAgain;
-  members.lacks = std::move(choice.lacks);
-  return members;
-}
-
 }  // namespace
 
 ClaimSync::GangMembers ClaimSync::membersOf(const cache::Claim& claim, const v1alpha::Gang& gang) const {
@@ -105,14 +90,13 @@ std::optional<ClaimSync::GangMembers> ClaimSync::membersAsChosen(const cache::Cl
 
 ClaimSync::GangMembers ClaimSync::membersByAnnotation(const core::ObjectKey& gang) const {
   const auto roster = waiting_.rosters.of(gang);
-  return membersAs<GangMembers>(
-      chooseByAnnotation(stores_, cluster_, gang,
-                         {[&roster](const std::string& uid) { return roster && roster->uids.contains(uid); },
-                          [this](const cache::Claim& claim) { return wasLetGo(claim); }}));
+  return {chooseByAnnotation(stores_, cluster_, gang,
+                             {[&roster](const std::string& uid) { return roster && roster->uids.contains(uid); },
+                              [this](const cache::Claim& claim) { return wasLetGo(claim); }})};
 }
 
 ClaimSync::GangMembers ClaimSync::membersOfGroup(const std::string& namespace_, const v1alpha::Gang& gang) const {
-  return membersAs<GangMembers>(chooseOfGroup(stores_, cluster_, namespace_, gang));
+  return {chooseOfGroup(stores_, cluster_, namespace_, gang)};
 }
 
 ClaimSync::GangMembers ClaimSync::withOpen(GangMembers members) const {

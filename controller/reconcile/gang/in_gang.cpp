@@ -127,7 +127,9 @@ Outcome ClaimSync::decideGang(const cache::Claim& claim, const GangMembers& memb
   const auto* within = gang.topology.empty() ? nullptr : &groups;
   auto places = pods.places();
   const auto decided = cluster_.decideGang(asks, places, within);
-  if (waiting_.room.decided(queueKey)) enqueue_(roomKey());
+  using Found = WaitingForRoom::Found;
+  const auto found = !decided ? Found::unknown : decided->lacking ? Found::nothing : Found::room;
+  if (waiting_.room.decided(queueKey, found)) enqueue_(roomKey());
   if (!decided) return Outcome::after(kLookSoon);  // a member has a decision of its own, or one as of now
   if (decided->lacking) {
     const auto& excess = decided->lacking->excess;

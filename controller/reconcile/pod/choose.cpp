@@ -110,7 +110,8 @@ Outcome PodSync::choose(const core::Pod& pod, const std::vector<Used>& used, std
   auto tried = decideFirst(*choice, nodes);
   auto& together = tried.together;
   if (together.decisions.empty() && forgetRefusedNodes(choice->asks)) tried = decideFirst(*choice, nodes);
-  if (waiting_.room.decided(podKey(core::keyOf(pod.metadata)))) enqueue_(roomKey());
+  const auto found = together.decisions.empty() ? WaitingForRoom::Found::nothing : WaitingForRoom::Found::room;
+  if (waiting_.room.decided(podKey(core::keyOf(pod.metadata)), found)) enqueue_(roomKey());
   if (together.decisions.empty()) {
     if (!tried.firstOverQuota && !together.excess) keepNode(*choice, nodes);
     return toldToBinder(pod, noRoom(pod, used, *choice, together, nodes, stop));

@@ -7,6 +7,7 @@
 #include <string>
 #include <utility>
 
+#include "controller/scheduler/choice/gang_units.h"
 #include "controller/scheduler/choice/preempt_together.h"
 #include "controller/scheduler/choice/victim_places.h"
 #include "controller/scheduler/moves.h"
@@ -83,21 +84,13 @@ class LettingAllIn {
  public:
   LettingAllIn(const Cluster& cluster, const std::vector<GangMember>& members, const QuotaBook& book,
                const Movers& movers, int64_t limit, const Pause& pause)
-      : cluster_(cluster), members_(members), book_(book), movers_(movers), left_(limit), pause_(pause) {
-    std::vector<std::size_t> unitOf(members.size());
-    for (std::size_t i = 0; i < members.size(); ++i) {
-      unitOf[i] = members[i].with ? unitOf[*members[i].with] : inOrder_.size();
-      if (!members[i].with) inOrder_.emplace_back();
-      inOrder_[unitOf[i]].push_back(i);
-    }
-    largestFirst_ = inOrder_;
-    const auto size = [&members](const Unit& unit) {
-      const Request& r = members[unit.front()].request;
-      return std::tuple(r.wholeCards, r.perCard.core * r.cards, r.perCard.memory * r.cards, r.cards);
-    };
-    std::stable_sort(largestFirst_.begin(), largestFirst_.end(),
-                     [&size](const Unit& a, const Unit& b) { return size(a) > size(b); });
-  }
+      : cluster_(cluster),
+        members_(members),
+        book_(book),
+        movers_(movers),
+        left_(limit),
+        pause_(pause),
+        units_(members) {}
 
   MovePlan run(const std::vector<TopologyGroup>* within) {
     MovePlan plan;
@@ -133,7 +126,7 @@ class LettingAllIn {
   }
 
  private:
-  using Unit = std::vector<std::size_t>;  ///< members that one pod uses
+  using Unit = GangUnit;
   struct Found {
     std::vector<Move> moves;
     GangDecision decided;
@@ -152,8 +145,8 @@ class LettingAllIn {
       for (const std::string& node : group->nodes) inGroup_.insert(cluster_.state().findNode(node));
     }
     const auto enough = [&] { return most() <= bound || left_ <= 0; };
-    memberByMember(inOrder_);
-    if (largestFirst_ != inOrder_ && !enough()) memberByMember(largestFirst_);
+    memberByMember(units_.inOrder);
+    if (units_.largestFirst != units_.inOrder && !enough()) memberByMember(units_.largestFirst);
     if (!enough()) allRoomsFirst();
   }
 
@@ -328,7 +321,7 @@ class LettingAllIn {
   int64_t left_;       ///< decisions
   int64_t share_ = 0;  ///< decisions for one member in one try
   const Pause& pause_;
-  std::vector<Unit> inOrder_, largestFirst_;
+  const GangUnits units_;
   // State of the group that is tried.
   const TopologyGroup* group_ = nullptr;
   std::vector<TopologyGroup> only_;
