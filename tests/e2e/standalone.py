@@ -128,11 +128,18 @@ class Report:
 
 
 def until(condition, seconds=120, step=0.1):
-    """Waits for a condition that some event will make true; its last value."""
+    """Waits for a condition that some event will make true, and returns its last value. A field that the object does not have yet
+    (KeyError) counts as false, and is an error only at the deadline."""
     deadline = time.monotonic() + seconds
     while True:
-        value = condition()
-        if value or time.monotonic() > deadline:
+        expired = time.monotonic() > deadline
+        try:
+            value = condition()
+        except KeyError:
+            if expired:
+                raise
+            value = None
+        if value or expired:
             return value
         time.sleep(step)
 
