@@ -52,9 +52,38 @@ std::vector<typename Store<T>::Ptr> Store<T>::find(int index, std::string_view v
   std::vector<Ptr> found;
   std::shared_lock lock(mutex_);
   const auto& entries = indexes_[static_cast<std::size_t>(index)].entries;
-  if (const auto of = entries.find(value); of != entries.end())
+  if (const auto of = entries.find(value); of != entries.end()) {
+    found.reserve(of->second.size());
     for (const auto* const entry : of->second) found.push_back(entry->object);
+  }
   return found;
+}
+
+template <class T>
+typename Store<T>::Ptr Store<T>::first(int index, std::string_view prefix,
+                                       const std::function<bool(const T&)>& accepts) const {
+  std::string value(prefix);
+  Ptr object;
+  while (true) {
+    {
+      std::shared_lock lock(mutex_);
+      const auto& entries = indexes_[static_cast<std::size_t>(index)].entries;
+      auto of = entries.lower_bound(value);
+      if (of != entries.end() && object && of->first == value) {  // the next one of the same value
+        const auto next = of->second.upper_bound(object->metadata);
+        object = next == of->second.end() ? nullptr : (*next)->object;
+        if (!object) ++of;
+      } else {
+        object.reset();
+      }
+      if (!object) {
+        if (of == entries.end() || !of->first.starts_with(prefix)) return nullptr;
+        value = of->first;
+        object = (*of->second.begin())->object;
+      }
+    }
+    if (accepts(*object)) return object;
+  }
 }
 
 template <class T>

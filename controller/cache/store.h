@@ -64,6 +64,9 @@ class Store {
   /// In the order of their keys.
   std::vector<Ptr> find(int index, std::string_view value) const;
   bool any(int index, std::string_view value) const;
+  /// The first object that `accepts` returns true for, of those whose value begins with the prefix, in the order of the
+  /// values and then of the keys; null if there is none. The lock is not held while `accepts` is called.
+  Ptr first(int index, std::string_view prefix, const std::function<bool(const T&)>& accepts) const;
   /// Each object that is there all the while, as it is when it is visited, in the order of their keys. The lock is not
   /// held during a visit.
   void forEach(const std::function<void(const Ptr&)>& visit) const;

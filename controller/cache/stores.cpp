@@ -30,6 +30,16 @@ bool keepsOff(const core::DeviceTaintRule& rule, std::string_view node, std::str
 
 namespace {
 
+/// Begin of the values under which the pods of a claim are found. No other claim's values begin so: names contain no slash.
+std::string podsPrefix(const core::ObjectKey& claim) { return claim.str() + "/"; }
+
+/// Text whose order is the reverse of that of the numbers.
+std::string descending(int64_t number) {
+  const auto ascending = static_cast<uint64_t>(number) ^ (uint64_t{1} << 63);
+  auto text = std::to_string(~ascending);
+  return std::string(20 - text.size(), '0') + text;
+}
+
 template <class T>
 bool differInUsage(const T& before, const T& after) {
   if (before.status.usage == after.status.usage || !(before.spec == after.spec)) return false;
@@ -160,6 +170,14 @@ void Stores::indexPods() {
   byPodClaim_ = pods.addIndex([](const core::Pod& p, const Emit& emit) {
     for (const auto& claim : v1alpha::claimNames(p)) emit(p.metadata.namespace_ + "/" + claim);
   });
+  byPodPriority_ = pods.addIndex([](const core::Pod& p, const Emit& emit) {
+    for (const auto& claim : v1alpha::claimNames(p))
+      emit(podsPrefix({p.metadata.namespace_, claim}) + descending(p.priority));
+  });
+  byPodAge_ = pods.addIndex([](const core::Pod& p, const Emit& emit) {
+    for (const auto& claim : v1alpha::claimNames(p))
+      emit(podsPrefix({p.metadata.namespace_, claim}) + p.metadata.creationTimestamp + "/" + p.metadata.uid);
+  });
   byGate_ = pods.addIndex([](const core::Pod& p, const Emit& emit) {
     if (std::find(p.schedulingGates.begin(), p.schedulingGates.end(), keys::kSchedulingGate) != p.schedulingGates.end())
       emit("gated");
@@ -173,6 +191,16 @@ void Stores::indexPods() {
   byPodAnnotation_ = pods.addIndex([](const core::Pod& p, const Emit& emit) {
     for (const auto& claim : v1alpha::onlyAnnotatedClaims(p)) emit(p.metadata.namespace_ + "/" + claim);
   });
+}
+
+Store<core::Pod>::Ptr Stores::firstPodByPriority(const core::ObjectKey& claim,
+                                                 const std::function<bool(const core::Pod&)>& accepts) const {
+  return pods.first(byPodPriority_, podsPrefix(claim), accepts);
+}
+
+Store<core::Pod>::Ptr Stores::firstPodByAge(const core::ObjectKey& claim,
+                                            const std::function<bool(const core::Pod&)>& accepts) const {
+  return pods.first(byPodAge_, podsPrefix(claim), accepts);
 }
 
 std::vector<Store<Gpu>::Ptr> Stores::devicesOfClaim(std::string_view claimUid) const {

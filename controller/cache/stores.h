@@ -130,6 +130,12 @@ class Stores {
   std::vector<Store<core::Pod>::Ptr> podsOfClaim(const core::ObjectKey& claim) const {
     return pods.find(byPodClaim_, claim.str());
   }
+  /// The first pod of a claim that `accepts` returns true for: the highest priority first, or the oldest one first (those
+  /// of one second by uid). Null if there is none. A claim may have thousands of pods, which podsOfClaim() copies.
+  Store<core::Pod>::Ptr firstPodByPriority(const core::ObjectKey& claim,
+                                           const std::function<bool(const core::Pod&)>& accepts) const;
+  Store<core::Pod>::Ptr firstPodByAge(const core::ObjectKey& claim,
+                                      const std::function<bool(const core::Pod&)>& accepts) const;
   /// Pods, finished ones too, that name "namespace/name" of a claim by annotation only: nothing made a resourceClaim of
   /// it.
   std::vector<Store<core::Pod>::Ptr> podsAnnotatedWith(const core::ObjectKey& claim) const {
@@ -177,7 +183,7 @@ class Stores {
   int byClaimUid_ = 0, byCard_ = 0, byProvisioner_ = 0, byCardNode_ = 0, byGpuName_ = 0, byClass_ = 0, byPodClaim_ = 0,
       byGate_ = 0, byAvoided_ = 0, byReservation_ = 0, byPhase_ = 0, byTrouble_ = 0, byPodAnnotation_ = 0,
       byQuotaNamespace_ = 0, byVictim_ = 0, byPriorityClass_ = 0, byPreemptible_ = 0, byGang_ = 0, byPodGroup_ = 0,
-      bySucceeded_ = 0;
+      bySucceeded_ = 0, byPodPriority_ = 0, byPodAge_ = 0;
 };
 
 template <class T>

@@ -254,6 +254,40 @@ TEST(StoreTest, IndexesFollow) {
   EXPECT_FALSE(store.any(byPhase, "Pending"));
 }
 
+TEST(StoreTest, First_VisitsInOrderOfValuesAndKeysWithinThePrefix) {
+  Store<Claim> store;
+  const int index = store.addIndex([](const Claim& c, const Emit& emit) { emit(c.status.phase); });
+  store.informed(claim("d", "u4", 1, "x/2"));
+  store.informed(claim("c", "u3", 2, "x/1"));
+  store.informed(claim("b", "u2", 3, "x/2"));
+  store.informed(claim("a", "u1", 4, "y/0"));
+  std::vector<std::string> seen;
+  const auto visit = [&](const Claim& c) {
+    seen.push_back(c.metadata.name);
+    return false;
+  };
+  EXPECT_EQ(store.first(index, "x/", visit), nullptr);
+  EXPECT_EQ(seen, (std::vector<std::string>{"c", "b", "d"}));
+  EXPECT_EQ(store.first(index, "x/", [](const Claim& c) { return c.metadata.name != "c"; })->metadata.name, "b");
+  EXPECT_EQ(store.first(index, "z/", visit), nullptr);
+}
+
+TEST(StoreTest, First_SeesChangesMadeDuringAVisit) {
+  Store<Claim> store;
+  const int index = store.addIndex([](const Claim& c, const Emit& emit) { emit(c.status.phase); });
+  for (const auto* name : {"a", "b", "c"}) store.informed(claim(name, name, 1, "x"));
+  std::vector<std::string> seen;
+  store.first(index, "x", [&](const Claim& c) {
+    seen.push_back(c.metadata.name);
+    if (seen.size() > 1) return false;
+    store.observedGone({"ns", "a"}, "a");
+    store.informed(claim("b", "b", 2, "y"));
+    store.informed(claim("d", "d", 3, "xx"));
+    return false;
+  });
+  EXPECT_EQ(seen, (std::vector<std::string>{"a", "c", "d"}));
+}
+
 TEST(StoreTest, AnObjectIsFoundUnderEachOfItsValuesAndUnderNoOther) {
   Store<Gpu> store;
   const int byCard = store.addIndex([](const Gpu& d, const Emit& emit) {
@@ -375,6 +409,42 @@ TEST(StoresTest, AClaimsDevicesAreFoundUnderWhateverName) {
   EXPECT_TRUE(stores.devicesOfClaim("u2").empty());
   ASSERT_EQ(stores.devicesOfClaim("u3").size(), 1u);
   EXPECT_EQ(stores.devicesOfClaim("u3").front()->metadata.name, "egpu-u2");
+}
+
+TEST(StoresTest, FirstPodOfAClaim_ByPriorityOrAge) {
+  Stores stores;
+  const auto add = [&](const std::string& name, int64_t priority, const std::string& created,
+                       const std::string& claims) {
+    core::Pod pod;
+    pod.metadata.namespace_ = "ns";
+    pod.metadata.name = name;
+    pod.metadata.uid = "uid-" + name;
+    pod.metadata.resourceVersion = "1";
+    pod.metadata.creationTimestamp = "2026-01-01T00:00:" + created + "Z";
+    pod.metadata.annotations["egpuc.elasticgpu.io/gpu"] = claims;
+    pod.priority = priority;
+    core::PodResourceClaim entry;
+    entry.name = "gpu";
+    entry.resourceClaimName = claims;
+    pod.resourceClaims.push_back(entry);
+    stores.observed(pod);
+  };
+  add("a", -5, "01", "c");
+  add("b", 2'000'000'000, "03", "c");
+  add("d", 7, "02", "c");
+  add("e", 2'000'000'001, "00", "c2");  // of another claim whose name begins alike
+  const auto any = [](const core::Pod&) { return true; };
+  const auto names = [&](auto first) {
+    std::vector<std::string> seen;
+    (stores.*first)({"ns", "c"}, [&](const core::Pod& pod) {
+      seen.push_back(pod.metadata.name);
+      return false;
+    });
+    return seen;
+  };
+  EXPECT_EQ(names(&Stores::firstPodByPriority), (std::vector<std::string>{"b", "d", "a"}));
+  EXPECT_EQ(names(&Stores::firstPodByAge), (std::vector<std::string>{"a", "d", "b"}));
+  EXPECT_EQ(stores.firstPodByAge({"ns", "absent"}, any), nullptr);
 }
 
 TEST(StoresTest, OpenClaimsAreThoseThatAreNotBound) {

@@ -39,15 +39,10 @@ cache::ClusterView::Turn turnOf(const cache::Claim& claim, int64_t priority, bas
 }
 
 int64_t ClaimSync::wantedSince(const cache::Claim& claim, int64_t now) const {
-  int64_t since = now;
-  std::string_view read;  // pods that share a claim are often made in the same second
-  const auto pods = stores_.podsOfClaim(core::keyOf(claim.metadata));
-  for (const auto& pod : pods) {
-    if (pod->metadata.creationTimestamp == read || !isConsumer(stores_, *pod)) continue;
-    read = pod->metadata.creationTimestamp;
-    if (const auto created = base::parseRfc3339(read)) since = std::min(since, base::unixSeconds(*created));
-  }
-  return since;
+  const auto pod = stores_.firstPodByAge(core::keyOf(claim.metadata),
+                                         [this](const core::Pod& each) { return isConsumer(stores_, each); });
+  const auto created = pod ? base::parseRfc3339(pod->metadata.creationTimestamp) : std::nullopt;
+  return created ? std::min(now, base::unixSeconds(*created)) : now;
 }
 
 Asked ClaimSync::ask(const cache::Claim& claim) {

@@ -22,9 +22,7 @@ bool PodSync::movable(const core::Pod& pod, const Used& one) const {
       return !claim || (device && device->spec.nodeName == node->metadata.name);
     };
     const auto names = v1alpha::claimNames(*other);
-    if (std::all_of(names.begin(), names.end(), there) &&
-        nodeUnsuitable(*other, {}, *node).empty())
-      return false;
+    if (std::all_of(names.begin(), names.end(), there) && nodeUnsuitable(*other, {}, *node).empty()) return false;
   }
   return true;
 }

@@ -91,8 +91,8 @@ bool isConsumer(const cache::Stores& stores, const core::Pod& pod) {
 bool isUser(const cache::Stores& stores, const core::Pod& pod) { return running(pod) || isConsumer(stores, pod); }
 
 bool hasConsumer(const cache::Stores& stores, const cache::Claim& claim) {
-  const auto pods = stores.podsOfClaim(core::keyOf(claim.metadata));
-  return std::any_of(pods.begin(), pods.end(), [&](const auto& pod) { return isConsumer(stores, *pod); });
+  const auto consumes = [&stores](const core::Pod& pod) { return isConsumer(stores, pod); };
+  return stores.firstPodByAge(core::keyOf(claim.metadata), consumes) != nullptr;
 }
 
 const core::OwnerReference* stampedFor(const core::ResourceClaim& carrier) {

@@ -32,12 +32,11 @@ Priority byDefault(const cache::Stores& stores) {
 
 Priority priorityOf(const cache::Stores& stores, const cache::Claim& claim) {
   if (!claim.spec.priorityClassName.empty()) return ofClass(stores, claim);
-  std::optional<Priority> highest;
-  for (const auto& pod : stores.podsOfClaim(core::keyOf(claim.metadata)))
-    if (isUser(stores, *pod) && (!highest || pod->priority > highest->value)) highest = {pod->priority, pod->preempts};
-  if (highest && claim.metadata.namespace_ != "kube-system")
-    highest->value = std::min(highest->value, kHighestForUsers);
-  return highest ? *highest : byDefault(stores);
+  const auto pod = stores.firstPodByPriority(core::keyOf(claim.metadata),
+                                             [&stores](const core::Pod& each) { return isUser(stores, each); });
+  if (!pod) return byDefault(stores);
+  const bool isSystem = claim.metadata.namespace_ == "kube-system";
+  return {isSystem ? pod->priority : std::min(pod->priority, kHighestForUsers), pod->preempts};
 }
 
 }  // namespace egpu::reconcile
