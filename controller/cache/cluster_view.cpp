@@ -64,7 +64,7 @@ void ClusterView::refreshNode(const core::Node* before, const core::Node* after)
     std::lock_guard lock(mutex_);
     if (const auto node = stores_.nodes.get({"", name})) {
       const bool schedulable = node->ready && !node->unschedulable && !node->metadata.deleting();
-      if (schedulable && !cluster_.nodeSchedulable(name)) grew_ = true;
+      if (schedulable && !cluster_.nodeSchedulable(name)) growth_.note();
       cluster_.upsertNode({name, schedulable});
     } else {
       cluster_.removeNode(name);
@@ -86,7 +86,7 @@ void ClusterView::refreshCard(const Gpu* before, const Gpu* after) {
       const auto& spec = *object->spec.card;
       const auto known = cluster_.findCard(name);
       // Whatever else a card is described by may be what somebody waits for.
-      if (!known.known || !before || !before->spec.card || !(*before->spec.card == spec)) grew_ = true;
+      if (!known.known || !before || !before->spec.card || !(*before->spec.card == spec)) growth_.note();
       state.why = cache::troubleOf(*object).reason;
       // Its health is judged last: it depends on the takes.
       cluster_.upsertCard({name, spec, known.known && known.healthy});
@@ -256,14 +256,16 @@ void ClusterView::chargeDevice(Devices::value_type& entry) {
 
 void ClusterView::settle(const Gpu& device) {
   if (!device.spec.claimRef || assumptions_.empty()) return;
-  bool grew = grew_;
+  const auto growth = growth_;
+  bool grew = false;
   for (const auto& [card, charged] : drop(device.spec.claimRef->uid)) {
     const auto& parts = device.spec.cards;
     grew = grew || std::none_of(parts.begin(), parts.end(), [&card = card, &charged = charged](const auto& part) {
              return part.name == card && holds({part.chargedCore, part.chargedMemory}, charged);
            });
   }
-  grew_ = grew;
+  growth_ = growth;
+  growth_.note(grew);
 }
 
 void ClusterView::removeDevice(Devices::iterator known) {
@@ -303,7 +305,7 @@ void ClusterView::setTake(Cards::value_type& card, const std::string& uid, Alloc
     if (before != Amount{}) {  // who only observes was never in the picture
       cluster_.giveBack(name, uid);
       book_.drop(uid, name);
-      grew_ = true;
+      growth_.note();
     }
     if (held != &state.held.back()) *held = std::move(state.held.back());
     state.held.pop_back();
@@ -312,7 +314,7 @@ void ClusterView::setTake(Cards::value_type& card, const std::string& uid, Alloc
   count(card, *held);
   const auto sum = held->take.sum();
   if (!fresh && sum == before) return;
-  if (sum.core < before.core || sum.memory < before.memory) grew_ = true;
+  if (sum.core < before.core || sum.memory < before.memory) growth_.note();
   if (!state.present) return;
   if (sum != Amount{})
     cluster_.take(name, uid, sum);
@@ -379,7 +381,7 @@ void ClusterView::offer(const Cards::value_type& card) {
   const auto known = cluster_.findCard(name);
   const bool healthy = reasonAgainst(card).empty();
   if (healthy == known.healthy) return;
-  if (healthy) grew_ = true;
+  if (healthy) growth_.note();
   cluster_.upsertCard({name, *cluster_.describe(name), healthy});
 }
 
@@ -427,9 +429,9 @@ std::vector<ClusterView::Assumed> ClusterView::drop(std::string_view claimUid) {
 }
 
 std::vector<ClusterView::Assumed> ClusterView::retract(std::string_view claimUid) {
-  const bool grew = grew_;
+  const auto growth = growth_;
   auto dropped = drop(claimUid);
-  grew_ = grew;
+  growth_ = growth;
   return dropped;
 }
 
@@ -502,6 +504,11 @@ void ClusterView::forgetEarlier(std::string_view claim, std::string_view uid) {
   announce();
 }
 
+uint64_t ClusterView::timesFreed() const {
+  const std::lock_guard lock(mutex_);
+  return growth_.times;
+}
+
 void ClusterView::announce() {
   bool grew = false;
   std::vector<scheduler::QuotaBook::Change> changes;
@@ -509,7 +516,7 @@ void ClusterView::announce() {
   {
     std::lock_guard lock(mutex_);
     if (picture_.cluster && picture_.changes != cluster_.changes()) old = std::move(picture_.cluster);
-    grew = std::exchange(grew_, false);
+    grew = std::exchange(growth_.pending, false);
     if (grew) {
       hopeless_.clear();
       unfit_.clear();

@@ -296,6 +296,8 @@ class ClusterView {
   /// Called, without the lock, after something became free or offered: waiting claims may fit now. Set before the
   /// stores fill.
   void onCapacity(std::function<void()> listener) { grown_ = std::move(listener); }
+  /// Number of times that capacity was freed, counted before the listener of onCapacity() is called.
+  uint64_t timesFreed() const;
   /// Called, without the lock, after something was used or given back that a quota of the namespace counts, or its
   /// quotas changed. freed: who was told of an excess may be within them now. Set before the stores fill.
   void onQuota(std::function<void(const std::string& namespace_, bool freed)> listener) {
@@ -535,7 +537,7 @@ class ClusterView {
   /// Tells what was decided, before it is assumed.
   void tell(std::span<const Ask> asks, const std::vector<scheduler::Decision>& decisions, Suitability nodes,
             bool meanwhile);
-  /// Returns what was assumed. Touches grew_.
+  /// Returns what was assumed. Touches growth_.
   std::vector<Assumed> drop(std::string_view claimUid);
   /// drop() before deciding anew: what is tried frees nothing. See freedBy().
   std::vector<Assumed> retract(std::string_view claimUid);
@@ -546,7 +548,7 @@ class ClusterView {
   /// Visits each card that is there, others deciding in between. The lock is held during a visit.
   void eachCard(const std::function<void(const Cards::value_type&)>& visit) const;
   void forgetIfEmpty(Cards::value_type& card);
-  /// Takes and clears grew_ and what quotas have to tell; calls the listeners without the lock.
+  /// Clears growth_.pending, takes the changes of quotas, and calls the listeners without the lock.
   void announce();
 
   Stores& stores_;
@@ -601,7 +603,16 @@ class ClusterView {
   int64_t keptLast_ = 0;                                ///< when a node was last looked for, as Turn::now
   std::map<std::string, int64_t, std::less<>> inVain_;  ///< when it was, for a claim (by uid) that found none: of late
   uint64_t lastNumber_ = 0;
-  bool grew_ = false;
+  /// Capacity that was freed, or a card that became schedulable.
+  struct Growth {
+    bool pending = false;  ///< the listener of onCapacity() has not been called for it yet
+    uint64_t times = 0;    ///< since the start
+    void note(bool grew = true) {
+      pending = pending || grew;
+      times += grew;
+    }
+  };
+  Growth growth_;
   static constexpr std::size_t kMostHopeless = 64;
   struct Hopeless {
     scheduler::Request request;

@@ -78,8 +78,8 @@ scheduler::Decision ClusterView::decideAndAssume(const Ask& ask, const scheduler
   } else if (decision.excess && ask.first) {
     reserveQuota(asks, *decision.excess);
   }
-  grew_ = freedBy(ask.claimUid, retracted) || grew_;
-  const bool news = grew_ || book_.changed();
+  growth_.note(freedBy(ask.claimUid, retracted));
+  const bool news = growth_.pending || book_.changed();
   const std::chrono::duration<double> took = std::chrono::steady_clock::now() - start;
   lock.unlock();
   if (news) announce();
@@ -133,8 +133,8 @@ std::vector<scheduler::Decision> ClusterView::candidates(const Ask& ask, const s
     found.push_back(std::move(decision));
   }
   letHave(held);
-  grew_ = freedBy(ask.claimUid, retracted) || grew_;
-  const bool news = grew_ || book_.changed();
+  growth_.note(freedBy(ask.claimUid, retracted));
+  const bool news = growth_.pending || book_.changed();
   lock.unlock();
   if (news) announce();
   return found;
@@ -186,8 +186,8 @@ scheduler::Together ClusterView::decideTogether(const std::vector<Ask>& asks, co
     }
     freed = freedBy(asks[i].claimUid, retracted[i]) || freed;
   }
-  grew_ = grew_ || freed;
-  const bool news = grew_ || book_.changed();
+  growth_.note(freed);
+  const bool news = growth_.pending || book_.changed();
   const std::chrono::duration<double> took = std::chrono::steady_clock::now() - start;
   lock.unlock();
   if (news) announce();
@@ -245,7 +245,7 @@ std::optional<scheduler::GangDecision> ClusterView::decideGang(const std::vector
     assumptions_[asks[i].claimUid].inGang = gang.decisions[i];
     learned_.erase(asks[i].claimUid);
   }
-  const bool news = grew_ || book_.changed();
+  const bool news = growth_.pending || book_.changed();
   const std::chrono::duration<double> took = std::chrono::steady_clock::now() - start;
   lock.unlock();
   if (news) announce();

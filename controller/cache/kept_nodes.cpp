@@ -243,7 +243,7 @@ std::vector<std::string> ClusterView::tendKept(int64_t now) {
     const auto before = keptNodes_.size();
     for (auto it = keptNodes_.begin(); it != keptNodes_.end();)
       it = passed(now, it->second.askedAt, kAsksNoMore) ? endReservation(it, waitsNoMore(it->first)) : std::next(it);
-    grew_ = grew_ || keptNodes_.size() != before;
+    growth_.note(keptNodes_.size() != before);
     for (auto& [uid, kept] : keptNodes_)
       if (passed(now, kept.askedAt, kAsksAgain)) quiet.push_back(kept.owner.name);
     for (const auto& space : quotaReservations_.expire(now)) book_.noteFreed(space);
@@ -306,7 +306,7 @@ void ClusterView::keepOne(const Ask& ask, const std::vector<Ask>& asks, std::str
   auto owner = waiterOf(ask);
   owner.request = nullptr;  // it does not outlive the decision
   const bool moves = !before.nodes.empty() && before.nodes.front() != node;
-  if (moves || keptNodes_.erase(insteadOf) > 0) grew_ = true;
+  if (moves || keptNodes_.erase(insteadOf) > 0) growth_.note();
   const auto now = ask.turn.now;
   for (const auto& each : asks) unreserved_.erase(each.claimUid);
   auto& kept = keptNodes_[ask.claimUid];
@@ -395,7 +395,7 @@ void ClusterView::keepInstead(const std::vector<Ask>& asks, const std::vector<sc
         std::move(owner), each.node, now, now, before.moves + (moves ? 1 : 0), true};
   }
   keepsNodes_ = keepsNodes_ || !kept.empty();
-  grew_ = grew_ || !std::all_of(given.begin(), given.end(), keeps);
+  growth_.note(!std::all_of(given.begin(), given.end(), keeps));
 }
 
 void ClusterView::keepNoNode(std::string_view claimUid, bool isServed) {
@@ -403,7 +403,7 @@ void ClusterView::keepNoNode(std::string_view claimUid, bool isServed) {
   const auto known = keptNodes_.find(claimUid);
   if (known == keptNodes_.end()) return;
   endReservation(known, isServed || waitsNoMore(known->first));
-  grew_ = true;
+  growth_.note();
 }
 
 ClusterView::KeptNodes::iterator ClusterView::endReservation(KeptNodes::iterator kept, bool isServed) {

@@ -216,6 +216,7 @@ Outcome ClaimSync::leaveToConsumer(const ClaimPtr& claim) {
 Outcome ClaimSync::choose(const cache::Claim& claim, const Asked& asked, std::stop_token stop) {
   const auto queueKey = claimKey(core::keyOf(claim.metadata));
   const auto& uid = claim.metadata.uid;
+  const auto timesFreed = cluster_.timesFreed();
   // Before deciding: room, and taints that go, from now on bring us here again.
   const bool mayLook = waiting_.room.add(queueKey, ageOf(claim.metadata), asked.turn.priority, needsOf(claim, asked));
   if (!mayLook) return Outcome::after(WaitingForRoom::kYieldAtMost);
@@ -233,6 +234,10 @@ Outcome ClaimSync::choose(const cache::Claim& claim, const Asked& asked, std::st
     return std::move(*later);
   }
   const auto& tried = std::get<std::vector<scheduler::Decision>>(decided);
+  if (tried.back().fits && mustYield(queueKey, timesFreed)) {
+    cluster_.forget(uid);
+    return Outcome::after(WaitingForRoom::kYieldAtMost);
+  }
   if (waiting_.room.decided(queueKey, tried.back().fits ? Found::room : Found::nothing)) enqueue_(roomKey());
   if (tried.back().fits) {
     waiting_.remove(queueKey);
@@ -241,6 +246,12 @@ Outcome ClaimSync::choose(const cache::Claim& claim, const Asked& asked, std::st
   auto outcome = noneFits(claim, asked, tried, suits, nodes, stop);
   const auto wait = waiting_.nodes.untilNextNode(uid);
   return outcome.isDone() && wait.count() > 0 ? Outcome::after(wait).says(std::move(outcome.said)) : outcome;
+}
+
+bool ClaimSync::mustYield(const std::string& queueKey, uint64_t timesFreed) {
+  if (cluster_.timesFreed() == timesFreed || waiting_.room.keepsRoom(queueKey)) return false;
+  if (waiting_.room.decided(queueKey, WaitingForRoom::Found::unknown)) enqueue_(roomKey());
+  return true;
 }
 
 scheduler::Decision ClaimSync::decide(const cache::Claim& claim, const Asked& asked,

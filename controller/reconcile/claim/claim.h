@@ -133,6 +133,9 @@ class ClaimSync {
   Outcome noFit(const cache::Claim& claim, const Asked& asked, const scheduler::NodePredicate& suits,
                 const std::string& nodes, const std::function<std::string()>& more = {},
                 const scheduler::WhyUnsuited& whyUnsuited = {});
+  /// After a decision that found capacity: true if capacity was freed since `timesFreed` (ClusterView::timesFreed(), read
+  /// before WaitingForRoom::add()) that a key before this one may need. The caller forgets the decision then, and yields.
+  bool mustYield(const std::string& queueKey, uint64_t timesFreed);
   /// (C6), for either of them too, before noFit(): names who has to make room, and keeps the room (V1). Nothing: nobody can
   /// or may. Who waits is noted before deciding.
   std::optional<Outcome> makeRoom(const cache::Claim& claim, const Asked& asked, const scheduler::NodePredicate& suits,

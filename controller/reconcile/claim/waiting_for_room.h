@@ -71,6 +71,9 @@ class WaitingForRoom {
   /// This queue key, of a claim or pod so old. Noted before it looks for room: what is freed from then on is not
   /// missed. False: it yields, and looks later; it gets a turn in this round.
   bool add(const std::string& queueKey, const Age& age, int64_t priority = 0, RoomNeeds needs = {});
+  /// Whether the key keeps what it decided although capacity was freed after add(): false if a key before it may be
+  /// served by that. It gives the decision up then, and yields as after add().
+  bool keepsRoom(const std::string& queueKey);
   void remove(const std::string& queueKey);
   std::size_t size() const;
 
@@ -99,7 +102,8 @@ class WaitingForRoom {
     QueueOrder order;
     RoomNeeds needs;
     bool yields = false;
-    uint64_t round = 0;  ///< the round during which it looked last
+    bool yielded = false;  ///< for kYieldAtMost: it decides now
+    uint64_t round = 0;    ///< the round during which it looked last
     Steady lookedAt{};
   };
   struct Turn {

@@ -120,6 +120,7 @@ Outcome ClaimSync::decideGang(const cache::Claim& claim, const GangMembers& memb
   }
   auto& asks = gathered.asks;
   askAsOne(asks);
+  const auto timesFreed = cluster_.timesFreed();
   const bool mayLook = waiting_.room.add(queueKey, ageOf(claim.metadata), asks.front().turn.priority, {{asks.front()}});
   if (!mayLook) return Outcome::after(WaitingForRoom::kYieldAtMost);
   const auto groups = gang.topology.empty() ? std::vector<scheduler::TopologyGroup>()
@@ -127,6 +128,10 @@ Outcome ClaimSync::decideGang(const cache::Claim& claim, const GangMembers& memb
   const auto* within = gang.topology.empty() ? nullptr : &groups;
   auto places = pods.places();
   const auto decided = cluster_.decideGang(asks, places, within);
+  if (decided && !decided->lacking && mustYield(queueKey, timesFreed)) {
+    for (const auto& ask : asks) cluster_.forget(ask.claimUid);
+    return Outcome::after(WaitingForRoom::kYieldAtMost);
+  }
   using Found = WaitingForRoom::Found;
   const auto found = !decided ? Found::unknown : decided->lacking ? Found::nothing : Found::room;
   if (waiting_.room.decided(queueKey, found)) enqueue_(roomKey());

@@ -30,9 +30,6 @@ class Soonest {
   milliseconds first_{0};
 };
 
-/// Position of a pod among those that use a claim.
-std::pair<Age, std::string> rankOf(const core::Pod& pod) { return {ageOf(pod.metadata), pod.metadata.name}; }
-
 /// False: the excess is of a limit for each claim, which other claims exceed.
 bool exceeds(const scheduler::QuotaExcess& excess, const cache::Claim& claim) {
   if (!excess.perClaim) return true;
@@ -105,11 +102,16 @@ Outcome PodSync::choose(const core::Pod& pod, const std::vector<Used>& used, std
       return waiting_.nodes.rejected(ask.claimUid, name) || waiting_.nodes.wasRefusedOn(ask.claimUid, name);
     });
   });
+  const auto timesFreed = cluster_.timesFreed();
   // Before looking: what is given back from now on brings us here again.
   if (!waitForRoom(pod, *choice) && !chosen) return Outcome::after(WaitingForRoom::kYieldAtMost);
   auto tried = decideFirst(*choice, nodes);
   auto& together = tried.together;
   if (together.decisions.empty() && forgetRefusedNodes(choice->asks)) tried = decideFirst(*choice, nodes);
+  if (!together.decisions.empty() && !chosen && claims_.mustYield(podKey(core::keyOf(pod.metadata)), timesFreed)) {
+    for (const auto& ask : choice->asks) cluster_.forget(ask.claimUid);
+    return Outcome::after(WaitingForRoom::kYieldAtMost);
+  }
   const auto found = together.decisions.empty() ? WaitingForRoom::Found::nothing : WaitingForRoom::Found::room;
   if (waiting_.room.decided(podKey(core::keyOf(pod.metadata)), found)) enqueue_(roomKey());
   if (together.decisions.empty()) {
@@ -326,13 +328,16 @@ bool PodSync::plannedByAnother(const core::Pod& pod, const Choice& choice, const
 }
 
 bool PodSync::anotherWaits(const core::Pod& pod, const cache::Claim& claim, Others which, std::size_t mostOpen) const {
-  const auto rank = rankOf(pod);
-  for (const auto& other : stores_.podsOfClaim(core::keyOf(claim.metadata))) {
-    const bool counts = which == Others::older ? rankOf(*other) < rank : other->metadata.uid != pod.metadata.uid;
-    if (!counts || !isConsumer(stores_, *other) || !gated(*other)) continue;
-    if (const auto open = claims_.openClaimsOf(*other); open && open->size() <= mostOpen) return true;
-  }
-  return false;
+  const auto age = ageOf(pod.metadata);
+  bool isLater = false;  // all that follow are younger
+  const auto waits = [&](const core::Pod& other) {
+    isLater = which == Others::older && !(ageOf(other.metadata) < age);
+    if (isLater) return true;
+    if (other.metadata.uid == pod.metadata.uid || !isConsumer(stores_, other) || !gated(other)) return false;
+    const auto open = claims_.openClaimsOf(other);
+    return open && open->size() <= mostOpen;
+  };
+  return stores_.firstPodByAge(core::keyOf(claim.metadata), waits) && !isLater;
 }
 
 Outcome PodSync::writeIntents(const core::Pod& pod, const Choice& choice,
