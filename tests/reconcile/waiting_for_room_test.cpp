@@ -71,6 +71,27 @@ TEST_F(WaitingForRoomTest, TheHighestPriorityHasTheFirstTurnThenTheOldest) {
   EXPECT_EQ(next().keys, Keys());
 }
 
+TEST_F(WaitingForRoomTest, KeepsRoom_UnlessAnEarlierKeyWaits) {
+  add("a");
+  add("b");
+  EXPECT_TRUE(room.keepsRoom("a"));
+  EXPECT_FALSE(room.keepsRoom("b"));
+  EXPECT_TRUE(room.keepsRoom("absent"));
+  room.remove("a");
+  EXPECT_TRUE(room.keepsRoom("b"));
+}
+
+TEST_F(WaitingForRoomTest, KeepsRoom_AfterItYieldedForLong) {
+  add("a");
+  add("b");
+  EXPECT_FALSE(room.keepsRoom("b"));
+  room.grew();
+  EXPECT_FALSE(add("b")) << "the earlier key has no turn yet";
+  clock.advance(WaitingForRoom::kYieldAtMost);
+  EXPECT_TRUE(add("b"));
+  EXPECT_TRUE(room.keepsRoom("b")) << "the time since the first decision counts";
+}
+
 TEST_F(WaitingForRoomTest, AStepThatBeganBeforeTheTurnDoesNotEndIt) {
   add("a");
   add("b");

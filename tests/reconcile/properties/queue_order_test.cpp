@@ -170,10 +170,7 @@ TEST_P(QueueOrderTest, FreedCardsGoToTheFirstOfThoseThatAskForTheSame) {
     for (int round = 0; round < 4; ++round) {
       ASSERT_TRUE(trial.allWait());
       int freed = trial.between(1, 6);
-      // With threads, one event makes all of it free, from rest: a claim that decides while more becomes free may take that.
-      const int way = stepped() ? trial.below(3) : trial.between(1, 2);
-      if (!stepped() && way != 1) freed = 1;
-      switch (way) {
+      switch (trial.below(3)) {
         case 0:
           trial.addNode("m" + std::to_string(round), freed);
           break;
