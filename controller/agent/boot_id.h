@@ -1,4 +1,4 @@
-// Which start of this machine it is.
+// Boot id of this machine.
 #pragma once
 
 #include <fstream>
@@ -6,7 +6,7 @@
 
 namespace egpu::agent {
 
-/// The kernel's boot id, another one after each start; empty = unknown. proc: "/proc".
+/// Returns the kernel's boot id, which changes with each boot; empty if it can't be read. `proc`: usually "/proc".
 inline std::string bootIdOf(const std::string& proc) {
   std::ifstream file(proc + "/sys/kernel/random/boot_id");
   std::string id;

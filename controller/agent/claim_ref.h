@@ -1,11 +1,11 @@
-// Which ResourceClaim the kubelet means.
+// Reference to a ResourceClaim.
 #pragma once
 
 #include <string>
 
 namespace egpu::agent {
 
-/// A ResourceClaim as the kubelet names it.
+/// Identifies a ResourceClaim as the kubelet does: by namespace, name and uid.
 struct ClaimRef {
   std::string namespace_, name, uid;
   std::string str() const { return namespace_ + "/" + name; }

@@ -27,9 +27,10 @@ using base::Result;
 using base::Status;
 
 constexpr std::string_view kPrefix = "elasticgpu.io-device_", kFile = ".json", kPart = ".json.part", kPartEnd = ".part";
-constexpr off_t kMost = 1 << 20;  // bytes of a file
+constexpr off_t kMost = 1 << 20;  // maximum size of a file, bytes
 constexpr std::size_t kMostUid = 63;
-/// No runtime reads it, and for nobody but root: whoever could open it could keep all agents out.
+/// Name of the lock file. No runtime reads it. Only root can open it: any process that could open it could lock out all
+/// agents.
 constexpr std::string_view kLock = ".egpu-agent.lock";
 constexpr std::chrono::milliseconds kBetweenTries{10};
 constexpr int kMostTries = 1000;
@@ -42,7 +43,7 @@ bool endsWith(std::string_view text, std::string_view end) {
   return text.size() >= end.size() && text.substr(text.size() - end.size()) == end;
 }
 
-/// The uid in a file's name that ends so; empty if it is no such name.
+/// Returns the uid in a file name with this suffix, or an empty string if the name has another form.
 std::string uidIn(std::string_view name, std::string_view end) {
   if (name.substr(0, kPrefix.size()) != kPrefix || !endsWith(name, end)) return {};
   const auto uid = name.substr(kPrefix.size(), name.size() - kPrefix.size() - end.size());
@@ -96,7 +97,7 @@ std::optional<Folder::Stamp> Folder::stampAt(int folder, const std::string& name
   return Stamp{is.st_ino, is.st_size, is.st_ctim.tv_sec * kSecond + is.st_ctim.tv_nsec};
 }
 
-/// All of ours, sorted by name.
+/// Returns all files whose names have the agent's prefix, sorted by name.
 Result<std::vector<Folder::File>> Folder::files() const {
   DIR* folder = ::opendir(path_.c_str());
   if (folder == nullptr) return failed(path_, errno);
@@ -127,7 +128,7 @@ Read Folder::read(const File& file) {
   if (it != known_.end() && it->second.stamp == *file.stamp) return it->second.spec;
   const std::string uid = uidIn(file.name, endsWith(file.name, kPart) ? kPart : kFile);
   Read spec = load(path, uid, file.stamp->size);
-  if (spec) known_.insert_or_assign(file.name, Known{*file.stamp, spec});  // else it may be readable the next time
+  if (spec) known_.insert_or_assign(file.name, Known{*file.stamp, spec});  // errors are not cached: they may pass
   return spec;
 }
 
@@ -217,13 +218,13 @@ Status Folder::write(Draft draft) {
   std::lock_guard lock(mutex_);
   if (const auto stamp = look(beside).stamp) known_.insert_or_assign(beside, Known{*stamp, draft.spec_});
   const auto s = rename(beside, nameOf(draft.deviceUid()) + std::string(kPartEnd));
-  // If it is gone: an agent that starts removes what it takes for a dead one's.
+  // The temporary may be missing: an agent that starts removes temporaries, which it takes for those of a dead agent.
   if (!s.ok()) return {Code::unavailable, s.message()};
   draft.path_.clear();
   return Status::okay();
 }
 
-/// What is known of a file stays known under its new name. With mutex_ held.
+/// Renames a file and keeps its cached contents under the new name. Requires mutex_.
 Status Folder::rename(const std::string& from, const std::string& to) {
   const auto before = look(from).stamp;
   if (std::rename((path_ + "/" + from).c_str(), (path_ + "/" + to).c_str()) != 0)
@@ -242,7 +243,7 @@ Status Folder::publish(const std::string& deviceUid) {
     std::lock_guard lock(mutex_);
     if (auto s = rename(file + std::string(kPartEnd), file); !s.ok()) return s;
   }
-  return sync();  // of many at once the system makes few
+  return sync();  // the system combines concurrent syncs
 }
 
 Status Folder::withdraw(const std::string& deviceUid) {

@@ -1,4 +1,4 @@
-// The folder of CDI files, one file per device. What these files say is all that the node knows of what is prepared.
+// Folder of CDI files, one per device. These files are the node's only record of prepared devices.
 #pragma once
 
 #include <sys/types.h>
@@ -22,13 +22,14 @@ namespace egpu::agent::cdi {
 
 using Spec = codec::CdiSpec;
 
-/// "elasticgpu.io/device=<uid>", as kubelet and runtime spell it.
+/// Returns the qualified CDI name, "elasticgpu.io/device=<uid>", that kubelet and runtime use.
 std::string qualified(std::string_view deviceUid);
 
-/// Whether the text may be part of a file's name: 1 to 63 letters, digits and '-', the first no '-'.
+/// Returns true if `text` may be part of a file name: 1 to 63 letters, digits and '-', not beginning with '-'.
 bool isUid(std::string_view text);
 
-/// What a file says, or why it can't be read. Copies share it: a list of many costs little.
+/// Contents of a CDI file, or the reason why it can't be read. Copies share the contents, so that copying a long list
+/// is cheap.
 class Read {
  public:
   Read(base::Result<Spec> read)  // NOLINT(google-explicit-constructor): as a Result is made
@@ -45,7 +46,8 @@ class Read {
   std::shared_ptr<const base::Result<Spec>> read_;
 };
 
-/// A part that lies beside its place, whole and on the disk; goes if it is not written.
+/// Complete temporary file, synced to disk, that can become a part file. The destructor removes it unless it was
+/// written.
 class Draft {
  public:
   Draft(Read spec, std::string path) : spec_(std::move(spec)), path_(std::move(path)) {}
@@ -56,38 +58,38 @@ class Draft {
 
  private:
   friend class Folder;
-  Read spec_;  ///< what it says
+  Read spec_;  ///< contents of the file
   std::string path_;
 };
 
-/// A device has a file that runtimes read, elasticgpu.io-device_<uid>.json, or one that they don't, the same name with
-/// ".part" behind it: it is being prepared or unprepared. Or for a moment both, where a file is made anew. Every change
-/// is one rename or unlink. A loss of power leaves each file whole or not at all, and what was published. Other files of
-/// the folder are left alone.
-/// Thread-safe; of two calls about one device the caller sees to it that they don't overlap.
-/// Errors name the file: Code::unavailable for what the system refuses, such as a full disk.
+/// Each device has a ready file that runtimes read, elasticgpu.io-device_<uid>.json, or a part file that they ignore,
+/// with the additional suffix ".part", while it is being prepared or unprepared. It has both for a moment when the
+/// ready file is being replaced. Every change is one rename or unlink. After a power loss, each file is complete or
+/// absent, and published files exist. Other files in the folder are not touched.
+/// Thread-safe, but the caller must serialize calls about the same device. Errors name the file. Code::unavailable: an
+/// operation that the system refuses, such as a write to a full disk.
 class Folder {
  public:
   explicit Folder(std::string path) : path_(std::move(path)) {}
   virtual ~Folder() = default;
   const std::string& path() const { return path_; }
 
-  /// Makes the folder if it is missing and removes what a crash left half written. Call it before any other.
+  /// Creates the folder if it is missing, and removes temporary files left by a crash. Must be called first.
   base::Status open();
 
   struct Entry {
     std::string deviceUid;
-    bool ready = false;            ///< there is a file that runtimes read
-    bool part = false;             ///< there is one that is being made or taken away
-    Read spec;                     ///< of the first if it can be read, else of the other; else why neither can
-    std::optional<Read> coming{};  ///< of the part, where the file and it can both be read
+    bool ready = false;            ///< the ready file exists
+    bool part = false;             ///< the part file exists
+    Read spec;                     ///< contents of the ready file, if readable, otherwise of the part; else an error
+    std::optional<Read> coming{};  ///< contents of the part, if both files are readable
   };
-  /// By uid. Files that did not change since they were last read are not read again.
+  /// Returns all devices, sorted by uid. Reads only files that have changed since they were last read.
   base::Result<std::vector<Entry>> list();
-  /// No value: there is neither file.
+  /// Returns nullopt if the device has neither file.
   base::Result<std::optional<Entry>> find(std::string_view deviceUid);
 
-  /// While it lives no other thread and no other process holds the folder.
+  /// Exclusive lock of the folder, against other threads and other processes.
   class Held {
    public:
     Held(std::unique_lock<std::mutex> here, base::UniqueFd everywhere)
@@ -95,39 +97,40 @@ class Folder {
 
    private:
     std::unique_lock<std::mutex> here_;
-    base::UniqueFd everywhere_;  ///< goes first
+    base::UniqueFd everywhere_;  ///< released first
   };
-  /// For a look and a change that belong together: two agents stand beside each other for a while when one is exchanged.
-  /// Waits for its turn; Code::unavailable: another process has held it for ten seconds. The file that is locked stays.
+  /// Locks the folder for a read and a change that must be atomic: while an agent is being replaced, two agents run for
+  /// a while. Blocks until the lock is free. Returns Code::unavailable if another process has held it for ten seconds.
+  /// The lock file is never removed.
   virtual base::Result<Held> hold();
 
-  /// The slow half of writing a part, which nobody has to wait for. A death leaves a temporary, which open() removes.
+  /// Does the slow half of writing a part, which needs no lock. After a crash, open() removes the temporary file.
   virtual base::Result<Draft> draft(const Spec& spec) const;
-  base::Status write(const Spec& spec);  ///< both halves
+  base::Status write(const Spec& spec);  ///< does both halves
 
-  // The steps. Each may be repeated.
-  virtual base::Status write(Draft draft);                        ///< it becomes the part
-  virtual base::Status publish(const std::string& deviceUid);     ///< the part becomes the file
-  virtual base::Status withdraw(const std::string& deviceUid);    ///< the file becomes the part
-  virtual base::Status removePart(const std::string& deviceUid);  ///< the part goes
+  // Steps that change a device's files (preparer.h). withdraw() and removePart() are idempotent.
+  virtual base::Status write(Draft draft);                        ///< the draft becomes the part
+  virtual base::Status publish(const std::string& deviceUid);     ///< the part becomes the ready file
+  virtual base::Status withdraw(const std::string& deviceUid);    ///< the ready file becomes the part
+  virtual base::Status removePart(const std::string& deviceUid);  ///< removes the part
 
  private:
-  /// What stat says of a file; equal: it was not written since.
+  /// Identifies a version of a file by its stat(2) fields. Equal stamps mean that the file was not written.
   struct Stamp {
     ino_t inode = 0;
     off_t size = 0;
-    int64_t changed = 0;  ///< ns
+    int64_t changed = 0;  ///< time of the last change, ns
     bool operator==(const Stamp&) const = default;
   };
   struct File {
     std::string name;
-    std::optional<Stamp> stamp;  ///< none: it has gone since its name was read
+    std::optional<Stamp> stamp;  ///< nullopt: the file was removed after its name was read
   };
   struct Known {
     Stamp stamp;
     Read spec;
   };
-  // With mutex_ held, but for open().
+  // nameOf(), fileOf() and sync() need no lock. The other functions require mutex_, except when open() calls them.
   static std::string nameOf(std::string_view deviceUid);
   std::string fileOf(std::string_view deviceUid) const;
   static std::optional<Stamp> stampAt(int folder, const std::string& name);
@@ -139,8 +142,8 @@ class Folder {
   base::Status sync() const;
 
   const std::string path_;
-  std::mutex holding_;  ///< hold()'s, within this process
-  std::mutex mutex_;    ///< held through each change and each look: who reads a folder while names change may miss both
+  std::mutex holding_;  ///< excludes other threads in hold()
+  std::mutex mutex_;    ///< held during each change and each read, as a listing during a rename may miss both names
   std::map<std::string, Known> known_;  ///< by file name; protected by mutex_
 };
 

@@ -12,7 +12,7 @@ ClaimQueue::~ClaimQueue() {
     ending_ = true;
   }
   changed_.notify_all();
-  for (auto& worker : workers_) worker.join();  // nobody adds any more
+  for (auto& worker : workers_) worker.join();  // no further call of add() is possible
 }
 
 void ClaimQueue::add(const std::string& uid, std::function<void()> work) {
@@ -24,16 +24,16 @@ void ClaimQueue::add(const std::string& uid, std::function<void()> work) {
   changed_.notify_one();
 }
 
-/// With mutex_ held.
+/// Requires mutex_.
 void ClaimQueue::addWorker() {
   try {
     workers_.emplace_back([this] { serve(); });
   } catch (const std::system_error&) {
-    if (workers_.empty()) throw;  // else those that there are do the work
+    if (workers_.empty()) throw;  // otherwise the existing workers do the work
   }
 }
 
-/// The first one whose claim nobody works on.
+/// Returns the first item whose claim has no running item, or end(). Requires mutex_.
 std::deque<ClaimQueue::Item>::iterator ClaimQueue::next() {
   return std::find_if(items_.begin(), items_.end(), [&](const Item& item) { return busy_.count(item.uid) == 0; });
 }
@@ -54,7 +54,8 @@ void ClaimQueue::serve() {
     item.work = nullptr;
     lock.lock();
     busy_.erase(item.uid);
-    // Others of this claim may wait, or all for the end. Else nobody is woken: of a hundred each would wake all the rest.
+    // Wakes workers only if items remain (they may belong to this claim) or the queue is ending. Otherwise each of a
+    // hundred finished items would wake all other workers.
     if (!items_.empty() || ending_) changed_.notify_all();
   }
 }

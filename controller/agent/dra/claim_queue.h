@@ -1,4 +1,4 @@
-// Works on claims side by side: a bounded number at a time, one claim never twice at once.
+// Work queue of the DRA driver: runs a bounded number of work items in parallel, but only one per claim.
 #pragma once
 
 #include <condition_variable>
@@ -13,15 +13,15 @@
 
 namespace egpu::agent::dra {
 
-/// Thread-safe. What concerns one claim is done in the order in which it came: a prepare that the kubelet repeats waits
-/// for the one that it gave up, and an unprepare for both.
+/// Thread-safe. Items of one claim run in the order in which they were added: a prepare that the kubelet repeats waits
+/// for the call that the kubelet abandoned, and an unprepare waits for both.
 class ClaimQueue {
  public:
-  /// Threads are made as they are needed, and stay.
+  /// Starts threads on demand, at most `atOnce`; they run until the destructor.
   explicit ClaimQueue(std::size_t atOnce) : atOnce_(atOnce) {}
-  /// Does all that was added, then ends.
+  /// Finishes all added items, then joins the threads.
   ~ClaimQueue();
-  /// `work` must not throw. Returns at once.
+  /// Queues `work` for the claim with this uid and returns immediately. `work` must not throw.
   void add(const std::string& uid, std::function<void()> work);
 
  private:
@@ -38,8 +38,8 @@ class ClaimQueue {
   std::condition_variable changed_;
   // State below is protected by mutex_.
   std::deque<Item> items_;
-  std::set<std::string, std::less<>> busy_;  ///< uids
-  std::size_t idle_ = 0;                     ///< workers that wait
+  std::set<std::string, std::less<>> busy_;  ///< uids of the claims whose items are running
+  std::size_t idle_ = 0;                     ///< number of workers without an item
   bool ending_ = false;
   std::vector<std::jthread> workers_;
 };

@@ -11,7 +11,7 @@ namespace {
 
 using health::Given;
 
-/// On a connection of its own: a kubelet that starts anew makes its socket anew.
+/// Opens a new connection for each call, because a restarted kubelet creates a new socket.
 grpc::Status ask(const std::string& socket, const std::stop_token& stop, ::v1::ListPodResourcesResponse& answer) {
   grpc::ChannelArguments args;
   args.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);

@@ -1,4 +1,4 @@
-// What this node's kubelet has given to containers, asked of its PodResources service.
+// Client of the kubelet's PodResources service: which devices its containers have.
 #pragma once
 
 #include <chrono>
@@ -12,21 +12,22 @@
 
 namespace egpu::agent::dra {
 
-/// Of one thread.
+/// Not thread-safe.
 class PodResources {
  public:
-  /// socket: the kubelet's, "/var/lib/kubelet/pod-resources/kubelet.sock".
+  /// `socket`: path of the kubelet's socket, usually "/var/lib/kubelet/pod-resources/kubelet.sock".
   explicit PodResources(std::string socket) : socket_(std::move(socket)) {}
 
-  /// All that containers have by device plugins, and by DRA drivers but for ours. Asked anew each time, which takes
-  /// kPatience at most. nullopt: the kubelet did not answer, and nothing is known; that is logged when it begins.
+  /// Returns all devices that containers have from device plugins, and from DRA drivers except this one. Each call
+  /// queries the kubelet and takes at most kPatience. Returns nullopt if the kubelet does not answer or `stop` is
+  /// requested; the first failure in a row is logged.
   std::optional<std::vector<health::Given>> list(const std::stop_token& stop);
   static constexpr std::chrono::seconds kPatience{5};
-  static constexpr int kMostBytes = 16 << 20;  ///< of an answer; a longer one is none
+  static constexpr int kMostBytes = 16 << 20;  ///< maximum size of a response; a larger one fails
 
  private:
   const std::string socket_;
-  bool silent_ = false;  ///< it did not answer the last time
+  bool silent_ = false;  ///< true if the last call failed
 };
 
 }  // namespace egpu::agent::dra

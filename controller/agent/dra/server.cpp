@@ -26,11 +26,11 @@ namespace {
 using base::Code;
 using base::Status;
 
-constexpr int kLookMs = 1000;        // between two looks at the sockets' files
-constexpr int kMostStreams = 64;     // health streams, a thread each; the kubelet has one
-constexpr int kMostBytes = 4 << 20;  // of a message, as for the kubelet
+constexpr int kLookMs = 1000;        // interval between two checks of the sockets' files
+constexpr int kMostStreams = 64;     // maximum threads, one per health stream; the kubelet opens one stream
+constexpr int kMostBytes = 4 << 20;  // maximum size of a message, as in the kubelet
 
-/// What gRPC has to say, as log lines.
+/// Writes gRPC's errors to the agent's log.
 void logGrpc(gpr_log_func_args* args) {
   if (args->severity == GPR_LOG_SEVERITY_ERROR) base::log::warn("grpc", {{"message", args->message}});
 }
@@ -123,7 +123,7 @@ void Server::keep(const std::stop_token& stop) {
   }
 }
 
-/// Waits for connections and hands them to gRPC.
+/// Waits for connections, at most `timeoutMs`, and passes them to gRPC.
 void Server::serve(int timeoutMs) {
   const std::array<const Socket*, 2> sockets = {&services_->plugin, &services_->registry};
   std::array<pollfd, 3> fds = {
@@ -135,19 +135,20 @@ void Server::serve(int timeoutMs) {
     if (connection >= 0)
       grpc::AddInsecureChannelFromFd(services_->server.get(), connection);
     else if (errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM)
-      ::poll(&fds[2], 1, timeoutMs);  // the caller goes on waiting, and poll() would tell of it at once
+      ::poll(&fds[2], 1, timeoutMs);  // the connection stays pending, so poll() would return immediately
   }
 }
 
 void Server::restore() { note(open()); }
 
-/// The registry's last: what the kubelet finds there, it calls.
+/// Creates the missing sockets. The registry socket comes last, because the kubelet calls the driver as soon as it
+/// appears.
 Status Server::open() {
   if (::mkdir(options_.pluginFolder.c_str(), 0700) != 0 && errno != EEXIST)
     return {Code::unavailable, options_.pluginFolder + ": " + std::strerror(errno)};
   for (Socket* socket : {&services_->plugin, &services_->registry}) {
     if (socket->ours()) continue;
-    // Not at the start: then the other one is an agent that goes.
+    // A socket that is not open takes over the file: at the start, the other process is an agent that is terminating.
     if (socket->fd() >= 0 && socket->taken())
       return {Code::unavailable, socket->path() + ": another process serves there"};
     const bool again = socket->fd() >= 0;

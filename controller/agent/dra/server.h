@@ -1,4 +1,4 @@
-// The DRA driver that this node's kubelet talks to: its two sockets, and the services on them.
+// gRPC server of the DRA driver: two sockets for the kubelet, and the services on them.
 #pragma once
 
 #include <chrono>
@@ -21,37 +21,39 @@ namespace egpu::agent::dra {
 
 struct ServerOptions {
   std::string driver{v1alpha::keys::kDriver};
-  /// The kubelet's; it asks whoever puts a socket there. The agent doesn't make it.
+  /// Folder of the kubelet, which calls the sockets that appear in it. The agent does not create it.
   std::string registryFolder = "/var/lib/kubelet/plugins_registry";
-  /// The driver's own, under the same name for the kubelet as here. Made if it is missing, not those above it.
+  /// Folder of the driver; the kubelet must see it under the same path. Created if missing, but its parents are not.
   std::string pluginFolder = "/var/lib/kubelet/plugins/elasticgpu.io";
-  std::size_t atOnce = 256;                 ///< claims
-  std::chrono::milliseconds grace{10'000};  ///< of calls under way when it stops; then they are cancelled
+  std::size_t atOnce = 256;                 ///< maximum number of claims processed in parallel
+  std::chrono::milliseconds grace{10'000};  ///< time for running calls at a stop; then they are cancelled
 };
 
-/// registryFolder/<driver>-reg.sock and pluginFolder/dra.sock, for this process's user and root alone. A socket whose file
-/// is gone is made anew within a second or so, and the kubelet registers the driver again; files that a process that died
-/// has left are replaced. A file that another live process put there is left to it until that ends. Thread-safe.
+/// Listens on registryFolder/<driver>-reg.sock and pluginFolder/dra.sock, which only this process's user and root can
+/// open. If the file of a socket disappears, it is created again within about a second, and the kubelet registers the
+/// driver again. Files left by a dead process are replaced. After the start, a file that another live process has
+/// created is not replaced until that process ends. Thread-safe.
 class Server {
  public:
-  /// References must outlive it.
+  /// All references must outlive the server.
   Server(Driver& driver, HealthSource& health, base::Metrics& metrics, ServerOptions options);
   ~Server();
 
-  /// Code::invalid for folders in which no socket can be. What may mend itself, such as a missing folder, is no error:
-  /// missing() tells it.
+  /// Returns Code::invalid if a path can't be a socket's. Errors that may go away, such as a missing folder, are not
+  /// returned here; missing() reports them.
   base::Status start();
-  /// Calls under way end, at the latest after the grace; then the sockets are removed. Idempotent.
+  /// Lets running calls finish, cancels them after the grace period, then removes the sockets. Idempotent.
   void stop();
 
-  /// Empty: the sockets are there and the kubelet has registered the driver. Else what is missing.
+  /// Returns an empty string if both sockets exist and the kubelet has registered the driver, otherwise the reason.
   std::string missing() const;
-  /// Empty, or what has kept the sockets from being made for kHopeless: a folder that was deleted under a container's mount
-  /// comes back with a new container only.
+  /// Returns the error that has prevented the sockets from being created for at least kHopeless, or an empty string.
+  /// Such an error may need a restart: a folder that was deleted under a container's mount returns only with a new
+  /// container.
   std::string wrong() const;
   static constexpr std::chrono::seconds kHopeless{60};
 
-  /// Streams tell the kubelet at once what the HealthSource says.
+  /// Makes the health streams send the current state of the HealthSource immediately.
   void healthChanged();
 
  private:
@@ -63,12 +65,12 @@ class Server {
   void serve(int timeoutMs);
 
   const ServerOptions options_;
-  base::UniqueFd wake_;  ///< eventfd: the thread has to look
+  base::UniqueFd wake_;  ///< eventfd that wakes the thread
   std::unique_ptr<Services> services_;
 
   mutable std::mutex mutex_;
   // State below is protected by mutex_.
-  std::string problem_;  ///< with the sockets
+  std::string problem_;  ///< last error of the sockets; empty = none
   std::chrono::steady_clock::time_point since_;
 
   std::jthread thread_;

@@ -17,10 +17,11 @@ namespace {
 using base::Code;
 using base::Status;
 
-constexpr std::size_t kMostMessage = 1024;                // bytes; the kubelet's events and statuses cut there
-constexpr auto kRepeatHealth = std::chrono::seconds(10);  // what is 30 s old is unknown to the kubelet
+constexpr std::size_t kMostMessage = 1024;                // bytes; events and statuses of the kubelet truncate there
+constexpr auto kRepeatHealth = std::chrono::seconds(10);  // the kubelet treats health older than 30 s as unknown
 
-/// As a proto3 string: one that is not UTF-8 would cost all claims of a call their answer.
+/// Returns `text` as valid UTF-8 of at most kMostMessage bytes. A proto3 string that is not UTF-8 would cost all claims
+/// of the call their results.
 std::string asText(std::string_view text) {
   std::string out;
   for (std::size_t i = 0; i < text.size();) {
@@ -42,12 +43,12 @@ Status check(const ClaimRef& claim) {
   return Status::okay();
 }
 
-/// One call while its claims are worked on. The claim that is done last ends it.
+/// One call whose claims are in progress. The last claim to finish completes the call and deletes this object.
 class Call final : public grpc::ServerUnaryReactor {
  public:
   explicit Call(int claims) : left_(claims) {}
   std::stop_token stop() const { return stop_.get_token(); }
-  /// `write` puts a claim's result into the response. After the last claim's there is no call any more.
+  /// Calls `write` to put the result of a claim into the response. After the last claim this object no longer exists.
   template <class Write>
   void done(Write write) {
     {
@@ -63,7 +64,7 @@ class Call final : public grpc::ServerUnaryReactor {
  private:
   std::stop_source stop_;
   std::mutex mutex_;
-  int left_;  ///< claims; protected by mutex_
+  int left_;  ///< claims in progress; protected by mutex_
 };
 
 grpc::ServerUnaryReactor* refuse(grpc::CallbackServerContext* context, const std::string& why) {
@@ -72,7 +73,7 @@ grpc::ServerUnaryReactor* refuse(grpc::CallbackServerContext* context, const std
   return reactor;
 }
 
-/// Why the claims of a call can't have a result each, or nothing.
+/// Returns why the response can't hold one result per claim, or an empty string.
 template <class Claims>
 std::string wrongWith(const Claims& claims) {
   if (claims.size() > PluginService::kMostClaims)
@@ -94,11 +95,11 @@ void tell(const Counted& what, const ClaimRef& claim, const Status& status, cons
   const char* result = status.ok() ? "ok" : status.code() == Code::cancelled ? "cancelled" : "failed";
   what.metrics.observe(what.histogram, took.count(), {{"result", result}});
   const auto name = asText(claim.namespace_ + "/" + claim.name), uid = asText(claim.uid);
-  // The driver says more, and louder.
+  // Logged at debug level, because the driver logs details at higher levels.
   base::log::debug(what.name, {{"claim", name}, {"uid", uid}, {"result", result}, {"error", error}});
 }
 
-/// Starts a call: `work` makes a claim's result, or says why there is none.
+/// Starts a call. `work` produces the result of one claim, or returns the reason why there is none.
 template <class Request, class Response, class Work>
 grpc::ServerUnaryReactor* start(grpc::CallbackServerContext* context, const Request& request, Response* response,
                                 ClaimQueue& queue, const Counted& counted, Work work) {
@@ -117,7 +118,7 @@ grpc::ServerUnaryReactor* start(grpc::CallbackServerContext* context, const Requ
       auto status = check(ref);
       if (status.ok() && call->stop().stop_requested()) status = {Code::cancelled, "the kubelet waits no more"};
       if (status.ok()) status = work(ref, call->stop(), result);
-      // Without a word it would be a success to the kubelet.
+      // The kubelet treats an empty error as success.
       if (!status.ok()) result.set_error(asText(status.message().empty() ? status.str() : status.message()));
       tell(counted, ref, status, result.error(), std::chrono::steady_clock::now() - begun);
       call->done([&] { (*response->mutable_claims())[ref.uid] = std::move(result); });
@@ -134,7 +135,7 @@ grpc::ServerUnaryReactor* RegistrationService::GetInfo(grpc::CallbackServerConte
   info->set_type("DRAPlugin");
   info->set_name(driver_);
   info->set_endpoint(endpoint_);
-  // The kubelet takes the first of DRAPlugin that it knows, and the newest of DRAResourceHealth.
+  // The kubelet uses the first supported version of DRAPlugin, and the newest of DRAResourceHealth.
   for (const char* service : {"v1.DRAPlugin", "v1.DRAResourceHealth", "v1alpha1.DRAResourceHealth"})
     info->add_supported_versions(service);
   auto* reactor = context->DefaultReactor();
@@ -240,7 +241,7 @@ grpc::Status HealthService<Service, Request, Response>::NodeWatchResources(grpc:
       auto& to = *response.add_devices();
       to.mutable_device()->set_pool_name(from.pool);
       to.mutable_device()->set_device_name(from.device);
-      to.set_health(static_cast<decltype(to.health())>(from.state));  // in the same order
+      to.set_health(static_cast<decltype(to.health())>(from.state));  // both enums have the same order
       to.set_last_updated_time(std::chrono::system_clock::to_time_t(from.checked));
       to.set_message(asText(from.message));
     }

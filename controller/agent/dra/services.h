@@ -1,4 +1,4 @@
-// The kubelet's gRPC services, on this driver's answers. Internal to dra/.
+// gRPC services that the kubelet calls, implemented by Driver and HealthSource. Internal to dra/.
 #pragma once
 
 #include <condition_variable>
@@ -21,7 +21,7 @@ namespace egpu::agent::dra {
 
 namespace kubelet = ::k8s::io::kubelet::pkg::apis::dra::v1;
 
-/// Tells the kubelet which driver listens where, and hears whether it was taken. Thread-safe.
+/// Announces the driver and its endpoint to the kubelet, and receives the result of the registration. Thread-safe.
 class RegistrationService final : public ::pluginregistration::Registration::CallbackService {
  public:
   RegistrationService(std::string driver, std::string endpoint)
@@ -31,9 +31,10 @@ class RegistrationService final : public ::pluginregistration::Registration::Cal
   grpc::ServerUnaryReactor* NotifyRegistrationStatus(grpc::CallbackServerContext* context,
                                                      const ::pluginregistration::RegistrationStatus* status,
                                                      ::pluginregistration::RegistrationStatusResponse*) override;
-  /// Empty: the kubelet has taken the driver. Else what it said, or that it has not asked yet.
+  /// Returns an empty string if the kubelet has registered the driver, otherwise its error, or that it has not asked
+  /// yet.
   std::string missing() const;
-  /// The socket is made anew: the kubelet will ask again.
+  /// Resets the state after the socket was created: the kubelet will ask again.
   void begin();
 
  private:
@@ -43,8 +44,8 @@ class RegistrationService final : public ::pluginregistration::Registration::Cal
   static constexpr const char* kNotAsked = "the kubelet has not registered the driver yet";
 };
 
-/// Thread-safe. Claims of a call are worked on side by side; each has its own result. A call whose deadline passes or
-/// whose caller hangs up stops its claims.
+/// Thread-safe. The claims of a call are processed in parallel, and each has its own result. If the deadline of a call
+/// passes or the caller closes the connection, the claims of that call are stopped.
 class PluginService final : public kubelet::DRAPlugin::CallbackService {
  public:
   PluginService(Driver& driver, base::Metrics& metrics, std::size_t atOnce)
@@ -56,7 +57,7 @@ class PluginService final : public kubelet::DRAPlugin::CallbackService {
                                                    const kubelet::NodeUnprepareResourcesRequest* request,
                                                    kubelet::NodeUnprepareResourcesResponse* response) override;
 
-  static constexpr int kMostClaims = 1024;  ///< in one call, which is one pod's
+  static constexpr int kMostClaims = 1024;  ///< maximum in one call, which is for one pod
 
  private:
   Driver& driver_;
@@ -64,12 +65,12 @@ class PluginService final : public kubelet::DRAPlugin::CallbackService {
   ClaimQueue queue_;
 };
 
-/// What the health streams wait for: that health changed, that it is time to repeat it, or the end. Thread-safe.
+/// Wakes the health streams when health has changed, when it must be repeated, and at the end. Thread-safe.
 class HealthFeed {
  public:
   explicit HealthFeed(HealthSource& source) : source_(source) {}
-  /// Blocks until there is something to send; `seen` is the caller's, 0 at first. False: no more, or `gone`, which is
-  /// asked every second, says that nobody listens.
+  /// Blocks until there is something to send, then fills `devices`. `seen` belongs to the caller and starts at 0.
+  /// Returns false after end(), or once `gone`, which is polled every second, reports that the client has disconnected.
   bool next(uint64_t& seen, std::vector<DeviceHealth>& devices, const std::function<bool()>& gone);
   void changed();
   void end();
@@ -78,11 +79,12 @@ class HealthFeed {
   HealthSource& source_;
   std::mutex mutex_;
   std::condition_variable wake_;
-  uint64_t changes_ = 1;  ///< protected by mutex_, as is
-  bool ended_ = false;
+  uint64_t changes_ = 1;  ///< protected by mutex_
+  bool ended_ = false;    ///< protected by mutex_
 };
 
-/// A version of the kubelet's health service: they differ in their package alone. A thread per stream.
+/// Implements one version of the kubelet's health service; the versions differ only in their protobuf package. Each
+/// stream uses a thread.
 template <class Service, class Request, class Response>
 class HealthService final : public Service {
  public:

@@ -39,7 +39,7 @@ Status Socket::check() const {
 Status Socket::open() {
   close();
   base::UniqueFd fd(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
-  // The file's mode is the socket's, less the umask.
+  // bind() gives the file the socket's mode, reduced by the umask.
   if (!fd || ::fchmod(fd.get(), 0600) != 0) return failed(path_);
   if (::unlink(path_.c_str()) != 0 && errno != ENOENT) return failed(path_);
   const auto address = addressOf(path_);

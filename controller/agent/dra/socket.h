@@ -1,4 +1,4 @@
-// A listening Unix socket in a folder that somebody else may delete.
+// Listening Unix socket in a folder that other processes may change or delete.
 #pragma once
 
 #include <sys/types.h>
@@ -10,7 +10,8 @@
 
 namespace egpu::agent::dra {
 
-/// Its file belongs to whoever listens last: an agent that comes takes it from one that goes. Of one thread.
+/// The file belongs to the last process that listens: a starting agent takes it over from a terminating one. Not
+/// thread-safe.
 class Socket {
  public:
   explicit Socket(std::string path) : path_(std::move(path)) {}
@@ -18,18 +19,18 @@ class Socket {
   Socket(const Socket&) = delete;
   Socket& operator=(const Socket&) = delete;
 
-  /// Code::invalid for a path that no socket can have (its length, its folder isn't absolute).
+  /// Returns Code::invalid for a path that can't be a socket's: too long, or not absolute.
   base::Status check() const;
-  /// Listens, non-blocking, mode 0600 from the first moment on, in place of whatever a process that died has left.
-  /// Code::unavailable with the reason, such as that the folder is missing.
+  /// Listens, non-blocking, with mode 0600 from the beginning. Replaces an existing file. Returns Code::unavailable
+  /// with the reason, such as a missing folder.
   base::Status open();
-  /// Whether the file is there and ours.
+  /// Returns true if the file exists and is the one that open() created.
   bool ours() const;
-  /// Whether the file is another process's, which answers there.
+  /// Returns true if another process owns the file and accepts connections on it.
   bool taken() const;
-  /// A new connection, non-blocking and close-on-exec, the caller's to close; -1: none.
+  /// Returns a new connection, non-blocking and close-on-exec, which the caller must close; -1 if there is none.
   int accept() const;
-  /// Closes, and removes the file if it is ours. Idempotent.
+  /// Closes the socket, and removes the file if it is this socket's. Idempotent.
   void close();
 
   int fd() const { return fd_.get(); }  ///< -1: not open
@@ -38,7 +39,7 @@ class Socket {
  private:
   const std::string path_;
   base::UniqueFd fd_;
-  dev_t device_ = 0;  ///< of the file
+  dev_t device_ = 0;  ///< device and inode of the file
   ino_t inode_ = 0;
 };
 

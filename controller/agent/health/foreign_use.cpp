@@ -15,10 +15,11 @@ namespace egpu::agent::health {
 namespace {
 
 constexpr std::string_view kNvidiaDriver = "gpu.nvidia.com";
-constexpr std::string_view kMpsServer = "nvidia-cuda-mps";  ///< nvidia-cuda-mps-server: the kernel keeps 15 characters
-constexpr std::size_t kUid = 36;                            ///< of a pod: 8-4-4-4-12 hexadecimal digits
-constexpr std::size_t kMostNamed = 4;                       ///< users in the condition
-constexpr std::size_t kLongestFile = 64 << 10;              ///< of what is read of a process
+constexpr std::string_view kMpsServer =
+    "nvidia-cuda-mps";                          ///< nvidia-cuda-mps-server, truncated to 15 characters by the kernel
+constexpr std::size_t kUid = 36;                ///< length of a pod's uid: 8-4-4-4-12 hexadecimal digits
+constexpr std::size_t kMostNamed = 4;           ///< maximum number of users named in the condition
+constexpr std::size_t kLongestFile = 64 << 10;  ///< maximum number of bytes read from a file of a process
 
 std::string contentOf(const std::string& path) {
   std::ifstream in(path);
@@ -45,8 +46,8 @@ bool servesMps(const Host& host, const std::string& card) {
   return ::access((host.state + "/mps/" + card + "/control").c_str(), F_OK) == 0;
 }
 
-/// The containers that were given the card, each once and in an order of their own: the kubelet tells them in another one
-/// each time, and words that change without need are written again at each look.
+/// Returns descriptions of the containers that have the card, sorted and without duplicates. The kubelet's order
+/// changes with each call, and a changed message would cause a write.
 std::vector<std::string> holders(const v1alpha::Card& card, const std::vector<Given>& given) {
   std::set<std::string> out;
   for (const auto& each : given)
@@ -62,7 +63,7 @@ std::set<int64_t> pidsOn(const v1alpha::Card& card, const std::vector<plugin::Ca
   return out;
 }
 
-/// The first few, and how many more.
+/// Lists the first kMostNamed users, and the number of further users.
 std::string listed(const std::vector<std::string>& users) {
   std::string out;
   for (std::size_t i = 0; i < std::min(users.size(), kMostNamed); ++i) out += (i > 0 ? ", " : "") + users[i];
@@ -91,7 +92,7 @@ bool isOf(const v1alpha::Card& card, const Given& given) {
   const auto uuid = base::lowered(card.uuid);
   const auto number = "gpu-" + std::to_string(card.index);
   return std::any_of(given.ids.begin(), given.ids.end(), [&](const std::string& each) {
-    const auto id = base::lowered(each.substr(each.rfind('=') + 1));  // of a CDI name the device
+    const auto id = base::lowered(each.substr(each.rfind('=') + 1));  // the device part of a CDI name
     return id == uuid || id.starts_with(uuid + "::") || id.starts_with("mig-" + uuid + "/") ||
            (given.driver == kNvidiaDriver && (id == number || id.starts_with(number + "-")));
   });
@@ -101,12 +102,12 @@ std::optional<Finding> foreignUse(const v1alpha::Card& card, const std::vector<G
                                   const std::vector<plugin::CardProcess>& processes, const Host& host,
                                   const HasClaim& hasClaim, const PodName& podName) {
   auto users = holders(card, given);
-  std::map<std::string, bool> mayUse;  // by pod: asked once
+  std::map<std::string, bool> mayUse;  // by uid of the pod; caches hasClaim
   for (const auto pid : pidsOn(card, processes)) {
     const auto pod = podOfProcess(host.proc, pid);
     if (!pod) continue;
     const auto name = nameOf(host.proc, pid);
-    // In a pod a name proves nothing: whoever runs there chooses it.
+    // Inside a pod, the process name proves nothing, because the user of the pod chooses it.
     if (pod->empty() && name == kMpsServer && servesMps(host, card.uuid)) continue;
     if (!pod->empty() && mayUse.count(*pod) == 0) mayUse[*pod] = hasClaim(*pod, card.uuid).value_or(true);
     if (!pod->empty() && mayUse[*pod]) continue;

@@ -1,6 +1,7 @@
-// Whether a card is used by somebody who has no claim on it: NVIDIA's device plugin or DRA driver gave it to a pod, or a
-// program runs beside Kubernetes. Such a card is fenced while that lasts. The kubelet tells the first before the pod has
-// a process on the card, the processes tell the rest.
+// Detects use of a card without a claim: NVIDIA's device plugin or DRA driver gave the card to a pod, or a process
+// outside of Kubernetes uses it. The agent reports such a card as unhealthy until the use ends. The kubelet's list of
+// container devices shows use through plugins and drivers before the pod has a process on the card; the card's
+// processes show all other use.
 #pragma once
 
 #include <functional>
@@ -17,42 +18,46 @@ namespace egpu::agent::health {
 
 inline constexpr std::string_view kForeignUse = "ForeignUse";
 
-/// Whether the pod of this uid has a claim on the card of this uuid; nullopt = not known, nobody is accused.
+/// Returns whether the pod with this uid has a claim on the card with this uuid; nullopt = unknown, which counts as a
+/// claim.
 using HasClaim = std::function<std::optional<bool>(const std::string& pod, const std::string& card)>;
 
-/// Name of the pod of this uid as "namespace/name"; empty = not known.
+/// Returns the name of the pod with this uid as "namespace/name"; empty = unknown.
 using PodName = std::function<std::string(const std::string& pod)>;
 
-/// What the kubelet has given to a container, by a device plugin or a DRA driver that is not ours.
+/// Device that the kubelet gave to a container through a device plugin or another DRA driver.
 struct Given {
   std::string pod;  ///< "namespace/name"
   std::string container;
-  std::string by;                  ///< "nvidia.com/gpu", "ResourceClaim ns/name of gpu.nvidia.com"
-  std::string driver;              ///< of a ResourceClaim; "" = a device plugin
-  std::vector<std::string> ids{};  ///< the plugin's ids; or the driver's name of one device, and CDI names
+  std::string by;                  ///< source: "nvidia.com/gpu", "ResourceClaim ns/name of gpu.nvidia.com"
+  std::string driver;              ///< driver of a ResourceClaim; "" = a device plugin
+  std::vector<std::string> ids{};  ///< ids of the plugin; or one device name of the driver, and CDI names
 };
 
-/// Whether this is the card, part of it or one of its time slices: by uuid, or as "gpu-<minor number>" of
-/// gpu.nvidia.com. A MIG instance by a uuid of its own is not known to be of its card, which is not offered in MIG mode.
+/// Returns true if `given` is the card, a part of it or one of its time slices: by uuid, or as "gpu-<minor number>" of
+/// gpu.nvidia.com. A MIG instance with a uuid of its own can't be assigned to its card; cards in MIG mode are not
+/// offered.
 bool isOf(const v1alpha::Card& card, const Given& given);
 
-/// The uid of the pod in whose cgroup a process is, by the text of its /proc/<pid>/cgroup: "/kubepods/burstable/pod<uid>/…"
-/// or "…-pod<uid with _>.slice". Empty = none.
+/// Returns the uid of the pod to whose cgroup a process belongs; empty = none. `cgroups`: contents of
+/// /proc/<pid>/cgroup, with "/kubepods/burstable/pod<uid>/…" or "…-pod<uid with _>.slice".
 std::string podOf(std::string_view cgroups);
 
-/// Likewise of a process: "" if it is of no pod, nullopt if it is gone. proc: "/proc", which must be the host's.
+/// Returns the uid of the pod of a process: "" if it belongs to no pod, nullopt if it has ended. `proc`: the host's
+/// "/proc".
 std::optional<std::string> podOfProcess(const std::string& proc, int64_t pid);
 
-/// What is read of the host.
+/// Folders of the host that are read.
 struct Host {
-  std::string proc = "/proc";                 ///< the host's
-  std::string state = "/var/lib/elasticgpu";  ///< the plugins' folder
+  std::string proc = "/proc";                 ///< the host's /proc
+  std::string state = "/var/lib/elasticgpu";  ///< state folder of the plugins
 };
 
-/// Who uses this card and has no claim on it; nullopt = nobody. Whoever was given the card by others is foreign, even
-/// with a claim on it: it has more than the claim. A process that is gone by now is nobody. Nor is an MPS server outside
-/// of pods where the operator runs one for claims, host.state/mps/<uuid>/control: it computes for its clients, who are
-/// listed, too, and it stays when the last one has gone. The words are the same whatever the order of given and processes.
+/// Returns a finding that lists the users of the card that have no claim on it; nullopt if there are none. Every
+/// container in `given` that has the card counts, even with a claim, as it has more than the claim grants. Processes
+/// that have ended do not count. An MPS server outside of pods does not count where the operator runs one for claims
+/// (host.state/mps/<uuid>/control exists): it computes for its clients, which are listed too, and it outlives them. The
+/// message does not depend on the order of `given` and `processes`.
 std::optional<Finding> foreignUse(const v1alpha::Card& card, const std::vector<Given>& given,
                                   const std::vector<plugin::CardProcess>& processes, const Host& host,
                                   const HasClaim& hasClaim, const PodName& podName = {});

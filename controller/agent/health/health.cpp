@@ -14,7 +14,7 @@ constexpr std::size_t kLongestReason = 64, kLongestMessage = 1024;
 
 bool letter(char c) { return (c >= 'A' && c <= 'Z') || (c >= 'a' && c <= 'z'); }
 
-/// Length of the reason at a message's head; 0 if it has none.
+/// Returns the length of the reason at the beginning of a message; 0 if there is none.
 std::size_t reasonAt(std::string_view message) {
   const auto colon = message.find(": ");
   if (colon == std::string_view::npos || colon == 0 || colon > kLongestReason || message[0] < 'A' || message[0] > 'Z')
@@ -35,14 +35,14 @@ core::Condition condition(std::string_view status, std::string_view reason, std:
   return out;
 }
 
-/// "5 quiet minutes", or seconds where it is no whole number of minutes.
+/// Returns "5 quiet minutes", or seconds if `quiet` is not a whole number of minutes.
 std::string quietTime(std::chrono::milliseconds quiet) {
   const auto seconds = std::chrono::duration_cast<std::chrono::seconds>(quiet).count();
   return seconds % 60 == 0 ? std::to_string(seconds / 60) + " quiet minutes"
                            : std::to_string(seconds) + " quiet seconds";
 }
 
-/// The condition of a card that works; a repair may wait for its next reset.
+/// Returns the condition of a card that works; a repair may be due at its next reset.
 core::Condition working(const Finding& now, base::Clock::Wall since) {
   return condition("True", now.reason.empty() ? kWorking : std::string_view(now.reason), now.message, since);
 }
@@ -51,7 +51,7 @@ core::Condition onProbation(const core::Condition& before, const Finding& now, b
                             std::chrono::milliseconds quiet) {
   const auto was = before.reason == kProbation ? before.message : "It was taken out for " + before.reason;
   const auto since = before.reason == kProbation ? base::parseRfc3339(before.lastTransitionTime) : std::nullopt;
-  // A time that can't be read or is still to come begins anew.
+  // If the time is malformed or in the future, the quiet period starts again.
   if (!since || *since > wall)
     return condition(
         "False", kProbation,

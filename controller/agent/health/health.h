@@ -1,4 +1,4 @@
-// Whether a card may be used: the condition Healthy of its object, which the scheduler and the claims' conditions read.
+// Health of a card: the condition Healthy of its object, which the scheduler and the claims' conditions read.
 //
 //   none ──────── well ────────► True Working
 //   True ──────── ill ─────────► False <reason>
@@ -7,8 +7,9 @@
 //   Probation ─── ill ─────────► False <reason>
 //   True ──────── well, attend ► True <reason>: it works, and its message names the repair at its next reset
 //
-// The condition is all that is remembered: an agent that starts anew goes on where the last one ended. On probation its
-// lastTransitionTime is when the quiet began, although the status was False before; of a card that is gone, when it went.
+// The condition is the only state, so that a restarted agent continues where the last one stopped. On probation,
+// lastTransitionTime is the time at which the quiet period began, although the status was already False. For a card that
+// is gone, it is the time at which the card disappeared.
 #pragma once
 
 #include <chrono>
@@ -21,32 +22,33 @@
 
 namespace egpu::agent::health {
 
-inline constexpr std::string_view kHealthy = "Healthy";  ///< the condition's type
-// Reasons of the agent's own. A plugin's stand at the head of its messages; NVIDIA's: provisioners/nvidia/README.md.
+inline constexpr std::string_view kHealthy = "Healthy";  ///< type of the condition
+// Reasons set by the agent. A plugin puts its reasons at the beginning of its messages; for NVIDIA's see
+// provisioners/nvidia/README.md.
 inline constexpr std::string_view kWorking = "Working";
 inline constexpr std::string_view kProbation = "Probation";
 inline constexpr std::string_view kCardGone = "CardGone";  ///< its plugin no longer finds it
 inline constexpr std::string_view kDriverNotAnswering =
     "DriverNotAnswering";                                    ///< its plugin has failed or been missing for a while
-inline constexpr std::string_view kMigMode = "MigMode";      ///< only its instances could be given out
-inline constexpr std::string_view kUnhealthy = "Unhealthy";  ///< a plugin gave no reason
+inline constexpr std::string_view kMigMode = "MigMode";      ///< in MIG mode, only instances could be assigned
+inline constexpr std::string_view kUnhealthy = "Unhealthy";  ///< the plugin gave no reason
 
-/// What is known of a card now.
+/// Current state of a card.
 struct Finding {
   bool healthy = true;
-  std::string reason, message;  ///< why not, or the repair that waits for its next reset
+  std::string reason, message;  ///< why it is unhealthy, or the repair due at its next reset
 };
 
-/// Reads a plugin's message on a card: "Xid79: it has fallen off the bus; reboot" has its reason at its
-/// head (a word that begins with a capital letter and is all letters and digits), else the reason is Unhealthy. Made
-/// fit for a condition: bounded, without control characters.
+/// Parses a plugin's message about a card. "Xid79: it has fallen off the bus; reboot" begins with the reason: a word of
+/// letters and digits that begins with a capital letter. Without it, the reason is Unhealthy. The result fits into a
+/// condition: bounded, without control characters.
 Finding illness(std::string_view message);
 
-/// The condition Healthy among them, or null.
+/// Returns the condition Healthy, or null.
 const core::Condition* healthyOf(const std::vector<core::Condition>& conditions);
 
-/// The conditions with Healthy as it shall be from now on; the others are left alone. quiet: how long a card that was
-/// ill must be well before it is used again.
+/// Returns the conditions with an updated condition Healthy; the other conditions do not change. `quiet`: how long a
+/// card that was ill must be well before it is used again.
 std::vector<core::Condition> judge(const std::vector<core::Condition>& before, const Finding& now,
                                    base::Clock::Wall wall, std::chrono::milliseconds quiet);
 

@@ -17,20 +17,21 @@ namespace fs = std::filesystem;
 
 constexpr std::size_t kMaxFile = 1 << 20, kMaxFilesOfFolder = 64;
 
-/// Settings of a container runtime: a file and a folder of files, of which each overrides the ones before.
+/// Configuration files of a container runtime: a file, and a folder of files, each of which overrides those before it.
 struct Settings {
   std::string_view file, folder, defaultRuntime;
 };
 constexpr std::array<Settings, 2> kSettings{
     {{"/etc/containerd/config.toml", "/etc/containerd/conf.d", "default_runtime_name"},
      {"/etc/crio/crio.conf", "/etc/crio/crio.conf.d", "default_runtime"}}};
-/// Settings of NVIDIA's toolkit, as the GPU operator and packages install them. The first one that is there counts.
+/// Configuration files of NVIDIA's toolkit, as installed by the GPU operator and by packages. The first existing file
+/// counts.
 constexpr std::array<std::string_view, 2> kToolkitFiles{
     "/usr/local/nvidia/toolkit/.config/nvidia-container-runtime/config.toml",
     "/etc/nvidia-container-runtime/config.toml"};
 constexpr std::string_view kAccept = "accept-nvidia-visible-devices-envvar-when-unprivileged";
 
-/// The value of "key = value" in a line, without quotes; empty if the line has another key.
+/// Returns the value of "key = value" in a line, without quotes; empty if the line has another key.
 std::string valueIn(std::string_view line, std::string_view key) {
   std::string clean;
   for (const char c : line.substr(0, line.find('#')))
@@ -40,7 +41,7 @@ std::string valueIn(std::string_view line, std::string_view key) {
   return std::string(base::trimmed(clean.substr(equals + 1)));
 }
 
-/// The last value of a key in a file; empty if there is none.
+/// Returns the last value of a key in a file; empty if there is none.
 std::string valueOf(const std::string& path, std::string_view key) {
   std::error_code error;
   if (!fs::is_regular_file(path, error) || fs::file_size(path, error) > kMaxFile) return {};
@@ -51,7 +52,7 @@ std::string valueOf(const std::string& path, std::string_view key) {
   return out;
 }
 
-/// The files of a folder in the order of their names.
+/// Returns the files of a folder, sorted by name.
 std::vector<std::string> filesIn(const std::string& folder) {
   std::error_code error;
   std::vector<std::string> out;
@@ -62,7 +63,7 @@ std::vector<std::string> filesIn(const std::string& folder) {
   return out;
 }
 
-/// The file whose default runtime is NVIDIA's; empty if no file says so.
+/// Returns the file that makes NVIDIA's runtime the default; empty if there is none.
 std::string defaultIsNvidia(const std::string& root) {
   for (const auto& settings : kSettings) {
     auto files = filesIn(root + std::string(settings.folder));
@@ -81,7 +82,7 @@ std::string openToAll(const std::string& given) {
   const std::string root = given == "/" ? "" : given;
   const std::string runtime = defaultIsNvidia(root);
   if (runtime.empty()) return {};
-  // One toolkit runs: the operator's, where it is installed. Without the key it accepts the variable.
+  // Only one toolkit runs: the operator's, if installed. Without the key it honours the variable.
   std::string toolkit(kToolkitFiles.back());
   std::error_code error;
   for (const std::string_view path : kToolkitFiles)

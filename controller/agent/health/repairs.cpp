@@ -10,16 +10,17 @@ namespace egpu::agent::health {
 
 namespace {
 
-constexpr std::size_t kMaxMessage = 900;  ///< bounds the illness, so that the start fits behind it
-constexpr std::size_t kMaxReporters = 8;  ///< processes of plugins; numbers grow, so that the oldest goes first
+constexpr std::size_t kMaxMessage = 900;  ///< maximum length of the illness, so that startOf() fits after it
+constexpr std::size_t kMaxReporters =
+    8;  ///< maximum number of processes; the oldest has the smallest number and is dropped first
 
-/// The end of the condition's message: the start that the event belongs to.
+/// Returns the end of the condition's message: boot and driver of the event.
 std::string startOf(const Report& report) {
   return " (of boot " + (report.boot.empty() ? "unknown" : report.boot) + ", driver " +
          (report.driver.empty() ? "unknown" : report.driver) + ")";
 }
 
-/// The condition's message for the event of this report.
+/// Returns the condition's message for the event in this report.
 std::string messageOf(const Report& report) {
   return base::shortened(report.event->message, kMaxMessage) + startOf(report);
 }
@@ -34,7 +35,7 @@ core::Condition remembered(const core::Condition* before, const Report& report, 
   return out;
 }
 
-/// Whether the operator's word is for the error that is known now.
+/// Returns true if the operator's annotation is about the current error.
 bool isObeyed(const core::Condition* before, const Report& report) {
   if (!before || report.word.empty() || before->reason != report.word) return false;
   return !report.event || before->message == messageOf(report);
@@ -56,7 +57,7 @@ Counted Repairs::count(const std::string& card, const std::vector<core::Conditio
   const auto* before = needs == out.conditions.end() ? nullptr : &*needs;
   out.obeyed = isObeyed(before, report);
   auto& known = known_[card];
-  // The same words of another process, or after an end, are of another event.
+  // The same message from another process, or after the event was over, belongs to a new event.
   if (report.silent || known.process != report.process) known.overruled.clear();
   if (report.event) {
     known.reporters.insert(report.process);

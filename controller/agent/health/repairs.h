@@ -1,11 +1,11 @@
-// Illnesses that are known by an event alone, such as an XID: after the event no process can read them off the card.
+// Illnesses that only an event reveals, such as an XID: after the event they can't be read from the card.
 //
-// The card's condition NeedsRepair remembers them, with the boot of the machine and the driver that they belong to. It is
-// removed, and probation begins, on one of these:
-//   the machine has booted since, or the card's driver has another version
-//   a process that reported the event reports it no more: it has seen the reset
-//   an operator's word: the card's annotation elasticgpu.io/repaired names the condition's reason. The word is for the
-//   error that the condition shows: an error that is reported since then keeps the card out
+// The card's condition NeedsRepair records such an illness, with the machine's boot id and the driver version. The
+// condition is removed, and probation begins, in one of these cases:
+// - the machine has booted since, or the driver has another version
+// - a plugin process that reported the event no longer reports it: it has seen the reset
+// - an operator acknowledges the repair: the card's annotation elasticgpu.io/repaired names the condition's reason. It
+//   covers the error that the condition shows; an error reported since then keeps the card out of use
 #pragma once
 
 #include <cstdint>
@@ -22,44 +22,45 @@
 
 namespace egpu::agent::health {
 
-inline constexpr std::string_view kNeedsRepair = "NeedsRepair";  ///< the condition's type
+inline constexpr std::string_view kNeedsRepair = "NeedsRepair";  ///< type of the condition
 
-/// Whether an event is the reason: a word that ends in a digit, as Xid79.
+/// Returns true if the reason is an event's: it ends in a digit, such as Xid79.
 bool isEvent(std::string_view reason);
 
-/// State of one card at one look, with its circumstances.
+/// Result of one check of a card, with its circumstances.
 struct Report {
   Finding finding;               ///< without the event
-  std::optional<Finding> event;  ///< event that the plugin reports, new or from an earlier look
+  std::optional<Finding> event;  ///< event that the plugin reports, new or from an earlier check
   bool silent = false;           ///< the plugin answered and reports neither event nor illness
-  uint64_t process = 0;          ///< process of the plugin; another number is another process
+  uint64_t process = 0;          ///< number of the plugin's process; a new process has a new number
   std::string boot;              ///< the machine's boot id
-  std::string driver;            ///< version
-  std::string word;              ///< the operator's: the annotation's value
+  std::string driver;            ///< driver version
+  std::string word;              ///< value of the operator's annotation; empty = none
 };
 
-/// Result of a report.
+/// Result of Repairs::count().
 struct Counted {
   Finding finding;
-  std::vector<core::Condition> conditions;  ///< the card's, with NeedsRepair as it shall be
-  bool obeyed = false;                      ///< the operator's word ended the repair
+  std::vector<core::Condition> conditions;  ///< conditions of the card, with NeedsRepair updated
+  bool obeyed = false;                      ///< the operator's annotation ended the repair
 };
 
-/// Not thread-safe. Its memory ends with the agent, as do the plugins' processes.
+/// Not thread-safe. Its state is lost when the agent ends, as are the plugins' processes.
 class Repairs {
  public:
+  /// Evaluates a report on `card`, and returns the resulting finding and conditions.
   Counted count(const std::string& card, const std::vector<core::Condition>& conditions, const Report& report,
                 base::Clock::Wall wall);
-  /// Forgets all cards but these.
+  /// Forgets all cards for which `isKnown` returns false.
   void retain(const std::function<bool(const std::string& card)>& isKnown);
 
  private:
   struct Known {
-    /// Latest processes that reported the event for which the card needs repair. Plugins that find the same card report
-    /// it each, and take turns as the card's plugin.
+    /// Latest processes that reported the event for which the card needs repair. Several plugins may find the same card
+    /// and report the event, and the plugin that the card is assigned to may change.
     std::set<uint64_t> reporters;
-    uint64_t process = 0;   ///< the last of them
-    std::string overruled;  ///< message of the event of this process that an operator has declared over
+    uint64_t process = 0;   ///< latest process that reported the event
+    std::string overruled;  ///< message of this process's event that an operator has acknowledged
   };
   std::map<std::string, Known, std::less<>> known_;  ///< by card
 };

@@ -9,7 +9,8 @@ namespace egpu::agent::usage {
 
 namespace {
 
-constexpr std::chrono::minutes kKnownFor{10};  ///< pods that share a claim come and go without our hearing of it
+constexpr std::chrono::minutes kKnownFor{
+    10};  ///< maximum age of the list, as pods that share a claim start and end unnoticed
 
 }  // namespace
 
@@ -51,7 +52,7 @@ base::Status Prepared::learn(const std::set<std::string>& strangers, std::stop_t
   if (all.empty() || knows(all, strangers)) return {};
   kube::ListOptions ofNode;
   ofNode.fieldSelector = "spec.nodeName=" + node_;
-  ofNode.resourceVersion = "0";  // it is for labels: any cache's answer will do
+  ofNode.resourceVersion = "0";  // pod names serve as labels only, so a cached list suffices
   const auto pods = client_.listAll<core::Pod>(ofNode, std::move(stop));
   if (!pods) return pods.status();
   std::map<std::string, Pods> known;

@@ -1,4 +1,4 @@
-// What is prepared on this node, and which pods have it.
+// Devices that are prepared on this node, and the pods that use them.
 #pragma once
 
 #include <chrono>
@@ -17,31 +17,33 @@
 
 namespace egpu::agent::usage {
 
-/// Thread-safe; keeps references, which must outlive it.
+/// Thread-safe. Keeps references to its arguments, which must outlive it.
 class Prepared {
  public:
   Prepared(kube::Client& client, cdi::Folder& folder, const base::Clock& clock, std::string node)
       : client_(client.brief()), folder_(folder), clock_(clock), node_(std::move(node)) {}
 
-  /// By the node's files, and by what was learned of pods. Asks nobody.
+  /// Returns the shares according to the node's CDI files, with the pods that the last learn() found. Makes no API
+  /// calls.
   std::vector<Share> shares();
-  /// Asks the API for this node's pods if something new is prepared or one of the strangers was not asked about yet, and
-  /// else every ten minutes while something is prepared. What fails is asked again by the next call.
+  /// Lists this node's pods if a newly prepared device or a new uid in `strangers` is not covered by the last list, or
+  /// if that list is ten minutes old. Does nothing while no device is prepared. After an error, the next call tries
+  /// again.
   base::Status learn(const std::set<std::string>& strangers, std::stop_token stop);
 
  private:
-  using Pods = std::map<std::string, std::string>;  ///< name by uid
+  using Pods = std::map<std::string, std::string>;  ///< names by uid
   bool knows(const std::vector<cdi::Spec>& prepared, const std::set<std::string>& strangers);
   std::vector<cdi::Spec> prepared();
 
-  kube::Client client_;  ///< brief: whoever asks comes again
+  kube::Client client_;  ///< short retries, because learn() is called again
   cdi::Folder& folder_;
   const base::Clock& clock_;
   const std::string node_;
   std::mutex mutex_;
   // State below is protected by mutex_.
-  std::map<std::string, Pods> pods_;  ///< by device uid
-  std::set<std::string> strangers_;   ///< of the last answer: who was known to have nothing here
+  std::map<std::string, Pods> pods_;  ///< by uid of the device
+  std::set<std::string> strangers_;   ///< pods without a share at the last list
   base::Clock::Steady asked_{};
 };
 

@@ -29,7 +29,7 @@ void Series::showClaim(Shown& now, const ClaimUse& claim) {
   set(now, "elasticgpu_claim_memory_used_bytes", static_cast<double>(claim.used.memory), labels);
   set(now, "elasticgpu_claim_sm_utilisation_ratio", static_cast<double>(claim.used.smPercent) / kPercent, labels);
   set(now, "elasticgpu_claim_processes", static_cast<double>(claim.used.processes), labels);
-  // None of it was asked for: nothing is granted that could be a limit.
+  // A claim without an amount has no limit to export.
   if (claim.memory > 0) set(now, "elasticgpu_claim_memory_limit_bytes", static_cast<double>(claim.memory), labels);
   if (claim.core > 0) set(now, "elasticgpu_claim_core_limit_ratio", static_cast<double>(claim.core) / kMilli, labels);
 }

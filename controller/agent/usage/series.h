@@ -1,4 +1,4 @@
-// The metrics of what is used. Their labels join with dcgm-exporter's by UUID.
+// Exports usage as metrics. The label UUID allows joins with the metrics of dcgm-exporter.
 #pragma once
 
 #include <cstddef>
@@ -11,17 +11,18 @@
 
 namespace egpu::agent::usage {
 
-/// Label sets of claims (claim, pod, card) that are shown; the others are counted. As many as a node of eight cards has
-/// when each is shared by 128.
+/// Maximum number of label sets of claims (claim, pod, card) that are exported; the number of omitted sets is a metric.
+/// Suffices for eight cards, each shared by 128 claims.
 inline constexpr std::size_t kMostSeries = 1024;
 
-/// Of one thread at a time.
+/// Not thread-safe.
 class Series {
  public:
-  /// metrics must outlive it.
+  /// `metrics` must outlive this object.
   Series(base::Metrics& metrics, std::string node) : metrics_(metrics), node_(std::move(node)) {}
 
-  /// Shows this, and nothing more of what was shown before. What is unknown has no series.
+  /// Exports `usage`, and removes series that were exported earlier but are not part of it. Unknown values have no
+  /// series.
   void show(const Usage& usage);
 
  private:

@@ -12,14 +12,14 @@ namespace egpu::agent::usage {
 
 namespace {
 
-constexpr std::size_t kMostDevices = 128;  ///< as many as a card's ledger has entries
+constexpr std::size_t kMostDevices = 128;  ///< maximum number of entries in a card's ledger
 constexpr Used kUnknown{-1, -1, -1};
 
 int64_t sum(int64_t a, int64_t b) { return a < 0 || b < 0 ? -1 : a + b; }
 
 void add(Used& to, const plugin::CardProcess& process) {
   to.memory = sum(to.memory, process.memory);
-  // Each part is measured for itself.
+  // Each process is measured separately, so the sum may exceed 100.
   to.smPercent = std::min<int64_t>(sum(to.smPercent, process.smPercent), 100);
   to.processes = sum(to.processes, 1);
 }
@@ -29,7 +29,7 @@ void add(Used& to, const Used& more) {
   to.processes = sum(to.processes, more.processes);
 }
 
-/// The shares of one card with what each of their pods uses.
+/// Shares of one card, with the usage by each of their pods.
 class Holders {
  public:
   Holders(const std::vector<Share>& shares, const std::string& card, const Used& start) {
@@ -40,7 +40,7 @@ class Holders {
       if (share.pods.empty()) holder.used.emplace("", start);
     }
   }
-  /// False: this pod has no share of the card.
+  /// Adds the process to the pod's share. Returns false if the pod has no share of the card.
   bool count(const std::string& pod, const plugin::CardProcess& process) {
     for (auto& holder : holders_)
       if (const auto used = holder.used.find(pod); !pod.empty() && used != holder.used.end())
@@ -63,7 +63,7 @@ class Holders {
  private:
   struct Holder {
     const Share* share;
-    std::map<std::string, Used> used;  ///< by pod's uid
+    std::map<std::string, Used> used;  ///< by uid of the pod
   };
   std::vector<Holder> holders_;
 };
@@ -128,7 +128,7 @@ bool toTell(const core::Rare<v1alpha::CardUsage>& before, const CardUse* now, ba
   after.reset();
   if (now != nullptr) after = statusOf(*now, wall);
   if (!before) return after.has_value();
-  // A time that can't be read or is still to come holds nothing up.
+  // A time that is malformed or in the future does not delay the write.
   const auto last = base::parseRfc3339(before->time);
   if (last && *last <= wall && wall - *last < every) return false;
   return !after || noticeable(*before, *after, *now);

@@ -1,4 +1,4 @@
-// What is used of a node's cards, and by whose pods. Pure.
+// Attributes the usage of a node's cards to claims and pods. Pure.
 #pragma once
 
 #include <chrono>
@@ -16,33 +16,33 @@
 
 namespace egpu::agent::usage {
 
-/// What a plugin says of one of the node's cards.
+/// Usage of one of the node's cards as its plugin reports it.
 struct Reading {
-  std::string name;  ///< of the card's object
+  std::string name;  ///< name of the card's object
   std::string uuid, model;
-  int64_t memory = 0;  ///< bytes that it has
+  int64_t memory = 0;  ///< capacity, bytes
   plugin::CardUse use;
-  std::vector<plugin::CardProcess> processes;  ///< on this card
+  std::vector<plugin::CardProcess> processes;  ///< processes on this card
 };
 
-/// What a prepared device has of one card, and the pods that have the device.
+/// Share of one card that is granted to a prepared device, and the pods that use the device.
 struct Share {
   std::string deviceUid;
   std::string namespace_, claim;
-  std::string card;                         ///< uuid
+  std::string card;                         ///< uuid of the card
   int64_t core = 0, memory = 0;             ///< granted: milli-cards, bytes
-  std::map<std::string, std::string> pods;  ///< name by uid
+  std::map<std::string, std::string> pods;  ///< names by uid
 };
 
-/// -1 = unknown.
+/// Measured usage; -1 = unknown.
 struct Used {
   int64_t memory = 0;     ///< bytes
-  int64_t smPercent = 0;  ///< of the card's time
+  int64_t smPercent = 0;  ///< percent of time in which the card computes
   int64_t processes = 0;
   bool operator==(const Used&) const = default;
 };
 
-/// What one pod uses of one card by one claim. pod "": none is known of the claim.
+/// Usage of one card by one pod through one claim. `pod` is empty if no pod of the claim is known.
 struct ClaimUse {
   std::string namespace_, claim, pod, card;
   Used used;
@@ -50,29 +50,32 @@ struct ClaimUse {
 };
 struct CardUse {
   std::string name, uuid, model;
-  int64_t memory = 0;  ///< bytes that it has
+  int64_t memory = 0;  ///< capacity, bytes
   Used used;
   struct Device {
     Used used;
-    int64_t granted = 0;  ///< bytes
+    int64_t granted = 0;  ///< granted memory, bytes
   };
-  std::map<std::string, Device> devices;  ///< by uid: all that are prepared on it
+  std::map<std::string, Device> devices;  ///< all devices prepared on the card, by uid
 };
 struct Usage {
   std::vector<CardUse> cards;
-  std::vector<ClaimUse> claims;     ///< by namespace, claim, pod, card
-  std::set<std::string> strangers;  ///< uids of pods that use a card by no claim that is known
+  std::vector<ClaimUse> claims;     ///< sorted by namespace, claim, pod, card
+  std::set<std::string> strangers;  ///< uids of pods that use a card without a known share of it
 };
 
-/// The uid of the pod that a process is of; "" = of none, nullopt = the process is gone.
+/// Returns the uid of the process's pod; "" if it belongs to no pod, nullopt if the process has ended.
 using PodOf = std::function<std::optional<std::string>(int64_t pid)>;
 
-/// Whose the processes are. One of a pod that has no share of its card counts for the card only; of a pod that has
-/// several, for the first by device uid. What one process is not known to use, its claim is not known to use.
+/// Attributes each process to the share that its pod has of the card. A process of a pod without a share counts for the
+/// card only. If the pod has several shares of the card, the one with the smallest device uid gets the process. If a
+/// value of one process is unknown, the value is unknown for its claim.
 Usage attribute(const std::vector<Reading>& readings, std::vector<Share> shares, const PodOf& podOf);
 
-/// Whether a card's status is to say `after` in place of `before`: it moved noticeably (a twentieth of the card or of a
-/// device's grant, to or from zero) and was last written at least `every` ago. now null: nothing is known of the card.
+/// Sets `after` to the status of `now` (null: usage is unknown), and returns true if it must replace `before` in the
+/// card's status. A first usage is written immediately. Otherwise the last write must be at least `every` ago, and
+/// usage must be unknown now or have moved noticeably: by a twentieth of the card or of a device's grant, or to or from
+/// zero.
 bool toTell(const core::Rare<v1alpha::CardUsage>& before, const CardUse* now, base::Clock::Wall wall,
             std::chrono::milliseconds every, core::Rare<v1alpha::CardUsage>& after);
 
