@@ -1,4 +1,4 @@
-// A sleep that others can end.
+// Sleep that other threads can interrupt.
 #pragma once
 
 #include <mutex>
@@ -9,12 +9,12 @@
 
 namespace egpu::agent::cards {
 
-/// One thread sleeps, any may ring.
+/// One thread may sleep; any thread may ring.
 class Alarm {
  public:
-  /// Ends the sleep under way or, if there is none, the next one at once.
+  /// Ends the current sleep; without one, the next sleep ends immediately.
   void ring();
-  /// Until then, a ring or a stop; false if stopped.
+  /// Sleeps until `until`, a ring or a stop; returns false if stopped.
   bool sleepUntil(base::Clock& clock, base::Clock::Steady until, std::stop_token stop);
 
  private:

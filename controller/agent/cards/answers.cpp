@@ -16,18 +16,18 @@ namespace {
 
 namespace keys = v1alpha::keys;
 
-// What manifests/crd lets a card be.
+// Limits of a card in manifests/crd.
 constexpr int64_t kMostIndex = 1023, kMostNuma = 1023, kMostSms = 1'000'000, kMostMilliTflops = 1'000'000'000,
                   kMostLinksToPeer = 1024, kMostMemory = int64_t{1} << 50;
 constexpr std::size_t kMostLinks = 256, kMostAttributes = 64, kLongestName = 63, kLongestText = 253;
-// What is said of it.
+// Limits of messages about cards.
 constexpr std::size_t kMostRemarks = 32, kLongestRemark = 400, kLongestSaid = 900;
 
 bool printable(std::string_view text, std::size_t most) {
   return text.size() <= most && std::all_of(text.begin(), text.end(), [](char c) { return c >= ' ' && c <= '~'; });
 }
 
-/// Why the API could not hold this card; empty if it can.
+/// Returns why the API can't represent this card; empty if it can.
 std::string refusal(const plugin::Gpu& g) {
   const auto name = base::lowered(g.uuid);
   if (!v1alpha::isDnsSubdomain(name)) return "its uuid can't name an object (letters, digits, '-' and '.')";
@@ -51,7 +51,7 @@ bool possible(const plugin::GpuLink& link) {
          printable(link.type, kLongestName) && link.count >= 0 && link.count <= kMostLinksToPeer;
 }
 
-/// Takes what is said of one plugin's answer.
+/// Collects remarks about the cards that plugins report.
 class Remarks {
  public:
   explicit Remarks(std::vector<std::string>& all) : all_(all) {}
@@ -112,7 +112,7 @@ std::string saidBy(const std::string& plugin, std::string_view words) {
 Found merge(const Answers& answers, const std::string& node) {
   Found out;
   Remarks remarks(out.remarks);
-  std::set<std::string_view> said;  // plugins for the same hardware say the same of it
+  std::set<std::string_view> said;  // messages so far: plugins for the same hardware report the same
   for (const auto& [plugin, answer] : answers) {
     if (!answer.cards.reply.ok()) continue;
     const auto& words = answer.cards.reply.message;
@@ -126,7 +126,7 @@ Found merge(const Answers& answers, const std::string& node) {
       const auto name = base::lowered(g.uuid);
       const auto known = out.cards.find(name);
       if (known != out.cards.end()) {
-        // Two plugins for the same hardware are usual; one that gives a card twice is wrong.
+        // Two plugins may report the same hardware, but one plugin must not report a card twice.
         if (known->second.plugin == plugin) remarks.add(plugin, g, "is given twice; the first counts");
         continue;
       }
@@ -143,7 +143,7 @@ Found merge(const Answers& answers, const std::string& node) {
 std::vector<usage::Reading> readingsOf(const Found& found, const Answers& answers) {
   std::vector<usage::Reading> out;
   for (const auto& [object, each] : found.cards) {
-    const std::string& name = object;  // clang 14 lets no lambda have a part of a pair
+    const std::string& name = object;  // in clang 14, lambdas can't capture a structured binding
     const auto& health = answers.find(each.plugin)->second.health;
     if (!health.reply.ok()) continue;
     usage::Reading reading{name, each.card.uuid, each.card.model, each.card.memory, {}, {}};
@@ -152,7 +152,7 @@ std::vector<usage::Reading> readingsOf(const Found& found, const Answers& answer
     const auto use = std::find_if(health.use.begin(), health.use.end(), same);
     if (use != health.use.end())
       reading.use = *use;
-    else if (!reading.processes.empty())  // a plugin of before there was more to tell
+    else if (!reading.processes.empty())  // an older plugin that reports processes only
       reading.use.processes = static_cast<int64_t>(reading.processes.size());
     else
       continue;

@@ -1,4 +1,4 @@
-// What a node's plugins say of its cards, and what of that can be published.
+// Answers of a node's plugins about its cards, and the cards that can be published from them.
 #pragma once
 
 #include <cstdint>
@@ -17,14 +17,14 @@ namespace egpu::agent::cards {
 struct Answer {
   plugin::DiscoverReply cards;
   plugin::HealthReply health;
-  /// Number of the plugin's process, unlike those of other plugins. Another number may be another process, without
-  /// memory of earlier events.
+  /// Number of the plugin's process, unique among all plugins. A different number may mean another process, which does
+  /// not know earlier events.
   uint64_t process = 0;
 };
-/// By plugin. One that has not answered yet is not in it.
+/// By plugin; contains only plugins that have answered.
 using Answers = std::map<std::string, Answer, std::less<>>;
 
-/// Both questions, one after the other; blocks until the plugin's deadlines.
+/// Calls discover and then health of the plugin; blocks until they return or reach the plugin's deadlines.
 Answer ask(plugin::Provisioner& plugin);
 
 struct FoundCard {
@@ -33,21 +33,22 @@ struct FoundCard {
 };
 struct Found {
   std::map<std::string, FoundCard, std::less<>> cards;  ///< by object name
-  std::vector<std::string> remarks;  ///< what is refused or left out and why, a sentence each; bounded
-  std::vector<std::string> said;     ///< what plugins say beside their cards, the same words once; bounded
+  std::vector<std::string> remarks;  ///< cards and details that were refused or omitted, with the reason; bounded
+  std::vector<std::string> said;     ///< messages of plugins in addition to their cards, without duplicates; bounded
 };
 
-/// Most cards of a node, as many as a device can name.
+/// Maximum number of cards of a node, equal to the maximum of a device.
 inline constexpr std::size_t kMostCards = 128;
 
-/// What a plugin says, as one of Found::said.
+/// Returns a message of a plugin in the format of Found::said.
 std::string saidBy(const std::string& plugin, std::string_view words);
 
-/// The cards of all that answered well. Of two plugins with the same card the first by name has it; of one plugin the
-/// first it gave. A card that the API could not hold is refused, alone.
+/// Returns the cards of all plugins whose discovery succeeded. If two plugins report the same card, the plugin whose
+/// name sorts first gets it; if one plugin reports it twice, the first report counts. Only cards that the API can't
+/// represent are refused.
 Found merge(const Answers& answers, const std::string& node);
 
-/// What is used of the cards that were found, as far as their plugins answer and say so.
+/// Returns the usage of the found cards, as far as their plugins report it.
 std::vector<usage::Reading> readingsOf(const Found& found, const Answers& answers);
 
 }  // namespace egpu::agent::cards

@@ -19,7 +19,7 @@ kube::ReflectorOptions ofNode(const std::string& node) {
   return out;
 }
 
-/// One card that is refused as it is does not slow down the others.
+/// Returns true if the server refuses a card itself. Such a card must not slow down the others.
 bool refusedAsItIs(const base::Status& status) {
   return status.code() == base::Code::invalid || status.code() == base::Code::forbidden;
 }
@@ -35,8 +35,8 @@ Cards::Cards(kube::Client& client, plugin::Registry& plugins, kube::EventSink& e
       reflector_(client, sink_, ofNode(options_.publisher.node)),
       survey_(plugins, clock, random, options_.interval, [this] { alarm_.ring(); }),
       publisher_(client_, store_, events, clock, options_.publisher) {
-  // What an administrator changes or deletes is put right at once. After a write of our own there is nothing to put right:
-  // else a card of which each look says something new would be written without end.
+  // Corrects changes and deletions by an administrator immediately. The agent's own writes must not wake the loop: a
+  // card that changes with every query would be written in an endless loop.
   store_.listen([this](const Gpu*, const Gpu*) {
     if (!publisher_.writes()) alarm_.ring();
   });
@@ -104,7 +104,7 @@ void Cards::run(std::stop_token stop) {
       continue;
     }
     if (failures++ == 0) base::log::warn("cards could not be published", {{"why", status.str()}});
-    // Rings don't shorten it: the server is left alone.
+    // Rings do not shorten this sleep, so that the server is not overloaded.
     clock_.sleepFor(wait(failures, status), stop);
   }
 }

@@ -1,4 +1,4 @@
-// The cards of this node, published for as long as the agent runs.
+// Publishes the cards of this node while the agent runs.
 #pragma once
 
 #include <atomic>
@@ -19,15 +19,15 @@ namespace egpu::agent::cards {
 
 struct CardsOptions {
   PublisherOptions publisher;
-  std::chrono::milliseconds interval{15'000};  ///< between two questions to a plugin, and two looks at the objects
-  std::chrono::milliseconds patience{1'000};   ///< that the first publication waits for all plugins' answers
-  std::chrono::milliseconds backoff{500};      ///< after a failed write, doubled each time, half of it at random
+  std::chrono::milliseconds interval{15'000};  ///< between two queries of a plugin, and two passes over the objects
+  std::chrono::milliseconds patience{1'000};   ///< maximum wait of the first publication for all plugins' answers
+  std::chrono::milliseconds backoff{500};      ///< after a failed write; doubles each time, half of it random
   std::chrono::milliseconds maxBackoff{60'000};
-  /// Whose what the plugins read is. Empty: nothing is written of what is used.
+  /// Attributes readings to claims and pods. Empty: no usage is written.
   std::function<usage::Usage(const std::vector<usage::Reading>& readings, std::stop_token stop)> attribute{};
 };
 
-/// References must outlive it. start() once; the destructor stops and joins.
+/// References must outlive it. Call start() once; the destructor stops and joins.
 class Cards {
  public:
   Cards(kube::Client& client, plugin::Registry& plugins, kube::EventSink& events, base::Clock& clock,
@@ -36,22 +36,23 @@ class Cards {
 
   void start();
   void stop();
-  /// Asks the plugins anew and looks at all objects, now. Thread-safe, as all below.
+  /// Queries the plugins and compares all objects immediately. Thread-safe, as are all functions below.
   void wake();
-  /// All that was found is published, but for what the server refuses; for the readiness probe.
+  /// True once all found cards are published, except those that the server refuses; for the readiness probe.
   bool published() const { return published_; }
-  /// What is used of the cards, as the plugins last said.
+  /// Returns the usage of the cards as the plugins last reported it.
   std::vector<usage::Reading> readings() const;
-  /// Why this card, an object's name, can't be given, if the plugin that found it has answered well and finds it no more:
-  /// the end of a sentence, with what its health says of it. Else empty.
+  /// Returns why the card with this object name can't be assigned, if the plugin that found it no longer finds it: the
+  /// end of a sentence, with the illness that the plugin reports. Otherwise, or if the plugin has failed, returns an
+  /// empty string.
   std::string whyGone(const std::string& card) const;
-  /// What it was found to have, bytes; nullopt while nobody finds it.
+  /// Returns the memory of the card as it was last found, in bytes; nullopt if no plugin finds it.
   std::optional<int64_t> memoryOf(const std::string& card) const;
-  /// The card as it was found last; nullopt while no plugin finds it.
+  /// Returns the card as it was last found; nullopt if no plugin finds it.
   std::optional<v1alpha::Card> foundCard(const std::string& card) const;
-  /// The cards' objects.
+  /// ElasticGPU objects of the cards.
   const cache::Store<Gpu>& store() const { return store_; }
-  /// Called after each change of one, on any thread; before start().
+  /// `listener` is called after each change of an object, on any thread. Call before start().
   void listen(cache::Store<Gpu>::Listener listener) { store_.listen(std::move(listener)); }
 
  private:
@@ -59,7 +60,7 @@ class Cards {
   base::Status publish(const std::stop_token& stop);
   std::chrono::milliseconds wait(int failures, const base::Status& status);
 
-  kube::Client client_;  ///< brief: what fails comes back by the loop
+  kube::Client client_;  ///< short retries, because run() tries again
   base::Clock& clock_;
   base::Random& random_;
   const CardsOptions options_;
@@ -70,7 +71,7 @@ class Cards {
   kube::Reflector<Gpu> reflector_;
   Survey survey_;
   Publisher publisher_;
-  std::jthread thread_;  ///< last: it uses all above
+  std::jthread thread_;  ///< last member, because it uses all others
 };
 
 }  // namespace egpu::agent::cards

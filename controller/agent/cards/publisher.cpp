@@ -21,17 +21,17 @@ using base::Status;
 namespace keys = v1alpha::keys;
 namespace log = base::log;
 
-constexpr int kAttempts = 4;  ///< on an object that changes meanwhile
-/// Between two writes of a usage that the server does not keep.
+constexpr int kAttempts = 4;  ///< maximum tries on an object that changes meanwhile
+/// Interval between two writes of usage that the server does not store.
 constexpr std::chrono::minutes kPrunedUsageInterval{10};
 
-/// The server can't be asked: other cards need not be tried.
+/// Returns true if the server can't be reached, so that writing other cards is pointless.
 bool away(const Status& status) {
   return status.code() == Code::unavailable || status.code() == Code::deadline || status.code() == Code::throttled ||
          status.code() == Code::cancelled || status.code() == Code::unauthorized;
 }
 
-/// What a label's reader made of the plugin's name.
+/// Returns the plugin that found the card, as a label value.
 std::string labelOf(const Gpu& card) {
   const auto it = card.metadata.labels.find(keys::kDiscoveredByLabel);
   return it == card.metadata.labels.end() ? std::string() : it->second;
@@ -98,7 +98,7 @@ Status Publisher::step(const std::string& name, std::stop_token stop, const Step
     const auto have = store_.get({"", name});
     if (!have) return Status::okay();
     last = take(*have);
-    // 422 is what a JSON patch's test answers.
+    // A failed test of a JSON patch results in 422.
     if (last.ok() || (last.code() != Code::conflict && last.code() != Code::notFound && last.code() != Code::invalid &&
                       last.code() != Code::unknownOutcome))
       return last;
@@ -200,7 +200,7 @@ Status Publisher::missing(const std::string& name, const Answers& answers, std::
                    &answer, stop);
     return told.ok() ? step(name, stop, [&](const Gpu& now) { return gone(now, stop); }) : told;
   }
-  // Who could know is no longer installed, or has not come up yet.
+  // The plugin that found the card is not installed, or has not started yet.
   if (by.empty() || clock_.now() - since_ < options_.notAnsweringAfter) return Status::okay();
   return tellHealth(name,
                     {{false, std::string(health::kDriverNotAnswering),
@@ -216,7 +216,7 @@ Status Publisher::gone(const Gpu& have, std::stop_token stop) {
     return Status::okay();
   const auto since = base::parseRfc3339(healthy->lastTransitionTime);
   if (!since || clock_.wall() - *since < options_.deleteAfter) return Status::okay();
-  // With its resourceVersion: an entry that came meanwhile keeps it.
+  // The resourceVersion prevents the deletion if the ledger gets an entry meanwhile.
   auto removed = client_.remove<Gpu>(
       {"", have.metadata.name}, codec::patch::deleteOptions(have.metadata.uid, have.metadata.resourceVersion), stop);
   if (removed.ok()) log::info("card that is gone deleted", {{"card", have.metadata.name}});
@@ -250,7 +250,7 @@ Status Publisher::writeHealth(const Gpu& have, const v1alpha::ElasticGPUStatus& 
   if (!written.ok()) return written.status();
   const auto& now = *health::healthyOf(after.conditions);
   log::info("card's health", {{"card", name}, {"healthy", now.status}, {"reason", now.reason}});
-  // That a new card works is nothing to report.
+  // A new card that works needs no event.
   if (health::healthyOf(have.status.conditions) || now.status == "False")
     events_.event(kube::referenceTo(have),
                   now.status == "False" && now.reason != health::kProbation ? "Warning" : "Normal", now.reason,
@@ -272,7 +272,7 @@ Status Publisher::takeWord(const Gpu& have, bool obeyed, std::stop_token stop) {
                       (named ? "met another error since then; see its condition NeedsRepair"
                              : "no condition NeedsRepair with that reason"));
   }
-  // A word that was written meanwhile stays for the next look.
+  // An annotation that was changed meanwhile stays for the next call.
   const auto without = codec::patch::withoutAnnotation(have.metadata.uid, keys::kRepairedAnnotation, word);
   auto written = client_.patch<Gpu>({"", have.metadata.name}, kube::PatchType::json, without, {}, stop);
   if (!written.ok()) return written.status();
@@ -287,7 +287,7 @@ Status Publisher::publishUsage(const Answers& answers, const usage::Usage& usage
     for (const auto& card : usage.cards) all.emplace(card.name, &card);
   store_.forEach([&](const auto& card) {
     if (card->isCard() && card->status.usage && (options_.usageEvery.count() == 0 || silentOn(*card, answers)))
-      all.emplace(card->metadata.name, nullptr);  // unless something is known of it
+      all.emplace(card->metadata.name, nullptr);  // no effect if the card has usage
   });
   Status first;
   for (const auto& [name, now] : all) {
@@ -305,7 +305,7 @@ bool Publisher::silentOn(const Gpu& card, const Answers& answers) const {
     const auto since = failingSince_.find(plugin);
     return since == failingSince_.end() || clock_.now() - since->second >= options_.notAnsweringAfter;
   }
-  return false;  // nobody who could know has answered yet
+  return false;  // the plugin that found the card has not answered yet
 }
 
 Status Publisher::tellUsage(const std::string& name, const usage::CardUse* now, std::stop_token stop) {
@@ -320,7 +320,7 @@ Status Publisher::tellUsage(const std::string& name, const usage::CardUse* now, 
         {"", name}, kube::PatchType::merge,
         codec::patch::gpuStatus(have.metadata.uid, have.metadata.resourceVersion, have.status, after), "status", stop);
     if (!written.ok()) return written.status();
-    // An older CRD has no status.usage.
+    // The CRD may be older and lack status.usage.
     if (after.usage && !written->status.usage) usagePruned_[name] = clock_.now();
     wrote(*written);
     return Status::okay();
@@ -405,7 +405,7 @@ void Publisher::tell(const std::vector<std::string>& refused, const std::vector<
       told.push_back(words);
       if (std::find(told_.begin(), told_.end(), words) != told_.end()) continue;
       log::warn(what, {{"node", options_.node}, {"what", words}});
-      // As the kubelet names its node where it has no uid.
+      // Refers to the node as the kubelet does where it does not know the uid.
       events_.event({"v1", "Node", "", options_.node, options_.node, ""}, "Warning", reason, words);
     }
   };

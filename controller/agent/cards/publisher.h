@@ -1,22 +1,22 @@
-// What the plugins found becomes ElasticGPU cards.
+// Publishes the cards that plugins found as ElasticGPU objects.
 //
 //   found, no object                → created
 //   found, object differs           → labels, capacity and spec.card written; never the ledger
-//   found, object on another node   → left alone and told: the API lets no agent write another node's cards. Once that
-//                                     node's agent has deleted it, it is created here
+//   found, object on another node   → not written, but reported: the API lets no agent write another node's cards.
+//                                     Once that node's agent has deleted the object, it is created here
 //   object, not found, its plugin
-//     calls it unhealthy            → Healthy False with the plugin's words
-//     answers, without a word of it → Healthy False CardGone; deleted after a while if its ledger is empty
-//     fails, or is not there        → as it was; after a while Healthy False DriverNotAnswering
+//     reports it as unhealthy       → Healthy False with the plugin's message
+//     answers, does not mention it  → Healthy False CardGone; deleted after a while if its ledger is empty
+//     fails, or is not loaded       → unchanged; after a while Healthy False DriverNotAnswering
 //   no object, not found, its plugin
-//     calls it unhealthy            → an event of the Node, as for all that plugins say beside their cards
+//     reports it as unhealthy       → an event of the Node, as for all messages of plugins in addition to their cards
 //
-// Besides, what is used of a card stands in its status.usage: written when it moved noticeably, once a minute at most, and
-// taken away when it is no longer known. Illnesses that are known by an event alone are remembered: health/repairs.h.
+// The usage of a card is in its status.usage: written when it moved noticeably, at most once a minute, and removed when
+// it is no longer known. Illnesses that only an event reveals are recorded by health/repairs.h.
 //
-// What was found is compared with the objects as the watch shows them. Only of a card that the server keeps otherwise than
-// it was written (its CRD is of an older version and lacks a field) is remembered what was written and what it became: the
-// card is written again when either changes.
+// Found cards are compared with the objects in the watch's store. If the server stores a card with changes (the CRD is
+// older and lacks a field), the publisher remembers the written and the stored version, and writes the card again when
+// either changes.
 #pragma once
 
 #include <atomic>
@@ -43,17 +43,17 @@ namespace egpu::agent::cards {
 using Gpu = v1alpha::ElasticGPU;
 
 struct PublisherOptions {
-  std::string node;  ///< the one that this agent runs on
-  /// Who may use a card; empty = nobody looks at who does.
+  std::string node;  ///< node of this agent
+  /// Returns whether a pod has a claim on a card; empty = foreign use is not checked.
   health::HasClaim hasClaim{};
   health::Host host{};
-  std::chrono::milliseconds quiet{300'000};        ///< that a card must be well before it is used again
-  std::chrono::milliseconds deleteAfter{600'000};  ///< a card is gone that long before its object goes
-  /// A plugin fails, or is missing, that long before its cards are fenced.
+  std::chrono::milliseconds quiet{300'000};        ///< how long an ill card must be well before it is used again
+  std::chrono::milliseconds deleteAfter{600'000};  ///< how long a card must be gone before its object is deleted
+  /// How long a plugin must fail or be missing before its cards become unhealthy.
   std::chrono::milliseconds notAnsweringAfter{180'000};
-  std::chrono::milliseconds usageEvery{60'000};  ///< between two writes of a card's use; 0 = it is not written
-  /// What the kubelet has given to containers by others than us, asked at each publication; empty = it isn't asked.
-  /// nullopt = it does not answer: what it said last stands, or nothing if it never did.
+  std::chrono::milliseconds usageEvery{60'000};  ///< minimum between two writes of a card's usage; 0 = none
+  /// Lists devices that containers have from other plugins and drivers; called at each publication; empty = not
+  /// checked. nullopt = the kubelet does not answer, and the last list, if any, stays in force.
   std::function<std::optional<std::vector<health::Given>>(const std::stop_token& stop)> given{};
   /// Warning about the node's settings, read at each publication and reported by an event of the Node; empty = none.
   std::function<std::string()> warning{};
@@ -61,18 +61,20 @@ struct PublisherOptions {
   std::string boot{};         ///< the machine's boot id
 };
 
-/// Of one thread. References must outlive it. `store` holds the cards of this node, and what we write.
+/// Not thread-safe, except writes(). References must outlive it. `store` contains the cards of this node and receives
+/// the results of writes.
 class Publisher {
  public:
   Publisher(kube::Client& client, cache::Store<Gpu>& store, kube::EventSink& events, base::Clock& clock,
             PublisherOptions options);
 
-  /// Makes the objects what the answers say. A card that fails keeps no other from being written; the first failure is
-  /// returned, and the caller tries again. One that needs time to pass is done by a later call.
+  /// Writes the objects according to `answers`. A failed write does not prevent the writes of other cards. Returns the
+  /// first failure, after which the caller must try again. Changes that need time to pass are made by a later call.
   base::Status publish(const Answers& answers, std::stop_token stop);
-  /// Likewise status.usage, after publish() of the same answers.
+  /// Writes status.usage of the cards; call after publish() with the same answers. Errors as for publish().
   base::Status publishUsage(const Answers& answers, const usage::Usage& usage, std::stop_token stop);
-  /// For a listener of the store: whether this change is the answer to a write of ours. Any thread.
+  /// Returns true if the store's current change results from a write of this publisher; for listeners of the store.
+  /// Thread-safe.
   bool writes() const { return writes_ == std::this_thread::get_id(); }
 
  private:
@@ -83,37 +85,40 @@ class Publisher {
   base::Status update(const Gpu& have, const Gpu& want, std::stop_token stop);
   base::Status missing(const std::string& name, const Answers& answers, std::stop_token stop);
   base::Status gone(const Gpu& have, std::stop_token stop);
-  /// State of a card at one look.
+  /// Result of one check of a card.
   struct Diagnosis {
     health::Finding finding;               ///< without the event
     std::optional<health::Finding> event;  ///< event that the plugin reports
     bool silent = false;                   ///< the plugin answered and reports neither event nor illness
   };
-  /// answer: of the plugin that the diagnosis is of; null if it is not loaded.
+  /// `answer`: answer of the plugin that the diagnosis comes from; null if the plugin is not loaded.
   base::Status tellHealth(const std::string& name, const Diagnosis& diagnosis, const Answer* answer,
                           std::stop_token stop);
   base::Status writeHealth(const Gpu& have, const v1alpha::ElasticGPUStatus& after, std::stop_token stop);
-  /// Takes the operator's word off the card, once it was heard. obeyed: it ended the repair.
+  /// Removes the operator's annotation from the card after it was evaluated. `obeyed`: it ended the repair.
   base::Status takeWord(const Gpu& have, bool obeyed, std::stop_token stop);
   base::Status tellUsage(const std::string& name, const usage::CardUse* now, std::stop_token stop);
-  /// Whether who found this card has nothing more to say of it.
+  /// Returns true if usage that the answers lack must be removed from this card: its plugin answers, or has failed for
+  /// notAnsweringAfter. Otherwise the plugin may still report it.
   bool silentOn(const Gpu& card, const Answers& answers) const;
-  /// Takes a step on the object as the store has it, again on what a read shows while the object changes meanwhile.
+  /// Calls `take` with the object from the store. If the object has changed meanwhile, reads it and calls `take` again,
+  /// at most kAttempts times.
   base::Status step(const std::string& name, std::stop_token stop, const Step& take);
-  /// A card as it was written, and as the server stored it.
+  /// Card as it was written, and as the server stored it.
   struct Kept {
     Gpu written, stored;
   };
   bool isKept(const Gpu& have, const Gpu& want) const;
-  /// Into the store: what the server answered to our write.
+  /// Puts the server's answer to a write into the store.
   void wrote(const Gpu& answer);
-  /// What is known of a card of this plugin, found or not; nullopt = nothing.
+  /// Returns the state of a card of this plugin, found or not; nullopt = unknown.
   std::optional<Diagnosis> diagnose(const std::string& uuid, const std::string& plugin, const Answers& answers,
                                     const v1alpha::Card* found) const;
-  /// Finding of a card whose plugin reports no illness. notice: the plugin's opinion on it; may be null.
+  /// Returns the finding for a card whose plugin reports no illness. `notice`: the plugin's healthy report with a
+  /// message; may be null.
   health::Finding findingOf(const v1alpha::Card& found, const Answer& answer, const plugin::CardHealth* notice) const;
   void noteFailures(const Answers& answers);
-  /// The ill cards that were never published: without an object nothing else would tell of them.
+  /// Adds messages about ill cards that have no object, as no condition reports them.
   void noteUnpublished(const Answers& answers, Found& found) const;
   void tell(const std::vector<std::string>& refused, const std::vector<std::string>& said);
 
@@ -122,15 +127,16 @@ class Publisher {
   kube::EventSink& events_;
   base::Clock& clock_;
   const PublisherOptions options_;
-  const base::Clock::Steady since_;                                       ///< when it was made
+  const base::Clock::Steady since_;                                       ///< time of construction
   std::map<std::string, base::Clock::Steady, std::less<>> failingSince_;  ///< by plugin
-  std::atomic<std::thread::id> writes_{};          ///< this one changes the store by what it wrote
-  std::map<std::string, Kept, std::less<>> kept_;  ///< by object, of those that the server keeps otherwise
-  std::map<std::string, base::Clock::Steady, std::less<>> usagePruned_;  ///< by object: last write that was not kept
+  std::atomic<std::thread::id> writes_{};          ///< thread that is putting the result of a write into the store
+  std::map<std::string, Kept, std::less<>> kept_;  ///< by object: cards that the server stores differently
+  /// By object: time of the last usage write that the server did not store.
+  std::map<std::string, base::Clock::Steady, std::less<>> usagePruned_;
   health::Repairs repairs_;
-  std::vector<std::string> remarks_;  ///< of the present call, besides those of the answers
-  std::vector<health::Given> given_;  ///< to containers, by others, as the kubelet last said
-  std::vector<std::string> told_;     ///< the last time, so that nothing is told twice
+  std::vector<std::string> remarks_;  ///< remarks of the current call, in addition to the answers'
+  std::vector<health::Given> given_;  ///< devices from other plugins and drivers, as last listed
+  std::vector<std::string> told_;     ///< events of the last call, so that none is repeated
 };
 
 }  // namespace egpu::agent::cards

@@ -9,7 +9,7 @@ namespace egpu::agent::cards {
 
 namespace {
 
-/// Whether the plugin's process may have ended in one of the calls.
+/// Returns true if the plugin's process may have ended in one of the calls.
 bool mayHaveEnded(const Answer& answer) {
   const auto ended = [](plugin::ReplyCode code) {
     return code == plugin::ReplyCode::crashed || code == plugin::ReplyCode::timeout ||
@@ -72,7 +72,7 @@ bool Survey::complete() const {
   return std::all_of(names.begin(), names.end(), [&](const auto& name) { return answers_.count(name) > 0; });
 }
 
-/// A plugin came, went down or recovered: whatever it was, it is asked.
+/// Called when a plugin is loaded, fails or recovers. Queries the plugin in each case.
 void Survey::changed(const std::string& name) {
   std::lock_guard lock(mutex_);
   if (!running_) return;
@@ -99,7 +99,7 @@ void Survey::run(const std::string& name, Asker& asker, std::stop_token stop) {
     auto* plugin = plugins_.find(name, &why);
     Answer answer{{{plugin::ReplyCode::unavailable, why}, {}}, {{plugin::ReplyCode::unavailable, why}, {}}, 0};
     if (plugin) answer = ask(*plugin);
-    if (plugins_.closing() || stop.stop_requested()) return;  // what it says now says nothing about it
+    if (plugins_.closing() || stop.stop_requested()) return;  // at a stop, the answer is meaningless
     const auto& reply = answer.cards.reply;
     const std::string now = reply.ok() ? "" : std::string(plugin::toString(reply.outcome)) + ": " + reply.message;
     if (now != failure && !now.empty())
@@ -108,7 +108,7 @@ void Survey::run(const std::string& name, Asker& asker, std::stop_token stop) {
     {
       std::lock_guard lock(mutex_);
       if (!plugin || mayHaveEnded(answer)) asker.process = ++processes_;
-      // Either process may have answered where it changed meanwhile: a number that no other answer has.
+      // If the process changed meanwhile, either may have answered: use a number that no other answer has.
       answer.process = asker.process == before ? before : ++processes_;
       answers_[name] = std::move(answer);
     }

@@ -1,5 +1,5 @@
-// Asks the plugins for their cards again and again, each on a thread of its own: one that hangs keeps no other's cards
-// from being published.
+// Queries the plugins for their cards periodically. Each plugin has its own thread, so that a plugin that hangs does
+// not delay the cards of the others.
 #pragma once
 
 #include <chrono>
@@ -21,30 +21,30 @@ namespace egpu::agent::cards {
 /// Thread-safe.
 class Survey {
  public:
-  /// interval: between two questions, up to a fifth of it longer, at random. `answered` is called on a plugin's thread
-  /// after each answer.
+  /// `interval`: time between two queries of a plugin; up to a fifth of it is added at random. `answered` is called on
+  /// a plugin's thread after each answer.
   Survey(plugin::Registry& plugins, base::Clock& clock, base::Random& random, std::chrono::milliseconds interval,
          std::function<void()> answered);
   ~Survey();
 
   void start();
-  /// Ends the sleeps and joins; a plugin's call is waited for.
+  /// Interrupts the sleeps and joins the threads; waits for running calls of plugins.
   void stop();
-  /// Asks all at once.
+  /// Queries all plugins immediately.
   void wake();
   Answers answers() const;
-  /// Every plugin that is loaded has answered once.
+  /// Returns true if every loaded plugin has answered at least once.
   bool complete() const;
 
  private:
-  /// What the registry calls as long as it lives, which is longer than this.
+  /// Receives the registry's notifications. The registry may outlive the survey and calls it until then.
   struct Listener {
     std::mutex mutex;
-    Survey* survey = nullptr;  ///< protected by mutex; null once it is gone
+    Survey* survey = nullptr;  ///< protected by mutex; null after the survey's destruction
   };
   struct Asker {
     Alarm alarm;
-    uint64_t process = 0;  ///< number of the plugin's process; another one where it may have ended
+    uint64_t process = 0;  ///< number of the plugin's process; changes when that may have ended
     std::jthread thread;
   };
   void changed(const std::string& name);
@@ -60,7 +60,7 @@ class Survey {
   mutable std::mutex mutex_;
   // State below is protected by mutex_.
   bool running_ = false;
-  uint64_t processes_ = 0;  ///< numbers given to processes, of all plugins
+  uint64_t processes_ = 0;  ///< last number given to a process, counted over all plugins
   Answers answers_;
   std::map<std::string, std::unique_ptr<Asker>, std::less<>> askers_;  ///< by plugin
 };

@@ -39,8 +39,8 @@ struct Given {
 /// offered.
 bool isOf(const v1alpha::Card& card, const Given& given);
 
-/// Returns the uid of the pod to whose cgroup a process belongs; empty = none. `cgroups`: contents of
-/// /proc/<pid>/cgroup, with "/kubepods/burstable/pod<uid>/…" or "…-pod<uid with _>.slice".
+/// Returns the uid of the pod in a process's cgroup path; empty = none. `cgroups`: contents of /proc/<pid>/cgroup, with
+/// "/kubepods/burstable/pod<uid>/…" or "…-pod<uid with _>.slice".
 std::string podOf(std::string_view cgroups);
 
 /// Returns the uid of the pod of a process: "" if it belongs to no pod, nullopt if it has ended. `proc`: the host's

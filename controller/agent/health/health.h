@@ -8,8 +8,8 @@
 //   True ──────── well, attend ► True <reason>: it works, and its message names the repair at its next reset
 //
 // The condition is the only state, so that a restarted agent continues where the last one stopped. On probation,
-// lastTransitionTime is the time at which the quiet period began, although the status was already False. For a card that
-// is gone, it is the time at which the card disappeared.
+// lastTransitionTime is the time at which the quiet period began, although the status was already False. For a card
+// that is gone, it is the time at which the card disappeared.
 #pragma once
 
 #include <chrono>

@@ -11,8 +11,7 @@ namespace egpu::agent::health {
 namespace {
 
 constexpr std::size_t kMaxMessage = 900;  ///< maximum length of the illness, so that startOf() fits after it
-constexpr std::size_t kMaxReporters =
-    8;  ///< maximum number of processes; the oldest has the smallest number and is dropped first
+constexpr std::size_t kMaxReporters = 8;  ///< maximum processes; the smallest number is the oldest, and goes first
 
 /// Returns the end of the condition's message: boot and driver of the event.
 std::string startOf(const Report& report) {

@@ -9,8 +9,7 @@ namespace egpu::agent::usage {
 
 namespace {
 
-constexpr std::chrono::minutes kKnownFor{
-    10};  ///< maximum age of the list, as pods that share a claim start and end unnoticed
+constexpr std::chrono::minutes kKnownFor{10};  ///< maximum age of the list: pods that share a claim change unnoticed
 
 }  // namespace
 
