@@ -40,7 +40,7 @@ struct Found {
 /// Maximum number of cards of a node, equal to the maximum of a device.
 inline constexpr std::size_t kMostCards = 128;
 
-/// Returns a message of a plugin in the format of Found::said.
+/// Returns "<plugin>: <words>", made printable and shortened.
 std::string saidBy(const std::string& plugin, std::string_view words);
 
 /// Returns the cards of all plugins whose discovery succeeded. If two plugins report the same card, the plugin whose

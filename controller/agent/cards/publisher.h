@@ -68,8 +68,9 @@ class Publisher {
   Publisher(kube::Client& client, cache::Store<Gpu>& store, kube::EventSink& events, base::Clock& clock,
             PublisherOptions options);
 
-  /// Writes the objects according to `answers`. A failed write does not prevent the writes of other cards. Returns the
-  /// first failure, after which the caller must try again. Changes that need time to pass are made by a later call.
+  /// Writes the objects according to `answers`. A failed write prevents the writes of other cards only if the server
+  /// can't be reached. Returns the first failure, after which the caller must try again. Changes that need time to pass
+  /// are made by a later call.
   base::Status publish(const Answers& answers, std::stop_token stop);
   /// Writes status.usage of the cards; call after publish() with the same answers. Errors as for publish().
   base::Status publishUsage(const Answers& answers, const usage::Usage& usage, std::stop_token stop);

@@ -1,4 +1,4 @@
-// A lock per claim, there only while somebody holds it or waits for it.
+// One lock per claim, which exists only while a thread holds it or waits for it.
 #pragma once
 
 #include <condition_variable>
@@ -11,7 +11,7 @@
 
 namespace egpu::agent {
 
-/// Thread-safe; must outlive what it gave.
+/// Thread-safe; must outlive all Held objects.
 class ClaimLocks {
  public:
   class Held {
@@ -28,7 +28,7 @@ class ClaimLocks {
     std::string claim_;
   };
 
-  /// Waits for its turn; no value: stopped meanwhile.
+  /// Blocks until the claim's lock is free; returns nullopt if stopped meanwhile.
   std::optional<Held> hold(const std::string& claim, std::stop_token stop) {
     std::unique_lock lock(mutex_);
     if (!changed_.wait(lock, stop, [&] { return held_.count(claim) == 0; })) return std::nullopt;

@@ -41,13 +41,13 @@ Status refused(const std::string& last, const std::string& where, const Names& t
                              "name last in spec.resourceClaims a claim that is always used with the same others"};
 }
 
-/// What the API says of the claims beside one, asked once each.
+/// Reads the other claims of the containers from the API, each ResourceClaim once.
 class Others {
  public:
   Others(kube::Client& client, CardReads& cards, const ClaimRef& claim, const std::string& node, std::stop_token stop)
       : client_(client), cards_(cards), claim_(claim), node_(node), stop_(std::move(stop)) {}
 
-  /// Of another driver: nothing of ours.
+  /// Returns true if the claim is allocated by another driver.
   bool foreign(const std::string& name) {
     if (name == claim_.name) return false;
     const auto& rc = resourceClaim(name);
@@ -81,7 +81,8 @@ class Others {
   std::map<std::string, Result<core::ResourceClaim>> read_;
 };
 
-/// Where another claim is the last, it must have been prepared for just these, if it is prepared.
+/// Checks a container in which another claim is last: if that claim is prepared, it must have been prepared for exactly
+/// the claims of `use`.
 Status checkLast(cdi::Folder& folder, const ClaimRef& claim, const Use& use) {
   const auto& last = use.claims.back();
   const auto entries = folder.list();
@@ -99,7 +100,7 @@ Status checkLast(cdi::Folder& folder, const ClaimRef& claim, const Use& use) {
   return Status::okay();
 }
 
-/// Of the containers in which the claim is the last one: what stands before it, the same in all.
+/// Returns the claims before `claim` in the containers in which it is last; they must be the same in all of them.
 Result<Names> before(cdi::Folder& folder, const ClaimRef& claim, const std::vector<Use>& uses) {
   std::optional<Use> first;
   for (const auto& use : uses) {
@@ -130,7 +131,7 @@ std::vector<Use> usesOf(const std::vector<core::Pod>& pods, const std::string& c
 Result<std::vector<Entitled>> companyOf(kube::Client& client, CardReads& cards, cdi::Folder& folder,
                                         const ClaimRef& claim, std::vector<core::Pod> pods, const std::string& node,
                                         std::stop_token stop) {
-  // One on its way out starts no container any more.
+  // A terminating pod starts no more containers.
   std::erase_if(pods, [](const auto& pod) { return pod.metadata.deleting(); });
   auto uses = usesOf(pods, claim.name);
   Others others(client, cards, claim, node, std::move(stop));

@@ -1,5 +1,5 @@
-// Which claims a container has together. A runtime applies the CDI devices of a container's claims one after the other, so
-// the variables of the last one stand: they speak for all.
+// Claims that share a container. A runtime applies the CDI devices of a container's claims in order, so the variables
+// of the last claim take effect: they must describe all claims of the container.
 #pragma once
 
 #include <stop_token>
@@ -14,19 +14,22 @@
 
 namespace egpu::agent {
 
-/// One container's ResourceClaims.
+/// ResourceClaims of one container.
 struct Use {
   std::string container;            ///< "container main of pod p"
-  std::vector<std::string> claims;  ///< their names, each once, in the order in which the kubelet gives their devices
+  std::vector<std::string> claims;  ///< names without duplicates, in the order in which the kubelet adds their devices
   bool operator==(const Use&) const = default;
 };
 
-/// The containers that have the claim, init containers first. The order is that of the pod's spec.resourceClaims. Pure.
+/// Returns the containers that use the claim, init containers first. Their claims are in the order of the pod's
+/// spec.resourceClaims. Pure.
 std::vector<Use> usesOf(const std::vector<core::Pod>& pods, const std::string& claim);
 
-/// The claims that stand before this one in the containers in which it is the last of ours, with what the API says of
-/// them; empty if it is alone there. pods: those of this node that name the claim; claims of other drivers don't count. Code::invalid where one text can't speak for all: it is the last one in containers that have
-/// different claims, or in one of them a claim is the last that was prepared for others. Else an error of entitled().
+/// Returns the claims that precede `claim` in the containers in which `claim` is the last of this driver's claims, as
+/// the API describes them; empty if there are none. `pods`: pods of this node that name the claim. Claims of other
+/// drivers do not count. Returns Code::invalid if the variables of one claim can't describe all containers: containers
+/// in which `claim` is last have different claims, or the last claim of another container was prepared for different
+/// claims. Otherwise returns an error of entitled().
 base::Result<std::vector<Entitled>> companyOf(kube::Client& client, CardReads& cards, cdi::Folder& folder,
                                               const ClaimRef& claim, std::vector<core::Pod> pods,
                                               const std::string& node, std::stop_token stop);

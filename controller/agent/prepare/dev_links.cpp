@@ -22,10 +22,10 @@ constexpr std::string_view kDev = "/dev/";
 
 std::string failed(const std::string& what) { return what + " (" + std::generic_category().message(errno) + ")"; }
 
-/// A folder of the host's, to make something in.
+/// Opens a folder of the host to create entries in it.
 base::UniqueFd folder(const HostRoot& host, const std::string& path) { return host.open(path, O_RDONLY | O_DIRECTORY); }
 
-/// The number of a character device below /dev, and what it is called there; no value: it is none.
+/// Returns the number and the path of a character device below /dev; nullopt if `path` is not such a device.
 std::optional<std::pair<dev_t, std::string>> deviceAt(const HostRoot& host, const std::string& path) {
   const auto node = host.open(path);
   struct stat is {};
@@ -62,7 +62,7 @@ std::vector<std::string> linkDevices(const std::string& hostRoot, const std::vec
       if (const auto dev = folder(host, "/dev"); dev) ::mkdirat(dev.get(), "char", 0755);
       links = folder(host, "/dev/char");
     }
-    // In ".." is /dev, unless somebody made /dev/char a link.
+    // The link's target "../<name>" is in /dev only if /dev/char is not a symbolic link.
     const bool straight = links && host.nameOf(links) == "/dev/char";
     if (!straight) errno = links ? ELOOP : errno;
     if (!straight ||
@@ -83,7 +83,7 @@ std::vector<std::string> makeUvmNodes(const std::string& hostRoot, const std::st
     const auto major = uvmMajor(devices);
     if (!major) return {};
     const auto dev = folder(host, "/dev");
-    // mknod heeds the umask.
+    // mknod applies the umask, so fchmodat() sets the mode.
     if (!dev || (make(dev.get(), name, S_IFCHR | kForAll, makedev(*major, number)) != 0 && errno != EEXIST))
       missing.push_back(failed(name));
     else

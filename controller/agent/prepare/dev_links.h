@@ -1,5 +1,5 @@
-// What the host's /dev must have for a container's devices to stay its own. A confined plugin can't make it: it has a user
-// of its own and no CAP_MKNOD. The agent can.
+// Links and nodes that the host's /dev must have for containers to keep access to their devices. A confined plugin
+// can't create them, because it has its own user and no CAP_MKNOD. The agent can.
 #pragma once
 
 #include <sys/types.h>
@@ -12,18 +12,20 @@
 
 namespace egpu::agent {
 
-/// As mknodat(2).
+/// Same contract as mknodat(2).
 using MakeNode = std::function<int(int folder, const char* name, mode_t mode, dev_t number)>;
 
-/// Makes the links /dev/char/<major>:<minor> that are missing for these nodes. systemd looks for a container's devices by
-/// these names when it reloads, and takes from it those that it doesn't find. Only for character devices that are there,
-/// below /dev, and nothing that leads out of hostRoot ("/", or where a container sees its host) is followed or written.
-/// Idempotent. What can't be made is returned, as "195:0 (Permission denied)"; nobody's pod fails for it.
+/// Creates the missing links /dev/char/<major>:<minor> for `nodes`. When systemd reloads, it looks up a container's
+/// devices by these names, and revokes access to devices that it does not find. Only existing character devices below
+/// /dev get links. No link out of hostRoot ("/", or the path of the host's root in a container) is followed or written.
+/// Idempotent. Returns the links that can't be created, such as "195:0 (Permission denied)"; no prepare fails because
+/// of them.
 std::vector<std::string> linkDevices(const std::string& hostRoot, const std::vector<core::DeviceNode>& nodes);
 
-/// Makes /dev/nvidia-uvm and /dev/nvidia-uvm-tools if they are missing, by the number that `devices`, the host's
-/// /proc/devices, has for nvidia-uvm: as nvidia-modprobe -c 0 -u. Nothing where the driver is not there (no /dev/nvidiactl)
-/// or the module is not loaded. Idempotent; returns what could not be made, likewise.
+/// Creates /dev/nvidia-uvm and /dev/nvidia-uvm-tools if they are missing, as nvidia-modprobe -c 0 -u does. `devices`:
+/// the host's /proc/devices, which contains the major number of nvidia-uvm. Does nothing if the driver is missing (no
+/// /dev/nvidiactl) or the module is not loaded. Idempotent. Returns the nodes that can't be created, in the form that
+/// linkDevices() uses.
 std::vector<std::string> makeUvmNodes(const std::string& hostRoot, const std::string& devices, const MakeNode& make);
 
 }  // namespace egpu::agent

@@ -21,14 +21,15 @@ using base::Code;
 using base::Result;
 using base::Status;
 
-// Bounds on one claim's edits: each of 128 cards has a node and some variables, and a driver some hundreds of files.
+// Limits of the edits of one claim: each of 128 cards needs a node and some variables, and a driver some hundreds of
+// files.
 constexpr std::size_t kMostEdits = 2048, kMostName = 256, kMostValue = 32 << 10, kMostBytes = 512 << 10;
 
 constexpr std::string_view kDeviceNodes = "/dev/nvidia*";
 constexpr std::string_view kGpu = "nvidia.com/gpu=";
 constexpr std::array<std::string_view, 6> kLibraryFolders{"/lib/",       "/lib64/",         "/usr/lib/",
                                                           "/usr/lib64/", "/usr/local/lib/", "/usr/local/nvidia/"};
-/// The driver's, besides its libraries.
+/// Files of the driver, in addition to its libraries.
 constexpr std::array<std::string_view, 15> kDriverFiles{"/usr/bin/nvidia-*",
                                                         "/usr/sbin/nvidia-*",
                                                         "/bin/nvidia-*",
@@ -38,13 +39,13 @@ constexpr std::array<std::string_view, 15> kDriverFiles{"/usr/bin/nvidia-*",
                                                         "/lib/firmware/nvidia/",
                                                         "/usr/lib/firmware/nvidia/",
                                                         "/usr/share/nvidia/",
-                                                        "/usr/lib/nvidia/",  // Debian's own package
+                                                        "/usr/lib/nvidia/",  // Debian's package
                                                         "/etc/OpenCL/vendors/nvidia.icd",
                                                         "/run/nvidia/driver/",
                                                         "/run/nvidia-persistenced/",
                                                         "/var/run/nvidia-persistenced/",
                                                         "/run/nvidia-fabricmanager/"};
-/// Besides stateFolder: where plugins may make links.
+/// Folders, in addition to stateFolder, in which plugins can create symbolic links.
 constexpr std::array<std::string_view, 3> kPluginsOwn{"/tmp/", "/var/tmp/", "/dev/shm/"};
 constexpr std::array<std::string_view, 11> kOptions{"ro",    "rw",      "nosuid",   "nodev", "noexec", "bind",
                                                     "rbind", "private", "rprivate", "slave", "rslave"};
@@ -74,19 +75,19 @@ bool anyMatches(std::string_view path, const List& patterns) {
   return std::any_of(patterns.begin(), patterns.end(), [&](const auto& each) { return matches(path, each); });
 }
 
-/// "libcuda.so.535.104" and the like, in a folder of libraries.
+/// Returns true for a library such as "libcuda.so.535.104" in a library folder.
 bool isLibrary(std::string_view path) {
   const auto name = path.substr(path.rfind('/') + 1);
   return anyMatches(path, kLibraryFolders) && beginsWith(name, "lib") && name.find(".so") != std::string_view::npos;
 }
 
-/// Where a path of the host leads, links followed as on the host. No value: there is nothing.
+/// Returns the target of a host path after resolving symbolic links as on the host; nullopt if it does not exist.
 std::optional<std::string> resolved(const HostRoot& host, const std::string& path) {
   const auto found = host.open(path);
   return found ? std::optional(host.nameOf(found)) : std::nullopt;
 }
 
-/// The edits of one claim, judged one by one.
+/// Checks the edits of one claim.
 class Check {
  public:
   Check(const Permitted& permitted, const std::vector<v1alpha::Card>& cards)
@@ -94,8 +95,8 @@ class Check {
     patterns_ = permitted.more;
     if (!permitted.driverRoot.empty()) driver_ = permitted.driverRoot + "/";
     if (permitted.hostRoot.empty()) return;
-    // What is permitted by one name is permitted by the one it leads to: /var/run is /run. But a plugin shall not say
-    // where a class's names lead.
+    // If a path is permitted, its target is permitted too: /var/run is /run. This excludes patterns in folders that
+    // plugins can write, because a plugin could choose the target with a symbolic link.
     for (const auto& pattern : permitted.more) {
       const auto slash = pattern.rfind('/');
       if (slash == std::string::npos || slash == 0 || pattern.front() != '/') continue;
@@ -164,7 +165,7 @@ class Check {
   }
 
  private:
-  /// A numbered node of NVIDIA's is one card.
+  /// Returns false for the numbered node of an NVIDIA card that is not among the claim's cards.
   bool ofTheCards(std::string_view path) const {
     constexpr std::string_view name = "nvidia";
     const auto last = path.substr(path.rfind('/') + 1);
@@ -194,7 +195,7 @@ class Check {
     const auto allowed = [&](std::string_view at) { return may(at) || may(onSystem(at)); };
     if (!allowed(path)) return no("is not permitted; the class's parameter hostPaths permits more");
     if (permitted_.hostRoot.empty()) return Status::okay();
-    if (host_.open(path, O_PATH, RESOLVE_NO_SYMLINKS)) return Status::okay();  // it leads nowhere else
+    if (host_.open(path, O_PATH, RESOLVE_NO_SYMLINKS)) return Status::okay();  // it has no symbolic link
     const auto real = resolved(host_, path);
     if (!real) return no("is not there on this node");
     return allowed(*real) ? Status::okay() : no("leads to " + *real + ", which is not permitted");
@@ -203,10 +204,11 @@ class Check {
   const Permitted& permitted_;
   const std::vector<v1alpha::Card>& cards_;
   const HostRoot host_;
-  std::set<std::pair<std::string, bool>> good_;  ///< mounts, read-only or not: a library stands in several folders
+  std::set<std::pair<std::string, bool>>
+      good_;  ///< cache of permitted host paths, with the read-only flag of the mount
   std::vector<std::string> patterns_;
   std::string state_;
-  std::string driver_;  ///< a pattern; empty = the driver's files lie in the usual folders
+  std::string driver_;  ///< pattern; empty = the driver's files are in the usual folders
 };
 
 std::size_t sizeOf(const core::ContainerEdits& edits) {

@@ -1,5 +1,4 @@
-// What a plugin may give to containers: its edits are judged before they reach a CDI file, which a runtime obeys as
-// root.
+// Checks the edits that a plugin requests for containers before they reach a CDI file, which a runtime applies as root.
 #pragma once
 
 #include <string>
@@ -12,27 +11,27 @@
 
 namespace egpu::agent {
 
-/// Which of the host a claim's containers may be given.
-/// A pattern is an absolute path, one that ends in '/' for all below it, or one that ends in '*' for all that begin so;
-/// or a CDI device, "vendor.com/class=name", or "vendor.com/class=*".
+/// Host resources that a claim's containers may get. A pattern is an absolute path; a path that ends in '/', for
+/// everything below it; a path that ends in '*', for all paths with that prefix; or a CDI device,
+/// "vendor.com/class=name" or "vendor.com/class=*".
 struct Permitted {
-  std::string stateFolder = "/var/lib/elasticgpu";  ///< the plugins' own, to be written to
-  std::vector<std::string> more;                    ///< patterns, besides what every plugin may give
-  /// Where this machine's root is seen from this process: "/", or "/host" in a container. Links are followed there, and
-  /// where they lead must be permitted too. Empty: nobody looks, as for nodes that are simulated.
+  std::string stateFolder = "/var/lib/elasticgpu";  ///< state folder of the plugins; writable
+  std::vector<std::string> more;                    ///< patterns, in addition to those of every plugin
+  /// Path of this machine's root folder in this process: "/", or "/host" in a container. Symbolic links are resolved
+  /// there, and their targets must be permitted too. Empty: paths are not resolved, as for simulated nodes.
   std::string hostRoot;
-  std::string driverRoot;  ///< folder of the host with the driver's files; "" = its root folder
-  std::string systemRoot;  ///< $ELASTICGPU_SYSTEM_ROOT: may stand before any of the host's paths, for tests
+  std::string driverRoot;  ///< host folder with the driver's files; "" = the root folder
+  std::string systemRoot;  ///< $ELASTICGPU_SYSTEM_ROOT: allowed prefix of host paths, for tests
 };
 
-/// The patterns of a class's parameter hostPaths, with commas between. Code::invalid names the one that is none.
+/// Parses the comma-separated patterns of a class's parameter hostPaths. Code::invalid names the first invalid pattern.
 base::Result<std::vector<std::string>> parseHostPaths(std::string_view text);
 
-/// The edits with what CDI wants spelled out (permissions "rw", mount options), or Code::invalid with the first that is
-/// refused. Every plugin may give: NVIDIA's device nodes, of the numbered ones those of `cards` alone; libraries from
-/// the library folders and the driver's own files, to be read; stateFolder; and of nvidia.com/gpu the CDI
-/// devices of `cards`. More is for `permitted` to say. A plugin can't ask for a hook:
-/// who wants one permits a CDI device whose file, the operator's, has it.
+/// Returns the edits with CDI's defaults filled in (permissions "rw", mount options), or Code::invalid with the first
+/// edit that is refused. Every plugin may request NVIDIA's device nodes, but of the numbered ones only those of
+/// `cards`; libraries from the library folders and the driver's own files, read-only; stateFolder; and the CDI devices
+/// of `cards` in nvidia.com/gpu. `permitted` allows more. Plugins can't request hooks: to use one, an operator permits
+/// a CDI device whose file contains it.
 base::Result<core::ContainerEdits> checkEdits(core::ContainerEdits edits, const Permitted& permitted,
                                               const std::vector<v1alpha::Card>& cards);
 

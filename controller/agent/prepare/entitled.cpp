@@ -18,12 +18,13 @@ using base::Result;
 using base::Status;
 namespace keys = v1alpha::keys;
 
-constexpr std::size_t kMostPods = 16;    ///< that are told of a refusal
-constexpr std::size_t kMostCards = 128;  ///< of one device, as the API has it
+constexpr std::size_t kMostPods = 16;    ///< maximum number of pods that get the event of a refusal
+constexpr std::size_t kMostCards = 128;  ///< maximum number of cards of a device, as in the API
 
 Status refused(std::string why) { return {Code::invalid, std::move(why)}; }
 
-/// "ElasticGPU egpu-…: " stands before what the API says of it.
+/// Returns `status` with the object in front of its message, such as "ElasticGPU egpu-…: ". A missing object is a
+/// refusal.
 Status about(const std::string& what, const Status& status) {
   if (status.code() == Code::notFound) return refused(what + " does not exist");
   return Status(status.code(), what + ": " + status.message());
@@ -44,15 +45,15 @@ Status checkClaim(const core::ResourceClaim& rc, const ClaimRef& claim, const st
   return reserved ? Status::okay() : Status(Code::unavailable, what + " is not reserved for a pod");
 }
 
-/// Of the object's owners the one of that kind, or null.
+/// Returns the object's owner of that kind, or null.
 const core::OwnerReference* ownerOf(const core::ObjectMeta& object, const core::Kind& kind) {
   for (const auto& owner : object.ownerReferences)
     if (owner.kind == kind.kind && owner.apiVersion.rfind(std::string(kind.group) + "/", 0) == 0) return &owner;
   return nullptr;
 }
 
-/// A ResourceClaim that others made, from a template mostly: the ElasticGPUClaim of its name was made for it. The device's
-/// claimRef, which no tenant may write, leads to that claim.
+/// Checks a ResourceClaim without an ElasticGPUClaim as owner, usually made from a template: the ElasticGPUClaim of its
+/// name must have been created for it. The device's claimRef, which tenants can't write, identifies that claim.
 Status checkMadeFor(kube::Client& client, const core::ResourceClaim& rc, const v1alpha::ElasticGPU& device,
                     std::stop_token stop) {
   const std::string what = "ResourceClaim " + core::keyOf(rc.metadata).str();
@@ -70,7 +71,7 @@ Status checkMadeFor(kube::Client& client, const core::ResourceClaim& rc, const v
   return Status::okay();
 }
 
-/// Whether the device belongs to the claim that owns the ResourceClaim. A tenant may write owners as he likes, but not
+/// Checks that the device belongs to the claim that owns the ResourceClaim. Tenants can write owner references, but not
 /// a device's claimRef.
 Status checkOwner(kube::Client& client, const core::ResourceClaim& rc, const v1alpha::ElasticGPU& device,
                   std::stop_token stop) {
@@ -119,7 +120,7 @@ Status checkCard(const v1alpha::ElasticGPU& card, const v1alpha::DeviceCard& sha
   const auto entry = card.spec.allocations.find(device.metadata.uid);
   if (entry == card.spec.allocations.end() || entry->second.device != device.metadata.name)
     return refused(what + " has no entry for ElasticGPU " + device.metadata.name + " in its ledger");
-  // While the device is resized it holds more.
+  // During a resize the ledger entry may exceed the device's amounts.
   const bool resized = entry->second.resize > 0;
   const bool enough = resized ? entry->second.core >= share.chargedCore && entry->second.memory >= share.chargedMemory
                               : entry->second.core == share.chargedCore && entry->second.memory == share.chargedMemory;

@@ -1,4 +1,4 @@
-// Who may be given a device on this node: what the API says of a ResourceClaim, read by quorum.
+// Authorizes a prepare: verifies a ResourceClaim and its device by quorum reads of the API.
 #pragma once
 
 #include <stop_token>
@@ -14,28 +14,31 @@
 
 namespace egpu::agent {
 
-/// Code::invalid unless all three may be names and a uid of the API: they become paths and keys.
+/// Returns Code::invalid unless namespace and name are valid names and the uid is a valid uid: they become paths and
+/// keys.
 base::Status checkNames(const ClaimRef& claim);
 
-using CardReads = SharedReads<v1alpha::ElasticGPU>;  ///< by name
+using CardReads = SharedReads<v1alpha::ElasticGPU>;  ///< by name of the card
 
 struct Entitled {
   v1alpha::ElasticGPU device;
-  std::vector<v1alpha::Card> cards;  ///< in the order of device.spec.cards
+  std::vector<v1alpha::Card> cards;  ///< same order as device.spec.cards
 };
 
-/// Whole cards are given with the memory that they have: of a device of source physicalGPU that holds all compute of a card, no
-/// more memory is granted and charged than `cards` have. The controller charges the entries again.
+/// Limits the memory of whole cards to the cards' actual memory: if a device of source physicalGPU has all compute of a
+/// card, its granted and charged memory do not exceed that of `cards`. The controller charges the ledger entries again.
 void followCards(Entitled& entitled);
 
-/// The device that the claim's pods may have on `node`, or in words what does not hold (Code::invalid):
-/// - the ResourceClaim has this uid, is reserved for a pod, and is allocated by our driver on this node;
-/// - its owner is the ElasticGPUClaim of its name that the device's claimRef names by uid; or, if it has none, that claim's
-///   owner is the ResourceClaim;
+/// Returns the device that the claim's pods may use on `node`. All of this must hold:
+/// - the ResourceClaim has this uid, is reserved for a pod, and is allocated by this driver on this node;
+/// - its owner is the ElasticGPUClaim of its name, which the device's claimRef names by uid; or, if the ResourceClaim
+///   has no such owner, it is itself the owner of that claim;
 /// - the device is Bound, and on this node;
-/// - each of its cards is on this node and not CardGone, and its ledger has an entry under the device's uid with the amounts charged.
-/// An error of the API is passed on. pods: for whom it is reserved, as far as is known.
-/// cards: which those who ask at the same time share.
+/// - each of its cards is on this node and not CardGone, and the card's ledger has an entry for the device's uid with
+///   the charged amounts.
+/// Otherwise returns Code::invalid with the failed condition, or Code::unavailable if it may hold later: not allocated,
+/// not reserved, not Bound. Errors of the API are passed on. `pods` receives up to 16 pods for which the claim is
+/// reserved. `cards`: reads of cards that concurrent callers share.
 base::Result<Entitled> entitled(kube::Client& client, CardReads& cards, const ClaimRef& claim, const std::string& node,
                                 std::vector<core::ObjectReference>& pods, std::stop_token stop);
 

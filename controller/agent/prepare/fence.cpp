@@ -14,9 +14,9 @@ using base::Code;
 using base::Result;
 using base::Status;
 
-constexpr std::size_t kMostNamed = 8;  ///< holders in a refusal
+constexpr std::size_t kMostNamed = 8;  ///< maximum number of holders named in a refusal
 
-/// Of amounts ≥ 0; stays at the largest number instead of going round.
+/// Adds amounts ≥ 0; saturates instead of overflowing.
 int64_t sum(int64_t a, int64_t b) {
   constexpr int64_t most = std::numeric_limits<int64_t>::max();
   return a > most - b ? most : a + b;
@@ -38,7 +38,8 @@ Amounts on(const cdi::Spec& spec, const std::string& uuid) {
   return out;
 }
 
-/// Of a device that is made anew the larger: it has what the file says, and will have what the part says.
+/// Returns the amounts that a device holds on a card. While its file is being replaced, these are the larger of the
+/// ready file's, which are in use, and the part's, which will be.
 Amounts held(const cdi::Folder::Entry& holder, const std::string& uuid) {
   const Amounts now = on(*holder.spec, uuid);
   if (!holder.coming) return now;
@@ -48,13 +49,14 @@ Amounts held(const cdi::Folder::Entry& holder, const std::string& uuid) {
 
 Status fitsCard(const cdi::Spec& wanted, const v1alpha::Card& card, const std::vector<cdi::Folder::Entry>& holders) {
   const Amounts mine = on(wanted, card.uuid);
-  if (mine.core == 0 && mine.memory == 0) return Status::okay();  // it only observes
+  if (mine.core == 0 && mine.memory == 0) return Status::okay();  // a claim with admin access is charged nothing
   Amounts all = mine;
   std::string named;
   std::size_t count = 0;
   for (const auto& holder : holders) {
     if (holder.deviceUid == wanted.deviceUid) {
-      // The device has that much since the card had more: else no file of a full card could be made again.
+      // The device already holds that much, from when the card had more. Otherwise the file of a full card could not be
+      // replaced.
       const Amounts its = holder.spec ? held(holder, card.uuid) : Amounts{};
       if (its.core >= mine.core && its.memory >= mine.memory) return Status::okay();
       continue;
@@ -68,7 +70,7 @@ Status fitsCard(const cdi::Spec& wanted, const v1alpha::Card& card, const std::v
                its.str();
   }
   if (all.core <= card.core && all.memory <= card.memory) return Status::okay();
-  // Perhaps a claim of the whole card from when the card had more: the controller charges its entry again.
+  // Possibly a claim for the whole card from when the card had more: the controller will charge its entry again.
   if (count == 0 && mine.core == card.core && mine.memory > card.memory)
     return {Code::unavailable, "card " + card.uuid + " has " + Amounts{card.core, card.memory}.str() +
                                    " now, the claim is still charged " + mine.str() +
@@ -94,7 +96,7 @@ Status fits(const cdi::Spec& wanted, const std::vector<v1alpha::Card>& cards,
 }
 
 Status Fence::reserve(const cdi::Spec& wanted, const std::vector<v1alpha::Card>& cards) {
-  // On the disk before anybody is kept waiting.
+  // Writes the draft to disk before other callers must wait.
   auto draft = folder_.draft(wanted);
   if (!draft) return draft.status();
   Wish mine{wanted, cards, std::move(*draft)};
@@ -113,7 +115,7 @@ Status Fence::reserve(const cdi::Spec& wanted, const std::vector<v1alpha::Card>&
   return mine.answer;
 }
 
-/// Under the folder's lock. What is let in holds its card for the next one.
+/// Decides the wishes in order, under the folder's lock. An accepted wish is a holder for the next ones.
 void Fence::decide(const std::vector<Wish*>& wishes) {
   const auto held = folder_.hold();
   auto holders = held ? folder_.list() : Result<std::vector<cdi::Folder::Entry>>(held.status());

@@ -1,4 +1,4 @@
-// The node is the last fence: what is prepared on a card never exceeds it, whatever the API says.
+// Capacity check on the node: the prepared devices of a card never exceed it, regardless of the API's contents.
 #pragma once
 
 #include <condition_variable>
@@ -12,23 +12,23 @@
 
 namespace egpu::agent {
 
-/// Whether `wanted` fits on its cards beside what the folder holds for other devices, in charged amounts, or takes no more
-/// of them than its own file. `cards`: of wanted.cards, in their order. Code::invalid names the holders.
-/// Code::unavailable names a file that can't be read, since it may hold the card. Pure.
+/// Returns OK if `wanted` fits on its cards together with the `holders` of other devices, in charged amounts, or takes
+/// no more of a card than the device's existing file. `cards`: the cards of wanted.cards, in the same order.
+/// Code::invalid names the holders. Code::unavailable names a file that can't be read, as it may hold the card. Pure.
 base::Status fits(const cdi::Spec& wanted, const std::vector<v1alpha::Card>& cards,
                   const std::vector<cdi::Folder::Entry>& holders);
 
-/// The same, and what fits is written, with nobody between the look and the write: of two threads or agents one is first.
-/// Those of this process who wait for their turn have it together, in the order in which they came. Thread-safe; keeps a
-/// reference to the folder, which must outlive it.
+/// Checks with fits() and writes the part atomically: of two threads or agents, one comes first. Waiting callers in
+/// this process are decided together, in order of arrival. Thread-safe. Keeps a reference to the folder, which must
+/// outlive it.
 class Fence {
  public:
   explicit Fence(cdi::Folder& folder) : folder_(folder) {}
 
-  /// Writes `wanted` as the part that counts from then on. An error of the folder is passed on.
+  /// Writes `wanted` as the device's part, which counts in later checks. Errors of fits() and the folder are returned.
   base::Status reserve(const cdi::Spec& wanted, const std::vector<v1alpha::Card>& cards);
 
-  /// Callers that wait for another's turn, for tests.
+  /// Number of waiting callers, for tests.
   std::size_t waiting() const {
     const std::lock_guard lock(mutex_);
     return waiting_.size();

@@ -1,4 +1,5 @@
-// The host's files as this process sees them: "/", or "/host" in a container. No link leads out of there.
+// Access to the host's files below a root folder: "/", or "/host" in a container. No symbolic link leads out of the
+// root.
 #pragma once
 
 #include <fcntl.h>
@@ -20,14 +21,15 @@ class HostRoot {
   explicit HostRoot(const std::string& root)
       : at_(::open(root.c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC)), above_(name(at_.get())) {}
 
-  /// The host's path, links followed as on the host; null if it is not there. flags: of open(2); resolve: of openat2(2).
+  /// Opens a path of the host, resolving symbolic links as on the host; returns a null descriptor if that fails.
+  /// `flags`: of open(2); `resolve`: of openat2(2).
   base::UniqueFd open(const std::string& path, uint64_t flags = O_PATH, uint64_t resolve = 0) const {
     struct open_how how {};
     how.flags = flags | O_CLOEXEC;
     how.resolve = RESOLVE_IN_ROOT | resolve;
     return base::UniqueFd(static_cast<int>(::syscall(SYS_openat2, at_.get(), path.c_str(), &how, sizeof how)));
   }
-  /// What the host calls an open file.
+  /// Returns the path of an open file on the host.
   std::string nameOf(const base::UniqueFd& file) const {
     const std::string whole = name(file.get());
     return above_ == "/" ? whole : whole.substr(std::min(above_.size(), whole.size()));

@@ -1,4 +1,4 @@
-// What nobody will ask about any more: (L1), (L2) and (L4) of preparer.h.
+// Garbage collection of prepared devices that the kubelet will not unprepare: (L1), (L2), (L4) and (L5) of preparer.h.
 #include <algorithm>
 #include <set>
 #include <string>
@@ -29,7 +29,7 @@ Status ClaimPreparer::leftovers(std::stop_token stop) {
     if (left++ == 0) first = Status(s.code(), "device " + entry.deviceUid + ": " + s.message());
     if (stop.stop_requested()) return first;
   }
-  // While the API is away that is each of them, again and again.
+  // If the API is unavailable, every file fails, in every call: reports the first one and a count.
   if (left > 1) first = Status(first.code(), first.message() + "; and " + std::to_string(left - 1) + " more");
   const Status staged = unstageLeft(nullptr, stop), aside = removeSetAside({}, stop);
   if (!first.ok()) return first;
@@ -42,7 +42,8 @@ Status ClaimPreparer::unused(const cdi::Folder::Entry& entry, std::stop_token st
   if (auto s = checkNames(claim); !s.ok()) return s;
   const auto held = locks_.hold(claim.str(), stop);
   if (!held) return {Code::cancelled, "stopped"};
-  // Under the lock, or a pod that has just come may be answered from the file that goes.
+  // Reads the pods under the lock. Otherwise the prepare of a new pod could be answered from the file that is about to
+  // be removed.
   const auto pods = users_.podsOf(claim, stop);
   if (!pods) return pods.status();
   const auto another = pods->empty() ? Result<bool>(true) : isAnother(claim, stop);
@@ -55,9 +56,10 @@ Status ClaimPreparer::unused(const cdi::Folder::Entry& entry, std::stop_token st
   return undo(**now, stop);
 }
 
-/// Whether the ResourceClaim of that name is another one by now, and none of the pods that name it has a container running,
-/// those on their way out included: nobody has said here that their containers have stopped.
-/// One that is gone may have been torn out from under a pod, whose containers are started again.
+/// Returns true if the ResourceClaim was replaced by a new one of the same name, and no pod that names it has a running
+/// container. Terminating pods count, because the kubelet has not reported here that their containers have stopped. A
+/// ResourceClaim that is merely gone does not count: a tenant may have deleted it while a pod uses it, and the pod's
+/// containers may restart.
 Result<bool> ClaimPreparer::isAnother(const ClaimRef& claim, const std::stop_token& stop) {
   const auto runs = users_.runningPodOf(claim, stop, Users::Ending::counted);
   if (!runs) return runs.status();
@@ -95,10 +97,11 @@ Status ClaimPreparer::unreadable(const cdi::Folder::Entry& entry, std::stop_toke
   if (!held) return {Code::cancelled, "stopped"};
   const auto now = folder_.find(entry.deviceUid);
   if (!now) return now.status();
-  return !*now || (*now)->spec ? Status::okay() : forget(**now, stop);  // it may have been made anew meanwhile
+  return !*now || (*now)->spec ? Status::okay() : forget(**now, stop);  // it may have been replaced meanwhile
 }
 
-/// (L2) of the claim that the kubelet gives back, its lock held: until the next start nothing would fit beside such a file.
+/// (L2) for the claim that the kubelet unprepares; requires the claim's lock. Until such a file is removed, no other
+/// claim fits on the node.
 Status ClaimPreparer::unreadableOf(const ClaimRef& given, const std::vector<cdi::Folder::Entry>& entries,
                                    std::stop_token stop) {
   if (std::all_of(entries.begin(), entries.end(), [](const auto& entry) { return entry.spec.ok(); }))
@@ -117,16 +120,17 @@ Status ClaimPreparer::unreadableOf(const ClaimRef& given, const std::vector<cdi:
   return Status::okay();
 }
 
-/// (L5), of one device or "": all. It keeps no unprepare from going on. An error: there is more, and to ask again is of use.
+/// (L5) for one device; `deviceUid` "": for all. Its errors do not block an unprepare. An error means that files remain
+/// that a further call may remove.
 Status ClaimPreparer::removeSetAside(const std::string& deviceUid, const std::stop_token& stop) {
-  if (options_.permitted.hostRoot.empty()) return Status::okay();  // no container of a simulated node leaves anything
+  if (options_.permitted.hostRoot.empty()) return Status::okay();  // containers of simulated nodes leave no files
   auto s = removeLeft(options_.permitted.stateFolder, deviceUid, stop, options_.removing);
   if (s.ok() || s.code() == Code::cancelled) return s;
   log::warn("what a container left stays on the disk", {{"why", s.message()}});
   return s.code() == Code::deadline ? Status(Code::unavailable, s.message()) : Status::okay();
 }
 
-/// No plugin that answers shall have it: no file says any more whose it was.
+/// Calls unstage of every available plugin, because without a readable file the device's plugin is unknown.
 Status ClaimPreparer::unstageAnywhere(const std::string& deviceUid, const std::stop_token& stop) {
   for (const auto& name : plugins_.names()) {
     auto* plugin = plugins_.find(name, nullptr);
@@ -136,13 +140,13 @@ Status ClaimPreparer::unstageAnywhere(const std::string& deviceUid, const std::s
     if (const auto reply = plugin->unstage(deviceUid); !reply.ok())
       return {Code::unavailable, name + " unstage: " + reply.message};
   }
-  (void)removeSetAside(deviceUid, stop);  // the next start goes on
+  (void)removeSetAside(deviceUid, stop);  // the next start continues
   return Status::okay();
 }
 
-/// (L4). given: the kubelet has said that no pod of this node uses this claim any more, and its lock is held; else null.
+/// (L4). `given`: the claim that the kubelet unprepares; its lock is held. Null at the start.
 Status ClaimPreparer::unstageLeft(const ClaimRef* given, std::stop_token stop) {
-  if (options_.permitted.hostRoot.empty()) return Status::okay();  // simulated nodes have one folder in common
+  if (options_.permitted.hostRoot.empty()) return Status::okay();  // simulated nodes share one folder
   const auto& folder = options_.permitted.stateFolder;
   std::set<std::string> staged = stagedIn(folder);
   std::erase_if(staged, [&](const auto& uid) { return filed(uid); });
@@ -164,11 +168,11 @@ bool ClaimPreparer::filed(const std::string& deviceUid) {
   return !found || *found;
 }
 
-/// Of a device that the API has, unless a pod needs it: the kubelet asks for it anew.
+/// Unstages a device that exists in the API, unless a pod needs it: then the kubelet will prepare it again.
 Status ClaimPreparer::unstageUnused(const std::string& deviceUid, const ClaimRef& claim, const ClaimRef* given,
                                     std::stop_token stop) {
   const bool thatOne = given != nullptr && given->str() == claim.str();
-  if (given != nullptr && !thatOne) return Status::okay();  // two at once would wait for each other's locks
+  if (given != nullptr && !thatOne) return Status::okay();  // holding two claims' locks could deadlock
   const auto held = thatOne ? std::nullopt : locks_.hold(claim.str(), stop);
   if (!thatOne && !held) return {Code::cancelled, "stopped"};
   const auto pods = thatOne ? users_.runningPodOf(claim, stop) : anyPodOf(claim, stop);
@@ -176,7 +180,7 @@ Status ClaimPreparer::unstageUnused(const std::string& deviceUid, const ClaimRef
   return !pods->empty() || filed(deviceUid) ? Status::okay() : unstageAnywhere(deviceUid, stop);
 }
 
-/// A pod of this node that names the claim; empty if there is none.
+/// Returns a pod of this node that names the claim; empty if there is none.
 Result<std::string> ClaimPreparer::anyPodOf(const ClaimRef& claim, const std::stop_token& stop) {
   const auto pods = users_.podsOf(claim, stop);
   if (!pods) return pods.status();

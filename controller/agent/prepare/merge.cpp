@@ -13,13 +13,13 @@ namespace {
 
 constexpr std::array<std::string_view, 5> kLists{"NVIDIA_VISIBLE_DEVICES", "CUDA_VISIBLE_DEVICES", "ELASTICGPU_CARDS",
                                                  "ELASTICGPU_DEVICE", "ELASTICGPU_CLAIM"};
-/// In such a list: no card is to be added.
+/// Element of such a list: no card is to be added.
 constexpr std::string_view kVoid = "void";
 
-/// Limits in percent that hold on every card.
+/// Limits in percent that apply to every card.
 constexpr std::array<std::string_view, 2> kPerCard{"CUDA_DEVICE_SM_LIMIT", "CUDA_MPS_ACTIVE_THREAD_PERCENTAGE"};
 
-/// "0=4096M": of the one card that an MPS daemon serves.
+/// "0=4096M": limit of the single card that an MPS daemon serves.
 constexpr std::string_view kPinned = "CUDA_MPS_PINNED_DEVICE_MEM_LIMIT";
 
 using Texts = std::vector<std::string>;
@@ -38,7 +38,8 @@ void addParts(Texts& all, const std::string& list) {
   }
 }
 
-/// NAME_2 for the claim's third card → its place among the claim's cards. No value: not numbered, or no such card.
+/// Returns the index among the claim's cards in a name such as NAME_2, which is for the third card; nullopt if the name
+/// has no number, or no card has it.
 std::optional<std::size_t> cardOf(const std::string& name, std::size_t cards) {
   constexpr std::size_t kDigits = 3;
   const auto last = name.find_last_not_of("0123456789");
@@ -48,7 +49,8 @@ std::optional<std::size_t> cardOf(const std::string& name, std::size_t cards) {
   return number < cards ? std::optional(number) : std::nullopt;
 }
 
-/// "4096m" and "2048m" → "6144m"; empty if they are not two amounts in one unit.
+/// Adds two amounts, "4096m" and "2048m" → "6144m"; returns an empty string if they have different units or are no
+/// amounts.
 std::string sum(const std::string& a, const std::string& b) {
   constexpr std::size_t kDigits = 18;
   const auto digits = [](const std::string& text) {
@@ -59,10 +61,10 @@ std::string sum(const std::string& a, const std::string& b) {
   return std::to_string(std::stoll(a) + std::stoll(b)) + a.substr(atA);
 }
 
-/// Whole percents of a card, never 0 for a share that is not 0: 0 would mean no limit.
+/// Returns whole percents of a card, at least 1 because 0 would mean no limit.
 int64_t percent(int64_t milliCards) { return std::max<int64_t>(1, milliCards / 10); }
 
-/// The container's cards, each once with what it has of it in all, by number.
+/// Returns the container's cards in the order of their numbers, without duplicates, each with the sum of its shares.
 std::vector<plugin::CardShare> cardsOf(const std::vector<ClaimPart>& claims) {
   std::vector<plugin::CardShare> all;
   for (const auto& claim : claims)
@@ -79,7 +81,7 @@ std::vector<plugin::CardShare> cardsOf(const std::vector<ClaimPart>& claims) {
   return all;
 }
 
-/// The variables of one container while claims are added.
+/// Builds the variables of one container, claim by claim.
 class Merge {
  public:
   explicit Merge(const std::vector<ClaimPart>& claims) : cards_(cardsOf(claims)) {}
@@ -128,7 +130,7 @@ class Merge {
     there->second = both.empty() ? value : both;
   }
 
-  /// A list's parts, each once; cards by number before what is no card.
+  /// Returns the list without duplicates: cards in the order of their numbers, then other elements.
   std::string ordered(const std::string& list) const {
     Texts parts;
     addParts(parts, list);
@@ -141,14 +143,14 @@ class Merge {
   }
 
   const std::vector<plugin::CardShare> cards_;
-  Texts seen_;  ///< uuids of the cards of the claims before
+  Texts seen_;  ///< uuids of the cards of preceding claims
   Variables env_;
 };
 
 }  // namespace
 
 bool comesBefore(const plugin::CardShare& a, const plugin::CardShare& b) {
-  // A longer address has a larger domain: 10000:01:00.0.
+  // A longer address has a larger PCI domain, such as 10000:01:00.0.
   const auto place = [](const auto& card) { return std::tuple(card.pciAddress.size(), card.pciAddress, card.index); };
   return place(a) < place(b);
 }

@@ -21,13 +21,13 @@ using base::Result;
 using base::Status;
 namespace log = base::log;
 
-/// The class's parameter that permits more of the host; device.spec.parameters has it as the class had it.
+/// Parameter of the class that permits more host paths; device.spec.parameters contains a copy.
 constexpr std::string_view kHostPaths = "hostPaths";
 
-/// Between two tries of a prepare; the first, doubled each time, and the longest.
+/// Intervals between two tries of a prepare: the first, which doubles each time, and the maximum.
 constexpr std::chrono::milliseconds kFirstPause{250}, kLongestPause{4'000};
 
-/// No call to the API may take what a kubelet waits, 45 s, for all of them.
+/// Returns a client with short timeouts: the kubelet waits 45 s for all calls of one prepare.
 kube::Client impatient(kube::Client& client) {
   constexpr std::chrono::milliseconds most{8'000};
   kube::ClientOptions options = client.options();
@@ -44,7 +44,7 @@ Status fromReply(const plugin::Reply& reply, const std::string& verb) {
   return Status(reply.outcome == plugin::ReplyCode::invalid ? Code::invalid : Code::unavailable, text);
 }
 
-/// A pod may have several claims.
+/// Adds the claim to the message, because a pod may have several claims.
 Status withClaim(const ClaimRef& claim, const Status& why) {
   if (why.message().find(claim.str()) != std::string::npos) return why;
   return Status(why.code(), "ResourceClaim " + claim.str() + ": " + why.message());
@@ -64,7 +64,7 @@ cdi::Spec specOf(const ClaimRef& claim, const v1alpha::ElasticGPU& device, const
   return spec;
 }
 
-/// One of so many places, while it lives.
+/// Takes one of `most` places until destruction.
 class Place {
  public:
   Place(std::atomic<int>& used, int most) : used_(used), taken_(used.fetch_add(1) < most) {}
@@ -78,14 +78,14 @@ class Place {
   const bool taken_;
 };
 
-/// Whether the file is of this very claim and grant, edits aside.
+/// Returns true if the file is for the same claim and grant, edits aside.
 bool same(cdi::Spec file, const cdi::Spec& wanted) {
   file.edits = wanted.edits;
   return file == wanted;
 }
 
-/// Containers that run have what the file gave them: of a claim that was made smaller since, that counts until it is
-/// unprepared.
+/// Charges at least the amounts in the existing file, which running containers have. After the claim has shrunk, they
+/// count until it is unprepared.
 void countWhatRuns(cdi::Spec& wanted, const cdi::Spec& file) {
   for (auto& share : wanted.cards)
     for (const auto& before : file.cards) {
@@ -113,7 +113,7 @@ plugin::DeviceRequest requestFor(const Entitled& entitled) {
   return out;
 }
 
-/// As for mount, whose variables number the cards by their places.
+/// Returns the request with the cards in the order of their numbers, as mount's variables number them.
 plugin::DeviceRequest inOrder(plugin::DeviceRequest request) {
   std::stable_sort(request.cards.begin(), request.cards.end(), comesBefore);
   return request;
@@ -159,7 +159,7 @@ Result<std::vector<std::string>> ClaimPreparer::prepare(const ClaimRef& claim, s
   return place.taken() ? tryAgain(claim, first, stop) : first;
 }
 
-/// What is usually over in seconds.
+/// Repeats a prepare that failed with an error that usually passes within seconds.
 Result<std::vector<std::string>> ClaimPreparer::tryAgain(const ClaimRef& claim, const Status& first,
                                                          std::stop_token stop) {
   auto& clock = client_.clock();
@@ -181,7 +181,7 @@ Result<std::vector<std::string>> ClaimPreparer::tryAgain(const ClaimRef& claim, 
 Result<std::vector<std::string>> ClaimPreparer::prepareLocked(const ClaimRef& claim,
                                                               std::vector<core::ObjectReference>& pods,
                                                               std::stop_token stop) {
-  // First: those who come together still are, and share one read.
+  // Comes first, while concurrent callers are still together and share one read.
   auto named = users_.podsOf(claim, stop);
   if (!named) return named.status();
   auto grant = entitled(client_, cards_, claim, options_.node, pods, stop);
@@ -219,7 +219,7 @@ Result<std::vector<std::string>> ClaimPreparer::prepareLocked(const ClaimRef& cl
   return idsOf(spec);  // (P5)
 }
 
-/// The numbers that the cards have now: the API may be late.
+/// Sets the cards' current minor numbers, as the API may be late.
 void ClaimPreparer::numberAsFound(Entitled& grant) const {
   const auto& shares = v1alpha::cardsInForce(grant.device);
   for (std::size_t i = 0; options_.found && i < shares.size(); ++i)
@@ -235,7 +235,8 @@ void ClaimPreparer::nameStart(cdi::Spec& spec, const Entitled& grant) const {
       spec.driver = found->driver;
 }
 
-/// Whether the file was made for another boot, driver or minor number. A card that no plugin finds now counts as unchanged.
+/// Returns true if the file was made for another boot, driver or minor number. A card that no plugin finds now counts
+/// as unchanged.
 bool ClaimPreparer::isStale(const cdi::Spec& spec) const {
   if (options_.boot.empty()) return false;
   if (spec.boot != options_.boot) return true;
@@ -244,7 +245,7 @@ bool ClaimPreparer::isStale(const cdi::Spec& spec) const {
     const auto found = options_.found ? options_.found(spec.cards[i].name) : std::nullopt;
     if (!found) continue;
     if (i >= spec.minors.size() || found->index != spec.minors[i]) return true;
-    driver = found->driver;  // the last one, as nameStart() writes it
+    driver = found->driver;  // the last card's, as in nameStart()
   }
   return driver != spec.driver;
 }
@@ -254,7 +255,7 @@ Status ClaimPreparer::refresh(std::stop_token stop) {
   if (!entries) return entries.status();
   Status first;
   for (const auto& entry : *entries) {
-    // A file that went meanwhile was removed by another agent.
+    // A file that has disappeared was removed by another agent.
     const bool unread = !entry.spec && entry.spec.status().code() != Code::notFound;
     if (!unread && (!entry.ready || !entry.spec || !isStale(*entry.spec))) continue;
     const auto status = unread ? unreadable(entry, stop) : refreshFile(entry, stop);
@@ -281,14 +282,15 @@ Status ClaimPreparer::refreshFile(const cdi::Folder::Entry& entry, const std::st
   if (!made && made.status().code() != Code::invalid) return withClaim(claim, made.status());
   const auto after = stale();
   if (!after || !*after) return after.status();
-  // Its paths may lead to another card, and no file that is right can be made: runtimes find none until it is prepared.
+  // The file's paths may lead to another card, and no correct file can be made. Withdraws it, so that runtimes find no
+  // device until the claim is prepared.
   const Status why =
       made ? Status(Code::invalid, "another device is prepared for it") : withClaim(claim, made.status());
   tell(claim, std::move(pods), why, stop);
   return folder_.withdraw(entry.deviceUid);
 }
 
-/// The cards as this node has them: of what the API says they have and what was found the smaller.
+/// Limits the cards to this node's state: the smaller of the API's amounts and the found ones.
 Status ClaimPreparer::takeAsFound(Entitled& grant) const {
   numberAsFound(grant);
   const auto& shares = v1alpha::cardsInForce(grant.device);
@@ -306,7 +308,7 @@ Status ClaimPreparer::takeAsFound(Entitled& grant) const {
   return Status::okay();
 }
 
-/// Before a plugin looks for them; none of them for a node that is simulated.
+/// Creates missing device nodes before a plugin searches for them; does nothing on a simulated node.
 void ClaimPreparer::makeNodes() {
   const auto& root = options_.permitted.hostRoot;
   if (root.empty()) return;
@@ -325,7 +327,7 @@ void ClaimPreparer::linkNodes(const cdi::Spec& spec) {
 /// (P2)
 Status ClaimPreparer::stage(plugin::Provisioner& plugin, const plugin::DeviceRequest& request, const cdi::Spec& spec) {
   const auto turn = turns_.take(spec.provisioner);
-  if (!turn) return turn.status();  // it may be staged since an earlier try: the part stays
+  if (!turn) return turn.status();  // the part stays: an earlier try may have staged it
   const auto reply = plugin.stage(request);
   const bool refused = !reply.ok() && !plugin::indefinite(reply.outcome);
   if (refused)
@@ -356,7 +358,7 @@ Result<core::ContainerEdits> ClaimPreparer::madeNow(const Entitled& entitled, co
   return edits;
 }
 
-/// What the plugin gives for the device, checked.
+/// Returns the plugin's edits for the device, after checkEdits().
 Result<core::ContainerEdits> ClaimPreparer::editsFor(const Entitled& entitled) {
   const auto& provisioner = entitled.device.spec.provisioner;
   const auto plugin = pluginOf(provisioner);
@@ -379,7 +381,7 @@ void ClaimPreparer::tell(const ClaimRef& claim, std::vector<core::ObjectReferenc
                          std::stop_token stop) {
   if (why.code() == Code::cancelled) return;
   log::warn("not prepared", {{"claim", claim.str()}, {"why", why.str()}});
-  if (pods.empty() && why.code() == Code::invalid)  // the ResourceClaim is gone or another's
+  if (pods.empty() && why.code() == Code::invalid)  // the ResourceClaim is gone or was replaced
     if (const auto naming = users_.podsOf(claim, stop); naming.ok())
       for (const auto& pod : *naming) pods.push_back(kube::referenceTo(pod));
   for (const auto& pod : pods) events_.event(pod, "Warning", "FailedPrepareDevices", why.message());
@@ -406,7 +408,7 @@ Status ClaimPreparer::unprepare(const ClaimRef& claim, std::stop_token stop) {
   if (prepared) return Status::okay();
   auto unread = unreadableOf(claim, *entries, stop);
   if (unread.code() == Code::conflict) return unread;
-  // The next start looks again.
+  // The next start tries again.
   if (!unread.ok()) log::warn("a CDI file stays that can't be read", {{"why", unread.str()}});
   if (const auto s = unstageLeft(&claim, stop); !s.ok()) log::warn("not unstaged", {{"why", s.str()}});
   return Status::okay();
@@ -434,7 +436,7 @@ Status ClaimPreparer::undo(const cdi::Folder::Entry& entry, const std::stop_toke
   if (entry.ready)
     if (auto s = folder_.withdraw(uid); !s.ok()) return s;  // (U1)
   if (auto s = unstage(entry); !s.ok()) return s;           // (U2), (U3)
-  (void)removeSetAside(uid, stop);  // what a container left must not hold its share; the next start goes on
+  (void)removeSetAside(uid, stop);  // files of containers must not block the share; the next start continues
   if (auto s = folder_.removePart(uid); !s.ok()) return s;  // (U4)
   log::info("unprepared",
             {{"claim", entry.spec->claimNamespace + "/" + entry.spec->claimName}, {"device", entry.spec->device}});

@@ -1,51 +1,61 @@
-// Claim → device → CDI file: what the kubelet asks of a node, for real nodes and for simulated ones.
+// Prepares and unprepares claims on a node (claim → device → CDI file), for the kubelet and for simulated nodes.
 // clang-format off
 //
-// STATES of a device on this node. The files say which; nothing else is remembered.
+// STATES of a device on this node. Its files are the only record of its state.
 //   none    no file
-//   part    elasticgpu.io-device_<uid>.json.part: for which claim, which cards, which plugin. Runtimes don't read it. It counts at the fence
-//   ready   elasticgpu.io-device_<uid>.json: the same with the edits. Runtimes read it
+//   part    elasticgpu.io-device_<uid>.json.part: names the claim, the cards and the plugin. Runtimes don't read it.
+//           It counts in the capacity check (fence.h)
+//   ready   elasticgpu.io-device_<uid>.json: contains the edits, too. Runtimes read it
 //
-//   PREPARE, under the claim's lock, after the checks of entitled.h             what a death right after it leaves, and who mends it
-//   (P1) part written, if the card has room: on the disk before the folder's
-//        lock is taken, renamed under it                                        part, nothing staged: again from (P1), or (U2) on
-//   (P2) plugin stage(device uid)                                               part, staged: stage again is a no-op, or (U2) on
-//   (P3) plugin mount(device uid), edits checked, their variables made one     part with edits: made anew, mount is pure; or (U2) on
-//        with those of the claims before it in its containers (company.h),
-//        part written with them; then the links in /dev/char (dev_links.h)
-//   (P4) part renamed to ready                                                  ready, unanswered: (P5) answers from the file, or (U1) on
-//   (P5) answer: the CDI ids, from the file                                     ready: the kubelet asks again, (P5)
-//   A ready file is answered only if it is of this claim and grant, boot, driver and minor numbers, and if mount gives the same edits again;
-//   else it is made anew from (P1), or refused with the words of what fails. refresh() does the same for containers that start again
+//   PREPARE holds the claim's lock and follows the checks of entitled.h.    after a crash: state, and recovery
+//   (P1) write the part if the card has capacity: synced to disk before     part, not staged: from (P1), or from (U2)
+//        the folder is locked, renamed under the lock
+//   (P2) plugin stage(device uid)                                           part, staged: from (P1), stage is a no-op;
+//                                                                           or from (U2)
+//   (P3) plugin mount(device uid); check the edits; merge their variables   part with edits: from (P1), mount is pure;
+//        with those of the preceding claims of the containers (company.h);  or from (U2)
+//        write them to the part; make the links in /dev/char (dev_links.h)
+//   (P4) rename the part to ready                                           ready, no answer: (P5), or from (U1)
+//   (P5) answer with the CDI ids in the file                                ready: the kubelet asks again, (P5)
+//   A ready file is used for the answer only if it is for the same claim, grant, boot, driver and minor numbers, and if
+//   mount returns the same edits. Otherwise it is made again from (P1), or the prepare fails with the reason. refresh()
+//   does the same for containers that restart.
 //
-//   UNPREPARE, under the claim's lock, if no pod of this node runs with it
-//   (U1) ready renamed to part: no container gets the device any more           part, staged: (U2) on; or a pod wants it again: (P1) on
-//   (U2) plugin unmount(device uid)                                             part: again is a no-op
-//   (U3) plugin unstage(device uid), and what it set aside removed (staged.h)   part, nothing staged: again is a no-op
-//        Without (U2) and (U3) if the plugin is uninstalled: pods would stay
-//        Terminating for ever; (L4) unstages once it is installed again
-//   (U4) part removed                                                           none: unprepare of what is not prepared is OK
+//   UNPREPARE holds the claim's lock; no pod of this node may run with it.  after a crash: state, and recovery
+//   (U1) rename ready to part: no container gets the device any more        part, staged: from (U2); or from (P1) if a
+//                                                                           pod needs the device again
+//   (U2) plugin unmount(device uid)                                         part: repeating it is a no-op
+//   (U3) plugin unstage(device uid); remove what it set aside (staged.h)    part, not staged: repeating it is a no-op
+//        (U2) and (U3) are skipped if the plugin is uninstalled: otherwise
+//        pods would stay Terminating for ever. (L4) unstages the device
+//        once the plugin is installed again
+//   (U4) remove the part                                                    none: unprepare without a file returns OK
 //
-// WHO MENDS. The kubelet keeps a list of its own: it repeats prepare until it is answered OK, and unprepare likewise, also after its own
-// death. What it has lost (its folder, the claim, a pod deleted by force while nobody was there) leftovers() finds at the start:
-//   (L1) a file, ready or part, whose claim no pod of this node names, or only pods without a running container for a ResourceClaim that was
-//        made anew: (U1) on. The API away: nothing is touched, asked again later
-//   (L2) a file that can't be read: its uid stands in its name. A device of this node has it: prepared again, from (P1); else every
-//        plugin unstages the uid, and the file goes. So it does when the kubelet gives the device's claim back.
-//        refresh() looks for such files, too
-//   (L3) a temporary of a write that did not end: removed (Folder::open)
-//   (L4) no file, but a plugin's state on disk (staged.h): the files went with a reboot, and no pod of this node is left for which the
-//        kubelet would ask anew, or it gives the claim back: every plugin unstages the uid
-//   (L5) what a plugin set aside for want of rights (staged.h): removed. What takes longer than PreparerOptions::removing is gone on with
-//        later, by the agent's next start: (U4) does not wait for it
-// After a reboot there are no files (/run): the kubelet asks anew for each pod that it starts again.
-// A prepare that fails with what is usually over in seconds (the device not Bound yet, a plugin that starts) is tried again from the checks
-// on while the kubelet waits, the claim's lock held: PreparerOptions::patience. Only some wait at once; the others are answered, and asked
-// for again by the kubelet.
-// A failed step leaves what a death there would. A full disk fails (P1) before anything is staged, or (P3) with the part there still. A
-// refusal at (P2), of which the plugin promises that nothing was left, takes its part along.
-// The API away: prepare fails, as nothing can be checked; unprepare goes by the file, and the kubelet's word that no pod runs.
-// A part beside a ready file is a second (P1) to (P4) of the same device, for a ResourceClaim that was made anew: the ready one counts.
+// RECOVERY. The kubelet keeps its own list: it repeats prepare and unprepare until they return OK, also after its own
+// restart. leftovers() runs at the start and handles state that the kubelet has lost (its folder was deleted, the claim
+// is gone, or a pod was deleted by force while kubelet and agent were down):
+//   (L1) A file, ready or part, whose claim no pod of this node names; or whose ResourceClaim was created again, if the
+//        pods that name it have no running container: from (U1). If the API is unavailable, nothing changes, and the
+//        caller tries again.
+//   (L2) A file that can't be read; its name contains the uid. If a device of this node has the uid and its
+//        ResourceClaim is reserved, the claim is prepared again, from (P1). Otherwise, and if the kubelet unprepares
+//        the claim, every plugin unstages the uid, and the file is removed. refresh() handles such files, too.
+//   (L3) A temporary file of an interrupted write: removed by Folder::open.
+//   (L4) A plugin's state on disk (staged.h) without a file: a reboot removed the file, and no pod of this node is left
+//        for which the kubelet would prepare the claim, or the kubelet unprepares it. Every plugin unstages the uid.
+//   (L5) Files that a plugin set aside because it lacked permission to delete them (staged.h): removed. If that takes
+//        longer than PreparerOptions::removing, the agent's next start continues; (U4) does not wait for it.
+// After a reboot there are no files (/run): the kubelet repeats prepare for each pod that it restarts.
+// A prepare that fails with an error that usually passes within seconds (the device is not Bound yet, a plugin is
+// starting) is repeated from the checks on while the kubelet waits, and holds the claim's lock meanwhile:
+// PreparerOptions::patience. Only mostWaiting prepares wait at a time; others fail, and the kubelet repeats them.
+// A failed step leaves the state of a crash at that step. A full disk fails (P1) before anything is staged, or (P3)
+// with the part still present. A refusal at (P2) removes the part, as the plugin guarantees that it left nothing.
+// If the API is unavailable, prepare fails, as nothing can be checked; unprepare relies on the file, and on the
+// kubelet, which calls it only after the pods' containers have stopped.
+// A part beside a ready file belongs to a second run of (P1) to (P4) for the same device, because the file is stale or
+// the ResourceClaim was created again. Until (P4) runtimes read the ready file, and the capacity check uses the larger
+// amounts.
 // clang-format on
 #pragma once
 
@@ -73,59 +83,58 @@
 namespace egpu::agent {
 
 struct PreparerOptions {
-  std::string node;  ///< this node's name
+  std::string node;  ///< name of this node
   Permitted permitted;
-  /// How long a prepare that fails with Code::unavailable is tried again before the answer: the kubelet waits 45 s, and
-  /// asks again only after more than a minute. 0: not at all.
+  /// How long a prepare that fails with Code::unavailable is repeated before it returns. The kubelet waits 45 s, and
+  /// repeats a failed prepare only after more than a minute. 0: not repeated.
   std::chrono::milliseconds patience{0};
-  /// Prepares that wait so at once; one more is answered at its first failure. Fewer than threads that call prepare, or
-  /// claims that wait hold up those that need not.
+  /// Maximum number of prepares that wait so at a time; a further one returns its first failure. Must be less than the
+  /// number of threads that call prepare; otherwise waiting claims block all others.
   int mostWaiting = 64;
-  /// Calls of one plugin at once; what would make one more is Code::unavailable. Fewer than threads that call, less those
-  /// that wait, or a plugin that hangs holds up the claims of the others.
+  /// Maximum number of concurrent calls per plugin; a further call fails with Code::unavailable. Must be less than the
+  /// number of calling threads minus mostWaiting; otherwise a plugin that hangs blocks the claims of other plugins.
   int mostCalls = 128;
-  /// Why a card, an ElasticGPU's name, can't be given although the API has it: the end of a sentence, or empty if nothing
-  /// is known against it. Without the function nobody can say.
+  /// Returns why the card with this object name can't be assigned although the API lists it: the end of a sentence, or
+  /// an empty string. Empty function: unknown.
   std::function<std::string(const std::string& card)> gone{};
-  /// What a card was found to have, bytes; nullopt, or no function: nobody can say.
+  /// Returns the memory of a card as it was found, in bytes; nullopt or empty function: unknown.
   std::function<std::optional<int64_t>(const std::string& card)> memoryFound{};
-  /// True if every installed plugin has described itself, and none has this name. Without the function no plugin counts
-  /// as uninstalled.
+  /// Returns true if every installed plugin has described itself and none has this name. Empty function: no plugin
+  /// counts as uninstalled.
   std::function<bool(const std::string& provisioner)> uninstalled{};
-  /// A card as its plugin finds it now; nullopt, or no function: unknown.
+  /// Current state of a card, as found by its plugin; nullopt or empty function: unknown.
   struct Found {
     int64_t index = 0;   ///< minor number
     std::string driver;  ///< version; empty = unknown
   };
   std::function<std::optional<Found>(const std::string& card)> found{};
-  /// The machine's boot id. Empty: a simulated node, and files stay right.
+  /// Boot id of the machine. Empty for a simulated node: its files never become stale.
   std::string boot{};
-  /// How long what containers left is removed in one go: the kubelet waits 45 s for an unprepare.
+  /// Maximum time of one removal of files that containers left; the kubelet waits 45 s for an unprepare.
   std::chrono::milliseconds removing{10'000};
 };
 
-/// Thread-safe. Keeps references to what it is given, which must outlive it; the folder must be open. A call reads each
-/// object of the API once, one after the other, waiting at most 8 s for each; pods and cards together with other calls.
-/// It calls the plugin, which has deadlines of its own.
+/// Thread-safe. Keeps references to its arguments, which must outlive it; the folder must be open. A call reads each
+/// API object once, sequentially, with a timeout of 8 s each. Reads of pods and cards are shared with concurrent calls.
+/// Calls to plugins have their own deadlines.
 class ClaimPreparer {
  public:
   ClaimPreparer(kube::Client& client, plugin::Registry& plugins, kube::EventSink& events, cdi::Folder& folder,
                 PreparerOptions options);
 
-  /// The CDI devices that every container with the claim gets: "elasticgpu.io/device=<uid>" first, then foreign ones.
-  /// Else why not, which the pods that reserve the claim are told by an event: Code::invalid for what may not be,
-  /// Code::unavailable for what may be later. The event comes with the first failure, and with the last one if that is
-  /// another.
+  /// Returns the CDI devices for every container with the claim: "elasticgpu.io/device=<uid>" first, then foreign ones.
+  /// Code::invalid: not permitted; Code::unavailable: may succeed later. An error is also reported as an event of the
+  /// pods for which the claim is reserved: at the first failure, and again if the last one differs.
   base::Result<std::vector<std::string>> prepare(const ClaimRef& claim, std::stop_token stop);
-  /// Ok also for what is not prepared. Code::conflict: a pod of this node runs with it.
+  /// Returns OK also for a claim that is not prepared. Code::conflict: a pod of this node runs with it.
   base::Status unprepare(const ClaimRef& claim, std::stop_token stop);
-  /// Replaces the files that were made for another boot, driver or minor numbers: containers are started again without a
-  /// prepare. A file that can't be replaced because its claim may not have the cards is withdrawn. Files that can't be read
-  /// are handled as (L2): while there is one, no other claim is prepared. Call it periodically; the first error is
-  /// returned.
+  /// Replaces files that were made for another boot, driver or minor number, because containers restart without a
+  /// prepare. Withdraws a file that can't be replaced because the claim may no longer use the cards. Handles files that
+  /// can't be read as in (L2): as long as one exists, no other claim can be prepared. Call it periodically. Returns the
+  /// first error.
   base::Status refresh(std::stop_token stop);
-  /// Removes what nobody uses any more: call it at the start, and again if it fails. Goes on after an error; the first
-  /// one is returned.
+  /// Removes prepared devices that no pod uses. Call it at the start, and again after an error. Continues after errors
+  /// and returns the first one.
   base::Status leftovers(std::stop_token stop);
 
  private:
@@ -138,7 +147,7 @@ class ClaimPreparer {
   void nameStart(cdi::Spec& spec, const Entitled& grant) const;
   bool isStale(const cdi::Spec& spec) const;
   base::Status refreshFile(const cdi::Folder::Entry& entry, const std::stop_token& stop);
-  /// The edits that the plugins give now, those of `company` merged into them.
+  /// Returns the plugins' current edits for the device, with the variables of `company` merged.
   base::Result<core::ContainerEdits> madeNow(const Entitled& entitled, const std::vector<Entitled>& company);
   void makeNodes();
   void linkNodes(const cdi::Spec& spec);
@@ -156,7 +165,7 @@ class ClaimPreparer {
                              std::stop_token stop);
   base::Status unstageAnywhere(const std::string& deviceUid, const std::stop_token& stop);
   base::Status removeSetAside(const std::string& deviceUid, const std::stop_token& stop);
-  /// This node's devices that are some claim's, by uid: namespace and name of the claim.
+  /// Returns this node's devices that belong to claims: namespace and name of the claim, by uid of the device.
   base::Result<std::map<std::string, ClaimRef>> devices(std::stop_token stop);
   base::Result<bool> isAnother(const ClaimRef& claim, const std::stop_token& stop);
   base::Result<std::string> anyPodOf(const ClaimRef& claim, const std::stop_token& stop);
@@ -166,17 +175,17 @@ class ClaimPreparer {
             std::stop_token stop);
   base::Result<plugin::Provisioner*> pluginOf(const std::string& provisioner);
 
-  kube::Client client_;  ///< brief: the kubelet asks again
-  Users users_;          ///< asked with client_
-  CardReads cards_;      ///< likewise
+  kube::Client client_;  ///< short retries, because the kubelet repeats its calls
+  Users users_;          ///< uses client_
+  CardReads cards_;      ///< reads use client_
   plugin::Registry& plugins_;
   kube::EventSink& events_;
   cdi::Folder& folder_;
   Fence fence_;
   const PreparerOptions options_;
   ClaimLocks locks_;             ///< by "namespace/name"
-  Turns turns_;                  ///< with plugins
-  std::atomic<int> waiting_{0};  ///< prepares between two tries
+  Turns turns_;                  ///< limits calls of plugins
+  std::atomic<int> waiting_{0};  ///< prepares that wait between two tries
 };
 
 }  // namespace egpu::agent

@@ -1,4 +1,5 @@
-// Reads that callers share: one at a time for each key, for all who asked before it began.
+// Reads that concurrent callers share: at most one read per key at a time, which serves all callers that asked before
+// it began.
 #pragma once
 
 #include <condition_variable>
@@ -15,16 +16,17 @@
 
 namespace egpu::agent {
 
-/// What a caller gets was read after he asked: it is never older than a read of his own, and a hundred callers at once
-/// cost few reads. Thread-safe.
+/// The result of get() was read after the call of get() began: it is never older than a separate read. A hundred
+/// concurrent callers cost few reads. Thread-safe.
 template <class T>
 class SharedReads {
  public:
   using Answer = base::Result<std::shared_ptr<const T>>;
   using Read = std::function<base::Result<T>(std::stop_token stop)>;
 
-  /// `read` runs on the thread of one of the callers, under that one's stop, and must not throw; with one key all must
-  /// read the same. Its error is that of all who share it. Code::cancelled: this caller was stopped.
+  /// `read` runs on the thread of one of the callers, with that caller's `stop`, and must not throw. All callers with
+  /// one key must pass equivalent reads. All callers that share a read get its error. Code::cancelled: this caller was
+  /// stopped.
   Answer get(const std::string& key, const Read& read, const std::stop_token& stop) {
     std::unique_lock lock(mutex_);
     for (;;) {
@@ -37,11 +39,11 @@ class SharedReads {
       if (!goesOn) return base::Status(base::Code::cancelled, "stopped");
       if (!round->answer) perform(key, line, read, stop, lock);
       const bool stopped = !round->answer->ok() && round->answer->status().code() == base::Code::cancelled;
-      if (!stopped || stop.stop_requested()) return *round->answer;  // else it was another who was stopped
+      if (!stopped || stop.stop_requested()) return *round->answer;  // otherwise another caller was stopped
     }
   }
 
-  /// Callers that wait for somebody's read, for tests.
+  /// Number of waiting callers, for tests.
   int waiting() const {
     const std::lock_guard lock(mutex_);
     return waiting_;
@@ -51,13 +53,13 @@ class SharedReads {
   struct Round {
     std::optional<Answer> answer;
   };
-  /// There while somebody reads or has to.
+  /// Exists while a read of the key runs or must run.
   struct Line {
-    std::shared_ptr<Round> next;  ///< has not begun
+    std::shared_ptr<Round> next;  ///< next read, not begun
     bool reading = false;
   };
 
-  /// The line's next round, on this thread; the line may be gone afterwards.
+  /// Performs the next round of `line` on this thread; `line` may no longer exist afterwards.
   void perform(const std::string& key, Line& line, const Read& read, const std::stop_token& stop,
                std::unique_lock<std::mutex>& lock) {
     const auto round = std::move(line.next);

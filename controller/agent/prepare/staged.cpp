@@ -29,12 +29,12 @@ using base::Status;
 using base::UniqueFd;
 namespace log = base::log;
 
-constexpr int kDeepest = 2;            // folders that stand above it, in the state folder
-constexpr std::size_t kAtOnce = 1024;  // names of a folder in memory
+constexpr int kDeepest = 2;            // maximum number of folders between the state folder and a name
+constexpr std::size_t kAtOnce = 1024;  // maximum number of names of a folder in memory
 constexpr std::size_t kUidLength = 36;
 constexpr const char* kLeft = ".left-";
 
-/// 8-4-4-4-12, as the API server makes them.
+/// Returns true for a uid in the API server's format: 8-4-4-4-12.
 bool isDeviceUid(const std::string& name) {
   return name.size() == kUidLength && cdi::isUid(name) && name[8] == '-' && name[13] == '-' && name[18] == '-' &&
          name[23] == '-';
@@ -51,11 +51,12 @@ OpenDir opened(const UniqueFd& folder) {
   return {again < 0 ? nullptr : ::fdopendir(again), ::closedir};
 }
 
-/// Goes through what plugins keep, over no link. A folder that is full, or can't be read, hides its own names only.
+/// Walks the plugins' state folder without following symbolic links. If a folder is too large or can't be read, only
+/// its own names are missed.
 class Walk {
  public:
-  /// Gets each path that is called after a device, and what follows its uid there: nothing, or ".left-…". False: it wants
-  /// no more of them.
+  /// Called for each path whose name is a device's uid, or the uid followed by ".left-…" (`left`). Returns false to
+  /// skip further such paths.
   using Take = std::function<bool(const fs::path& path, const std::string& uid, bool left)>;
   Walk(const Bounds& bounds, Take take) : bounds_(bounds), take_(std::move(take)) {}
   void through(const std::string& folder) {
@@ -79,7 +80,7 @@ class Walk {
     missed(path, errno);
   }
 
-  /// Null: there is none to be read, errno says why, or 0.
+  /// Returns the next entry; null at the end (errno is 0) or after an error (errno is set).
   static const dirent* next(const OpenDir& dir) {
     errno = 0;
     return ::readdir(dir.get());  // NOLINT(concurrency-mt-unsafe): this thread's alone
@@ -103,7 +104,7 @@ class Walk {
   void missed(const fs::path& path, const std::string& why) {
     if (missed_.empty()) missed_ = path.string() + ": " + why;
   }
-  /// What went meanwhile, is closed to us or is no folder has nothing for us.
+  /// A path that has disappeared, is not accessible or is not a folder contains nothing to find.
   void missed(const fs::path& path, int error) {
     for (const int none : {0, ENOENT, EACCES, ENOTDIR, ELOOP})
       if (error == none) return;
@@ -113,15 +114,15 @@ class Walk {
   const Bounds bounds_;
   const Take take_;
   std::size_t seen_ = 0;
-  std::string missed_;  ///< the first folder that was not looked at in full, and why
+  std::string missed_;  ///< first folder that was not read completely, and the reason
 };
 
-/// What is left may be without end, as a container may write there while it is removed.
+/// Limits a removal in time: a container may add files while they are removed.
 class Limit {
  public:
   Limit(const std::stop_token& stop, std::chrono::milliseconds most)
       : stop_(stop), until_(std::chrono::steady_clock::now() + most) {}
-  /// Ok while it goes on.
+  /// Returns OK while the limit is not reached.
   Status reached() const {
     if (stop_.stop_requested()) return {Code::cancelled, "stopped"};
     if (std::chrono::steady_clock::now() < until_) return Status::okay();
@@ -133,7 +134,7 @@ class Limit {
   const std::chrono::steady_clock::time_point until_;
 };
 
-/// The first names in the folder; a container may have made millions.
+/// Returns up to kAtOnce names in the folder; a container may have created millions.
 std::vector<std::string> namesIn(const UniqueFd& folder) {
   std::vector<std::string> out;
   const OpenDir dir = opened(folder);
@@ -146,19 +147,20 @@ std::vector<std::string> namesIn(const UniqueFd& folder) {
   return out;
 }
 
-/// A file, link or empty folder. Else false, with ENOTEMPTY for a folder that is to be emptied first: one with something
-/// mounted on it is EBUSY, whatever it has.
+/// Removes a file, a symbolic link or an empty folder. Otherwise returns false, with ENOTEMPTY for a folder that must
+/// be emptied first. A mount point fails with EBUSY, even if it is empty.
 bool removed(const UniqueFd& folder, const std::string& name) {
   if (::unlinkat(folder.get(), name.c_str(), 0) == 0 || errno == ENOENT) return true;
   return errno == EISDIR && ::unlinkat(folder.get(), name.c_str(), AT_REMOVEDIR) == 0;
 }
 
-/// Empties a folder whose depth nobody has bounded: folders in folders are moved up to its own, one after the other.
+/// Empties a folder of unbounded depth: moves subfolders of its subfolders up into the folder itself, one after the
+/// other.
 class Emptied {
  public:
   Emptied(UniqueFd top, const Limit& limit) : top_(std::move(top)), limit_(limit) {}
 
-  /// False: something stays, errno says why; or the limit is reached.
+  /// Returns false if an entry remains, with the reason in errno, or if the limit is reached.
   bool run() {
     return each(top_, [&](const std::string& name) {
       if (removed(top_, name)) return true;
@@ -176,7 +178,7 @@ class Emptied {
   }
 
  private:
-  /// Until the folder is empty, or a round of names changes nothing.
+  /// Repeats `remove` for all names until the folder is empty, or until a pass changes nothing.
   template <class Remove>
   bool each(const UniqueFd& folder, const Remove& remove) {
     for (bool changed = true; changed && limit_.reached().ok();) {
@@ -188,7 +190,7 @@ class Emptied {
     return false;
   }
 
-  /// A name that is taken is gone sooner or later: the next one will do.
+  /// If the new name exists, tries the next number.
   bool movedUp(const UniqueFd& from, const std::string& name) {
     while (::renameat(from.get(), name.c_str(), top_.get(), std::to_string(next_++).c_str()) != 0)
       if ((errno != ENOTEMPTY && errno != EEXIST && errno != ENOTDIR) || !limit_.reached().ok()) return false;
@@ -200,7 +202,8 @@ class Emptied {
   std::uint64_t next_ = 0;
 };
 
-/// The folder that a path below `folder` is in, reached over no link: its owners are not trusted.
+/// Opens the parent folder of `path`, which is below `folder`, without following symbolic links, as the owners of these
+/// folders are not trusted.
 UniqueFd parentOf(const std::string& folder, const fs::path& path) {
   auto at = folderAt(AT_FDCWD, folder, 0);
   for (const auto& part : path.lexically_relative(folder).parent_path())

@@ -1,4 +1,4 @@
-// What plugins have left on disk for devices: a reboot takes the CDI files, but not this.
+// State of devices that plugins keep on disk. Unlike the CDI files it survives a reboot.
 #pragma once
 
 #include <chrono>
@@ -11,21 +11,22 @@
 
 namespace egpu::agent {
 
-/// How much is looked at: names of one folder, of all, and those that are called after devices.
+/// Limits of a search: names in one folder, names in all folders, and names of devices.
 struct Bounds {
   std::size_t inOne = 10'000, inAll = 100'000, ofDevices = 256;
 };
 
-/// The uids after which something is called in the plugins' state folder, at most three folders down: a plugin calls so
-/// what stage leaves there (api/plugin/provisioner.h). Links are not followed, nor is looked into what has such a name:
-/// containers may write there. A folder that is missing or closed has none. What was not looked at, because a folder has
-/// too many names or can't be read, is logged: it hides its own names only.
+/// Returns the device uids that occur as names in the plugins' state folder, at most three folders deep: plugins use
+/// the uid as the name of the state that stage creates (api/plugin/provisioner.h). Symbolic links are not followed, and
+/// folders with such names are not entered, because containers may write there. A folder that is missing or not
+/// accessible contains none. A folder that has too many names or can't be read is logged; only its own names are
+/// missed.
 std::set<std::string> stagedIn(const std::string& stateFolder, const Bounds& bounds = {});
 
-/// Removes what plugins have set aside there for want of rights, "<uid>.left-…"; uid "": of all devices. It follows no
-/// link, enters nothing that something is mounted on, and goes down any depth with two open folders. Code::unavailable,
-/// with the path: something can't be removed. Code::cancelled, Code::deadline: it was stopped, or `most` has passed, since
-/// what was left may be without end; the rest goes when it is asked again.
+/// Removes the files "<uid>.left-…" that plugins set aside because they lacked permission to delete them; `uid` "": of
+/// all devices. Follows no symbolic link, enters no mount point, and descends to any depth with two open folders.
+/// Code::unavailable names a path that can't be removed. Code::cancelled: stopped. Code::deadline: `most` has passed,
+/// as the amount is unbounded; the next call continues.
 base::Status removeLeft(const std::string& stateFolder, const std::string& uid, const std::stop_token& stop,
                         std::chrono::milliseconds most);
 

@@ -1,4 +1,4 @@
-// Calls of a plugin that are under way: no more than stated, or one that hangs has all threads.
+// Limits concurrent calls per plugin, so that a plugin that hangs does not block all threads.
 #pragma once
 
 #include <map>
@@ -10,12 +10,12 @@
 
 namespace egpu::agent {
 
-/// Thread-safe; must outlive what it gave.
+/// Thread-safe; must outlive all Turn objects.
 class Turns {
  public:
   explicit Turns(int most) : most_(most) {}
 
-  /// A call, while it lives.
+  /// One running call; ends with the object's lifetime.
   class Turn {
    public:
     Turn(Turns& turns, std::string plugin) : turns_(&turns), plugin_(std::move(plugin)) {}
@@ -30,7 +30,7 @@ class Turns {
     std::string plugin_;
   };
 
-  /// Code::unavailable at once if all turns with this plugin are taken.
+  /// Returns Code::unavailable without waiting if the plugin is at its limit.
   base::Result<Turn> take(const std::string& plugin) {
     const std::lock_guard lock(mutex_);
     int& taken = taken_[plugin];

@@ -1,4 +1,4 @@
-// Which pods of this node use a ResourceClaim, as the API says at this moment.
+// Finds the pods of this node that use a ResourceClaim, by quorum reads.
 #pragma once
 
 #include <stop_token>
@@ -13,25 +13,26 @@
 
 namespace egpu::agent {
 
-/// Thread-safe; keeps a reference to the client, which must outlive it. Each question is a quorum read of the node's pods
-/// in the claim's namespace, which those who ask at the same time share.
+/// Thread-safe. Keeps a reference to the client, which must outlive it. Each query is a quorum read of the node's pods
+/// in the claim's namespace, which concurrent callers share.
 class Users {
  public:
   Users(kube::Client& client, std::string node) : client_(client), node_(std::move(node)) {}
 
-  /// The pods of this node that name the claim and are not finished. reservedFor says no more: it has pods of this node
-  /// only, and a tenant can tear a ResourceClaim out from under a pod.
+  /// Returns the pods of this node that name the claim and are not finished. reservedFor is no substitute: it adds no
+  /// pods of this node, and a tenant can delete a ResourceClaim that a pod uses.
   base::Result<std::vector<core::Pod>> podsOf(const ClaimRef& claim, const std::stop_token& stop);
 
-  /// All pods of a namespace on this node: for who asks of several claims.
+  /// Returns all pods of a namespace on this node, for callers that check several claims.
   SharedReads<std::vector<core::Pod>>::Answer podsIn(const std::string& namespace_, const std::stop_token& stop);
-  /// Whether one of them names the claim and is not finished.
+  /// Returns true if `pod` is on this node, names the claim and is not finished.
   bool uses(const core::Pod& pod, const ClaimRef& claim) const;
 
-  /// Pods on their way out. The kubelet gives a claim back when a pod's containers have stopped and before it says so of the
-  /// pod: neither the pod's phase nor reservedFor can be waited for. Who has no such word must count them.
+  /// Treatment of terminating pods. The kubelet unprepares a claim after a pod's containers have stopped, but before it
+  /// updates the pod's status: callers in an unprepare can't wait for the pod's phase or reservedFor, and must ignore
+  /// terminating pods. Other callers must count them.
   enum class Ending { passedOver, counted };
-  /// The first of podsOf that has a container running, as "namespace/name"; empty if there is none.
+  /// Returns the first pod of podsOf() with a running container, as "namespace/name"; empty if there is none.
   base::Result<std::string> runningPodOf(const ClaimRef& claim, const std::stop_token& stop,
                                          Ending ending = Ending::passedOver);
 
