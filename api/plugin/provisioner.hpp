@@ -1,5 +1,5 @@
-// A C++17 SDK over provisioner.h: derive from Provisioner, name the class in EGPU_PROVISIONER. Header-only; standard
-// library only.
+// C++17 SDK for provisioner.h: derive from Provisioner, and name the class in EGPU_PROVISIONER. Header-only; uses only
+// the standard library.
 #pragma once
 
 #include <cstdint>
@@ -16,7 +16,7 @@
 
 namespace egpu::sdk {
 
-/// What a slot answers. The message reaches the claim's condition.
+/// Return value of a slot. The message appears in the claim's condition.
 struct Status {
   int code = EGPU_OK;
   std::string message;
@@ -32,13 +32,13 @@ inline Status internal(std::string why) { return {EGPU_INTERNAL, std::move(why)}
 
 using Parameters = std::map<std::string, std::string, std::less<>>;
 
-/// The value of a parameter, or `otherwise`.
+/// Returns the value of a parameter, or `otherwise`.
 inline std::string parameter(const Parameters& parameters, std::string_view name, std::string_view otherwise = "") {
   const auto found = parameters.find(name);
   return found == parameters.end() ? std::string(otherwise) : found->second;
 }
 
-/// Refuses every parameter that the plugin does not know, with the list of those known.
+/// Refuses the first parameter that is not in `known`, with the list of known ones.
 inline Status refuseUnknown(const Parameters& parameters, const std::vector<std::string>& known) {
   for (const auto& [name, value] : parameters) {
     bool found = false;
@@ -52,14 +52,14 @@ inline Status refuseUnknown(const Parameters& parameters, const std::vector<std:
   return ok();
 }
 
-/// A card with what the device gets of it; amounts as in egpu_card.
+/// A card, and the amounts of it that the device gets, as in egpu_card.
 struct Card {
   std::string uuid, model;
   std::int64_t index = 0, core = 0, memory = 0, cardMemory = 0;
-  std::string pciAddress{};  ///< "" if unknown, and from an older host
+  std::string pciAddress{};  ///< "" if unknown or the host is older
 };
 
-/// A device. A copy: it may be kept after the slot returned.
+/// A device. A copy, which may be kept after the slot has returned.
 struct Device {
   std::string key, device, claim, node;
   std::vector<Card> cards;
@@ -71,12 +71,12 @@ struct Container {
   std::string pod, container;
 };
 
-/// Where a device could be made.
+/// A place for a device.
 struct Candidate {
   std::string node;
   std::vector<Card> cards;
 };
-/// A claim that is about to be placed; the host's favourite first.
+/// A claim that is about to be placed; candidates in the host's order of preference.
 struct Wish {
   std::string claim;
   std::vector<Candidate> candidates;
@@ -87,7 +87,7 @@ struct Description {
   std::string name, version, source, isolation;
 };
 
-/// The running call: its identity and the way to answer. Valid while the slot runs, on any thread.
+/// The running call: its identity and the reply functions. Valid while the slot runs, on any thread.
 class Call {
  public:
   Call(const egpu_host& host, const egpu_call& call) : host_(host), call_(call) {}
@@ -95,7 +95,7 @@ class Call {
   std::int64_t remainingMs() const { return host_.remaining_ms(&call_); }
   bool cancelled() const { return host_.cancelled(&call_) != 0; }
 
-  /// A line in the host's log, for the operator alone. Levels: egpu_log_level.
+  /// Writes a line to the host's log, which only the operator sees. `level`: egpu_log_level.
   void log(int level, const std::string& text) { host_.log(level, text.c_str()); }
   void message(const std::string& text) { host_.reply_message(&call_, text.c_str()); }
   void listed(const std::string& key) { host_.reply_key(&call_, key.c_str()); }
@@ -111,13 +111,14 @@ class Call {
   void health(const std::string& uuid, bool healthy, const std::string& why) {
     host_.reply_health(&call_, uuid.c_str(), healthy ? 1 : 0, why.c_str());
   }
-  /// What is used of a card; numbers as in egpu_use, -1 = unknown.
+  /// Replies the usage of a card; numbers as in egpu_use, -1 = unknown.
   void use(const std::string& uuid, std::int64_t memory, std::int64_t smPercent, std::int64_t processes) {
     if (!EGPU_HAS(&host_, egpu_host, reply_use)) return;
     const egpu_use use{sizeof use, uuid.c_str(), memory, smPercent, processes};
     host_.reply_use(&call_, &use);
   }
-  /// A process that computes on a card; numbers as in egpu_process_use. An older host is told what it can be told.
+  /// Replies a process that computes on a card; numbers as in egpu_process_use. An older host receives only the values
+  /// that it supports.
   void process(const std::string& uuid, std::int64_t pid, std::int64_t memory, std::int64_t smPercent = -1) {
     if (EGPU_HAS(&host_, egpu_host, reply_process_use)) {
       const egpu_process_use process{sizeof process, uuid.c_str(), pid, memory, smPercent};
@@ -126,9 +127,9 @@ class Call {
       host_.reply_process(&call_, uuid.c_str(), pid, memory);
     }
   }
-  /// prefer: this candidate comes next. An older host never asks.
+  /// prefer: ranks this candidate next. An older host never calls prefer.
   void preferred(std::size_t candidate) { host_.reply_prefer(&call_, candidate); }
-  /// prefer: not there.
+  /// prefer: excludes this candidate.
   void veto(std::size_t candidate, const std::string& why) { host_.reply_veto(&call_, candidate, why.c_str()); }
   void description(const Description& d) {
     egpu_description out{};
@@ -145,10 +146,10 @@ class Call {
   const egpu_call& call_;
 };
 
-/// A plugin. One object per process, made at entry. The host calls from several threads at once (convention 5 of
-/// provisioner.h); what is thrown becomes EGPU_INTERNAL with what() as its message. provision, deprovision and the
-/// others that name a device or a key are only reached with a non-empty key, and with at least one card: the SDK
-/// answers EGPU_INVALID otherwise.
+/// A plugin. One object per process, created at entry. The host calls it from several threads at once (convention 5 of
+/// provisioner.h). An exception becomes EGPU_INTERNAL with what() as its message. Functions for a device or a key are
+/// called only with a key, and a device has at least one card and every card a uuid; otherwise the SDK returns
+/// EGPU_INVALID.
 class Provisioner {
  public:
   virtual ~Provisioner() = default;
@@ -159,24 +160,23 @@ class Provisioner {
   virtual Status list(Call& call) = 0;
   virtual Status mount(Call& call, const Device& device, const Container& container) = 0;
 
-  /// Only a plugin that overrides it has devices resized.
+  /// The host requests resizes only from plugins that override this.
   virtual Status resize(Call&, const Device&) { return invalid("this provisioner cannot resize a device"); }
   virtual Status discover(Call&) { return ok(); }
   virtual Status stage(Call&, const Device&) { return noChange(); }
   virtual Status unmount(Call&, const Container&) { return noChange(); }
   virtual Status unstage(Call&) { return noChange(); }
   virtual Status health(Call&) { return ok(); }
-  /// Only a plugin that overrides it is asked.
+  /// Called only if the plugin overrides it.
   virtual Status prefer(Call&, const Wish&) { return noChange(); }
 };
 
-/// What was provisioned, by key, in memory. Gives the idempotency that convention 5 asks for to a plugin whose devices
-/// need no work of their own. Thread-safe. Nothing of it survives the process: after a restart a repeat is simply OK
-/// again.
+/// Provisioned devices by key, in memory. Provides the idempotency of convention 5 to plugins whose devices need no
+/// work. Thread-safe. The records end with the process; after a restart, a repeated provision returns OK again.
 class Records {
  public:
-  /// Notes that `device` exists: OK when new, NO_CHANGE when known as it is, be it for another claim, EXISTS when known
-  /// with other content.
+  /// Records `device`: returns OK if it is new, NO_CHANGE if it is known with the same content, even for another claim,
+  /// and EXISTS if it is known with other content.
   Status add(const Device& device) {
     const std::string content = fingerprint(device);
     const std::lock_guard lock(mutex_);
@@ -185,13 +185,13 @@ class Records {
     if (at->second == content) return noChange();
     return exists("key " + device.key + " is in use with other content");
   }
-  /// Forgets; OK also when it never was there.
+  /// Forgets the key; returns OK also if it is unknown.
   Status remove(const std::string& key) {
     const std::lock_guard lock(mutex_);
     records_.erase(key);
     return ok();
   }
-  /// As add, but other amounts replace those known.
+  /// Records `device` and replaces the known content.
   Status replace(const Device& device) {
     const std::lock_guard lock(mutex_);
     records_[device.key] = fingerprint(device);
@@ -206,7 +206,7 @@ class Records {
     for (const auto& [key, content] : records_) call.listed(key);
     return ok();
   }
-  /// All that makes two devices the same, as one text: convention 5's content.
+  /// Returns the content of convention 5 as one text, which is equal for equal contents only.
   static std::string fingerprint(const Device& d) {
     std::string out;
     const auto field = [&out](const std::string& text) { out += std::to_string(text.size()) + ":" + text; };
@@ -224,10 +224,10 @@ class Records {
   std::map<std::string, std::string> records_;  ///< key → fingerprint
 };
 
-// Hidden, or the dynamic linker would unify the variables of all plugins in one process.
+// Hidden; otherwise the dynamic linker would merge the variables of all plugins in one process.
 namespace detail __attribute__((visibility("hidden"))) {
 
-  /// What the C slots share; set once at entry, before any slot runs.
+  /// State of the C slots; set once at entry, before any slot runs.
   inline const egpu_host* host = nullptr;
   inline Provisioner* plugin = nullptr;
 
@@ -267,7 +267,7 @@ namespace detail __attribute__((visibility("hidden"))) {
     return out;
   }
 
-  /// Runs a slot's body; nothing thrown leaves it.
+  /// Runs the body of a slot and converts exceptions to EGPU_INTERNAL.
   template <class Body>
   int guarded(const egpu_call* call, Body body) noexcept {
     try {
@@ -291,7 +291,7 @@ namespace detail __attribute__((visibility("hidden"))) {
       if (!d->cards[i]->uuid[0]) return invalid("card " + std::to_string(i) + " has no uuid");
     return ok();
   }
-  /// Runs `body` if the input is complete, else answers why not.
+  /// Runs `body` if the input is complete, otherwise returns EGPU_INVALID with the reason.
   template <class Body, class... Inputs>
   int checked(Body body, const egpu_call* call, const Inputs*... inputs) noexcept {
     return guarded(call, [&](Call& c) {
@@ -340,7 +340,7 @@ namespace detail __attribute__((visibility("hidden"))) {
     return guarded(c, [&](Call& call) { return plugin->prefer(call, copy(*w)); });
   }
 
-  /// The body of the entry symbol.
+  /// Implements the entry symbol.
   template <class P>
   int enter(const egpu_host* h, const egpu_provisioner** out) noexcept {
     constexpr bool resizes = !std::is_same_v<decltype(&P::resize), decltype(&Provisioner::resize)>;
@@ -365,7 +365,7 @@ namespace detail __attribute__((visibility("hidden"))) {
       return EGPU_INVALID;
     }
     try {
-      static P instance;  // lives as long as the process: slots may run until the very end
+      static P instance;  // never destroyed before the process ends, as slots may run until then
       host = h;
       plugin = &instance;
       *out = &table;
@@ -378,13 +378,14 @@ namespace detail __attribute__((visibility("hidden"))) {
     return EGPU_INTERNAL;
   }
 
-  // The formatter takes the attribute for the name.
+  // The formatter mistakes the attribute for the name.
   // clang-format off
 }  // namespace detail
 // clang-format on
 }  // namespace egpu::sdk
 
-/// Makes `Class`, default-constructible and derived from egpu::sdk::Provisioner, the plugin of this shared object.
+/// Makes `Class` the plugin of this shared object. `Class` is default-constructible and derives from
+/// egpu::sdk::Provisioner.
 #define EGPU_PROVISIONER(Class)                                                                            \
   extern "C" EGPU_EXPORT int egpu_provisioner_entry(const egpu_host* host, const egpu_provisioner** out) { \
     return ::egpu::sdk::detail::enter<Class>(host, out);                                                   \

@@ -1,4 +1,4 @@
-/* What most plugins in C need over provisioner.h: records of what was provisioned, by key, and the usual refusals.
+/* SDK for plugins in C, on top of provisioner.h: records of provisioned devices by key, and common refusals.
  * Header-only, C11 with POSIX threads.
  *
  *   static egpu_records records = EGPU_RECORDS_INIT;
@@ -6,8 +6,8 @@
  *     return egpu_records_add(&records, host, call, device);
  *   }
  *
- * All functions reply a message where they refuse, and may be called from any thread. The records live as long as the
- * process: after a restart a repeat is simply EGPU_OK again.
+ * All functions reply a message when they refuse, and may be called from any thread. The records end with the process;
+ * after a restart, a repeated provision returns EGPU_OK again.
  */
 #ifndef EGPU_API_PLUGIN_SDK_H
 #define EGPU_API_PLUGIN_SDK_H
@@ -25,15 +25,15 @@ extern "C" {
 
 #define EGPU_RECORD_LISTS 256u
 
-/** One key with its content.
+/** One key and its content.
  *  OWNERSHIP: the records'. */
 typedef struct egpu_record {
   struct egpu_record* next;
   char* content;
-  char key[]; /**< ends with NUL */
+  char key[]; /**< NUL-terminated */
 } egpu_record;
 
-/** Keys with their content. Start from EGPU_RECORDS_INIT; the members are not to be touched. */
+/** Keys and their contents. Initialize with EGPU_RECORDS_INIT; do not access the members. */
 typedef struct egpu_records {
   pthread_mutex_t mutex;
   egpu_record* lists[EGPU_RECORD_LISTS];
@@ -43,7 +43,7 @@ typedef struct egpu_records {
     PTHREAD_MUTEX_INITIALIZER, { NULL } \
   }
 
-/** Replies a message of a text and what it is about; returns `code`. */
+/** Replies the message `text` followed by `about`; returns `code`. */
 static inline int egpu_refuse(const egpu_host* host, const egpu_call* call, int code, const char* text,
                               const char* about) {
   char message[512];
@@ -52,7 +52,8 @@ static inline int egpu_refuse(const egpu_host* host, const egpu_call* call, int 
   return code;
 }
 
-/** EGPU_OK, or EGPU_INVALID for a parameter that is not among the `count` known ones, with their list. */
+/** Returns EGPU_OK, or EGPU_INVALID for the first parameter that is not among the `count` known ones, and lists these.
+ */
 static inline int egpu_refuse_unknown(const egpu_host* host, const egpu_call* call, const egpu_pair* parameters,
                                       size_t parameter_count, const char* const* known, size_t count) {
   for (size_t i = 0; i < parameter_count; ++i) {
@@ -72,15 +73,15 @@ static inline int egpu_refuse_unknown(const egpu_host* host, const egpu_call* ca
   return EGPU_OK;
 }
 
-/** The value of a device's parameter, or `otherwise`.
- *  OWNERSHIP: the host's, as long as the call. */
+/** Returns the value of a device's parameter, or `otherwise`.
+ *  OWNERSHIP: the host's, valid during the call. */
 static inline const char* egpu_parameter(const egpu_device* device, const char* name, const char* otherwise) {
   for (size_t i = 0; i < device->parameter_count; ++i)
     if (strcmp(device->parameters[i].key, name) == 0) return device->parameters[i].value;
   return otherwise;
 }
 
-/** EGPU_OK if the call has a key, and the device (may be NULL) cards with uuids; else EGPU_INVALID. */
+/** Returns EGPU_OK if the call has a key and the device (may be NULL) has cards with uuids; otherwise EGPU_INVALID. */
 static inline int egpu_complete(const egpu_host* host, const egpu_call* call, const egpu_device* device) {
   if (!call->key[0]) return egpu_refuse(host, call, EGPU_INVALID, "the call has no key", "");
   if (!device) return EGPU_OK;
@@ -90,8 +91,8 @@ static inline int egpu_complete(const egpu_host* host, const egpu_call* call, co
   return EGPU_OK;
 }
 
-/** Content as convention 5 of provisioner.h has it, as one text; NULL without memory.
- *  OWNERSHIP: the caller's, to be freed. */
+/** Returns the content of convention 5 in provisioner.h as one text; NULL if out of memory.
+ *  OWNERSHIP: the caller's; release it with free(). */
 static inline char* egpu_content(const egpu_device* device) {
   size_t room = 64 + strlen(device->device) + strlen(device->node);
   for (size_t i = 0; i < device->card_count; ++i) room += 64 + strlen(device->cards[i]->uuid);
@@ -99,7 +100,7 @@ static inline char* egpu_content(const egpu_device* device) {
     room += 64 + strlen(device->parameters[i].key) + strlen(device->parameters[i].value);
   char* out = (char*)malloc(room);
   if (!out) return NULL;
-  /* Lengths before texts, so that no two contents give one text. */
+  /* Each text has its length in front, so that different contents never result in the same text. */
   int n =
       snprintf(out, room, "%zu:%s%zu:%s", strlen(device->device), device->device, strlen(device->node), device->node);
   for (size_t i = 0; i < device->card_count; ++i) {
@@ -115,7 +116,7 @@ static inline char* egpu_content(const egpu_device* device) {
   return out;
 }
 
-/** Where the record of a key is, or would be put. Under the mutex. */
+/** Returns the position of a key's record, or the position at which to insert it. Requires the mutex. */
 static inline egpu_record** egpu_records_at(egpu_records* records, const char* key) {
   unsigned hash = 2166136261u;
   for (const char* c = key; *c; ++c) hash = (hash ^ (unsigned char)*c) * 16777619u;
@@ -124,7 +125,7 @@ static inline egpu_record** egpu_records_at(egpu_records* records, const char* k
   return at;
 }
 
-/** Notes what the device is; `replaces`: whatever was known of the key. */
+/** Records the device; `replaces`: other content of the key is replaced. */
 static inline int egpu_records_note(egpu_records* records, const egpu_host* host, const egpu_call* call,
                                     const egpu_device* device, int replaces) {
   const int code = egpu_complete(host, call, device);
@@ -160,20 +161,20 @@ static inline int egpu_records_note(egpu_records* records, const egpu_host* host
   return result;
 }
 
-/** provision: EGPU_OK when new, EGPU_NO_CHANGE when known as it is, EGPU_EXISTS when known with other content;
+/** provision: EGPU_OK if new, EGPU_NO_CHANGE if known with the same content, EGPU_EXISTS if known with other content;
  *  EGPU_INVALID for a device without key, cards or uuids. */
 static inline int egpu_records_add(egpu_records* records, const egpu_host* host, const egpu_call* call,
                                    const egpu_device* device) {
   return egpu_records_note(records, host, call, device, 0);
 }
 
-/** resize: as add, but other amounts replace those known. */
+/** resize: like egpu_records_add, but replaces other content of the key. */
 static inline int egpu_records_replace(egpu_records* records, const egpu_host* host, const egpu_call* call,
                                        const egpu_device* device) {
   return egpu_records_note(records, host, call, device, 1);
 }
 
-/** deprovision: forgets the call's key; EGPU_OK also when it never was there. */
+/** deprovision: forgets the call's key; EGPU_OK also if it is unknown. */
 static inline int egpu_records_remove(egpu_records* records, const egpu_host* host, const egpu_call* call) {
   const int code = egpu_complete(host, call, NULL);
   if (code != EGPU_OK) return code;
@@ -187,7 +188,7 @@ static inline int egpu_records_remove(egpu_records* records, const egpu_host* ho
   return EGPU_OK;
 }
 
-/** 1 if the key is known. */
+/** Returns 1 if the key is known, otherwise 0. */
 static inline int egpu_records_has(egpu_records* records, const char* key) {
   pthread_mutex_lock(&records->mutex);
   const int known = *egpu_records_at(records, key) != NULL;
