@@ -52,8 +52,7 @@ static inline int egpu_refuse(const egpu_host* host, const egpu_call* call, int 
   return code;
 }
 
-/** Returns EGPU_OK, or EGPU_INVALID for the first parameter that is not among the `count` known ones, and lists these.
- */
+/** Returns EGPU_OK, or EGPU_INVALID if a parameter is not among the `count` known ones, and lists those. */
 static inline int egpu_refuse_unknown(const egpu_host* host, const egpu_call* call, const egpu_pair* parameters,
                                       size_t parameter_count, const char* const* known, size_t count) {
   for (size_t i = 0; i < parameter_count; ++i) {

@@ -1,5 +1,5 @@
-// gpushare.provisioner.elasticgpu.io: shares of cards. The share itself is bookkeeping that the card's ledger holds;
-// what this plugin adds is how a container is told, and by which mechanism it is kept within its share.
+// gpushare.provisioner.elasticgpu.io: shares of cards. The share itself is an entry in the card's ledger. This plugin
+// passes it to the container, and sets up the mechanism that limits the container to its share.
 #include <linux/magic.h>
 #include <sys/stat.h>
 #include <sys/vfs.h>
@@ -44,30 +44,31 @@ Isolation isolationOf(const Parameters& parameters) {
   return isolation;
 }
 
-/// Host folders: $ELASTICGPU_STATE_DIR, where the operator mounts the libraries and this plugin makes the caches.
+/// State folder on the host: $ELASTICGPU_STATE_DIR. The operator mounts the libraries there, and this plugin creates
+/// the caches.
 std::string stateDir() {
   const char* given = std::getenv("ELASTICGPU_STATE_DIR");
   return given && *given ? given : "/var/lib/elasticgpu";
 }
 std::string cacheDir(const std::string& key) { return stateDir() + "/hami-core/cache/" + key; }
-/// HAMi-core's lock of the whole node. The folder around it is this plugin's and in no container: what a container that is
-/// root makes of the lock can be put aside there.
+/// Folder of HAMi-core's lock, which covers the whole node. It belongs to this plugin and is not mounted in containers,
+/// so that the plugin can move a lock aside that a root container has changed.
 std::string locksDir() { return stateDir() + "/hami-core/locks"; }
 std::string lockDir() { return locksDir() + "/all"; }
 std::string pipeDir(const std::string& uuid) { return stateDir() + "/mps/" + uuid; }
-/// Shared memory of one card's MPS daemon and its clients: a tmpfs of its own. It is not in the pipe folder, which
-/// containers write to: one that is root could unmount it there by a rename.
+/// Folder of the shared memory of one card's MPS daemon and its clients: a separate tmpfs. It is not in the pipe
+/// folder, which containers can write: a root container could unmount it there by a rename.
 std::string sharedMemoryRoot() { return stateDir() + "/mps-shm"; }
 std::string sharedMemoryDir(const std::string& uuid) { return sharedMemoryRoot() + "/" + uuid; }
 
-/// Device number of the file system of a folder; nullopt if there is no such folder.
+/// Returns the device number of the folder's file system; nullopt if there is no such folder.
 std::optional<dev_t> fileSystemOf(const std::string& folder) {
   struct stat info {};
   if (::stat(folder.c_str(), &info) != 0 || !S_ISDIR(info.st_mode)) return std::nullopt;
   return info.st_dev;
 }
 
-/// Why the folder is not shared memory of that card alone; empty if it is.
+/// Returns why the folder is not a tmpfs for this card alone; empty if it is.
 std::string wrongWithSharedMemory(const std::string& uuid) {
   const std::string folder = sharedMemoryDir(uuid);
   const auto own = fileSystemOf(folder);
@@ -83,18 +84,19 @@ std::string wrongWithSharedMemory(const std::string& uuid) {
   return {};
 }
 
-/// Whole percents of a card, never 0 for a share that is not 0: to these mechanisms 0 means "no limit".
+/// Returns whole percents of a card, and at least 1 for a share above 0: to these mechanisms 0 means "no limit".
 std::int64_t percent(std::int64_t milliCards) {
   return milliCards == 0 ? 0 : std::max<std::int64_t>(1, milliCards * 100 / kWholeCard);
 }
 
-/// A key becomes a folder's name: it must not leave its place.
+/// Returns true if the key can be a folder name that does not lead elsewhere.
 bool plainName(const std::string& key) {
   return !key.empty() && key.size() <= 128 && key.front() != '.' && key.find('/') == std::string::npos;
 }
 
-/// As NVML, CUDA and limiters number the cards that they see: by PCI address, which minor numbers need not follow. A longer
-/// one has a larger domain: 10000:01:00.0. Minor numbers where it is unknown.
+/// Orders cards as NVML, CUDA and limiters number the cards that they see: by PCI address, which may differ from the
+/// order of minor numbers. A longer address has a larger domain: 10000:01:00.0. If the address is unknown, by minor
+/// number.
 bool comesBefore(const Card& a, const Card& b) {
   const auto place = [](const Card& card) { return std::tuple(card.pciAddress.size(), card.pciAddress, card.index); };
   return place(a) < place(b);
@@ -108,16 +110,18 @@ bool makeDirs(const std::string& path) {
   }
 }
 
-/// Containers of any user write there. No sticky bit: who crashed leaves a lock that another user has to take away, and
-/// kernels refuse to open another user's file to be made (fs.protected_regular).
+/// Creates a folder that containers of any user can write. It has no sticky bit: another user must be able to remove
+/// the lock of a crashed process, and kernels may refuse to open another user's file for creation
+/// (fs.protected_regular).
 bool makeShared(const std::string& path) {
   struct stat info {};
   return makeDirs(path) && ::stat(path.c_str(), &info) == 0 &&
          ((info.st_mode & 07777) == 0777 || ::chmod(path.c_str(), 0777) == 0);
 }
 
-/// The lock, which all containers of the node have: one that is root may have taken it from this process. Then another one
-/// is made; who has the old one goes on with it. Where that can't be, what an operator has opened to all will do.
+/// Creates the lock folder, which all containers of the node share. If a root container has made it inaccessible, the
+/// plugin moves it aside and creates a new one; containers that have the old one continue to use it. If that fails, a
+/// folder that an operator has opened to all users suffices.
 bool makeLock() {
   if (makeShared(lockDir())) return true;
   std::string aside = locksDir() + "/old-XXXXXX";
@@ -132,7 +136,7 @@ bool makeLock() {
 class GpuShare final : public Provisioner {
  public:
   Description describe() override {
-    // Advisory: none limits nothing, and a container can undo what hami-core and mps set in its environment.
+    // Advisory: "none" has no limit, and a container can undo the settings of hami-core and mps in its environment.
     return {"gpushare.provisioner.elasticgpu.io", "0.1.0", "gpuShare", "Advisory"};
   }
 
@@ -152,8 +156,8 @@ class GpuShare final : public Provisioner {
 
   Status deprovision(Call& call) override { return records_.remove(call.key()); }
 
-  /// Nothing to be done here: the node gives containers the amounts in force. What an earlier process provisioned is not known any
-  /// more.
+  /// Needs no work: the node gives containers the amounts in force. Devices provisioned by an earlier process are
+  /// unknown, so any content is replaced.
   Status resize(Call&, const Device& device) override {
     if (Status status = fits(device); status.code != EGPU_OK) return status;
     return records_.replace(device);
@@ -200,7 +204,7 @@ class GpuShare final : public Provisioner {
     call.env("ELASTICGPU_DEVICE", device.device);
     call.env("ELASTICGPU_CLAIM", device.claim);
     call.env("ELASTICGPU_CARDS", uuids);
-    call.env("CUDA_DEVICE_ORDER", "PCI_BUS_ID");  // else CUDA has the fastest model first
+    call.env("CUDA_DEVICE_ORDER", "PCI_BUS_ID");  // otherwise CUDA numbers the fastest model first
     for (std::size_t i = 0; i < device.cards.size(); ++i) {
       const std::string n = std::to_string(i);
       call.env("ELASTICGPU_CORE_" + n, std::to_string(device.cards[i].core));      // milli-cards
@@ -215,7 +219,7 @@ class GpuShare final : public Provisioner {
   }
 
   Status unstage(Call& call) override {
-    // The device is not named here, only its key: remove what stage may have made.
+    // The request contains only the key: removes everything that stage may have created.
     if (!plainName(call.key())) return noChange();
     const std::string dir = cacheDir(call.key());
     std::error_code error;
@@ -225,7 +229,7 @@ class GpuShare final : public Provisioner {
   }
 
  private:
-  /// It is given nothing of any card (adminAccess).
+  /// Returns true if the device has no share of any card (adminAccess).
   static bool observes(const Device& device) {
     return !device.cards.empty() && std::all_of(device.cards.begin(), device.cards.end(),
                                                 [](const Card& card) { return card.core == 0 && card.memory == 0; });
@@ -238,8 +242,9 @@ class GpuShare final : public Provisioner {
     return unavailable("cannot make " + folder + ": " + std::strerror(errno));
   }
 
-  /// Containers write to their cache, as root perhaps: files that this process may not remove. Under this name the agent
-  /// does, which is root. They keep no device from being given back, and its next user finds none of them.
+  /// Renames a folder that this process may not remove, because a container wrote to its cache as root. The agent,
+  /// which is root, removes folders with such names. Thus leftover files neither block the release of a device nor
+  /// reach its next user.
   static Status setAside(Call& call, const std::string& dir) {
     std::string aside = dir + ".left-XXXXXX";
     if (::mkdtemp(aside.data()) == nullptr || ::rename(dir.c_str(), aside.c_str()) != 0)
@@ -248,19 +253,20 @@ class GpuShare final : public Provisioner {
     return ok();
   }
 
-  /// What the mechanism can represent.
+  /// Checks that the mechanism can represent the device's shares.
   static Status fits(const Device& device) {
     const Isolation isolation = isolationFor(device);
     for (const auto& card : device.cards) {
       if (card.core < 0 || card.core > kWholeCard || card.memory < 0)
         return invalid("card " + card.uuid + ": core " + std::to_string(card.core) + " and memory " +
                        std::to_string(card.memory) + " are not a share of a card");
-      if (observes(device)) continue;  // it sees the card, and nothing is limited
+      if (observes(device)) continue;  // admin access: no limit
       if (card.core == 0 && card.memory == 0) return invalid("card " + card.uuid + ": an empty share beside others");
       if (card.core < kWholeCard && egpu::nvidia::hasUnifiedMemory(card.model))
-        return invalid("card " + card.uuid + " (" + card.model + ") has unified memory, which programs on the machine's "
+        return invalid("card " + card.uuid + " (" + card.model +
+                       ") has unified memory, which programs on the machine's "
                        "processors take, too: no share of it can be kept. Claim whole cards, elasticgpu.io/gpu");
-      // 0m would mean unlimited.
+      // 0m would mean no limit.
       if (isolation == Isolation::hamiCore && card.memory < kMiB)
         return invalid("card " + card.uuid + ": hami-core needs a memory share of at least 1 MiB");
     }
@@ -279,7 +285,7 @@ class GpuShare final : public Provisioner {
   static void editForHamiCore(Call& call, const Device& device) {
     for (std::size_t i = 0; i < device.cards.size(); ++i)
       call.env("CUDA_DEVICE_MEMORY_LIMIT_" + std::to_string(i), std::to_string(device.cards[i].memory / kMiB) + "m");
-    // One limit for all cards: the smallest, so that no card is overdrawn.
+    // One limit applies to all cards: use the smallest, so that no card is exceeded.
     if (const auto limit = smallestPercent(device)) call.env("CUDA_DEVICE_SM_LIMIT", std::to_string(limit));
     call.env("CUDA_DEVICE_MEMORY_SHARED_CACHE", "/tmp/vgpu/usage.cache");
     call.mount(cacheDir(device.key), "/tmp/vgpu", "rw,nosuid,nodev,bind");
@@ -299,7 +305,7 @@ class GpuShare final : public Provisioner {
   }
 
   Records records_;
-  std::mutex locking_;  ///< one at a time makes the lock
+  std::mutex locking_;  ///< serializes makeLock()
 };
 
 }  // namespace

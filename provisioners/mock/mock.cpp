@@ -1,5 +1,5 @@
-// mock.provisioner.elasticgpu.io: does nothing, in every way a provisioner can, as its class's parameters say. For
-// tests and for trying out what a failing plugin looks like in a cluster.
+// mock.provisioner.elasticgpu.io: a provisioner without effects; the class's parameters control its results and
+// failures. For tests, and for trying out how a failing plugin appears in a cluster.
 #include <dirent.h>
 #include <fcntl.h>
 #include <sys/stat.h>
@@ -41,21 +41,21 @@ std::string joined(const std::vector<std::string>& words) {
   return out;
 }
 
-/// A count up to a million; false if it is none.
+/// Parses a number from 0 to 999999; returns false if `text` is none.
 bool parseCount(const std::string& text, unsigned& out) {
   if (text.empty() || text.size() > 6 || text.find_first_not_of("0123456789") != std::string::npos) return false;
   out = static_cast<unsigned>(std::stoul(text));
   return true;
 }
 
-/// What the parameters ask for.
+/// Behaviour that the parameters request.
 struct Script {
-  std::string at = "provision";  ///< the verb that misbehaves
-  std::string outcome = "ok";    ///< and how
-  unsigned times = 0;            ///< only the first calls per key; 0 = all
-  unsigned inProgress = 0;       ///< provision answers IN_PROGRESS so often before that
-  unsigned latencyMs = 0;        ///< each call of `at` takes that long, or until nobody waits any more
-  std::vector<std::pair<std::string, std::string>> env;  ///< "A=1;B=2": what mount adds
+  std::string at = "provision";                          ///< verb that misbehaves
+  std::string outcome = "ok";                            ///< kind of misbehaviour
+  unsigned times = 0;                                    ///< number of first calls per key that misbehave; 0 = all
+  unsigned inProgress = 0;                               ///< number of IN_PROGRESS replies of provision before that
+  unsigned latencyMs = 0;                                ///< duration of each call of `at`, unless the host cancels it
+  std::vector<std::pair<std::string, std::string>> env;  ///< "A=1;B=2": variables that mount adds
 
   static Status parse(const Parameters& parameters, Script& out) {
     if (Status status = refuseUnknown(parameters, kParameters); status.code != EGPU_OK) return status;
@@ -80,16 +80,16 @@ struct Script {
   }
 };
 
-/// What is known of a key.
+/// State of one key.
 struct Record {
   Script script;
   std::string fingerprint;                ///< empty until provisioned
-  std::int64_t resizeNumber = 0;          ///< of the last resize
+  std::int64_t resizeNumber = 0;          ///< number of the last resize
   std::map<std::string, unsigned> calls;  ///< by verb
 };
 
-/// Records in memory and, if $ELASTICGPU_STATE_DIR is set, one file each in its folder mock/, so that a new process
-/// knows them.
+/// Records in memory and, if $ELASTICGPU_STATE_DIR is set, in one file each in its folder mock/, so that a new process
+/// reads them.
 class Store {
  public:
   Store() {
@@ -107,7 +107,7 @@ class Store {
   std::mutex mutex;
   std::map<std::string, Record> records;  ///< protected by mutex
 
-  /// Under mutex.
+  /// Requires mutex.
   void save(const std::string& key) const {
     if (dir_.empty() || !plainName(key)) return;
     const Record& r = records.at(key);
@@ -128,7 +128,8 @@ class Store {
     return !key.empty() && key.size() <= 128 && key.front() != '.' && key.find('/') == std::string::npos &&
            key.back() != '~';
   }
-  /// For this user alone, and never through a link: what an earlier process left under the name is removed.
+  /// Writes a file that only this user can access, without following a symbolic link; removes the temporary of an
+  /// earlier process.
   static void writeBeside(const std::string& path, const std::string& text) {
     const std::string beside = path + "~";
     ::unlink(beside.c_str());
@@ -223,7 +224,7 @@ class Mock final : public Provisioner {
     Script script;
     if (Status status = Script::parse(device.parameters, script); status.code != EGPU_OK) return status;
     {
-      const std::lock_guard lock(store_.mutex);  // a node's process has not seen provision
+      const std::lock_guard lock(store_.mutex);  // the process on the node has not seen provision
       store_.records[device.key].script = script;
       store_.save(device.key);
     }
@@ -255,7 +256,7 @@ class Mock final : public Provisioner {
     return status;
   }
 
-  /// Parameter prefer names the node that is liked best, veto one that is not to be used.
+  /// Parameter prefer names the best node, veto a node to exclude.
   Status prefer(Call& call, const Wish& wish) override {
     Script script;
     if (Status status = Script::parse(wish.parameters, script); status.code != EGPU_OK) return status;
@@ -272,7 +273,7 @@ class Mock final : public Provisioner {
   }
 
  private:
-  /// Notes that the key holds something; false if it did before.
+  /// Records that the key has a device; returns false if it already had one.
   bool note(const std::string& key, const std::string& fingerprint) {
     const std::lock_guard lock(store_.mutex);
     Record& record = store_.records[key];
@@ -281,7 +282,7 @@ class Mock final : public Provisioner {
     store_.save(key);
     return fresh;
   }
-  /// A failed provision leaves nothing but the count of its calls.
+  /// After a failed provision only the count of calls remains.
   void forget(const std::string& key) {
     const std::lock_guard lock(store_.mutex);
     store_.records[key].fingerprint.clear();
@@ -293,7 +294,7 @@ class Mock final : public Provisioner {
     if (Status status = Script::parse(device.parameters, script); status.code != EGPU_OK) return status;
     return act(call, script, verb, counted(device.key, verb, script));
   }
-  /// For verbs that come without parameters: those of the key's provision count.
+  /// For verbs without parameters: uses those of the key's provision or stage.
   Status actByKey(Call& call, const std::string& verb) {
     Script script;
     {
@@ -304,7 +305,7 @@ class Mock final : public Provisioner {
     }
     return act(call, script, verb, counted(call.key(), verb, script));
   }
-  /// Which call of the verb this is for the key, from 1. Only counted where a script depends on it.
+  /// Returns the number of this call of the verb for the key, from 1. Counts only if the script depends on it.
   unsigned counted(const std::string& key, const std::string& verb, const Script& script) {
     if (script.at != verb || script.times == 0) return 1;
     const std::lock_guard lock(store_.mutex);

@@ -14,17 +14,17 @@
 namespace egpu::nvidia {
 namespace {
 
-// What a card's object can hold; manifests/crd says the same.
+// Limits of a card's object, as in manifests/crd.
 constexpr uint64_t kMostMemory = uint64_t{1} << 50;
 constexpr unsigned kMostMinor = 1023;
 constexpr int64_t kMostSms = 1'000'000;
 constexpr int64_t kMostMilliTflops = 1'000'000'000;
 constexpr uint64_t kMiB = 1 << 20;
-// More than this the driver does not keep of a process, and the agent asks less often.
+// Maximum age of utilization samples. The driver keeps no older ones, and the agent queries less often.
 constexpr std::chrono::seconds kSamplesOf{10};
 constexpr std::size_t kMostProcesses = 1024;
 
-/// Calls a function that writes a text. Its last byte stays NUL whatever it does.
+/// Calls a function that writes a text. The last byte of the buffer stays NUL regardless of the function.
 template <class Function, class... Arguments>
 Return readText(Function function, std::string& out, Arguments... arguments) {
   std::array<char, kTextSize + 1> text{};
@@ -36,7 +36,7 @@ Return readText(Function function, std::string& out, Arguments... arguments) {
   return answer;
 }
 
-/// Takes remarks on one card.
+/// Collects remarks on one card.
 class Remarks {
  public:
   Remarks(const std::string& uuid, std::vector<std::string>& all) : uuid_(uuid), all_(all) {}
@@ -47,9 +47,9 @@ class Remarks {
   std::vector<std::string>& all_;
 };
 
-/// Bytes that can be given out: all less what driver and firmware keep, in whole MiB; and those that programs have.
-/// Drivers before 510 don't say what they keep. A card without memory of its own, of which NVML tells none, has the
-/// machine's. 0 and unknown if the answer can't be.
+/// Reads the memory that claims can get, in whole MiB: the total without the reserve of driver and firmware, which
+/// drivers before 510 do not report; and the memory that programs use. A card without memory of its own, for which NVML
+/// does not support the query, has the machine's memory. Invalid answers result in 0 and unknown.
 Return readMemory(const Library& nvml, Device device, Card& out, Remarks& remarks) {
   MemoryV2 memory{};
   memory.version = kMemoryV2;
@@ -76,7 +76,8 @@ Return readMemory(const Library& nvml, Device device, Card& out, Remarks& remark
   return answer;
 }
 
-/// In MIG mode fewer than the card has: those of the instance that takes all.
+/// Returns the number of SMs. In MIG mode it is that of the instance that takes the whole card, which is less than the
+/// card has.
 int64_t readSms(const Library& nvml, Device device, int64_t coresOfOne, bool mig, Remarks& remarks) {
   int64_t sms = 0;
   InstanceProfile whole{};
@@ -102,7 +103,7 @@ int64_t rate(const Library& nvml, Device device, const Card& card, int major, in
   return 0;
 }
 
-/// True if it is in MIG mode.
+/// Reads the MIG mode; returns true if it is enabled.
 bool readMig(const Library& nvml, Device device, Card& out) {
   unsigned current = 0, pending = 0;
   if (Library::call(nvml.nvmlDeviceGetMigMode, device, &current, &pending) != kSuccess) return false;
@@ -112,7 +113,7 @@ bool readMig(const Library& nvml, Device device, Card& out) {
   return current == kMigEnabled;
 }
 
-/// Adds the compute mode unless it is the default. False: it is PROHIBITED.
+/// Reads the compute mode and adds it unless it is the default; returns false if it is PROHIBITED.
 bool readComputeMode(const Library& nvml, Device device, Card& out) {
   unsigned mode = kComputeDefault;
   if (Library::call(nvml.nvmlDeviceGetComputeMode, device, &mode) != kSuccess) return true;
@@ -122,7 +123,8 @@ bool readComputeMode(const Library& nvml, Device device, Card& out) {
   return mode != kComputeProhibited;
 }
 
-/// Minor number and place. A card whose number NVML does not tell is looked up among the kernel's.
+/// Reads the minor number and the PCI location. A minor number that NVML does not report is taken from the kernel's
+/// list.
 void readPlace(const Library& nvml, Device device, Card& out, Remarks& remarks) {
   PciInfo pci{};
   if (Library::call(nvml.nvmlDeviceGetPciInfo_v3, device, &pci) == kSuccess) out.pci = addressOf(pci);
@@ -142,7 +144,7 @@ void readPlace(const Library& nvml, Device device, Card& out, Remarks& remarks) 
   if (const std::string root = pcieRootOf(out.pci); !root.empty()) out.attributes.emplace_back("pcieRoot", root);
 }
 
-/// The recovery action that the driver asks for; -1 = unknown.
+/// Returns the recovery action that the driver requests; -1 = unknown.
 int64_t readRecoveryAction(const Library& nvml, Device device) {
   FieldValue field{};
   field.field = kRecoveryAction;
@@ -151,8 +153,8 @@ int64_t readRecoveryAction(const Library& nvml, Device device) {
   return field.valueType == kUnsigned ? static_cast<int64_t>(static_cast<unsigned>(field.value)) : -1;
 }
 
-/// Reads the error counters of the card and the recovery action that the driver asks for. Memory that is to be repaired at
-/// the next reset, and errors that a program met and was ended by, leave the card usable.
+/// Reads the error counters of the card and the recovery action that the driver requests. The card remains usable with
+/// memory that will be repaired at the next reset, and with errors that ended a program.
 void readErrors(const Library& nvml, Device device, Card& out) {
   unsigned corrected = 0, uncorrected = 0, pending = 0, failed = 0;
   const bool rows =
@@ -175,10 +177,10 @@ void readErrors(const Library& nvml, Device device, Card& out) {
                  kReset;
 }
 
-/// A percentage, or -1 for what can't be one: drivers are known to answer such.
+/// Returns a percentage, or -1 if it exceeds 100: some drivers return such values.
 int64_t percentOf(unsigned value) { return value <= 100 ? static_cast<int64_t>(value) : -1; }
 
-/// What each process had of the SMs lately. A process that had none is not told of.
+/// Reads each process's recent share of the SMs. A process that the driver does not list had none.
 void readProcessUtilization(const Library& nvml, Device device, std::vector<Process>& processes) {
   const auto since = std::chrono::system_clock::now() - kSamplesOf;
   std::vector<ProcessSample> samples(kMostProcesses);
@@ -201,7 +203,7 @@ void readProcessUtilization(const Library& nvml, Device device, std::vector<Proc
 
 using ListProcesses = Return (*)(Device device, unsigned* count, ProcessInfo* processes);
 
-/// Adds those of a list that are not there yet; false: NVML does not tell.
+/// Adds the processes of a list that are not yet in `to`; returns false if NVML does not report them.
 bool addProcesses(ListProcesses list, Device device, std::vector<Process>& to, Remarks& remarks) {
   std::vector<ProcessInfo> all(kMostProcesses);
   auto count = static_cast<unsigned>(all.size());
@@ -215,12 +217,12 @@ bool addProcesses(ListProcesses list, Device device, std::vector<Process>& to, R
   return true;
 }
 
-/// What is used of the card, and by which processes.
+/// Reads the usage of the card, and the processes that use it.
 void readUse(const Library& nvml, Device device, Card& out, Remarks& remarks) {
   Utilization utilization{};
   if (Library::call(nvml.nvmlDeviceGetUtilizationRates, device, &utilization) == kSuccess)
     out.smPercent = percentOf(utilization.gpu);
-  // Drivers 455 to 495 (R470 with its long support among them) have _v2, of the same layout.
+  // Drivers 455 to 495, including the long-term branch R470, have _v2 with the same layout.
   const auto orOlder = [](ListProcesses newest, ListProcesses older) { return newest ? newest : older; };
   const auto compute =
       orOlder(nvml.nvmlDeviceGetComputeRunningProcesses_v3, nvml.nvmlDeviceGetComputeRunningProcesses_v2);
@@ -228,7 +230,7 @@ void readUse(const Library& nvml, Device device, Card& out, Remarks& remarks) {
       orOlder(nvml.nvmlDeviceGetMPSComputeRunningProcesses_v3, nvml.nvmlDeviceGetMPSComputeRunningProcesses_v2);
   out.processesKnown = addProcesses(compute, device, out.processes, remarks);
   if (!out.processes.empty()) readProcessUtilization(nvml, device, out.processes);
-  // After that: of MPS clients no part of the SMs is known.
+  // MPS clients are added afterwards, because their share of the SMs is unknown.
   if (out.processesKnown) addProcesses(mps, device, out.processes, remarks);
 }
 
@@ -243,7 +245,7 @@ std::string readCard(const Library& nvml, Device device, Card& out, std::vector<
   std::string name;
   readText(nvml.nvmlDeviceGetName, name, device);
   out.model = modelOf(name);
-  // Of what is read this is what needs the hardware.
+  // This query accesses the hardware, so it detects a lost card.
   if (readMemory(nvml, device, out, remarks) == kGpuIsLost) return inWords(kGpuIsLost);
   if (hasUnifiedMemory(out.model)) out.attributes.emplace_back("unifiedMemory", "true");
   readPlace(nvml, device, out, remarks);
@@ -267,7 +269,7 @@ std::string modelOf(std::string name) {
   for (const std::string maker : {"NVIDIA ", "Tesla "})
     if (name.compare(0, maker.size(), maker) == 0) name.erase(0, maker.size());
   std::replace(name.begin(), name.end(), ' ', '-');
-  std::replace(name.begin(), name.end(), '|', '-');  // it parts the models of a class
+  std::replace(name.begin(), name.end(), '|', '-');  // separator of models in a class
   return name;
 }
 

@@ -1,4 +1,4 @@
-// What NVML says of one card, each answer checked: it is another party's code.
+// Reads cards through NVML. Every answer is checked, because NVML is foreign code.
 #pragma once
 
 #include <functional>
@@ -10,18 +10,18 @@
 
 namespace egpu::nvidia {
 
-/// Reads a card but for its links. Empty, or why there is none: it is lost, or has no uuid to be named by. What else is
-/// missing stays unknown; what can't be is left unknown with a remark.
+/// Reads a card except its links. Returns an empty string, or why the card can't be used: it is lost, or has no usable
+/// uuid. Other missing values stay unknown; invalid values stay unknown and add a remark.
 std::string readCard(const Library& nvml, Device device, Card& out, std::vector<std::string>& remarks);
 
-/// Fills in the links of all. devices[i] is cards[i]. Ends early when `cancelled`.
+/// Sets the links of all cards. devices[i] belongs to cards[i]. Stops early if `cancelled` returns true.
 void readLinks(const Library& nvml, const std::vector<Device>& devices, std::vector<Card>& cards,
                const std::function<bool()>& cancelled);
 
-/// NVML's name less its maker's, which came and went with drivers, and with '-' for blanks: "A100-SXM4-80GB".
+/// Returns NVML's name with '-' for blanks and without the maker, which only some drivers include: "A100-SXM4-80GB".
 std::string modelOf(std::string name);
 
-/// As the kernel writes it: "0000:3b:00.0".
+/// Returns the address as the kernel writes it: "0000:3b:00.0".
 std::string addressOf(const PciInfo& pci);
 
 }  // namespace egpu::nvidia

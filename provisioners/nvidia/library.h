@@ -1,4 +1,4 @@
-// libnvidia-ml.so.1, found at run time.
+// Loads libnvidia-ml.so.1 at run time.
 #pragma once
 
 #include <memory>
@@ -8,18 +8,18 @@
 
 namespace egpu::nvidia {
 
-/// NVML while it is open. Not held open between questions: the driver can be unloaded, upgraded or installed meanwhile.
-/// Each thread opens its own; NVML counts.
+/// An open NVML. It is closed between queries, so that the driver can be unloaded, upgraded or installed meanwhile.
+/// Each thread opens its own; NVML counts the references.
 class Library {
  public:
-  /// Null if this machine has no such library or it does not start; `why` then says so, and `absent` whether there is no
-  /// driver at all, so that asking again is of no use.
+  /// Returns null if this machine has no such library or NVML does not start, and sets `why`. `absent`: the library was
+  /// not found, so that there is no driver and a retry is pointless.
   static std::unique_ptr<Library> open(std::string& why, bool& absent);
   ~Library();
   Library(const Library&) = delete;
   Library& operator=(const Library&) = delete;
 
-  /// Calls a function; one that this library lacks answers kFunctionNotFound.
+  /// Calls a function; returns kFunctionNotFound if this library lacks it.
   template <class... Parameters, class... Arguments>
   static Return call(Return (*function)(Parameters...), Arguments... arguments) {
     return function ? function(arguments...) : kFunctionNotFound;
@@ -36,7 +36,7 @@ class Library {
   bool started_ = false;
 };
 
-/// An answer in words, such as "the GPU is lost: it has fallen off the bus".
+/// Describes a return value, such as "no permission to open its device files".
 std::string inWords(Return answer);
 
 }  // namespace egpu::nvidia

@@ -6,9 +6,9 @@
 namespace egpu::nvidia {
 namespace {
 
-/// The active NVLinks of one card.
+/// Active NVLinks of one card.
 struct Nvlinks {
-  std::vector<int64_t> toCard;  ///< by the other card's place
+  std::vector<int64_t> toCard;  ///< by index of the other card
   int64_t toSwitch = 0;
 };
 
@@ -33,7 +33,7 @@ Nvlinks nvlinksOf(const Library& nvml, Device device, const std::vector<Card>& c
   return out;
 }
 
-/// The PCIe path between two cards; empty = unknown.
+/// Returns the PCIe path between two cards; empty = unknown.
 std::string_view pathOf(const Library& nvml, Device a, Device b) {
   unsigned level = 0;
   if (Library::call(nvml.nvmlDeviceGetTopologyCommonAncestor, a, b, &level) != kSuccess) return {};
@@ -55,7 +55,7 @@ std::string_view pathOf(const Library& nvml, Device a, Device b) {
   }
 }
 
-/// Through the switches a card reaches another if the driver says so; one too old to say is taken to.
+/// Returns true if the driver reports that the cards reach each other through the switches, or is too old to report it.
 bool reaches(const Library& nvml, Device a, Device b) {
   unsigned status = kP2pOk;
   const Return answer = Library::call(nvml.nvmlDeviceGetP2PStatus, a, b, kNvlinkCapability, &status);

@@ -15,7 +15,7 @@ std::string joined(const std::vector<std::string>& sentences) {
   return out;
 }
 
-/// Versions, the same on all cards.
+/// Returns the versions of the driver and of CUDA, which are equal for all cards.
 std::vector<std::pair<std::string, std::string>> versions(const Library& nvml) {
   std::vector<std::pair<std::string, std::string>> out;
   std::string text(kTextSize, '\0');
@@ -31,7 +31,7 @@ std::vector<std::pair<std::string, std::string>> versions(const Library& nvml) {
   return out;
 }
 
-/// What the kernel has and NVML did not give, for the reasons that NVML gave.
+/// Adds the cards that the kernel lists but NVML did not return, with the reasons from NVML.
 void findLost(const std::vector<std::string>& failures, Node& out) {
   const std::string why =
       failures.empty() ? "NVML does not count it: it did not start, see the kernel's log" : joined(failures);
@@ -83,7 +83,7 @@ sdk::Status readNode(const std::function<bool()>& cancelled, Node& out) {
   bool absent = false;
   const auto nvml = Library::open(why, absent);
   if (!nvml && absent) {
-    // Its package is being exchanged: cards that the kernel still has are not gone.
+    // The driver's package is being replaced: cards that the kernel lists are not gone.
     if (const auto cards = kernelCards(); !cards.empty())
       return sdk::unavailable(why + "; the kernel has " + std::to_string(cards.size()) + " of its cards");
     out.remarks.push_back(why);
@@ -101,7 +101,8 @@ sdk::Status readNode(const std::function<bool()>& cancelled, Node& out) {
 
 namespace {
 
-/// Reads all, with the library that is installed now: one that is held open was perhaps of the driver before.
+/// Reads all cards with the currently installed library: a library that the watch keeps open may belong to the previous
+/// driver.
 sdk::Status readAnew(sdk::Call& call, Node& out) {
   const auto cancelled = [&] { return call.cancelled(); };
   sdk::Status status = readNode(cancelled, out);
@@ -110,7 +111,7 @@ sdk::Status readAnew(sdk::Call& call, Node& out) {
     out = {};
     status = readNode(cancelled, out);
   }
-  // The kernel lists the cards as long as the driver is loaded.
+  // The kernel lists the cards until the driver is unloaded.
   if (status.code != EGPU_OK && kernelCards().empty()) Watch::shared().forget();
   return status;
 }

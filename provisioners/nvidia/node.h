@@ -1,4 +1,4 @@
-// The NVIDIA cards of this machine, and how they reach each other.
+// NVIDIA cards of this machine, and the links between them.
 #pragma once
 
 #include <cstdint>
@@ -14,17 +14,17 @@ namespace egpu::nvidia {
 inline constexpr unsigned kMostCards = 64;
 
 struct Link {
-  std::string peer, type;  ///< as egpu_link
+  std::string peer, type;  ///< as in egpu_link
   int64_t count = 0;
 };
 
 struct Process {
   int64_t pid = 0;
-  int64_t memory = -1;     ///< bytes, -1 = unknown
+  int64_t memory = -1;     ///< bytes; -1 = unknown
   int64_t smPercent = -1;  ///< -1 = unknown
 };
 
-/// A card that works; its members are those of egpu_gpu, in its units.
+/// A card that NVML can read; members named as in egpu_gpu have the same units.
 struct Card {
   std::string uuid, model;
   int64_t index = -1, memory = 0, smCount = 0, numaNode = -1;
@@ -33,18 +33,18 @@ struct Card {
   std::vector<Link> links;
   std::vector<std::pair<std::string, std::string>> attributes;
   bool mig = false;
-  std::vector<Process> processes;  ///< that compute on it
+  std::vector<Process> processes;  ///< processes that compute on it
   bool processesKnown = false;
-  int64_t memoryUsed = -1;      ///< bytes, -1 = unknown
+  int64_t memoryUsed = -1;      ///< bytes; -1 = unknown
   int64_t smPercent = -1;       ///< -1 = unknown
   int64_t switchLinks = 0;      ///< active NVLinks to switches
-  int64_t recoveryAction = -1;  ///< that the driver asks for, NVML's number; -1 = unknown
-  std::string illness;          ///< why no claim may get it, a health message, "RowRemapFailed: …"; empty = none
-  std::string event;            ///< health message of an XID beside another illness; empty = none
-  std::string notice;           ///< what is to be done about a card that works, likewise, "MemoryRepairPending: …"
+  int64_t recoveryAction = -1;  ///< recovery action that the driver requests, NVML's number; -1 = unknown
+  std::string illness;          ///< health message that blocks claims, "RowRemapFailed: …"; empty = none
+  std::string event;            ///< health message of an XID in addition to another illness; empty = none
+  std::string notice;           ///< health message of a working card, "MemoryRepairPending: …"; empty = none
 };
 
-/// A card that the kernel has, but NVML does not reach.
+/// A card that the kernel lists, but NVML can't reach.
 struct LostCard {
   std::string uuid;
   std::string why;
@@ -54,16 +54,15 @@ struct LostCard {
 struct Node {
   std::vector<Card> cards;  ///< in NVML's order
   std::vector<LostCard> lost;
-  std::vector<std::string> remarks;  ///< what is wrong, a sentence each
+  std::vector<std::string> remarks;  ///< problems, one sentence each
 };
 
-/// Reads all. OK with an empty node where there is no driver; unavailable, when the driver is there but does not answer,
-/// its library is missing while the kernel has cards, or `cancelled` says that nobody waits any more: half a list would
-/// look as if the others were gone.
-/// Any thread.
+/// Reads all cards. Returns OK with an empty node if there is no driver. Returns unavailable if the driver does not
+/// answer, if its library is missing while the kernel has cards, or if `cancelled` returns true: an incomplete list
+/// would make the other cards appear gone. Thread-safe.
 sdk::Status readNode(const std::function<bool()>& cancelled, Node& out);
 
-/// The slots of that name, for the plugins of NVIDIA's cards.
+/// Slots discover and health for plugins of NVIDIA's cards.
 sdk::Status discover(sdk::Call& call);
 sdk::Status health(sdk::Call& call);
 

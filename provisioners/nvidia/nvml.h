@@ -1,17 +1,17 @@
-// What we use of NVIDIA's management library (NVML, libnvidia-ml.so.1), declared anew from its documented ABI, so that
-// no package of NVIDIA's is needed to build: names, values and layouts are NVML's, and never change.
+// Declarations of the used part of NVIDIA's management library (NVML, libnvidia-ml.so.1), written from its documented
+// ABI, so that the build needs no package of NVIDIA. Names, values and layouts are NVML's and never change.
 #pragma once
 
 namespace egpu::nvidia {
 
-/// nvmlReturn_t: what a function answers. Other values exist.
+/// nvmlReturn_t: return value of a function. Other values exist.
 using Return = int;
 inline constexpr Return kSuccess = 0, kUninitialized = 1, kInvalidArgument = 2, kNotSupported = 3, kNoPermission = 4,
                         kNotFound = 6, kInsufficientSize = 7, kInsufficientPower = 8, kDriverNotLoaded = 9,
                         kTimeout = 10, kIrqIssue = 11, kFunctionNotFound = 13, kCorruptedInforom = 14, kGpuIsLost = 15,
                         kResetRequired = 16, kOperatingSystem = 17, kVersionMismatch = 18, kUnknown = 999;
 
-/// nvmlDevice_t. NVML's own; valid from nvmlInit_v2 to nvmlShutdown.
+/// nvmlDevice_t. Owned by NVML; valid from nvmlInit_v2 to nvmlShutdown.
 using Device = struct OpaqueDevice*;
 
 /// nvmlPciInfo_t.
@@ -27,7 +27,7 @@ struct Memory {
   unsigned long long total, free, used;
 };
 
-/// nvmlMemory_v2_t, bytes. The caller sets the version.
+/// nvmlMemory_v2_t, bytes. The caller must set the version.
 struct MemoryV2 {
   unsigned version;
   unsigned long long total, reserved, free, used;
@@ -45,12 +45,12 @@ inline constexpr unsigned kWholeCardProfile = 4;  ///< NVML_GPU_INSTANCE_PROFILE
 /// nvmlProcessInfo_v2_t.
 struct ProcessInfo {
   unsigned pid;
-  unsigned long long memory;  ///< bytes; kUnknownMemory where the driver doesn't tell
+  unsigned long long memory;  ///< bytes; kUnknownMemory if the driver does not report it
   unsigned gpuInstance, computeInstance;
 };
 inline constexpr unsigned long long kUnknownMemory = ~0ULL;  ///< NVML_VALUE_NOT_AVAILABLE
 
-/// nvmlUtilization_t: percent of the last sample period, a sixth of a second to a second, in which a program ran.
+/// nvmlUtilization_t: percent of the last sample period (1/6 s to 1 s) in which a program ran.
 struct Utilization {
   unsigned gpu, memory;
 };
@@ -62,20 +62,20 @@ struct ProcessSample {
   unsigned sm, memory, encoder, decoder;  ///< percent
 };
 
-/// nvmlEventSet_t. NVML's own, until nvmlEventSetFree.
+/// nvmlEventSet_t. Owned by NVML; valid until nvmlEventSetFree.
 using EventSet = struct OpaqueEventSet*;
 
 /// nvmlEventData_t.
 struct Event {
   Device device;
-  unsigned long long type, data;  ///< data of kXidEvent: the XID
+  unsigned long long type, data;  ///< data of a kXidEvent: the XID
   unsigned gpuInstance, computeInstance;
 };
 inline constexpr unsigned long long kXidEvent = 8;  ///< nvmlEventTypeXidCriticalError
 inline constexpr unsigned kUncorrected = 1;         ///< NVML_MEMORY_ERROR_TYPE_UNCORRECTED
 inline constexpr unsigned kVolatile = 0;            ///< NVML_VOLATILE_ECC: since the driver was loaded
 
-/// nvmlFieldValue_t with its nvmlValue_t as bytes. The caller sets the field's number.
+/// nvmlFieldValue_t with its nvmlValue_t as bytes. The caller must set the field's number.
 struct FieldValue {
   unsigned field, scope;
   long long time, latency;
@@ -91,7 +91,7 @@ inline constexpr unsigned kRecoveryNone = 0, kRecoveryReset = 1, kRecoveryReboot
                           kRecoveryDrainAndReset = 4, kRecoveryBusReset = 5;
 
 inline constexpr unsigned kMostLinks = 36;        ///< NVML_NVLINK_MAX_LINKS
-inline constexpr unsigned kTextSize = 96;         ///< what the longest text needs, its NUL included
+inline constexpr unsigned kTextSize = 96;         ///< size of the longest text, with its NUL
 inline constexpr unsigned kSmClock = 1;           ///< NVML_CLOCK_SM
 inline constexpr unsigned kMigEnabled = 1;        ///< NVML_DEVICE_MIG_ENABLE
 /// nvmlComputeMode_t.
@@ -100,7 +100,7 @@ inline constexpr unsigned kComputeDefault = 0, kComputeExclusiveThread = 1, kCom
 inline constexpr unsigned kNvlinkCapability = 2;  ///< NVML_P2P_CAPS_INDEX_NVLINK
 inline constexpr unsigned kP2pOk = 0;             ///< NVML_P2P_STATUS_OK
 
-/// nvmlIntNvLinkDeviceType_t: what is at a link's other end.
+/// nvmlIntNvLinkDeviceType_t: device at the other end of a link.
 inline constexpr unsigned kLinkToGpu = 0, kLinkToSwitch = 2, kLinkToUnknown = 255;
 
 /// nvmlGpuTopologyLevel_t: the PCIe path between two cards.
@@ -109,7 +109,7 @@ inline constexpr unsigned kSameBoard = 0, kOneSwitch = 10, kSeveralSwitches = 20
 
 }  // namespace egpu::nvidia
 
-/// Each function that is used, with its parameters.
+/// All used functions with their parameters.
 #define EGPU_NVML_FUNCTIONS(F)                                                                                \
   F(nvmlInit_v2, ())                                                                                          \
   F(nvmlShutdown, ())                                                                                         \

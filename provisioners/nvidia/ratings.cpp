@@ -13,7 +13,8 @@ constexpr Rating kRatings[] = {
 #include "ratings.inc"
 };
 
-/// Of one SM. Operations: multiply and add count as two. From the white papers of the architectures.
+/// Cores and operations per clock of one SM. A multiply-add counts as two operations. From the white papers of the
+/// architectures.
 struct Capability {
   int major, minor;
   int64_t cores, operations;
@@ -40,7 +41,7 @@ int64_t ratedMilliTflops(std::string_view model) {
 
 int64_t computedMilliTflops(int major, int minor, int64_t smCount, int64_t mhz) {
   const Capability* capability = find(major, minor);
-  // In millions of operations a second, of which a thousand are a milli-TFLOPS.
+  // The product is in millions of operations per second; a thousand of those are a milli-TFLOPS.
   return capability ? smCount * mhz * capability->operations / 1000 : 0;
 }
 

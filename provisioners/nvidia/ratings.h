@@ -1,4 +1,4 @@
-// What a card's compute is rated at: dense FP16 on tensor cores, where it has them.
+// Compute ratings of cards: dense FP16 on tensor cores, if the card has any.
 #pragma once
 
 #include <cstdint>
@@ -6,13 +6,14 @@
 
 namespace egpu::nvidia {
 
-/// Thousandths of a TFLOPS from ratings.yaml, by the model as modelOf gives it; 0 = not in the table.
+/// Returns the rating in ratings.yaml, in thousandths of a TFLOPS; 0 = not listed. `model`: as returned by modelOf().
 int64_t ratedMilliTflops(std::string_view model);
 
-/// SMs × clock × operations per clock of the compute capability; 0 if one of them is unknown.
+/// Returns SMs × clock × operations per clock of the compute capability, in thousandths of a TFLOPS; 0 if a factor is
+/// unknown.
 int64_t computedMilliTflops(int major, int minor, int64_t smCount, int64_t mhz);
 
-/// CUDA cores in one SM; 0 = unknown.
+/// Returns the number of CUDA cores per SM; 0 = unknown.
 int64_t coresPerSm(int major, int minor);
 
 }  // namespace egpu::nvidia

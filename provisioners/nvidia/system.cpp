@@ -27,14 +27,14 @@ int64_t number(const std::string& text, int64_t most) {
   return value > most ? -1 : value;
 }
 
-/// False for a card that the driver was told to exclude.
+/// Reads a card's file; returns false if the driver is configured to exclude the card.
 bool readCard(const std::string& file, KernelCard& out) {
   std::ifstream in(file);
   for (std::string line; std::getline(in, line);) {
     const auto colon = line.find(':');
     if (colon == std::string::npos) continue;
     const std::string name = trimmed(line.substr(0, colon)), value = trimmed(line.substr(colon + 1));
-    if (name == "GPU UUID" && isUuid(value)) out.uuid = value;  // "GPU-????????-…" while it was never started
+    if (name == "GPU UUID" && isUuid(value)) out.uuid = value;  // "GPU-????????-…" until the card was started
     if (name == "Device Minor") out.minor = number(value, kMostMinor);
     if (name == "GPU Excluded" && value == "Yes") return false;
   }
@@ -82,7 +82,7 @@ int64_t numaNodeOf(const std::string& pci) {
 }
 
 std::string pcieRootOf(const std::string& pci) {
-  // A link such as ../../../devices/pci0000:3a/0000:3a:00.0/0000:3b:00.0.
+  // A symbolic link such as ../../../devices/pci0000:3a/0000:3a:00.0/0000:3b:00.0.
   char target[PATH_MAX];
   const std::string link = rooted("/sys/bus/pci/devices/" + pci);
   const ssize_t size = readlink(link.c_str(), target, sizeof target);

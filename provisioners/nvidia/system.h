@@ -1,4 +1,4 @@
-// What the kernel tells of NVIDIA's cards, beside NVML: sysfs and the driver's own files in /proc.
+// Information of the kernel about NVIDIA's cards, in addition to NVML: sysfs, and the driver's files in /proc.
 #pragma once
 
 #include <cstdint>
@@ -7,26 +7,27 @@
 
 namespace egpu::nvidia {
 
-/// A card as /proc/driver/nvidia/gpus lists it: also one that NVML no longer reaches.
+/// A card in /proc/driver/nvidia/gpus, which also lists cards that NVML no longer reaches.
 struct KernelCard {
   std::string pci;     ///< "0000:3b:00.0"
-  std::string uuid;    ///< empty if the driver never got so far
+  std::string uuid;    ///< empty if the driver never read it
   int64_t minor = -1;  ///< -1 = unknown
 };
 
-/// The path with $ELASTICGPU_SYSTEM_ROOT before it, for tests. It stands before all paths of this library's.
+/// Returns the path with the prefix $ELASTICGPU_SYSTEM_ROOT, for tests. All paths in this library have this prefix.
 std::string rooted(const std::string& path);
 
-/// Cards that the driver was told to exclude are left out.
+/// Returns the kernel's cards, except those that the driver is configured to exclude.
 std::vector<KernelCard> kernelCards();
-/// Memory of this machine, bytes; 0 = unknown.
+/// Returns the memory of this machine in bytes; 0 = unknown.
 int64_t machineMemory();
-/// -1 = unknown.
+/// Returns the NUMA node of a PCI device; -1 = unknown.
 int64_t numaNodeOf(const std::string& pci);
-/// The PCIe root complex, as "pci0000:3a"; empty = unknown.
+/// Returns the PCIe root complex, such as "pci0000:3a"; empty = unknown.
 std::string pcieRootOf(const std::string& pci);
 
-/// "GPU-…" and the like: 1 to 63 letters, digits, '-' and '.', of which letters and digits are first and last.
+/// Returns true for a uuid such as "GPU-…": 1 to 63 letters, digits, '-' and '.', beginning and ending with a letter or
+/// digit.
 bool isUuid(const std::string& text);
 
 }  // namespace egpu::nvidia

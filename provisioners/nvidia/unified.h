@@ -1,12 +1,13 @@
-// Cards whose memory is the machine's own, or open to its processors: what one program takes of it no one can limit.
+// Cards with unified memory: it is the machine's, or open to its processors, so that its use by a program can't be
+// limited.
 #pragma once
 
 #include <string_view>
 
 namespace egpu::nvidia {
 
-/// Whether a model, as discovery publishes it, has such memory: GB10, Thor and Orin have none of their own, and the
-/// kernel gives that of GH200 to programs on the processor, too.
+/// Returns true if the model, as published by discovery, has unified memory: GB10, Thor and Orin have no memory of
+/// their own, and the kernel also gives the memory of GH200 to programs on the processor.
 bool hasUnifiedMemory(std::string_view model);
 
 }  // namespace egpu::nvidia

@@ -9,10 +9,10 @@
 namespace egpu::nvidia {
 namespace {
 
-constexpr uint64_t kMaxExactCount = 100;   // messages have larger counts in steps that double
-constexpr int kMaxEventsAtOnce = 100'000;  // programs cause as many as they like; a look has an end
+constexpr uint64_t kMaxExactCount = 100;   // messages round larger counts down to steps that double
+constexpr int kMaxEventsAtOnce = 100'000;  // bounds a check, as programs can cause any number of events
 
-/// The driver's version; empty = unknown.
+/// Returns the driver's version; empty = unknown.
 std::string driverOf(const std::vector<Card>& cards) {
   for (const Card& card : cards)
     for (const auto& [name, value] : card.attributes)
@@ -20,8 +20,8 @@ std::string driverOf(const std::vector<Card>& cards) {
   return {};
 }
 
-/// The message of the XIDs of a card. Each further one changes it, or where there are many, now and then: else the
-/// condition of a card that floods would be written at each look.
+/// Returns the message of a card's XIDs. Each further XID changes it; above kMaxExactCount it changes rarely, so that a
+/// card with a flood of errors does not cause a write of its condition at each check.
 std::string messageOf(unsigned long long xid, uint64_t count) {
   uint64_t told = count;
   if (count > kMaxExactCount)
@@ -72,7 +72,7 @@ void Watch::openLocked(const std::vector<std::string>& uuids) {
   if (!nvml_) return;
   uuids_ = uuids;
   if (Library::call(nvml_->nvmlEventSetCreate, &set_) != kSuccess) set_ = nullptr;
-  unsigned count = 0;  // more than uuids, when a card is lost
+  unsigned count = 0;  // exceeds the number of uuids if a card is lost
   Library::call(nvml_->nvmlDeviceGetCount_v2, &count);
   for (unsigned i = 0; set_ && i < std::min(count, kMostCards); ++i) {
     Device device = nullptr;
@@ -80,7 +80,7 @@ void Watch::openLocked(const std::vector<std::string>& uuids) {
     if (Library::call(nvml_->nvmlDeviceGetHandleByIndex_v2, i, &device) != kSuccess ||
         Library::call(nvml_->nvmlDeviceGetUUID, device, uuid.data(), kTextSize) != kSuccess)
       continue;
-    // Not every card has events.
+    // Not every card supports events.
     if (Library::call(nvml_->nvmlDeviceRegisterEvents, device, kXidEvent, set_) == kSuccess)
       watched_[device] = uuid.data();
   }
@@ -99,7 +99,7 @@ void Watch::drainLocked() {
     Event event{};
     const Return answer = Library::call(nvml_->nvmlEventSetWait_v2, set_, &event, 0U);
     if (answer == kTimeout || answer == kFunctionNotFound) return;
-    // The set is of no use any more; the next look makes another one.
+    // The event set has become unusable; the next check creates a new one.
     if (answer != kSuccess) return closeLocked();
     const auto card = watched_.find(event.device);
     if (card == watched_.end() || event.type != kXidEvent || !withdraws(event.data)) continue;
@@ -109,7 +109,7 @@ void Watch::drainLocked() {
   }
 }
 
-/// Forgets what a reset has ended.
+/// Forgets observations that a reset has made obsolete.
 void Watch::forgetLocked(const Node& node) {
   const auto& cards = node.cards;
   const auto absent = [&](const std::string& uuid) {
@@ -138,7 +138,7 @@ void Watch::judge(Node& node) {
   for (Card& card : node.cards) {
     const auto seen = seen_.find(card.uuid);
     if (seen == seen_.end()) continue;
-    // The driver reports its recovery action itself.
+    // The driver itself reports its recovery action.
     if (actionOf(seen->second.xid) == Action::askDriver && card.recoveryAction >= 0) {
       seen_.erase(seen);
       continue;
@@ -151,8 +151,8 @@ void Watch::judge(Node& node) {
       card.event = messageOf(seen->second.xid, seen->second.count);
 }
 
-/// Down is a link that was up, or that the other cards of the model have to their switches. Those to a card that is gone
-/// went with it, and a card in MIG mode has none.
+/// Reports links that are down: links that were active before, and links to switches that other cards of the model
+/// have. Links to a missing card do not count, and a card in MIG mode has no links.
 void Watch::judgeLinksLocked(std::vector<Card>& cards) {
   std::map<std::string, int64_t> toSwitch;
   for (const Card& card : cards)

@@ -1,4 +1,4 @@
-// What can't be read off a card at any time, but is seen while it is watched: XIDs, and links that go down.
+// Watches cards for problems that can't be read from a card later: XIDs, and links that go down.
 #pragma once
 
 #include <cstdint>
@@ -14,32 +14,33 @@
 
 namespace egpu::nvidia {
 
-/// Holds NVML open, so that the driver keeps the events for us between two looks. Whoever unloads the driver or resets a
-/// card ends this process before, as everything that has the card open: what it has seen ends with it. But where the
-/// driver did not answer it was let go, and may have been loaded anew since. Thread-safe.
+/// Keeps NVML open, so that the driver queues events between two checks. Unloading the driver or resetting a card
+/// requires that this process ends first, like every process that has the card open; its observations end with it. The
+/// exception: NVML is released when the driver does not answer, and the driver may be reloaded meanwhile. Thread-safe.
 class Watch {
  public:
-  /// The one of this process.
+  /// Returns this process's instance.
   static Watch& shared();
   ~Watch();
 
-  /// Watches these cards, what it watches already included. Cheap if they are the same.
+  /// Watches exactly these cards. Cheap if they have not changed.
   void follow(const std::vector<Card>& cards);
-  /// Sets `illness` of cards without one, by the XIDs and links that were seen, and `event` of cards with another illness
-  /// than the recovery action that belongs to the XID. An XID that withdraws the card is reported
-  /// as long as this process lives and the kernel lists the card: neither card nor driver can be reset under the process.
-  /// It is forgotten when the driver has another version, or asks for no recovery action any more after it asked for one.
+  /// Sets `illness` of cards that have none, according to the XIDs and links seen so far. Cards with another illness,
+  /// except the recovery action that belongs to the XID, get the XID as `event`. An XID that withdraws the card is
+  /// reported as long as this process lives and the kernel lists the card, because neither card nor driver can be reset
+  /// under the process. It is forgotten when the driver's version changes, and when the driver no longer requests a
+  /// recovery action that it requested before.
   void judge(Node& node);
-  /// Lets NVML go: the driver does not answer, perhaps because it is being exchanged. True if it was held.
+  /// Releases NVML because the driver does not answer, possibly during an upgrade. Returns true if NVML was open.
   bool release();
-  /// The driver was unloaded: what was seen ended with it.
+  /// Forgets all observations, because the driver was unloaded.
   void forget();
 
  private:
-  /// The XIDs that withdraw one card.
+  /// XIDs that withdraw one card.
   struct Seen {
-    unsigned long long xid = 0;  ///< with the strongest action, the last of equals
-    uint64_t count = 0;          ///< number of all
+    unsigned long long xid = 0;  ///< XID with the strongest action; the latest of equals
+    uint64_t count = 0;          ///< number of such XIDs
   };
   void openLocked(const std::vector<std::string>& uuids);
   void closeLocked();
@@ -51,12 +52,12 @@ class Watch {
   // State below is protected by mutex_.
   std::unique_ptr<Library> nvml_;
   EventSet set_ = nullptr;
-  std::vector<std::string> uuids_;         ///< those asked for, sorted
-  std::map<Device, std::string> watched_;  ///< uuid by handle
-  std::string driver_;                     ///< its version, as of the last look
+  std::vector<std::string> uuids_;         ///< watched cards, as passed to follow(); sorted
+  std::map<Device, std::string> watched_;  ///< uuids by handle
+  std::string driver_;                     ///< driver version at the last check
   std::map<std::string, Seen> seen_;       ///< by uuid
-  std::set<std::string> asked_;            ///< uuids of the cards whose driver asked for a recovery action
-  /// NVLinks that were active at once, by a card's uuid and its peer's.
+  std::set<std::string> asked_;            ///< uuids of the cards for which the driver requested a recovery action
+  /// Maximum number of simultaneously active NVLinks, by uuid of the card and of its peer.
   std::map<std::string, std::map<std::string, int64_t>> mostLinks_;
 };
 

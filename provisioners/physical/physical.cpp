@@ -1,5 +1,5 @@
-// physical.provisioner.elasticgpu.io: whole cards. Nothing is made or destroyed; the container gets the cards' device
-// nodes and only those.
+// physical.provisioner.elasticgpu.io: whole cards. It creates and destroys nothing; the container gets the device nodes
+// of its cards and no others.
 #include <string>
 
 #include "api/plugin/provisioner.hpp"
@@ -15,7 +15,7 @@ constexpr std::int64_t kWholeCard = 1000;  // milli-cards
 class Physical final : public Provisioner {
  public:
   Description describe() override {
-    // Enforced: without its device node a card cannot be reached.
+    // Enforced: a container can't reach a card without its device node.
     return {"physical.provisioner.elasticgpu.io", "0.1.0", "physicalGPU", "Enforced"};
   }
 
@@ -49,7 +49,7 @@ class Physical final : public Provisioner {
  private:
   static Status whole(const Device& device) {
     for (const auto& card : device.cards)
-      if (card.core != kWholeCard && (card.core != 0 || card.memory != 0))  // nothing of it is an observer's
+      if (card.core != kWholeCard && (card.core != 0 || card.memory != 0))  // 0 and 0: admin access
         return invalid("card " + card.uuid + ": this provisioner gives whole cards (1000 milli-cards), not " +
                        std::to_string(card.core) + "; gpushare.provisioner.elasticgpu.io gives shares");
     return ok();

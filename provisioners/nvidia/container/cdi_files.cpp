@@ -16,10 +16,10 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr const char* kKind = "nvidia.com/gpu";
-constexpr std::string_view kOwn = "elasticgpu.io-";  // the agent's, one for each claim of the node: of another kind
-constexpr std::size_t kMostBytes = 4 << 20;          // of a file
-constexpr std::size_t kMostFiles = 4096;             // of a folder
-constexpr std::size_t kMostDevices = 4096;           // of a spec
+constexpr std::string_view kOwn = "elasticgpu.io-";  // the agent's files, one per claim; of another kind
+constexpr std::size_t kMostBytes = 4 << 20;          // maximum size of a file
+constexpr std::size_t kMostFiles = 4096;             // maximum number of files of a folder
+constexpr std::size_t kMostDevices = 4096;           // maximum number of devices of a spec
 
 std::vector<std::string> gpusOf(std::string_view text) {
   std::vector<std::string> out;
@@ -35,7 +35,7 @@ std::vector<std::string> gpusOf(std::string_view text) {
   return out;
 }
 
-/// How often each of NVIDIA's cards is described in a folder.
+/// Returns the number of descriptions of each NVIDIA card in a folder.
 std::map<std::string, int> described(const std::string& folder, std::vector<std::string>& remarks) {
   std::vector<std::string> files;
   std::error_code error;
@@ -53,7 +53,7 @@ std::map<std::string, int> described(const std::string& folder, std::vector<std:
   for (const std::string& file : files) {
     const std::string path = folder + "/" + file;
     const auto text = readHostFile(path, kMostBytes);
-    // Parsing takes milliseconds.
+    // Avoids parsing, which takes milliseconds.
     if (text && text->find("nvidia.com") == std::string::npos) continue;
     std::string why = "it can't be read, or is larger than " + std::to_string(kMostBytes >> 20) + " MiB";
     const auto devices = text ? gpusOfSpec(*text, why) : std::nullopt;
@@ -75,7 +75,8 @@ std::optional<std::vector<std::string>> gpusOfSpec(std::string_view text, std::s
 }
 
 bool offeredByCdi(const std::vector<std::string>& uuids, std::vector<std::string>& remarks) {
-  // Of two folders the later one counts; of two files in it neither does.
+  // If two folders describe a device, /var/run/cdi takes precedence over /etc/cdi; if two files in one folder do,
+  // neither counts.
   auto devices = described("/var/run/cdi", remarks);
   devices.merge(described("/etc/cdi", remarks));
   return std::all_of(uuids.begin(), uuids.end(), [&](const std::string& uuid) {

@@ -16,12 +16,12 @@
 namespace egpu::nvidia {
 namespace {
 
-constexpr std::size_t kMostSaid = 64;  // remarks
+constexpr std::size_t kMostSaid = 64;  // maximum number of remarks
 
-/// What this machine has, as far as a container needs to know.
+/// Properties of this machine that a container needs.
 struct Machine {
-  std::map<std::string, int64_t> minors;  ///< of its cards, by uuid
-  std::string driver;                     ///< version of the running one; empty = unknown
+  std::map<std::string, int64_t> minors;  ///< minor numbers by uuid of the card
+  std::string driver;                     ///< version of the running driver; empty = unknown
 };
 
 bool knows(const Machine& machine, const sdk::Card& card) { return machine.minors.count(card.uuid) != 0; }
@@ -47,7 +47,7 @@ void askNvml(Machine& machine) {
   }
 }
 
-/// The kernel tells what it takes; NVML is asked for what it does not tell, which takes longer.
+/// Reads the kernel's information, and queries NVML, which takes longer, only for missing values.
 Machine look(const sdk::Device& device) {
   Machine out;
   for (const KernelCard& card : kernelCards())
@@ -61,7 +61,7 @@ Machine look(const sdk::Device& device) {
   return out;
 }
 
-/// The minor numbers of the device's cards, none if none of them is here.
+/// Finds the minor numbers of the device's cards; none if no card is on this machine.
 sdk::Status findCards(const sdk::Device& device, Machine& machine, std::vector<int64_t>& minors) {
   machine = look(device);
   std::string missing;
@@ -76,7 +76,7 @@ sdk::Status findCards(const sdk::Device& device, Machine& machine, std::vector<i
   return sdk::unavailable("card " + missing + " is not among those of this machine that the driver reaches");
 }
 
-/// Edits for a node that has no such cards, where nobody opens them.
+/// Replies edits for a simulated node, on which no process opens them.
 void mountSimulated(sdk::Call& call, const sdk::Device& device) {
   for (const auto& card : device.cards) {
     call.deviceNode("/dev/nvidia" + std::to_string(card.index));
@@ -86,7 +86,7 @@ void mountSimulated(sdk::Call& call, const sdk::Device& device) {
   call.deviceNode("/dev/nvidia-uvm");
 }
 
-/// Whether it was not said yet: what is so for all containers of a machine is said once, not for each.
+/// Returns true if the remark is new: a remark that applies to all containers of a machine is logged only once.
 bool isNews(const std::string& remark) {
   static std::mutex mutex;
   static std::set<std::string> said;
@@ -94,7 +94,7 @@ bool isNews(const std::string& remark) {
   return said.size() < kMostSaid && said.insert(remark).second;
 }
 
-/// True if the container gets the driver, too.
+/// Replies device nodes and the driver's files; returns true if there are driver files.
 bool mountFiles(sdk::Call& call, const Machine& machine, const std::vector<int64_t>& minors,
                 std::vector<std::string>& remarks) {
   for (const std::string& path : deviceNodes(minors)) call.deviceNode(path, "rw", rooted(path));
@@ -130,7 +130,7 @@ sdk::Status mountCards(sdk::Call& call, const sdk::Device& device) {
   }
   for (const std::string& remark : remarks)
     if (isNews(remark)) call.log(EGPU_WARN, remark);
-  // Where NVIDIA's runtime is the node's, it adds what this names. Nothing is left to add.
+  // If NVIDIA's runtime is the node's default, it adds the cards that this variable names; "void" adds nothing.
   call.env("NVIDIA_VISIBLE_DEVICES", complete ? "void" : joined);
   return sdk::ok();
 }

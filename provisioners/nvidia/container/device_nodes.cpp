@@ -17,7 +17,7 @@ bool isThere(const std::string& path) {
   return lstat(seen(path).c_str(), &info) == 0;
 }
 
-/// The drivers of character devices, by what the kernel calls them: "195 nvidia".
+/// Returns the kernel's names of the drivers of character devices, as in "195 nvidia".
 std::set<std::string> drivers() {
   std::set<std::string> out;
   std::ifstream in(rooted("/proc/devices"));
@@ -43,7 +43,7 @@ std::vector<std::string> deviceNodes(const std::vector<int64_t>& minors) {
 
 sdk::Status checkNodes() {
   const auto known = drivers();
-  if (known.count("nvidia") + known.count("nvidia-frontend") == 0) return sdk::noChange();  // nothing is told
+  if (known.count("nvidia") + known.count("nvidia-frontend") == 0) return sdk::noChange();  // no driver is listed
   if (known.count("nvidia-uvm") == 0)
     return sdk::unavailable("the kernel module nvidia-uvm is not loaded, CUDA needs it: modprobe nvidia-uvm");
   if (!isThere("/dev/nvidia-uvm"))

@@ -1,4 +1,4 @@
-// The files in /dev by which a container reaches NVIDIA's cards.
+// Device nodes in /dev of NVIDIA's cards.
 #pragma once
 
 #include <cstdint>
@@ -9,12 +9,12 @@
 
 namespace egpu::nvidia {
 
-/// Paths in a container for the cards with these minor numbers: those of the cards and nvidiactl, and what else of the
-/// driver's is there.
+/// Returns the paths in a container for the cards with these minor numbers: the cards' nodes, nvidiactl, and the
+/// driver's other nodes that exist.
 std::vector<std::string> deviceNodes(const std::vector<int64_t>& minors);
 
-/// Unavailable, with what to do, if CUDA could not start in a container for want of /dev/nvidia-uvm; else NO_CHANGE. A
-/// plugin's process may make no nodes: the agent has, if it could.
+/// Returns unavailable, with the remedy, if CUDA could not start in a container because /dev/nvidia-uvm is missing;
+/// otherwise NO_CHANGE. Plugins may not create nodes; the agent has created them if it could.
 sdk::Status checkNodes();
 
 }  // namespace egpu::nvidia

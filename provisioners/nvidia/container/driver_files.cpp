@@ -22,8 +22,8 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr std::size_t kMostCache = 16 << 20;  // bytes
-constexpr std::size_t kMostNames = 128;       // of libraries
+constexpr std::size_t kMostCache = 16 << 20;  // maximum size of the loader's cache, bytes
+constexpr std::size_t kMostNames = 128;       // maximum number of library names
 
 #if defined(__aarch64__)
 constexpr const char* kMultiarch = "/usr/lib/aarch64-linux-gnu";
@@ -31,13 +31,14 @@ constexpr const char* kMultiarch = "/usr/lib/aarch64-linux-gnu";
 constexpr const char* kMultiarch = "/usr/lib/x86_64-linux-gnu";
 #endif
 
-/// Where loaders look without being told (Debian's, Red Hat's), and where images made for NVIDIA's cards say in
-/// LD_LIBRARY_PATH that they do.
+/// Folders that loaders search by default (Debian's, Red Hat's), and the folder that LD_LIBRARY_PATH contains in images
+/// for NVIDIA's cards.
 constexpr std::array<const char*, 3> kFolders{kMultiarch, "/usr/lib64", "/usr/local/nvidia/lib64"};
 
-/// How its libraries are called, but for those of GL, EGL and VDPAU.
+/// Prefixes of the driver's libraries, except those of GL, EGL and VDPAU.
 constexpr std::array<std::string_view, 2> kDriver{"libcuda", "libnv"};
-/// Of these what is for drawing, which would take more than libraries. The rest computes, tells, or codes video.
+/// Prefixes of libraries for graphics, which would need more than libraries. The remaining ones are for compute,
+/// monitoring and video.
 constexpr std::array<std::string_view, 12> kDrawing{
     "libnvidia-api", "libnvidia-egl",    "libnvidia-fbc", "libnvidia-gl",   "libnvidia-gtk",     "libnvidia-ngx",
     "libnvidia-pre", "libnvidia-rtcore", "libnvidia-tls", "libnvidia-vksc", "libnvidia-wayland", "libnvoptix"};
@@ -47,7 +48,8 @@ bool endsWith(std::string_view text, std::string_view end) {
   return text.size() >= end.size() && text.substr(text.size() - end.size()) == end;
 }
 
-/// What the loader's cache says, parsed once for each file that it is; nothing if it can't be read.
+/// Returns the libraries in the loader's cache, which is parsed only when the file has changed; null if it can't be
+/// read.
 std::shared_ptr<const std::vector<NamedLibrary>> cachedLibraries(const RootFolder& root) {
   using Stamp = std::tuple<std::string, dev_t, ino_t, off_t, time_t, long, time_t, long>;
   static std::mutex mutex;
@@ -55,7 +57,7 @@ std::shared_ptr<const std::vector<NamedLibrary>> cachedLibraries(const RootFolde
   const std::string path = "/etc/ld.so.cache", real = root.resolved(path), file = root.seen(real);
   struct stat is {};
   if (real.empty() || stat(file.c_str(), &is) != 0) return nullptr;
-  // ldconfig puts a new file in its place, as after a driver was installed.
+  // ldconfig replaces the file, for example after the installation of a driver.
   const Stamp stamp{file,
                     is.st_dev,
                     is.st_ino,
@@ -72,7 +74,7 @@ std::shared_ptr<const std::vector<NamedLibrary>> cachedLibraries(const RootFolde
   return last.second;
 }
 
-/// Libraries in the usual folders, and in those that a driver's own root has besides (Google's has lib64).
+/// Returns the libraries in the usual folders, and in additional folders of a driver root (Google's has lib64).
 std::vector<NamedLibrary> librariesInFolders(const RootFolder& root) {
   std::vector<NamedLibrary> out;
   std::vector<std::string> folders(kFolders.begin(), kFolders.end());
@@ -92,7 +94,7 @@ std::vector<NamedLibrary> librariesInFolders(const RootFolder& root) {
   return out;
 }
 
-/// Paths without links below a root folder; each folder is searched once.
+/// Resolves symbolic links of paths below a root folder; resolves each folder only once.
 class Resolved {
  public:
   explicit Resolved(const RootFolder& root) : root_(root) {}
@@ -109,12 +111,12 @@ class Resolved {
   std::map<std::string, std::string> folders_;
 };
 
-/// Libraries of one driver, by the names that containers ask for them.
+/// Libraries of one driver, by the names that containers use.
 class DriverLibraries {
  public:
   DriverLibraries(const std::string& version, Resolved& withoutLinks)
       : version_(version), withoutLinks_(withoutLinks) {}
-  /// Those among `all` that are this driver's, but for files that an earlier call has found.
+  /// Adds the libraries in `all` that belong to this driver, except files that an earlier call has added.
   void add(const std::vector<NamedLibrary>& all, std::vector<DriverFile>& out) {
     const auto before = files_;
     for (const auto& [name, path] : all) {
@@ -122,7 +124,7 @@ class DriverLibraries {
       if (std::none_of(kDriver.begin(), kDriver.end(), begins)) continue;
       if (std::any_of(kDrawing.begin(), kDrawing.end(), begins)) continue;
       const std::string real = withoutLinks_(path);
-      // The compiler for CUDA 11 comes with the driver, and has no version.
+      // The compiler for CUDA 11 is part of the driver, but its name has no version.
       if (!endsWith(real, ".so." + version_) && (real.empty() || !begins("libnvidia-nvvm70.so."))) continue;
       if (before.count(real) > 0 || names_.size() == kMostNames || !names_.insert(name).second) continue;
       files_.insert(real);
@@ -136,8 +138,8 @@ class DriverLibraries {
   std::set<std::string> names_, files_;
 };
 
-/// By the loader's cache, and then what the usual folders have besides: a container that has the cache mounted keeps the
-/// one of its start, whatever driver comes later. A cache that is up to date leads to all of them.
+/// Adds the libraries in the loader's cache, then further ones in the usual folders: a container with a mounted cache
+/// keeps the cache of its start, even after a driver upgrade. An up-to-date cache contains all of them.
 void addLibraries(const std::string& version, Resolved& withoutLinks, std::vector<DriverFile>& out) {
   DriverLibraries libraries(version, withoutLinks);
   if (const auto cached = cachedLibraries(withoutLinks.root())) libraries.add(*cached, out);

@@ -1,4 +1,4 @@
-// What of NVIDIA's driver a container needs, as far as this host has it: libraries, programs, firmware.
+// Files of NVIDIA's driver that a container needs, as far as this host has them: libraries, programs, firmware.
 #pragma once
 
 #include <string>
@@ -8,20 +8,22 @@ namespace egpu::nvidia {
 
 /// A read-only bind mount.
 struct DriverFile {
-  std::string from;          ///< on the host, without links
-  std::string to;            ///< in the container
-  std::string options = {};  ///< as egpu_host.reply_mount has them
+  std::string from;          ///< path on the host, without symbolic links
+  std::string to;            ///< path in the container
+  std::string options = {};  ///< as in egpu_host.reply_mount
 };
 
-/// True for digits and dots: it becomes part of a path.
+/// Returns true if `text` consists of numbers and single dots, so that it is safe as a part of a path.
 bool isVersion(const std::string& text);
 
-/// All files of the driver of this version ("535.104.05"), in the same order every time; none if the host has no library
-/// of it. Each library stands under each of its names in every folder where a container's loader may look, README.md.
+/// Returns all files of the driver of this version ("535.104.05"), always in the same order; none if the host has no
+/// library of it. Each library is mounted under each of its names in every folder that a container's loader may search,
+/// see README.md.
 std::vector<DriverFile> driverFiles(const std::string& version);
 
-/// Where this process finds the host's library of this name, if its loader does not: in a container of its own
-/// ($ELASTICGPU_HOST_ROOT), or with a driver root ($ELASTICGPU_DRIVER_ROOT). Empty without both, or if there is none.
+/// Returns the path of the host's library of this name, for processes whose loader does not find it: in a container
+/// ($ELASTICGPU_HOST_ROOT), or with a driver root ($ELASTICGPU_DRIVER_ROOT). Empty if neither variable is set, or if
+/// there is no such library.
 std::string librarySeen(const std::string& name);
 
 }  // namespace egpu::nvidia

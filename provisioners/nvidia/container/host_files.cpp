@@ -22,9 +22,9 @@ std::string seen(const std::string& path) {
 std::string resolved(const std::string& path, const std::string& folder) { return RootFolder().resolved(path, folder); }
 
 std::string RootFolder::resolved(const std::string& path, const std::string& folder) const {
-  constexpr int kMostLinks = 40;  // as the kernel's
+  constexpr int kMostLinks = 40;  // as in the kernel
   const std::string root = seen("");
-  std::string done = folder, rest = path;  // done: without links, "" = the host's root folder
+  std::string done = folder, rest = path;  // done: resolved path, "" = the host's root folder
   if (done == "/" || path.substr(0, 1) == "/") done.clear();
   char target[PATH_MAX];
   for (int links = 0; !rest.empty();) {
@@ -35,7 +35,7 @@ std::string RootFolder::resolved(const std::string& path, const std::string& fol
     if (part.empty() || part == "." || part == "..") continue;
     done += "/" + part;
     const ssize_t size = readlink((root + done).c_str(), target, sizeof target);
-    if (size < 0) continue;  // no link
+    if (size < 0) continue;  // not a symbolic link
     if (++links > kMostLinks) return {};
     done.resize(target[0] == '/' ? 0 : done.rfind('/'));
     rest = std::string(target, static_cast<std::size_t>(size)) + "/" + rest;
@@ -59,7 +59,7 @@ std::optional<std::string> readHostFile(const std::string& path, std::size_t mos
 std::optional<std::string> RootFolder::read(const std::string& path, std::size_t most) const {
   const std::string real = resolved(path);
   std::error_code error;
-  if (real.empty() || !fs::is_regular_file(seen(real), error)) return std::nullopt;  // a pipe would be waited for
+  if (real.empty() || !fs::is_regular_file(seen(real), error)) return std::nullopt;  // reading a pipe would block
   std::ifstream in(seen(real), std::ios::binary);
   std::string out(most + 1, '\0');
   in.read(out.data(), static_cast<std::streamsize>(out.size()));

@@ -7,26 +7,26 @@
 namespace egpu::nvidia {
 namespace {
 
-// glibc's format of 2.2 and later; before it there may be that of earlier ones, whose entries say the same.
+// Format of glibc 2.2 and later. The older format may precede it; its entries contain the same libraries.
 constexpr std::string_view kOldMagic = "ld.so-1.7.0", kMagic = "glibc-ld.so.cache1.1";
 constexpr std::size_t kOldHeader = 16, kOldEntry = 12, kHeader = 48, kEntry = 24, kAlignment = 8;
-constexpr std::size_t kLongest = 4096;  // of a text
+constexpr std::size_t kLongest = 4096;  // maximum length of a text
 
-/// An entry's flags: ELF for glibc 2, and whose 64-bit programs it is for.
+/// Flags of an entry: ELF for glibc 2, and the architecture of the 64-bit programs.
 #if defined(__aarch64__)
 constexpr uint32_t kFlags = 0x0a03;
 #else
 constexpr uint32_t kFlags = 0x0303;
 #endif
 
-/// The caller has checked that it lies within.
+/// Reads a number. The caller must ensure that it is within `bytes`.
 uint32_t numberAt(std::string_view bytes, std::size_t at) {
   uint32_t out = 0;
   std::memcpy(&out, bytes.data() + at, sizeof out);
   return out;
 }
 
-/// Empty if it does not end within `bytes`.
+/// Reads a NUL-terminated text; empty if its end is not within `bytes`.
 std::string textAt(std::string_view bytes, std::size_t at) {
   if (at >= bytes.size()) return {};
   const std::string_view text = bytes.substr(at, kLongest);

@@ -1,4 +1,4 @@
-// /etc/ld.so.cache: which libraries the loader finds by which name.
+// Reads /etc/ld.so.cache, which maps library names to paths.
 #pragma once
 
 #include <string>
@@ -7,14 +7,14 @@
 
 namespace egpu::nvidia {
 
-/// A library under one of its names: its soname, or the one that a linker looks for ("libcuda.so").
+/// A library under one of its names: its soname, or the name that a linker searches ("libcuda.so").
 struct NamedLibrary {
   std::string name;
   std::string path;  ///< absolute
 };
 
-/// The libraries for 64-bit programs of this processor, in the cache's order; none if `bytes` are no such cache. Entries
-/// that can't be are left out.
+/// Returns the libraries for 64-bit programs of this processor, in the cache's order; none if `bytes` is not a cache.
+/// Invalid entries are omitted.
 std::vector<NamedLibrary> readLoaderCache(std::string_view bytes);
 
 }  // namespace egpu::nvidia

@@ -1,4 +1,4 @@
-/* A provisioner in plain C to start from: gives a container its card and a greeting, whose text the class may set.
+/* Template of a provisioner in plain C: gives a container its card and a greeting, with a text that the class may set.
  *
  *   cc -std=c11 -shared -fPIC -fvisibility=hidden -I "$EGPU" -o libskeleton.so skeleton.c -pthread
  */
@@ -17,7 +17,7 @@ static int validate(const egpu_call* call, const egpu_pair* parameters, size_t c
   return egpu_refuse_unknown(host, call, parameters, count, known, 1);
 }
 
-/* On the controller's side, keyed by the device's uid. */
+/* Controller side, keyed by the device's uid. */
 static int provision(const egpu_call* call, const egpu_device* device) {
   return egpu_records_add(&records, host, call, device);
 }
@@ -26,7 +26,7 @@ static int deprovision(const egpu_call* call) { return egpu_records_remove(&reco
 
 static int list(const egpu_call* call) { return egpu_records_list(&records, host, call); }
 
-/* On the node: what the container gets. Must depend on its arguments alone. */
+/* Node side: replies the edits for a container. The result must depend only on the arguments. */
 static int mount_device(const egpu_call* call, const egpu_device* device, const egpu_container* container) {
   const int complete = egpu_complete(host, call, device);
   (void)container;

@@ -1,4 +1,4 @@
-/* The table and the entry symbol; the slots are Go's. */
+/* The plugin's table and the entry symbol; the slots are implemented in Go. */
 #include "glue.h"
 
 #include "_cgo_export.h"
@@ -15,7 +15,7 @@ static int describe(const egpu_call* call) {
   const egpu_description d = {sizeof d, "go-skeleton.example.com", "1.0", "gpuShare", "Advisory"};
   return host->reply_description(call, &d);
 }
-/* Go knows no const. */
+/* Go has no const. */
 static int validate(const egpu_call* call, const egpu_pair* parameters, size_t count) {
   return goValidate((egpu_call*)call, (egpu_pair*)parameters, count);
 }

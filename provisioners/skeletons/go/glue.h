@@ -1,4 +1,4 @@
-/* What Go cannot say itself: calls through the host's table. */
+/* Functions that Go can't call directly: calls through the host's table. */
 #include <stdlib.h>
 
 #include "api/plugin/provisioner.h"
