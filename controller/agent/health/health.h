@@ -5,7 +5,7 @@
 //   False ─────── well ────────► False Probation, since now
 //   Probation ─── well so long ► True Working
 //   Probation ─── ill ─────────► False <reason>
-//   True ──────── well, attend ► True <reason>: it works, and its message names the repair at its next reset
+//   True ──────── well, notice ► True <reason>: it works, and its message names the repair at its next reset
 //
 // The condition is the only state, so that a restarted agent continues where the last one stopped. On probation,
 // lastTransitionTime is the time at which the quiet period began, although the status was already False. For a card

@@ -36,7 +36,7 @@ Status ClaimPreparer::leftovers(std::stop_token stop) {
   return staged.ok() ? aside : staged;
 }
 
-/// (L1)
+/// (L1): unprepares the device of a file whose claim no pod of this node uses.
 Status ClaimPreparer::unused(const cdi::Folder::Entry& entry, std::stop_token stop) {
   const ClaimRef claim{entry.spec->claimNamespace, entry.spec->claimName, entry.spec->claimUid};
   if (auto s = checkNames(claim); !s.ok()) return s;
@@ -82,7 +82,7 @@ Result<std::map<std::string, ClaimRef>> ClaimPreparer::devices(std::stop_token s
   return out;
 }
 
-/// (L2)
+/// (L2): prepares the claim again, or removes the file.
 Status ClaimPreparer::unreadable(const cdi::Folder::Entry& entry, std::stop_token stop) {
   log::error("a CDI file can't be read", {{"why", entry.spec.status().str()}});
   const auto known = devices(stop);

@@ -324,7 +324,7 @@ void ClaimPreparer::linkNodes(const cdi::Spec& spec) {
               {{"link", "/dev/char/" + missing}, {"device", spec.device}});
 }
 
-/// (P2)
+/// (P2). A refusal removes the part.
 Status ClaimPreparer::stage(plugin::Provisioner& plugin, const plugin::DeviceRequest& request, const cdi::Spec& spec) {
   const auto turn = turns_.take(spec.provisioner);
   if (!turn) return turn.status();  // the part stays: an earlier try may have staged it
@@ -335,7 +335,7 @@ Status ClaimPreparer::stage(plugin::Provisioner& plugin, const plugin::DeviceReq
   return fromReply(reply, spec.provisioner + " stage");
 }
 
-/// (P3)
+/// (P3), except the links in /dev/char.
 Status ClaimPreparer::mount(const Entitled& entitled, const std::vector<Entitled>& company, cdi::Spec& spec) {
   auto edits = madeNow(entitled, company);
   if (!edits) return edits.status();
