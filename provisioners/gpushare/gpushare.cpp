@@ -89,7 +89,7 @@ std::int64_t percent(std::int64_t milliCards) {
   return milliCards == 0 ? 0 : std::max<std::int64_t>(1, milliCards * 100 / kWholeCard);
 }
 
-/// Returns true if the key can be a folder name that does not lead elsewhere.
+/// True if the key can be a folder name that does not lead elsewhere.
 bool plainName(const std::string& key) {
   return !key.empty() && key.size() <= 128 && key.front() != '.' && key.find('/') == std::string::npos;
 }
@@ -119,9 +119,9 @@ bool makeShared(const std::string& path) {
          ((info.st_mode & 07777) == 0777 || ::chmod(path.c_str(), 0777) == 0);
 }
 
-/// Creates the lock folder, which all containers of the node share. If a root container has made it inaccessible, the
-/// plugin moves it aside and creates a new one; containers that have the old one continue to use it. If that fails, a
-/// folder that an operator has opened to all users suffices.
+/// Creates the lock folder, which all containers of the node share. If a root container has made it inaccessible, moves
+/// it aside and creates a new one; containers with the old one keep it. If that fails, a folder that an operator has
+/// opened to all users suffices.
 bool makeLock() {
   if (makeShared(lockDir())) return true;
   std::string aside = locksDir() + "/old-XXXXXX";
@@ -229,7 +229,7 @@ class GpuShare final : public Provisioner {
   }
 
  private:
-  /// Returns true if the device has no share of any card (adminAccess).
+  /// True if the device has no share of any card (adminAccess).
   static bool observes(const Device& device) {
     return !device.cards.empty() && std::all_of(device.cards.begin(), device.cards.end(),
                                                 [](const Card& card) { return card.core == 0 && card.memory == 0; });
@@ -242,9 +242,8 @@ class GpuShare final : public Provisioner {
     return unavailable("cannot make " + folder + ": " + std::strerror(errno));
   }
 
-  /// Renames a folder that this process may not remove, because a container wrote to its cache as root. The agent,
-  /// which is root, removes folders with such names. Thus leftover files neither block the release of a device nor
-  /// reach its next user.
+  /// Renames a cache that this process can't remove because a container wrote it as root. The agent, which is root,
+  /// removes folders with such names. Leftover files neither block the device's release nor reach its next user.
   static Status setAside(Call& call, const std::string& dir) {
     std::string aside = dir + ".left-XXXXXX";
     if (::mkdtemp(aside.data()) == nullptr || ::rename(dir.c_str(), aside.c_str()) != 0)

@@ -128,8 +128,8 @@ class Store {
     return !key.empty() && key.size() <= 128 && key.front() != '.' && key.find('/') == std::string::npos &&
            key.back() != '~';
   }
-  /// Writes a file that only this user can access, without following a symbolic link; removes the temporary of an
-  /// earlier process.
+  /// Writes a file that only this user can access, without following a symlink; removes the temporary of an earlier
+  /// process.
   static void writeBeside(const std::string& path, const std::string& text) {
     const std::string beside = path + "~";
     ::unlink(beside.c_str());

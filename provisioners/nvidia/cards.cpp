@@ -48,8 +48,8 @@ class Remarks {
 };
 
 /// Reads the memory that claims can get, in whole MiB: the total without the reserve of driver and firmware, which
-/// drivers before 510 do not report; and the memory that programs use. A card without memory of its own, for which NVML
-/// does not support the query, has the machine's memory. Invalid answers result in 0 and unknown.
+/// drivers before 510 do not report; and the memory in use. A card without memory of its own, for which NVML lacks the
+/// query, has the machine's. Invalid answers result in 0 and unknown.
 Return readMemory(const Library& nvml, Device device, Card& out, Remarks& remarks) {
   MemoryV2 memory{};
   memory.version = kMemoryV2;
@@ -153,8 +153,8 @@ int64_t readRecoveryAction(const Library& nvml, Device device) {
   return field.valueType == kUnsigned ? static_cast<int64_t>(static_cast<unsigned>(field.value)) : -1;
 }
 
-/// Reads the error counters of the card and the recovery action that the driver requests. The card remains usable with
-/// memory that will be repaired at the next reset, and with errors that ended a program.
+/// Reads error counters and the driver's recovery action. Memory that will be repaired at the next reset, and errors
+/// that ended a program, leave the card usable.
 void readErrors(const Library& nvml, Device device, Card& out) {
   unsigned corrected = 0, uncorrected = 0, pending = 0, failed = 0;
   const bool rows =

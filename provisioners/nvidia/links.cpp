@@ -55,7 +55,7 @@ std::string_view pathOf(const Library& nvml, Device a, Device b) {
   }
 }
 
-/// Returns true if the driver reports that the cards reach each other through the switches, or is too old to report it.
+/// True if the driver reports that the cards reach each other through the switches, or is too old to report it.
 bool reaches(const Library& nvml, Device a, Device b) {
   unsigned status = kP2pOk;
   const Return answer = Library::call(nvml.nvmlDeviceGetP2PStatus, a, b, kNvlinkCapability, &status);

@@ -82,7 +82,7 @@ int64_t numaNodeOf(const std::string& pci) {
 }
 
 std::string pcieRootOf(const std::string& pci) {
-  // A symbolic link such as ../../../devices/pci0000:3a/0000:3a:00.0/0000:3b:00.0.
+  // A symlink such as ../../../devices/pci0000:3a/0000:3a:00.0/0000:3b:00.0.
   char target[PATH_MAX];
   const std::string link = rooted("/sys/bus/pci/devices/" + pci);
   const ssize_t size = readlink(link.c_str(), target, sizeof target);

@@ -6,8 +6,8 @@
 
 namespace egpu::nvidia {
 
-/// Returns true if the model, as published by discovery, has unified memory: GB10, Thor and Orin have no memory of
-/// their own, and the kernel also gives the memory of GH200 to programs on the processor.
+/// True if the model, as published by discovery, has unified memory: GB10, Thor and Orin have no memory of their own,
+/// and the kernel also gives the memory of GH200 to programs on the processor.
 bool hasUnifiedMemory(std::string_view model);
 
 }  // namespace egpu::nvidia

@@ -11,7 +11,7 @@ enum class Action { ignore, restartApp, askDriver, operatorsWord, checkHardware,
 /// Returns the action in NVIDIA's catalog (xid_catalog.inc); operatorsWord for an XID that is not listed.
 Action actionOf(unsigned long long xid);
 
-/// Returns true if no claim may get the card before the action is done. After restartApp the card works as before.
+/// True if no claim may get the card before the action is done. After restartApp the card works as before.
 bool withdraws(unsigned long long xid);
 
 /// Instructions for a reset of a card: the end of a sentence. The agent must be off the node, because its plugins have

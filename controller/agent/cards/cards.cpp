@@ -19,7 +19,7 @@ kube::ReflectorOptions ofNode(const std::string& node) {
   return out;
 }
 
-/// Returns true if the server refuses a card itself. Such a card must not slow down the others.
+/// True if the server refuses a card itself. Such a card must not slow down the others.
 bool refusedAsItIs(const base::Status& status) {
   return status.code() == base::Code::invalid || status.code() == base::Code::forbidden;
 }

@@ -25,7 +25,7 @@ constexpr int kAttempts = 4;  ///< maximum tries on an object that changes meanw
 /// Interval between two writes of usage that the server does not store.
 constexpr std::chrono::minutes kPrunedUsageInterval{10};
 
-/// Returns true if the server can't be reached, so that writing other cards is pointless.
+/// True if the server can't be reached, so that writing other cards is pointless.
 bool away(const Status& status) {
   return status.code() == Code::unavailable || status.code() == Code::deadline || status.code() == Code::throttled ||
          status.code() == Code::cancelled || status.code() == Code::unauthorized;

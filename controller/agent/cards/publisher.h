@@ -14,9 +14,8 @@
 // The usage of a card is in its status.usage: written when it moved noticeably, at most once a minute, and removed when
 // it is no longer known. Illnesses that only an event reveals are recorded by health/repairs.h.
 //
-// Found cards are compared with the objects in the watch's store. If the server stores a card with changes (the CRD is
-// older and lacks a field), the publisher remembers the written and the stored version, and writes the card again when
-// either changes.
+// Found cards are compared with the objects in the watch's store. If the server alters a card (an older CRD lacks a
+// field), the publisher remembers the written and the stored version, and writes again when either changes.
 #pragma once
 
 #include <atomic>
@@ -52,8 +51,8 @@ struct PublisherOptions {
   /// How long a plugin must fail or be missing before its cards become unhealthy.
   std::chrono::milliseconds notAnsweringAfter{180'000};
   std::chrono::milliseconds usageEvery{60'000};  ///< minimum between two writes of a card's usage; 0 = none
-  /// Lists devices that containers have from other plugins and drivers; called at each publication; empty = not
-  /// checked. nullopt = the kubelet does not answer, and the last list, if any, stays in force.
+  /// Lists containers' devices from other plugins and drivers, at each publication; empty = not checked. nullopt = the
+  /// kubelet does not answer; the last list stays in force.
   std::function<std::optional<std::vector<health::Given>>(const std::stop_token& stop)> given{};
   /// Warning about the node's settings, read at each publication and reported by an event of the Node; empty = none.
   std::function<std::string()> warning{};
@@ -68,13 +67,12 @@ class Publisher {
   Publisher(kube::Client& client, cache::Store<Gpu>& store, kube::EventSink& events, base::Clock& clock,
             PublisherOptions options);
 
-  /// Writes the objects according to `answers`. A failed write prevents the writes of other cards only if the server
-  /// can't be reached. Returns the first failure, after which the caller must try again. Changes that need time to pass
-  /// are made by a later call.
+  /// Writes the objects according to `answers`. A failed write prevents other writes only if the server can't be
+  /// reached. Returns the first failure: the caller must try again. Changes that need time are left to later calls.
   base::Status publish(const Answers& answers, std::stop_token stop);
   /// Writes status.usage of the cards; call after publish() with the same answers. Errors as for publish().
   base::Status publishUsage(const Answers& answers, const usage::Usage& usage, std::stop_token stop);
-  /// Returns true if the store's current change results from a write of this publisher; for listeners of the store.
+  /// True if the store's current change results from a write of this publisher; for listeners of the store.
   /// Thread-safe.
   bool writes() const { return writes_ == std::this_thread::get_id(); }
 
@@ -99,11 +97,10 @@ class Publisher {
   /// Removes the operator's annotation from the card after it was evaluated. `obeyed`: it ended the repair.
   base::Status takeWord(const Gpu& have, bool obeyed, std::stop_token stop);
   base::Status tellUsage(const std::string& name, const usage::CardUse* now, std::stop_token stop);
-  /// Returns true if usage that the answers lack must be removed from this card: its plugin answers, or has failed for
-  /// notAnsweringAfter. Otherwise the plugin may still report it.
+  /// True if usage that the answers lack must be removed: the card's plugin answers, or has failed for
+  /// notAnsweringAfter.
   bool silentOn(const Gpu& card, const Answers& answers) const;
-  /// Calls `take` with the object from the store. If the object has changed meanwhile, reads it and calls `take` again,
-  /// at most kAttempts times.
+  /// Calls `take` with the stored object; if it has changed, reads it and tries again, up to kAttempts times.
   base::Status step(const std::string& name, std::stop_token stop, const Step& take);
   /// Card as it was written, and as the server stored it.
   struct Kept {

@@ -9,7 +9,7 @@ namespace egpu::agent::cards {
 
 namespace {
 
-/// Returns true if the plugin's process may have ended in one of the calls.
+/// True if the plugin's process may have ended in one of the calls.
 bool mayHaveEnded(const Answer& answer) {
   const auto ended = [](plugin::ReplyCode code) {
     return code == plugin::ReplyCode::crashed || code == plugin::ReplyCode::timeout ||

@@ -33,7 +33,7 @@ class Survey {
   /// Queries all plugins immediately.
   void wake();
   Answers answers() const;
-  /// Returns true if every loaded plugin has answered at least once.
+  /// True if every loaded plugin has answered at least once.
   bool complete() const;
 
  private:

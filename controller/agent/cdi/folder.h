@@ -25,11 +25,10 @@ using Spec = codec::CdiSpec;
 /// Returns the qualified CDI name, "elasticgpu.io/device=<uid>", that kubelet and runtime use.
 std::string qualified(std::string_view deviceUid);
 
-/// Returns true if `text` may be part of a file name: 1 to 63 letters, digits and '-', not beginning with '-'.
+/// True if `text` may be part of a file name: 1 to 63 letters, digits and '-', not beginning with '-'.
 bool isUid(std::string_view text);
 
-/// Contents of a CDI file, or the reason why it can't be read. Copies share the contents, so that copying a long list
-/// is cheap.
+/// Contents of a CDI file, or the reason why it can't be read. Copies are cheap: they share the contents.
 class Read {
  public:
   Read(base::Result<Spec> read)  // NOLINT(google-explicit-constructor): as a Result is made
@@ -46,8 +45,7 @@ class Read {
   std::shared_ptr<const base::Result<Spec>> read_;
 };
 
-/// Complete temporary file, synced to disk, that can become a part file. The destructor removes it unless it was
-/// written.
+/// Complete temporary file on disk that can become a part file. The destructor removes an unused draft.
 class Draft {
  public:
   Draft(Read spec, std::string path) : spec_(std::move(spec)), path_(std::move(path)) {}
@@ -62,12 +60,12 @@ class Draft {
   std::string path_;
 };
 
-/// Each device has a ready file that runtimes read, elasticgpu.io-device_<uid>.json, or a part file that they ignore,
-/// with the additional suffix ".part", while it is being prepared or unprepared. It has both for a moment when the
-/// ready file is being replaced. Every change is one rename or unlink. After a power loss, each file is complete or
-/// absent, and published files exist. Other files in the folder are not touched.
-/// Thread-safe, but the caller must serialize calls about the same device. Errors name the file. Code::unavailable: an
-/// operation that the system refuses, such as a write to a full disk.
+/// Each device has a ready file that runtimes read, elasticgpu.io-device_<uid>.json, or, during prepare and unprepare,
+/// a part file that they ignore, with the suffix ".part". It briefly has both while the ready file is being replaced.
+/// Every change is one rename or unlink. After a power loss, each file is complete or absent, and published files
+/// exist. Other files are not touched.
+/// Thread-safe, but callers must serialize calls about one device. Errors name the file. Code::unavailable: the system
+/// refuses, for example because the disk is full.
 class Folder {
  public:
   explicit Folder(std::string path) : path_(std::move(path)) {}
@@ -99,12 +97,11 @@ class Folder {
     std::unique_lock<std::mutex> here_;
     base::UniqueFd everywhere_;  ///< released first
   };
-  /// Locks the folder for a read and a change that must be atomic: while an agent is being replaced, two agents run for
-  /// a while. Blocks until the lock is free. Returns Code::unavailable if another process has held it for ten seconds.
-  /// The lock file is never removed.
+  /// Locks the folder for an atomic read and change, since two agents run while an agent is being replaced. Blocks.
+  /// Returns Code::unavailable if another process has held the lock for ten seconds. The lock file is never removed.
   virtual base::Result<Held> hold();
 
-  /// Does the slow half of writing a part, which needs no lock. After a crash, open() removes the temporary file.
+  /// Slow half of writing a part; needs no lock. After a crash, open() removes the temporary.
   virtual base::Result<Draft> draft(const Spec& spec) const;
   base::Status write(const Spec& spec);  ///< does both halves
 
@@ -143,7 +140,7 @@ class Folder {
 
   const std::string path_;
   std::mutex holding_;  ///< excludes other threads in hold()
-  std::mutex mutex_;    ///< held during each change and each read, as a listing during a rename may miss both names
+  std::mutex mutex_;    ///< held during each change and read: a listing during a rename may miss both names
   std::map<std::string, Known> known_;  ///< by file name; protected by mutex_
 };
 

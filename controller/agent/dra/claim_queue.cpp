@@ -54,8 +54,8 @@ void ClaimQueue::serve() {
     item.work = nullptr;
     lock.lock();
     busy_.erase(item.uid);
-    // Wakes workers only if items remain (they may belong to this claim) or the queue is ending. Otherwise each of a
-    // hundred finished items would wake all other workers.
+    // Wakes workers only if items remain, perhaps of this claim, or the queue is ending; otherwise a hundred items
+    // would each wake all workers.
     if (!items_.empty() || ending_) changed_.notify_all();
   }
 }

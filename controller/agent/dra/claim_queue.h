@@ -1,4 +1,4 @@
-// Work queue of the DRA driver: runs a bounded number of work items in parallel, but only one per claim.
+// Runs a bounded number of work items in parallel, but one at a time per claim.
 #pragma once
 
 #include <condition_variable>

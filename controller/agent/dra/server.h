@@ -21,35 +21,34 @@ namespace egpu::agent::dra {
 
 struct ServerOptions {
   std::string driver{v1alpha::keys::kDriver};
-  /// Folder of the kubelet, which calls the sockets that appear in it. The agent does not create it.
+  /// Folder of the kubelet, which calls sockets that appear in it. Not created by the agent.
   std::string registryFolder = "/var/lib/kubelet/plugins_registry";
   /// Folder of the driver; the kubelet must see it under the same path. Created if missing, but its parents are not.
   std::string pluginFolder = "/var/lib/kubelet/plugins/elasticgpu.io";
-  std::size_t atOnce = 256;                 ///< maximum number of claims processed in parallel
+  std::size_t atOnce = 256;                 ///< maximum claims processed in parallel
   std::chrono::milliseconds grace{10'000};  ///< time for running calls at a stop; then they are cancelled
 };
 
 /// Listens on registryFolder/<driver>-reg.sock and pluginFolder/dra.sock, which only this process's user and root can
-/// open. If the file of a socket disappears, it is created again within about a second, and the kubelet registers the
-/// driver again. Files left by a dead process are replaced. After the start, a file that another live process has
-/// created is not replaced until that process ends. Thread-safe.
+/// open. If a socket's file disappears, it is created again within about a second, and the kubelet registers the driver
+/// again. Replaces files of dead processes; after the start, waits until a live process that has created a file ends.
+/// Thread-safe.
 class Server {
  public:
   /// All references must outlive the server.
   Server(Driver& driver, HealthSource& health, base::Metrics& metrics, ServerOptions options);
   ~Server();
 
-  /// Returns Code::invalid if a path can't be a socket's. Errors that may go away, such as a missing folder, are not
-  /// returned here; missing() reports them.
+  /// Returns Code::invalid for paths that no socket can have. missing() reports errors that may go away, such as a
+  /// missing folder.
   base::Status start();
   /// Lets running calls finish, cancels them after the grace period, then removes the sockets. Idempotent.
   void stop();
 
   /// Returns an empty string if both sockets exist and the kubelet has registered the driver, otherwise the reason.
   std::string missing() const;
-  /// Returns the error that has prevented the sockets from being created for at least kHopeless, or an empty string.
-  /// Such an error may need a restart: a folder that was deleted under a container's mount returns only with a new
-  /// container.
+  /// Returns the error that has blocked the sockets for at least kHopeless, or an empty string. It may need a restart:
+  /// a folder deleted under a container's mount returns only with a new container.
   std::string wrong() const;
   static constexpr std::chrono::seconds kHopeless{60};
 

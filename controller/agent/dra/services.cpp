@@ -20,8 +20,8 @@ using base::Status;
 constexpr std::size_t kMostMessage = 1024;                // bytes; events and statuses of the kubelet truncate there
 constexpr auto kRepeatHealth = std::chrono::seconds(10);  // the kubelet treats health older than 30 s as unknown
 
-/// Returns `text` as valid UTF-8 of at most kMostMessage bytes. A proto3 string that is not UTF-8 would cost all claims
-/// of the call their results.
+/// Returns `text` as UTF-8 of at most kMostMessage bytes. Invalid UTF-8 would cost all claims of the call their
+/// results.
 std::string asText(std::string_view text) {
   std::string out;
   for (std::size_t i = 0; i < text.size();) {

@@ -24,9 +24,9 @@ class Socket {
   /// Listens, non-blocking, with mode 0600 from the beginning. Replaces an existing file. Returns Code::unavailable
   /// with the reason, such as a missing folder.
   base::Status open();
-  /// Returns true if the file exists and is the one that open() created.
+  /// True if the file exists and is the one that open() created.
   bool ours() const;
-  /// Returns true if another process owns the file and accepts connections on it.
+  /// True if another process owns the file and accepts connections on it.
   bool taken() const;
   /// Returns a new connection, non-blocking and close-on-exec, which the caller must close; -1 if there is none.
   int accept() const;

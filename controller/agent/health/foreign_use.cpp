@@ -17,8 +17,8 @@ namespace {
 constexpr std::string_view kNvidiaDriver = "gpu.nvidia.com";
 constexpr std::string_view kMpsServer = "nvidia-cuda-mps";  ///< nvidia-cuda-mps-server; the kernel keeps 15 characters
 constexpr std::size_t kUid = 36;                            ///< length of a pod's uid: 8-4-4-4-12 hexadecimal digits
-constexpr std::size_t kMostNamed = 4;                       ///< maximum number of users named in the condition
-constexpr std::size_t kLongestFile = 64 << 10;              ///< maximum number of bytes read from a file of a process
+constexpr std::size_t kMostNamed = 4;                       ///< maximum users named in the condition
+constexpr std::size_t kLongestFile = 64 << 10;              ///< maximum bytes read from a file of a process
 
 std::string contentOf(const std::string& path) {
   std::ifstream in(path);

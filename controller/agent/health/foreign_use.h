@@ -1,7 +1,6 @@
-// Detects use of a card without a claim: NVIDIA's device plugin or DRA driver gave the card to a pod, or a process
-// outside of Kubernetes uses it. The agent reports such a card as unhealthy until the use ends. The kubelet's list of
-// container devices shows use through plugins and drivers before the pod has a process on the card; the card's
-// processes show all other use.
+// Detects use of a card without a claim: by a pod that got the card from NVIDIA's device plugin or DRA driver, or by a
+// process outside of Kubernetes. The card is unhealthy until the use ends. The kubelet's list of container devices
+// reveals the first kind before the pod has a process on the card; the card's processes reveal the rest.
 #pragma once
 
 #include <functional>
@@ -34,7 +33,7 @@ struct Given {
   std::vector<std::string> ids{};  ///< ids of the plugin; or one device name of the driver, and CDI names
 };
 
-/// Returns true if `given` is the card, a part of it or one of its time slices: by uuid, or as "gpu-<minor number>" of
+/// True if `given` is the card, a part of it or one of its time slices: by uuid, or as "gpu-<minor number>" of
 /// gpu.nvidia.com. A MIG instance with a uuid of its own can't be assigned to its card; cards in MIG mode are not
 /// offered.
 bool isOf(const v1alpha::Card& card, const Given& given);
@@ -53,11 +52,11 @@ struct Host {
   std::string state = "/var/lib/elasticgpu";  ///< state folder of the plugins
 };
 
-/// Returns a finding that lists the users of the card that have no claim on it; nullopt if there are none. Every
-/// container in `given` that has the card counts, even with a claim, as it has more than the claim grants. Processes
-/// that have ended do not count. An MPS server outside of pods does not count where the operator runs one for claims
-/// (host.state/mps/<uuid>/control exists): it computes for its clients, which are listed too, and it outlives them. The
-/// message does not depend on the order of `given` and `processes`.
+/// Returns a finding that lists the users of the card without a claim on it; nullopt if there are none. Containers in
+/// `given` that have the card count even with a claim, as they have more than it grants. Ended processes do not count.
+/// Nor does an MPS server outside of pods, if the operator runs one for claims (host.state/mps/<uuid>/control exists):
+/// it computes for its clients, which are listed too, and it outlives them. The message does not depend on the order of
+/// `given` and `processes`.
 std::optional<Finding> foreignUse(const v1alpha::Card& card, const std::vector<Given>& given,
                                   const std::vector<plugin::CardProcess>& processes, const Host& host,
                                   const HasClaim& hasClaim, const PodName& podName = {});

@@ -34,7 +34,7 @@ core::Condition remembered(const core::Condition* before, const Report& report, 
   return out;
 }
 
-/// Returns true if the operator's annotation is about the current error.
+/// True if the operator's annotation is about the current error.
 bool isObeyed(const core::Condition* before, const Report& report) {
   if (!before || report.word.empty() || before->reason != report.word) return false;
   return !report.event || before->message == messageOf(report);

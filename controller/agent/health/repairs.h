@@ -24,7 +24,7 @@ namespace egpu::agent::health {
 
 inline constexpr std::string_view kNeedsRepair = "NeedsRepair";  ///< type of the condition
 
-/// Returns true if the reason is an event's: it ends in a digit, such as Xid79.
+/// True if the reason is an event's: it ends in a digit, such as Xid79.
 bool isEvent(std::string_view reason);
 
 /// Result of one check of a card, with its circumstances.

@@ -47,7 +47,7 @@ class Others {
   Others(kube::Client& client, CardReads& cards, const ClaimRef& claim, const std::string& node, std::stop_token stop)
       : client_(client), cards_(cards), claim_(claim), node_(node), stop_(std::move(stop)) {}
 
-  /// Returns true if the claim is allocated by another driver.
+  /// True if the claim is allocated by another driver.
   bool foreign(const std::string& name) {
     if (name == claim_.name) return false;
     const auto& rc = resourceClaim(name);

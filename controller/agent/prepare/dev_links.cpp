@@ -62,7 +62,7 @@ std::vector<std::string> linkDevices(const std::string& hostRoot, const std::vec
       if (const auto dev = folder(host, "/dev"); dev) ::mkdirat(dev.get(), "char", 0755);
       links = folder(host, "/dev/char");
     }
-    // The link's target "../<name>" is in /dev only if /dev/char is not a symbolic link.
+    // The link's target "../<name>" is in /dev only if /dev/char is not a symlink.
     const bool straight = links && host.nameOf(links) == "/dev/char";
     if (!straight) errno = links ? ELOOP : errno;
     if (!straight ||

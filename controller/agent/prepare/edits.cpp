@@ -45,7 +45,7 @@ constexpr std::array<std::string_view, 15> kDriverFiles{"/usr/bin/nvidia-*",
                                                         "/run/nvidia-persistenced/",
                                                         "/var/run/nvidia-persistenced/",
                                                         "/run/nvidia-fabricmanager/"};
-/// Folders, in addition to stateFolder, in which plugins can create symbolic links.
+/// Folders, in addition to stateFolder, in which plugins can create symlinks.
 constexpr std::array<std::string_view, 3> kPluginsOwn{"/tmp/", "/var/tmp/", "/dev/shm/"};
 constexpr std::array<std::string_view, 11> kOptions{"ro",    "rw",      "nosuid",   "nodev", "noexec", "bind",
                                                     "rbind", "private", "rprivate", "slave", "rslave"};
@@ -81,7 +81,7 @@ bool isLibrary(std::string_view path) {
   return anyMatches(path, kLibraryFolders) && beginsWith(name, "lib") && name.find(".so") != std::string_view::npos;
 }
 
-/// Returns the target of a host path after resolving symbolic links as on the host; nullopt if it does not exist.
+/// Returns the target of a host path after resolving symlinks as on the host; nullopt if it does not exist.
 std::optional<std::string> resolved(const HostRoot& host, const std::string& path) {
   const auto found = host.open(path);
   return found ? std::optional(host.nameOf(found)) : std::nullopt;
@@ -95,8 +95,8 @@ class Check {
     patterns_ = permitted.more;
     if (!permitted.driverRoot.empty()) driver_ = permitted.driverRoot + "/";
     if (permitted.hostRoot.empty()) return;
-    // If a path is permitted, its target is permitted too: /var/run is /run. This excludes patterns in folders that
-    // plugins can write, because a plugin could choose the target with a symbolic link.
+    // The target of a permitted path is permitted too: /var/run is /run. This excludes folders that plugins can write,
+    // as a plugin could choose the target there.
     for (const auto& pattern : permitted.more) {
       const auto slash = pattern.rfind('/');
       if (slash == std::string::npos || slash == 0 || pattern.front() != '/') continue;
@@ -195,7 +195,7 @@ class Check {
     const auto allowed = [&](std::string_view at) { return may(at) || may(onSystem(at)); };
     if (!allowed(path)) return no("is not permitted; the class's parameter hostPaths permits more");
     if (permitted_.hostRoot.empty()) return Status::okay();
-    if (host_.open(path, O_PATH, RESOLVE_NO_SYMLINKS)) return Status::okay();  // it has no symbolic link
+    if (host_.open(path, O_PATH, RESOLVE_NO_SYMLINKS)) return Status::okay();  // it has no symlink
     const auto real = resolved(host_, path);
     if (!real) return no("is not there on this node");
     return allowed(*real) ? Status::okay() : no("leads to " + *real + ", which is not permitted");

@@ -18,13 +18,12 @@ using base::Result;
 using base::Status;
 namespace keys = v1alpha::keys;
 
-constexpr std::size_t kMostPods = 16;    ///< maximum number of pods that get the event of a refusal
-constexpr std::size_t kMostCards = 128;  ///< maximum number of cards of a device, as in the API
+constexpr std::size_t kMostPods = 16;    ///< maximum pods that get the event of a refusal
+constexpr std::size_t kMostCards = 128;  ///< maximum cards of a device, as in the API
 
 Status refused(std::string why) { return {Code::invalid, std::move(why)}; }
 
-/// Returns `status` with the object in front of its message, such as "ElasticGPU egpu-…: ". A missing object is a
-/// refusal.
+/// Puts the object in front of the message, as in "ElasticGPU egpu-…: ". A missing object is a refusal.
 Status about(const std::string& what, const Status& status) {
   if (status.code() == Code::notFound) return refused(what + " does not exist");
   return Status(status.code(), what + ": " + status.message());
@@ -52,8 +51,8 @@ const core::OwnerReference* ownerOf(const core::ObjectMeta& object, const core::
   return nullptr;
 }
 
-/// Checks a ResourceClaim without an ElasticGPUClaim as owner, usually made from a template: the ElasticGPUClaim of its
-/// name must have been created for it. The device's claimRef, which tenants can't write, identifies that claim.
+/// Checks a ResourceClaim without an ElasticGPUClaim as owner, usually from a template: the ElasticGPUClaim of its name
+/// must have been created for it. The device's claimRef, which tenants can't write, identifies that claim.
 Status checkMadeFor(kube::Client& client, const core::ResourceClaim& rc, const v1alpha::ElasticGPU& device,
                     std::stop_token stop) {
   const std::string what = "ResourceClaim " + core::keyOf(rc.metadata).str();

@@ -14,7 +14,7 @@ using base::Code;
 using base::Result;
 using base::Status;
 
-constexpr std::size_t kMostNamed = 8;  ///< maximum number of holders named in a refusal
+constexpr std::size_t kMostNamed = 8;  ///< maximum holders named in a refusal
 
 /// Adds amounts ≥ 0; saturates instead of overflowing.
 int64_t sum(int64_t a, int64_t b) {
@@ -38,8 +38,8 @@ Amounts on(const cdi::Spec& spec, const std::string& uuid) {
   return out;
 }
 
-/// Returns the amounts that a device holds on a card. While its file is being replaced, these are the larger of the
-/// ready file's, which are in use, and the part's, which will be.
+/// Amounts that a device holds on a card. While its file is being replaced: the larger of the ready file's amounts,
+/// which are in use, and the part's.
 Amounts held(const cdi::Folder::Entry& holder, const std::string& uuid) {
   const Amounts now = on(*holder.spec, uuid);
   if (!holder.coming) return now;
@@ -55,8 +55,7 @@ Status fitsCard(const cdi::Spec& wanted, const v1alpha::Card& card, const std::v
   std::size_t count = 0;
   for (const auto& holder : holders) {
     if (holder.deviceUid == wanted.deviceUid) {
-      // The device already holds that much, from when the card had more. Otherwise the file of a full card could not be
-      // replaced.
+      // The device already holds that much from when the card had more; its file must remain replaceable.
       const Amounts its = holder.spec ? held(holder, card.uuid) : Amounts{};
       if (its.core >= mine.core && its.memory >= mine.memory) return Status::okay();
       continue;

@@ -1,5 +1,4 @@
-// Access to the host's files below a root folder: "/", or "/host" in a container. No symbolic link leads out of the
-// root.
+// Access to the host's files below a root folder: "/", or "/host" in a container. No symlink leads out of the root.
 #pragma once
 
 #include <fcntl.h>
@@ -21,8 +20,8 @@ class HostRoot {
   explicit HostRoot(const std::string& root)
       : at_(::open(root.c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC)), above_(name(at_.get())) {}
 
-  /// Opens a path of the host, resolving symbolic links as on the host; returns a null descriptor if that fails.
-  /// `flags`: of open(2); `resolve`: of openat2(2).
+  /// Opens a path of the host, resolving symlinks as on the host; returns a null descriptor if that fails. `flags`: of
+  /// open(2); `resolve`: of openat2(2).
   base::UniqueFd open(const std::string& path, uint64_t flags = O_PATH, uint64_t resolve = 0) const {
     struct open_how how {};
     how.flags = flags | O_CLOEXEC;

@@ -29,21 +29,20 @@ Status ClaimPreparer::leftovers(std::stop_token stop) {
     if (left++ == 0) first = Status(s.code(), "device " + entry.deviceUid + ": " + s.message());
     if (stop.stop_requested()) return first;
   }
-  // If the API is unavailable, every file fails, in every call: reports the first one and a count.
+  // If the API is unavailable, every file fails: reports the first failure and a count.
   if (left > 1) first = Status(first.code(), first.message() + "; and " + std::to_string(left - 1) + " more");
   const Status staged = unstageLeft(nullptr, stop), aside = removeSetAside({}, stop);
   if (!first.ok()) return first;
   return staged.ok() ? aside : staged;
 }
 
-/// (L1): unprepares the device of a file whose claim no pod of this node uses.
+/// (L1): unprepares a device that no pod of this node uses.
 Status ClaimPreparer::unused(const cdi::Folder::Entry& entry, std::stop_token stop) {
   const ClaimRef claim{entry.spec->claimNamespace, entry.spec->claimName, entry.spec->claimUid};
   if (auto s = checkNames(claim); !s.ok()) return s;
   const auto held = locks_.hold(claim.str(), stop);
   if (!held) return {Code::cancelled, "stopped"};
-  // Reads the pods under the lock. Otherwise the prepare of a new pod could be answered from the file that is about to
-  // be removed.
+  // The pods are read under the lock. Otherwise a prepare for a new pod could answer from a file that is being removed.
   const auto pods = users_.podsOf(claim, stop);
   if (!pods) return pods.status();
   const auto another = pods->empty() ? Result<bool>(true) : isAnother(claim, stop);
@@ -56,10 +55,9 @@ Status ClaimPreparer::unused(const cdi::Folder::Entry& entry, std::stop_token st
   return undo(**now, stop);
 }
 
-/// Returns true if the ResourceClaim was replaced by a new one of the same name, and no pod that names it has a running
-/// container. Terminating pods count, because the kubelet has not reported here that their containers have stopped. A
-/// ResourceClaim that is merely gone does not count: a tenant may have deleted it while a pod uses it, and the pod's
-/// containers may restart.
+/// True if a new ResourceClaim has this name, and no pod that names it has a running container. Terminating pods count,
+/// as the kubelet has not reported that their containers stopped. If the ResourceClaim is merely gone, returns false: a
+/// tenant may have deleted it under a pod, and the pod's containers may restart.
 Result<bool> ClaimPreparer::isAnother(const ClaimRef& claim, const std::stop_token& stop) {
   const auto runs = users_.runningPodOf(claim, stop, Users::Ending::counted);
   if (!runs) return runs.status();
@@ -100,8 +98,7 @@ Status ClaimPreparer::unreadable(const cdi::Folder::Entry& entry, std::stop_toke
   return !*now || (*now)->spec ? Status::okay() : forget(**now, stop);  // it may have been replaced meanwhile
 }
 
-/// (L2) for the claim that the kubelet unprepares; requires the claim's lock. Until such a file is removed, no other
-/// claim fits on the node.
+/// (L2) for the claim that the kubelet unprepares; requires the claim's lock. Such a file blocks all other claims.
 Status ClaimPreparer::unreadableOf(const ClaimRef& given, const std::vector<cdi::Folder::Entry>& entries,
                                    std::stop_token stop) {
   if (std::all_of(entries.begin(), entries.end(), [](const auto& entry) { return entry.spec.ok(); }))
@@ -120,8 +117,8 @@ Status ClaimPreparer::unreadableOf(const ClaimRef& given, const std::vector<cdi:
   return Status::okay();
 }
 
-/// (L5) for one device; `deviceUid` "": for all. Its errors do not block an unprepare. An error means that files remain
-/// that a further call may remove.
+/// (L5) for one device; `deviceUid` "": for all. An error means that a further call may remove more; unprepare ignores
+/// it.
 Status ClaimPreparer::removeSetAside(const std::string& deviceUid, const std::stop_token& stop) {
   if (options_.permitted.hostRoot.empty()) return Status::okay();  // containers of simulated nodes leave no files
   auto s = removeLeft(options_.permitted.stateFolder, deviceUid, stop, options_.removing);
@@ -130,7 +127,7 @@ Status ClaimPreparer::removeSetAside(const std::string& deviceUid, const std::st
   return s.code() == Code::deadline ? Status(Code::unavailable, s.message()) : Status::okay();
 }
 
-/// Calls unstage of every available plugin, because without a readable file the device's plugin is unknown.
+/// Calls unstage of every available plugin: without a readable file the device's plugin is unknown.
 Status ClaimPreparer::unstageAnywhere(const std::string& deviceUid, const std::stop_token& stop) {
   for (const auto& name : plugins_.names()) {
     auto* plugin = plugins_.find(name, nullptr);
@@ -168,7 +165,7 @@ bool ClaimPreparer::filed(const std::string& deviceUid) {
   return !found || *found;
 }
 
-/// Unstages a device that exists in the API, unless a pod needs it: then the kubelet will prepare it again.
+/// Unstages a device that exists in the API, unless a pod needs it and the kubelet will prepare it again.
 Status ClaimPreparer::unstageUnused(const std::string& deviceUid, const ClaimRef& claim, const ClaimRef* given,
                                     std::stop_token stop) {
   const bool thatOne = given != nullptr && given->str() == claim.str();

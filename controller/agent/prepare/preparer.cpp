@@ -78,14 +78,14 @@ class Place {
   const bool taken_;
 };
 
-/// Returns true if the file is for the same claim and grant, edits aside.
+/// True if the file is for the same claim and grant, edits aside.
 bool same(cdi::Spec file, const cdi::Spec& wanted) {
   file.edits = wanted.edits;
   return file == wanted;
 }
 
-/// Charges at least the amounts in the existing file, which running containers have. After the claim has shrunk, they
-/// count until it is unprepared.
+/// Charges at least the existing file's amounts, as running containers keep them until unprepare, even if the claim
+/// shrank.
 void countWhatRuns(cdi::Spec& wanted, const cdi::Spec& file) {
   for (auto& share : wanted.cards)
     for (const auto& before : file.cards) {
@@ -113,7 +113,7 @@ plugin::DeviceRequest requestFor(const Entitled& entitled) {
   return out;
 }
 
-/// Returns the request with the cards in the order of their numbers, as mount's variables number them.
+/// The request with the cards in the order in which mount's variables number them.
 plugin::DeviceRequest inOrder(plugin::DeviceRequest request) {
   std::stable_sort(request.cards.begin(), request.cards.end(), comesBefore);
   return request;
@@ -235,8 +235,8 @@ void ClaimPreparer::nameStart(cdi::Spec& spec, const Entitled& grant) const {
       spec.driver = found->driver;
 }
 
-/// Returns true if the file was made for another boot, driver or minor number. A card that no plugin finds now counts
-/// as unchanged.
+/// True if the file was made for another boot, driver or minor number. A card that no plugin finds now counts as
+/// unchanged.
 bool ClaimPreparer::isStale(const cdi::Spec& spec) const {
   if (options_.boot.empty()) return false;
   if (spec.boot != options_.boot) return true;
@@ -282,8 +282,7 @@ Status ClaimPreparer::refreshFile(const cdi::Folder::Entry& entry, const std::st
   if (!made && made.status().code() != Code::invalid) return withClaim(claim, made.status());
   const auto after = stale();
   if (!after || !*after) return after.status();
-  // The file's paths may lead to another card, and no correct file can be made. Withdraws it, so that runtimes find no
-  // device until the claim is prepared.
+  // The file's paths may lead to another card: runtimes must not find the file until the claim is prepared again.
   const Status why =
       made ? Status(Code::invalid, "another device is prepared for it") : withClaim(claim, made.status());
   tell(claim, std::move(pods), why, stop);

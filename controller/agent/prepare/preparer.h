@@ -99,8 +99,8 @@ struct PreparerOptions {
   std::function<std::string(const std::string& card)> gone{};
   /// Returns the memory of a card as it was found, in bytes; nullopt or empty function: unknown.
   std::function<std::optional<int64_t>(const std::string& card)> memoryFound{};
-  /// Returns true if every installed plugin has described itself and none has this name. Empty function: no plugin
-  /// counts as uninstalled.
+  /// True if every installed plugin has described itself and none has this name. Empty function: no plugin counts as
+  /// uninstalled.
   std::function<bool(const std::string& provisioner)> uninstalled{};
   /// Current state of a card, as found by its plugin; nullopt or empty function: unknown.
   struct Found {
@@ -123,15 +123,14 @@ class ClaimPreparer {
                 PreparerOptions options);
 
   /// Returns the CDI devices for every container with the claim: "elasticgpu.io/device=<uid>" first, then foreign ones.
-  /// Code::invalid: not permitted; Code::unavailable: may succeed later. An error is also reported as an event of the
-  /// pods for which the claim is reserved: at the first failure, and again if the last one differs.
+  /// Code::invalid: not permitted; Code::unavailable: may succeed later. The pods for which the claim is reserved get
+  /// an event at the first failure, and another if the last failure differs.
   base::Result<std::vector<std::string>> prepare(const ClaimRef& claim, std::stop_token stop);
   /// Returns OK also for a claim that is not prepared. Code::conflict: a pod of this node runs with it.
   base::Status unprepare(const ClaimRef& claim, std::stop_token stop);
-  /// Replaces files that were made for another boot, driver or minor number, because containers restart without a
-  /// prepare. Withdraws a file that can't be replaced because the claim may no longer use the cards. Handles files that
-  /// can't be read as in (L2): as long as one exists, no other claim can be prepared. Call it periodically. Returns the
-  /// first error.
+  /// Replaces files made for another boot, driver or minor number, as containers restart without a prepare. Withdraws a
+  /// file that can't be replaced because the claim may no longer use the cards. Handles unreadable files as in (L2):
+  /// while one exists, no other claim can be prepared. Call it periodically. Returns the first error.
   base::Status refresh(std::stop_token stop);
   /// Removes prepared devices that no pod uses. Call it at the start, and again after an error. Continues after errors
   /// and returns the first one.

@@ -29,8 +29,8 @@ using base::Status;
 using base::UniqueFd;
 namespace log = base::log;
 
-constexpr int kDeepest = 2;            // maximum number of folders between the state folder and a name
-constexpr std::size_t kAtOnce = 1024;  // maximum number of names of a folder in memory
+constexpr int kDeepest = 2;            // maximum folders between the state folder and a name
+constexpr std::size_t kAtOnce = 1024;  // maximum names of a folder in memory
 constexpr std::size_t kUidLength = 36;
 constexpr const char* kLeft = ".left-";
 
@@ -51,12 +51,12 @@ OpenDir opened(const UniqueFd& folder) {
   return {again < 0 ? nullptr : ::fdopendir(again), ::closedir};
 }
 
-/// Walks the plugins' state folder without following symbolic links. If a folder is too large or can't be read, only
-/// its own names are missed.
+/// Walks the plugins' state folder without following symlinks. A folder that is too large or unreadable hides only its
+/// own names.
 class Walk {
  public:
-  /// Called for each path whose name is a device's uid, or the uid followed by ".left-…" (`left`). Returns false to
-  /// skip further such paths.
+  /// Called for each path named by a device's uid, or by the uid and ".left-…" (`left`). Returns false if it can't take
+  /// more paths.
   using Take = std::function<bool(const fs::path& path, const std::string& uid, bool left)>;
   Walk(const Bounds& bounds, Take take) : bounds_(bounds), take_(std::move(take)) {}
   void through(const std::string& folder) {
@@ -80,7 +80,7 @@ class Walk {
     missed(path, errno);
   }
 
-  /// Returns the next entry; null at the end (errno is 0) or after an error (errno is set).
+  /// Returns the next entry, or null: at the end errno is 0.
   static const dirent* next(const OpenDir& dir) {
     errno = 0;
     return ::readdir(dir.get());  // NOLINT(concurrency-mt-unsafe): this thread's alone
@@ -104,7 +104,7 @@ class Walk {
   void missed(const fs::path& path, const std::string& why) {
     if (missed_.empty()) missed_ = path.string() + ": " + why;
   }
-  /// A path that has disappeared, is not accessible or is not a folder contains nothing to find.
+  /// A path that is gone, inaccessible or no folder contains nothing to find.
   void missed(const fs::path& path, int error) {
     for (const int none : {0, ENOENT, EACCES, ENOTDIR, ELOOP})
       if (error == none) return;
@@ -147,15 +147,14 @@ std::vector<std::string> namesIn(const UniqueFd& folder) {
   return out;
 }
 
-/// Removes a file, a symbolic link or an empty folder. Otherwise returns false, with ENOTEMPTY for a folder that must
-/// be emptied first. A mount point fails with EBUSY, even if it is empty.
+/// Removes a file, symlink or empty folder. Otherwise returns false, with ENOTEMPTY for a folder to be emptied first. A
+/// mount point fails with EBUSY.
 bool removed(const UniqueFd& folder, const std::string& name) {
   if (::unlinkat(folder.get(), name.c_str(), 0) == 0 || errno == ENOENT) return true;
   return errno == EISDIR && ::unlinkat(folder.get(), name.c_str(), AT_REMOVEDIR) == 0;
 }
 
-/// Empties a folder of unbounded depth: moves subfolders of its subfolders up into the folder itself, one after the
-/// other.
+/// Empties a folder of unbounded depth, by moving nested subfolders up into the folder itself.
 class Emptied {
  public:
   Emptied(UniqueFd top, const Limit& limit) : top_(std::move(top)), limit_(limit) {}
@@ -178,7 +177,7 @@ class Emptied {
   }
 
  private:
-  /// Repeats `remove` for all names until the folder is empty, or until a pass changes nothing.
+  /// Calls `remove` for all names until the folder is empty, or a pass changes nothing.
   template <class Remove>
   bool each(const UniqueFd& folder, const Remove& remove) {
     for (bool changed = true; changed && limit_.reached().ok();) {
@@ -202,8 +201,7 @@ class Emptied {
   std::uint64_t next_ = 0;
 };
 
-/// Opens the parent folder of `path`, which is below `folder`, without following symbolic links, as the owners of these
-/// folders are not trusted.
+/// Opens the parent of `path`, which is below `folder`, without following symlinks: the owners are not trusted.
 UniqueFd parentOf(const std::string& folder, const fs::path& path) {
   auto at = folderAt(AT_FDCWD, folder, 0);
   for (const auto& part : path.lexically_relative(folder).parent_path())

@@ -25,7 +25,7 @@ class Users {
 
   /// Returns all pods of a namespace on this node, for callers that check several claims.
   SharedReads<std::vector<core::Pod>>::Answer podsIn(const std::string& namespace_, const std::stop_token& stop);
-  /// Returns true if `pod` is on this node, names the claim and is not finished.
+  /// True if `pod` is on this node, names the claim and is not finished.
   bool uses(const core::Pod& pod, const ClaimRef& claim) const;
 
   /// Treatment of terminating pods. The kubelet unprepares a claim after a pod's containers have stopped, but before it

@@ -26,9 +26,8 @@ class Prepared {
   /// Returns the shares according to the node's CDI files, with the pods that the last learn() found. Makes no API
   /// calls.
   std::vector<Share> shares();
-  /// Lists this node's pods if a newly prepared device or a new uid in `strangers` is not covered by the last list, or
-  /// if that list is ten minutes old. Does nothing while no device is prepared. After an error, the next call tries
-  /// again.
+  /// Lists this node's pods if the last list is ten minutes old, or lacks a newly prepared device or a uid in
+  /// `strangers`. Does nothing while no device is prepared. After an error, the next call tries again.
   base::Status learn(const std::set<std::string>& strangers, std::stop_token stop);
 
  private:

@@ -12,7 +12,7 @@ namespace egpu::agent::usage {
 
 namespace {
 
-constexpr std::size_t kMostDevices = 128;  ///< maximum number of entries in a card's ledger
+constexpr std::size_t kMostDevices = 128;  ///< maximum entries in a card's ledger
 constexpr Used kUnknown{-1, -1, -1};
 
 int64_t sum(int64_t a, int64_t b) { return a < 0 || b < 0 ? -1 : a + b; }

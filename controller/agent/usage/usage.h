@@ -25,7 +25,7 @@ struct Reading {
   std::vector<plugin::CardProcess> processes;  ///< processes on this card
 };
 
-/// Share of one card that is granted to a prepared device, and the pods that use the device.
+/// Share of a card granted to a prepared device, and the pods that use the device.
 struct Share {
   std::string deviceUid;
   std::string namespace_, claim;
@@ -61,21 +61,20 @@ struct CardUse {
 struct Usage {
   std::vector<CardUse> cards;
   std::vector<ClaimUse> claims;     ///< sorted by namespace, claim, pod, card
-  std::set<std::string> strangers;  ///< uids of pods that use a card without a known share of it
+  std::set<std::string> strangers;  ///< uids of pods that use a card without a known share
 };
 
-/// Returns the uid of the process's pod; "" if it belongs to no pod, nullopt if the process has ended.
+/// Uid of the process's pod; "" if it has none, nullopt if the process has ended.
 using PodOf = std::function<std::optional<std::string>(int64_t pid)>;
 
-/// Attributes each process to the share that its pod has of the card. A process of a pod without a share counts for the
-/// card only. If the pod has several shares of the card, the one with the smallest device uid gets the process. If a
-/// value of one process is unknown, the value is unknown for its claim.
+/// Attributes each process to its pod's share of the card, or, without a share, to the card only. Of several shares,
+/// the one with the smallest device uid gets the process. A value that is unknown for one process is unknown for its
+/// claim.
 Usage attribute(const std::vector<Reading>& readings, std::vector<Share> shares, const PodOf& podOf);
 
-/// Sets `after` to the status of `now` (null: usage is unknown), and returns true if it must replace `before` in the
-/// card's status. A first usage is written immediately. Otherwise the last write must be at least `every` ago, and
-/// usage must be unknown now or have moved noticeably: by a twentieth of the card or of a device's grant, or to or from
-/// zero.
+/// Sets `after` to the status of `now` (null: unknown), and returns true if it must replace `before` in the card's
+/// status. A first usage is written immediately. Later ones require that the last write is at least `every` ago, and
+/// that usage is unknown or moved noticeably: by a twentieth of the card or of a device's grant, or to or from zero.
 bool toTell(const core::Rare<v1alpha::CardUsage>& before, const CardUse* now, base::Clock::Wall wall,
             std::chrono::milliseconds every, core::Rare<v1alpha::CardUsage>& after);
 

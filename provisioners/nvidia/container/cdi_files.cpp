@@ -18,8 +18,8 @@ namespace fs = std::filesystem;
 constexpr const char* kKind = "nvidia.com/gpu";
 constexpr std::string_view kOwn = "elasticgpu.io-";  // the agent's files, one per claim; of another kind
 constexpr std::size_t kMostBytes = 4 << 20;          // maximum size of a file
-constexpr std::size_t kMostFiles = 4096;             // maximum number of files of a folder
-constexpr std::size_t kMostDevices = 4096;           // maximum number of devices of a spec
+constexpr std::size_t kMostFiles = 4096;             // maximum files of a folder
+constexpr std::size_t kMostDevices = 4096;           // maximum devices of a spec
 
 std::vector<std::string> gpusOf(std::string_view text) {
   std::vector<std::string> out;

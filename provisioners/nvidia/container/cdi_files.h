@@ -12,8 +12,8 @@ namespace egpu::nvidia {
 /// sets `why` if `text` is not a CDI spec, in YAML or JSON.
 std::optional<std::vector<std::string>> gpusOfSpec(std::string_view text, std::string& why);
 
-/// Returns true if nvidia.com/gpu=<uuid> names exactly one device for each uuid, so that a runtime finds it. Files that
-/// can't be read add a remark.
+/// True if nvidia.com/gpu=<uuid> names exactly one device for each uuid, so that a runtime finds it. Files that can't
+/// be read add a remark.
 bool offeredByCdi(const std::vector<std::string>& uuids, std::vector<std::string>& remarks);
 
 }  // namespace egpu::nvidia

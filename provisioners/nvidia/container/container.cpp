@@ -16,7 +16,7 @@
 namespace egpu::nvidia {
 namespace {
 
-constexpr std::size_t kMostSaid = 64;  // maximum number of remarks
+constexpr std::size_t kMostSaid = 64;  // maximum remarks
 
 /// Properties of this machine that a container needs.
 struct Machine {
@@ -86,7 +86,7 @@ void mountSimulated(sdk::Call& call, const sdk::Device& device) {
   call.deviceNode("/dev/nvidia-uvm");
 }
 
-/// Returns true if the remark is new: a remark that applies to all containers of a machine is logged only once.
+/// True if the remark is new: a remark that applies to all containers of a machine is logged only once.
 bool isNews(const std::string& remark) {
   static std::mutex mutex;
   static std::set<std::string> said;

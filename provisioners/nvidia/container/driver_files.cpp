@@ -23,7 +23,7 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr std::size_t kMostCache = 16 << 20;  // maximum size of the loader's cache, bytes
-constexpr std::size_t kMostNames = 128;       // maximum number of library names
+constexpr std::size_t kMostNames = 128;       // maximum library names
 
 #if defined(__aarch64__)
 constexpr const char* kMultiarch = "/usr/lib/aarch64-linux-gnu";
@@ -94,7 +94,7 @@ std::vector<NamedLibrary> librariesInFolders(const RootFolder& root) {
   return out;
 }
 
-/// Resolves symbolic links of paths below a root folder; resolves each folder only once.
+/// Resolves symlinks of paths below a root folder; resolves each folder only once.
 class Resolved {
  public:
   explicit Resolved(const RootFolder& root) : root_(root) {}

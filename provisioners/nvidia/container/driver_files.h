@@ -8,12 +8,12 @@ namespace egpu::nvidia {
 
 /// A read-only bind mount.
 struct DriverFile {
-  std::string from;          ///< path on the host, without symbolic links
+  std::string from;          ///< path on the host, without symlinks
   std::string to;            ///< path in the container
   std::string options = {};  ///< as in egpu_host.reply_mount
 };
 
-/// Returns true if `text` consists of numbers and single dots, so that it is safe as a part of a path.
+/// True if `text` consists of numbers and single dots, so that it is safe as a part of a path.
 bool isVersion(const std::string& text);
 
 /// Returns all files of the driver of this version ("535.104.05"), always in the same order; none if the host has no

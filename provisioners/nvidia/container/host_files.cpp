@@ -35,7 +35,7 @@ std::string RootFolder::resolved(const std::string& path, const std::string& fol
     if (part.empty() || part == "." || part == "..") continue;
     done += "/" + part;
     const ssize_t size = readlink((root + done).c_str(), target, sizeof target);
-    if (size < 0) continue;  // not a symbolic link
+    if (size < 0) continue;  // not a symlink
     if (++links > kMostLinks) return {};
     done.resize(target[0] == '/' ? 0 : done.rfind('/'));
     rest = std::string(target, static_cast<std::size_t>(size)) + "/" + rest;

@@ -13,15 +13,14 @@ namespace egpu::nvidia {
 /// process is not in a container. On the host itself the path is rooted(path).
 std::string seen(const std::string& path);
 
-/// Resolves all symbolic links as on the host; returns an empty string if nothing exists there. `folder`: start of a
-/// relative path, without symbolic links.
+/// Resolves all symlinks as on the host; returns an empty string if nothing exists there. `folder`: start of a relative
+/// path, without symlinks.
 std::string resolved(const std::string& path, const std::string& folder = {});
 
-/// A host folder that serves as a root folder, such as that of a driver container: symbolic links are resolved within
-/// it.
+/// A host folder that serves as a root folder, such as that of a driver container: symlinks are resolved within it.
 class RootFolder {
  public:
-  /// `onHost`: path of the folder on the host, without symbolic links; "" = the host's root folder.
+  /// `onHost`: path of the folder on the host, without symlinks; "" = the host's root folder.
   explicit RootFolder(std::string onHost = {}) : path_(std::move(onHost)) {}
   /// Same as the free functions, for a path below this root.
   std::string seen(const std::string& path) const { return nvidia::seen(path_ + path); }
@@ -35,8 +34,8 @@ class RootFolder {
   std::string path_;
 };
 
-/// Returns the folder with the driver's libraries and programs: $ELASTICGPU_DRIVER_ROOT with symbolic links resolved,
-/// or the host's root folder.
+/// Returns the folder with the driver's libraries and programs: $ELASTICGPU_DRIVER_ROOT with symlinks resolved, or the
+/// host's root folder.
 RootFolder driverRoot();
 
 /// Returns the contents of a host file; nullopt if it can't be read or has more than `most` bytes.
