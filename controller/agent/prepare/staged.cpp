@@ -52,7 +52,7 @@ OpenDir opened(const UniqueFd& folder) {
 }
 
 /// Walks the plugins' state folder without following symlinks. A folder that is too large or unreadable hides only its
-/// own names.
+/// own names, except that Bounds::inAll ends the search.
 class Walk {
  public:
   /// Called for each path named by a device's uid, or by the uid and ".left-…" (`left`). Returns false if it can't take

@@ -17,10 +17,10 @@ struct Bounds {
 };
 
 /// Returns the device uids that occur as names in the plugins' state folder, at most three folders deep: plugins use
-/// the uid as the name of the state that stage creates (api/plugin/provisioner.h). Symbolic links are not followed, and
+/// the uid as the name of the state that stage creates (api/plugin/provisioner.h). Symlinks are not followed, and
 /// folders with such names are not entered, because containers may write there. A folder that is missing or not
-/// accessible contains none. A folder that has too many names or can't be read is logged; only its own names are
-/// missed.
+/// accessible contains none. A folder that has too many names or can't be read hides only its own names; beyond
+/// Bounds::inAll the rest of the search is skipped. Both are logged.
 std::set<std::string> stagedIn(const std::string& stateFolder, const Bounds& bounds = {});
 
 /// Removes the files "<uid>.left-…" that plugins set aside because they lacked permission to delete them; `uid` "": of
