@@ -1,4 +1,4 @@
-// Time as an injected dependency: tests turn it by hand.
+// Clock interface, injected so that tests control time.
 #pragma once
 
 #include <chrono>
@@ -14,14 +14,14 @@ class Clock {
   using Steady = std::chrono::steady_clock::time_point;
   using Wall = std::chrono::system_clock::time_point;
   virtual ~Clock() = default;
-  virtual Steady now() const = 0;  ///< monotonic; for deadlines and back-off
+  virtual Steady now() const = 0;  ///< monotonic; for deadlines and backoff
   virtual Wall wall() const = 0;   ///< for timestamps in objects only
-  /// Sleeps until `until` or a stop; false if stopped.
+  /// Sleeps until `until` or until a stop is requested. Returns false if stopped.
   virtual bool sleepUntil(Steady until, std::stop_token stop) = 0;
   bool sleepFor(std::chrono::milliseconds d, std::stop_token stop) { return sleepUntil(now() + d, stop); }
 };
 
-/// The machine's clock. Thread-safe.
+/// Clock of the operating system. Thread-safe.
 class SystemClock final : public Clock {
  public:
   Steady now() const override;
@@ -29,7 +29,7 @@ class SystemClock final : public Clock {
   bool sleepUntil(Steady until, std::stop_token stop) override;
 };
 
-/// A clock that stands until advance(). Thread-safe.
+/// Clock that changes only by advance(). Thread-safe.
 class ManualClock final : public Clock {
  public:
   Steady now() const override;
@@ -44,9 +44,9 @@ class ManualClock final : public Clock {
   Wall wall_{std::chrono::seconds(1'700'000'000)};
 };
 
-/// "2026-01-02T03:04:05Z"
+/// Formats `t` as "2026-01-02T03:04:05Z".
 std::string rfc3339(Clock::Wall t);
-/// "2026-01-02T03:04:05.000000Z", as Lease wants it.
+/// Formats `t` as "2026-01-02T03:04:05.000000Z", the format of times in a Lease.
 std::string rfc3339Micro(Clock::Wall t);
 
 }  // namespace egpu::base

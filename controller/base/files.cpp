@@ -13,7 +13,7 @@ Result<std::string> readFile(const std::string& path) {
   std::ifstream in(path, std::ios::binary);
   if (!in) return Status(Code::notFound, path + ": " + std::generic_category().message(errno));
   std::string text;
-  for (char c = 0; in.get(c);) text += c;  // what writes rdbuf() keeps an error to itself
+  for (char c = 0; in.get(c);) text += c;  // `out << in.rdbuf()` would not report a read error
   if (in.bad()) return Status(Code::unavailable, path + " can't be read");
   return text;
 }

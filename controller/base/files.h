@@ -1,4 +1,4 @@
-// Small files, read whole; those for their owner alone are private_files.h's.
+// Reads whole small files. private_files.h handles files that only their owner may access.
 #pragma once
 
 #include <string>
@@ -7,7 +7,8 @@
 
 namespace egpu::base {
 
-/// The whole file. Code::notFound if it can't be opened, Code::unavailable if it can't be read; both with the path.
+/// Returns the content of the file. Fails with Code::notFound if it can't be opened, and with Code::unavailable if it
+/// is a directory or can't be read. The message contains the path.
 Result<std::string> readFile(const std::string& path);
 
 }  // namespace egpu::base

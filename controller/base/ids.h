@@ -1,4 +1,4 @@
-// Ids and jitter as injected dependencies: the scheduler has none, tests seed them.
+// Random ids and jitter, injected so that tests can seed them. The scheduler uses no randomness.
 #pragma once
 
 #include <cstddef>
@@ -10,7 +10,7 @@
 
 namespace egpu::base {
 
-/// Random numbers for back-off jitter and object uids. Thread-safe.
+/// Random number generator for backoff jitter and object uids. Thread-safe.
 class Random {
  public:
   Random();                        ///< seeded by the operating system
@@ -22,12 +22,12 @@ class Random {
   std::string suffix(std::size_t n);  ///< n characters of the alphabet that Kubernetes uses for generateName
 
  private:
-  struct Twister;  // std::mt19937_64, elsewhere: <random> takes long to compile
+  struct Twister;  // std::mt19937_64; defined in ids.cpp because <random> takes long to compile
   std::mutex mutex_;
   const std::unique_ptr<Twister> twister_;
 };
 
-/// 64-bit FNV-1a as 16 hex digits: stable names from content, not security.
+/// Returns the 64-bit FNV-1a hash as 16 hex digits. For stable names derived from content, not for security.
 std::string hexDigest(std::string_view text);
 
 }  // namespace egpu::base

@@ -1,5 +1,5 @@
-// Structured logs: a message and key=value pairs. spdlog stays behind log.cpp because it costs seconds per including
-// file.
+// Structured logging: a message with key=value pairs. Only log.cpp includes spdlog, because each include of it adds
+// seconds of compile time.
 #pragma once
 
 #include <initializer_list>
@@ -11,7 +11,7 @@ namespace egpu::base::log {
 
 enum class Level { debug, info, warn, error, off };
 
-/// A key and its value as text.
+/// Key and value of a log entry, both as text.
 struct Field {
   std::string_view key;
   std::string value;
@@ -23,10 +23,10 @@ struct Field {
 };
 using Fields = std::initializer_list<Field>;
 
-/// level: below it nothing is written. json: one JSON object a line, else logfmt. To standard error. Call once from
-/// main.
+/// Sets the minimum log level and the format: one JSON object per line if `json`, otherwise logfmt. Logs go to standard
+/// error. Call once from main.
 void configure(Level level, bool json);
-/// "debug" | "info" | "warn" | "error" | "off"; false if unknown.
+/// Parses "debug", "info", "warn", "error" or "off". Returns false for any other text and leaves `out` unchanged.
 bool parseLevel(std::string_view text, Level& out);
 bool enabled(Level level);
 void write(Level level, std::string_view message, Fields fields);

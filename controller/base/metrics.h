@@ -1,5 +1,5 @@
-// Metrics as an interface: modules count, cmd decides what collects (prometheus-cpp in server/, where the help texts
-// stand: operations/prometheus_metrics.cpp).
+// Metrics interface. Modules record values through it; cmd/ chooses the implementation. The one for prometheus-cpp is
+// server/operations/prometheus_metrics.cpp, which also holds the help texts.
 #pragma once
 
 #include <map>
@@ -10,7 +10,7 @@ namespace egpu::base {
 
 using MetricLabels = std::map<std::string, std::string>;
 
-/// Thread-safe. Names follow Prometheus' rules; a name is always used with the same kind.
+/// Thread-safe. Names follow Prometheus' rules. Each name is always used with the same kind of metric.
 class Metrics {
  public:
   virtual ~Metrics() = default;
@@ -20,7 +20,7 @@ class Metrics {
   virtual void forget(std::string_view gauge, const MetricLabels& labels) = 0;
 };
 
-/// Collects nothing.
+/// Discards all metrics.
 class NoMetrics final : public Metrics {
  public:
   void add(std::string_view, double, const MetricLabels&) override {}

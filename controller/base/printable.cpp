@@ -5,7 +5,7 @@
 namespace egpu::base {
 namespace {
 
-/// Bytes of the control character that begins here; 0: none does.
+/// Returns the length in bytes of the control character at text[at], or 0 if none begins there.
 std::size_t controlAt(std::string_view text, std::size_t at) {
   const auto byte = static_cast<unsigned char>(text[at]);
   if (byte < 0x20 || byte == 0x7f) return 1;
@@ -32,7 +32,7 @@ std::string printable(std::string_view text, char spared) {
       out += text[i++];
       continue;
     }
-    const auto code = static_cast<unsigned char>(text[i + length - 1]);  // of C1 the second byte is its number
+    const auto code = static_cast<unsigned char>(text[i + length - 1]);  // a C1 character's code is its second byte
     out += "\\x";
     out += hex[code >> 4];
     out += hex[code & 0xf];

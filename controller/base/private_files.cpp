@@ -26,20 +26,22 @@ Status failed(const std::string& path, int error) {
   return {error == ENOENT ? Code::notFound : Code::unavailable, path + ": " + std::generic_category().message(error)};
 }
 
-/// At the end they would have a link followed.
+/// Returns the path without trailing slashes. With one, open() would follow a symbolic link.
 std::string withoutSlashes(std::string path) {
   while (path.size() > 1 && path.back() == '/') path.pop_back();
   return path;
 }
 
-/// Root can put something there whatever a file's mode says, so what is root's is no danger to others.
+/// True if the owner is this user or root. Root can change any file regardless of its mode, so trusting root's files
+/// adds no risk.
 bool trusted(uid_t owner) { return owner == ::geteuid() || owner == 0; }
 
 Status notRegular(const std::string& path) { return {Code::unavailable, path + ": is no regular file"}; }
 
 Status notOurs(const std::string& path) { return {Code::unavailable, path + ": belongs to another user"}; }
 
-/// Whether the file is one that nobody else can put something into behind our back; root reads everybody's.
+/// Succeeds if this is a regular file that belongs to this user, so that no other user can write to it. Root accepts
+/// files of all users.
 Status ours(const std::string& path, const struct stat& is) {
   if (!S_ISREG(is.st_mode)) return notRegular(path);
   const uid_t self = ::geteuid();
@@ -47,7 +49,7 @@ Status ours(const std::string& path, const struct stat& is) {
   return Status::okay();
 }
 
-/// An existing file, opened and judged.
+/// Opens an existing file, stores its status in `is`, and checks it with ours().
 Result<UniqueFd> openOurs(const std::string& path, int flags, struct stat& is) {
   UniqueFd fd(::open(path.c_str(), flags | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC));  // NONBLOCK: it may be a pipe
   if (!fd) return failed(path, errno);
@@ -67,15 +69,16 @@ Status writeAll(int fd, const std::string& path, const std::string& text) {
   return ::fsync(fd) == 0 ? Status::okay() : failed(path, errno);
 }
 
-/// Nothing, a file, or a link to either: a device, a pipe or a folder is there for something else.
+/// Succeeds if `path` does not exist or is a regular file or a link to one. Devices, pipes and folders have another
+/// purpose and must not be replaced.
 Status replaceable(const std::string& path) {
   struct stat is {};
   if (::stat(path.c_str(), &is) != 0 || S_ISREG(is.st_mode)) return Status::okay();
   return notRegular(path);
 }
 
-/// The folder of that name. Links of ours and of root are followed one by one, those of others not: where they lead
-/// is theirs to say.
+/// Opens the folder. Follows symbolic links of this user and of root one by one, and refuses links of other users,
+/// because their owners can redirect them.
 Result<UniqueFd> openFolder(const std::string& name) {
   std::filesystem::path at(name);
   for (int links = 0; links <= kMostLinks; ++links) {
@@ -96,8 +99,9 @@ Result<UniqueFd> openFolder(const std::string& name) {
   return failed(name, ELOOP);
 }
 
-/// Who may write to a folder may rename and remove what is in it; where it is sticky, as is plugins' of root, only what
-/// is theirs.
+/// Fails if users other than the owner can write to the folder, because they could rename and remove its entries. A
+/// folder that is sticky may be writable by its group: users can then rename and remove only their own entries. Root's
+/// folder for plugins is such a folder.
 Status closedToWriters(const std::string& name, mode_t mode) {
   const bool sticky = (mode & S_ISVTX) != 0;
   if ((mode & (sticky ? S_IWOTH : S_IWGRP | S_IWOTH)) == 0) return Status::okay();
@@ -116,7 +120,7 @@ Result<UniqueFd> openPrivateFile(const std::string& path) {
   struct stat is {};
   auto fd = openOurs(path, O_RDWR, is);
   if (!fd) return fd;
-  if (is.st_uid != ::geteuid()) return notOurs(path);  // who could write to it all the time
+  if (is.st_uid != ::geteuid()) return notOurs(path);  // its owner could write to it at any time
   if ((is.st_mode & kOthers) != 0 && ::fchmod(fd->get(), kFile) != 0) return failed(path, errno);
   return fd;
 }

@@ -1,5 +1,5 @@
-// Files and folders for their owner alone (0600, 0700): made anew, never through a symbolic link that somebody else
-// has laid there.
+// Files (mode 0600) and folders (mode 0700) that only their owner may access. No file is opened through a symbolic
+// link, because another user could have placed it.
 #pragma once
 
 #include <string>
@@ -9,26 +9,28 @@
 
 namespace egpu::base {
 
-/// A file to read and write, and to keep: made with O_EXCL, or opened if it is there, when its mode becomes 0600.
-/// Code::unavailable for a symbolic link, what is no regular file, and a file of another user, for root too.
+/// Opens the file for reading and writing. Creates it with O_EXCL if it does not exist; the mode of an existing file
+/// becomes 0600. Fails with Code::unavailable if the path is a symbolic link or not a regular file, or if the file
+/// belongs to another user, also when the caller is root.
 Result<UniqueFd> openPrivateFile(const std::string& path);
 
-/// The whole file, under the same conditions, but root reads everybody's; its mode stays. Code::notFound if there is
-/// none.
+/// Returns the content of the file. The conditions of openPrivateFile() apply, but root may read files of all users,
+/// and the mode stays unchanged. Fails with Code::notFound if the file does not exist.
 Result<std::string> readPrivateFile(const std::string& path);
 
-/// The first half of it: the text in a new file beside `path`, on the disk when this returns. Its name, to be renamed to
-/// path or removed.
+/// First step of writePrivateFile(): writes the text to a new file in the folder of `path` and calls fsync() on it.
+/// Returns the new file's path. The caller must rename it to `path` or remove it.
 Result<std::string> writeBeside(const std::string& path, const std::string& text);
 
-/// Written beside under a name that nobody has, and renamed: a reader sees all or nothing, a symbolic link of that name
-/// is replaced and not followed. An existing file's owner stays its owner. Code::unavailable where a device, a pipe or
-/// a folder is, or a link to one: that is left as it is.
+/// Replaces the file atomically: writes a new file with an unused name and renames it to `path`. A reader sees the old
+/// text or the new one. A symbolic link at `path` is replaced, not followed. The owner of an existing file is kept.
+/// Fails with Code::unavailable if `path` is a device, a pipe or a folder, or a link to one, and leaves it unchanged.
 Status writePrivateFile(const std::string& path, const std::string& text);
 
-/// Makes the folder and those above it. One that is there is narrowed to its owner if it is empty or holds an entry
-/// called `own`: a folder with other things in it stays as it is. Code::unavailable if others may write to it then, for
-/// a folder of another user than this one and root, and for a symbolic link of another.
+/// Creates the folder and its parents. The mode of an existing folder becomes 0700 if the folder is empty or has an
+/// entry named `own`, and is not sticky; otherwise the mode stays unchanged. Fails with Code::unavailable if other
+/// users can then write to the folder, or if the folder or a symbolic link to it belongs to a user other than this one
+/// and root.
 Status makePrivateFolder(const std::string& path, const std::string& own);
 
 }  // namespace egpu::base

@@ -1,13 +1,13 @@
-// Processor time of a thread, for shares of it: a busy machine makes the wall clock run on while a thread waits for its
-// turn.
+// Processor time of a thread. Limits on a thread's share of time use it instead of the wall clock, which also advances
+// while the thread waits for a processor on a busy machine.
 #pragma once
 
 #include "controller/base/clock.h"
 
 namespace egpu::base {
 
-/// Processor time that the calling thread has used, if that is the machine's clock; of a clock that is turned by hand,
-/// the time that it shows. Only differences mean anything.
+/// Returns the processor time that the calling thread has used if `clock` is a SystemClock, otherwise the time of
+/// `clock`. Only differences between two results are meaningful.
 Clock::Steady::duration processorTime(const Clock& clock);
 
 }  // namespace egpu::base

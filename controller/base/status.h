@@ -1,4 +1,4 @@
-// Status and Result: how an operation that can fail says so. No exceptions cross a module's border.
+// Status and Result: the outcome of operations that can fail. Exceptions do not cross module boundaries.
 #pragma once
 
 #include <chrono>
@@ -11,23 +11,23 @@
 
 namespace egpu::base {
 
-/// What kind of failure; named after what the caller may do about it.
+/// Kind of failure. Failures that the caller can handle differently have different codes.
 enum class Code {
   ok,
-  invalid,         ///< 400/422: the request can never succeed as it is
+  invalid,         ///< 400/422: the request can't succeed unless it is changed
   unauthorized,    ///< 401
   forbidden,       ///< 403
   notFound,        ///< 404
   alreadyExists,   ///< 409 AlreadyExists
   conflict,        ///< 409 Conflict: read again and recompute
-  expired,         ///< 410: the resourceVersion is too old, list anew
+  expired,         ///< 410: the resourceVersion is too old, list again
   tooLarge,        ///< 504 ResourceVersionTooLarge: the server has not seen that version yet
   throttled,       ///< 429 after all retries
-  unavailable,     ///< nothing was sent or the server said 5xx: not applied as far as we know, may be retried
-  unknownOutcome,  ///< sent, but no answer: may or may not have been applied
+  unavailable,     ///< nothing was sent, or the server answered 5xx: probably not applied, may be retried
+  unknownOutcome,  ///< sent, but no answer arrived: may or may not have been applied
   cancelled,       ///< a stop was requested
-  deadline,        ///< our own deadline passed
-  malformed,       ///< the other side answered what cannot be understood
+  deadline,        ///< the caller's own deadline passed
+  malformed,       ///< the answer can't be parsed
   internal,
 };
 std::string_view toString(Code code);
@@ -41,25 +41,25 @@ class [[nodiscard]] Status {
   bool ok() const { return code_ == Code::ok; }
   Code code() const { return code_; }
   const std::string& message() const { return message_; }
-  /// "conflict: the object has been modified"
+  /// Returns "ok", or code and message such as "conflict: the object has been modified".
   std::string str() const;
 
   int http = 0;                                         ///< HTTP status if one was received
   std::string reason;                                   ///< Kubernetes Status.reason if one was received
-  std::optional<std::chrono::milliseconds> retryAfter;  ///< the server's wish
+  std::optional<std::chrono::milliseconds> retryAfter;  ///< delay that the server asked for, if any
 
  private:
   Code code_ = Code::ok;
   std::string message_;
 };
 
-/// A value or the reason why there is none.
+/// A value, or the Status that explains why there is none.
 template <class T>
 class [[nodiscard]] Result {
  public:
   Result(T value) : v_(std::in_place_index<0>, std::move(value)) {}        // NOLINT(google-explicit-constructor)
   Result(Status status) : v_(std::in_place_index<1>, std::move(status)) {  // NOLINT(google-explicit-constructor)
-    if (std::get<1>(v_).ok()) std::abort();                                // a Result without a value must say why
+    if (std::get<1>(v_).ok()) std::abort();                                // a Result without a value needs an error
   }
   bool ok() const { return v_.index() == 0; }
   explicit operator bool() const { return ok(); }

@@ -34,7 +34,8 @@ std::string describeEnd(int status) {
   return "was killed by signal " + std::to_string(WTERMSIG(status)) + " (" + (name ? name : "?") + ")";
 }
 
-/// Everything the child needs between fork and exec, made before: there only async-signal-safe calls are allowed.
+/// Everything that the child needs between fork and exec. Prepared before the fork, because only async-signal-safe
+/// calls are allowed after it.
 struct Launch {
   const char* path;
   char* const* argv;
@@ -50,12 +51,12 @@ struct Launch {
   };
   setpgid(0, 0);
   prctl(PR_SET_PDEATHSIG, SIGKILL);
-  if (getppid() != launch.parent) _exit(127);  // we were orphaned before prctl took effect
+  if (getppid() != launch.parent) _exit(127);  // the parent ended before prctl took effect
   for (int s = 1; s < NSIG; ++s) signal(s, SIG_DFL);
   sigset_t none;
   sigemptyset(&none);
   sigprocmask(SIG_SETMASK, &none, nullptr);
-  // First above the targets, so that no dup2 overwrites a source.
+  // Move the sources above the target descriptors first, so that no dup2 overwrites a source.
   const int input = fcntl(launch.input, F_DUPFD, 10);
   const int output = fcntl(launch.output, F_DUPFD, 10);
   const int errors = launch.errors >= 0 ? fcntl(launch.errors, F_DUPFD, 10) : output;
@@ -64,7 +65,7 @@ struct Launch {
   if (input < 0 || output < 0 || errors < 0 || report < 0) fail(errno);
   if (dup2(input, 0) < 0 || dup2(output, 1) < 0 || dup2(errors, 2) < 0) fail(errno);
   if (channel >= 0 && dup2(channel, 3) < 0) fail(errno);
-  // Descriptors that some library opened without close-on-exec must not reach a plugin.
+  // Descriptors that a library opened without close-on-exec must not reach a plugin.
   const unsigned first = channel >= 0 ? 4 : 3;
   constexpr unsigned kCloseOnExec = 1u << 2;  // CLOSE_RANGE_CLOEXEC
   if (syscall(SYS_close_range, first, ~0u, kCloseOnExec) != 0)
@@ -76,8 +77,9 @@ struct Launch {
   _exit(127);
 }
 
-/// Descendants that became this process's when their parents died, as they do with the first process of a container.
-/// Each is killed already; whoever the kernel does not let go of yet is waited for a little, not for good.
+/// Reaps descendants that the kernel reparented to this process when their parents ended, as it does for the first
+/// process of a container. All of them are already killed. Waits at most `kDying` for processes that the kernel has not
+/// yet ended.
 void reapGroup(pid_t group) {
   const auto until = std::chrono::steady_clock::now() + kDying;
   for (;;) {
@@ -138,7 +140,7 @@ Result<Subprocess> Subprocess::spawn(const Options& options) {
   const pid_t pid = fork();
   if (pid < 0) return failed("fork", errno);
   if (pid == 0) becomeChild(launch);
-  setpgid(pid, pid);  // in both: whoever comes first
+  setpgid(pid, pid);  // called in parent and child, so that the group exists in whichever process continues first
   reportWrite.reset();
   outWrite.reset();
   UniqueFd pidfd(static_cast<int>(syscall(SYS_pidfd_open, pid, 0)));
@@ -158,12 +160,12 @@ std::string Subprocess::finish(std::chrono::milliseconds patience) {
     pollfd p{pidfd_.get(), POLLIN, 0};
     poll(&p, 1, static_cast<int>(patience.count()));
   }
-  // The group is killed before its leader is reaped: until then nobody else can have its number.
+  // Kill the group before reaping its leader: until the leader is reaped, no other process group can have this number.
   if (kill(-pid_.value, SIGKILL) != 0) kill(pid_.value, SIGKILL);
   int status = 0;
   while (waitpid(pid_.value, &status, 0) < 0 && errno == EINTR) {
   }
-  // The group's number is nobody else's as long as one of its processes is left.
+  // The group's number is not reused as long as one of its processes exists.
   reapGroup(std::exchange(pid_.value, -1));
   return describeEnd(status);
 }

@@ -1,5 +1,5 @@
-// A child process that cannot outlive us: own process group, no inherited descriptors but those named, killed when we
-// end.
+// Child process that can't outlive its parent. It has its own process group, inherits only the named descriptors, and
+// is killed when the parent ends.
 #pragma once
 
 #include <sys/types.h>
@@ -13,7 +13,7 @@
 
 namespace egpu::base {
 
-/// A file descriptor that is closed with its owner. -1 = none.
+/// Owns a file descriptor and closes it on destruction. -1 = none.
 class UniqueFd {
  public:
   UniqueFd() = default;
@@ -32,21 +32,21 @@ class UniqueFd {
   int fd_ = -1;
 };
 
-/// A connected pair of stream sockets, close-on-exec, the first one non-blocking.
+/// Creates a connected pair of stream sockets, both close-on-exec. The first one is non-blocking.
 Result<std::pair<UniqueFd, UniqueFd>> socketPair();
 
-/// A running child. Movable; its destructor kills and reaps. One thread at a time.
+/// A running child process. Movable. The destructor kills and reaps it. Not thread-safe: use from one thread at a time.
 class Subprocess {
  public:
   struct Options {
     std::vector<std::string> argv;  ///< argv[0] is the path of the executable
     std::vector<std::string> env;   ///< the whole environment, "NAME=value"
     int channel = -1;               ///< borrowed; becomes descriptor 3 of the child
-    int errors = -1;                ///< borrowed; becomes standard error, which else goes to output() too
+    int errors = -1;                ///< borrowed; becomes standard error; -1 = standard error goes to output(), too
   };
-  /// Forks and executes; an executable that cannot be run is an error here. Standard input is /dev/null; standard
-  /// output and (unless Options::errors) error go to output(). The kernel kills the child when the *thread* that called
-  /// this ends, so call from one that lives as long as the child should.
+  /// Forks and executes. Fails if the executable can't be run. Standard input is /dev/null. Standard output goes to
+  /// output(), and so does standard error unless Options::errors is set. The kernel kills the child when the *thread*
+  /// that called spawn() ends, so call it from a thread that lives as long as the child should.
   static Result<Subprocess> spawn(const Options& options);
 
   Subprocess(Subprocess&& other) noexcept = default;
@@ -54,20 +54,20 @@ class Subprocess {
   ~Subprocess();
 
   pid_t pid() const { return pid_.value; }
-  int output() const { return output_.get(); }  ///< non-blocking read end of what the child prints
-  int exited() const { return pidfd_.get(); }   ///< poll it for POLLIN; -1 on kernels without pidfd
-  /// Reaps descendants in its group that have ended and became this process's, as it happens to the first process of a
-  /// container. The child itself is left to finish().
+  int output() const { return output_.get(); }  ///< non-blocking read end of the child's output
+  int exited() const { return pidfd_.get(); }   ///< readable (POLLIN) when the child ends; -1 on kernels without pidfd
+  /// Reaps ended descendants in the child's group that the kernel reparented to this process, as it does for the first
+  /// process of a container. finish() reaps the child itself.
   void reapOrphans() const;
-  /// Kills the whole process group if need be and reaps all of it; "exited with status 3", "was killed by signal 11
-  /// (Segmentation fault)". Waits at most `patience` for an end of its own accord before it kills.
+  /// Waits at most `patience` for the child to end by itself, then kills the whole process group and reaps it. Returns
+  /// how the child ended, such as "exited with status 3" or "was killed by signal 11 (Segmentation fault)".
   std::string finish(std::chrono::milliseconds patience);
 
  private:
   Subprocess(pid_t pid, UniqueFd output, UniqueFd pidfd)
       : pid_(pid), output_(std::move(output)), pidfd_(std::move(pidfd)) {}
 
-  struct Pid {  ///< moves as a UniqueFd does
+  struct Pid {  ///< a move leaves -1 behind, as with UniqueFd
     explicit Pid(pid_t p) : value(p) {}
     Pid(Pid&& other) noexcept : value(std::exchange(other.value, -1)) {}
     pid_t value;
@@ -77,7 +77,7 @@ class Subprocess {
   UniqueFd pidfd_;
 };
 
-/// The folder of the running executable.
+/// Returns the folder of the running executable, or "." if it is unknown.
 std::string executableFolder();
 
 }  // namespace egpu::base

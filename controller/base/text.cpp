@@ -7,7 +7,7 @@ namespace egpu::base {
 
 namespace {
 constexpr std::string_view kGap = " … ";
-bool inside(unsigned char byte) { return (byte & 0xC0) == 0x80; }  // of a sequence, not its first byte
+bool inside(unsigned char byte) { return (byte & 0xC0) == 0x80; }  // a byte of a UTF-8 sequence other than the first
 
 void appendEscaped(std::string& out, char c) {
   static constexpr char hex[] = "0123456789abcdef";
@@ -77,7 +77,7 @@ std::string quoted(std::string_view text) {
 
 void appendQuoted(std::string& out, std::string_view text) {
   out += '"';
-  std::size_t from = 0;  // start of what needs no escape
+  std::size_t from = 0;  // start of the text that needs no escape and is not yet copied
   for (std::size_t i = 0; i < text.size();) {
     const auto c = static_cast<unsigned char>(text[i]);
     if (c >= 0x20 && c < 0x7f && c != '"' && c != '\\') {
@@ -85,7 +85,7 @@ void appendQuoted(std::string& out, std::string_view text) {
       continue;
     }
     const std::size_t length = utf8SequenceLength(text, i);
-    // C1 controls: allowed, and obeyed by some of the terminals that show such a text.
+    // JSON allows unescaped C1 controls, but some terminals act on them.
     const bool c1 = length == 2 && c == 0xC2 && static_cast<unsigned char>(text[i + 1]) < 0xA0;
     if (length > 1 && !c1) {
       i += length;
@@ -95,7 +95,7 @@ void appendQuoted(std::string& out, std::string_view text) {
     if (length == 0)
       out += "\xEF\xBF\xBD";  // not UTF-8: the text stays readable and the JSON valid
     else
-      appendEscaped(out, text[i + length - 1]);  // of C1 the second byte is its number
+      appendEscaped(out, text[i + length - 1]);  // a C1 character's code is its second byte
     i += std::max<std::size_t>(length, 1);
     from = i;
   }

@@ -1,4 +1,4 @@
-// Texts trimmed, lowered, quoted and shortened.
+// Functions that trim, lower-case, quote and shorten text.
 #pragma once
 
 #include <cstddef>
@@ -7,23 +7,25 @@
 
 namespace egpu::base {
 
-/// Without blanks and line breaks at its ends.
+/// Returns the text without blanks and line breaks at both ends.
 std::string_view trimmed(std::string_view text);
 
-/// With the letters A to Z in lower case.
+/// Returns the text with the letters A to Z in lower case.
 std::string lowered(std::string_view text);
 
-/// Length of the well-formed UTF-8 sequence at text[at], 0 if there is none. at < text.size().
+/// Returns the length in bytes of the well-formed UTF-8 sequence at text[at], or 0 if there is none. Requires
+/// at < text.size().
 std::size_t utf8SequenceLength(std::string_view text, std::size_t at);
 
-/// As a JSON string, in its quotes; it has no control characters, nor C1, and U+FFFD for what is not UTF-8.
+/// Returns the text as a JSON string with its quotes. Control characters (C0, DEL and C1) are escaped, and bytes that
+/// are not UTF-8 become U+FFFD.
 std::string quoted(std::string_view text);
-/// The same, at the end of `out`.
+/// Appends quoted(text) to `out`.
 void appendQuoted(std::string& out, std::string_view text);
 
-/// For conditions, events and the like, which others refuse, or cut anywhere, beyond a length.
-/// The text if it has at most that many bytes; else its beginning and, as the remedy often stands last, its end, with "
-/// … " between. Never cuts a UTF-8 sequence. most ≥ 16.
+/// Returns the text if it has at most `most` bytes. Otherwise returns its beginning and its end with " … " between
+/// them; the end is kept because it often holds the remedy. Never cuts a UTF-8 sequence. Requires most ≥ 16. For
+/// conditions and events: their receivers refuse longer texts or cut them at any place.
 std::string shortened(std::string text, std::size_t most);
 
 }  // namespace egpu::base

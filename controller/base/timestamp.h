@@ -1,4 +1,4 @@
-// Timestamps of others, read. Written they are by clock.h.
+// Parses timestamps. clock.h formats them.
 #pragma once
 
 #include <chrono>
@@ -8,16 +8,16 @@
 
 namespace egpu::base {
 
-/// In microseconds, as Clock::Wall ends in the year 2262.
+/// Point in time in microseconds. Clock::Wall is not used because it can't represent times after the year 2262.
 using Timestamp = std::chrono::sys_time<std::chrono::microseconds>;
 
-/// RFC 3339 ("2026-01-02T03:04:05Z"), with any fraction (kept to microseconds) and offset ("+01:00"); nullopt for
-/// anything else.
+/// Parses an RFC 3339 timestamp ("2026-01-02T03:04:05Z"). Accepts any fraction, of which microseconds are kept, and an
+/// offset ("+01:00"). Returns nullopt for any other text.
 std::optional<Timestamp> parseRfc3339(std::string_view text);
 
-/// Whole seconds since 1970.
+/// Returns whole seconds since 1970.
 int64_t unixSeconds(Timestamp at);
-/// Likewise of RFC 3339; of anything else 0, which is before all others.
+/// Returns whole seconds since 1970 of an RFC 3339 timestamp, or 0 if it can't be parsed.
 int64_t unixSeconds(std::string_view rfc3339);
 
 }  // namespace egpu::base
