@@ -12,7 +12,7 @@ namespace egpu::http {
 namespace {
 
 constexpr std::size_t kFlushAt = std::size_t{64} * 1024;
-constexpr std::size_t kChunkFraming = 8;  // bytes on the wire for a chunk of one byte, and a little more
+constexpr std::size_t kChunkFraming = 8;  // a chunk of one byte has 6 bytes on the wire; the rest is a margin
 constexpr std::chrono::milliseconds kLinger{2'000};
 constexpr std::size_t kLingerBytes = std::size_t{16} * 1024 * 1024;
 
@@ -75,7 +75,7 @@ ssize_t Connection::receive(Steady::time_point until) {
 }
 
 ssize_t Connection::fill(Steady::time_point until) {
-  if (!out_.empty() && !flush()) return -1;  // "100 Continue": the client waits for it
+  if (!out_.empty() && !flush()) return -1;  // may hold "100 Continue", for which the client waits
   const ssize_t n = receive(until);
   begin_ = 0;
   end_ = n > 0 ? static_cast<std::size_t>(n) : 0;
@@ -88,7 +88,7 @@ std::optional<std::variant<Head, Refusal>> Connection::awaitRequest(bool first) 
   if (!first) activity_.enter(Activity::Phase::idle);
   if (begin_ == end_ && fill(Steady::now() + (first ? limits_.firstByte : limits_.idle)) <= 0) return std::nullopt;
   if (first) {
-    activity_.phase = Activity::Phase::reading;  // since it was accepted: under load its thread sees its bytes late
+    activity_.phase = Activity::Phase::reading;  // keeps `since`, the time of acceptance: its thread may be late
   } else {
     activity_.enter(Activity::Phase::reading);
   }
@@ -98,7 +98,7 @@ std::optional<std::variant<Head, Refusal>> Connection::awaitRequest(bool first) 
   for (;;) {
     const std::size_t before = text.size();
     text.append(in_.data() + begin_, end_ - begin_);
-    // Empty lines before a request are passed over.
+    // Skip empty lines before a request.
     if (before == 0)
       while (text.starts_with("\r\n")) {
         text.erase(0, 2);
@@ -190,7 +190,7 @@ Connection::Steady::time_point Connection::sendUntil() const {
 }
 
 bool Connection::sendSecured(std::string_view bytes) {
-  constexpr std::size_t kMost = std::size_t{1} << 20;  // an int's worth, and more than a record
+  constexpr std::size_t kMost = std::size_t{1} << 20;  // fits into an int, and is larger than a TLS record
   while (!bytes.empty()) {
     ERR_clear_error();
     const int n = SSL_write(tls_.get(), bytes.data(), static_cast<int>(std::min(bytes.size(), kMost)));
@@ -226,8 +226,8 @@ bool Connection::peerGone() const {
 
 void Connection::finish(bool unread) {
   flush();
-  activity_.phase = Activity::Phase::idle;         // it may be ended now, before any that came later
-  if (tls_ && !broken_) SSL_shutdown(tls_.get());  // one way is enough: nothing more is read
+  activity_.phase = Activity::Phase::idle;         // keeps `since`, so that it is ended before newer connections
+  if (tls_ && !broken_) SSL_shutdown(tls_.get());  // sends close_notify; the client's is not awaited
   ERR_clear_error();
   ::shutdown(fd_, SHUT_WR);
   const auto until = Steady::now() + kLinger;

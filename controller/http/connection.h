@@ -1,5 +1,5 @@
-// One client's connection: the library's stream over it, with deadlines for all that the client has to do. Internal to
-// http/.
+// Connection of one client as a cpp-httplib stream, with a deadline for everything that the client has to do. Internal
+// to http/.
 #pragma once
 
 #include <httplib.h>
@@ -22,7 +22,8 @@
 
 namespace egpu::http {
 
-/// What a connection is doing, for those who look for one to end. Thread-safe but for `stop`.
+/// State of a connection. The listener reads it to choose a connection to end. Thread-safe except for the members that
+/// the listener's mutex guards.
 struct Activity {
   enum class Phase { idle, reading, answering, writing };
   using Steady = std::chrono::steady_clock;
@@ -34,42 +35,45 @@ struct Activity {
   }
   const int fd;
   std::atomic<Phase> phase{Phase::idle};
-  /// Of that. A first request counts from when it was accepted, who is about to leave from what it did last: on a busy
-  /// machine threads come to it late, and who has just come would look older.
+  /// Start of `phase`. Two cases keep an earlier time: the first request counts from when the connection was accepted,
+  /// and a connection that is about to close keeps the start of its last phase. On a busy machine their threads run
+  /// late, and with the later time they would seem newer than connections that arrived after them.
   std::atomic<Steady::rep> since{Steady::now().time_since_epoch().count()};
   // Guarded by the listener's mutex:
-  uint64_t number = 0;      ///< which nobody else had or will have
-  std::stop_source stop;    ///< of the request being answered
-  std::size_t pending = 0;  ///< bytes of its answer
-  bool givesWay = false;    ///< its last request, Handler::givesWay()
-  bool gone = false;        ///< the client sends no more; nobody waits for what is asked
-  bool ended = false;       ///< its socket is shut down, its thread is about to leave
+  uint64_t number = 0;      ///< unique, never used again
+  std::stop_source stop;    ///< stops the request being answered
+  std::size_t pending = 0;  ///< bytes of the answer that the client has not yet read
+  bool givesWay = false;    ///< result of Handler::givesWay() for the last request
+  bool gone = false;        ///< the client has closed the connection and does not wait for the answer
+  bool ended = false;       ///< the socket is shut down and the thread is about to leave
 };
 
-/// Used by one thread. Input and output are buffered, so that an answer's head and body leave in one packet.
+/// Used by one thread. Input and output are buffered, so that the head and the body of an answer leave in one packet.
 class Connection final : public httplib::Stream {
  public:
-  /// tls: null = plain; with one the socket must not block, and secure() comes first.
+  /// tls: null = no TLS. With TLS the socket must be non-blocking, and the caller must call secure() first.
   Connection(int fd, const Limits& limits, const std::atomic<bool>& stopping, Activity& activity,
              TlsSession tls = {nullptr, SSL_free})
       : fd_(fd), limits_(limits), stopping_(stopping), activity_(activity), tls_(std::move(tls)) {}
 
-  /// The TLS handshake, if there is TLS: false if the client shows no good certificate, or takes too long.
+  /// Performs the TLS handshake, if the connection uses TLS. Returns false if the client's certificate is missing or
+  /// not accepted, or if the handshake takes longer than Limits::firstByte.
   bool secure();
 
-  /// Waits for the next request and reads its head: nothing if the client is gone or has taken too long to begin.
-  /// What the library reads from here on is the head's framing() and the body.
+  /// Waits for the next request and reads its head. Returns nullopt if the client is gone or did not begin in time.
+  /// After this call, read() gives the library the head's framing() and then the body.
   std::optional<std::variant<Head, Refusal>> awaitRequest(bool first);
-  /// Why its body could not be read, if that is the client's fault.
+  /// Returns why the body could not be read, if the client caused the failure.
   std::optional<Refusal> bodyRefused() const;
-  /// What is written from here on is the answer. A stream has no deadline as a whole.
+  /// Starts the answer: everything written after this call belongs to it. A stream has no deadline as a whole.
   void beginAnswer(bool stream);
-  /// Sends what is buffered; false if the client takes nothing or is gone.
+  /// Sends the buffered output. Returns false if the client reads nothing or is gone.
   bool flush();
-  /// Whether the peer closed or broke the connection.
+  /// True if the peer closed or broke the connection.
   bool peerGone() const;
-  /// Ends it so that the answer arrives: what the client still sends would turn the close into a reset. unread: it is
-  /// probably still sending the request that was refused.
+  /// Ends the connection so that the answer arrives. Reads and drops input that has not been read yet, because the
+  /// close would otherwise become a reset. unread: the client is probably still sending the refused request, so wait
+  /// for the rest of it.
   void finish(bool unread);
 
   bool is_readable() const override;
@@ -84,10 +88,11 @@ class Connection final : public httplib::Stream {
   using Steady = std::chrono::steady_clock;
   enum class Waited { ready, late, stopped };
   Waited wait(short what, Steady::time_point until) const;
-  /// More input; 0 or less: none will come.
+  /// Reads more input. Returns the number of bytes; 0 or less: no more input will come.
   ssize_t fill(Steady::time_point until);
   bool sendAll(std::string_view bytes);
-  /// After a TLS call that did not succeed: waits for what it needs. False: it can't go on.
+  /// Handles a TLS call that failed with `result`: waits until the socket is readable or writable, as OpenSSL requests.
+  /// Returns false if the caller must not repeat the call.
   bool tlsMayGoOn(int result, Steady::time_point until);
   ssize_t receive(Steady::time_point until);
   bool sendSecured(std::string_view bytes);
@@ -100,11 +105,11 @@ class Connection final : public httplib::Stream {
   const TlsSession tls_;
   std::array<char, 16'384> in_;
   std::size_t begin_ = 0, end_ = 0;
-  std::string framing_;  ///< read before in_
+  std::string framing_;  ///< read() returns it before the content of in_
   std::size_t framed_ = 0;
   Steady::time_point requestUntil_;
   std::optional<Steady::time_point> answerUntil_;
-  std::size_t bodyLeft_ = 0;  ///< bytes that the body may still take on the wire
+  std::size_t bodyLeft_ = 0;  ///< bytes that the body may still have on the wire
   bool late_ = false, tooLong_ = false;
   std::string out_;
   bool broken_ = false;

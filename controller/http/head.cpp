@@ -10,7 +10,7 @@
 namespace egpu::http {
 namespace {
 
-constexpr std::size_t kLongestTarget = 8000;  // the library refuses a request line of more than 8192
+constexpr std::size_t kLongestTarget = 8000;  // the library refuses a request line of more than 8192 bytes
 
 bool isToken(std::string_view text) {
   constexpr std::string_view kMarks = "!#$%&'*+-.^_`|~";
@@ -26,7 +26,7 @@ bool hasControls(std::string_view text) {
 
 Refusal bad(std::string message) { return {400, "BadRequest", std::move(message)}; }
 
-/// Cuts the next line off, without its CRLF.
+/// Removes the next line from `text` and returns it without its CRLF.
 std::string_view nextLine(std::string_view& text) {
   const auto end = text.find("\r\n");
   const auto line = text.substr(0, end);
@@ -63,7 +63,7 @@ std::optional<Refusal> takeLength(std::string_view value, const Limits& limits, 
   return std::nullopt;
 }
 
-/// What a header means for how the connection is read on.
+/// Applies a header that decides how the connection is read to `head`, or returns why the request is refused.
 std::optional<Refusal> understand(const std::string& name, std::string_view value, const Limits& limits,
                                   bool& hasLength, Head& head) {
   if (name == "content-length") {
@@ -107,7 +107,8 @@ std::variant<Head, Refusal> parseHead(std::string_view text, const Limits& limit
     head.headers.emplace_back(std::move(name), value);
   }
   if (hasLength && head.chunked) return bad("both Content-Length and Transfer-Encoding");
-  // The library reads no body of these; what is left of it must not pass for the next request.
+  // The library reads no body for these methods. Close the connection, so that a body is not parsed as the next
+  // request.
   const bool bodiless = head.method == "GET" || head.method == "HEAD" || head.method == "OPTIONS";
   if (bodiless && (head.chunked || head.length > 0)) head.closes = true;
   return head;

@@ -1,4 +1,4 @@
-// The head of a request, parsed before the library sees anything. Internal to http/.
+// Head of a request. It is parsed here, before cpp-httplib sees any of it. Internal to http/.
 #pragma once
 
 #include <cstddef>
@@ -12,7 +12,7 @@
 
 namespace egpu::http {
 
-/// Why a request is not served: an HTTP status, a reason as the API server names it, a sentence for people.
+/// Reason why a request is not served: HTTP status, `reason` as in a Kubernetes Status, and a message for people.
 struct Refusal {
   int status = 400;
   std::string_view reason = "BadRequest";
@@ -22,22 +22,22 @@ struct Refusal {
 struct Head {
   std::string method, target;
   std::vector<std::pair<std::string, std::string>> headers;  ///< names in lower case
-  std::size_t length = 0;                                    ///< of the body; meaningless if chunked
+  std::size_t length = 0;                                    ///< bytes of the body; meaningless if chunked
   bool chunked = false;
-  bool closes = false;     ///< the connection ends with this request
+  bool closes = false;     ///< the connection closes after this request
   bool continues = false;  ///< the client waits for "100 Continue"
 
-  /// What the library is given in its place: nothing but what frames the body. So no header can make it decompress,
-  /// cut into ranges or parse forms.
+  /// Returns the head that the library reads instead: only the request line and the headers that frame the body. So no
+  /// header can make the library decompress the body, serve ranges or parse forms.
   std::string framing() const;
 };
 
-/// `text` ends with the empty line.
+/// Parses a head, or returns why the request is refused. `text` ends with the empty line.
 std::variant<Head, Refusal> parseHead(std::string_view text, const Limits& limits);
 
-/// A Kubernetes Status of a failure.
+/// Returns the refusal as a Kubernetes Status in JSON.
 std::string statusBody(const Refusal& refusal);
-/// The same as a whole answer that closes the connection.
+/// Returns a complete HTTP answer with statusBody() as its body. The answer closes the connection.
 std::string refusalAnswer(const Refusal& refusal);
 
 }  // namespace egpu::http

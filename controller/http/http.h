@@ -1,4 +1,5 @@
-// Requests and answers as our own two servers see them, and the listener that serves a handler (cpp-httplib behind it).
+// HTTP requests and responses as the handlers of server/ and standalone/ see them, and the listener that serves a
+// handler. The listener uses cpp-httplib internally.
 #pragma once
 
 #include <chrono>
@@ -17,7 +18,7 @@ namespace egpu::http {
 
 struct Request {
   std::string method;                                        ///< "GET", …
-  std::string path;                                          ///< percent-decoded? no: as sent, without the query
+  std::string path;                                          ///< as sent, not percent-decoded; without the query
   std::string query;                                         ///< raw, without '?'
   std::vector<std::pair<std::string, std::string>> headers;  ///< names in lower case
   std::string body;
@@ -28,13 +29,13 @@ struct Request {
   }
 };
 
-/// A body that comes in pieces (a watch).
+/// Body that is sent in pieces, such as that of a watch.
 class BodyStream {
  public:
   virtual ~BodyStream() = default;
-  /// Blocks until there is something, then appends it to `chunk`; false at the end or when stopped (what `chunk` holds
-  /// then is still sent). May return true with nothing appended, and must do so every few seconds: the listener then
-  /// looks whether the client is still there.
+  /// Blocks until there is data and appends it to `chunk`. Returns false at the end or when stopped; the content of
+  /// `chunk` is still sent then. Must return at least every few seconds, true without data if there is none, so that
+  /// the listener can check whether the client is still connected.
   virtual bool next(std::string& chunk, std::stop_token stop) = 0;
 };
 
@@ -46,64 +47,71 @@ struct Response {
   std::unique_ptr<BodyStream> stream;  ///< if set, body is ignored
 };
 
-/// Thread-safe: called on many threads at once.
+/// Answers requests. Must be thread-safe: the listener calls it on many threads at once.
 class Handler {
  public:
   virtual ~Handler() = default;
-  /// `stop`: the listener stops, or the client has closed the connection and nobody waits for the answer.
+  /// Returns the response. `stop` is requested when the listener stops, or when the client closes the connection and so
+  /// no longer waits for the answer.
   virtual Response handle(const Request& request, std::stop_token stop) = 0;
-  /// Whether a connection with this request goes for a new one where such requests have more than half of the
-  /// connections: what anybody may ask must not keep the others out.
+  /// True if the listener may end a connection with this request in favor of a new connection once such requests use
+  /// more than half of the connections. For requests that any client may send, so that they do not keep other clients
+  /// out.
   virtual bool givesWay(const Request&) const { return false; }
 };
 
-/// Query parameters, percent-decoded, in order.
+/// Returns the query parameters, percent-decoded, in the order of the query.
 std::vector<std::pair<std::string, std::string>> parseQuery(std::string_view query);
 std::string percentDecode(std::string_view text);
 
-/// What clients may take. Whoever goes beyond is refused or let go, so that the others are served.
+/// Limits for clients. A client that exceeds one is refused or disconnected, so that the server can serve the other
+/// clients.
 struct Limits {
-  /// At once, a thread each. For a new one goes who has been idle longest, if for a second; else who has been idle, or
-  /// sending a request, longest; else one that reads its answer slowly; before them the oldest of those that
-  /// give way, if they are more than half. If all are being answered, the new one gets 503.
+  /// Connections at once; each uses a thread. At the limit, a new connection ends an existing one, the first of:
+  /// - the oldest whose request gives way (Handler::givesWay()), if more than half of the limit do,
+  /// - the longest idle one, if idle for at least a second,
+  /// - the one that has been idle, or sending a request, for longest,
+  /// - the one that has been reading its answer for longest, if for at least 5 s or a tenth of `stall`.
+  /// Without such a connection the new one gets 503.
   std::size_t connections = 1024;
-  std::size_t head = std::size_t{64} * 1024;             ///< bytes of request line and headers; else 431
-  std::size_t headers = 256;                             ///< else 431
-  std::size_t body = std::size_t{3} * 1024 * 1024;       ///< bytes; else 413. As a real API server
-  std::size_t answers = std::size_t{256} * 1024 * 1024;  ///< bytes of answers not yet taken, all together
-  std::chrono::milliseconds firstByte{10'000};           ///< of a new connection
+  std::size_t head = std::size_t{64} * 1024;             ///< bytes of request line and headers; beyond it 431
+  std::size_t headers = 256;                             ///< number of headers; beyond it 431
+  std::size_t body = std::size_t{3} * 1024 * 1024;       ///< bytes, the limit of a real API server; beyond it 413
+  std::size_t answers = std::size_t{256} * 1024 * 1024;  ///< bytes of all answers that clients have not yet read
+  std::chrono::milliseconds firstByte{10'000};           ///< until the first byte of a new connection
   std::chrono::milliseconds idle{120'000};               ///< between two requests of one connection
-  std::chrono::milliseconds request{60'000};             ///< from a request's first byte to its last; else 408
-  std::chrono::milliseconds stall{10'000};               ///< a client takes nothing of its answer
-  std::chrono::milliseconds answer{300'000};             ///< to take the whole answer; streams have all the time
+  std::chrono::milliseconds request{60'000};             ///< from a request's first byte to its last; beyond it 408
+  std::chrono::milliseconds stall{10'000};               ///< without the client reading any of its answer
+  std::chrono::milliseconds answer{300'000};             ///< to read the whole answer; not for streams
 };
 
-/// Mutual TLS, files in PEM: the listener's certificate (its chain after it) and key, and the CA of which every client
-/// must show a certificate. They are read again when they change.
+/// PEM files for mutual TLS: the listener's certificate followed by its chain, its key, and the CA that must have
+/// issued each client's certificate. The listener reads them again when they change.
 struct TlsFiles {
   std::string certificate, key, clientCa;
-  /// Who may come: a client's certificate has one of these as its subject's common name, or as a DNS name, e-mail address or URI
-  /// among its alternative names, letter by letter. Empty = whoever has a certificate of that CA.
+  /// Names of the clients that may connect. A client's certificate must contain one of them exactly, as its subject's
+  /// common name or as a DNS name, e-mail address or URI of its alternative names. Empty = every client with a
+  /// certificate of the CA may connect.
   std::vector<std::string> clientNames{};
 };
 
-/// Listens on "host:port" (port 0 = any free one) from construction of start() until stop() or destruction; watches end
-/// with it.
+/// A server that listen() started. It serves until stop() or its destruction, which also end open watches.
 class Listener {
  public:
   virtual ~Listener() = default;
-  virtual std::string address() const = 0;  ///< "127.0.0.1:7443", the real port
-  /// Ends open streams, lets running requests finish, joins all threads. Idempotent.
+  virtual std::string address() const = 0;  ///< "127.0.0.1:7443", with the actual port
+  /// Ends open streams, waits for running requests to finish, and joins all threads. Idempotent.
   virtual void stop() = 0;
 };
-/// `handler` must outlive the listener. "[::]:port" and ":port" mean every address of both families (of IPv4 alone
-/// where there is no IPv6). Fails with Code::unavailable if the address can't be bound.
+/// Starts a listener on "host:port"; port 0 = any free port. "[::]:port" and ":port" mean all IPv6 and IPv4 addresses,
+/// or all IPv4 addresses on a machine without IPv6. `handler` must outlive the listener. Fails with Code::invalid if
+/// the address can't be parsed, and with Code::unavailable if it can't be bound.
 base::Result<std::unique_ptr<Listener>> listen(const std::string& address, Handler& handler, const Limits& limits = {});
-/// The same over TLS. Code::invalid names a file that can't be used.
+/// Starts a listener that uses TLS. Also fails with Code::invalid if a file can't be used; the message names the file.
 base::Result<std::unique_ptr<Listener>> listen(const std::string& address, Handler& handler, const Limits& limits,
                                                const TlsFiles& tls);
 
-/// Whether "host:port", or "host", can be reached from this machine only.
+/// True if "host:port", or "host", can be reached only from this machine.
 bool isLoopback(std::string_view address);
 
 }  // namespace egpu::http

@@ -1,5 +1,5 @@
-// The listener over cpp-httplib: it parses and frames; connections, threads and their end are handled here, because the
-// library's own pool is of fixed size, polls idle connections every 10 ms and makes stop() wait for them.
+// Listener on top of cpp-httplib. The library parses and frames messages. This file manages connections and threads,
+// because the library's own pool has a fixed size, polls idle connections every 10 ms and makes stop() wait for them.
 #include <fcntl.h>
 #include <httplib.h>
 #include <netinet/in.h>
@@ -40,17 +40,17 @@ namespace {
 using Phase = Activity::Phase;
 using Steady = Activity::Steady;
 
-constexpr std::chrono::milliseconds kMakeRoom{1'000};    // for a connection that was ended to leave
-constexpr std::chrono::milliseconds kShortage{10};       // of descriptors or threads: until it is tried again
-constexpr std::chrono::milliseconds kUnused{1'000};      // idle for longer: it goes before a request that arrives
-constexpr std::chrono::milliseconds kSlowReader{5'000};  // an answer that takes longer may be cut for a new connection,
-constexpr int kSlowReaderPart = 10;                      // or longer than this part of Limits::stall
-constexpr std::chrono::milliseconds kLastWords{3'000};   // for clients to take their answers when the listener stops
+constexpr std::chrono::milliseconds kMakeRoom{1'000};    // to wait for an ended connection to close
+constexpr std::chrono::milliseconds kShortage{10};       // until the next try without a free descriptor or thread
+constexpr std::chrono::milliseconds kUnused{1'000};      // idle this long: ended before one that sends a request
+constexpr std::chrono::milliseconds kSlowReader{5'000};  // an answer may be cut for a new connection after this time
+constexpr int kSlowReaderPart = 10;                      // or after Limits::stall divided by this, if that is shorter
+constexpr std::chrono::milliseconds kLastWords{3'000};   // for clients to read their answers when the listener stops
 
-/// A thread per connection, kept for the next one; as many as there are connections. Tasks come from one thread.
+/// Thread pool with one thread per open connection. Threads are reused. Only one thread may call ready() and run().
 class ConnectionThreads final {
  public:
-  /// Whether there is a thread for one task more, made if need be; false if none can be had.
+  /// True if there is a thread for another task. Creates one if necessary; false if that fails.
   bool ready() {
     std::lock_guard lock(mutex_);
     if (threads_.size() > busy_ + tasks_.size()) return true;
@@ -61,7 +61,7 @@ class ConnectionThreads final {
     }
     return true;
   }
-  /// Only when ready().
+  /// Runs the task on a thread. Call only after ready() returned true.
   void run(std::function<void()> task) {
     {
       std::lock_guard lock(mutex_);
@@ -102,20 +102,21 @@ class ConnectionThreads final {
   std::vector<std::thread> threads_;
 };
 
-/// The connections there are, what each is doing, and who has to go. Thread-safe.
+/// Tracks the open connections and their states, and chooses the connections to end. Thread-safe.
 class Connections {
  public:
   explicit Connections(const Limits& limits) : limits_(limits), poller_(::epoll_create1(EPOLL_CLOEXEC)) {}
   ~Connections() { ::close(poller_); }
 
-  /// Room for one more, made if need be; false if all are being answered. Called by one thread.
+  /// True if another connection is allowed. Ends one if necessary; false if none may be ended (see Limits::connections)
+  /// or the ended one does not close within `kMakeRoom`. Called by one thread.
   bool makeRoom() {
     std::unique_lock lock(mutex_);
     if (open_.size() < limits_.connections) return true;
     if (living() >= limits_.connections && !endOne()) return false;
     return left_.wait_for(lock, kMakeRoom, [&] { return open_.size() < limits_.connections; });
   }
-  /// For a new descriptor or thread where there are no more.
+  /// Ends a connection to free a descriptor or a thread. Returns false if no connection may be ended.
   bool endIdle() {
     std::lock_guard lock(mutex_);
     return endOne();
@@ -127,11 +128,11 @@ class Connections {
       activity.number = ++last_;
       open_[activity.number] = &activity;
     }
-    event.events = EPOLLRDHUP | EPOLLET;  // errors and hang-ups come unasked
-    event.data.u64 = activity.number;     // descriptors are used again
+    event.events = EPOLLRDHUP | EPOLLET;  // epoll always reports errors and hang-ups
+    event.data.u64 = activity.number;     // not the descriptor, because the system reuses descriptors
     ::epoll_ctl(poller_, EPOLL_CTL_ADD, activity.fd, &event);
   }
-  /// Before its descriptor is closed.
+  /// Stops tracking the connection. Call before its descriptor is closed.
   void remove(Activity& activity) {
     ::epoll_ctl(poller_, EPOLL_CTL_DEL, activity.fd, nullptr);
     {
@@ -142,7 +143,8 @@ class Connections {
     left_.notify_all();
   }
 
-  /// A request begins to be answered; stopped when the client goes, and at once if the listener stops.
+  /// Marks the connection's request as being answered. The returned token is stopped when the client disconnects or the
+  /// listener stops.
   std::stop_token begin(Activity& activity, bool givesWay) {
     std::lock_guard lock(mutex_);
     activity.givesWay = givesWay;
@@ -151,7 +153,8 @@ class Connections {
     if (stopping_ || activity.gone) activity.stop.request_stop();
     return activity.stop.get_token();
   }
-  /// It has an answer of so many bytes, which the client has not taken yet. Slow readers go to keep to the limit.
+  /// Records that the connection has an answer of `bytes` bytes that the client has not yet read. Ends the slowest
+  /// readers while all answers together exceed Limits::answers.
   void hold(Activity& activity, std::size_t bytes) {
     std::lock_guard lock(mutex_);
     while (pending_ + bytes > limits_.answers) {
@@ -168,7 +171,7 @@ class Connections {
     pending_ -= std::exchange(activity.pending, 0);
   }
 
-  /// Tells requests whose clients have gone, until stop().
+  /// Stops requests whose clients have disconnected. Returns when the eventfd of watchUntil() is written.
   void watch() {
     std::array<epoll_event, 64> events;
     for (;;) {
@@ -185,11 +188,11 @@ class Connections {
           it->second->gone = true;
           gone = it->second->stop;
         }
-        if (gone) gone->request_stop();  // without the lock: callbacks run in it
+        if (gone) gone->request_stop();  // without the lock, because it runs the stop callbacks
       }
     }
   }
-  /// `wake`: an eventfd that ends watch().
+  /// Makes watch() return when the eventfd `wake` is written.
   void watchUntil(int wake) {
     epoll_event event{};
     event.events = EPOLLIN;
@@ -197,8 +200,8 @@ class Connections {
     ::epoll_ctl(poller_, EPOLL_CTL_ADD, wake, &event);
   }
 
-  /// No request is read any more, those at work are told to stop. Returns when all have left; clients that don't take
-  /// their answers are cut off after a while.
+  /// Stops reading requests and requests a stop of those being answered. Returns when all connections are closed.
+  /// Disconnects clients that have not read their answers after `kLastWords`.
   void stopAll() {
     std::vector<std::stop_source> working;
     {
@@ -206,7 +209,7 @@ class Connections {
       stopping_ = true;
       for (const auto& [number, activity] : open_) {
         working.push_back(activity->stop);
-        ::shutdown(activity->fd, SHUT_RD);  // what is being answered may still be sent
+        ::shutdown(activity->fd, SHUT_RD);  // answers may still be sent
       }
     }
     for (auto& each : working) each.request_stop();
@@ -238,10 +241,10 @@ class Connections {
     for (const auto& [number, activity] : open_)
       if (!activity->ended && activity->givesWay) givingWay.push_back(activity);
     if (givingWay.size() > limits_.connections / 2) {
-      end(*givingWay.front());  // who has been here longest: a new one of that kind gets its answer, too
+      end(*givingWay.front());  // the oldest, so that new requests of this kind are also answered
       return true;
     }
-    // A new connection is idle, too: under a flood of requests that never arrive it must not be the first to go.
+    // A new connection is idle, too. During a flood of requests that are never completed it must not be ended first.
     Activity* found = longest(Phase::idle);
     Activity* reading = longest(Phase::reading);
     if (reading != nullptr && (found == nullptr || (stood(*found) < kUnused && reading->since < found->since)))
@@ -270,17 +273,17 @@ class Connections {
   bool stopping_ = false;
 };
 
-/// The library with its parsing and framing, on connections of ours.
+/// Serves connections that this file accepts. The library parses and frames their messages.
 class HttpServer final : public httplib::Server {
  public:
-  /// tls: null = plain.
+  /// tls: null = no TLS.
   HttpServer(http::Handler& handler, const Limits& limits, std::unique_ptr<Tls> tls)
       : handler_(handler), limits_(limits), tls_(std::move(tls)), connections_(limits_) {
     set_payload_max_length(limits_.body);
     set_keep_alive_timeout(std::chrono::duration_cast<std::chrono::seconds>(limits_.idle).count());
-    set_keep_alive_max_count(1'000'000);  // told to clients, counted by nobody
-    // No routes: what is not found comes here with its body read, without matching a regular expression against the
-    // path.
+    set_keep_alive_max_count(1'000'000);  // sent to clients in a header; no code enforces it
+    // There are no routes. The library calls the error handler for every request, with its body read, and matches no
+    // regular expression against the path.
     set_error_handler(HandlerWithResponse([this](const httplib::Request& request, httplib::Response& response) {
       answer(request, response);
       return HandlerResponse::Handled;
@@ -288,12 +291,12 @@ class HttpServer final : public httplib::Server {
   }
 
   Connections& connections() { return connections_; }
-  /// The library sends streams only while it believes that it listens.
+  /// Sets the listening socket, without which the library does not send streams.
   void listensOn(int fd) { svr_sock_ = fd; }
   void setStopping() { stopping_ = true; }
   bool secured() const { return tls_ != nullptr; }
 
-  /// Serves a connection to its end, and closes it.
+  /// Serves a connection until it ends, and closes it.
   void serve(Activity& activity) {
     const int fd = activity.fd;
     const int on = 1;
@@ -311,15 +314,16 @@ class HttpServer final : public httplib::Server {
     Connection* connection = nullptr;
     Activity* activity = nullptr;
     const Head* head = nullptr;
-    bool refused = false;  ///< its body may not be read to its end
+    bool refused = false;  ///< the body is possibly not read completely
   };
-  // The library hides its stream from handlers, but a watch must push out each event.
+  // The library does not give its stream to handlers, but a watch must flush each event.
   static Current& current() {
     thread_local Current current;
     return current;
   }
 
-  /// Requests and answers, one after the other. True if it ended with a request that was not read to its end.
+  /// Reads and answers requests one after the other until the connection ends. Returns true if the last request may not
+  /// have been read completely.
   bool exchange(Connection& connection, Activity& activity) {
     bool closed = false;
     for (bool first = true; !closed && !stopping_; first = false) {
@@ -348,10 +352,10 @@ class HttpServer final : public httplib::Server {
     to.set_header("Connection", "close");
   }
 
-  /// Why the request is not given to the handler, if so.
+  /// Returns why the request is not passed to the handler, or nullopt if it is.
   std::optional<Refusal> refusalOf(const httplib::Request& from, const httplib::Response& to) const {
     if (auto refused = current().connection->bodyRefused()) return refused;
-    if (to.status != 404)  // the library itself refused: it found no request
+    if (to.status != 404)  // any other status means that the library could not parse the request
       return Refusal{to.status, "BadRequest", "the request can't be understood"};
     if (from.body.size() > limits_.body)
       return Refusal{413, "RequestEntityTooLarge",
@@ -406,10 +410,10 @@ class HttpServer final : public httplib::Server {
   }
 
   static void stream(Connection& connection, const std::stop_token& stop, Response response, httplib::Response& to) {
-    std::shared_ptr<BodyStream> body = std::move(response.stream);  // the library copies its providers
+    std::shared_ptr<BodyStream> body = std::move(response.stream);  // shared, because the library copies its providers
     to.set_chunked_content_provider(
         response.contentType, [&connection, stop, body](std::size_t, httplib::DataSink& sink) {
-          if (!connection.flush()) return false;  // the head at once: clients wait for it
+          if (!connection.flush()) return false;  // sends the head immediately, because clients wait for it
           std::string chunk;
           const bool more = body->next(chunk, stop);
           if (!chunk.empty() && (!sink.write(chunk.data(), chunk.size()) || !connection.flush())) return false;
@@ -459,7 +463,7 @@ class HttplibListener final : public Listener {
   }
 
  private:
-  /// Until wake_ says so.
+  /// Accepts connections until wake_ is written.
   void accept() {
     std::array<pollfd, 2> ready{{{socket_, POLLIN, 0}, {wake_, POLLIN, 0}}};
     for (;;) {
@@ -471,10 +475,11 @@ class HttplibListener final : public Listener {
       } else if (errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM) {
         server_.connections().endIdle();
         std::this_thread::sleep_for(kShortage);
-      }  // else the client is gone already
+      }  // any other error means that the client has already disconnected
     }
   }
-  /// Whether there is a thread for one connection more: where no more can be had, an idle one leaves its own.
+  /// True if there is a thread for another connection. If none can be created, ends a connection and waits for its
+  /// thread.
   bool makeThread() {
     bool ended = false;
     for (std::chrono::milliseconds waited{0}; waited < kMakeRoom; waited += kShortage) {

@@ -21,7 +21,7 @@ namespace {
 using base::Code;
 using base::Status;
 
-constexpr int kBacklog = 512;  // a shorter one makes bursts of connections wait a second
+constexpr int kBacklog = 512;  // with a shorter backlog, connections of a burst wait for a second
 
 struct Place {
   std::string host;  ///< without brackets
@@ -48,11 +48,11 @@ struct FreeAddresses {
   void operator()(addrinfo* list) const { ::freeaddrinfo(list); }
 };
 
-/// The descriptor, or -1 with errno.
+/// Opens a listening socket. Returns its descriptor, or -1 with errno set.
 int bindTo(const addrinfo& to) {
   const int fd = ::socket(to.ai_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, to.ai_protocol);
   if (fd < 0) return -1;
-  // Not SO_REUSEPORT: two listeners on one port must fail, not share it.
+  // SO_REUSEPORT is not set: a second listener on the same port must fail, not share it.
   const int on = 1, off = 0;
   ::setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
   if (to.ai_family == AF_INET6) ::setsockopt(fd, IPPROTO_IPV6, IPV6_V6ONLY, &off, sizeof off);

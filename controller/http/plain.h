@@ -1,4 +1,4 @@
-// Answers in words.
+// Plain-text responses.
 #pragma once
 
 #include <string>
@@ -7,7 +7,8 @@
 
 namespace egpu::http {
 
-/// text/plain. Errors hold words of the caller and of others: none of them is obeyed by the terminal that shows them.
+/// Returns a text/plain response. Unless the status is 200, control characters except newlines are escaped, because
+/// error messages quote untrusted text and terminals would act on control characters.
 Response plain(int status, std::string body);
 
 }  // namespace egpu::http

@@ -28,12 +28,12 @@ Status wrong(const std::string& file, const char* what) {
   return {Code::invalid, file + ": " + what + ": " + reason};
 }
 
-/// A key behind a passphrase is refused instead of asked for.
+/// Passphrase callback that provides none, so that an encrypted key fails to load instead of prompting.
 int noPassphrase(char*, int, int, void*) { return 0; }
 
 Certificate nextCertificate(BIO* bio) { return {PEM_read_bio_X509(bio, nullptr, noPassphrase, nullptr), X509_free}; }
 
-/// The first certificate is the server's, the others lead from it towards its CA.
+/// Uses the first certificate as the server's and the following ones as its chain towards the CA.
 Status useCertificate(SSL_CTX* context, const std::string& file, const std::string& text) {
   const auto bio = bioOf(text);
   const auto own = nextCertificate(bio.get());
@@ -41,7 +41,7 @@ Status useCertificate(SSL_CTX* context, const std::string& file, const std::stri
   if (SSL_CTX_use_certificate(context, own.get()) != 1) return wrong(file, "the certificate can't be used");
   while (const auto next = nextCertificate(bio.get()))
     if (SSL_CTX_add1_chain_cert(context, next.get()) != 1) return wrong(file, "its chain can't be used");
-  ERR_clear_error();  // that no further one was found
+  ERR_clear_error();  // the error that ended the loop: no further certificate
   return Status::okay();
 }
 
@@ -78,7 +78,8 @@ std::string textOf(const ASN1_STRING* string) {
   return result;
 }
 
-/// Whom a certificate names. A NUL inside of a name stays in it, and is no end.
+/// Returns the common names and the alternative names (DNS, e-mail, URI) of a certificate. A NUL inside a name is kept
+/// and does not end the name.
 std::vector<std::string> namesOf(X509* certificate) {
   std::vector<std::string> names;
   const auto* const subject = X509_get_subject_name(certificate);
@@ -172,7 +173,7 @@ TlsSession Tls::session() {
         base::log::info("new certificates are in force", {{"certificate", files_.certificate}});
       } else {
         base::log::warn("certificates can't be used, the earlier ones stay", {{"why", context.status().message()}});
-        refused_ = std::move(*texts);  // a certificate and its key are written one after the other
+        refused_ = std::move(*texts);  // expected for a short time: certificate and key are written one after the other
       }
     }
   }

@@ -1,5 +1,5 @@
-// Mutual TLS for a listener: its certificate, and the CA that clients' certificates must come from, read again when
-// their files change. Internal to http/ but for TlsFiles (http.h).
+// Mutual TLS for a listener: its certificate and key, and the CA that must have issued the clients' certificates. The
+// files are read again when they change. Internal to http/, except for TlsFiles in http.h.
 #pragma once
 
 #include <openssl/ssl.h>
@@ -15,20 +15,21 @@
 
 namespace egpu::http {
 
-/// What one connection speaks; the socket must not block. Used by one thread.
+/// TLS session of one connection. The socket must be non-blocking. Used by one thread.
 using TlsSession = std::unique_ptr<SSL, decltype(&SSL_free)>;
 
-/// TLS 1.2 or later, no renegotiation, no resumption: every connection proves its client anew. Thread-safe.
+/// Creates TLS sessions. Requires TLS 1.2 or later. Allows no renegotiation and no resumption, so that the client of
+/// every connection must prove its identity. Thread-safe.
 class Tls {
  public:
-  Tls(const Tls&) = delete;  // its contexts ask it who may come
+  Tls(const Tls&) = delete;  // its contexts hold a pointer to it for verifyClient()
   Tls& operator=(const Tls&) = delete;
 
-  /// Code::invalid names the file and what is wrong with it.
+  /// Fails with Code::invalid; the message names the file and its fault.
   static base::Result<std::unique_ptr<Tls>> load(const TlsFiles& files);
 
-  /// For a new connection, with the files as they are now (looked at once a second at most). Files that can't be used
-  /// leave what was read before in force, which is logged. Null only without memory.
+  /// Returns a session for a new connection. Reads the files again at most once per second. If changed files can't be
+  /// used, logs a warning and keeps the certificates of the earlier files. Null only if memory is exhausted.
   TlsSession session();
 
  private:
@@ -37,7 +38,8 @@ class Tls {
   static constexpr std::chrono::milliseconds kLookEvery{1'000};
 
   explicit Tls(TlsFiles files) : files_(std::move(files)) {}
-  /// The chain, then the names. `self` is a Tls; what SSL_CTX_set_cert_verify_callback() asks for.
+  /// Verifies the client's certificate chain, then its names. `self` is a Tls. Callback for
+  /// SSL_CTX_set_cert_verify_callback().
   static int verifyClient(X509_STORE_CTX* chain, void* self);
   base::Result<Texts> read() const;
   base::Result<Context> make(const Texts& texts);
@@ -45,8 +47,8 @@ class Tls {
   const TlsFiles files_;
   std::mutex mutex_;
   // Guarded by mutex_:
-  Texts texts_;      ///< that context_ is made of
-  Texts refused_;    ///< that could not be used, already logged
+  Texts texts_;      ///< the files' content that context_ was built from
+  Texts refused_;    ///< content that could not be used and has been logged
   Context context_;  ///< never null once loaded
   std::chrono::steady_clock::time_point looked_{};
 };
