@@ -8,9 +8,9 @@ using std::chrono::duration;
 using std::chrono::milliseconds;
 
 namespace {
-constexpr std::size_t kBuckets = 128;  ///< so many may be full before they are looked through
-constexpr std::chrono::seconds kSlowStep{1};
-constexpr std::chrono::minutes kSlowFor{10};  ///< without another step of the key
+constexpr std::size_t kBuckets = 128;         ///< number of buckets from which full ones are erased
+constexpr std::chrono::seconds kSlowStep{1};  ///< a step that takes longer is slow
+constexpr std::chrono::minutes kSlowFor{10};  ///< time without another step after which a key is no longer slow
 }  // namespace
 
 WorkQueue::WorkQueue(std::string name, base::Clock& clock, base::Metrics& metrics, RateLimit limit, Fairness fairness)
@@ -39,7 +39,7 @@ bool WorkQueue::makeReady(const std::string& key) {
   }
   Entry entry{clock_.now(), fairness_.groupOf ? fairness_.groupOf(key) : std::string(),
               fairness_.goesFirst && fairness_.goesFirst(key)};
-  if (!processing_.contains(key)) enqueue(key, entry);  // else done() does it
+  if (!processing_.contains(key)) enqueue(key, entry);  // a key that is being processed is enqueued by done()
   dirty_.emplace(key, std::move(entry));
   wakeWorker();
   return true;
@@ -121,7 +121,7 @@ std::string WorkQueue::takeFrom(const std::deque<std::string>::iterator& turn) {
   return key;
 }
 
-/// One that waits in get() and would find something. Who takes a key wakes the next one.
+/// Wakes one worker in get() if there is a key for it. A worker that takes a key wakes the next one.
 void WorkQueue::wakeWorker() {
   if (nextTurn() != turns_.end()) readyChanged_.notify_one();
 }
@@ -200,11 +200,11 @@ int WorkQueue::retries(const std::string& key) const {
 
 std::optional<std::string> WorkQueue::get(std::stop_token stop) {
   std::unique_lock lock(mutex_);
-  // Asked once: a step may turn slow between two looks, and then there is no turn.
+  // The predicate stores the turn: a second nextTurn() could find none, because a step may have become slow meanwhile.
   auto turn = turns_.end();
   readyChanged_.wait(lock, stop, [&] { return shutDown_ || (turn = nextTurn()) != turns_.end(); });
   if (shutDown_ || stop.stop_requested()) {
-    wakeWorker();  // this one may have eaten a notification meant for another
+    wakeWorker();  // this worker may have consumed the notification of another one
     return std::nullopt;
   }
   return take(std::move(lock), turn);
@@ -244,7 +244,7 @@ void WorkQueue::done(const std::string& key) {
     processing_.erase(taken);
     if (fairness_.workers != 0) noteStep(key, group, took);
     if (const auto again = dirty_.find(key); !shutDown_ && again != dirty_.end()) {
-      promote(key, again->second);  // by what its step has written
+      promote(key, again->second);  // the step may have changed the result of goesFirst
       enqueue(key, again->second);
     }
     const auto its = groups_.find(group);
@@ -275,7 +275,7 @@ void WorkQueue::shutDown() {
 }
 
 bool WorkQueue::drain(milliseconds atMost) {
-  // The sleep is ended by a stop, because a Clock can wait for nothing else: the watcher turns "all done" into one.
+  // A Clock can wait only for a time or a stop, so the watcher requests a stop when no key is being processed.
   std::stop_source finished;
   std::jthread watcher([this, &finished](std::stop_token stop) {
     std::unique_lock lock(mutex_);
@@ -328,7 +328,8 @@ void WorkQueue::runDelays(std::stop_token stop) {
       metrics_.add("elasticgpu_workqueue_adds_total", static_cast<double>(added), labels_);
       metrics_.set("elasticgpu_workqueue_depth", static_cast<double>(depth), labels_);
     }
-    // The destructor requests `stop` first and then ends the sleep; had it done so before the source was renewed above:
+    // The destructor requests `stop` before it ends the sleep. If it did both before delayChanged_ was replaced above,
+    // this check sees it.
     if (stop.stop_requested()) return;
     clock_.sleepUntil(until, changed);
   }

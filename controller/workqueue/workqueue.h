@@ -1,6 +1,6 @@
-// A queue of keys for reconcile loops: a key is worked on by one worker at a time, and what happens to it meanwhile is
-// not lost. Keys belong to groups (namespaces), which take turns, so that slow or failing keys of one group hold up
-// that group alone.
+// Queue of keys for reconcile loops, as in client-go. One worker at a time processes a key, and a key that is added
+// during its processing is processed again. Keys belong to groups (namespaces) that take turns, so that slow or failing
+// keys delay only their own group.
 #pragma once
 
 #include <chrono>
@@ -23,32 +23,37 @@
 
 namespace egpu::workqueue {
 
-/// addRateLimited waits max(base·2ⁿ up to max, the bucket's turn); n counts since the last forget() of that key.
+/// Delays of addRateLimited(): the larger of min(base·2ⁿ, max) and the delay of the group's token bucket. n is the
+/// number of calls for the key since its last forget().
 struct RateLimit {
   std::chrono::milliseconds base{5};
   std::chrono::milliseconds max{1'000'000};
-  double perSecond = 10;  ///< over all keys of a group
-  int burst = 100;
+  double perSecond = 10;  ///< tokens per second for all keys of a group
+  int burst = 100;        ///< capacity of a group's token bucket
 };
 
-/// How groups share the workers. Groups with ready keys take turns. A group that no worker works on gets any free one.
-/// Another worker it gets only while
-///   its workers < 3 · (free workers - 1), and its workers < half of all if other groups have ready keys:
-/// of 16 workers a group alone gets 12, two groups 13, and a third finds some free, however long their steps take.
+/// Rules by which groups share the workers. Groups with ready keys take turns. A group without a worker gets any free
+/// worker. A group with workers gets another one only while
+///   its workers < 3 · (free workers - 1), and its workers < half of all if other groups have ready keys.
+/// Of 16 workers, a single group gets 12 and two groups get 13, so that a third group finds free workers, however long
+/// the steps of the first two take. A step is the processing of a key from get() to done().
 ///
-/// A group is slow from when a step of its takes more than a second until each key that did has had a quick step, or
-/// none for ten minutes. Slow groups share, by turns, half of the workers, three quarters while no other group has
-/// ready keys; one at least. So that of however many groups hang, the others find workers free.
+/// A group becomes slow when a step of one of its keys takes more than a second. It stays slow until every such key has
+/// had a faster step, or no step for ten minutes. All slow groups together get half of the workers, or three quarters
+/// while no other group has ready keys, but at least one worker. So the other groups find free workers, however many
+/// groups hang.
 struct Fairness {
   int workers = 0;  ///< threads that call get(); 0 = no limit for a group
-  /// A key's group; none = all keys are one. Called with the queue's lock held: it must not call the queue.
+  /// Returns the group of a key. Empty = all keys are in one group. Called with the queue's lock held: it must not call
+  /// the queue.
   std::function<std::string(const std::string& key)> groupOf{};
-  /// Whether a key goes before the others of its group; none = no key does. Called likewise, at each add() of the key
-  /// and when it becomes ready after its step: a ready key that may go first from now on is put before the others.
+  /// True if a key is processed before the other keys of its group. Empty = no key is. Called with the queue's lock
+  /// held, at each add() of the key and when the key becomes ready again after its step. If the result changes to true
+  /// while the key is ready, the key moves ahead.
   std::function<bool(const std::string& key)> goesFirst{};
 };
 
-/// Thread-safe. Keys are opaque ("claim/ns/name"). `clock` and `metrics` must outlive it.
+/// Thread-safe. Keys are opaque ("claim/ns/name"). `clock` and `metrics` must outlive the queue.
 /// Metrics, labelled queue=name: elasticgpu_workqueue_depth, elasticgpu_workqueue_adds_total,
 /// elasticgpu_workqueue_retries_total, elasticgpu_workqueue_queue_duration_seconds (ready → taken),
 /// elasticgpu_workqueue_work_duration_seconds (taken → done).
@@ -59,69 +64,70 @@ class WorkQueue {
   WorkQueue(const WorkQueue&) = delete;
   WorkQueue& operator=(const WorkQueue&) = delete;
 
-  /// Makes the key ready. A key that is ready already stays one; one being worked on becomes ready again when done.
+  /// Makes the key ready. A ready key is not added twice. A key that is being processed becomes ready again at done().
   void add(const std::string& key);
-  /// add() once that time has passed; the earliest of several wins. 0 or less: at once.
+  /// Calls add() after the delay, or immediately if the delay is 0 or less. Of several delays for a key, the earliest
+  /// end counts.
   void addAfter(const std::string& key, std::chrono::milliseconds delay);
-  /// addAfter() by the RateLimit, but not before `atLeast` has passed: for what failed and is worth another try.
+  /// Calls addAfter() with the delay of the RateLimit, but at least `atLeast`. For keys that failed and are retried.
   void addRateLimited(const std::string& key, std::chrono::milliseconds atLeast = {});
-  /// The key went well: its next addRateLimited() starts at the shortest wait.
+  /// Resets the key's backoff after success: its next addRateLimited() uses the shortest delay.
   void forget(const std::string& key);
-  /// How often addRateLimited() since the last forget().
+  /// Returns the number of addRateLimited() calls for the key since its last forget().
   int retries(const std::string& key) const;
 
-  /// Blocks for a ready key that the Fairness lets through; nullopt after shutDown() or a stop. Every key taken must be
-  /// given to done().
+  /// Blocks until there is a ready key that the Fairness allows, and takes it. Returns nullopt after shutDown() or a
+  /// stop. The caller must call done() for every key that it takes.
   std::optional<std::string> get(std::stop_token stop = {});
-  /// get() without waiting: nullopt if there is no such key now.
+  /// Like get(), but returns nullopt immediately if there is no such key.
   std::optional<std::string> tryGet();
   void done(const std::string& key);
 
-  /// Nothing is taken in or handed out any more (what is ready is dropped: it is derived anew at the next start).
+  /// Stops accepting and returning keys. Drops ready and delayed keys, because the next start derives them again.
   void shutDown();
-  /// After shutDown(): blocks until no key is being worked on; false if the time runs out first.
+  /// Blocks until no key is being processed. Returns false if `atMost` passes first. Call after shutDown().
   bool drain(std::chrono::milliseconds atMost);
 
-  /// The key that a worker has had for longest, and since when; nullopt if none is being worked on.
+  /// Returns the key that has been processed for longest, and since when. Returns nullopt if no key is being processed.
   std::optional<std::pair<std::string, base::Clock::Steady>> longestWork() const;
-  /// Ready keys.
+  /// Returns the number of ready keys.
   std::size_t depth() const;
-  /// Keys that wait for their time (addAfter).
+  /// Returns the number of keys whose delay (addAfter) has not yet passed.
   std::size_t waiting() const;
-  /// Nothing ready and nothing being worked on. Waiting keys don't count.
+  /// True if no key is ready and no key is being processed. Delayed keys do not count.
   bool idle() const;
 
  private:
   using Steady = base::Clock::Steady;
-  /// A key that must be worked on, or is: since when, and whose it was when it became ready.
+  /// State of a key that is ready or being processed: since when, and the key's group at the time it became ready.
   struct Entry {
     Steady since;
     std::string group;
-    bool first = false;  ///< Fairness::goesFirst
-    /// Its place among the keys of its group; none while it is worked on.
+    bool first = false;  ///< result of Fairness::goesFirst
+    /// Position in the group's list of keys; nullopt while the key is being processed.
     std::optional<std::list<std::string>::iterator> place{};
   };
   struct Group {
     std::list<std::string> first, ready;  ///< each in the order in which they became ready
-    int workers = 0;                      ///< that work on its keys
+    int workers = 0;                      ///< workers that process its keys
     bool hasReady() const { return !first.empty() || !ready.empty(); }
   };
   struct Bucket {
-    double tokens = 0;  ///< negative = reserved ahead
-    Steady at;          ///< when `tokens` was right
+    double tokens = 0;  ///< negative = tokens of the future are already used
+    Steady at;          ///< time at which `tokens` was computed
   };
-  // All with mutex_ held.
-  /// True if the key became ready now, which the caller counts and announces after unlocking.
+  // The following functions require mutex_ to be held.
+  /// Makes the key ready. Returns true if it was not; the caller then updates the metrics after unlocking.
   bool makeReady(const std::string& key);
   void enqueue(const std::string& key, Entry& entry);
-  /// The key, which is ready or becomes so when it is done(), was added again: it may go first from now on.
+  /// Evaluates Fairness::goesFirst again for a key that was added again, and moves it ahead if the result became true.
   void promote(const std::string& key, Entry& entry);
   bool mayTake(const std::string& name, int slowWorkers, bool othersReady) const;
-  /// Of turns_ the first group that may have another worker; end() if none.
+  /// Returns the first group in turns_ that may get another worker; end() if there is none.
   std::deque<std::string>::iterator nextTurn();
-  /// Notes as slow what is being worked on for too long already. Returns how many workers slow groups have.
+  /// Records the keys whose current step already takes too long as slow. Returns the number of workers of slow groups.
   int noteSlow();
-  /// The key's step is over.
+  /// Records the duration of a finished step, which may make the group slow or end its slow state.
   void noteStep(const std::string& key, const std::string& group, base::Clock::Steady::duration took);
   std::string takeFrom(const std::deque<std::string>::iterator& turn);
   std::string take(std::unique_lock<std::mutex> lock, const std::deque<std::string>::iterator& turn);  ///< unlocks
@@ -136,24 +142,25 @@ class WorkQueue {
   const RateLimit limit_;
   const Fairness fairness_;
 
-  // Protected by mutex_. Invariants: key is in a group's `first` or `ready` ⇔ key ∈ dirty_ and key ∉ processing_, and once only;
-  // turns_ names each group with ready keys once; a group without ready keys and workers is not kept.
+  // Protected by mutex_. Invariants: a key is in its group's `first` or `ready`, and only once, ⇔ key ∈ dirty_ and key
+  // ∉ processing_. turns_ contains each group with ready keys once. groups_ contains no group without ready keys and
+  // workers.
   mutable std::mutex mutex_;
-  std::condition_variable_any readyChanged_;           ///< a key may be taken, or shutDown()
+  std::condition_variable_any readyChanged_;           ///< a key can be taken, or shutDown() was called
   std::condition_variable_any workChanged_;            ///< processing_ became empty
   std::unordered_map<std::string, Group> groups_;      ///< by name
-  std::deque<std::string> turns_;                      ///< groups, the one whose turn it is first
+  std::deque<std::string> turns_;                      ///< names of groups with ready keys; the front is next
   std::size_t depth_ = 0;                              ///< ready keys of all groups
-  std::unordered_map<std::string, Entry> dirty_;       ///< must be worked on (again)
-  std::unordered_map<std::string, Entry> processing_;  ///< with a worker, exactly one each
-  std::unordered_map<std::string, int> failures_;      ///< n of the RateLimit
-  std::unordered_map<std::string, Bucket> buckets_;    ///< by group; one that is missing is full
-  /// By group: keys whose last step was slow, and when that was seen. No group without keys.
+  std::unordered_map<std::string, Entry> dirty_;       ///< keys to process; again, if also in processing_
+  std::unordered_map<std::string, Entry> processing_;  ///< keys that a worker processes, one worker per key
+  std::unordered_map<std::string, int> failures_;      ///< by key: n of the RateLimit
+  std::unordered_map<std::string, Bucket> buckets_;    ///< by group; a group without an entry has a full bucket
+  /// By group: keys whose last step was slow, and the time at which that was recorded. No group without keys.
   std::unordered_map<std::string, std::unordered_map<std::string, Steady>> slow_;
-  std::set<std::pair<Steady, std::string>> delayed_;   ///< by time. The same pairs as
-  std::unordered_map<std::string, Steady> delayedAt_;  ///< by key
+  std::set<std::pair<Steady, std::string>> delayed_;   ///< delayed keys by time
+  std::unordered_map<std::string, Steady> delayedAt_;  ///< the content of delayed_, by key
   bool shutDown_ = false;
-  std::stop_source delayChanged_;  ///< ends the sleep of runDelays(): delayed_ has a new first element
+  std::stop_source delayChanged_;  ///< ends the sleep of runDelays() when delayed_ has a new first element
 
   std::jthread delays_;
 };
