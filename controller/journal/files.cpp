@@ -25,7 +25,7 @@ constexpr int64_t kVersion = 1;
 constexpr const char* kLock = "journal.lock";
 constexpr std::string_view kBefore = "journal-", kAfter = ".jsonl";
 
-/// 0: not a file of ours.
+/// Returns the number in the name of a journal file, or 0 if it is not a journal file.
 int64_t numberOf(std::string_view name) {
   if (!name.starts_with(kBefore) || !name.ends_with(kAfter)) return 0;
   name.remove_prefix(kBefore.size());

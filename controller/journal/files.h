@@ -1,4 +1,5 @@
-// The journal's files: one after the other in a folder, the oldest going when there is no room. Not thread-safe.
+// Files of the journal: numbered files in one folder. The oldest ones are deleted to keep the total size within its
+// limit. Not thread-safe.
 #pragma once
 
 #include <cstdint>
@@ -13,26 +14,30 @@
 
 namespace egpu::journal {
 
-/// The paths of a folder's files by number, the oldest first. Code::notFound: no such folder.
+/// Returns numbers and paths of the journal files in a folder, the oldest first. Fails with Code::notFound if the
+/// folder can't be read.
 base::Result<std::vector<std::pair<int64_t, std::string>>> journalFiles(const std::string& folder);
 
 class Files {
  public:
-  static constexpr int64_t kLeast = 1 << 20;  ///< bytes that a journal must be allowed
-  static constexpr int64_t kParts = 8;        ///< a file has about this part of the bytes
+  static constexpr int64_t kLeast = 1 << 20;  ///< minimum size limit of a journal, in bytes
+  static constexpr int64_t kParts = 8;        ///< a file gets about 1/kParts of the size limit
 
-  /// bytes: what all files together may have. The folder is for its owner alone.
+  /// Opens the folder and creates it if necessary; only its owner may access it. bytes: size limit of all files
+  /// together. Fails with Code::invalid if `bytes` is less than kLeast, and with Code::unavailable if another process
+  /// writes there.
   static base::Result<Files> open(const std::string& folder, int64_t bytes, std::string program);
 
-  /// Begins the next file. continues: nothing is missing between it and the one before. time: milliseconds since 1970.
+  /// Begins the next file. continues: no record is missing between the previous file and this one. time: milliseconds
+  /// since 1970.
   base::Status begin(bool continues, int64_t time);
-  /// Appends lines to the file that was begun. After a failure it is no longer to be used: begin() another one.
-  /// Code::tooLarge: there is no room even without the older files.
+  /// Appends lines to the current file. After a failure the file must not be used again; the caller begins another one.
+  /// Fails with Code::tooLarge if the lines exceed the size limit even without the older files.
   base::Status append(std::string_view lines);
-  /// What was appended so far is the picture. Code::tooLarge if it has more than a quarter of the bytes: what
-  /// is left would be of little use.
+  /// Marks the end of the snapshot at the beginning of the file. Fails with Code::tooLarge if the snapshot has more
+  /// than a quarter of the size limit, because the rest would hold too few changes to be useful.
   base::Status pictured();
-  /// It has its part, and another one should be begun.
+  /// True if the current file has reached its size and the caller should begin another one.
   bool full() const { return size_ >= full_; }
 
  private:
@@ -46,7 +51,7 @@ class Files {
   base::UniqueFd lock_, file_;
   std::string path_;
   int64_t last_ = 0;                                 ///< number of the newest file
-  int64_t size_ = 0, full_ = 0;                      ///< of the newest
+  int64_t size_ = 0, full_ = 0;                      ///< newest file: its bytes, and the bytes from which it is full
   std::deque<std::pair<std::string, int64_t>> old_;  ///< path and size, the oldest first
   int64_t oldBytes_ = 0;
 };

@@ -13,10 +13,10 @@ namespace {
 
 using base::Status;
 
-constexpr std::chrono::milliseconds kGather{100};  ///< what is told is written so often, or sooner where it is much
-constexpr std::size_t kMuch = Journal::kBuffered / 4 * 3;  ///< room that is left when there is much
-constexpr std::size_t kNamesAsOne = 16;                    ///< of nodes: they take as much memory as a record
-constexpr std::size_t kAtOnce = std::size_t{1} << 16;      ///< bytes in one write
+constexpr std::chrono::milliseconds kGather{100};          ///< interval of writes, shorter at a high rate of records
+constexpr std::size_t kMuch = Journal::kBuffered / 4 * 3;  ///< write early when so much of the buffer is left, or less
+constexpr std::size_t kNamesAsOne = 16;                    ///< number of node names that use the memory of one record
+constexpr std::size_t kAtOnce = std::size_t{1} << 16;      ///< bytes per write
 
 }  // namespace
 
@@ -46,7 +46,8 @@ int64_t Journal::wall() const {
 void Journal::all(const scheduler::Cluster& cluster) {
   auto copy = std::make_shared<const scheduler::Cluster>(cluster);
   const std::lock_guard lock(mutex_);
-  // Even where there is no room for a change: it is one entry, and none follows until it is written.
+  // A snapshot is accepted even if the buffer is full: it is a single entry, and no other one follows until it is
+  // written.
   waiting_.push_back({wall(), Whole{std::move(copy), recording_}});
   recording_ = began_ = handed_ = true;
   wants_.store(false, std::memory_order_relaxed);
@@ -93,7 +94,7 @@ void Journal::run(const std::stop_token& stop) {
 
 std::size_t Journal::write(const std::deque<Entry>& entries) {
   std::string lines;
-  std::size_t held = 0, lost = 0;  // records in `lines`, and those that were not written
+  std::size_t held = 0, lost = 0;  // number of records in `lines`, and of those that were not written
   const auto append = [&] {
     const auto status = held > 0 ? files_.append(lines) : Status::okay();
     if (!status.ok()) {
@@ -148,7 +149,9 @@ Status Journal::begin(const Whole& whole, int64_t time) {
 
 void Journal::failed(const Status& why) {
   intact_ = false;
-  if (why.code() == base::Code::tooLarge && !useless_) return;  // nothing was decided for long: the next picture has it
+  // The file is full, and no decision came for so long that no snapshot began the next one. The next snapshot will
+  // include the lost changes.
+  if (why.code() == base::Code::tooLarge && !useless_) return;
   again_ = clock_.now() + kTryAgain;
   if (std::exchange(failing_, true)) return;
   base::log::error(useless_ ? "the decision journal is off: --journal-size is too small for this cluster"

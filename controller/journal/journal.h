@@ -1,8 +1,8 @@
-// Writes down every decision and what it was made from: README.md has the form of the files.
+// Records every scheduling decision and its inputs in files. README.md describes their format.
 //
-// Whoever decides hands over values and goes on; a thread of the journal's own writes them. What finds no room in
-// memory or on disk is left out and counted, and with the next decision the journal begins anew with the whole picture:
-// nothing here can hold up a decision, nor make one fail.
+// The deciding thread only passes values; the journal's own thread writes them. So the journal can neither delay a
+// decision nor make it fail. Records for which there is no space in memory or on disk are dropped and counted. The
+// journal then continues at the next decision with a new file that begins with a complete snapshot.
 #pragma once
 
 #include <atomic>
@@ -27,24 +27,26 @@ namespace egpu::journal {
 
 class Journal final : public cache::ClusterListener {
  public:
-  static constexpr std::size_t kBuffered = 16'384;  ///< records in memory at most
+  static constexpr std::size_t kBuffered = 16'384;  ///< maximum number of records in memory
 
-  /// Opens the folder, and makes it. Fails if it can't be written, or another process writes there.
+  /// Opens the folder and creates it if necessary. `bytes` limits the size of all files, `program` is recorded in them.
+  /// Fails if the folder can't be written or another process writes its journal there. `clock` and `metrics` must
+  /// outlive the journal.
   static base::Result<std::unique_ptr<Journal>> open(const std::string& folder, int64_t bytes,
                                                      const std::string& program, const base::Clock& clock,
                                                      base::Metrics& metrics);
-  /// Writes what was told until here.
+  /// Writes the remaining records.
   ~Journal() override;
   Journal(const Journal&) = delete;
   Journal& operator=(const Journal&) = delete;
 
-  // Of a ClusterListener. One thread at a time; flush() on any other.
+  // ClusterListener. Called by one thread at a time; flush() may be called by any thread.
   bool wantsAll() const override { return wants_.load(std::memory_order_relaxed); }
   void all(const scheduler::Cluster& cluster) override;
   void changed(cache::Change change) override { put(std::move(change)); }
   void decided(cache::Decided decided) override { put(std::move(decided)); }
 
-  /// Blocks until what was told so far is written, or lost.
+  /// Blocks until all records passed so far are written or lost.
   void flush();
 
  private:
@@ -61,12 +63,13 @@ class Journal final : public cache::ClusterListener {
   Journal(Files files, const base::Clock& clock, base::Metrics& metrics);
   void put(What what);
   void run(const std::stop_token& stop);
-  /// What is to be written next; empty if nothing was told for a while.
+  /// Waits a short time for entries and takes all of them. Empty if none arrived.
   std::deque<Entry> next(const std::stop_token& stop);
-  /// How many of them were not written.
+  /// Writes the entries. Returns the number of records that were not written.
   std::size_t write(const std::deque<Entry>& entries);
   base::Status begin(const Whole& whole, int64_t time);
-  /// Asks for the picture if what is told can't be written without, or there is a file's worth.
+  /// Requests a snapshot (wantsAll()) if further records can't be written without one, or if the file is full. Then
+  /// updates the metrics and wakes flush().
   void ask(std::size_t taken, std::size_t unwritten);
   void failed(const base::Status& why);
   int64_t wall() const;
@@ -75,22 +78,22 @@ class Journal final : public cache::ClusterListener {
 
   const base::Clock& clock_;
   base::Metrics& metrics_;
-  // Of the writing thread.
+  // Used only by the writing thread:
   Files files_;
-  bool intact_ = false;  ///< the newest file has all that was told since it was begun
+  bool intact_ = false;  ///< the newest file contains all records since it was begun
   bool failing_ = false, useless_ = false;
   base::Clock::Steady again_{};
 
   std::atomic<bool> wants_{true};
-  std::mutex mutex_;  ///< protects what follows
+  std::mutex mutex_;  ///< protects the following members
   std::condition_variable_any filled_, written_;
   std::deque<Entry> waiting_;
-  std::size_t room_ = kBuffered;  ///< for further ones
-  bool recording_ = false;        ///< the picture was handed over, and nothing was left out since
-  bool handed_ = false;           ///< it waits to be written
-  bool began_ = false;            ///< there was a picture once
+  std::size_t room_ = kBuffered;  ///< number of further records that fit in memory
+  bool recording_ = false;        ///< a snapshot was passed, and no record was dropped since
+  bool handed_ = false;           ///< a snapshot is in waiting_
+  bool began_ = false;            ///< a snapshot was passed at least once
   bool writing_ = false, hurry_ = false;
-  uint64_t lost_ = 0;  ///< records, since they were last counted
+  uint64_t lost_ = 0;  ///< dropped records that are not yet counted in the metrics
   std::jthread writer_;
 };
 

@@ -19,7 +19,7 @@ class File {
   File(const std::string& path, const Reading& reading)
       : name_(std::filesystem::path(path).filename()), in_(path), reading_(reading) {}
 
-  /// follows: the file before was read to its end. Returns the same of this one.
+  /// Reports the records of this file. follows: the previous file was read to its end. Returns true if this file was.
   bool tell(bool follows) {
     if (!picture()) return false;
     const bool joined = follows && picture_.front().journal->continues;
@@ -31,7 +31,7 @@ class File {
   }
 
  private:
-  /// Reads to the end of the picture. False: there is none.
+  /// Reads the snapshot at the beginning of the file. Returns false if it is missing or incomplete.
   bool picture() {
     JournalRecord record;
     while (next(record)) {
@@ -47,7 +47,8 @@ class File {
     return false;
   }
 
-  /// False at the end, or where it can't be read; then it is not whole.
+  /// Reads the next record. Returns false at the end of the file, and at a line that can't be read, which also clears
+  /// `whole_`.
   bool next(JournalRecord& record) {
     std::string line;
     if (!whole_ || !std::getline(in_, line)) return false;

@@ -1,4 +1,4 @@
-// Reads the files of a journal, one after the other, while they are written too.
+// Reads the files of a journal, one after the other, even while another process writes them.
 #pragma once
 
 #include <functional>
@@ -10,15 +10,16 @@
 namespace egpu::journal {
 
 struct Reading {
-  /// A record, in order. joined: of a file's first record, that nothing is missing since the record before, so that the
-  /// picture which follows is known already.
+  /// Called for each record, in order. joined: no record is missing between the previous file and the file of this
+  /// record, so that the snapshot at the beginning of the file is already known.
   std::function<void(const codec::JournalRecord&, bool joined)> each;
-  /// For people: what is left out, and where.
+  /// Called with a message for people that names the file and the part of it that is skipped.
   std::function<void(const std::string&)> leftOut;
 };
 
-/// Of a file that ends in the middle of its picture nothing is told, and of one with a record that can't be read
-/// nothing after it. A last line that is not whole is left out. Code::notFound: there is no such folder, or no journal in it.
+/// Reads all files of the folder. Skips a file whose snapshot is incomplete, all records of a file after one that can't
+/// be read, and a last line that is incomplete. Fails with Code::notFound if the folder can't be read or has no
+/// journal.
 base::Status read(const std::string& folder, const Reading& reading);
 
 }  // namespace egpu::journal

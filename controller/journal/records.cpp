@@ -10,7 +10,7 @@ namespace {
 
 using codec::JournalRecord;
 
-/// Exactly: the C locale's hexadecimal digits.
+/// Returns the exact number in hexadecimal digits, as the C locale formats it.
 std::string textOf(double number) {
   char text[40];
   std::snprintf(text, sizeof text, "%a", number);

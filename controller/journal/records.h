@@ -1,4 +1,4 @@
-// The scheduler's picture as records of the journal, and back.
+// Converts the scheduler's cluster state and its changes to journal records, and back.
 #pragma once
 
 #include <functional>
@@ -12,7 +12,8 @@ namespace egpu::journal {
 codec::JournalRecord recordOf(const cache::Change& change);
 codec::JournalRecord recordOf(const cache::Decided& decided);
 
-/// All of it: what was learned, nodes, cards, what is taken of them, and that this was all.
+/// Passes the records of a complete snapshot to `write`: the learned demand, nodes, cards with their allocations, and
+/// finally `complete`.
 void eachRecord(const scheduler::Cluster& cluster, const std::function<void(const codec::JournalRecord&)>& write);
 
 codec::JournalDemand demandOf(const scheduler::Learned& learned);

@@ -15,7 +15,7 @@ using scheduler::Decision;
 using scheduler::Request;
 using scheduler::Together;
 
-constexpr std::size_t kMostHopeless = 64;  ///< requests remembered that fit nowhere now
+constexpr std::size_t kMostHopeless = 64;  ///< maximum number of unschedulable groups that one retry() remembers
 constexpr std::string_view kAssumed = "claim/";
 
 std::string ownKey(const std::string& uid) { return "replay/" + uid; }
@@ -37,7 +37,8 @@ bool fitted(const JournalDecision& d) {
   return std::all_of(d.asks.begin(), d.asks.end(), [](const auto& ask) { return !ask.node.empty(); });
 }
 
-/// A quota, or what was kept for others, may be why it had to wait: so it does under another policy, until it is decided again.
+/// True if the claims may have had to wait because of a quota or of capacity held for other claims. With another policy
+/// they wait, too, until they are decided again.
 bool heldBack(const JournalDecision& d) { return d.given && !fitted(d); }
 
 bool same(const codec::JournalAsk& ask, const Decision& decision) {
@@ -117,7 +118,7 @@ void Replay::tell(const JournalRecord& record, bool joined) {
 
 void Replay::picture(const JournalRecord& record, bool joined) {
   if (record.complete) {
-    cluster_.reprice();  // as the controller did when it handed over the picture
+    cluster_.reprice();  // as the controller does when it passes a snapshot to the journal
     skipping_ = false;
     return;
   }
@@ -207,7 +208,7 @@ Replay::Group Replay::groupOf(const JournalDecision& decision) {
       claim.arrived = now_;
       ++out_.claims;
     }
-    if (diverged_ && claim.own && !claim.cards.empty()) continue;  // it keeps what it has
+    if (diverged_ && claim.own && !claim.cards.empty()) continue;  // keeps its allocation
     group.uids.push_back(ask.uid);
     group.requests.push_back(under(ask.request));
   }
@@ -223,7 +224,7 @@ void Replay::decided(const JournalDecision& decision) {
   const Group group = groupOf(decision);
   if (group.uids.empty()) return;
   if (diverged_) {
-    if (heldBack(decision)) ++out_.given;  // any other is decided anew
+    if (heldBack(decision)) ++out_.given;  // all other decisions are made again
     settle(group, heldBack(decision) ? Together() : decide(group));
     return;
   }

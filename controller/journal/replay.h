@@ -1,9 +1,9 @@
-// What was decided, decided again from a journal: as it was, or under another policy.
+// Repeats the decisions of a journal, with the recorded policies or with others.
 //
-// Until a decision differs, the picture is the recorded one, change by change; so under the recorded policies every
-// decision comes out as it did. From the first one that differs on, the claims that are decided keep what the replay
-// gave them instead, until they are deleted; those that wait are tried again, the longest waiting first, whenever
-// something becomes free. What was taken before, and nodes and cards, go on as recorded.
+// Until a decision differs, the cluster state of the replay is the recorded one, change by change. So with the recorded
+// policies every decision has the recorded result. After the first difference, claims that are decided keep the
+// allocations of the replay until they are deleted. Pending claims are tried again, the longest pending first, whenever
+// capacity is freed. Earlier allocations, nodes and cards follow the record.
 #pragma once
 
 #include <cstdint>
@@ -23,40 +23,40 @@
 
 namespace egpu::journal {
 
-/// Times in milliseconds, shares 0 … 1 of all cards' milli-cards or bytes.
+/// Result of a replay. Times are in milliseconds. Shares are 0 … 1 of the milli-cards or bytes of all cards.
 struct ReplaySummary {
   struct Share {
-    double mean = 0;  ///< over time
+    double mean = 0;  ///< mean over time
     double most = 0, last = 0;
   };
   struct Failure {
     int64_t at = 0;  ///< since 1970
     std::string claim;
-    double core = 0;  ///< allocated then
-    int64_t nth = 0;  ///< so many claims had asked
+    double core = 0;  ///< allocated share of the core at that time
+    int64_t nth = 0;  ///< number of claims up to and including this one
   };
 
   int64_t from = 0, to = 0;  ///< since 1970
-  int64_t stretches = 0;     ///< of the journal in which nothing is missing
+  int64_t stretches = 0;     ///< number of parts of the journal in which no record is missing
   int64_t decisions = 0;
-  int64_t given = 0;  ///< of them not worked out again, but taken as recorded (README.md says why)
+  int64_t given = 0;  ///< decisions that are taken as recorded instead of repeated; README.md lists the reasons
   int64_t different = 0;
-  std::string firstDifferent;                                         ///< for people
-  int64_t claims = 0, placed = 0, waited = 0, waiting = 0, left = 0;  ///< left: deleted while they waited
-  int64_t meanWait = 0, p99Wait = 0, longestWait = 0;                 ///< of those placed
-  int64_t longestWaiting = 0;                                         ///< of those that wait still, so far
-  int64_t guessed = 0;  ///< placed on a node of which nobody had asked whether it suits
+  std::string firstDifferent;                                         ///< message for people
+  int64_t claims = 0, placed = 0, waited = 0, waiting = 0, left = 0;  ///< left: deleted while pending
+  int64_t meanWait = 0, p99Wait = 0, longestWait = 0;                 ///< waiting times of placed claims
+  int64_t longestWaiting = 0;                                         ///< longest waiting time of a claim still pending
+  int64_t guessed = 0;  ///< claims placed on a node whose suitability the record does not contain
   Share core, memory;
   std::optional<Failure> firstFailure;
 };
 
-/// Not thread-safe.
+/// Repeats decisions record by record. Not thread-safe.
 class Replay {
  public:
-  /// Nothing: as recorded.
+  /// Decides with these policies; nullopt = with the recorded ones.
   explicit Replay(std::optional<scheduler::Policies> policies) : policies_(std::move(policies)) {}
 
-  /// As Reading::each.
+  /// Processes the next record. Parameters as in Reading::each.
   void tell(const codec::JournalRecord& record, bool joined);
   ReplaySummary summary() const;
 
@@ -65,13 +65,13 @@ class Replay {
     std::string name;
     int64_t arrived = 0;
     std::optional<int64_t> placed;
-    int64_t waits = 0;               ///< its group's place in waiting_; 0: it does not wait
-    bool own = false;                ///< it has what the replay gave it, whatever is recorded
+    int64_t waits = 0;               ///< key of its group in waiting_; 0: not pending
+    bool own = false;                ///< the replay decides about it, so recorded allocations of it are ignored
     bool gone = false;               ///< deleted
-    std::set<std::string> recorded;  ///< what its devices have in the record, while it is own
-    std::vector<std::string> cards;  ///< that the replay gave it
+    std::set<std::string> recorded;  ///< if own: its devices' allocations in the record, "<device uid> <card>"
+    std::vector<std::string> cards;  ///< cards that the replay allocated to it
   };
-  /// What is decided together, and which nodes suit.
+  /// Claims that are decided together, and the recorded decision with the suitability of nodes.
   struct Group {
     std::vector<std::string> uids;
     std::vector<scheduler::Request> requests;
@@ -87,7 +87,7 @@ class Replay {
   Group groupOf(const codec::JournalDecision& decision);
   scheduler::Together decide(const Group& group);
   void diverge();
-  /// What the replay decides itself. False: it fits nowhere.
+  /// Applies the replay's own decision to the group's claims. Returns false if the group fits nowhere.
   bool settle(const Group& group, const scheduler::Together& together);
   void retry();
   void wait(const Group& group);
@@ -100,21 +100,21 @@ class Replay {
   scheduler::Request under(scheduler::Request request) const;
   double share(int64_t used, int64_t capacity) const;
   void advance(int64_t time);
-  /// Does something with a card, and keeps the sums right.
+  /// Calls f(), which changes the card, and updates capacity_ and used_.
   template <class F>
   void onCard(const std::string& card, F f);
 
   std::optional<scheduler::Policies> policies_;
   ReplaySummary out_;
   scheduler::Cluster cluster_;
-  bool skipping_ = false;  ///< a picture that is known already
+  bool skipping_ = false;  ///< inside a snapshot that is already known
   bool diverged_ = false;
   bool freed_ = false;
   int64_t now_ = 0;
   int64_t lastWaiting_ = 0;
   std::unordered_map<std::string, Claim> claims_;         ///< by uid
-  std::unordered_map<std::string, std::string> devices_;  ///< whose they are, by uids
-  std::map<int64_t, Group> waiting_;                      ///< the longest waiting first
+  std::unordered_map<std::string, std::string> devices_;  ///< uid of the claim, by uid of the device
+  std::map<int64_t, Group> waiting_;                      ///< pending groups, the longest pending first
   std::vector<int64_t> waits_;
   scheduler::Amount capacity_, used_;
   double coreTime_ = 0, memoryTime_ = 0;
