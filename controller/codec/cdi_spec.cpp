@@ -51,7 +51,7 @@ bool needs050(const CdiSpec& spec) {
                               [](const auto& node) { return !node.hostPath.empty() && node.hostPath != node.path; });
 }
 
-/// A list of that name, or an empty one.
+/// Returns the array in field `key`, or an empty one.
 const Json& listOf(const Json& object, const char* key) {
   static const Json none = Json::array();
   if (!object.is_object()) return none;

@@ -19,10 +19,10 @@ Json specOf(const v1alpha::ElasticGPUClaimSpec& spec) {
   return Json::parse(encode(claim), nullptr, false).value("spec", Json::object());
 }
 
-/// The path of a field that came to nothing when it was read; empty = none.
+/// Returns the path of a field in `given` that decoding has dropped, because `read` lacks it; empty = none.
 std::string lost(const Json& given, const Json& read, const std::string& path) {
   for (const auto& [key, value] : given.items()) {
-    if (value.empty() || value == "") continue;  // null, [], {} say nothing
+    if (value.empty() || value == "") continue;  // null, [], {} and "" are equal to an absent field
     auto here = path.empty() ? key : path + "." + key;
     const auto known = read.find(key);
     if (known == read.end()) return here;

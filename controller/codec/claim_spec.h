@@ -1,4 +1,4 @@
-// The spec of an ElasticGPUClaim by itself, as it stands in a template and in what a ResourceClaim tells our driver.
+// JSON of the spec of an ElasticGPUClaim without the object around it, as in the driver parameters of a ResourceClaim.
 #pragma once
 
 #include <string>
@@ -9,7 +9,7 @@
 
 namespace egpu::codec {
 
-/// Code::invalid if it has a field that such a spec has not, or one of a wrong type; which one is said.
+/// Decodes a spec. Fails with Code::invalid and the name of the field if a field is unknown or has the wrong type.
 base::Result<v1alpha::ElasticGPUClaimSpec> decodeClaimSpec(std::string_view json);
 std::string encodeClaimSpec(const v1alpha::ElasticGPUClaimSpec& spec);
 

@@ -1,4 +1,4 @@
-// JSON and YAML ↔ structs. The only module besides standalone/apiserver that sees a JSON library.
+// Converts JSON and YAML to structs and back. Besides standalone/apiserver, only this module uses a JSON library.
 #pragma once
 
 #include <functional>
@@ -12,21 +12,23 @@
 
 namespace egpu::codec {
 
-/// Decodes one object. Unknown fields are ignored; a wrong type is Code::malformed and names the field.
+/// Decodes one object. Ignores unknown fields. Fails with Code::malformed and the name of the field if a type is wrong.
 /// Defined for every struct with a kindOf. Thread-safe.
 template <class T>
 base::Result<T> decode(std::string_view json);
 
-/// Encodes one object with apiVersion and kind; empty and unset fields are left out.
+/// Encodes one object with apiVersion and kind. Omits empty and unset fields.
 template <class T>
 std::string encode(const T& object);
 
-/// Decodes a list without depending on the order of its fields (1.20 sends kind and metadata after items).
+/// Metadata of a list.
 struct ListMeta {
   std::string resourceVersion;
   std::string continueToken;
   int64_t remaining = 0;
 };
+/// Decodes a list and calls each() for every item. Accepts the fields in any order, because Kubernetes 1.20 sends kind
+/// and metadata after items.
 template <class T>
 base::Result<ListMeta> decodeList(std::string_view json, const std::function<void(T&&)>& each);
 
@@ -35,27 +37,27 @@ enum class EventType { added, modified, deleted, bookmark, error };
 template <class T>
 struct WatchEvent {
   EventType type = EventType::error;
-  T object{};                     ///< added, modified, deleted; of a bookmark only metadata.resourceVersion
+  T object{};                     ///< added, modified, deleted; for a bookmark only metadata.resourceVersion
   bool initialEventsEnd = false;  ///< bookmark annotated k8s.io/initial-events-end
-  base::Status error;             ///< type error: what the server said; code expired for 410
+  base::Status error;             ///< type error: the server's Status; code expired for 410
 };
-/// Decodes one line of a watch. Malformed lines are Code::malformed.
+/// Decodes one line of a watch. Fails with Code::malformed if the line can't be decoded.
 template <class T>
 base::Result<WatchEvent<T>> decodeWatchEvent(std::string_view line);
 
-/// The same into an event that may hold an earlier one, which is replaced whole; after an error it holds nothing of
-/// use.
+/// Decodes one line into `event` and replaces its earlier content completely. After an error the content is undefined.
 template <class T>
 base::Status decodeWatchEvent(std::string_view line, WatchEvent<T>& event);
 
-/// A Kubernetes Status body (or plain text) of an unsuccessful answer → base::Status with the right code.
+/// Converts the body of an unsuccessful response, a Kubernetes Status or plain text, to a base::Status. `http` is the
+/// HTTP status.
 base::Status decodeStatus(int http, std::string_view body);
 
-/// YAML (one document) → JSON text, scalars as kubectl reads them (YAML 1.1: yes, on, 0o17, 1_000; merge keys). No
-/// document at all is null. Malformed YAML, duplicate keys, nesting beyond 100, aliases beyond a bound, a second
-/// document → Code::invalid with line and column.
+/// Converts one YAML document to JSON text. Reads scalars as kubectl does (YAML 1.1: yes, on, 0o17, 1_000; merge keys).
+/// Text without a document becomes null. Fails with Code::invalid for malformed YAML, duplicate keys, nesting beyond
+/// 100, too many expanded aliases, or a second document. The message has line and column where they are known.
 base::Result<std::string> yamlToJson(std::string_view yaml);
-/// All documents as JSON; those that are empty or null are left out, as kubectl does.
+/// Converts all documents to JSON. Omits empty documents and null, as kubectl does.
 base::Result<std::vector<std::string>> yamlDocuments(std::string_view yaml);
 
 }  // namespace egpu::codec

@@ -1,4 +1,4 @@
-// client.authentication.k8s.io: what a credential plugin is told and what it answers.
+// Input and output of a credential plugin (client.authentication.k8s.io).
 #pragma once
 
 #include <optional>
@@ -9,7 +9,7 @@
 
 namespace egpu::codec {
 
-/// The cluster as a plugin with provideClusterInfo is told it.
+/// Cluster information that a plugin with provideClusterInfo receives.
 struct ExecCluster {
   std::string server, tlsServerName;
   bool insecureSkipTlsVerify = false;
@@ -18,17 +18,18 @@ struct ExecCluster {
   std::string config;  ///< JSON of the cluster's extension client.authentication.k8s.io/exec; empty = none
 };
 
-/// KUBERNETES_EXEC_INFO: an ExecCredential of that apiVersion, never interactive.
+/// Returns the value of KUBERNETES_EXEC_INFO: an ExecCredential of that apiVersion, with interactive = false.
 std::string encodeExecInfo(std::string_view apiVersion, const std::optional<ExecCluster>& cluster);
 
-/// status of an ExecCredential. Either a token or a certificate with its key, or both.
+/// Status of an ExecCredential: a token, or a certificate with its key, or both.
 struct ExecCredential {
   std::string token;
   std::string clientCertificateData, clientKeyData;  ///< PEM
   std::string expirationTimestamp;                   ///< RFC 3339; empty = until the server refuses it
 };
-/// Code::malformed says what is wrong: not JSON, another kind or apiVersion than asked for, no status, neither token
-/// nor certificate, half a pair. The text itself is a secret and never quoted.
+/// Decodes the output of a plugin. Fails with Code::malformed if it is not JSON, has another kind or apiVersion than
+/// expected, has no status, has neither token nor certificate, or has only one of certificate and key. The message
+/// never quotes the text, because it is a secret.
 base::Result<ExecCredential> decodeExecCredential(std::string_view json, std::string_view apiVersion);
 
 }  // namespace egpu::codec

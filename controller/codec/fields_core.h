@@ -1,27 +1,27 @@
-// The fields of each struct, named once for reading and writing: what every object carries, and Kubernetes' own kinds
-// as far as this project uses them. fields(v, o) tells v (a Reader or a Writer) of o's fields, in the order in which
-// they are written. A JSON null counts as absent. The words:
+// JSON fields of each struct, declared once for reading and writing: metadata and the Kubernetes kinds, as far as this
+// project uses them. fields(v, o) calls v, a Reader or a Writer, for each field of o, in the order of writing. A JSON
+// null counts as an absent field. `list` is a function that declares the fields of a nested object. The calls:
 //
-//   v(name, member)            left out if it is empty
-//   v.always(name, member)     written even if it is empty
-//   v.object(name, list)       the fields of `list` stand in an object, left out if it is empty. With a bool before the
-//                              list: whether the object is there, which may be all that counts.
-//   v.objectAlways(name, list) written even if it is empty
-//   v.first, v.firstAlways     as these two, but the object is the first and only one of a list
-//                              With a number before the list: how many more there are, which are not read.
-//   v.raw(name, text)          the value as JSON text, whatever it is
-//   v.adding(name, list)       what is read is added to the list
-//   v.some(name, list, which)  only those are kept for which `which` says true
-//   v.names(name, texts)       a list of objects that have a name only
-//   v.only(name, texts)        the first of the texts, and not as a list
-//   v.entry(name, type, field, member)  a field of the entry of that type in a list; a bool is "True" or "False"
-//   v.word(name, flag, word, meaning)   the flag is `meaning` if that word stands there, and otherwise not
-//   v.choice(name, source, kind, list)  the object is there if the source is of that kind; the list is given it
-//   v.as(name, text, to, from) the text is written as what `to` makes of it
-//   v.quantities(name, map)    strings, or numbers as they were written
-//   v.amount(name, number, unit)  one quantity, rounded down to that unit ("m" or none); always written
-//   v.thousandths(name, number)   19500 is "19.5" and 19000 is 19; always written
-//   v.readOnly(list)           never written
+//   v(name, member)            a field that is omitted if it is empty
+//   v.always(name, member)     a field that is written even if it is empty
+//   v.object(name, list)       a nested object that is omitted if it is empty. An additional bool before `list` records
+//                              whether the object is present, even if it is empty.
+//   v.objectAlways(name, list) a nested object that is written even if it is empty
+//   v.first, v.firstAlways     like these two, but the object is the only element of a JSON list. An additional number
+//                              before `list` receives the number of further elements, which are not read.
+//   v.raw(name, text)          any value, kept as JSON text
+//   v.adding(name, all)        a list whose elements are appended to `all` when reading
+//   v.some(name, all, which)   a list of which reading keeps only the elements for which `which` returns true
+//   v.names(name, texts)       a list of objects with only a name
+//   v.only(name, texts)        the first of the texts as a single value, not as a list
+//   v.entry(name, type, field, member)  `field` of the list element with this type; a bool is "True" or "False"
+//   v.word(name, flag, word, meaning)   a text; flag is `meaning` if the text equals `word`, otherwise !meaning
+//   v.choice(name, source, kind, list)  a nested object that is present if the source has this kind; list(source)
+//   v.as(name, text, to, from) a value that `to` makes from the text when writing, and `from` converts back
+//   v.quantities(name, map)    a map of quantities: strings, or numbers as they were written
+//   v.amount(name, number, unit)  one quantity, rounded towards zero to the unit ("m" or none); always written
+//   v.thousandths(name, number)   a number in thousandths: 19500 is "19.5" and 19000 is 19; always written
+//   v.readOnly(list)           fields that are read, but never written
 #pragma once
 
 #include <optional>
@@ -35,7 +35,7 @@ namespace egpu::codec::internal {
 template <class T, class Of>
 concept Is = std::is_same_v<std::remove_const_t<T>, Of>;
 
-/// fields(v, o), and of an API object its kind and metadata before them.
+/// Calls fields(v, o). For an API object, declares its kind and metadata first.
 void allFields(auto& v, auto& o) {
   constexpr const core::Kind& kind = core::kindOf<std::remove_cvref_t<decltype(o)>>;
   if constexpr (!kind.kind.empty()) {
@@ -197,19 +197,19 @@ void fields(auto& v, Is<core::Pod> auto& o) {
     v("phase", o.phase);
     v("nominatedNodeName", o.nominatedNodeName);
     v("conditions", o.conditions);
-    // What stands for the pod's templates.
+    // The ResourceClaims that were created from the pod's templates.
     v.readOnly([&] { v.adding("resourceClaimStatuses", o.resourceClaims); });
   });
 }
 
-/// The selector that pins a node by matchFields metadata.name; none for no node.
+/// Returns a selector that requires the node by matchFields metadata.name, or nullopt for an empty name.
 inline std::optional<core::NodeSelector> selectorOf(const std::string& node) {
   if (node.empty()) return std::nullopt;
   core::NodeSelector selector;
   selector.terms.emplace_back().matchFields.push_back({"metadata.name", "In", {node}});
   return selector;
 }
-/// The node that a selector pins, empty if it pins none.
+/// Returns the node that a selector requires by name, or an empty string.
 inline std::string nodeOf(const std::optional<core::NodeSelector>& selector) {
   if (!selector) return {};
   for (const auto& term : selector->terms)
@@ -246,7 +246,7 @@ void fields(auto& v, Is<core::DeviceConfig> auto& o) {
   });
 }
 
-/// spec of a ResourceClaim, and spec.spec of a template of them.
+/// Fields of the spec of a ResourceClaim, and of spec.spec of a ResourceClaimTemplate.
 void claimSpecFields(auto& v, auto& o) {
   auto& request = o.request;
   v.object("devices", [&] {

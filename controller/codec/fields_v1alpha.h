@@ -1,5 +1,5 @@
-// The fields of the group elasticgpu.io, in the words of fields_core.h. Statuses are written by patch.cpp, which names
-// their fields once more; what_if_question.cpp names those of a claim's spec.
+// JSON fields of the API group elasticgpu.io, declared with the calls that fields_core.h lists. A changed field must
+// also be changed in patch.cpp, which writes statuses, and in what_if_question.cpp, which checks the spec of a claim.
 #pragma once
 
 #include "api/v1alpha/types.h"
@@ -61,7 +61,7 @@ void fields(auto& v, Is<v1alpha::ClaimRef> auto& o) {
   v("uid", o.uid);
 }
 
-/// Of the object that holds the source.
+/// Fields of the object that contains the source.
 void fields(auto& v, Is<core::Rare<v1alpha::Source>> auto& source) {
   using Kind = v1alpha::SourceKind;
   v.choice("physicalGPU", source, Kind::physicalGPU, [&](auto& o) { v("gpuNames", o.gpuNames); });

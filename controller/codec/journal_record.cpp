@@ -26,7 +26,7 @@ void fields(auto& v, Is<scheduler::Amount> auto& o) {
   v("memory", o.memory);
 }
 
-// What is not empty by default is always written.
+// Fields whose default is not empty are always written.
 void fields(auto& v, Is<scheduler::Request> auto& o) {
   v.always("cards", o.cards);
   v("wholeCards", o.wholeCards);
@@ -43,7 +43,7 @@ void fields(auto& v, Is<scheduler::Request> auto& o) {
   v("podMemory", o.podMemory);
   v.always("nodePolicy", o.nodePolicy);
   v.always("cardPolicy", o.cardPolicy);
-  std::optional<int64_t> weight;  // unless it is the usual one
+  std::optional<int64_t> weight;  // omitted if it is the usual one
   if (o.memoryWeight != scheduler::kUsualMemoryWeight) weight = o.memoryWeight;
   v("memoryWeight", weight);
   if constexpr (!std::is_const_v<std::remove_reference_t<decltype(o)>>)

@@ -1,4 +1,4 @@
-// One line of the decision journal: what it says, and its JSON. controller/journal/README.md describes each.
+// One line of the decision journal as a struct and as JSON. controller/journal/README.md describes each kind of record.
 #pragma once
 
 #include <cstdint>
@@ -15,8 +15,8 @@ namespace egpu::codec {
 
 struct JournalBegin {
   int64_t version = 0;
-  std::string program;     ///< that wrote it
-  bool continues = false;  ///< nothing is missing between the file before and this one
+  std::string program;     ///< program that wrote the file
+  bool continues = false;  ///< no record is missing between the previous file and this one
 };
 struct JournalNode {
   std::string name;
@@ -28,16 +28,16 @@ struct JournalCard {
   bool healthy = false;
   v1alpha::Card card;
 };
-/// `by`: a device's uid, or "claim/<uid>". Amounts are charged ones.
+/// Allocation of a card. `by`: uid of the device, or "claim/<uid>" before the device exists.
 struct JournalTake {
   std::string card, by;
   scheduler::Amount charged;
 };
-/// Uids.
+/// A device and its claim.
 struct JournalDevice {
-  std::string device, claim;
+  std::string device, claim;  ///< uids
 };
-/// Fractions as text, every bit of them.
+/// Demand that the scheduler has learned. Fractions are hexadecimal text, so that they are exact.
 struct JournalDemand {
   struct Class {
     scheduler::Request request;
@@ -56,17 +56,17 @@ struct JournalGiven {
 struct JournalAsk {
   std::string claim, uid;
   scheduler::Request request;
-  std::string node;  ///< empty: it fits nowhere
+  std::string node;  ///< empty: the request fits nowhere
   std::vector<JournalGiven> cards;
 };
 struct JournalDecision {
   std::vector<JournalAsk> asks;
   std::vector<std::string> suited, refused;
   bool onlySuited = false;
-  bool given = false;  ///< can't be worked out again from what the journal has
+  bool given = false;  ///< can't be repeated from the content of the journal
 };
 
-/// One of its members is set.
+/// A record. Besides `time`, one member is set.
 struct JournalRecord {
   int64_t time = 0;  ///< milliseconds since 1970
   std::optional<JournalBegin> journal{};
@@ -78,14 +78,14 @@ struct JournalRecord {
   std::optional<JournalTake> take{}, giveBack{};
   std::optional<JournalDevice> device{};
   std::string claimGone;
-  bool complete = false;  ///< the picture stands; what follows are changes
+  bool complete = false;  ///< end of the snapshot; the following records are changes
   std::optional<scheduler::Request> asked{};
   std::optional<JournalDecision> decision{};
 };
 
-/// One line, without the newline.
+/// Encodes a record as one line, without the newline.
 std::string encode(const JournalRecord& record);
-/// Code::malformed names the field.
+/// Decodes a line. Fails with Code::malformed and the name of the field.
 base::Result<JournalRecord> decodeJournalRecord(std::string_view line);
 
 }  // namespace egpu::codec

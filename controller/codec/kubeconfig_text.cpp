@@ -15,7 +15,7 @@ using base::Code;
 using base::Status;
 using OrderedJson = nlohmann::ordered_json;
 
-/// The fields of root[list] that belong to `name`, under `field` of its entry, which is appended if it is missing.
+/// Returns the object `field` of the entry `name` in root[list]. Adds the entry and the object if they are missing.
 OrderedJson& entryOf(OrderedJson& root, const char* list, const std::string& name, const char* field) {
   OrderedJson& all = root[list];
   for (OrderedJson& each : all)

@@ -1,4 +1,4 @@
-// A kubeconfig with one more cluster in it, and everything else of it kept.
+// Adds a cluster to a kubeconfig and keeps the rest of the file.
 #pragma once
 
 #include <string>
@@ -13,10 +13,11 @@ struct MergedKubeconfig {
   std::string currentContext;
 };
 
-/// As `kubectl config set-cluster`, `set-credentials` and `set-context` would leave the file: the cluster `name` gets
-/// this server, user and context of that name are there and belong together; whatever else stands in the file, also in
-/// these three, stays (comments don't, nor does kubectl keep them). current-context becomes `name` only if there was
-/// none. Empty text makes a new kubeconfig. Code::invalid: it is no kubeconfig.
+/// Changes a kubeconfig as `kubectl config set-cluster`, `set-credentials` and `set-context` do. Sets the server of the
+/// cluster `name`, and adds the user and the context `name` if they are missing. The context then refers to that
+/// cluster and that user. All other content stays, also inside these three entries, but comments are lost, as with
+/// kubectl. current-context becomes `name` only if it was empty. Empty text results in a new kubeconfig. Fails with
+/// Code::invalid if the text is not a kubeconfig.
 base::Result<MergedKubeconfig> mergeKubeconfig(std::string_view yaml, const std::string& name,
                                                const std::string& server);
 

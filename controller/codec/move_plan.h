@@ -1,4 +1,4 @@
-// The answer to /defrag, as far as who carries it out needs it.
+// Answer of /defrag: the fields that a client needs to carry out the plan.
 #pragma once
 
 #include <cstddef>
@@ -13,27 +13,28 @@ namespace egpu::codec {
 struct MovePlanAnswer {
   struct Move {
     std::string claim;              ///< "namespace/name"
-    std::string device;             ///< name of what it has
-    std::string to;                 ///< node
-    std::vector<std::string> pods;  ///< "namespace/name"; of a claim that evictions move, one at most
-    /// Uid of the device, which the claim's annotation elasticgpu.io/move has to name before its pod goes; empty = none has to.
+    std::string device;             ///< name of the claim's device
+    std::string to;                 ///< target node
+    std::vector<std::string> pods;  ///< "namespace/name"; at most one if an eviction moves the claim
+    /// Uid of the device. The claim's annotation elasticgpu.io/move must be set to it before the pod is evicted. Empty
+    /// = no annotation is necessary.
     std::string annotate;
   };
-  bool ofClaim = false;  ///< somebody is to be let in; false: whole cards are to be freed
-  std::string claim;     ///< who; empty if it is none that is there
-  std::string gang;      ///< of that claim, if all members of it are to be let in: "gang train"
-  std::string phase;     ///< of that claim; of a gang "Bound" once all its members are
-  std::string text;      ///< what the plan comes to, in a sentence
+  bool ofClaim = false;  ///< the plan makes capacity for a claim; false: it frees whole cards
+  std::string claim;     ///< that claim; empty if it does not exist
+  std::string gang;      ///< gang of the claim, such as "gang train", if the plan is for all its members
+  std::string phase;     ///< phase of the claim; "Bound" for a gang once all its members are bound
+  std::string text;      ///< summary of the plan in one sentence
   bool possible = false;
-  bool holds = false;  ///< evicting the first move's pod brings the plan on
+  bool holds = false;  ///< evicting the pod of the first move advances the plan
   std::vector<Move> moves;
 
   bool isBound() const { return ofClaim && phase == "Bound"; }
-  /// Whom the moves let in, for people: "claim a/b", "gang train".
+  /// Returns the claim or gang for which the plan makes capacity, as text for people: "claim a/b", "gang train".
   std::string subject() const { return gang.empty() ? "claim " + claim : gang; }
 };
 
-/// Code::malformed: it is no such answer.
+/// Decodes the answer. Fails with Code::malformed if it is not an answer of /defrag.
 base::Result<MovePlanAnswer> decodeMovePlan(std::string_view json);
 
 }  // namespace egpu::codec

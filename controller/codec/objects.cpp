@@ -1,4 +1,5 @@
-// decode and encode of every kind, alone, in lists and in watches, over the fields that fields_*.h name.
+// Defines decoding and encoding of every kind, as single objects, in lists and in watches. fields_*.h declare the
+// fields.
 #include "controller/codec/codec.h"
 #include "controller/codec/fields_core.h"
 #include "controller/codec/fields_v1alpha.h"
@@ -41,11 +42,11 @@ static bool readEventType(Value& value, EventType& out, Failure& f) {
   return f.is("unknown watch event " + text.substr(0, 40));
 }
 
-/// Calls object() once the type is known.
+/// Reads a watch event. Calls object() with the field `object` after the type is known.
 static bool readEvent(std::string_view line, EventType& type, Failure& f, const ElementFn& object) {
   bool typed = false;
   bool read = false;
-  // Servers send the type first; should it come last, the object is read in a second pass.
+  // Servers send the type first. If it comes after the object, the object is read in a second pass.
   for (int pass = 0; pass < 2 && !read; ++pass) {
     int types = 0;
     int objects = 0;

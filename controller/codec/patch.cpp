@@ -14,7 +14,7 @@ namespace {
 
 using internal::Writer;
 
-/// metadata with the preconditions, left open.
+/// Begins the object `metadata` and writes the preconditions. The caller ends the object.
 void beginMetadata(JsonText& j, std::string_view uid, std::string_view resourceVersion) {
   j.key("metadata").beginObject();
   if (!uid.empty()) j.key("uid").value(uid);
@@ -26,7 +26,7 @@ void putPreconditions(JsonText& j, std::string_view uid, std::string_view resour
   j.endObject();
 }
 
-/// A field of `after`, or null if only `before` has it.
+/// Writes a field of `after`, or null if it is empty and the field of `before` is not.
 template <class T>
 void replace(JsonText& j, std::string_view key, const T& before, const T& after) {
   Writer writer(j, !before.empty());
@@ -43,7 +43,7 @@ void replace(JsonText& j, std::string_view key, const core::StringMap& before, c
     if (!after.contains(name)) j.key(name).null();
   j.endObject();
 }
-/// What is used; null if nothing is known any more. Nothing if it is so already.
+/// Writes the usage of `after`, or null if it has none. Writes nothing if the usage is unchanged.
 void replaceUsage(JsonText& j, const core::Rare<v1alpha::CardUsage>& before,
                   const core::Rare<v1alpha::CardUsage>& after) {
   if (before == after) return;
@@ -85,7 +85,7 @@ void replaceUsage(JsonText& j, const core::Rare<v1alpha::ClaimUsage>& before,
   replace(j, "time", was.time, after->time);
   j.endObject();
 }
-/// Nothing if it is so already.
+/// Writes the size of `after`, or null if it has none. Writes nothing if the size is unchanged.
 void replaceSize(JsonText& j, std::string_view key, const core::Rare<v1alpha::DeviceSize>& before,
                  const core::Rare<v1alpha::DeviceSize>& after) {
   if (before == after) return;
@@ -101,7 +101,7 @@ void replaceSize(JsonText& j, std::string_view key, const core::Rare<v1alpha::De
   replace(j, "cards", was.cards, after->cards);
   j.endObject();
 }
-/// Room that is kept; null if none is any more. Nothing if it is so already.
+/// Writes the nomination of `after`, or null if it has none. Writes nothing if the nomination is unchanged.
 void replaceNomination(JsonText& j, const core::Rare<v1alpha::Nomination>& before,
                        const core::Rare<v1alpha::Nomination>& after) {
   if (before == after) return;
@@ -123,7 +123,7 @@ void op(JsonText& j, std::string_view name, std::string_view path) {
   j.beginObject().key("op").value(name).key("path").value(path);
 }
 
-/// JSON of each field of a card, by name, but for empty ones.
+/// Collects the JSON of each field of an object by name, without fields that are omitted when empty.
 class FieldTexts {
  public:
   template <class M>
@@ -160,8 +160,8 @@ auto textsOf(const T& object) {
   return std::move(texts.all);
 }
 
-/// Makes the fields of one object those of another. Fields that this version does not know stay: another version wrote
-/// them.
+/// Writes the operations that change the fields of `before` to those of `after`. Fields that this version does not know
+/// stay, because another version wrote them.
 template <class T>
 void replaceFields(JsonText& j, const std::string& path, const T& before, const T& after,
                    std::string_view except = {}) {
@@ -183,15 +183,15 @@ void testText(JsonText& j, std::string_view path, std::string_view text) {
   j.key("value").value(text).endObject();
 }
 
-/// A name as a part of a JSON pointer.
+/// Returns the name escaped as a part of a JSON pointer.
 std::string escaped(std::string_view name) {
   std::string out;
   for (const char c : name) out += c == '~' ? "~0" : c == '/' ? "~1" : std::string(1, c);
   return out;
 }
 
-/// Removes our gate where the pod was seen to have it; the test catches a list that changed since. Nothing if it has
-/// none.
+/// Writes the operations that remove the gate at its index in `pod`. A test before the removal makes the patch fail if
+/// the list has changed since. Writes nothing if the pod does not have the gate.
 void removeGate(JsonText& j, const core::Pod& pod, std::string_view gate) {
   for (std::size_t i = 0; i < pod.schedulingGates.size(); ++i) {
     if (pod.schedulingGates[i] != gate) continue;
@@ -222,7 +222,8 @@ std::string ledgerEntry(std::string_view cardUid, std::string_view deviceUid, co
   j.key("spec").beginObject().key("allocations").beginObject().key(deviceUid).beginObject();
   j.key("device").value(entry.device).key("claim").value(entry.claim);
   j.key("core").value(entry.core).key("memory").value(entry.memory).key("resize");
-  // Of a merge what is left out would stay, and an earlier entry pass for one of the target that stands.
+  // Write null for an entry without `resize`: a merge patch keeps omitted fields, and the entry would then count for
+  // the target size of an earlier entry.
   entry.resize > 0 ? j.value(entry.resize) : j.null();
   j.endObject().endObject().endObject().endObject();
   return j.take();
@@ -403,7 +404,7 @@ std::string publishedCard(const v1alpha::ElasticGPU& before, const v1alpha::Elas
   if (!before.spec.card) {
     add("/spec/card", after.spec.card);
   } else {
-    // An object that lacks the topology is decoded like one whose topology is empty.
+    // Decoding does not distinguish a missing topology from an empty one. Then the whole topology is added.
     const bool topology = before.spec.card->topology != v1alpha::CardTopology();
     replaceFields(j, "/spec/card", *before.spec.card, *after.spec.card, topology ? "topology" : "");
     if (topology) replaceFields(j, "/spec/card/topology", before.spec.card->topology, after.spec.card->topology);
@@ -477,8 +478,7 @@ std::string pinAndLift(const core::Pod& pod, std::string_view node, std::string_
     const auto& terms = pod.requiredNodeAffinity->terms;
     for (std::size_t i = 0; i < terms.size(); ++i) {
       const std::string term = required + "/nodeSelectorTerms/" + std::to_string(i);
-      // An empty term matches no node; with our field it would match one. Left as it is it can never bring the pod
-      // elsewhere.
+      // Leave an empty term unchanged: it matches no node, and with the added field it would match one.
       if (terms[i].matchFields.empty() && terms[i].matchExpressions.empty()) continue;
       if (terms[i].matchFields.empty()) {
         op(j, "add", term + "/matchFields");
@@ -493,7 +493,7 @@ std::string pinAndLift(const core::Pod& pod, std::string_view node, std::string_
       }
     }
   } else {
-    // "add" at a path that is there replaces it, so only the outermost part that is missing is added.
+    // "add" replaces an existing value, so add only the outermost part that is missing.
     if (pod.hasNodeAffinity) {
       op(j, "add", required);
       j.key("value").beginObject();

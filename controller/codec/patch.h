@@ -1,5 +1,5 @@
-// Bodies of the patches this project writes. Small and exact: what is not named is not touched.
-// Each takes the preconditions it needs; resourceVersion empty = none.
+// Bodies of the patches that this project writes. A patch changes only the fields that it names. Each function takes
+// the preconditions that it needs; an empty resourceVersion = no such precondition.
 #pragma once
 
 #include <optional>
@@ -14,19 +14,19 @@ namespace egpu::codec::patch {
 
 // Merge patches (application/merge-patch+json) unless the name says otherwise.
 
-/// {"spec":{"allocations":{uid:{…}}}} : W2, without a resourceVersion so that nobody conflicts. metadata.uid of the
-/// card guards against a recreated card.
+/// Card, W2: sets the device's ledger entry, {"spec":{"allocations":{uid:{…}}}}. Has no resourceVersion, so that writes
+/// of several entries do not conflict. The card's uid as a precondition protects a recreated card.
 std::string ledgerEntry(std::string_view cardUid, std::string_view deviceUid, const v1alpha::LedgerEntry& entry);
-/// The same with null: gives the entry back.
+/// Card: removes the device's ledger entry by setting it to null.
 std::string ledgerRelease(std::string_view deviceUid);
-/// metadata.finalizers replaced, with resourceVersion and uid.
+/// Replaces metadata.finalizers, with uid and resourceVersion.
 std::string finalizers(std::string_view uid, std::string_view resourceVersion, const std::vector<std::string>& all);
-/// Claim, W5: finalizers and spec.elasticGPUName in one, with uid and resourceVersion. elasticGPUName nullopt = left
-/// alone.
+/// Claim, W5: sets finalizers and spec.elasticGPUName in one write, with uid and resourceVersion. elasticGPUName
+/// nullopt = unchanged.
 std::string claimBind(std::string_view uid, std::string_view resourceVersion,
                       const std::vector<std::string>& finalizers, const std::optional<std::string>& elasticGPUName);
-/// Whole status of a claim / device / class / quota, with uid and (if not empty) resourceVersion. For /status.
-/// Fields of `before` that `after` lacks become null, so that the outcome equals `after`.
+/// The following functions return a patch for /status of a claim, a device or card, a class and a quota, with uid and
+/// resourceVersion. Fields of `before` that `after` lacks become null, so that the result equals `after`.
 std::string claimStatus(std::string_view uid, std::string_view resourceVersion,
                         const v1alpha::ElasticGPUClaimStatus& before, const v1alpha::ElasticGPUClaimStatus& after);
 std::string gpuStatus(std::string_view uid, std::string_view resourceVersion, const v1alpha::ElasticGPUStatus& before,
@@ -35,39 +35,41 @@ std::string classStatus(std::string_view uid, std::string_view resourceVersion,
                         const std::vector<core::Condition>& conditions);
 std::string quotaStatus(std::string_view uid, std::string_view resourceVersion,
                         const v1alpha::ElasticGPUQuotaStatus& before, const v1alpha::ElasticGPUQuotaStatus& after);
-/// Device: spec.target set or changed, with uid and resourceVersion.
+/// Device: sets spec.target, with uid and resourceVersion.
 std::string deviceTarget(std::string_view uid, std::string_view resourceVersion,
                          const core::Rare<v1alpha::DeviceSize>& before, const v1alpha::DeviceSize& after);
-/// Device: spec.claimRef set or (nullopt) cleared, with uid and resourceVersion.
+/// Device: sets spec.claimRef, or clears it (nullopt), with uid and resourceVersion.
 std::string claimRef(std::string_view uid, std::string_view resourceVersion,
                      const std::optional<v1alpha::ClaimRef>& ref);
-/// Card: labels and spec.card as published by its node's agent.
+/// Card: sets labels, capacity, source and spec.card, which the agent of its node publishes. The uid is a precondition
+/// if it is not empty.
 std::string cardSpec(const v1alpha::ElasticGPU& card);
-/// Card, a JSON patch: tests uid, then makes labels, capacity and each field of spec.card that of `after`. Labels and
-/// fields that `after` does not know stay, as another version wrote them; so does the ledger. A patch of the test alone
-/// if they are so already.
+/// Card, a JSON patch: tests the uid, then sets labels, spec.capacity and each field of spec.card to that of `after`.
+/// Other labels, fields that this version does not know, and the ledger stay unchanged. If nothing differs, the patch
+/// contains only the test.
 std::string publishedCard(const v1alpha::ElasticGPU& before, const v1alpha::ElasticGPU& after);
-/// ResourceClaim /status: allocation set or (nullopt) cleared, with uid and resourceVersion.
+/// ResourceClaim /status: sets the allocation, or clears it (nullopt), with uid and resourceVersion.
 std::string allocation(std::string_view uid, std::string_view resourceVersion,
                        const std::optional<core::ResourceClaimAllocation>& allocation);
-/// ResourceClaim: finalizers and owner references replaced, with uid and resourceVersion.
+/// ResourceClaim: replaces finalizers and owner references, with uid and resourceVersion.
 std::string marks(std::string_view uid, std::string_view resourceVersion, const std::vector<std::string>& finalizers,
                   const std::vector<core::OwnerReference>& owners);
-/// metadata.annotations merged, with uid. A nullopt value removes the key.
+/// Merges values into metadata.annotations, with uid. A nullopt value removes the key.
 std::string annotations(std::string_view uid,
                         const std::vector<std::pair<std::string, std::optional<std::string>>>& values);
-/// A JSON patch: removes an annotation that still has this value.
+/// A JSON patch: tests the uid and removes the annotation if it still has this value.
 std::string withoutAnnotation(std::string_view uid, std::string_view key, std::string_view value);
-/// W9, a JSON patch (application/json-patch+json): tests uid, adds `node` to every term of the required node affinity
-/// (creating it where absent) and removes our scheduling gate, all or nothing.
+/// Pod, W9, a JSON patch (application/json-patch+json): tests the uid, adds `node` to every non-empty term of the
+/// required node affinity (creates the affinity if it is absent) and removes the scheduling gate `gate`. Applies
+/// completely or not at all.
 std::string pinAndLift(const core::Pod& pod, std::string_view node, std::string_view gate);
-/// JSON patch: tests uid and removes the gate only.
+/// Pod, a JSON patch: tests the uid and removes the gate only.
 std::string liftGate(const core::Pod& pod, std::string_view gate);
-/// Lease: its whole record, with the uid and resourceVersion that it carries. An empty holder is written as such.
+/// Lease: sets all fields of the spec, even an empty holder, with the uid and resourceVersion of `lease`.
 std::string lease(const core::Lease& lease);
-/// Eviction (policy/v1) of exactly this pod; dry: only whether its budgets would let it go.
+/// Eviction (policy/v1) with the pod's uid as a precondition. dry: only checks whether disruption budgets allow it.
 std::string eviction(const core::Pod& pod, bool dry);
-/// DeleteOptions with preconditions; empty = none.
+/// DeleteOptions with preconditions; empty = no precondition.
 std::string deleteOptions(std::string_view uid, std::string_view resourceVersion);
 
 }  // namespace egpu::codec::patch

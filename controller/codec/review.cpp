@@ -28,7 +28,7 @@ std::vector<std::string> textsOf(const Json& value) {
   return out;
 }
 
-/// The status of a review, which must be there: without one nothing was reviewed.
+/// Returns the status of a review. Fails if it is missing, because then no review took place.
 base::Result<Json> statusOf(std::string_view json) {
   const auto root = Json::parse(json, nullptr, false);
   if (!root.is_object() || !root.contains("status") || !root["status"].is_object())

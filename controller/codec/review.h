@@ -1,4 +1,4 @@
-// The API server's reviews: who a token belongs to, and what that caller may do.
+// TokenReview and SubjectAccessReview of the API server: the identity of a token, and what this identity may do.
 #pragma once
 
 #include <string>
@@ -17,16 +17,16 @@ struct Identity {
   std::vector<std::pair<std::string, std::vector<std::string>>> extra;
 };
 
-/// authentication.k8s.io/v1 TokenReview.
+/// Encodes a TokenReview (authentication.k8s.io/v1).
 std::string encodeTokenReview(std::string_view token);
 struct TokenVerdict {
   bool authenticated = false;
   Identity user;
-  std::string error;  ///< why not, or why it could not be found out
+  std::string error;  ///< reason why the token is not authenticated or could not be checked
 };
 base::Result<TokenVerdict> decodeTokenReview(std::string_view json);
 
-/// authorization.k8s.io/v1 SubjectAccessReview of a verb on all objects of a kind.
+/// Encodes a SubjectAccessReview (authorization.k8s.io/v1) of a verb on all objects of a resource.
 std::string encodeAccessReview(const Identity& user, std::string_view verb, std::string_view group,
                                std::string_view resource);
 struct AccessVerdict {

@@ -1,4 +1,4 @@
-// What a server says when it does not do what was asked.
+// Decodes the error responses of a Kubernetes API server.
 #include "controller/codec/codec.h"
 #include "controller/codec/fields_core.h"
 #include "controller/codec/json/reader.h"
@@ -12,7 +12,7 @@ namespace {
 struct Cause {
   std::string reason, message, field;
 };
-/// A Kubernetes Status object.
+/// Kubernetes Status object.
 struct ServerStatus {
   std::string kind, message, reason;
   int64_t code = 0;
@@ -39,7 +39,7 @@ static void fields(auto& v, Is<ServerStatus> auto& o) {
   });
 }
 
-/// The Status a body holds, or its text as the message.
+/// Returns the Status in the body, or a Status with the body's text as its message.
 static ServerStatus fromBody(std::string_view body) {
   constexpr std::string_view blank = " \t\r\n";
   const auto from = body.find_first_not_of(blank);
@@ -85,12 +85,12 @@ static base::Code codeOf(int http, const ServerStatus& status) {
   }
   if (http >= 500 && http < 600) return base::Code::unavailable;
   if (http >= 400 && http < 500) return base::Code::invalid;
-  return base::Code::malformed;  // an error by a status that is none
+  return base::Code::malformed;  // an error with an HTTP status that is not one of errors
 }
 
 static base::Status toStatus(int http, const ServerStatus& status) {
   std::string message = status.message.empty() ? "the server answered " + std::to_string(http) : status.message;
-  // Servers put most causes into the message already; what is missing there is added.
+  // Servers include most causes in the message. Append those that are missing.
   for (const auto& cause : status.causes) {
     if (!cause.message.empty() && message.find(cause.message) == std::string::npos)
       message += "; " + (cause.field.empty() ? cause.message : cause.field + ": " + cause.message);

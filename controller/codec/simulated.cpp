@@ -15,7 +15,7 @@ namespace {
 
 bool isList(const json& parent, const char* key) { return parent.contains(key) && parent[key].is_array(); }
 
-/// An entry of `list` whose name is `name`, or null.
+/// Returns the entry of `list` with this name, or null.
 const json* named(const json& list, const std::string& name) {
   for (const auto& e : list)
     if (e.is_object() && e.value("name", json()) == name) return &e;
@@ -30,7 +30,7 @@ void claimInContainer(json& container, const std::string& name) {
   if (named(claims, name) == nullptr) claims.push_back({{"name", name}});
 }
 
-/// Whether a resource's name is under elasticgpu.io or a domain that ends in it.
+/// True if the domain of a resource name is elasticgpu.io or a subdomain of it.
 bool isElasticGpu(std::string_view key) {
   const auto slash = key.find('/');
   if (slash == std::string_view::npos) return false;
@@ -41,7 +41,7 @@ bool isElasticGpu(std::string_view key) {
          domain[domain.size() - group.size() - 1] == '.';
 }
 
-/// Of parent.list, or none.
+/// Returns the elasticgpu.io amounts in parent.list; empty if there are none.
 std::vector<std::pair<std::string, std::string>> elasticGpuAmounts(const json& parent, const char* list) {
   std::vector<std::pair<std::string, std::string>> out;
   if (!parent.is_object()) return out;
@@ -228,8 +228,7 @@ std::string podWaiting(const core::Pod& pod, std::string_view reason, std::strin
 }
 
 std::string podRejected(std::string_view uid, std::string_view reason, std::string_view message) {
-  return json{{"metadata", {{"uid", uid}}},
-              {"status", {{"phase", "Failed"}, {"reason", reason}, {"message", message}}}}
+  return json{{"metadata", {{"uid", uid}}}, {"status", {{"phase", "Failed"}, {"reason", reason}, {"message", message}}}}
       .dump();
 }
 

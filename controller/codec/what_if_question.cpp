@@ -17,12 +17,12 @@ using base::Code;
 using base::Status;
 using Json = nlohmann::json;
 
-constexpr int64_t kMostCards = 1024;                 // of one node
-constexpr int64_t kMostMilliTflops = 1'000'000'000;  // of one card, as the CRD has it
-constexpr int64_t kMostMemory = int64_t{1} << 50;    // of one card, as for requests
+constexpr int64_t kMostCards = 1024;                 // per node
+constexpr int64_t kMostMilliTflops = 1'000'000'000;  // per card, the limit in the CRD
+constexpr int64_t kMostMemory = int64_t{1} << 50;    // bytes per card, the limit for requests
 constexpr std::size_t kMostSteps = 100;
 constexpr std::size_t kMostDocuments = 100;
-constexpr std::size_t kMostExpanded = std::size_t{1} << 20;  // bytes, once aliases are written out
+constexpr std::size_t kMostExpanded = std::size_t{1} << 20;  // bytes of a body after aliases are expanded
 
 Status invalid(const std::string& field, const std::string& what) {
   return {Code::invalid, (field.empty() ? std::string("the question") : field) + ": " + what};
@@ -32,7 +32,7 @@ std::string under(const std::string& path, std::string_view field) {
   return path.empty() ? std::string(field) : path + "." + std::string(field);
 }
 
-/// Nothing, or that a field is none of these.
+/// Returns an error if the object has a field that is not in `known`, otherwise nullopt.
 std::optional<Status> unknownField(const Json& object, const std::string& path,
                                    std::initializer_list<std::string_view> known) {
   for (const auto& [key, value] : object.items()) {
@@ -66,14 +66,14 @@ base::Result<int64_t> count(const Json& object, const char* key, const std::stri
   return it->get<int64_t>();
 }
 
-/// Nothing if it is missing or no quantity; a number is one too.
+/// Returns the quantity in the field, a string or a number. Returns nullopt if it is missing or not a quantity.
 std::optional<v1alpha::Quantity> quantityOf(const Json& object, const char* key) {
   const auto it = object.find(key);
   if (it == object.end() || (!it->is_string() && !it->is_number())) return std::nullopt;
   return v1alpha::parseQuantity(it->is_string() ? it->get<std::string>() : it->dump());
 }
 
-/// Quantities may be numbers, as in a claim.
+/// Decodes a mapping of quantities. As in a claim, each is a string or a number.
 base::Result<core::StringMap> quantities(const Json& value, const std::string& path) {
   if (!value.is_object()) return invalid(path, "must be a mapping such as {gpu-core: 40, gpu-memory: 8Gi}");
   core::StringMap out;
@@ -231,7 +231,7 @@ base::Result<core::Pod> podOf(const Json& value, const std::string& path) {
   return pod;
 }
 
-/// An object as one would apply it.
+/// Decodes a question that is an object as for `kubectl apply`.
 base::Result<WhatIfQuestion> ofObject(const Json& root) {
   WhatIfQuestion question;
   const auto kind = root.find("kind");
@@ -287,7 +287,7 @@ base::Result<WhatIfQuestion> decodeQuestion(std::string_view json) {
 
 namespace {
 
-/// The documents of a body, Lists taken apart.
+/// Returns the documents of a body as JSON, with each List replaced by its items.
 base::Result<std::vector<std::string>> documentsOf(std::string_view body) {
   auto documents = yamlDocuments(body, kMostExpanded);
   if (!documents) return documents;

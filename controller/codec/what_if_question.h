@@ -1,5 +1,5 @@
-// The body of a what-if question as values. Strict, unlike the decoders of objects: a question is typed by hand, and a
-// misspelt field must not pass for a field that was left out.
+// Decodes the body of a what-if question. Unlike the decoders of objects it refuses unknown fields, because users type
+// questions by hand and a misspelt field must not be ignored.
 #pragma once
 
 #include <cstdint>
@@ -13,27 +13,27 @@
 
 namespace egpu::codec {
 
-/// One thing to try.
+/// One hypothetical change of the cluster.
 struct WhatIfStep {
   enum class Kind { drain, add, release, resize, create };
   Kind kind = Kind::drain;
   std::string name;                               ///< drain, add: node; release, resize: "claim" or "namespace/claim"
-  int64_t count = 1;                              ///< add: so many nodes
-  std::string like;                               ///< add: the node to copy; empty = `cards`
-  std::vector<v1alpha::Card> cards;               ///< add: of each node; uuid and node are left empty
+  int64_t count = 1;                              ///< add: number of nodes
+  std::string like;                               ///< add: node to copy; empty = the nodes have `cards`
+  std::vector<v1alpha::Card> cards;               ///< add: cards of each node; uuid and node name are empty
   core::StringMap requests;                       ///< resize
   std::optional<v1alpha::ElasticGPUClaim> claim;  ///< create
 };
 
 struct WhatIfQuestion {
-  std::string at;  ///< "document 2" of a body of several; else empty
+  std::string at;  ///< "document 2" in a body with several documents, otherwise empty
   std::optional<v1alpha::ElasticGPUClaim> claim;
   std::optional<core::Pod> pod;  ///< instead of a claim
   std::vector<WhatIfStep> steps;
-  std::string otherKind;  ///< the kind of an object that nothing can be asked about; then the rest is empty
+  std::string otherKind;  ///< kind of an object that is neither a claim nor a pod; the other members are then empty
 };
 
-/// Either an ElasticGPUClaim or a Pod as one would apply it, or
+/// Decodes a question: an ElasticGPUClaim or a Pod as for `kubectl apply`, or a mapping such as
 ///
 ///   claim: {spec: {egpuClassName: c, resources: {requests: {elasticgpu.io/gpu-core: 30}}}}     # or pod: {…}
 ///   steps:
@@ -43,13 +43,13 @@ struct WhatIfQuestion {
 ///   - resize: {claim: team-a/job, requests: {gpu-core: 40}}
 ///   - create: {…a claim…}
 ///
-/// both may be left out. Code::invalid names the field and what is valid there; claims are not validated beyond their
-/// fields' names and types.
+/// Both keys may be omitted. Fails with Code::invalid; the message names the field and the valid values. Claims are
+/// checked only for names and types of fields.
 base::Result<WhatIfQuestion> decodeQuestion(std::string_view json);
 
-/// A body of any number of documents, YAML or JSON, in their order; a List's items count as documents. Objects of other
-/// kinds are passed over if there is anything else (otherKind). Code::invalid names the document, if there are several:
-/// "document 2: spec: is missing".
+/// Decodes all documents of a body, YAML or JSON, in their order. Each item of a List counts as a document. Objects of
+/// other kinds are returned with otherKind, unless there are only such objects, which fails. Fails with Code::invalid;
+/// the message names the document if there are several: "document 2: spec: is missing".
 base::Result<std::vector<WhatIfQuestion>> decodeQuestions(std::string_view body);
 
 }  // namespace egpu::codec

@@ -1,5 +1,5 @@
-// YAML to JSON over yaml-cpp's events. Building our own small tree instead of YAML::Node keeps the kind of each scalar
-// (plain or quoted), the marks for messages, and a bound on what aliases may expand to.
+// Converts YAML to JSON with the events of yaml-cpp. It builds its own tree instead of a YAML::Node to know the kind of
+// each scalar (plain or quoted) and the position for messages, and to limit the expansion of aliases.
 #include <yaml-cpp/eventhandler.h>
 #include <yaml-cpp/exceptions.h>
 #include <yaml-cpp/mark.h>
@@ -22,15 +22,15 @@ namespace {
 
 constexpr std::size_t kMaxDepth = 100;
 constexpr std::size_t kMaxOutput = std::size_t{32} << 20;  // bytes of JSON per stream of documents
-constexpr std::size_t kMaxMerged = 100'000;                // fields taken over by merge keys, per document
+constexpr std::size_t kMaxMerged = 100'000;                // fields copied by merge keys, per document
 
 struct Tree;
 using TreePtr = std::shared_ptr<const Tree>;
 
-/// A node of a document. Aliases share what they name.
+/// A node of a document. Aliases share the node of their anchor.
 struct Tree {
   enum class Kind { null, scalar, sequence, mapping } kind = Kind::null;
-  std::size_t height = 0;      // aliases included, so that neither writing nor destroying recurses further
+  std::size_t height = 0;      // includes aliases; limited, because writing and destruction recurse
   std::string json;            // scalar
   std::vector<TreePtr> items;  // sequence
   std::vector<std::pair<std::string, TreePtr>> fields;  // mapping, in order
@@ -50,7 +50,7 @@ struct Refused {
 class TreeBuilder final : public YAML::EventHandler {
  public:
   const YAML::Mark& start() const { return start_; }
-  /// The document's root; null if it was empty.
+  /// Moves the document's root out. Of an empty document it is a null node.
   TreePtr take() { return root_ ? std::move(root_) : std::make_shared<const Tree>(); }
 
   void OnDocumentStart(const YAML::Mark& mark) override { start_ = mark; }
@@ -119,7 +119,7 @@ class TreeBuilder final : public YAML::EventHandler {
     YAML::anchor_t anchor = 0;
     YAML::Mark mark;
     bool haveKey = false;
-    bool merging = false;  // the value to come belongs to "<<"
+    bool merging = false;  // the next value belongs to "<<"
     std::string key;
     YAML::Mark keyMark;
     std::unordered_set<std::string> seen;
@@ -157,7 +157,7 @@ class TreeBuilder final : public YAML::EventHandler {
         refuse(open.mark, "merge keys take over more than " + std::to_string(kMaxMerged) + " fields");
       for (const auto& [key, value] : source->fields)
         if (open.seen.insert(key).second)
-          open.tree->fields.emplace_back(key, value);  // own keys and earlier sources win
+          open.tree->fields.emplace_back(key, value);  // keys of the mapping and of earlier sources have precedence
     }
     if (open.anchor != 0) anchors_[open.anchor] = open.tree;
     add(open.mark, std::move(open.tree));
@@ -201,13 +201,13 @@ class TreeBuilder final : public YAML::EventHandler {
   std::vector<Open> open_;
   std::size_t mergedFields_ = 0;
   std::unordered_map<YAML::anchor_t, TreePtr> anchors_;
-  std::unordered_map<YAML::anchor_t, std::string> keys_;  // anchored scalars as keys
+  std::unordered_map<YAML::anchor_t, std::string> keys_;  // texts of anchored scalars, for aliases used as keys
 };
 
-/// Writes a tree; aliases make it a graph, so that its size is bounded here.
+/// Writes a tree as JSON and limits its size, because aliases can make the output much larger than the tree.
 class TreeWriter {
  public:
-  /// left: of the bytes that all documents together may take.
+  /// left: remaining bytes of `most`, the limit for all documents together.
   TreeWriter(std::size_t left, std::size_t most) : left_(left), most_(most) {}
 
   std::string write(const Tree& tree) {
@@ -259,7 +259,7 @@ base::Status invalidYaml(int line, int column, const std::string& why) {
   return {base::Code::invalid, "YAML: " + where + why};
 }
 
-/// All documents that hold something.
+/// Converts all documents except empty ones and null. Fails if there are more than `most` documents or `bytes` bytes.
 base::Result<std::vector<std::string>> documents(std::string_view yaml, std::size_t most, std::size_t bytes) {
   std::vector<std::string> out;
   try {
@@ -271,7 +271,7 @@ base::Result<std::vector<std::string>> documents(std::string_view yaml, std::siz
     for (;;) {
       TreeBuilder builder;
       if (!parser.HandleNextDocument(builder)) break;
-      // At a stray "]" the parser finds an empty document and does not move on, for ever.
+      // At a stray "]" the parser returns empty documents at the same position without end.
       if (builder.start().pos <= lastStart) refuse(builder.start(), "unexpected text");
       lastStart = builder.start().pos;
       const TreePtr tree = builder.take();

@@ -41,7 +41,8 @@ bool isNotFinite(std::string_view text) {
 
 bool isDigit(char c) { return c >= '0' && c <= '9'; }
 
-/// An integer with an optional sign and a base prefix (0x, 0o, 0b or a bare 0 for octal) that fits 64 bits.
+/// Returns the decimal text of an integer of at most 64 bits, with an optional sign and base prefix (0x, 0b, and 0o or
+/// 0 for octal). Returns nullopt for other text.
 std::optional<std::string> integer(std::string_view text) {
   const bool negative = !text.empty() && text.front() == '-';
   if (!text.empty() && (text.front() == '-' || text.front() == '+')) text.remove_prefix(1);
@@ -58,7 +59,7 @@ std::optional<std::string> integer(std::string_view text) {
   return (negative && magnitude != 0 ? "-" : "") + std::to_string(magnitude);
 }
 
-/// [-+]?(\.[0-9]+|[0-9]+(\.[0-9]*)?)([eE][-+]?[0-9]+)?
+/// True if the text matches [-+]?(\.[0-9]+|[0-9]+(\.[0-9]*)?)([eE][-+]?[0-9]+)?
 bool isFloat(std::string_view s) {
   std::size_t i = 0;
   const auto digits = [&] {
@@ -82,8 +83,8 @@ bool isFloat(std::string_view s) {
   return i == s.size();
 }
 
-/// A double as Go's encoding/json writes it: the shortest digits, fixed between 1e-6 and 1e21. Nothing if it is out of
-/// range.
+/// Formats a double as Go's encoding/json does: the fewest digits, without an exponent between 1e-6 and 1e21. Returns
+/// nullopt if the number is out of range.
 std::optional<std::string> real(const std::string& text) {
   const double number = std::strtod(text.c_str(), nullptr);
   if (!std::isfinite(number)) return std::nullopt;
@@ -113,7 +114,7 @@ std::optional<std::string> real(const std::string& text) {
 
 std::optional<std::string> scalarToJson(std::string_view tag, std::string_view text, std::string& why) {
   constexpr std::string_view standard = "tag:yaml.org,2002:";
-  std::string_view wanted;  // of the standard's types, the one a tag asks for
+  std::string_view wanted;  // type that a standard tag requires; empty = any
   if (tag.substr(0, standard.size()) == standard) {
     wanted = tag.substr(standard.size());
     if (!oneOf(wanted, std::array<std::string_view, 6>{"str", "int", "float", "bool", "null", "timestamp"})) {
@@ -136,7 +137,7 @@ std::optional<std::string> scalarToJson(std::string_view tag, std::string_view t
     if (auto number = integer(plain)) return number;
     if (accept("float") && isFloat(plain)) {
       if (auto number = real(plain)) return number;
-      return base::quoted(text);  // out of range, so no number
+      return base::quoted(text);  // out of range, so it is a string
     }
     if (isNotFinite(text)) {
       why = std::string(text) + " has no form in JSON";
@@ -156,13 +157,13 @@ using OrderedJson = nlohmann::ordered_json;
 
 bool isLetter(char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z'); }
 
-/// Whether a text needs no quotes: printable ASCII without YAML's signs, and not read as anything but a text.
+/// True if a string needs no quotes: it is printable ASCII without YAML's indicators and is read as a string.
 bool standsBare(const std::string& text) {
   if (text.empty() || !(isLetter(text.front()) || isDigit(text.front()) || text.front() == '/')) return false;
   if (text.back() == ' ' || text.back() == ':') return false;
   if (std::any_of(text.begin(), text.end(), [](char c) { return c < ' ' || c > '~'; })) return false;
   if (text.find(": ") != std::string::npos || text.find(" #") != std::string::npos) return false;
-  // Dates and times are more than texts to some readers.
+  // Some YAML readers convert dates and times.
   if (isDigit(text.front()) && text.find_first_of("-:") != std::string::npos) return false;
   std::string why;
   const auto read = scalarToJson("?", text, why);
@@ -174,12 +175,12 @@ std::string scalar(const OrderedJson& value) {
   if (value.is_array()) return "[]";
   if (!value.is_string()) return value.dump();
   const auto& text = value.get_ref<const std::string&>();
-  return standsBare(text) ? text : JsonText().value(text).take();  // no control character stays bare
+  return standsBare(text) ? text : JsonText().value(text).take();  // escapes control characters
 }
 
 bool isBlock(const OrderedJson& value) { return value.is_structured() && !value.empty(); }
 
-/// The lines of a mapping or sequence. begun: the first line has its indent already.
+/// Appends the lines of a mapping or sequence. begun: the first line is already indented.
 void block(std::string& out, const OrderedJson& value, std::size_t indent, bool begun) {
   for (auto it = value.begin(); it != value.end(); ++it) {
     if (!begun) out.append(indent, ' ');

@@ -1,4 +1,4 @@
-// YAML beyond codec.h: JSON as YAML, bodies of strangers, and what a scalar means.
+// YAML functions besides those in codec.h: JSON as YAML, a size limit for untrusted bodies, and the value of a scalar.
 #pragma once
 
 #include <cstddef>
@@ -11,17 +11,17 @@
 
 namespace egpu::codec {
 
-/// JSON as YAML for people, what `-o yaml` prints and a kubeconfig is written in: block style as kubectl has it, fields
-/// in their order. A text stands bare only if it would be read back as that text, so that yamlToJson() gives the same
-/// again. What is no JSON is returned as it is.
+/// Converts JSON to YAML for people, as for `-o yaml` and kubeconfigs: block style as in kubectl, fields in their
+/// order. A string has no quotes only if it would be read as the same string, so that yamlToJson() returns the same
+/// value. Text that is not JSON is returned unchanged.
 std::string jsonToYaml(std::string_view json);
 
-/// As yamlDocuments(yaml) of codec.h, but with aliases written out they take at most so many bytes together; more is
-/// Code::invalid.
+/// Like yamlDocuments(yaml) in codec.h, but fails with Code::invalid if all documents together have more than `bytes`
+/// bytes after aliases are expanded.
 base::Result<std::vector<std::string>> yamlDocuments(std::string_view yaml, std::size_t bytes);
 
-/// What a scalar means in JSON, after the YAML 1.1 rules of the Go library that kubectl uses. tag: "?" plain, "!"
-/// quoted, or what stands there in full. JSON text of the scalar, or nothing and why.
+/// Returns a YAML scalar as JSON text, by the YAML 1.1 rules of the Go library that kubectl uses. tag: "?" = plain, "!"
+/// = quoted, otherwise the complete tag. Returns nullopt and sets `why` if the scalar has no JSON value.
 std::optional<std::string> scalarToJson(std::string_view tag, std::string_view text, std::string& why);
 
 }  // namespace egpu::codec

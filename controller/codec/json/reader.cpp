@@ -15,10 +15,10 @@ class Value : public ondemand::value {};
 
 namespace {
 
-/// simdjson's get() takes nothing derived.
+/// Returns the base class, because simdjson's get() accepts no derived types.
 ondemand::value& inner(Value& value) { return value; }
 
-/// Carries a whole copy of the object for kubectl alone; dropping it halves what a cached object costs.
+/// Annotation with a copy of the whole object that only kubectl uses. Dropping it halves the memory of a cached object.
 constexpr std::string_view kLastApplied = "kubectl.kubernetes.io/last-applied-configuration";
 
 bool is(Failure& f, simdjson::error_code code, std::string_view wrongType = {}) {
@@ -147,7 +147,7 @@ bool read(Value& value, int64_t& out, Failure& f) {
   if (type == ondemand::json_type::null) return peekNull(value, isNull, f);
   if (type != ondemand::json_type::number) return f.is("must be an integer");
   if (value.get_int64().get(out) == simdjson::SUCCESS) return true;
-  // 1.0 and 1e3 are integers to Kubernetes.
+  // Kubernetes accepts 1.0 and 1e3 as integers.
   double real = 0;
   constexpr double kExact = 9007199254740992.0;  // 2^53
   if (value.get_double().get(real) != simdjson::SUCCESS || real != std::floor(real) || std::fabs(real) > kExact)
@@ -187,7 +187,7 @@ static bool readEntries(Value& value, core::StringMap& out, Failure& f,
 
 bool read(Value& value, core::StringMap& out, Failure& f) { return readEntries(value, out, f, read); }
 
-/// One quantity: a string, or a number as it was written.
+/// Reads one quantity: a string, or a number as it was written.
 static bool readQuantity(Value& value, std::string& out, Failure& f) {
   ondemand::json_type type{};
   if (const auto e = value.type().get(type)) return is(f, e);

@@ -1,5 +1,5 @@
-// Reads JSON over simdjson's On-Demand API into what a list of fields (fields_core.h) names; for this folder only.
-// Every reader returns false on the first error, and each level on the way out puts its own name before the path.
+// Reads JSON with simdjson's On-Demand API into the members that fields() declares (fields_core.h). Internal to codec/.
+// Every reader returns false at the first error, and each caller prepends its field's name to the path of the error.
 #pragma once
 
 #include <cstdint>
@@ -17,11 +17,11 @@
 
 namespace egpu::codec::internal {
 
-/// A value not yet read; it may be read once, or left. Only reader.cpp knows what is in it, as simdjson takes long
-/// to compile.
+/// A value that is not read yet. It may be read once or skipped. Defined in reader.cpp, because simdjson takes long to
+/// compile.
 class Value;
 
-/// Where and why decoding stopped.
+/// Position and reason of a decoding error.
 struct Failure {
   std::string path;  ///< "spec.cards[1].core"
   std::string what;  ///< "must be an integer"
@@ -29,7 +29,7 @@ struct Failure {
     what = reason;
     return false;
   }
-  /// Puts a field's name before the path; false, for the way out.
+  /// Prepends the name of a field to the path. Returns false, so that a caller can return the result.
   bool under(std::string_view field);
   bool underKey(std::string_view key);
   base::Status status() const;
@@ -38,34 +38,34 @@ struct Failure {
 using FieldFn = std::function<bool(std::string_view key, Value& value)>;
 using ElementFn = std::function<bool(Value& value)>;
 
-/// Calls fn for each field of the text, which must hold one object and nothing else.
+/// Calls fn for each field of the object in the text. Fails if the text contains anything else.
 bool readDocument(std::string_view json, Failure& f, const FieldFn& fn);
-/// Null has no fields and no elements.
+/// Call fn for each field of an object, or each element of an array. Null has no fields and no elements.
 bool eachField(Value& value, Failure& f, const FieldFn& fn);
 bool eachElement(Value& value, Failure& f, const ElementFn& fn);
-/// False with `f` set if the value has no type at all; isNull says whether to leave the field unset.
+/// Sets isNull; the caller then leaves the field unset. Fails if the value is not JSON.
 bool peekNull(Value& value, bool& isNull, Failure& f);
 
-// JSON null leaves text, number and flag as they are, as Kubernetes' own decoders do. All else is replaced whole.
+// JSON null leaves texts, numbers and flags unchanged, as in Kubernetes' decoders. All other values are replaced.
 bool read(Value& value, std::string& out, Failure& f);
 bool read(Value& value, int64_t& out, Failure& f);
 bool read(Value& value, bool& out, Failure& f);
-/// Without kubectl's copy of the object.
+/// Skips kubectl's last-applied-configuration, a copy of the object.
 bool read(Value& value, core::StringMap& out, Failure& f);
 
-// Of the words in fields_core.h.
+// Implement the calls of the same names in fields_core.h.
 bool readQuantities(Value& value, core::StringMap& out, Failure& f);
 bool readAmount(Value& value, std::string_view unit, int64_t& out, Failure& f);
 bool readThousandths(Value& value, int64_t& out, Failure& f);
 bool readNames(Value& value, std::vector<std::string>& out, Failure& f);
-/// The value as it was written.
+/// Reads the value as JSON text.
 bool readRaw(Value& value, std::string& out, Failure& f);
-/// The first that is not empty.
+/// Reads the first non-empty field of a list element with this type.
 bool readEntry(Value& value, std::string_view type, std::string_view field, std::string& out, Failure& f);
 
-/// kind must be absent or the expected one: a Status or a foreign object never passes for an empty one.
+/// Fails unless the kind is empty or `expected`, so that a Status or another object is not decoded as an empty object.
 bool readKind(Value& value, std::string_view expected, Failure& f);
-/// A Kubernetes Status object, as the error it stands for.
+/// Reads a Kubernetes Status object as a base::Status.
 bool readServerStatus(Value& value, base::Status& out, Failure& f);
 
 template <class T>
@@ -105,7 +105,8 @@ bool read(Value& value, core::SortedMap<T>& out, Failure& f) {
   });
 }
 
-/// The words of fields_core.h, for reading: for each field that is met, the list is gone through to find its name.
+/// Implements the calls in fields_core.h for reading. For each field in the JSON it calls the function that declares
+/// the fields, and reads the value when the name matches.
 class Reader {
  public:
   using List = std::function<void()>;
@@ -158,7 +159,7 @@ class Reader {
   void firstAlways(std::string_view name, const Fn& list) {
     first(name, list);
   }
-  /// The source is ambiguous if there was one before.
+  /// Marks the source as ambiguous if the object has another one.
   template <class Source, class Kind, class Fn>
   void choice(std::string_view name, core::Rare<Source>& source, Kind kind, const Fn& list) {
     if (!at(name) || !there()) return;
@@ -226,7 +227,7 @@ class Reader {
 
  private:
   bool at(std::string_view name) const { return key_ == name; }
-  /// Not null.
+  /// True if the current value is not null.
   bool there() {
     bool isNull = false;
     good_ = peekNull(*value_, isNull, f_);
@@ -236,7 +237,7 @@ class Reader {
   bool firstOf(Value& list, int64_t& more, const List& fields);
 
   Failure& f_;
-  std::string_view key_;  // of the field that is met, and its value
+  std::string_view key_;  // name and value of the current field
   Value* value_ = nullptr;
   bool good_ = true;
 };

@@ -75,7 +75,7 @@ JsonText& JsonText::value(int64_t number) {
   return *this;
 }
 JsonText& JsonText::value(double number) {
-  if (!std::isfinite(number)) return null();  // JSON has no other word for it
+  if (!std::isfinite(number)) return null();  // JSON can't represent infinity and NaN
   comma();
   char digits[40];
   const auto end = std::to_chars(digits, digits + sizeof digits, number).ptr;

@@ -1,4 +1,4 @@
-// A writer of JSON text for modules that answer JSON without a JSON library (allocation map, logs of decisions).
+// Writes JSON text without a JSON library.
 #pragma once
 
 #include <cstdint>
@@ -10,8 +10,8 @@ namespace egpu::codec {
 
 bool isUtf8(std::string_view text);
 
-/// Text that is not UTF-8 is written with U+FFFD in its place, so that the output is JSON whatever comes in.
-/// Streams one JSON value. Misuse (a value without a key in an object) asserts in debug builds. Not thread-safe.
+/// Writes one JSON value piece by piece. Bytes that are not UTF-8 become U+FFFD, so that the output is always valid
+/// JSON. Asserts some kinds of misuse in debug builds, such as a key outside an object. Not thread-safe.
 class JsonText {
  public:
   JsonText& beginObject();
@@ -27,8 +27,8 @@ class JsonText {
   JsonText& value(double number);
   JsonText& value(bool flag);
   JsonText& null();
-  JsonText& raw(std::string_view json);  ///< already JSON
-  /// The text so far; moved out.
+  JsonText& raw(std::string_view json);  ///< writes text that is already JSON
+  /// Moves the text out.
   std::string take() { return std::move(out_); }
 
  private:

@@ -1,4 +1,4 @@
-// Writes what a list of fields (fields_core.h) names as JSON; for this folder only.
+// Writes the members that fields() declares (fields_core.h) as JSON. Internal to codec/.
 #pragma once
 
 #include <functional>
@@ -16,13 +16,13 @@
 
 namespace egpu::codec::internal {
 
-/// The words of fields_core.h, for writing.
+/// Implements the calls in fields_core.h for writing.
 class Writer {
  public:
   using List = std::function<void()>;
 
-  /// nulls: for a merge patch that shall leave nothing of what was there before, v(name, member) writes null for what
-  /// is empty. The other words don't know of it.
+  /// nulls: v(name, member) writes null for an empty member, so that a merge patch removes the earlier value. Affects
+  /// no other call.
   explicit Writer(JsonText& j, bool nulls = false) : j_(j), nulls_(nulls) {}
 
   void write(const std::string& text) { j_.value(text); }
@@ -38,7 +38,7 @@ class Writer {
   }
   template <class T>
   void write(const std::vector<T>& all) {
-    const bool nulls = std::exchange(nulls_, false);  // a merge patch replaces lists whole
+    const bool nulls = std::exchange(nulls_, false);  // not in elements, because a merge patch replaces whole lists
     j_.beginArray();
     for (const auto& each : all) write(each);
     j_.endArray();

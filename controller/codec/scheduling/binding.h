@@ -1,4 +1,4 @@
-// The write that gives a pod its node.
+// Body of the request that binds a pod to a node.
 #pragma once
 
 #include <string>
@@ -8,7 +8,7 @@
 
 namespace egpu::codec::patch {
 
-/// POST body for pods/<name>/binding: of exactly that pod, by its uid.
+/// Returns the POST body for pods/<name>/binding. It names the pod's uid, so that a recreated pod is not bound.
 std::string binding(const core::Pod& pod, std::string_view node);
 
 }  // namespace egpu::codec::patch

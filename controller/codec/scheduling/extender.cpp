@@ -18,7 +18,7 @@ namespace ondemand = simdjson::ondemand;
 using base::Code;
 using base::Status;
 
-constexpr std::size_t kLongestName = 253;  // of a node
+constexpr std::size_t kLongestName = 253;  // characters in the name of a node, pod or namespace
 
 Status malformed(const std::string& field, const std::string& what) {
   return {Code::malformed, (field.empty() ? "" : field + ": ") + what};
@@ -27,7 +27,7 @@ Status malformed(const std::string& field, simdjson::error_code code, const char
   return malformed(field, code == simdjson::INCORRECT_TYPE ? wrongType : simdjson::error_message(code));
 }
 
-/// Text and parser of one body; views of both live as long.
+/// Text and parser of one body. Views of the text are valid as long as the Body exists.
 struct Body {
   explicit Body(std::string_view json) : text(json) {}
   simdjson::padded_string text;
@@ -46,7 +46,7 @@ bool isNull(ondemand::value& value) {
   return value.type().get(type) == simdjson::SUCCESS && type == ondemand::json_type::null;
 }
 
-/// Each field of an object; null has none.
+/// Calls visit() for each field of an object. Null has no fields.
 Status eachField(ondemand::value& value, const std::string& field, const Visit& visit) {
   if (isNull(value)) return Status::okay();
   ondemand::object object;
@@ -61,7 +61,7 @@ Status eachField(ondemand::value& value, const std::string& field, const Visit& 
   return Status::okay();
 }
 
-/// Each element of an array; null has none.
+/// Calls visit() for each element of an array. Null has no elements.
 template <class Fn>
 Status eachElement(ondemand::value& value, const std::string& field, Fn visit) {
   if (isNull(value)) return Status::okay();
@@ -90,7 +90,7 @@ Status number(ondemand::value& value, const std::string& field, int64_t& out) {
   return Status::okay();
 }
 
-/// The whole of a body: one object, and nothing after it.
+/// Calls visit() for each field of the object in the body. Fails if anything follows the object.
 Status readBody(Body& body, const Visit& visit) {
   ondemand::document document;
   ondemand::value root;
@@ -128,7 +128,8 @@ Status podMissing(bool found, const core::Pod& pod) {
   return Status::okay();
 }
 
-/// Letters, digits, '-', '.' and '_', so that it can be written as it stands. A table: thousands are read in a call.
+/// Characters of names: letters, digits, '-', '.' and '_', so that a name can be written to JSON without escaping. This
+/// is a table because one request has thousands of names.
 constexpr auto kOfNames = [] {
   std::array<bool, 256> of{};
   for (const unsigned char c : std::string_view("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-._"))
@@ -145,7 +146,7 @@ Status notAName(const std::string& field) {
 }
 
 Status nameOf(ondemand::value& value, std::size_t index, std::vector<std::string_view>& names) {
-  // As it stands in the text: a name has nothing that is escaped.
+  // Use the raw text: a valid name contains no escaped characters.
   auto token = value.raw_json_token();
   const auto end = token.size() < 2 || token.front() != '"' ? std::string_view::npos : token.find('"', 1);
   if (end == std::string_view::npos || !isName(token.substr(1, end - 1)))
@@ -158,7 +159,7 @@ Status nodeOf(ondemand::value& value, std::size_t index, simdjson::dom::parser& 
   const auto field = "Nodes.items[" + std::to_string(index) + "]";
   std::string_view json;
   if (auto s = raw(value, field, json); !s.ok()) return s;
-  // Read whole, as it goes back as it is.
+  // Parse the complete node to validate it, because the response returns its text unchanged.
   simdjson::dom::element node;
   std::string_view name;
   if (const auto e = parser.parse(json.data(), json.size()).get(node)) return malformed(field, e, "");
@@ -256,7 +257,7 @@ base::Result<ExtenderArgs> decodeExtenderArgs(std::string_view json) {
     if (args.objects) return malformed("NodeNames", "must be null where Nodes are given");
     nodes = true;
     args.names.clear();
-    args.names.reserve(json.size() / 12);  // a name of some ten letters, its quotes and a comma
+    args.names.reserve(json.size() / 12);  // estimate: about ten letters per name, its quotes and a comma
     return eachElement(value, "NodeNames",
                        [&args](ondemand::value& name, std::size_t index) { return nameOf(name, index, args.names); });
   });

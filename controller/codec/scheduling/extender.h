@@ -1,5 +1,5 @@
-// What kube-scheduler sends to an extender and reads of it (k8s.io/kube-scheduler/extender/v1): JSON ↔ structs.
-// The fields' names are Go's own, as that type has no tags; like Go's decoder these read them in any case.
+// Requests that kube-scheduler sends to an extender, and the responses (k8s.io/kube-scheduler/extender/v1), as structs
+// and JSON. Most field names are those of Go, because the Go types have no tags. As in Go, their case is ignored.
 #pragma once
 
 #include <cstdint>
@@ -14,13 +14,13 @@
 
 namespace egpu::codec {
 
-/// ExtenderArgs, of filter and prioritize. Views are of `text`.
+/// ExtenderArgs: request of filter and prioritize. The views refer to `text`.
 struct ExtenderArgs {
   core::Pod pod;
   bool objects = false;                 ///< Nodes were sent (nodeCacheCapable: false), not NodeNames
-  std::vector<std::string_view> names;  ///< of the nodes, in their order
-  std::vector<std::string_view> nodes;  ///< if objects: each as it was sent
-  std::shared_ptr<const void> text;     ///< keeps what the views show
+  std::vector<std::string_view> names;  ///< names of the nodes, in the order of the request
+  std::vector<std::string_view> nodes;  ///< if objects: JSON of each node, as it was sent
+  std::shared_ptr<const void> text;     ///< owns the text of the views
 };
 struct ExtenderBindingArgs {
   std::string podName, podNamespace, podUid, node;
@@ -36,30 +36,30 @@ struct ExtenderPreemptionArgs {
   std::vector<NodeVictims> nodes;
 };
 
-/// Code::malformed names the field and what would be valid. Unknown fields are ignored. A name of a node must be one
-/// (a DNS subdomain, or at least of its characters).
+/// Decode a request. Unknown fields are ignored. Node names must have 1 to 253 characters of letters, digits, '-', '.'
+/// and '_'. Fail with Code::malformed; the message names the field and the valid values.
 base::Result<ExtenderArgs> decodeExtenderArgs(std::string_view json);
 base::Result<ExtenderBindingArgs> decodeExtenderBindingArgs(std::string_view json);
 base::Result<ExtenderPreemptionArgs> decodeExtenderPreemptionArgs(std::string_view json);
 
-/// Why nodes are left out; preemption would change nothing about it, or would.
+/// Reason why nodes are filtered out.
 struct FilterReason {
   std::string text;
-  bool unresolvable = true;
+  bool unresolvable = true;  ///< preemption can't make the node suitable
 };
-/// ExtenderFilterResult, in the form in which the nodes were sent. fate: per node, 0 = it passes, else 1 + the place of
-/// its reason.
+/// Encodes an ExtenderFilterResult, with Nodes or NodeNames as in the request. fate: per node, 0 = passes, otherwise
+/// 1 + index of its reason.
 std::string encodeFilterResult(const ExtenderArgs& args, std::span<const uint8_t> fate,
                                const std::vector<FilterReason>& reasons);
-/// All of them pass.
+/// Encodes an ExtenderFilterResult in which all nodes pass.
 std::string encodeFilterResult(const ExtenderArgs& args);
-/// The same with nothing but an error: nothing can be said.
+/// Encodes an ExtenderFilterResult that contains only an error.
 std::string encodeFilterError(std::string_view error);
-/// HostPriorityList. scores: per node, 0 to 10.
+/// Encodes a HostPriorityList. scores: per node, 0 to 10.
 std::string encodeHostPriorities(const ExtenderArgs& args, std::span<const uint8_t> scores);
-/// ExtenderBindingResult; an empty error means that it is bound.
+/// Encodes an ExtenderBindingResult. An empty error means that the pod is bound.
 std::string encodeBindingResult(std::string_view error);
-/// ExtenderPreemptionResult.
+/// Encodes an ExtenderPreemptionResult.
 std::string encodePreemptionResult(const std::vector<NodeVictims>& nodes);
 
 }  // namespace egpu::codec
