@@ -12,14 +12,14 @@
 namespace egpu::apiserver {
 namespace {
 
-/// What is shown of a header that anybody may have written.
+/// Returns an untrusted header value for a message: quoted, at most 100 characters, printable ASCII only.
 std::string shown(std::string_view text) {
   std::string out = "\"";
   for (const char c : text.substr(0, 100)) out += c < 0x20 || c > 0x7e || c == '"' ? '?' : c;
   return out + "\"";
 }
 
-/// "127.x.y.z" with four numbers up to 255 and nothing else.
+/// True for "127.x.y.z" with numbers up to 255.
 bool isLoopbackV4(std::string_view text) {
   int parts = 0;
   for (; parts < 4; ++parts) {
@@ -34,7 +34,8 @@ bool isLoopbackV4(std::string_view text) {
   return false;
 }
 
-/// Every type that makes a browser ask first. What the server can't read it refuses itself.
+/// True for the content types that Kubernetes clients send; for all of them browsers send a preflight request first.
+/// The server itself refuses those that it does not support.
 bool needsPreflight(std::string_view contentType) {
   static constexpr std::array<std::string_view, 9> kTypes = {"application/json",
                                                              "application/yaml",
@@ -64,7 +65,8 @@ std::optional<ApiError> objection(const http::Request& request) {
   const bool reads = request.method == "GET" || request.method == "HEAD" || request.method == "OPTIONS";
   const bool empty = request.body.empty() && request.method == "DELETE";
   const auto type = request.header("content-type");
-  // kubectl 1.20 creates without a Content-Type. A page can do so, too, but its browser says that it is one.
+  // kubectl 1.20 sends no Content-Type on create. A page can do the same, but its browser adds Origin or
+  // Sec-Fetch-Site.
   const bool program = origin.empty() && request.header("sec-fetch-site").empty();
   if (!reads && !empty && !(type.empty() && program) && !needsPreflight(type))
     return unsupportedMediaType("the body's Content-Type is " + (type.empty() ? "missing" : shown(type)) +

@@ -18,10 +18,10 @@ namespace {
 
 constexpr std::size_t kMaxRequestBytes = std::size_t{3} * 1024 * 1024;
 
-/// Counts a request among those in flight as long as it lives.
+/// RAII counter of requests in flight.
 class InFlight {
  public:
-  /// limit 0 = none.
+  /// limit: 0 = no limit.
   InFlight(std::atomic<int>& count, int limit) : count_(count), admitted_(++count <= limit || limit == 0) {}
   ~InFlight() { --count_; }
   InFlight(const InFlight&) = delete;
@@ -33,7 +33,7 @@ class InFlight {
   const bool admitted_;
 };
 
-/// In plain text, as a real API server's filter answers before anything knows of Status objects.
+/// Returns a 429 in plain text, not as a Status, because a real API server's filter for this limit answers so.
 http::Response tooManyRequests() {
   http::Response r;
   r.status = 429;
@@ -102,7 +102,7 @@ class EmbeddedServer final : public Server {
   void compact() override { store_.compact(); }
 
  private:
-  // Everything that is not a resource: health, discovery, schemas.
+  // Answers requests for paths that are not resources: health, discovery, schemas. Returns nullopt for other paths.
   std::optional<http::Response> fixedAnswer(const http::Request& request) {
     const std::string& path = request.path;
     http::Response r;
@@ -125,7 +125,7 @@ class EmbeddedServer final : public Server {
     return r;
   }
 
-  /// Creates a cluster-scoped object unless one of its name is there.
+  /// Creates a cluster-scoped object unless one with its name exists.
   void ensure(const std::string& path, const Json& object) {
     http::Request request;
     request.method = "POST";

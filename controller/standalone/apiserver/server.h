@@ -1,4 +1,4 @@
-// The embedded API server: the paths, watches, conflicts and rules of a Kubernetes API server for the kinds this
+// Embedded API server: paths, watches, conflicts and validation of a Kubernetes API server, for the kinds that this
 // project needs.
 #pragma once
 
@@ -18,38 +18,40 @@
 
 namespace egpu::apiserver {
 
-/// Runs after defaulting and before validation, on create and on updates of the main resource. May edit `objectJson`,
-/// or refuse with a Status (its code decides the HTTP code, its message is shown; Code::invalid is 422, Code::forbidden
-/// 403). resource: plural with group ("pods", "elasticgpuclaims.elasticgpu.io"); operation: "CREATE" | "UPDATE";
-/// oldJson empty on CREATE. Called on many threads at once; must not call the server; may be called again for one
-/// request after a conflict.
+/// Admission hook. Runs after defaulting and before validation, on create and on updates of the main resource. It may
+/// edit `objectJson`, or refuse the request with a Status: the code determines the HTTP status (Code::invalid 422,
+/// Code::forbidden 403), and the client sees the message. resource: plural with group ("pods",
+/// "elasticgpuclaims.elasticgpu.io"). operation: "CREATE" or "UPDATE". oldJson: empty on CREATE. Called on many threads
+/// at once; must not call the server; may be called again for the same request after a conflict.
 using Admission = std::function<base::Status(std::string_view resource, std::string_view operation,
                                              std::string& objectJson, std::string_view oldJson)>;
 
 struct Options {
   std::string
-      dataDirectory;  ///< empty: everything in memory; else an existing or new folder, held by one server at a time
+      dataDirectory;  ///< existing or new folder, used by one server at a time; empty: all data is in memory only
   std::vector<std::string> crds;  ///< YAML of further CustomResourceDefinitions; the project's own are built in. Their
                                   ///< kinds are served, CRDs themselves are not
   std::vector<Admission> admission;
-  std::size_t historyLength = 10'000;  ///< watch events kept per kind; older ones are answered with 410
+  std::size_t historyLength = 10'000;  ///< watch events kept per kind; requests for older ones get 410
   std::chrono::milliseconds bookmarkInterval{60'000};
-  bool priorityAdmission = true;  ///< a pod's priority comes from its PriorityClass; false: pods state numbers, as on a
-                                  ///< cluster without the admission plugin Priority
-  int maxInFlight = 0;  ///< reading and as many writing requests at once, watches aside; more get 429. 0 = any number
+  bool priorityAdmission = true;  ///< a pod's priority comes from its PriorityClass; false: pods contain numbers, as on
+                                  ///< a cluster without the admission plugin Priority
+  int maxInFlight =
+      0;  ///< maximum of reads, and of writes, at once; further ones get 429. Not for watches. 0 = no limit
 };
 
-/// Thread-safe. In-process callers use handle(); kubectl and remote clients come through http::listen.
+/// The server. Thread-safe. Callers in the same process use handle(); other clients connect through http::listen().
 class Server : public http::Handler {
  public:
-  /// `clock` and `random` must outlive the server. Fails with Code::invalid on a bad CRD, Code::unavailable if the data
-  /// folder can't be used or another process holds it, Code::malformed if it holds something else or is damaged.
+  /// Creates a server. `clock` and `random` must outlive it. Fails with Code::invalid if a CRD is invalid, with
+  /// Code::unavailable if the data folder can't be used or another process uses it, and with Code::malformed if it has
+  /// other content or is damaged.
   static base::Result<std::unique_ptr<Server>> create(const Options& options, base::Clock& clock, base::Random& random);
 
-  /// The version of the last write; never smaller than an earlier one, restarts included.
+  /// Returns the version of the last write. It never decreases, even after a restart.
   virtual uint64_t resourceVersion() const = 0;
-  /// Forgets the history of all kinds, as etcd's compaction does: watches from, and pages at, older versions get 410.
-  /// Running watches go on.
+  /// Drops the history of all kinds, as etcd's compaction does. New watches and list pages at older versions get 410;
+  /// running watches continue.
   virtual void compact() = 0;
 };
 

@@ -19,7 +19,7 @@ namespace keys = v1alpha::keys;
 
 using Named = std::vector<std::pair<std::string, std::string>>;
 
-/// name → claim or template, of the pod's annotations.
+/// Returns name → value of the pod's annotations with this prefix. The value names a claim or a template.
 Named annotated(const core::Pod& pod, std::string_view prefix) {
   Named out;
   for (const auto& [key, value] : pod.metadata.annotations)
@@ -38,7 +38,7 @@ Status checkNames(const Named& all, std::string_view prefix, const std::string& 
   return Status::okay();
 }
 
-/// No node offers such a resource and nothing else reads it: the pod would run without a GPU.
+/// Refuses resources of elasticgpu.io in containers: no node offers them, so that the pod would get no GPU.
 Status refuseOwnAmounts(const std::string& objectJson) {
   const auto found = codec::ownAmounts(objectJson);
   if (!found) return Status::okay();
@@ -66,7 +66,7 @@ Status admitNew(const core::Pod& pod, std::string& objectJson) {
   if (auto bad = checkNames(claims, keys::kClaimAnnotationPrefix, "ElasticGPUClaim"); !bad.ok()) return bad;
   if (auto bad = checkNames(templates, keys::kTemplateAnnotationPrefix, "ElasticGPUClaimTemplate"); !bad.ok())
     return bad;
-  // A pod that has its node already can't be gated: the API server takes no such pod.
+  // A pod that already has a node gets no gate, because the API server refuses such a pod.
   const auto gate = pod.nodeName.empty() ? keys::kSchedulingGate : std::string_view();
   if (auto name = v1alpha::amountsTemplate(pod.metadata.annotations); !name.empty())
     templates.emplace_back(keys::kAmountsEntry, std::move(name));

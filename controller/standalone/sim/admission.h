@@ -1,6 +1,6 @@
-// What the admission policies do on a cluster, for the embedded API server: a pod's annotations that name claims, or
-// templates of them, or amounts, become resourceClaims and a gate on create; names are DNS labels; the annotations are frozen afterwards; a container that
-// asks for elasticgpu.io/… among its own resources is refused.
+// Implements the project's admission policies for the embedded API server. On create, annotations of a pod that name
+// claims, claim templates or amounts become resourceClaims and a scheduling gate. Names must be DNS labels. These
+// annotations can't change afterwards. A container that requests elasticgpu.io/… as its own resource is refused.
 #pragma once
 
 #include <string>
@@ -10,9 +10,10 @@
 
 namespace egpu::sim {
 
-/// An admission hook of the embedded API server. resource is the plural, operation CREATE or UPDATE, oldJson empty on
-/// CREATE. Changes objectJson in place. A name is given to the container (init containers included) that is called so,
-/// else to every container. Code::invalid says which annotation or resource is wrong and what would be valid. Pure.
+/// Admission hook of the embedded API server. resource: the plural name. operation: CREATE or UPDATE. oldJson: empty on
+/// CREATE. Changes objectJson in place. A claim goes to the container or init container with the same name, or to every
+/// container if there is none. Fails with Code::invalid; the message names the wrong annotation or resource and the
+/// valid values. Pure.
 base::Status admitPod(std::string_view resource, std::string_view operation, std::string& objectJson,
                       std::string_view oldJson);
 

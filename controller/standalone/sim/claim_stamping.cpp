@@ -17,7 +17,7 @@ using base::Code;
 using base::Result;
 using base::Status;
 
-constexpr std::size_t kLongestBase = 57;  ///< a hyphen and five characters follow
+constexpr std::size_t kLongestBase = 57;  ///< maximum length before a hyphen and five characters
 constexpr std::size_t kSuffix = 5;
 
 bool ownedBy(const core::ObjectMeta& object, const core::Pod& pod) {
@@ -25,7 +25,7 @@ bool ownedBy(const core::ObjectMeta& object, const core::Pod& pod) {
                      [&](const auto& owner) { return owner.kind == "Pod" && owner.uid == pod.metadata.uid; });
 }
 
-/// What the pod's status names already, by the pod's own names.
+/// Returns the ResourceClaims that the pod's status already names, by the names in the pod's spec.
 std::map<std::string, std::string> recorded(const core::Pod& pod) {
   std::map<std::string, std::string> names;
   for (const auto& entry : v1alpha::podClaims(pod))
@@ -45,13 +45,12 @@ std::string stampedName(const core::Pod& pod, const std::string& name) {
   return first + "-" + second + "-" + base::hexDigest(pod.metadata.uid + "/" + name).substr(0, kSuffix);
 }
 
-Result<std::string> ClaimStamping::claimOf(const core::Pod& pod, const v1alpha::PodClaim& entry,
-                                           std::stop_token stop) {
+Result<std::string> ClaimStamping::claimOf(const core::Pod& pod, const v1alpha::PodClaim& entry, std::stop_token stop) {
   const core::ObjectKey key{pod.metadata.namespace_, stampedName(pod, entry.name)};
   auto there = client_.get<core::ResourceClaim>(key, stop);
   if (!there && there.status().code() != Code::notFound) return there.status();
   if (!there) {
-    kube::HttpRequest read;  // raw: what we don't know of it is stamped too
+    kube::HttpRequest read;  // raw JSON, so that fields that this project does not decode are copied, too
     read.target = kube::Client::path(core::kindOf<core::ResourceClaimTemplate>, key.namespace_, entry.templateName);
     const auto source = client_.call(std::move(read), stop);
     if (source.status().code() == Code::notFound)

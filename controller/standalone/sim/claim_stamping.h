@@ -1,4 +1,4 @@
-// The part of the controller manager that makes a pod's ResourceClaims from the ResourceClaimTemplates that it names.
+// Simulates the part of the controller manager that creates a pod's ResourceClaims from its ResourceClaimTemplates.
 #pragma once
 
 #include <stop_token>
@@ -11,23 +11,25 @@
 
 namespace egpu::sim {
 
-/// The name of what is stamped for a pod: "<pod>-<name>-" and five characters that are always the same for it, so that
-/// what was made before a crash is found. At most 63 characters, for which both parts are shortened alike.
+/// Returns the name of the ResourceClaim that is created for the pod's claim `name`: "<pod>-<name>-" and five
+/// characters of a hash. The name is always the same, so that a claim created before a crash is found. It has at most
+/// 63 characters; both parts are shortened in proportion.
 std::string stampedName(const core::Pod& pod, const std::string& name);
 
-/// Keeps references that must outlive it. Of one thread.
+/// Creates and removes ResourceClaims of pods. Keeps references that must outlive it. Used by one thread.
 class ClaimStamping {
  public:
   ClaimStamping(kube::Client& client, kube::EventSink& events) : client_(client), events_(events) {}
 
-  /// Of a pod that runs or may run: each of its templates has a ResourceClaim, owned by the pod, and the pod's status
-  /// names them. False: to be tried again; why is an event on the pod.
+  /// Creates a ResourceClaim, owned by the pod, for each of its templates, and records their names in the pod's status.
+  /// For pods that are not finished. Returns false if the caller should retry; most failures become an event of the
+  /// pod.
   bool stamp(const core::Pod& pod, std::stop_token stop);
-  /// Deletes a ResourceClaim that nobody has reserved, that was stamped for this pod. False: to be tried again.
+  /// Deletes the ResourceClaim if it is owned by this pod and not reserved. Returns false if the caller should retry.
   bool remove(const core::ResourceClaim& claim, const core::Pod& pod, std::stop_token stop);
 
  private:
-  /// The name of the ResourceClaim, made if it isn't there.
+  /// Returns the name of the ResourceClaim. Creates it if it does not exist.
   base::Result<std::string> claimOf(const core::Pod& pod, const v1alpha::PodClaim& entry, std::stop_token stop);
 
   kube::Client& client_;

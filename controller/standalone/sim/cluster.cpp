@@ -24,8 +24,8 @@ namespace log = base::log;
 constexpr std::size_t kPublishers = 8;
 constexpr std::chrono::seconds kProgressInterval{5};
 constexpr std::string_view kLeaseNamespace = "kube-node-lease";
-/// A kubelet's lease lasts 40 s. Nobody here acts on it, so it costs few writes: renewed three times in its hour, some
-/// nodes at a time.
+/// The lease of a real kubelet lasts 40 s. Here no component acts on leases, so they last an hour to save writes. Each
+/// is renewed three times per hour, a group of nodes at a time.
 constexpr int64_t kLeaseSeconds = 3600;
 constexpr std::chrono::milliseconds kRenewEvery{1'200'000};
 constexpr std::size_t kLeasesAtOnce = 64;
@@ -45,7 +45,7 @@ bool waitsForNode(const core::Pod& p) {
   return p.nodeName.empty() && p.schedulingGates.empty() && !p.finished() && !p.metadata.deleting();
 }
 
-/// Logs how many of so many objects are published, every few seconds. Thread-safe.
+/// Logs every few seconds how many of all objects are published. Thread-safe.
 class Progress {
  public:
   Progress(const char* what, std::size_t all, base::Clock& clock)
@@ -67,7 +67,7 @@ class Progress {
   base::Clock::Steady next_;  ///< guarded by mutex_
 };
 
-/// Runs `each` over all items on a few threads; the first failure ends it.
+/// Calls `each` for all items on several threads. Stops at the first failure and returns it.
 template <class T, class F>
 Status inParallel(const std::vector<T>& items, Progress& progress, F each) {
   std::atomic<std::size_t> next{0};
@@ -197,11 +197,11 @@ Status Cluster::forgetOthers(std::stop_token stop) {
 Status Cluster::publish(std::stop_token stop) {
   core::DeviceClass deviceClass;
   deviceClass.metadata.name = keys::kDeviceClass;
-  deviceClass.celSelector = "false";  // the scheduler itself must never allocate it
+  deviceClass.celSelector = "false";  // the stock scheduler must never allocate devices of this class
   if (auto made = client_.create(deviceClass, stop); !made && made.status().code() != Code::alreadyExists)
     return made.status();
   if (auto s = forgetOthers(stop); !s.ok()) return s;
-  // Nodes before cards: a card without its node counts as lost hardware.
+  // Publish nodes before cards, because a card without its node counts as lost hardware.
   Progress ofNodes("Node", nodes_.size(), clock_);
   if (auto s = inParallel(nodes_, ofNodes,
                           [&](const SimNode& n) {
@@ -273,7 +273,7 @@ void Cluster::stop() {
 }
 
 void Cluster::work(std::stop_token stop) {
-  // Which node is free and who reserves what can only be told from the whole picture.
+  // Wait for all objects: free capacity and reservations can be computed only from complete stores.
   if (!nodeReflector_.waitForSync(stop) || !claims_.waitForSync(stop) || !pods_.waitForSync(stop)) return;
   kubelet_.clean(stop);
   while (!stop.stop_requested()) {
@@ -285,7 +285,7 @@ void Cluster::work(std::stop_token stop) {
       const auto first =
           std::min_element(due_.begin(), due_.end(), [](const auto& a, const auto& b) { return a.second < b.second; });
       if (first->second > std::chrono::steady_clock::now()) {
-        // What comes meanwhile may be due sooner: the leases' turn is far away.
+        // Keys that are added during the wait may be due earlier than the first one, such as the leases.
         const auto at = first->second;
         changed_.wait_until(lock, stop, at, [&] {
           return std::any_of(due_.begin(), due_.end(), [&](const auto& d) { return d.second < at; });
@@ -325,7 +325,7 @@ bool Cluster::syncPod(const core::ObjectKey& key, std::stop_token stop) {
   if (lostItsNode(*pod, stop)) return collect(*pod, stop);
   if (pod->finished() || pod->metadata.deleting()) return true;
   const bool stamped = stamping_.stamp(*pod, stop);
-  if (v1alpha::pendingClaim(*pod)) return stamped;  // the write of the claims' names is an event of the pod
+  if (v1alpha::pendingClaim(*pod)) return stamped;  // writing the claims' names triggers another syncPod()
   if (waitsForNode(*pod)) return schedule(*pod, stop);
   if (pod->nodeName.empty()) return true;  // gated
   const auto admitted = admittedByKubelet(*pod, stop);
@@ -336,9 +336,9 @@ bool Cluster::syncPod(const core::ObjectKey& key, std::stop_token stop) {
   return s.ok() || s.code() == Code::cancelled;
 }
 
-// ---- the kubelets' part beside running pods ----
+// ---- kubelets: admission of pods, node leases ----
 
-/// False: the kubelet refuses the pod, which fails with the reason.
+/// Returns false if the kubelet refuses the pod. The pod then has the phase Failed and the reason in its status.
 base::Result<bool> Cluster::admittedByKubelet(const core::Pod& pod, std::stop_token stop) {
   const auto& uid = pod.metadata.uid;
   if (pod.phase == "Running" || admitted_.count(uid) > 0) {
@@ -379,15 +379,15 @@ bool Cluster::renewLeases(std::stop_token stop) {
   return true;
 }
 
-// ---- the controller manager's part ----
+// ---- controller manager ----
 
-/// A store may lag behind, so the API server has the last word.
+/// True if the pod's node is deleted. Asks the API server, because the store may lag behind.
 bool Cluster::lostItsNode(const core::Pod& pod, std::stop_token stop) {
   if (pod.nodeName.empty() || nodeStore_.get({"", pod.nodeName}) != nullptr) return false;
   return client_.get<core::Node>({"", pod.nodeName}, stop).status().code() == Code::notFound;
 }
 
-/// The pod garbage collector: pods of a node that is gone fail and are deleted.
+/// Acts as the pod garbage collector: sets a pod of a deleted node to Failed and deletes it.
 bool Cluster::collect(const core::Pod& pod, std::stop_token stop) {
   const auto key = core::keyOf(pod.metadata);
   const auto settled = [](const Status& s) {
@@ -403,7 +403,7 @@ bool Cluster::collect(const core::Pod& pod, std::stop_token stop) {
   return settled(client_.remove<core::Pod>(key, codec::patch::deleteOptions(pod.metadata.uid, {}), stop));
 }
 
-/// What was stamped for a pod goes once the pod has finished, though the pod is still there.
+/// Deletes a ResourceClaim that was created from a template once its pod has finished, even if the pod still exists.
 bool Cluster::collectStamped(const core::ResourceClaim& claim, std::stop_token stop) {
   for (const auto& owner : claim.metadata.ownerReferences) {
     const auto pod = owner.kind == "Pod" ? podStore_.get({claim.metadata.namespace_, owner.name}) : nullptr;
@@ -412,8 +412,9 @@ bool Cluster::collectStamped(const core::ResourceClaim& claim, std::stop_token s
   return true;
 }
 
-/// The ResourceClaim controller reserves allocated claims for a pod that no scheduler placed: one with spec.nodeName in
-/// its manifest, or a static pod's. The claim's own node is not compared; the node's agent refuses to prepare it then.
+/// Acts as the ResourceClaim controller, which reserves allocated claims for a pod that no scheduler has bound: a pod
+/// with spec.nodeName in its manifest, or of a static pod. It does not compare the claim's node; if that is another
+/// node, the agent refuses to prepare the claim.
 bool Cluster::reservePlaced(const core::Pod& pod, std::stop_token stop) {
   for (const auto& name : v1alpha::claimNames(pod)) {
     const auto claim = claimStore_.get({pod.metadata.namespace_, name});
@@ -432,7 +433,7 @@ bool Cluster::syncReservations(const core::ObjectKey& key, std::stop_token stop)
   for (const auto& c : rc->reservedFor) {
     const core::ObjectKey name{key.namespace_, c.name};
     auto pod = podStore_.get(name);
-    if (!pod || pod->metadata.uid != c.uid) {  // the store may lag behind: ask
+    if (!pod || pod->metadata.uid != c.uid) {  // ask the API server, because the store may lag behind
       const auto asked = client_.get<core::Pod>(name, stop);
       if (!asked && asked.status().code() != Code::notFound) return false;
       if (asked && asked->metadata.uid == c.uid && !asked->finished()) alive.push_back(c);

@@ -1,8 +1,8 @@
-// The rest of a cluster beside the embedded API server, simulated and marked as such: nodes with cards, the pod
-// scheduler, the kubelets, and the parts of the controller manager that make ResourceClaims from templates, empty
-// reservedFor, and end the pods of a node that is gone. It talks to the API server as anyone would.
+// Simulates the parts of a cluster other than the API server: nodes with cards, the pod scheduler, the kubelets, and the
+// parts of the controller manager that create ResourceClaims from templates, clear reservedFor, and remove the pods of
+// deleted nodes. Its objects are marked as simulated. It uses the API server as an ordinary client.
 //
-// The hardware is what nodes.yaml says at start; a Node or card object deleted afterwards stays deleted until the next
+// nodes.yaml defines the hardware at the start. A Node or card object that is deleted later stays deleted until the next
 // start.
 #pragma once
 
@@ -30,18 +30,18 @@
 
 namespace egpu::sim {
 
-/// References must outlive it. publish(), then start(); the destructor stops.
+/// The simulated cluster. Call publish(), then start(); the destructor stops it. References must outlive it.
 class Cluster {
  public:
-  /// otherSchedulers: names of schedulers that run elsewhere; their pods are left to them.
+  /// otherSchedulers: names of schedulers that run elsewhere. Their pods are not scheduled here.
   Cluster(std::vector<SimNode> nodes, kube::Client& client, plugin::Registry& plugins, kube::EventSink& events,
           base::Clock& clock, NodeFolders folders, std::set<std::string> otherSchedulers = {});
   ~Cluster();
 
-  /// Writes the DeviceClass, nodes and cards, and deletes simulated ones of an earlier start that the file no longer
-  /// names. Idempotent.
+  /// Writes the DeviceClass, nodes and cards. Deletes simulated nodes and cards of an earlier start that the file no
+  /// longer contains. Idempotent.
   base::Status publish(std::stop_token stop);
-  /// Begins to schedule and run pods.
+  /// Starts to schedule and run pods.
   void start();
   void stop();
 
@@ -56,16 +56,16 @@ class Cluster {
   void enqueue(const std::string& key, std::chrono::milliseconds after = std::chrono::milliseconds(0));
   void enqueueUnscheduled();
   void work(std::stop_token stop);
-  /// One look at one key ("pod/ns/name", "claim/ns/name", "leases"); false = try again later.
+  /// Processes one key ("pod/ns/name", "claim/ns/name", "leases"). Returns false if it must be retried later.
   bool step(const std::string& key, std::stop_token stop);
   bool syncPod(const core::ObjectKey& key, std::stop_token stop);
   using Claims = std::vector<std::shared_ptr<const core::ResourceClaim>>;
   bool schedule(const core::Pod& pod, std::stop_token stop);
-  /// Empty, or what the pod waits for.
+  /// Adds the pod's allocated claims to `claims`. Returns what the pod waits for, or an empty string.
   std::string claimsOf(const core::Pod& pod, Claims& claims) const;
   using Offered = std::map<std::string, ResourceAmounts, std::less<>>;
   base::Result<Offered> offeredTo(const core::Pod& pod, std::stop_token stop);
-  /// Requests of the node's pods; counts: of those alone for which it is true.
+  /// Returns the sum of the requests of those pods of the node for which `counts` returns true.
   NodeUse useOf(const std::string& node, const std::function<bool(const core::Pod&)>& counts) const;
   PodChoice chooseNode(const core::Pod& pod, const Claims& claims, const Offered& offered) const;
   void clearOne(const Claims& claims, std::stop_token stop);
@@ -85,16 +85,16 @@ class Cluster {
   kube::Client& client_;
   kube::EventSink& events_;
   base::Clock& clock_;
-  const std::string started_;  ///< when
+  const std::string started_;  ///< time of the start
   const std::set<std::string> otherSchedulers_;
 
-  // Of the worker's thread alone.
+  // Used only by the worker's thread:
   Kubelet kubelet_;
   ClaimStamping stamping_;
-  std::map<std::string, std::string> podUids_;  ///< pod key → uid last worked on
-  std::set<std::string> admitted_;  ///< uids of pods that their kubelets have admitted
-  std::map<std::string, int> failures_;
-  std::size_t nextLease_ = 0;  ///< of nodes_, to be renewed
+  std::map<std::string, std::string> podUids_;  ///< pod key → uid that was last processed
+  std::set<std::string> admitted_;              ///< uids of pods that their kubelets have admitted
+  std::map<std::string, int> failures_;         ///< by key: failed attempts in a row
+  std::size_t nextLease_ = 0;                   ///< index in nodes_ of the lease to renew next
 
   cache::Store<core::Pod> podStore_;
   cache::Store<core::Node> nodeStore_;

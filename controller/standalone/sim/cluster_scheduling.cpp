@@ -1,4 +1,4 @@
-// Cluster's part as the stock scheduler.
+// The functions of Cluster that act as the stock scheduler.
 #include <algorithm>
 
 #include "api/v1alpha/pod_claims.h"
@@ -26,8 +26,7 @@ bool Cluster::unschedulable(const core::Pod& pod, std::string_view reason, const
                                  [](const auto& c) { return c.type == "PodScheduled"; });
   if (said != pod.conditions.end() && said->message == message) return true;
   events_.event(kube::referenceTo(pod), "Warning", "FailedScheduling", message);
-  const auto body =
-      codec::patch::podUnschedulable(pod.metadata.uid, reason, message, base::rfc3339(clock_.wall()));
+  const auto body = codec::patch::podUnschedulable(pod.metadata.uid, reason, message, base::rfc3339(clock_.wall()));
   const auto written =
       client_.patch<core::Pod>(core::keyOf(pod.metadata), kube::PatchType::strategic, body, "status", stop);
   if (written) podStore_.observed(*written);
@@ -66,8 +65,8 @@ std::string Cluster::claimsOf(const core::Pod& pod, Claims& claims) const {
   return {};
 }
 
-/// Extended resources by node. The nodes of the file have none; an administrator may give a node some by writing its
-/// status. Few pods ask for any, so the nodes are read for those pods alone.
+/// Returns extended resources by node. The nodes of the file have none, but an administrator may add some by writing
+/// the status of a node. The nodes are read only for pods that request such resources, because few do.
 Result<Cluster::Offered> Cluster::offeredTo(const core::Pod& pod, std::stop_token stop) {
   if (cache::extendedRequestsOf(pod).empty()) return Offered{};
   kube::HttpRequest list;
@@ -105,7 +104,8 @@ PodChoice Cluster::chooseNode(const core::Pod& pod, const Claims& claims, const 
   return choose(pod, nodes, used, claimNodes, offered);
 }
 
-// As the stock scheduler: one allocation is cleared so that it may be made elsewhere.
+// Clears the allocation of one unreserved claim, as the stock scheduler does, so that it can be allocated on another
+// node.
 void Cluster::clearOne(const Claims& claims, std::stop_token stop) {
   const auto free = std::find_if(claims.begin(), claims.end(), [](const auto& rc) { return rc->reservedFor.empty(); });
   if (free == claims.end()) return;
@@ -126,7 +126,7 @@ bool Cluster::bind(const core::Pod& pod, const std::string& node, std::stop_toke
   if (!answer && answer.status().code() != Code::conflict && answer.status().code() != Code::notFound) return false;
   events_.event(kube::referenceTo(pod), "Normal", "Scheduled",
                 "Successfully assigned " + core::keyOf(pod.metadata).str() + " to " + node + " (simulated)");
-  const auto now = client_.get<core::Pod>(core::keyOf(pod.metadata), stop);  // so that the next choice counts it
+  const auto now = client_.get<core::Pod>(core::keyOf(pod.metadata), stop);  // so that the next choice counts this pod
   if (now) podStore_.observed(*now);
   return now.ok() || now.status().code() == Code::notFound;
 }

@@ -5,7 +5,7 @@
 namespace egpu::sim {
 namespace {
 
-/// In the place of the one that is alike, else at the end.
+/// Replaces the element that `alike` matches with `one`, or appends `one` if there is none.
 template <class T, class Alike>
 void put(std::vector<T>& all, const T& one, const Alike& alike) {
   const auto there = std::find_if(all.begin(), all.end(), [&](const T& other) { return alike(other, one); });

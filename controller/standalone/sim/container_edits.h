@@ -1,4 +1,4 @@
-// What the CDI devices of one container come to, as runtimes have it.
+// Combines the edits of all CDI devices of one container, as container runtimes do.
 #pragma once
 
 #include <string>
@@ -7,12 +7,13 @@
 
 namespace egpu::sim {
 
-/// Adds one more device's edits: of two that set one variable, mount on one path or give a node one path, the later one
-/// stands.
+/// Adds the edits of a further device. An edit replaces an earlier one for the same variable, container path or device
+/// node path.
 void apply(core::ContainerEdits& into, const core::ContainerEdits& more);
 
-/// One line per edit, each preceded by a line break: "env A=1", "device /dev/nvidia0", "mount /host → /container (ro)",
-/// "cdi nvidia.com/gpu=GPU-…". Lines, because kubectl describe cuts annotations at 140 characters a line.
+/// Returns one line per edit, each preceded by a line break: "env A=1", "device /dev/nvidia0", "mount /host →
+/// /container (ro)", "cdi nvidia.com/gpu=GPU-…". Each edit has its own line because kubectl describe cuts annotations
+/// at 140 characters per line.
 std::string describeEdits(const core::ContainerEdits& edits);
 
 }  // namespace egpu::sim

@@ -81,7 +81,7 @@ void Kubelet::clean(std::stop_token stop) {
   }
 }
 
-/// As a kubelet: a pod's claim must be reserved for it before anybody is asked to prepare it.
+/// Checks, as a kubelet does, that the claim is reserved for the pod before it is prepared.
 Result<agent::ClaimRef> Kubelet::check(const core::Pod& pod, const v1alpha::PodClaim& claim, std::stop_token stop) {
   const auto rc = client_.get<core::ResourceClaim>({pod.metadata.namespace_, claim.claim}, stop);
   if (!rc) return rc.status();
@@ -101,11 +101,11 @@ Result<agent::cdi::Spec> Kubelet::prepareClaim(Node& node, const core::Pod& pod,
   }
   auto& claims = prepared_[pod.metadata.uid].claims;
   if (std::find(claims.begin(), claims.end(), *ref) == claims.end()) claims.push_back(*ref);
-  const auto [first, last] = found_.equal_range(ref->str());  // from now on it goes with this pod
+  const auto [first, last] = found_.equal_range(ref->str());  // from now on release() of this pod unprepares the claim
   for (auto it = first; it != last;) it = it->second.second == *ref ? found_.erase(it) : std::next(it);
   const auto ids = node.preparer.prepare(*ref, stop);
   if (!ids) return ids.status();
-  const auto entry = node.cdi.find(ids->front().substr(ids->front().find('=') + 1));  // as the runtime does
+  const auto entry = node.cdi.find(ids->front().substr(ids->front().find('=') + 1));  // as a container runtime does
   if (!entry) return entry.status();
   if (!*entry || !(*entry)->ready) return Status(Code::unavailable, "unresolvable CDI device " + ids->front());
   const auto& spec = (*entry)->spec;
@@ -132,7 +132,7 @@ Status Kubelet::prepare(const core::Pod& pod, std::map<std::string, Given>& give
       one.used.insert(claim.claim);
       one.claims += (one.claims.empty() ? "" : ", ") + claim.name;
       if (std::find(one.devices.begin(), one.devices.end(), spec->deviceUid) != one.devices.end())
-        continue;  // one claim under two names is one device still
+        continue;  // one claim with two names has only one device
       one.devices.push_back(spec->deviceUid);
       apply(one.all, spec->edits);
     }
@@ -144,7 +144,7 @@ Status Kubelet::refuse(const core::Pod& pod, const Status& why, std::stop_token 
   if (why.code() == Code::cancelled) return why;
   const auto ready =
       std::find_if(pod.conditions.begin(), pod.conditions.end(), [](const auto& c) { return c.type == "Ready"; });
-  if (ready != pod.conditions.end() && ready->message == why.message()) return why;  // said already
+  if (ready != pod.conditions.end() && ready->message == why.message()) return why;  // already reported
   const auto body = codec::patch::podWaiting(pod, "ContainerCreating", why.message(), base::rfc3339(clock_.wall()));
   const auto written =
       client_.patch<core::Pod>(core::keyOf(pod.metadata), kube::PatchType::strategic, body, "status", stop);
@@ -153,7 +153,7 @@ Status Kubelet::refuse(const core::Pod& pod, const Status& why, std::stop_token 
   return why;
 }
 
-/// What the containers were given, for people.
+/// Writes an annotation with devices and edits for each container, for people.
 Status Kubelet::annotate(const core::Pod& pod, const std::map<std::string, Given>& given, std::stop_token stop) {
   std::vector<std::pair<std::string, std::optional<std::string>>> annotations;
   for (const auto& [container, one] : given) {
@@ -172,13 +172,13 @@ Status Kubelet::run(const core::Pod& pod, std::stop_token stop) {
   if (runs && !v1alpha::hasPodClaims(pod)) return Status::okay();
   auto& mine = prepared_[pod.metadata.uid];
   mine.node = pod.nodeName;
-  // The watch may still show what was before our own last write.
+  // `pod` may be older than this process's last write.
   if (mine.done && (runs || mine.running)) return Status::okay();
   std::map<std::string, Given> given;
   if (auto s = prepare(pod, given, stop); !s.ok()) return refuse(pod, s, stop);
   mine.done = true;
   if (auto s = annotate(pod, given, stop); !s.ok()) return s;
-  if (runs) return Status::okay();  // this process is new, the pod ran before
+  if (runs) return Status::okay();  // the pod was started by an earlier process
   const auto written = client_.patch<core::Pod>(
       core::keyOf(pod.metadata), kube::PatchType::strategic,
       codec::patch::podRunning(pod, podIp(pod), addressOf(pod.nodeName), base::rfc3339(clock_.wall())), "status", stop);

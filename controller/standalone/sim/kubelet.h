@@ -1,5 +1,5 @@
-// The simulated node side: what the kubelet and the runtime do for a pod that was placed on a node. Claims are prepared
-// as on a real node, by agent/prepare.
+// Simulates what the kubelet and the container runtime do for a pod on a node. agent/prepare prepares claims as on a
+// real node.
 #pragma once
 
 #include <map>
@@ -24,28 +24,28 @@
 
 namespace egpu::sim {
 
-/// Where simulated nodes keep what real ones have in /run/cdi and in the plugins' state folder.
+/// Folders of simulated nodes in place of /run/cdi and the plugins' state folder of real nodes.
 struct NodeFolders {
-  std::string cdi;    ///< a folder for each node is made in it
+  std::string cdi;    ///< contains one folder per node
   std::string state;  ///< $ELASTICGPU_STATE_DIR of the plugins
 };
 
-/// Prepares pods' claims and makes the pods Running. Of one thread; keeps references that must outlive it.
+/// Prepares the claims of pods and sets the pods to Running. Used by one thread. Keeps references that must outlive it.
 class Kubelet {
  public:
   /// addresses: of the nodes, by name.
   Kubelet(kube::Client& client, plugin::Registry& plugins, kube::EventSink& events, base::Clock& clock,
           std::map<std::string, std::string> addresses, NodeFolders folders);
 
-  /// At the start: what an earlier process left prepared and no pod uses any more is given back. The rest is remembered.
+  /// Unprepares claims that an earlier process prepared and that are no longer in use. Remembers the others. Called at
+  /// the start.
   void clean(std::stop_token stop);
-  /// For a pod with a node. Ok: it runs (idempotent). Otherwise the pod waits with the reason in its status, and the
-  /// caller tries again.
+  /// Runs a pod that has a node. Idempotent. On failure the pod's status has the reason, and the caller retries.
   base::Status run(const core::Pod& pod, std::stop_token stop);
-  /// For a pod that is gone or finished: gives its claims back. Else the caller tries again.
+  /// Unprepares the claims of a pod that is deleted or finished. On failure the caller retries.
   base::Status release(std::string_view podUid, std::stop_token stop);
-  /// For a ResourceClaim that is gone or that nobody has reserved: gives back what an earlier process prepared for it, as
-  /// its pod may have gone before run() was asked. Else the caller tries again.
+  /// Unprepares a ResourceClaim that is deleted or not reserved, if an earlier process prepared it: its pod may have
+  /// been deleted before run() was called. On failure the caller retries.
   base::Status unreserved(const core::ObjectKey& claim, std::stop_token stop);
 
  private:
@@ -55,19 +55,19 @@ class Kubelet {
     agent::cdi::Folder cdi;
     agent::ClaimPreparer preparer;
   };
-  /// What a container is given, over all of its claims.
+  /// Devices and edits of one container, from all of its claims.
   struct Given {
-    std::string claims;          ///< the pod's names for them: "a, b"
+    std::string claims;          ///< names in the pod's spec.resourceClaims: "a, b"
     std::set<std::string> used;  ///< names of the ResourceClaims
     std::vector<std::string> devices;
     core::ContainerEdits all;
   };
-  /// A pod that has begun to have its claims prepared.
+  /// A pod whose claims are prepared or being prepared.
   struct Prepared {
     std::string node;
     std::vector<agent::ClaimRef> claims;
-    bool done = false;     ///< all of them
-    bool running = false;  ///< the API server has heard of it
+    bool done = false;     ///< all claims are prepared
+    bool running = false;  ///< the status Running has been written
   };
   base::Result<Node*> nodeOf(const std::string& name);
   base::Result<agent::ClaimRef> check(const core::Pod& pod, const v1alpha::PodClaim& claim, std::stop_token stop);
@@ -85,9 +85,10 @@ class Kubelet {
   base::Clock& clock_;
   const std::map<std::string, std::string> addresses_;
   const NodeFolders folders_;
-  std::map<std::string, std::unique_ptr<Node>> nodes_;     ///< those that had a claim to prepare
+  std::map<std::string, std::unique_ptr<Node>> nodes_;     ///< by name: nodes that had a claim to prepare
   std::map<std::string, Prepared, std::less<>> prepared_;  ///< by pod uid
-  /// What an earlier process prepared and no pod has asked this one for: the node, by "namespace/name".
+  /// Claims that an earlier process prepared and that no pod has requested since. "namespace/name" of the claim → node
+  /// and claim.
   std::multimap<std::string, std::pair<std::string, agent::ClaimRef>> found_;
 };
 

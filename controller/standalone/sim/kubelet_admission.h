@@ -1,4 +1,4 @@
-// The stock kubelet's admission of a pod that was placed on its node, by a scheduler or by spec.nodeName.
+// Admission by the stock kubelet of a pod that is assigned to its node, by a scheduler or by spec.nodeName.
 #pragma once
 
 #include <optional>
@@ -10,7 +10,7 @@ namespace egpu::sim {
 
 /// status.reason and status.message of a pod that its kubelet refuses.
 struct Rejection {
-  std::string reason;   ///< "NodeAffinity", "TaintToleration", or "OutOf" and a resource
+  std::string reason;  ///< "NodeAffinity", "TaintToleration", or "OutOf" and a resource
   std::string message;
 };
 

@@ -25,14 +25,14 @@ using base::Result;
 using base::Status;
 
 constexpr std::size_t kMaxNodes = 100'000;
-constexpr std::size_t kMaxCards = 128;  // what one claim may ask for
+constexpr std::size_t kMaxCards = 128;  // per node; the maximum that one claim may request
 constexpr int64_t kMaxMilli = 1'000'000'000;
 constexpr int64_t kMaxMilliTflops = 1'000'000'000;
 constexpr int64_t kMaxBytes = int64_t{1} << 50;
 constexpr int64_t kEphemeralBytes = int64_t{200} << 30;
 constexpr int64_t kDefaultSwitchLinks = 12;
 
-/// Thrown and caught within this file only: yaml-cpp reports by exception anyhow.
+/// Thrown and caught only in this file, where yaml-cpp also reports errors by exceptions.
 struct Bad {
   std::string text;
 };
@@ -103,7 +103,7 @@ int64_t milli(const YAML::Node& n, const std::string& field) {
   return static_cast<int64_t>(milli);
 }
 
-/// A uuid of the form NVIDIA uses, the same for the same node and index.
+/// Returns a uuid in NVIDIA's format that depends only on node and index.
 std::string cardUuid(const std::string& node, std::size_t index) {
   const std::string a = base::hexDigest(node + "/" + std::to_string(index));
   const std::string b = base::hexDigest("card " + std::to_string(index) + " of " + node);
@@ -111,7 +111,7 @@ std::string cardUuid(const std::string& node, std::size_t index) {
          b.substr(4, 12);
 }
 
-/// A uuid that names an object, in lower case, of a length that a label takes.
+/// Reads a uuid. In lower case it must be a valid object name, and its length must be valid for a label.
 std::string statedUuid(const YAML::Node& n, const std::string& field) {
   auto uuid = text(n, field);
   if (uuid.size() > 63 || !v1alpha::isDnsSubdomain(base::lowered(uuid)))
@@ -121,7 +121,8 @@ std::string statedUuid(const YAML::Node& n, const std::string& field) {
   return uuid;
 }
 
-/// uuid: of the group's only card; uuids: one per card. Cards without one are given theirs later.
+/// Reads uuid (for a group with one card) or uuids (one per card). Without them the uuids are empty; readCards() sets
+/// them.
 std::vector<std::string> readUuids(const YAML::Node& g, const std::string& field, int64_t count) {
   std::vector<std::string> uuids(static_cast<std::size_t>(count));
   if (const auto one = g["uuid"]; one) {
@@ -140,11 +141,11 @@ std::vector<std::string> readUuids(const YAML::Node& g, const std::string& field
 struct Link {
   std::size_t a, b;
   int64_t n;
-  std::string field;  ///< where it is written
+  std::string field;  ///< field in the file, for messages
   YAML::Node at;
 };
 
-/// numa: one for all cards of the group, or a list with one per card.
+/// Reads numa: one number for all cards of the group, or a list with one per card.
 std::vector<int64_t> readNuma(const YAML::Node& g, const std::string& field, int64_t count) {
   std::vector<int64_t> numa(static_cast<std::size_t>(count), -1);
   const auto n = g["numa"];
@@ -159,7 +160,7 @@ std::vector<int64_t> readNuma(const YAML::Node& g, const std::string& field, int
   return numa;
 }
 
-/// Of each card to the switch.
+/// Reads nvswitch, the number of links of each card to the switch.
 int64_t readSwitchLinks(const YAML::Node& g, const std::string& field) {
   const auto s = g["nvswitch"];
   if (!s) return 0;
@@ -233,21 +234,22 @@ std::string pciBus(std::size_t index) {
   return std::string("000") + hex[domain & 0xf] + ":" + hex[(bus >> 4) & 0xf] + hex[bus & 0xf] + ":00.0";
 }
 
-/// 1 to 63 of letters, digits, '-', '_' and '.', beginning and ending with a letter or digit.
+/// True for 1 to 63 letters, digits, '-', '_' and '.' that begin and end with a letter or digit.
 bool isLabelName(std::string_view name) {
   const auto plain = [](char c) { return std::isalnum(static_cast<unsigned char>(c)) != 0; };
   return !name.empty() && name.size() <= 63 && plain(name.front()) && plain(name.back()) &&
          std::all_of(name.begin(), name.end(), [&](char c) { return plain(c) || c == '-' || c == '_' || c == '.'; });
 }
 
-/// Such a name, with or without a DNS subdomain and '/' before it.
+/// True for a label name, also with a DNS subdomain and '/' before it.
 bool isQualifiedName(std::string_view key) {
   const auto slash = key.find('/');
   if (slash == std::string_view::npos) return isLabelName(key);
   return v1alpha::isDnsSubdomain(key.substr(0, slash)) && isLabelName(key.substr(slash + 1));
 }
 
-/// The n-th address of the ranges set aside for documentation, which nobody has: IPv4 as far as they go, then IPv6.
+/// Returns the n-th address of the ranges that are reserved for documentation, so that no machine has it: first IPv4,
+/// then IPv6.
 std::string documentationAddress(std::size_t n) {
   constexpr std::array<std::string_view, 3> ranges{"192.0.2.", "198.51.100.", "203.0.113."};
   constexpr std::size_t kHosts = 254;
@@ -320,8 +322,8 @@ SimNode makeNode(const YAML::Node& n, const std::string& field, const std::strin
 }  // namespace
 
 Result<std::vector<SimNode>> parseNodes(std::string_view yaml) try {
-  const YAML::Node root = YAML::Load(std::string(yaml));  // first: it says best where the text breaks
-  // yaml-cpp takes the first of several documents and the last of several equal keys.
+  const YAML::Node root = YAML::Load(std::string(yaml));  // before yamlToJson(), as its syntax errors are more precise
+  // yaml-cpp accepts several documents and duplicate keys, yamlToJson() refuses them.
   if (const auto strict = codec::yamlToJson(yaml); !strict) return strict.status();
   if (!root.IsMap()) fail("nodes", root, "the file must be a mapping with the list `nodes`");
   onlyKeys(root, "", {"nodes"});

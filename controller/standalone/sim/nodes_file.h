@@ -14,19 +14,22 @@
 namespace egpu::sim {
 
 struct SimNode {
-  core::Node node;  ///< with labels, taints, capacity, address; ready
+  core::Node node;  ///< ready, with labels, taints, capacity and address
   std::vector<v1alpha::Card>
-      cards;  ///< by index; uuids that aren't stated follow from node name and index, so that they survive restarts
+      cards;  ///< by index; default uuids are derived from node name and index, so that they survive restarts
 };
 
-/// Bounds: 100,000 nodes, 128 cards a node. `count: n` makes name-0 … name-(n-1); without count the name is used as it
-/// is. gpus[].memory is a quantity with a suffix (80Gi); nvlinks is a list of [a, b, n]: n links between cards a and b
-/// of the node; nvswitch: n links of every card to the switch (true = 12). numa is one number per card of the group, or
-/// one for all; uuids one per card (uuid, of a group of one), no two alike in the file but for case. Code::invalid
-/// names the field and its line.
+/// Parses the file. Limits: 100,000 nodes, 128 cards per node.
+/// - count: n creates the nodes name-0 … name-(n-1). Without count there is one node with the unchanged name.
+/// - gpus[].memory: a quantity with a suffix (80Gi).
+/// - nvlinks: a list of [a, b, n], n links between the cards a and b of the node.
+/// - nvswitch: number of links of every card to the switch (true = 12).
+/// - numa: a list with one number per card of the group, or one number for all.
+/// - uuids: a list with one uuid per card; uuid: for a group of one card. Uuids must differ in more than case.
+/// Fails with Code::invalid; the message names the field and its line.
 base::Result<std::vector<SimNode>> parseNodes(std::string_view yaml);
 
-/// The card's object as its node's agent would publish it, labelled as simulated.
+/// Returns the card's object as the agent of its node would publish it, labelled as simulated.
 v1alpha::ElasticGPU cardObject(const v1alpha::Card& card);
 
 }  // namespace egpu::sim

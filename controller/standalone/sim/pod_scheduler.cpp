@@ -18,7 +18,7 @@ bool toNumber(std::string_view text, int64_t& out) {
   return r.ec == std::errc{} && r.ptr == text.data() + text.size();
 }
 
-/// value is null when the node lacks the label or field.
+/// True if the requirement is met. value: null if the node lacks the label or field.
 bool holds(const core::NodeSelectorRequirement& r, const std::string* value) {
   if (r.op == "In") return value != nullptr && contains(r.values, *value);
   if (r.op == "NotIn") return value == nullptr || !contains(r.values, *value);
@@ -33,7 +33,8 @@ bool holds(const core::NodeSelectorRequirement& r, const std::string* value) {
   return false;
 }
 
-/// True for GPUs as device plugins name them. Other resources of these domains, such as NICs, are no GPUs.
+/// True for resource names of GPUs that device plugins use. Other resources of these domains, such as NICs, are not
+/// GPUs.
 bool isGpu(std::string_view resource) {
   for (const std::string_view gpu :
        {"nvidia.com/gpu", "nvidia.com/mig-", "volcano.sh/vgpu-", "volcano.sh/gpu-", "aliyun.com/gpu-",
@@ -42,7 +43,8 @@ bool isGpu(std::string_view resource) {
   return resource == "amd.com/gpu";
 }
 
-/// Sentences about the extended resources that no node has; for GPUs also the annotations that replace them.
+/// Returns sentences that name the extended resources that no node has and, for GPUs, the annotations that replace
+/// them.
 std::string missingResources(const ResourceAmounts& wanted,
                              const std::map<std::string, ResourceAmounts, std::less<>>& offered) {
   std::string out;

@@ -1,7 +1,7 @@
-// The simulated pod scheduler's choice: which node a pod without gate goes to. Pure; sim/cluster does the writes.
-// It models what the stock scheduler checks and this project depends on: cordon, taints, nodeSelector, required node
-// affinity, allocatable CPU, memory, storage, pods and extended resources, and the nodes that the pod's ResourceClaims
-// are allocated on.
+// Chooses the node of a pod without scheduling gates for the simulated pod scheduler. Pure; sim/cluster does the
+// writes. Models the checks of the stock scheduler on which this project depends: cordon, taints, nodeSelector,
+// required node affinity, allocatable CPU, memory, storage, pods and extended resources, and the nodes of the pod's
+// allocated ResourceClaims.
 #pragma once
 
 #include <cstdint>
@@ -17,7 +17,7 @@ namespace egpu::sim {
 
 using cache::ResourceAmounts;
 
-/// What runs on a node already, Σ requests of its pods.
+/// Sum of the requests of the pods on a node.
 struct NodeUse {
   int64_t cpuMilli = 0;
   int64_t memoryBytes = 0;
@@ -43,8 +43,8 @@ bool selects(const core::Pod& pod, const core::Node& node);
 /// True if a toleration of the pod covers the taint.
 bool tolerates(const core::Pod& pod, const core::Taint& taint);
 
-/// Empty = the node suits the pod, else why not, in the stock scheduler's words ("node(s) had untolerated taint {k:
-/// v}").
+/// Returns why the node does not suit the pod, in the stock scheduler's words ("node(s) had untolerated taint {k: v}").
+/// Empty = it suits.
 std::string unsuitable(const core::Pod& pod, const core::Node& node, const NodeUse& used,
                        const ResourceAmounts& offered = {});
 
@@ -52,20 +52,20 @@ std::string unsuitable(const core::Pod& pod, const core::Node& node, const NodeU
 bool admits(const core::NodeSelector& selector, const core::Node& node);
 
 struct PodChoice {
-  std::string node;     ///< empty = none
-  std::string message;  ///< why none: "0/4 nodes are available: 3 …, 1 …."
+  std::string node;     ///< empty = no node suits
+  std::string message;  ///< if no node suits: "0/4 nodes are available: 3 …, 1 …."
   bool otherNodeSuits =
-      false;  ///< the claims' node does not suit, but another would: the stock scheduler then clears an allocation
+      false;  ///< the claims' node does not suit, but another one does: the stock scheduler then clears an allocation
 };
 
-/// claimNodes: the node of each allocated claim of the pod. offered: extended resources by node. Least pods first, ties
-/// by name. The message names the extended resources that no node has, and the annotations that replace GPUs among
-/// them.
+/// Chooses the suitable node with the fewest pods; ties are broken by name. claimNodes: the node of each allocated
+/// claim of the pod. offered: extended resources by node. The message names the extended resources that no node has
+/// and, for GPUs, the annotations that replace them.
 PodChoice choose(const core::Pod& pod, const std::vector<const core::Node*>& nodes,
                  const std::map<std::string, NodeUse, std::less<>>& used, const std::vector<std::string>& claimNodes,
                  const std::map<std::string, ResourceAmounts, std::less<>>& offered = {});
 
-/// Message for a pod of another scheduler: why it stays Pending, and the remedy.
+/// Returns a message for a pod of another scheduler that says why it stays Pending, and the remedy.
 std::string unknownScheduler(const core::Pod& pod);
 
 }  // namespace egpu::sim

@@ -1,5 +1,5 @@
-// Kubernetes' own kinds as far as they are served (kinds/*.yaml), and the rules of theirs and of metadata that no
-// schema can say.
+// The Kubernetes kinds that this server supports (kinds/*.yaml), and those rules of these kinds and of metadata that a
+// schema can't express.
 #pragma once
 
 #include <array>
@@ -16,32 +16,33 @@
 
 namespace egpu::apiserver {
 
-/// Namespace, Node, Pod, Event, Lease, ResourceClaim, ResourceClaimTemplate, DeviceClass, DeviceTaintRule,
-/// PriorityClass, PodGroup.
+/// Adds Namespace, Node, Pod, Event, Lease, ResourceClaim, ResourceClaimTemplate, DeviceClass, DeviceTaintRule,
+/// PriorityClass and PodGroup.
 base::Status addBuiltinKinds(ResourceTable& table);
 
-/// metadata: name (by the kind's rule), generateName, namespace, labels, annotations (256 KiB in all), finalizers,
-/// owner references.
+/// Validates metadata: name (by the kind's rule), generateName, namespace, labels, annotations (256 KiB in total),
+/// finalizers, owner references.
 std::vector<FieldError> validateMeta(const Resource& resource, const nlohmann::json& object);
 
-/// What a schema can't say of a built-in kind: container names, unique volumes, referenced claims; on updates (`old`
-/// not null) what is immutable. Empty for custom kinds.
+/// Validates rules of a built-in kind that a schema can't express: container names, unique volumes, referenced claims,
+/// and on updates (`old` not null) immutable fields. Returns no errors for custom kinds.
 std::vector<FieldError> validateBuiltin(const Resource& resource, const nlohmann::json& object,
                                         const nlohmann::json* old);
 
-/// What a real server fills in at create besides schema defaults (label kubernetes.io/metadata.name and phase of
-/// namespaces, phase and QoS class of pods, …). Called after pruning, before validation.
+/// Sets the fields that a real server sets on create in addition to schema defaults, such as the phase and the label
+/// kubernetes.io/metadata.name of namespaces, and the phase and QoS class of pods. Called after pruning, before
+/// validation.
 void fillBuiltin(const Resource& resource, nlohmann::json& object);
 
-/// The PriorityClasses that every cluster has, with their values.
+/// PriorityClasses that every cluster has, with their values.
 inline constexpr std::array<std::pair<std::string_view, int64_t>, 2> kSystemPriorityClasses{
     {{"system-node-critical", 2'000'001'000}, {"system-cluster-critical", 2'000'000'000}}};
 
-/// Whether `name` may be one path segment and a DNS subdomain (≤ 253) or label (≤ 63) of lower-case alphanumerics, '-'
-/// and '.'.
+/// True for a DNS subdomain (≤ 253 characters) or label (≤ 63) of lower-case letters, digits, '-' and, in subdomains,
+/// '.'. Such a name is valid as one path segment.
 bool isDnsSubdomain(std::string_view name);
 bool isDnsLabel(std::string_view name);
-/// A label or annotation key: [prefix/]name. A label value: empty or ≤ 63 characters.
+/// True for a label or annotation key, [prefix/]name, and for a label value, empty or ≤ 63 characters.
 bool isQualifiedName(std::string_view key);
 bool isLabelValue(std::string_view value);
 

@@ -11,15 +11,15 @@
 
 namespace egpu::apiserver {
 
-/// The answer to a discovery request and the Content-Type it must carry.
+/// Answer to a discovery request, with its Content-Type.
 struct DiscoveryAnswer {
   nlohmann::json body;
   std::string contentType = "application/json";
 };
 
-/// Answers `path` ("/api", "/apis/elasticgpu.io/v1alpha", "/version", …) or nullopt if it is no discovery path or the
-/// group or version is unknown. `accept` chooses the aggregated form on /api and /apis; `address` is this server's
-/// "host:port".
+/// Answers a request for `path` ("/api", "/apis/elasticgpu.io/v1alpha", "/version", …). Returns nullopt if it is not a
+/// discovery path or the group or version is unknown. `accept` selects the aggregated form on /api and /apis. `address`
+/// is the "host:port" of this server.
 std::optional<DiscoveryAnswer> discover(const ResourceTable& table, std::string_view path, std::string_view accept,
                                         std::string_view address);
 

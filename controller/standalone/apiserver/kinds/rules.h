@@ -1,4 +1,4 @@
-// The rules of this project's own kinds, which their CRDs state in CEL: decoded once and judged by api/v1alpha.
+// Rules of this project's own kinds, which their CRDs contain in CEL. api/v1alpha implements the rules in C++.
 #pragma once
 
 #include <string>
@@ -9,7 +9,7 @@
 
 namespace egpu::apiserver {
 
-/// Errors of `object`, and of the change from `old` if not null. Empty for kinds without such rules.
+/// Returns the errors of `object`, and of the change from `old` if it is not null. Empty for kinds without such rules.
 std::vector<FieldError> validateRules(const Resource& resource, const Json& object, const Json* old);
 
 }  // namespace egpu::apiserver

@@ -1,5 +1,5 @@
-// The kinds that every cluster has and this server does not. Discovery names them, without verbs, so that clients ask
-// for them and are told why they are refused, instead of that there is no such thing.
+// Kinds that every cluster has, but this server does not support. Discovery lists them without verbs, so that clients
+// request them and show this server's explanation instead of reporting an unknown kind.
 #pragma once
 
 #include <string>
@@ -16,11 +16,12 @@ struct UnservedKind {
   std::string_view shortName = {};  ///< empty = none
 };
 
-/// Those that `table` does not serve, in the order in which discovery names them.
+/// Returns the unsupported kinds that `table` does not serve, in the order of discovery.
 std::vector<UnservedKind> unservedKinds(const ResourceTable& table);
 
-/// "this embedded API server is for trying out and does not serve deployments.apps; it serves namespaces, …". Of a
-/// resource that is served in other versions only, which ones.
+/// Returns why a resource is not served: "this embedded API server is for trying out and does not serve
+/// deployments.apps; it serves namespaces, …". For a resource that is served only in other versions, the message names
+/// those versions.
 std::string whyNotServed(const ResourceTable& table, std::string_view group, std::string_view version,
                          std::string_view plural);
 

@@ -1,4 +1,4 @@
-// CustomResourceDefinitions (apiextensions.k8s.io/v1) → Resources.
+// Converts CustomResourceDefinitions (apiextensions.k8s.io/v1) to Resources.
 #pragma once
 
 #include <string_view>
@@ -8,11 +8,11 @@
 
 namespace egpu::apiserver {
 
-/// One CustomResourceDefinition, as YAML or JSON text. All its served versions must have the same schema and columns
-/// (conversion strategy None); the schema is compiled. Code::invalid names what is wrong.
+/// Loads one CustomResourceDefinition from YAML or JSON text and compiles its schema. All its served versions must have
+/// the same schema and columns (conversion strategy None). Fails with Code::invalid and the reason.
 base::Result<Resource> loadCrd(std::string_view yaml);
 
-/// All of crdTexts() added to `table`.
+/// Adds all CRDs of crdTexts() to `table`.
 base::Status addCustomKinds(ResourceTable& table);
 
 }  // namespace egpu::apiserver

@@ -1,4 +1,4 @@
-// Texts that CMake embeds into the binary, so that it needs no files beside it.
+// Texts that CMake embeds into the binary, so that it needs no further files.
 #pragma once
 
 #include <string_view>
@@ -6,9 +6,9 @@
 
 namespace egpu::apiserver {
 
-/// manifests/crd/*.yaml.
+/// Returns the texts of manifests/crd/*.yaml.
 std::vector<std::string_view> crdTexts();
-/// kinds/*.yaml beside this file: the built-in kinds, in the form of CRDs.
+/// Returns the texts of apiserver/kinds/*.yaml, the built-in kinds in the form of CRDs.
 std::vector<std::string_view> builtinKindTexts();
 
 }  // namespace egpu::apiserver

@@ -1,5 +1,5 @@
-// OpenAPI v2 (JSON, and the protobuf that kubectl asks for) and v3 of everything served: for explain and client-side
-// checks.
+// OpenAPI documents of all served kinds, for `kubectl explain` and client-side validation: v2 as JSON and as the
+// protobuf that kubectl requests, and v3.
 #pragma once
 
 #include <map>
@@ -16,7 +16,7 @@ struct OpenApiAnswer {
   std::string_view contentType;
 };
 
-/// All documents, made once. Immutable afterwards, so thread-safe.
+/// Creates all documents in its constructor. Immutable afterwards, so thread-safe.
 class OpenApi {
  public:
   explicit OpenApi(const ResourceTable& table);
@@ -28,7 +28,8 @@ class OpenApi {
   std::map<std::string, std::string, std::less<>> v3_;  ///< by "apis/elasticgpu.io/v1alpha"
 };
 
-/// A swagger 2.0 document in gnostic's protobuf form (openapi.v2.Document). Vendor extensions travel as YAML text.
+/// Encodes a swagger 2.0 document in gnostic's protobuf format (openapi.v2.Document). Vendor extensions become YAML
+/// text.
 std::string encodeSwagger(const nlohmann::json& swagger);
 
 }  // namespace egpu::apiserver

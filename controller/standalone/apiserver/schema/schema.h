@@ -1,5 +1,5 @@
-// Structural OpenAPI v3 schemas as CRDs have them: pruning, defaults and validation, worded as a real API server words
-// them. CEL (x-kubernetes-validations) is not evaluated here; api/v1alpha/validation.h states those rules in C++.
+// Structural OpenAPI v3 schemas of CRDs: pruning, defaults and validation, with the messages of a real API server. CEL
+// (x-kubernetes-validations) is not evaluated here; api/v1alpha/validation.h implements those rules in C++.
 #pragma once
 
 #include <cstdint>
@@ -13,7 +13,7 @@
 
 namespace egpu::apiserver {
 
-/// One entry of Status.details.causes. `message` is without the field: `Invalid value: "x": must be …`.
+/// Entry of Status.details.causes. `message` does not contain the field: `Invalid value: "x": must be …`.
 struct FieldError {
   std::string reason;  ///< FieldValueInvalid, FieldValueRequired, …
   std::string field;   ///< spec.containers[0].name
@@ -21,7 +21,7 @@ struct FieldError {
   bool operator==(const FieldError&) const = default;
 };
 
-// Makers of FieldErrors with the API machinery's wording. Values longer than 256 bytes are cut in the text.
+// These functions return FieldErrors with the wording of the API machinery. Values are cut after 256 bytes.
 FieldError invalidField(std::string field, const nlohmann::json& value, std::string_view detail);
 FieldError typeInvalidField(std::string field, const nlohmann::json& value, std::string_view detail);
 FieldError requiredField(std::string field, std::string_view detail = {});
@@ -31,27 +31,29 @@ FieldError forbiddenField(std::string field, std::string_view detail);
 FieldError tooLongField(std::string field, int64_t maxBytes);
 FieldError tooManyField(std::string field, int64_t actual, int64_t max);
 
-/// `spec.x: Invalid value: …`, several in brackets with commas: what follows "… is invalid: ".
+/// Returns the text that follows "… is invalid: ": `spec.x: Invalid value: …`. Several errors are in brackets,
+/// separated by commas.
 std::string joinErrors(const std::vector<FieldError>& errors);
 
 struct SchemaNode;
 
-/// A compiled schema; immutable, so thread-safe. All walks are bounded by the schema's own depth, never by the value's.
+/// A compiled schema. Immutable, so thread-safe. The recursion depth is limited by the schema, not by the value.
 class Schema {
  public:
-  /// A keyword that is not enforced here is Code::invalid: a rule that nobody checks must not look like one.
+  /// Compiles a schema. Fails with Code::invalid for a keyword that this class does not enforce, so that no rule is
+  /// silently ignored.
   static base::Result<std::shared_ptr<const Schema>> compile(const nlohmann::json& openApi);
-  /// The schema of a whole object: as compile, with apiVersion, kind and the common ObjectMeta put in.
+  /// Like compile(), but for the schema of a whole object: adds apiVersion, kind and the common ObjectMeta.
   static base::Result<std::shared_ptr<const Schema>> compileObject(const nlohmann::json& openApi);
   ~Schema();
 
-  /// Removes fields the schema does not know, and nulls where the schema allows none. Returns the unknown fields' paths
-  /// ("spec.foo", "spec.containers[0].bar"), at most 64 of them, for strict field validation.
+  /// Removes fields that the schema does not contain, and nulls that it does not allow. Returns the paths of at most 64
+  /// unknown fields ("spec.foo", "spec.containers[0].bar") for strict field validation.
   std::vector<std::string> prune(nlohmann::json& value) const;
-  /// Fills in `default`s of absent fields. emptyIsAbsent: an empty string counts as absent. It does in built-in kinds,
-  /// because their Go types store both alike.
+  /// Sets absent fields to their `default`. emptyIsAbsent: an empty string counts as absent, as in built-in kinds,
+  /// because their Go types do not distinguish the two.
   void applyDefaults(nlohmann::json& value, bool emptyIsAbsent = false) const;
-  /// All violations, at most 32.
+  /// Returns the violations, at most 32.
   std::vector<FieldError> validate(const nlohmann::json& value) const;
 
  private:
@@ -59,11 +61,11 @@ class Schema {
   std::unique_ptr<SchemaNode> root_;
 };
 
-/// OpenAPI v3 of metadata (ObjectMeta), shared by all kinds.
+/// Returns the OpenAPI v3 schema of metadata (ObjectMeta), which all kinds share.
 const nlohmann::json& objectMetaSchema();
 
-/// Whether at most `depth` objects and arrays stand inside each other (dumping and copying recurse, so what is let in
-/// must be bounded). Does not recurse itself.
+/// True if objects and arrays are nested at most `depth` levels deep. Values of clients must be limited so, because
+/// serialisation and copying recurse. This function does not recurse.
 bool nestsWithin(const nlohmann::json& value, int depth = 256);
 
 }  // namespace egpu::apiserver

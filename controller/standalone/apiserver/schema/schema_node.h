@@ -1,4 +1,4 @@
-// What a schema compiles to. Private to schema*.cpp.
+// Node of a compiled schema. Private to schema*.cpp.
 #pragma once
 
 #include <re2/re2.h>
@@ -40,7 +40,7 @@ struct SchemaNode {
   std::unique_ptr<SchemaNode> items;
 };
 
-/// Null and `error` set if a keyword is unknown or malformed. `path` is for messages.
+/// Compiles a schema. Returns null and sets `error` if a keyword is unknown or malformed. `path` is for messages.
 std::unique_ptr<SchemaNode> compileNode(const nlohmann::json& schema, const std::string& path, std::string& error);
 
 }  // namespace egpu::apiserver

@@ -1,4 +1,4 @@
-// metav1.Status: every refusal of this server as the object that Kubernetes clients expect.
+// Errors of this server as metav1.Status, the object that Kubernetes clients expect.
 #pragma once
 
 #include <nlohmann/json.hpp>
@@ -13,7 +13,7 @@
 
 namespace egpu::apiserver {
 
-/// A refusal. Thrown inside the REST layer only; Server::handle turns it into the answer, so none leaves the module.
+/// An error response. Thrown only inside the REST layer; Server::handle() converts it to the response.
 struct ApiError {
   int code = 500;
   std::string reason, message;
@@ -22,7 +22,7 @@ struct ApiError {
 };
 
 ApiError badRequest(std::string message);
-/// what: for people, such as "pods/log is not served here".
+/// what: message for people, such as "pods/log is not served here".
 ApiError pathNotFound(std::string_view what = {});
 ApiError methodNotAllowed();
 ApiError notAcceptable();
@@ -36,16 +36,16 @@ ApiError modified(const Resource& resource, std::string_view name);
 ApiError forbidden(const Resource& resource, std::string_view name, std::string_view why);
 /// 422 with one cause per error.
 ApiError invalid(const Resource& resource, std::string_view name, const std::vector<FieldError>& errors);
-/// 410. compacted: a version that is gone; continuation: a page token whose version is gone.
+/// 410: the requested version, or that of a page token, is no longer available.
 ApiError expired(std::string message);
 /// 504 ResourceVersionTooLarge.
 ApiError versionTooLarge(uint64_t asked, uint64_t current);
-/// Of another module's Status: http and reason if it carries them, else by its code.
+/// Converts the Status of another module: by its http and reason if set, otherwise by its code.
 ApiError fromStatus(const base::Status& status, const Resource& resource, std::string_view name);
 
 nlohmann::json toJson(const ApiError& error);
 http::Response toResponse(const ApiError& error);
-/// {"kind":"Status","status":"Success",…}, as DELETE and binding answer.
+/// Returns {"kind":"Status","status":"Success",…}, the answer to DELETE and binding.
 nlohmann::json successStatus(const Resource* resource, std::string_view name, std::string_view uid);
 
 }  // namespace egpu::apiserver

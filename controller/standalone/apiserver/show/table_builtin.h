@@ -1,4 +1,4 @@
-// Columns of the built-in kinds, as kubectl's printers have them. Private to table*.cpp.
+// Columns of the built-in kinds, the same as in kubectl's printers. Private to table*.cpp.
 #pragma once
 
 #include <cstdint>
@@ -13,20 +13,20 @@ struct BuiltinColumn {
   const char* name;
   const char* type;
   const char* description;
-  int priority;  ///< 1 = with -o wide only
+  int priority;  ///< 1 = only with -o wide
 };
 struct BuiltinTable {
   std::vector<BuiltinColumn> columns;
   std::vector<nlohmann::json> (*cells)(const nlohmann::json& object, int64_t now);
 };
 
-/// Null for kinds without columns of their own (custom ones).
+/// Returns the columns of a kind, or null for custom kinds.
 const BuiltinTable* builtinTable(const Resource& resource);
 
-/// metadata.creationTimestamp as an age; "<unknown>" without one.
+/// Returns the age by metadata.creationTimestamp, or "<unknown>" without one.
 std::string ageOf(const nlohmann::json& object, int64_t now);
 std::string ageOfTime(std::string_view timestamp, int64_t now);
-/// The value at a path of object keys; null if there is none.
+/// Returns the value at a path of object keys, or null if there is none.
 const nlohmann::json& at(const nlohmann::json& object, std::initializer_list<const char*> path);
 std::string textAt(const nlohmann::json& object, std::initializer_list<const char*> path);
 

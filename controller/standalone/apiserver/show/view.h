@@ -1,4 +1,4 @@
-// How an object is shown: as it is, as a Table, or as its metadata only, in the version that was asked for.
+// Renders objects for responses: complete, as a Table, or only their metadata, in the requested version.
 #pragma once
 
 #include <string>
@@ -12,19 +12,20 @@ namespace egpu::apiserver {
 
 enum class ObjectForm { plain, table, metadata };
 
-/// What a request's Accept header chose. Throws ApiError 406 or 400.
+/// Format of a response, from the request's Accept header.
 struct Presentation {
   ObjectForm form = ObjectForm::plain;
-  std::string tableVersion;  ///< of meta.k8s.io, Table and PartialObjectMetadata
+  std::string tableVersion;  ///< version of meta.k8s.io, for Table and PartialObjectMetadata
   IncludeObject include = IncludeObject::metadata;
   std::string contentType = "application/json";
 };
+/// Throws ApiError 406 or 400.
 Presentation presentationOf(const Call& call);
 
-/// One object as a response body. columns: see TableOptions.
+/// Returns one object as a response body. columns: see TableOptions.
 std::string render(const Call& call, const Presentation& as, const Object& object, base::Clock& clock,
                    bool columns = true);
-/// A list with its metadata (resourceVersion, continue, remainingItemCount).
+/// Returns a list with its metadata (resourceVersion, continue, remainingItemCount) as a response body.
 std::string renderList(const Call& call, const Presentation& as, const std::vector<ObjectPtr>& items,
                        const Json& listMeta, base::Clock& clock);
 

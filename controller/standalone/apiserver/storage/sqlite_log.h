@@ -1,5 +1,5 @@
-// The store's journal in one SQLite file: the current objects and the version counter, durable before anyone hears of a
-// write.
+// Journal of the store in one SQLite file: the current objects and the version counter. A write is durable before it
+// becomes visible.
 #pragma once
 
 #include <cstdint>
@@ -16,22 +16,23 @@ struct sqlite3_stmt;
 
 namespace egpu::apiserver {
 
-/// WAL with synchronous=FULL: what append() returned for survives kill -9 and power loss. One process at a time per
-/// folder; nobody else may read it.
+/// Uses WAL with synchronous=FULL: records survive kill -9 and power loss once append() has returned. One process at a
+/// time per folder. Only the owner may read the files.
 class SqliteLog final : public Journal {
  public:
-  /// Makes the folder and file if need be. Code::unavailable: can't be used, or another process holds it;
-  /// Code::malformed: not ours, of a later schema version, or damaged.
+  /// Opens the folder and the file, and creates them if necessary. Fails with Code::unavailable if they can't be used
+  /// or another process uses them, and with Code::malformed if the file is damaged, of a later version, or another
+  /// database.
   static base::Result<std::unique_ptr<SqliteLog>> open(const std::string& folder);
   ~SqliteLog() override;
   SqliteLog(const SqliteLog&) = delete;
   SqliteLog& operator=(const SqliteLog&) = delete;
 
-  /// Gives every kept object to `each`. Objects of kinds that `table` does not serve stay in the file, with a warning
-  /// in the log.
+  /// Calls `each` for every stored object. Objects of kinds that `table` does not serve stay in the file and cause a
+  /// warning in the log.
   base::Status load(const ResourceTable& table,
                     const std::function<void(const Resource&, std::string_view text, uint64_t version)>& each);
-  /// The last version that was kept.
+  /// Returns the last version that was stored.
   uint64_t version() const { return version_; }
 
   base::Status append(const std::vector<Record>& records, uint64_t version) override;
@@ -43,7 +44,7 @@ class SqliteLog final : public Journal {
   base::Status failure(std::string_view doing) const;
 
   const std::string path_;
-  base::UniqueFd lock_;  ///< flock'd file: tells two processes apart at once and clearly
+  base::UniqueFd lock_;  ///< file with a flock, so that a second process fails immediately with a clear message
   sqlite3* db_ = nullptr;
   sqlite3_stmt* upsert_ = nullptr;
   sqlite3_stmt* erase_ = nullptr;

@@ -1,5 +1,5 @@
-// The objects of one server with their versions and recent history: compare-and-swap writes, snapshots, and what
-// watches read.
+// Objects of one server with their versions and recent history. Offers compare-and-swap writes, consistent lists, and
+// events for watches.
 #pragma once
 
 #include <condition_variable>
@@ -24,33 +24,33 @@ namespace egpu::apiserver {
 
 using Json = nlohmann::json;
 
-/// "namespace" is empty for cluster-scoped kinds. Orders as lists are ordered.
+/// Namespace and name of an object. `ns` is empty for cluster-scoped kinds. The order is that of lists.
 struct Key {
   std::string ns, name;
   auto operator<=>(const Key&) const = default;
 };
 
-/// One version of one object; immutable once stored, shared by readers and watches.
+/// One version of one object. Immutable once stored; shared by readers and watches.
 struct Object {
   Json body;         ///< in the storage version, metadata.resourceVersion included
-  std::string text;  ///< body, serialised once
+  std::string text;  ///< body as JSON text
   uint64_t version = 0;
   Key key;
   std::string uid;
 };
 using ObjectPtr = std::shared_ptr<const Object>;
 
-/// A change as watches see it.
+/// A change as watches report it.
 struct Event {
   enum class Type { added, modified, deleted };
   Type type;
   uint64_t version;
-  ObjectPtr object;  ///< deleted: the last state under the deletion's version
-  ObjectPtr before;  ///< null when added
+  ObjectPtr object;  ///< deleted: the last state with the version of the deletion
+  ObjectPtr before;  ///< previous state; null if added
 };
 
 enum class Change { create, update, remove };
-/// One write. It happens only if the stored object still is `expected`.
+/// A write. It succeeds only if the stored object is still `expected`.
 struct Write {
   Change change = Change::create;
   const Resource* resource = nullptr;
@@ -59,7 +59,7 @@ struct Write {
   Json body;           ///< the new body; for remove, the last state (resourceVersion is set by the store)
 };
 
-/// Where committed writes go before they are seen or acknowledged.
+/// Durable storage of writes. The store appends writes before they become visible or are acknowledged.
 class Journal {
  public:
   struct Record {
@@ -68,68 +68,73 @@ class Journal {
     bool removed;
   };
   virtual ~Journal() = default;
-  /// All or nothing, durable on return. `version` is that of the last record. Called by one thread at a time.
+  /// Appends all records or none; they are durable on return. `version` is that of the last record. Called by one
+  /// thread at a time.
   virtual base::Status append(const std::vector<Record>& records, uint64_t version) = 0;
 };
 
-/// Thread-safe. Writes are visible, to readers and watches, only after the journal has them.
+/// The store. Thread-safe. Writes become visible to readers and watches only after the journal has stored them.
 class Store {
  public:
   /// `journal` may be null (memory only). `historyLength`: events kept per kind.
   Store(const ResourceTable& table, std::size_t historyLength, Journal* journal);
 
-  /// Before the server is used: an object as it was kept. The version counter grows to at least `version`.
+  /// Restores a stored object before the server is used. The version counter becomes at least `version`.
   void restore(const Resource& resource, std::string_view text, uint64_t version);
   void restoreVersion(uint64_t version);
 
-  /// The written object (for remove: the last state). Code::conflict: not `expected` any more, read again;
-  /// alreadyExists; notFound: its namespace does not exist; forbidden: its namespace is being deleted; unavailable: the
-  /// journal failed, nothing was changed.
+  /// Executes a write and returns the written object (for remove: the last state). Fails with Code::conflict if the
+  /// stored object is no longer `expected` and the caller must read it again; alreadyExists; notFound if the namespace
+  /// does not exist; forbidden if the namespace is being deleted; unavailable if the journal failed, with no change
+  /// made.
   base::Result<ObjectPtr> commit(Write write);
 
   ObjectPtr get(const Resource& resource, const Key& key) const;
-  /// All objects of a kind, of one namespace unless `ns` is empty, in order; with the version of that state.
+  /// Returns all objects of a kind in order, of one namespace or, if `ns` is empty, of all. Sets `version` to the
+  /// version of this state.
   std::vector<ObjectPtr> list(const Resource& resource, std::string_view ns, uint64_t& version) const;
-  /// The same at an earlier version, rebuilt from the history, of keys after `after`. False if the history doesn't
-  /// reach back that far and no pages of that list were kept.
+  /// Lists the objects with keys after `after` at an earlier version, rebuilt from the history. Returns false if the
+  /// history does not reach back that far and no pages of this list were kept.
   bool listAt(const Resource& resource, std::string_view ns, uint64_t version, const Key& after,
               std::vector<ObjectPtr>& out) const;
-  /// Keeps what follows the first page of a list, so that its other pages can be had however much is written between
-  /// them. `rest`: all objects of the kind (and namespace) after `after`, at `version`. Of the most recent lists only.
+  /// Keeps the objects after the first page of a list, so that its further pages stay available regardless of later
+  /// writes. `rest`: all objects of the kind (and namespace) after `after`, at `version`. Only the most recent lists
+  /// are kept.
   void keepPages(const Resource& resource, std::string_view ns, uint64_t version, const Key& after,
                  std::vector<ObjectPtr> rest);
   uint64_t version() const;
 
-  /// Events of a kind after `from`, at most `limit`; waits until there is one, `until` or a stop. `version` becomes the
-  /// store's version at the time of reading: all events up to it are in the answer, unless it has `limit` events. False
-  /// if the history doesn't reach back to `from`.
+  /// Returns at most `limit` events of a kind after `from` in `out`. Waits for an event until `until` or a stop. Sets
+  /// `version` to the store's version at the time of reading: `out` has all events up to it, unless it has `limit`
+  /// events. Returns false if the history does not reach back to `from`.
   bool eventsAfter(const Resource& resource, uint64_t from, std::size_t limit,
                    std::chrono::steady_clock::time_point until, std::stop_token stop, std::vector<Event>& out,
                    uint64_t& version) const;
-  /// The oldest version from which `resource` can be watched.
+  /// Returns the oldest version from which `resource` can be watched.
   uint64_t oldest(const Resource& resource) const;
   void compact();
 
-  /// Objects that name `uid` as an owner.
+  /// Position of an object in the store.
   struct Located {
     const Resource* resource;
     Key key;
   };
+  /// Returns the objects that have an owner reference to `uid`.
   std::vector<Located> dependents(const std::string& uid) const;
   bool uidExists(const std::string& uid) const;
-  /// Everything in a namespace, all kinds.
+  /// Returns the objects of all kinds in a namespace.
   std::vector<Located> contents(const std::string& ns) const;
-  /// Everything that has owners (for the sweep after a restart).
+  /// Returns all objects with owner references, for the sweep after a restart.
   std::vector<Located> owned() const;
 
  private:
   struct Collection {
     std::map<Key, ObjectPtr> objects;
     std::deque<Event> history;
-    uint64_t oldest = 0;  ///< events up to here are forgotten
+    uint64_t oldest = 0;  ///< events up to this version are dropped
     mutable std::condition_variable_any changed;
   };
-  /// What follows the first page of a list.
+  /// Objects after the first page of a list.
   struct Pages {
     const Resource* resource;
     std::string ns;
@@ -137,7 +142,7 @@ class Store {
     Key after;
     std::vector<ObjectPtr> rest;  ///< in order
   };
-  static constexpr std::size_t kPagesKept = 8;  ///< lists
+  static constexpr std::size_t kPagesKept = 8;  ///< number of lists whose pages are kept
   struct Pending {
     Write* write;
     ObjectPtr object;
@@ -152,16 +157,17 @@ class Store {
   void apply(const Write& write, const ObjectPtr& object);
   void index(const Resource& resource, const Object& object, bool present);
   void lead(std::unique_lock<std::mutex>& lock);
-  /// Gives a version to each write that may be stored, and returns those. later: what has to wait for the others.
+  /// Assigns versions to the writes of a batch that may be stored, and returns these writes. later: writes that must
+  /// wait until the others are stored.
   std::vector<Pending*> number(const std::vector<Pending*>& batch, std::vector<Pending*>& later) const;
-  /// Into the journal, then for all to see.
+  /// Appends the writes to the journal, then makes them visible.
   void keep(const std::vector<Pending*>& admitted);
 
   const std::size_t historyLength_;
   Journal* const journal_;
   std::unordered_map<const Resource*, std::unique_ptr<Collection>> collections_;
   const Resource* namespaces_ = nullptr;
-  const std::string placeholder_;  ///< stands for the version in a text until it is known
+  const std::string placeholder_;  ///< replaces the version in the text of an object until it is known
 
   mutable std::shared_mutex mutex_;  ///< guards collections' contents, version_, owners_, uids_
   uint64_t version_ = 1;
@@ -169,7 +175,7 @@ class Store {
   std::unordered_set<std::string> uids_;
 
   mutable std::mutex pagesMutex_;
-  mutable std::deque<Pages> pages_;  ///< the one used last at the back; guarded by pagesMutex_
+  mutable std::deque<Pages> pages_;  ///< the most recently used at the back; guarded by pagesMutex_
 
   std::mutex queueMutex_;  ///< guards queue_, leading_
   std::condition_variable_any queueChanged_;

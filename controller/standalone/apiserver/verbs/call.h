@@ -1,4 +1,4 @@
-// One REST request, understood: which resource, which object, which query parameters.
+// A parsed REST request: resource, object and query parameters.
 #pragma once
 
 #include <optional>
@@ -13,32 +13,32 @@
 
 namespace egpu::apiserver {
 
-/// Lives as long as its http::Request.
+/// A parsed request. Valid as long as its http::Request.
 struct Call {
   const http::Request* request = nullptr;
   const Resource* resource = nullptr;
-  std::string version;      ///< the API version that was asked for
+  std::string version;      ///< requested API version
   Key key;                  ///< name empty: the collection; ns empty: cluster scope or all namespaces
   std::string subresource;  ///< "", "status", "binding", "eviction"
   std::vector<std::pair<std::string, std::string>> query;
 
-  /// The first value of a query parameter, or empty.
+  /// Returns the first value of a query parameter, or an empty string.
   std::string_view param(std::string_view name) const;
-  /// "true", "1" and the like; anything else is a 400.
+  /// Returns a boolean parameter ("true", "1", "false", …). Throws ApiError 400 for other values.
   bool flag(std::string_view name) const;
-  /// A non-negative integer; absent = nothing; anything else is a 400.
+  /// Returns a non-negative integer parameter, or nullopt if it is absent. Throws ApiError 400 for other values.
   std::optional<int64_t> number(std::string_view name) const;
   bool dryRun() const;
 };
 
-/// Throws ApiError 404 for paths that are not served.
+/// Parses a request. Throws ApiError 404 for paths that are not served.
 Call parseCall(const ResourceTable& table, const http::Request& request);
 
-/// `object` as it reads in the version that was asked for.
+/// Return the object in the requested version, as text or as JSON.
 std::string textAs(const Object& object, const Resource& resource, std::string_view version);
 Json bodyAs(const Object& object, const Resource& resource, std::string_view version);
 
-/// The string at metadata.<name>, or empty.
+/// Returns the string at metadata.<name>, or an empty string.
 std::string metaString(const Json& object, const char* name);
 bool isDeleting(const Json& object);
 bool hasFinalizers(const Json& object);

@@ -1,4 +1,4 @@
-// What deleting means: finalizers, dependents of what is gone, namespaces with their contents.
+// Deletion of objects: finalizers, dependents of deleted owners, and the contents of namespaces.
 #pragma once
 
 #include <string>
@@ -13,32 +13,33 @@ namespace egpu::apiserver {
 
 struct DeleteOptions {
   std::string uid, resourceVersion;  ///< preconditions; empty = none
-  bool orphan = false;               ///< dependents lose their owner reference instead of their life
+  bool orphan = false;               ///< dependents are not deleted and lose their owner reference
   bool dryRun = false;
 };
 
-/// Thread-safe. Consequences are carried out before a call returns: a client that was answered sees them done.
-/// Foreground deletion is treated as background deletion.
+/// Deletes objects and their dependents. Thread-safe. Dependents are deleted before a call returns, so that a client
+/// sees the result after the answer. Foreground deletion is treated as background deletion.
 class Deletion {
  public:
   Deletion(const ResourceTable& table, Store& store, base::Clock& clock);
 
   struct Removal {
-    ObjectPtr object;  ///< the last state if gone, else the one with a deletionTimestamp
+    ObjectPtr object;  ///< if gone: the last state; otherwise the state with a deletionTimestamp
     bool gone = false;
   };
-  /// Throws ApiError: not found, a precondition that fails, a protected namespace.
+  /// Deletes an object. Throws ApiError if it does not exist, a precondition fails, or it is a protected namespace.
   Removal remove(const Resource& resource, const Key& key, const DeleteOptions& options);
-  /// After an object was removed by an update that took its last finalizer.
+  /// Handles the dependents of an object that was deleted by an update that removed its last finalizer.
   void removed(const Resource& resource, const ObjectPtr& object);
-  /// After a write that left `object` with owner references: if none of its owners exists, it goes too.
+  /// Deletes an object with owner references if none of its owners exists. Call after a write of such an object.
   void owned(const Resource& resource, const ObjectPtr& object);
-  /// After a restart: consequences that were cut short.
+  /// Completes deletions that a restart interrupted.
   void sweep();
 
  private:
   using Gone = std::vector<std::pair<const Resource*, ObjectPtr>>;
-  /// One object, without consequences; what vanished is added to `gone`. False if it changed meanwhile.
+  /// Deletes one object without handling its dependents. Adds it to `gone` if it no longer exists. Returns false if
+  /// `current` was outdated.
   bool removeOnce(const Resource& resource, const ObjectPtr& current, Gone& gone, Removal* outcome);
   void settle(Gone gone);
   void dropDeadOwners(const Store::Located& dependent, Gone& gone);

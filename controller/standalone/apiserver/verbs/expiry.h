@@ -1,4 +1,4 @@
-// The end of Events: they live for an hour after their last write, as on a real API server (--event-ttl).
+// Expiry of Events: they are removed an hour after their last write, as on a real API server (--event-ttl).
 #pragma once
 
 #include <atomic>

@@ -1,4 +1,4 @@
-// The three patch types: JSON merge patch (RFC 7386), JSON patch (RFC 6902), strategic merge patch. Pure functions.
+// Three patch types: JSON merge patch (RFC 7386), JSON patch (RFC 6902) and strategic merge patch. Pure functions.
 #pragma once
 
 #include <nlohmann/json.hpp>
@@ -14,20 +14,20 @@ inline constexpr std::string_view kMergePatch = "application/merge-patch+json";
 inline constexpr std::string_view kStrategicMergePatch = "application/strategic-merge-patch+json";
 inline constexpr std::string_view kApplyPatch = "application/apply-patch+yaml";
 
-inline constexpr size_t kMaxPatchOperations = 10000;               ///< as a real API server
-inline constexpr size_t kMaxPatchBytes = size_t{3} * 1024 * 1024;  ///< as a real API server's request limit
+inline constexpr size_t kMaxPatchOperations = 10000;               ///< the limit of a real API server
+inline constexpr size_t kMaxPatchBytes = size_t{3} * 1024 * 1024;  ///< the request limit of a real API server
 
-/// `current` with the patch applied. `contentType` may carry parameters. Failures carry http and reason as for a
-/// Status: 415 UnsupportedMediaType (a type not served for this kind, server-side apply), 400 BadRequest (the body is
-/// not a patch), 413 RequestEntityTooLarge (bounds), 422 Invalid (a JSON patch that does not apply).
+/// Returns `current` with the patch applied. `contentType` may have parameters. Failures have http and reason as in a
+/// Status: 415 UnsupportedMediaType (server-side apply, or a type that this kind does not support), 400 BadRequest (the
+/// body is not a patch), 413 RequestEntityTooLarge (limits), 422 Invalid (a JSON patch that can't be applied).
 base::Result<nlohmann::json> applyPatch(const Resource& resource, std::string_view contentType,
                                         const nlohmann::json& current, std::string_view body);
 
-/// RFC 6902; all operations or none.
+/// Applies a JSON patch (RFC 6902): all operations or none.
 base::Result<nlohmann::json> jsonPatch(const nlohmann::json& current, const nlohmann::json& operations);
-/// Merge keys are read from `schema`: x-kubernetes-patch-strategy (merge, replace, retainKeys) and
-/// x-kubernetes-patch-merge-key. Understands $patch (replace, delete, merge), $deleteFromPrimitiveList,
-/// $setElementOrder and $retainKeys.
+/// Applies a strategic merge patch. Strategies and merge keys are in `schema`: x-kubernetes-patch-strategy (merge,
+/// replace, retainKeys) and x-kubernetes-patch-merge-key. Supports $patch (replace, delete, merge),
+/// $deleteFromPrimitiveList, $setElementOrder and $retainKeys.
 base::Result<nlohmann::json> strategicMergePatch(const nlohmann::json& current, const nlohmann::json& patch,
                                                  const nlohmann::json& schema);
 

@@ -1,4 +1,5 @@
-// From what a client sent to what is stored: decoding, system-owned fields, pruning, defaults, admission, validation.
+// Converts the body of a request to the object to store: decoding, system-owned fields, pruning, defaults, admission,
+// validation.
 #pragma once
 
 #include <memory>
@@ -17,24 +18,26 @@ namespace egpu::apiserver {
 
 using Warnings = std::vector<std::string>;
 
-/// The body of a request as JSON, whatever it came as. Throws ApiError 400, 413, 415. duplicates: keys given twice, if
-/// not null.
+/// Returns the body of a request as JSON, from any supported content type. Throws ApiError 400, 413, 415. duplicates:
+/// if not null, receives duplicate keys.
 Json decodeBody(std::string_view text, std::string_view contentType, std::vector<std::string>* duplicates);
 
-/// Thread-safe. All calls throw ApiError.
+/// Prepares objects for the store. Thread-safe. All calls throw ApiError.
 class Preparation {
  public:
   static base::Result<std::unique_ptr<Preparation>> create(const ResourceTable& table, std::vector<Admission> admission,
                                                            base::Clock& clock, base::Random& random);
 
-  /// The object of a POST or PUT, checked to be of the kind and version that the path names.
+  /// Returns the object in the body of a POST or PUT. Its kind and version must be those of the path.
   Json readObject(const Call& call, Warnings& warnings) const;
-  /// A new object in the storage version, ready to be stored.
+  /// Returns a new object in the storage version, ready to be stored.
   Json forCreate(const Call& call, Json object, Warnings& warnings) const;
-  /// `old` as changed into `fresh` (in any served version) by a PUT or PATCH, ready to be stored. Equal to old's body
-  /// if nothing changes. replaces: a PUT, which needs a resourceVersion for some kinds.
+  /// Returns the result of changing `old` to `fresh` (in any served version) by a PUT or PATCH, ready to be stored.
+  /// Equal to the body of `old` if nothing changes. replaces: the request is a PUT, which needs a resourceVersion for
+  /// some kinds.
   Json forUpdate(const Call& call, const Object& old, Json fresh, bool replaces, Warnings& warnings) const;
-  /// The same after a change by the server itself, such as a binding: rules without field validation and admission.
+  /// Validates the rules of an object that the server itself changed, such as by a binding. Without field validation
+  /// and admission.
   void validate(const Resource& resource, const Json& object, const Json* old) const;
 
  private:

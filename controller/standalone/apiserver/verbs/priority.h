@@ -1,5 +1,6 @@
-// Admission of pods by priority, as Kubernetes' plugin Priority does it: a new pod's priority and preemptionPolicy come
-// from its PriorityClass. Guards the PriorityClasses that this needs, too: one default at most, and the system's stay.
+// Implements Kubernetes' admission plugin Priority: a new pod gets its priority and preemptionPolicy from its
+// PriorityClass. Also protects PriorityClasses: there is at most one default class, and system classes can't be
+// deleted.
 #pragma once
 
 #include "controller/standalone/apiserver/storage/store.h"
@@ -7,13 +8,13 @@
 
 namespace egpu::apiserver {
 
-/// Thread-safe; keeps references. Throws ApiError 403 where the plugin refuses.
+/// Thread-safe. Keeps references that must outlive it. Throws ApiError 403 where the plugin refuses a request.
 class PriorityAdmission {
  public:
   PriorityAdmission(const ResourceTable& table, const Store& store);
 
-  /// Before `object` is prepared to be stored. old: the pod or class as it is stored; null on create. A pod gets its
-  /// priority; a second class with globalDefault is refused. Other kinds, and writes to subresources, stay untouched.
+  /// Sets the priority of a pod, and refuses a second class with globalDefault. Does not change other kinds and writes
+  /// to subresources. Call before `object` is prepared for the store. old: the stored pod or class; null on create.
   void admit(const Call& call, Json& object, const Object* old) const;
   /// Refuses to delete the classes that every cluster has.
   void admitDelete(const Call& call) const;
@@ -21,16 +22,16 @@ class PriorityAdmission {
  private:
   void admitPod(const Call& call, Json& pod) const;
   void admitClass(const Call& call, const Json& priorityClass) const;
-  /// The PriorityClass that the pod names; without a name the default one, or null.
+  /// Returns the PriorityClass that the pod names. Without a name returns the default class, or null.
   ObjectPtr classOf(const Call& call, const Json& pod) const;
-  /// The class with globalDefault, the one of the lowest value if there are several, or null.
+  /// Returns the class with globalDefault, or null. If there are several, returns the one with the lowest value.
   ObjectPtr defaultClass() const;
 
   const Resource& classes_;
   const Store& store_;
 };
 
-/// The classes that every cluster has, to be created at the start.
+/// Returns the classes that every cluster has. They are created at the start.
 std::vector<Json> systemPriorityClasses();
 
 }  // namespace egpu::apiserver

@@ -1,4 +1,4 @@
-// The verbs: get, list, watch, create, update, patch, delete, deletecollection, and pods/binding.
+// REST verbs: get, list, watch, create, update, patch, delete, deletecollection, pods/binding and pods/eviction.
 #pragma once
 
 #include <chrono>
@@ -12,10 +12,10 @@
 
 namespace egpu::apiserver {
 
-/// Thread-safe. Throws ApiError; nothing else escapes but what the machine can't do (memory).
+/// Executes requests. Thread-safe. Throws only ApiError, and std::bad_alloc if memory is exhausted.
 class Rest {
  public:
-  /// priorities may be null: pods then have the priority that they are given.
+  /// priorities: null = pods keep the priority in their spec.
   Rest(Store& store, const Preparation& preparation, const PriorityAdmission* priorities, Deletion& deletion,
        base::Clock& clock, base::Random& random, std::chrono::milliseconds bookmarkInterval);
   http::Response serve(const Call& call);
@@ -33,15 +33,15 @@ class Rest {
   http::Response bind(const Call& call);
   // rest_delete.cpp
   http::Response remove(const Call& call);
-  /// pods/eviction. There are no budgets here: what is asked for goes.
+  /// pods/eviction. Deletes the pod, because this server has no disruption budgets.
   http::Response evict(const Call& call);
   http::Response removeCollection(const Call& call);
 
-  /// Stores `body` in place of `old` (removes it if that ends a deletion) and carries out the consequences. Null: `old`
-  /// is not current any more.
+  /// Replaces `old` with `body`, or removes the object if `body` completes its deletion, and then handles its
+  /// dependents. Returns null if `old` is no longer current.
   ObjectPtr put(const Call& call, const ObjectPtr& old, Json body);
   http::Response answer(const Call& call, const Object& object, int status, const Warnings& warnings);
-  /// An object that was not stored (dry run).
+  /// Returns the response for an object that was not stored (dry run).
   http::Response answerDry(const Call& call, const Json& body, const std::string& version, int status,
                            const Warnings& warnings);
 

@@ -1,4 +1,4 @@
-// Label and field selectors as Kubernetes writes them in a query.
+// Label and field selectors of a Kubernetes query.
 #pragma once
 
 #include <nlohmann/json.hpp>
@@ -11,11 +11,11 @@
 
 namespace egpu::apiserver {
 
-/// Which objects a list, a watch or a deletecollection is about. Immutable once parsed.
+/// Selects the objects of a list, a watch or a deletecollection. Immutable once parsed.
 class Selector {
  public:
-  /// labels: "a=b,c!=d,e in (f,g),h notin (i),j,!k,l>1"; fields: "metadata.name=x,spec.nodeName!=y", keys that
-  /// `resource` offers. Code::malformed with a message for the user.
+  /// Parses selectors. labels: "a=b,c!=d,e in (f,g),h notin (i),j,!k,l>1". fields: "metadata.name=x,spec.nodeName!=y",
+  /// with the selectable fields of `resource` as keys. Fails with Code::malformed and a message for the user.
   static base::Result<Selector> parse(const Resource& resource, std::string_view labels, std::string_view fields);
 
   bool empty() const { return labels_.empty() && fields_.empty(); }
@@ -33,7 +33,7 @@ class Selector {
     std::string value;
     bool equal;
   };
-  // One requirement each; what is said of a label is checked by parse().
+  // Each parses one requirement. parse() validates label keys and values.
   static base::Result<LabelRequirement> labelRequirement(std::string_view part);
   static base::Result<LabelRequirement> setRequirement(std::string_view part);  ///< "key in (a,b)"
   static base::Result<FieldRequirement> fieldRequirement(const Resource& resource, std::string_view fields,

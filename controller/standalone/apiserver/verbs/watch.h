@@ -1,4 +1,4 @@
-// One client's watch: initial objects, then events as they happen, bookmarks, and an end.
+// Watch of one client: sends the initial objects, then events and bookmarks, until its end.
 #pragma once
 
 #include <chrono>
@@ -14,7 +14,7 @@
 namespace egpu::apiserver {
 
 struct WatchOptions {
-  uint64_t from = 0;               ///< events after this version
+  uint64_t from = 0;               ///< send events after this version
   std::vector<ObjectPtr> initial;  ///< sent as ADDED first
   bool bookmarks = false;
   bool initialEventsEnd = false;  ///< a bookmark marks the end of `initial`
@@ -22,8 +22,8 @@ struct WatchOptions {
   std::chrono::steady_clock::time_point end;  ///< when the server ends the watch
 };
 
-/// Reads the store's history at its own pace, so a slow client costs nothing but its place: falling behind the history
-/// ends it with a 410. Must not outlive store and clock. Used by one thread.
+/// Reads the store's history at the client's pace, so that a slow client does not slow down the server. If the client
+/// falls behind the history, the watch ends with a 410. Must not outlive store and clock. Used by one thread.
 class WatchStream final : public http::BodyStream {
  public:
   WatchStream(const Store& store, base::Clock& clock, const Call& call, Presentation as, Selector selector,
@@ -38,12 +38,12 @@ class WatchStream final : public http::BodyStream {
 
   const Store& store_;
   base::Clock& clock_;
-  http::Request request_;  ///< what call_ refers to
+  http::Request request_;  ///< the request of call_
   Call call_;
   const Presentation as_;
   const Selector selector_;
   WatchOptions options_;
-  std::size_t sent_ = 0;  ///< of options_.initial
+  std::size_t sent_ = 0;  ///< number of objects in options_.initial that are sent
   uint64_t cursor_;
   bool started_ = false, ended_ = false, columns_ = true;
   std::chrono::steady_clock::time_point nextBookmark_;
