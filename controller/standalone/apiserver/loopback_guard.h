@@ -13,8 +13,8 @@ namespace egpu::apiserver {
 /// Passes requests to another handler, but refuses the following with a Status that has the reason:
 /// - a Host that is not a loopback name (localhost, 127.x.x.x, [::1]): with DNS rebinding, a page sends its own name;
 /// - an Origin other than this server's address: a page of another site or port;
-/// - a body with a Content-Type that a page may send without a preflight request (text/plain, a form), and a body without
-///   a Content-Type from a browser, which sends Origin or Sec-Fetch-Site.
+/// - a body with a Content-Type that a page may send without a preflight request (text/plain, a form), and a body
+///   without a Content-Type from a browser, which sends Origin or Sec-Fetch-Site.
 /// The handler must outlive it. Thread-safe if the handler is.
 class LoopbackGuard final : public http::Handler {
  public:

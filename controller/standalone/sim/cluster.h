@@ -1,9 +1,9 @@
-// Simulates the parts of a cluster other than the API server: nodes with cards, the pod scheduler, the kubelets, and the
-// parts of the controller manager that create ResourceClaims from templates, clear reservedFor, and remove the pods of
-// deleted nodes. Its objects are marked as simulated. It uses the API server as an ordinary client.
+// Simulates the parts of a cluster other than the API server: nodes with cards, the pod scheduler, the kubelets, and
+// the parts of the controller manager that create ResourceClaims from templates, clear reservedFor, and remove the pods
+// of deleted nodes. Its objects are marked as simulated. It uses the API server as an ordinary client.
 //
-// nodes.yaml defines the hardware at the start. A Node or card object that is deleted later stays deleted until the next
-// start.
+// nodes.yaml defines the hardware at the start. A Node or card object that is deleted later stays deleted until the
+// next start.
 #pragma once
 
 #include <chrono>
@@ -61,7 +61,8 @@ class Cluster {
   bool syncPod(const core::ObjectKey& key, std::stop_token stop);
   using Claims = std::vector<std::shared_ptr<const core::ResourceClaim>>;
   bool schedule(const core::Pod& pod, std::stop_token stop);
-  /// Adds the pod's allocated claims to `claims`. Returns what the pod waits for, or an empty string.
+  /// Adds the pod's allocated claims to `claims`. Returns a message if the pod must wait for a claim, otherwise an
+  /// empty string.
   std::string claimsOf(const core::Pod& pod, Claims& claims) const;
   using Offered = std::map<std::string, ResourceAmounts, std::less<>>;
   base::Result<Offered> offeredTo(const core::Pod& pod, std::stop_token stop);

@@ -1,5 +1,4 @@
-// Simulates what the kubelet and the container runtime do for a pod on a node. agent/prepare prepares claims as on a
-// real node.
+// Simulates the kubelet and the container runtime for pods on a node. agent/prepare prepares claims as on a real node.
 #pragma once
 
 #include <map>

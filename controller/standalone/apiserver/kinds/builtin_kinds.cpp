@@ -18,7 +18,7 @@ using Errors = std::vector<FieldError>;
 
 constexpr size_t kMaxAnnotationBytes = size_t{256} * 1024;
 
-// The words of the API machinery, which users look up.
+// Messages of the API machinery, unchanged so that users can search for them.
 constexpr std::string_view kSubdomainText =
     "a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '-' or '.', and must start and "
     "end with an "
@@ -43,7 +43,7 @@ constexpr std::string_view kLabelValueText =
 bool lowerAlnum(char c) { return (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9'); }
 bool alnum(char c) { return lowerAlnum(c) || (c >= 'A' && c <= 'Z'); }
 
-// Alphanumeric at both ends, also `inner` between.
+// True if the text begins and ends with a `plain` character and has only `plain` and `inner` characters.
 bool wellFormed(std::string_view text, bool (*plain)(char), std::string_view inner) {
   if (text.empty() || !plain(text.front()) || !plain(text.back())) return false;
   return std::all_of(text.begin(), text.end(),
@@ -118,7 +118,7 @@ const Json& list(const Json& object, std::initializer_list<const char*> path) {
 
 constexpr int64_t kNanoPerUnit = 1'000'000'000;
 
-// On the pod by which a kubelet shows a static pod of its own.
+// Annotation of a mirror pod, by which a kubelet shows a static pod.
 constexpr const char* kMirrorAnnotation = "kubernetes.io/config.mirror";
 constexpr const char* kMirrorField = "metadata.annotations[kubernetes.io/config.mirror]";
 
@@ -126,7 +126,7 @@ struct PodNames {
   std::set<std::string> containers, volumes, claims;
 };
 
-/// Nothing if it has not the form of a quantity, which the schema says.
+/// Returns nullopt if the value is not a quantity; the schema reports that error.
 std::optional<v1alpha::Quantity> quantityOf(const Json& value) {
   if (value.is_string()) return v1alpha::parseQuantity(value.get_ref<const std::string&>());
   return value.is_number() ? v1alpha::parseQuantity(value.dump()) : std::nullopt;
@@ -239,7 +239,7 @@ void checkPod(const Json& pod, Errors& errors) {
   checkContainers(containers, "spec.containers", names, errors);
 }
 
-// The spec without what may change after creation.
+// Returns the spec without the fields that may change after creation.
 Json frozenPart(const Json& pod, bool gated, bool bound) {
   Json spec = at(pod, {"spec"});
   if (!spec.is_object()) return spec;
@@ -281,7 +281,7 @@ void checkPodUpdate(const Json& pod, const Json& old, Errors& errors) {
           forbiddenField("spec.tolerations", "existing toleration can not be modified except its tolerationSeconds"));
       break;
     }
-  // A binding writes nodeName together with the condition; a client's write can't touch status.
+  // A binding sets nodeName together with the condition. Other writes of clients to the pod can't change the status.
   const bool bound = textAt(old, {"spec", "nodeName"}).empty() && scheduled(pod) && !scheduled(old);
   if (frozenPart(pod, gated, bound) != frozenPart(old, gated, bound))
     errors.push_back(forbiddenField(
@@ -293,7 +293,7 @@ void checkPodUpdate(const Json& pod, const Json& old, Errors& errors) {
 
 // ---- ResourceClaims
 
-/// Returns the names of a claim's requests, and of those of which one is enough.
+/// Returns the names of a claim's requests, and "<request>/<subrequest>" for each entry of firstAvailable.
 std::set<std::string> checkRequests(const Json& spec, const std::string& field, Errors& errors) {
   std::set<std::string> requests;
   const Json& all = list(spec, {"devices", "requests"});
@@ -397,7 +397,7 @@ void checkEvent(const Json& event, Errors& errors) {
     errors.push_back(invalidField("involvedObject.namespace", about, "does not match event.namespace"));
 }
 
-// ---- What a real server fills in
+// ---- Fields that a real server sets
 
 std::string qosClass(const Json& pod) {
   bool any = false, guaranteed = true;
@@ -415,7 +415,7 @@ std::string qosClass(const Json& pod) {
   return !any ? "BestEffort" : guaranteed ? "Guaranteed" : "Burstable";
 }
 
-/// A limit without a request asks for as much.
+/// Sets the request of each resource that has only a limit to this limit.
 void requestLimits(Json& resources) {
   if (!at(resources, {"limits"}).is_object() || resources["limits"].empty()) return;
   Json& requests = resources["requests"];
@@ -505,7 +505,7 @@ Errors validateMeta(const Resource& resource, const Json& object) {
   else
     checkSubdomain("metadata.name", name, errors);
   if (std::string prefix = textAt(meta, {"generateName"}); !prefix.empty()) {
-    if (prefix.back() == '-' || prefix.back() == '.') prefix.back() = 'a';  // the random suffix follows
+    if (prefix.back() == '-' || prefix.back() == '.') prefix.back() = 'a';  // valid, because a random suffix follows
     if (label)
       checkDnsLabel("metadata.generateName", prefix, errors);
     else

@@ -14,7 +14,8 @@ namespace {
 
 using Json = nlohmann::json;
 
-// What is compatible, not what this is: kubectl warns when the server is more than one minor version away from it.
+// Kubernetes version with which this server is compatible. kubectl warns if the server's version differs from its own
+// by more than one minor version.
 constexpr std::string_view kVersion = "v1.34.0+elasticgpu-standalone";
 
 const std::array<const char*, 8> kVerbs = {"create", "delete", "deletecollection", "get",
@@ -29,7 +30,7 @@ std::vector<std::string> groups(const ResourceTable& table) {
     if (!k.group.empty() && std::find(out.begin(), out.end(), k.group) == out.end()) out.emplace_back(k.group);
   return out;
 }
-// Those of the group's first resource come first; they are ordered best first.
+// Returns the versions of a group. Those of its first resource come first, the preferred one at the front.
 std::vector<std::string> versions(const ResourceTable& table, std::string_view group) {
   std::vector<std::string> out;
   for (const auto& r : table.all())
@@ -44,12 +45,12 @@ std::string groupVersion(std::string_view group, std::string_view version) {
   return group.empty() ? std::string(version) : std::string(group) + "/" + std::string(version);
 }
 
-// "binding" and "eviction" under pods take objects of other kinds.
+// Returns the kind of a subresource. "binding" and "eviction" of pods have other kinds than the resource.
 std::string subresourceKind(const Resource& resource, const std::string& subresource) {
   return subresource == "binding" ? "Binding" : subresource == "eviction" ? "Eviction" : resource.kind;
 }
 
-/// Those of one group and version that this server can only refuse.
+/// Returns the unsupported kinds of one group and version.
 std::vector<UnservedKind> unserved(const ResourceTable& table, std::string_view group, std::string_view version) {
   auto kinds = unservedKinds(table);
   std::erase_if(kinds, [&](const auto& k) { return k.group != group || k.version != version; });
@@ -153,7 +154,7 @@ Json aggregated(const ResourceTable& table, const std::vector<std::string>& name
           {"items", std::move(items)}};
 }
 
-// "v2" or "v2beta1" if asked for, else empty.
+// Returns the requested version of aggregated discovery, "v2" or "v2beta1", or an empty string.
 std::string aggregatedWanted(std::string_view accept) {
   const size_t form = accept.find("as=APIGroupDiscoveryList");
   if (form == std::string_view::npos) return {};

@@ -7,7 +7,7 @@
 namespace egpu::apiserver {
 namespace {
 
-// The value at "spec.requests[a/b].c", or null if there is none: only for the message.
+// Returns the value at a path such as "spec.requests[a/b].c", or null. Only for messages.
 const Json* valueAt(const Json& object, const std::string& field) {
   const Json* at = &object;
   std::size_t i = 0;

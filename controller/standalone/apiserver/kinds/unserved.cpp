@@ -70,7 +70,7 @@ constexpr std::array<UnservedKind, 60> kUnserved = {{
     {"storage.k8s.io", "v1", "volumeattributesclasses", "VolumeAttributesClass", false, "vac"},
 }};
 
-/// Of any version.
+/// Returns the resource if it is served in any version, otherwise null.
 const Resource* served(const ResourceTable& table, std::string_view group, std::string_view plural) {
   const auto& all = table.all();
   const auto found =

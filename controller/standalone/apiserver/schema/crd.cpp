@@ -34,7 +34,7 @@ const Json& member(const Json& object, const char* key) {
   return it == object.end() ? none : *it;
 }
 
-// Kubernetes' order of versions: v2 > v1 > v1beta1 > v1alpha2 > v1alpha1 > everything else by name.
+// Sort key for Kubernetes' order of versions: v2 > v1 > v1beta1 > v1alpha2 > v1alpha1 > all others by name.
 std::tuple<int, int, int> rank(const std::string& version) {
   const char* at = version.data();
   const char* end = at + version.size();
@@ -73,7 +73,8 @@ std::vector<PrinterColumn> printerColumns(const Json& version) {
   return columns;
 }
 
-// Each reads one part into `r`. Empty, or what is wrong with it.
+// The following functions read one part of a CRD into `r`. Those that can fail return an error message or an empty
+// string.
 std::string readNames(const Json& spec, Resource& r) {
   const Json& names = member(spec, "names");
   r.group = text(spec, "group");
@@ -148,7 +149,7 @@ base::Result<Resource> convert(const Json& crd) {
   Resource r;
   if (const auto wrong = readNames(spec, r); !wrong.empty()) return bad(wrong);
   if (const auto wrong = readVersions(versions, r); !wrong.empty()) return bad(wrong);
-  const Json& first = versions.front();  // the others are alike
+  const Json& first = versions.front();  // readVersions() has checked that the others are equal
   r.columns = printerColumns(first);
   readSubresources(first, r);
   if (const auto wrong = readSchema(first, r); !wrong.empty()) return bad(wrong);

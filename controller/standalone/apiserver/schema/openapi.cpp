@@ -17,7 +17,7 @@ constexpr std::string_view kProtoType = "application/com.github.proto-openapi.sp
 constexpr const char* kObjectMeta = "io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta";
 constexpr const char* kListMeta = "io.k8s.apimachinery.pkg.apis.meta.v1.ListMeta";
 
-// "io.elasticgpu.v1alpha.ElasticGPU", "io.k8s.api.core.v1.Pod": as real servers name definitions.
+// Returns the name of a definition as on real servers: "io.elasticgpu.v1alpha.ElasticGPU", "io.k8s.api.core.v1.Pod".
 std::string definitionName(const Resource& r, const std::string& version, const std::string& kind) {
   if (!r.custom) {
     const std::string group = r.group.empty() ? "core" : r.group.substr(0, r.group.find('.'));
@@ -36,8 +36,8 @@ Json gvk(const Resource& r, const std::string& version, const std::string& kind)
   return {{"group", r.group}, {"kind", kind}, {"version", version}};
 }
 
-// Swagger 2 can't say int-or-string, nullable or anyOf: such a field gets no type there, which lets anything through to
-// the server.
+// Converts a schema to Swagger 2, which can't express int-or-string, nullable and anyOf. An int-or-string field gets no
+// type, so that clients pass any value to the server.
 void toSwagger(Json& schema) {
   if (schema.value("x-kubernetes-int-or-string", false)) {
     schema = Json{{"description", schema.value("description", "")}, {"x-kubernetes-int-or-string", true}};
@@ -50,7 +50,7 @@ void toSwagger(Json& schema) {
     schema.erase(key);
   if (auto it = schema.find("properties"); it != schema.end()) {
     if (schema.value("x-kubernetes-preserve-unknown-fields", false)) {
-      // With properties listed, clients would refuse all others.
+      // If properties were listed, clients would refuse all others.
       schema.erase("properties");
       schema.erase("required");
     } else {
@@ -89,7 +89,7 @@ Json commonSchemas() {
               {"selfLink", {{"type", "string"}, {"description", "Not filled in any more."}}}}}}}};
 }
 
-// The definitions of one version of one resource, with references that begin with `refs`.
+// Adds the definitions of one version of a resource, with references that begin with `refs`.
 void define(Json& definitions, const Resource& r, const std::string& version, const std::string& refs) {
   Json schema = r.schema;
   schema["properties"]["metadata"] = {{"$ref", refs + kObjectMeta}, {"description", "What every object carries."}};
@@ -209,7 +209,7 @@ OpenApi::OpenApi(const ResourceTable& table) {
       const std::string key = (r->group.empty() ? "api/" : "apis/" + r->group + "/") + version;
       if (v3_.contains(key)) continue;
       auto& text = v3_[key] = v3Document(table, r->group, version).dump();
-      // Clients keep a document as long as its address stays the same.
+      // The hash in the URL makes clients cache a document until it changes.
       index[key] = {
           {"serverRelativeURL", "/openapi/v3/" + key + "?hash=" + std::to_string(std::hash<std::string>{}(text))}};
     }

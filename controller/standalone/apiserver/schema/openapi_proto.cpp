@@ -1,4 +1,5 @@
-// Swagger JSON → gnostic's openapi.v2.Document, field numbers as in its OpenAPIv2.proto. Only what openapi.cpp writes.
+// Converts Swagger JSON to gnostic's openapi.v2.Document, with the field numbers of its OpenAPIv2.proto. Supports only
+// the parts that openapi.cpp writes.
 #include <cstring>
 #include <string>
 
@@ -9,7 +10,7 @@ namespace {
 
 using Json = nlohmann::json;
 
-// Protocol Buffers' wire format: length-delimited and varint fields are all that is needed.
+// Writes Protocol Buffers' wire format. Supports only length-delimited and varint fields.
 class Message {
  public:
   void bytes(int field, const std::string& value) {
@@ -42,7 +43,7 @@ class Message {
   std::string out_;
 };
 
-// Any: YAML text, of which JSON is a part.
+// Returns an Any with the value as YAML text. JSON is valid YAML.
 std::string any(const Json& value) {
   Message m;
   m.bytes(2, value.dump() + "\n");

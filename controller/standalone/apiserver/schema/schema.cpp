@@ -19,7 +19,7 @@ using Type = SchemaNode::Type;
 
 constexpr size_t kMaxUnknown = 64;
 constexpr size_t kMaxErrors = 32;
-constexpr size_t kShown = 256;  // bytes of a value shown in a message
+constexpr size_t kShown = 256;  // maximum bytes of a value in a message
 
 std::string shown(const Json& value) {
   std::string text = value.dump(-1, ' ', false, Json::error_handler_t::replace);
@@ -29,7 +29,7 @@ std::string shown(const Json& value) {
   return text.substr(0, end) + (value.is_string() ? "...\"" : "...");
 }
 
-// The JSON type as a real server names it in type errors.
+// Returns the name of a JSON type as in the type errors of a real server.
 const char* typeName(const Json& value) {
   switch (value.type()) {
     case Json::value_t::null:
@@ -75,7 +75,7 @@ bool isInteger(const Json& value) {
   if (value.is_number_integer()) return true;
   if (!value.is_number_float()) return false;
   const double d = value.get<double>();
-  return std::abs(d) <= 9007199254740991.0 && d == std::floor(d);  // as Go's JSON integers in float form
+  return std::abs(d) <= 9007199254740991.0 && d == std::floor(d);  // integers that a double represents exactly
 }
 
 bool matchesType(Type type, const Json& value) {
@@ -98,7 +98,7 @@ bool matchesType(Type type, const Json& value) {
   return false;
 }
 
-// -1, 0, 1; exact for integers.
+// Returns -1, 0 or 1. Exact for integers.
 int compareNumbers(const Json& a, const Json& b) {
   if (a.is_number_integer() && b.is_number_integer()) {
     const bool aBig = a.is_number_unsigned() && a.get<uint64_t>() > INT64_MAX;
@@ -119,7 +119,7 @@ int64_t codePoints(const std::string& text) {
   return std::count_if(text.begin(), text.end(), [](char c) { return (static_cast<unsigned char>(c) & 0xC0) != 0x80; });
 }
 
-// Extends the path for the time of one child.
+// Extends the path by one child until its destruction.
 class Step {
  public:
   Step(std::string& path, std::string_view name) : path_(path), length_(path.size()) {
@@ -138,14 +138,14 @@ class Step {
   size_t length_;
 };
 
-// Null is dropped where it is not allowed: as a real server does before defaults are filled in.
+// True for a null that the schema does not allow. A real server removes such nulls before it applies defaults.
 bool droppedNull(const SchemaNode& node, const Json& value) {
   return value.is_null() && !node.nullable && node.type != Type::any;
 }
 
 void pruneNode(const SchemaNode& node, Json& value, std::string& path, std::vector<std::string>& unknown) {
   if (value.is_object()) {
-    if (node.type != Type::object && node.type != Type::any) return;  // a type error; validate() says so
+    if (node.type != Type::object && node.type != Type::any) return;  // a type error, which validate() reports
     for (auto it = value.begin(); it != value.end();) {
       Step step(path, it.key());
       auto property = node.properties.find(it.key());
@@ -231,7 +231,7 @@ class Validator {
     errors.push_back(typeInvalidField(path_, have, inBody(what)));
   }
 
-  /// How to write the number so that the field takes it. Kubernetes gives no such hint.
+  /// Returns how to write the number so that the field accepts it. Kubernetes gives no such hint.
   std::string decimalHint(const std::string& number) const {
     if (path_.ends_with("tflops")) return "a decimal is written in quotes: \"" + number + "\"";
     if (path_.ends_with("gpu-memory")) return "a decimal needs a unit, in quotes: \"" + number + "Gi\"";
@@ -243,7 +243,7 @@ class Validator {
     const int64_t length = node.minLength || node.maxLength ? codePoints(text) : 0;
     if (node.maxLength && length > *node.maxLength) {
       errors.push_back(tooLongField(path_, *node.maxLength));
-      return;  // no pattern over something of absurd length
+      return;  // do not match patterns on a text that is too long
     }
     if (node.minLength && length < *node.minLength)
       errors.push_back(
@@ -325,7 +325,7 @@ class Validator {
     for (size_t i = 0; i < value.size(); ++i) {
       Json key = value[i];
       if (node.listType == SchemaNode::ListType::map) {
-        if (!value[i].is_object()) continue;  // a type error, said already
+        if (!value[i].is_object()) continue;  // a type error that is already reported
         key = Json::object();
         for (const auto& name : node.listMapKeys)
           if (auto it = value[i].find(name); it != value[i].end()) key[name] = *it;
@@ -398,7 +398,7 @@ std::vector<FieldError> Schema::validate(const Json& value) const {
 }
 
 bool nestsWithin(const Json& value, int depth) {
-  // Level by level, so that the depth of the value never becomes depth of the stack.
+  // Visit the value level by level instead of recursively, so that a deep value does not overflow the stack.
   std::vector<const Json*> level{&value}, next;
   for (int d = 0; !level.empty(); ++d, level.swap(next)) {
     if (d >= depth && level.front()->is_structured()) return false;

@@ -1,4 +1,4 @@
-// OpenAPI JSON → SchemaNode. Strict about keywords: one that is not enforced must not pass silently.
+// Compiles OpenAPI JSON to SchemaNodes. Refuses unknown keywords, so that no rule is silently ignored.
 #include <array>
 #include <string_view>
 #include <utility>
@@ -10,8 +10,8 @@ namespace {
 
 using Json = nlohmann::json;
 
-// Words without a meaning for validation here. CEL rules are stated in api/v1alpha/validation.h; patch keys are read by
-// verbs/strategic_patch.cpp.
+// Keywords that do not affect the validation here. api/v1alpha/validation.h implements CEL rules, and
+// verbs/strategic_patch.cpp reads patch keys.
 constexpr std::array<std::string_view, 10> kIgnored = {"description",
                                                        "title",
                                                        "example",
@@ -110,7 +110,7 @@ class Compiler {
     if (key == "minProperties") return count(value, n.minProperties);
     if (key == "maxProperties") return count(value, n.maxProperties);
     if (key == "pattern") return pattern(value);
-    if (key == "anyOf") return true;  // only beside x-kubernetes-int-or-string, whose customary form it is
+    if (key == "anyOf") return true;  // run() allows it only with x-kubernetes-int-or-string, where it is usual
     if (key == "properties") return properties(value);
     if (key == "additionalProperties") return additional(value);
     if (key == "items") return bool(n.items = compileNode(value, path_ + "[]", error_));

@@ -1,4 +1,4 @@
-// The short ages that kubectl prints.
+// Formats ages as kubectl prints them.
 #include <chrono>
 #include <string>
 

@@ -1,4 +1,4 @@
-// The JSONPath of printer columns: fields, quoted fields, indexes, [*], equality filters and recursive descent (..field).
+// JSONPath of printer columns: fields, quoted fields, indexes, [*], equality filters and recursive descent (..field).
 #include <charconv>
 #include <optional>
 #include <string>
@@ -50,7 +50,7 @@ class Path {
     }
   }
 
-  // Up to one of `stops`; a backslash takes the next character as it is.
+  // Reads a name up to one of `stops`. A backslash escapes the next character.
   std::string field(std::string_view stops) {
     std::string name;
     while (!rest_.empty() && stops.find(rest_.front()) == std::string_view::npos) {
@@ -86,7 +86,7 @@ class Path {
     return out;
   }
 
-  /// Each value before the values in it.
+  /// Returns the values and all values inside them. Each value precedes the values inside it.
   static std::vector<const Json*> withDescendants(const std::vector<const Json*>& at) {
     std::vector<const Json*> out;
     for (const Json* v : at) {
@@ -122,7 +122,8 @@ class Path {
     return take(']');
   }
 
-  // (@.a.b=="x") or != ; the literal is a string, a number, true or false. Without a comparison: the field exists.
+  // Applies a filter (@.a.b=="x") or !=; the literal is a string, a number, true or false. Without a comparison, the
+  // field must exist.
   bool filter(std::vector<const Json*>& at) {
     if (!take('(')) return false;
     blanks();

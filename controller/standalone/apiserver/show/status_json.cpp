@@ -16,7 +16,8 @@ Json detailsOf(const Resource& resource, std::string_view name) {
   return d;
 }
 
-// kubectl shows the causes of an Invalid, not its message. A message that begins with a field ("spec.x: …") names it.
+// Returns the causes of an Invalid error, which kubectl shows instead of the message. If the message begins with a
+// field ("spec.x: …"), this is the field of the cause.
 Json causesOf(const std::string& message, const char* otherwise) {
   const size_t colon = message.find(": ");
   const bool named = colon != std::string::npos && colon > 0 && message.find(' ') == colon + 1;

@@ -15,7 +15,7 @@ std::string plainText(const Json& value) {
   return value.is_string() ? value.get<std::string>() : value.dump(-1, ' ', false, Json::error_handler_t::replace);
 }
 
-// The value of one printer column; null = an empty cell.
+// Returns the value of one printer column; null = an empty cell.
 Json customCell(const PrinterColumn& column, const Json& object, int64_t now) {
   const auto found = evaluateJsonPath(object, column.jsonPath);
   if (found.empty() || found[0].is_null()) return nullptr;
@@ -63,7 +63,7 @@ Json columnDefinitions(const Resource& resource, const BuiltinTable* builtin) {
 }  // namespace
 
 std::optional<std::string> tableVersion(std::string_view accept) {
-  // Clients list what they like best first; the first form that can be served decides.
+  // Clients list the preferred media type first. The first supported one decides.
   while (!accept.empty()) {
     const size_t comma = accept.find(',');
     std::string_view one = base::trimmed(accept.substr(0, comma));

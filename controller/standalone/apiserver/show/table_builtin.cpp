@@ -21,7 +21,7 @@ bool deleting(const Json& object) { return !textAt(object, {"metadata", "deletio
 
 struct ContainersState {
   int64_t ready = 0, restarts = 0;
-  std::string reason;  // of the first container that is not simply running; empty = none
+  std::string reason;  // why the first container that is waiting or terminated does not run; empty = all run
 };
 ContainersState containersState(const Json& pod) {
   ContainersState state;

@@ -52,7 +52,7 @@ Presentation presentationOf(const Call& call) {
     p.include = *include;
     return p;
   }
-  // The first acceptable alternative wins, as real servers choose it.
+  // As on real servers, the first supported alternative decides.
   for (std::string_view alternative : split(accept, ',')) {
     auto parts = split(alternative, ';');
     if (parts[0] != "application/json" && parts[0] != "*/*" && parts[0] != "application/*") continue;

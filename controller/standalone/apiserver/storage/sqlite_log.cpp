@@ -14,7 +14,7 @@
 namespace egpu::apiserver {
 namespace {
 
-constexpr int kApplicationId = 0x65677075;  // "egpu": tells our file from any other SQLite file
+constexpr int kApplicationId = 0x65677075;  // "egpu": distinguishes this server's files from other SQLite files
 constexpr int kSchemaVersion = 1;
 constexpr const char* kSchema =
     "CREATE TABLE objects(resource TEXT NOT NULL, namespace TEXT NOT NULL, name TEXT NOT NULL, version INTEGER NOT "
@@ -47,7 +47,8 @@ base::Result<std::unique_ptr<SqliteLog>> SqliteLog::open(const std::string& fold
     return base::Status(Code::unavailable, errno == EWOULDBLOCK
                                                ? "the data folder " + folder + " is in use by another process"
                                                : lockPath + ": " + std::strerror(errno));
-  // SQLite gives the files beside it the mode of its database. It refuses links above the file, too: they are resolved.
+  // Create the database file with mode 0600; SQLite gives its WAL files the same mode. NOFOLLOW also refuses symbolic
+  // links in parent folders, so resolve those.
   if (auto made = base::openPrivateFile(log->path_); !made)
     return base::Status(Code::unavailable, made.status().message());
   std::error_code error;
@@ -90,7 +91,7 @@ base::Status SqliteLog::prepareFile() {
     sqlite3_finalize(s);
     return status;
   };
-  // Look before anything is written: a foreign file must stay as it is.
+  // Check the file before writing to it, so that another application's file stays unchanged.
   if (auto s = ask("PRAGMA application_id"); !s.ok()) return s;
   const std::string application = text;
   if (auto s = ask("SELECT count(*) FROM sqlite_master"); !s.ok()) return s;

@@ -59,7 +59,7 @@ void Store::restoreVersion(uint64_t version) {
 }
 
 base::Result<ObjectPtr> Store::commit(Write write) {
-  // Serialising is the costly part of a write and needs no lock; only the version is filled in later.
+  // Serialise without a lock, because it is the most expensive part of a write. number() inserts the version later.
   auto object = std::make_shared<Object>();
   object->body = std::move(write.body);
   object->body["metadata"]["resourceVersion"] = placeholder_;
@@ -80,7 +80,7 @@ base::Result<ObjectPtr> Store::commit(Write write) {
   return pending.object;
 }
 
-// One waiting writer does the work of all that queued up meanwhile, so that they share one flush of the journal.
+// Stores the writes of all waiting writers, so that they share one flush of the journal. One of the writers calls it.
 void Store::lead(std::unique_lock<std::mutex>& lock) {
   leading_ = true;
   std::vector<Pending*> batch, later;
@@ -102,10 +102,10 @@ void Store::lead(std::unique_lock<std::mutex>& lock) {
 std::vector<Store::Pending*> Store::number(const std::vector<Pending*>& batch, std::vector<Pending*>& later) const {
   std::vector<Pending*> admitted;
   std::set<std::pair<const Resource*, Key>> touched;
-  uint64_t version = version_;  // only leaders change it, one at a time
+  uint64_t version = version_;  // no lock: only the leader changes it, and there is one at a time
   for (Pending* p : batch) {
     const Write& w = *p->write;
-    // What depends on a write of this very batch is judged after it.
+    // Defer a write that depends on another write of this batch.
     if (touched.count({w.resource, w.key}) || (!w.key.ns.empty() && touched.count({namespaces_, Key{"", w.key.ns}}))) {
       later.push_back(p);
       continue;
@@ -113,7 +113,7 @@ std::vector<Store::Pending*> Store::number(const std::vector<Pending*>& batch, s
     p->status = admit(w);
     if (!p->status.ok()) continue;
     touched.insert({w.resource, w.key});
-    auto& object = const_cast<Object&>(*p->object);  // still this batch's own: nobody has seen it
+    auto& object = const_cast<Object&>(*p->object);  // not yet visible outside of this batch
     object.version = ++version;
     std::string number = std::to_string(object.version);
     object.body["metadata"]["resourceVersion"] = number;
@@ -150,7 +150,7 @@ void Store::keep(const std::vector<Pending*>& admitted) {
   for (const Resource* r : changed) of(*r).changed.notify_all();
 }
 
-// Called by the leader: reads the state without a lock because only leaders change it.
+// Called by the leader. Reads the state without a lock, because only the leader changes it.
 base::Status Store::admit(const Write& write) const {
   const Collection& c = of(*write.resource);
   auto it = c.objects.find(write.key);
@@ -230,7 +230,7 @@ bool Store::listAt(const Resource& resource, std::string_view ns, uint64_t versi
   if (version > version_) return false;
   if (version < c.oldest) return keptPages(resource, ns, version, after, out);
   auto wanted = [&](const Key& k) { return after < k && (ns.empty() || k.ns == ns); };
-  // What a key was at `version` is what the first later event found before it.
+  // The state of a key at `version` is the `before` of its first later event.
   std::map<Key, ObjectPtr> then;
   auto first = std::upper_bound(c.history.begin(), c.history.end(), version,
                                 [](uint64_t v, const Event& e) { return v < e.version; });

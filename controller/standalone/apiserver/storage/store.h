@@ -114,7 +114,7 @@ class Store {
   uint64_t oldest(const Resource& resource) const;
   void compact();
 
-  /// Position of an object in the store.
+  /// Kind and key of an object.
   struct Located {
     const Resource* resource;
     Key key;

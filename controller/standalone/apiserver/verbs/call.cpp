@@ -77,7 +77,7 @@ Call parseCall(const ResourceTable& table, const http::Request& request) {
   call.query = http::parseQuery(request.query);
   auto rest = [&](std::size_t i) -> const std::string& { return s[at + i]; };
   std::size_t n = s.size() - at;
-  // /namespaces/NS/PLURAL… is about PLURAL; /namespaces, /namespaces/NS and /namespaces/NS/status are about namespaces.
+  // /namespaces/NS/PLURAL… names PLURAL. /namespaces, /namespaces/NS and /namespaces/NS/status name namespaces.
   if (n >= 3 && rest(0) == "namespaces" &&
       !(group.empty() && n == 3 && (rest(2) == "status" || rest(2) == "finalize"))) {
     call.resource = table.find(group, version, rest(2));
@@ -109,7 +109,7 @@ Call parseCall(const ResourceTable& table, const http::Request& request) {
 
 std::string textAs(const Object& object, const Resource& resource, std::string_view version) {
   if (version == resource.storageVersion) return object.text;
-  // "apiVersion" is the first key in sorted order, so exchanging it needs no parsing.
+  // "apiVersion" is the first key, because keys are sorted, so it can be replaced without parsing.
   const std::string stored = "{\"apiVersion\":\"" + resource.apiVersion(resource.storageVersion) + "\"";
   if (object.text.compare(0, stored.size(), stored) == 0)
     return "{\"apiVersion\":\"" + resource.apiVersion(version) + "\"" + object.text.substr(stored.size());

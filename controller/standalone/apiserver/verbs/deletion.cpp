@@ -56,7 +56,7 @@ bool Deletion::removeOnce(const Resource& resource, const ObjectPtr& current, Go
   const bool marks = hasFinalizers(current->body) || &resource == namespaces_;
   if (marks && isDeleting(current->body)) {
     if (outcome) *outcome = {current, false};
-    return true;  // already on its way: deleting again changes nothing
+    return true;  // already being deleted; another deletion changes nothing
   }
   Write write;
   write.resource = &resource;
@@ -148,7 +148,7 @@ void Deletion::emptyNamespace(const std::string& ns, Gone& gone) {
       if (!current || removeOnce(*c.resource, current, gone, nullptr)) break;
     }
   }
-  if (!store_.contents(ns).empty()) return;  // finalizers hold some: their last update comes back here
+  if (!store_.contents(ns).empty()) return;  // some have finalizers; the removal of the last one calls this again
   for (;;) {
     ObjectPtr space = store_.get(*namespaces_, Key{"", ns});
     if (!space || !isDeleting(space->body) || hasFinalizers(space->body)) return;

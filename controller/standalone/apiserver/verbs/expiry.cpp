@@ -54,7 +54,7 @@ void EventExpiry::sweep(base::Clock::Steady now) {
     try {
       (void)deletion_.remove(*events_, event->key, {event->uid, std::to_string(event->version), false, false});
     } catch (const ApiError&) {
-      // It was written or deleted meanwhile.
+      // The Event was written or deleted meanwhile.
     }
   }
 }

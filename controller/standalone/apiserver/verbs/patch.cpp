@@ -19,8 +19,8 @@ base::Status failure(int http, std::string reason, std::string message) {
   return status;
 }
 base::Status badRequest(std::string message) { return failure(400, "BadRequest", std::move(message)); }
-// A well-formed JSON patch that does not fit the object. A real server hides the cause among details; here it is in the
-// message.
+// Error for a well-formed JSON patch that can't be applied to the object. A real server has the cause only in the
+// details; here it is in the message.
 base::Status doesNotApply(const std::string& why) {
   return failure(422, "Invalid", "the server rejected our request due to an error in our request: " + why);
 }
@@ -35,7 +35,7 @@ std::optional<Pointer> parsePointer(const std::string& text) {
   }
 }
 
-// Null if there is nothing.
+// Returns the value at the pointer, or null.
 const Json* find(const Json& document, const Pointer& at) {
   try {
     return &document.at(at);
@@ -76,8 +76,8 @@ class JsonPatch {
     return doesNotApply(op + " operation does not apply: doc is missing path: \"" + path + "\": missing value");
   }
 
-  // An add, remove or replace. False if it does not apply. The library would give null children and trusts that the
-  // parent is no plain value.
+  // Applies an add, remove or replace. Returns false if it can't be applied. Checks the parent first, because the
+  // library would add children to null and requires that the parent is not a scalar.
   bool edit(Json operation, Pointer at) {
     if (!at.empty()) {
       at.pop_back();
@@ -92,7 +92,7 @@ class JsonPatch {
     }
   }
 
-  // As on a real server what is absent is null.
+  // Applies a test. As on a real server, an absent value equals null.
   base::Status test(const Json& operation, const std::string& path, const Pointer& at) const {
     const Json absent;
     const Json* found = find(document_, at);
@@ -100,7 +100,7 @@ class JsonPatch {
     return doesNotApply("testing value " + path + " failed: test failed");
   }
 
-  // A move or a copy.
+  // Applies a move or a copy.
   base::Status carry(const Json& operation, const std::string& op, const std::string& path, const Pointer& at) {
     const std::string* from = textOf(operation, "from");
     const auto source = from ? parsePointer(*from) : std::nullopt;
@@ -110,7 +110,7 @@ class JsonPatch {
     if (!nestsWithin(*found)) return doesNotApply("the patched object nests too deeply");
     Json add = {{"op", "add"}, {"path", path}, {"value", *found}};
     if (op == "copy") {
-      // Doubling copies would grow the document exponentially in the size of the patch.
+      // Repeated copies could otherwise grow the document exponentially with the size of the patch.
       copied_ += found->dump(-1, ' ', false, Json::error_handler_t::replace).size();
       if (copied_ > kMaxPatchBytes)
         return doesNotApply("copy operations exceed the limit of " + std::to_string(kMaxPatchBytes) + " bytes");

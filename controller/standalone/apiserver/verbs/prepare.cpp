@@ -14,9 +14,9 @@ namespace egpu::apiserver {
 namespace {
 
 constexpr std::size_t kMaxObjectBytes =
-    std::size_t{1536} * 1024;  // what etcd takes, so that nothing works here that fails on a cluster
+    std::size_t{1536} * 1024;  // the limit of etcd, so that objects accepted here are also accepted by a real cluster
 
-// The fields that decide what an object is must be strings before anything else looks at them.
+// Checks that the identifying fields of metadata are strings. Call before other code reads them.
 void requireStrings(const Json& meta) {
   for (const char* name : {"name", "generateName", "namespace", "uid", "resourceVersion", "deletionTimestamp"}) {
     auto it = meta.find(name);
@@ -32,7 +32,7 @@ void dropNulls(Json& meta) {
 
 bool keepsGeneration(const Resource& r) { return r.custom || r.plural == "pods"; }
 
-// Everything that is not metadata or status, compared to see whether the desired state changed.
+// True if the objects differ only in apiVersion, metadata and status, so that the desired state has not changed.
 bool sameDesired(const Json& a, const Json& b, bool hasStatus) {
   auto counts = [&](const std::string& key) {
     return key != "metadata" && key != "apiVersion" && !(hasStatus && key == "status");
@@ -71,7 +71,7 @@ std::vector<FieldError> finalizerErrors(const Json& before, const Json& after) {
       "no new finalizers can be added if the object is being deleted, found new finalizers []string{" + added + "}")};
 }
 
-// The object's metadata, its strings checked and its nulls dropped.
+// Returns the object's metadata after checking its strings and removing nulls.
 Json& metadataOf(Json& object) {
   Json& meta = object["metadata"];
   if (meta.is_null()) meta = Json::object();
@@ -81,7 +81,7 @@ Json& metadataOf(Json& object) {
   return meta;
 }
 
-// What a PUT or PATCH made must still be the object that the URL names.
+// Checks that the result of a PUT or PATCH is still the object that the URL names.
 void checkPath(const Call& call, const Object& old, Json& fresh) {
   const Resource& r = *call.resource;
   if (!fresh.is_object()) throw badRequest("the result is not a JSON object");
@@ -98,10 +98,10 @@ void checkPath(const Call& call, const Object& old, Json& fresh) {
                      ")");
 }
 
-// Of the object that is stored, in the version that is stored.
+// Checks uid, resourceVersion and deletionTimestamp of `fresh` against the stored object.
 void checkIdentity(const Resource& r, const Object& old, const Json& fresh, bool replaces) {
   const std::string& name = old.key.name;
-  // Who replaces means the object of that uid; a patch of it changes a field that can't change.
+  // In a PUT, a different uid is a failed precondition. In a PATCH, it is a change of an immutable field.
   const std::string uid = metaString(fresh, "uid");
   const bool otherUid = !uid.empty() && uid != old.uid;
   if (otherUid && replaces)
@@ -119,14 +119,14 @@ void checkIdentity(const Resource& r, const Object& old, const Json& fresh, bool
     throw invalid(r, name, {invalidField("metadata.deletionTimestamp", t, "field is immutable")});
 }
 
-// What this write may not change stays as it was: spec or status, and the server's own metadata.
+// Restores the fields that this write may not change: spec or status, and the metadata that the server owns.
 void keepOwned(const Call& call, const Json& old, Json& fresh) {
   const Resource& r = *call.resource;
   if (call.subresource == "status") {
     Json mixed = old;
     takeFrom(mixed, fresh, "status");
     if (!r.custom) {
-      // As real servers do: the status of built-in kinds may carry labels and annotations along.
+      // As on real servers, a status write of a built-in kind may also change labels and annotations.
       takeFrom(mixed["metadata"], fresh["metadata"], "labels");
       takeFrom(mixed["metadata"], fresh["metadata"], "annotations");
     }
@@ -181,7 +181,7 @@ Json decodeBody(std::string_view text, std::string_view contentType, std::vector
   } catch (const Json::exception& e) {
     std::string why = e.what();
     if (const auto end = why.find("] "); why.front() == '[' && end != std::string::npos)
-      why.erase(0, end + 2);  // the library's own name of the error
+      why.erase(0, end + 2);  // remove the library's name of the error
     if (why.size() > 300) why.resize(300);
     for (char& c : why)
       if (static_cast<unsigned char>(c) >= 0x80 || static_cast<unsigned char>(c) < 0x20) c = '?';
@@ -216,7 +216,7 @@ Json Preparation::readObject(const Call& call, Warnings& warnings) const {
   const bool cares = call.param("fieldValidation") != "Ignore";
   Json object = decodeBody(call.request->body, call.request->header("content-type"), cares ? &duplicates : nullptr);
   if (!object.is_object()) throw badRequest("the object provided is not a JSON object");
-  // Typed clients leave out what the path says: kind, version or both.
+  // Typed clients omit kind and apiVersion, or one of them, because the path contains both.
   auto text = [&](const char* key, const std::string& otherwise) {
     auto& value = object[key];
     if (value.is_null() || value == "") value = otherwise;
@@ -274,16 +274,16 @@ void Preparation::admit(const Call& call, const char* operation, Json& object, c
   const Schema& schema = *schemas_.at(&r);
   schema.prune(object);
   schema.applyDefaults(object, !r.custom);
-  if (old == nullptr) fillBuiltin(r, object);  // what follows from what was added: a gate shows in the conditions
+  if (old == nullptr) fillBuiltin(r, object);  // sets fields that depend on the edits, such as a gate's condition
 }
 
 void Preparation::validate(const Resource& resource, const Json& object, const Json* old) const {
   std::vector<FieldError> errors = validateMeta(resource, object);
   for (auto& e : schemas_.at(&resource)->validate(object)) errors.push_back(std::move(e));
-  // Rules read fields as the schema promises them, so they come after it.
+  // Validate rules after the schema, because they rely on the types of the fields.
   if (errors.empty()) errors = validateBuiltin(resource, object, old);
-  // As on a real server a value of the wrong form does not keep the rules from saying what would be right; a wrong
-  // shape does.
+  // As on a real server, the project's rules are also evaluated if values are invalid, but not after other errors, such
+  // as a wrong type.
   if (std::all_of(errors.begin(), errors.end(), [](const auto& e) { return e.reason == "FieldValueInvalid"; }))
     for (auto& e : validateRules(resource, object, old)) errors.push_back(std::move(e));
   if (!errors.empty()) throw invalid(resource, metaString(object, "name"), errors);
@@ -315,7 +315,7 @@ Json Preparation::forCreate(const Call& call, Json object, Warnings& warnings) c
       meta["name"] = base + random_.suffix(5);
     }
   }
-  // A node registers with its status; all others get theirs through /status.
+  // A node is created with its status. Objects of other kinds get a status only through /status.
   if (r.hasStatus && r.plural != "nodes") object.erase("status");
   prune(call, object, warnings);
   const Schema& schema = *schemas_.at(&r);
@@ -341,7 +341,8 @@ Json Preparation::forUpdate(const Call& call, const Object& old, Json fresh, boo
   prune(call, fresh, warnings);
   const Schema& schema = *schemas_.at(&r);
   schema.applyDefaults(fresh, !r.custom);
-  // A status write may carry annotations along (above), which admission may have frozen.
+  // Status writes also need admission: they may change annotations (see keepOwned()) that admission does not allow to
+  // change.
   if (call.subresource.empty() || call.subresource == "status") admit(call, "UPDATE", fresh, &old.body);
   if (fresh == old.body) return fresh;
   const Json& oldMeta = old.body["metadata"];

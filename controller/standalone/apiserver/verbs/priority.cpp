@@ -11,7 +11,7 @@ constexpr const char* kPreempts = "PreemptLowerPriority";
 
 bool isPods(const Resource& r) { return r.group.empty() && r.plural == "pods"; }
 
-/// A client may leave the computed fields out when it writes the whole pod.
+/// Restores the computed fields of a pod if a client omits them in an update.
 void keepComputed(Json& pod, const Json& old) {
   if (!at(pod, {"spec"}).is_object()) return;
   for (const char* key : {"priority", "preemptionPolicy"})
@@ -83,7 +83,8 @@ ObjectPtr PriorityAdmission::defaultClass() const {
   uint64_t version = 0;
   ObjectPtr lowest;
   for (const auto& each : store_.list(classes_, {}, version))
-    if (at(each->body, {"globalDefault"}) == true && (!lowest || at(each->body, {"value"}) < at(lowest->body, {"value"})))
+    if (at(each->body, {"globalDefault"}) == true &&
+        (!lowest || at(each->body, {"value"}) < at(lowest->body, {"value"})))
       lowest = each;
   return lowest;
 }
@@ -94,8 +95,7 @@ void PriorityAdmission::admitClass(const Call& call, const Json& priorityClass) 
   const std::string name = metaString(priorityClass, "name");
   if (other && (call.key.name.empty() || other->key.name != name))
     throw forbidden(*call.resource, name,
-                    "PriorityClass " + other->key.name +
-                        " is already marked as default. Only one default can exist");
+                    "PriorityClass " + other->key.name + " is already marked as default. Only one default can exist");
 }
 
 void PriorityAdmission::admitDelete(const Call& call) const {

@@ -9,13 +9,13 @@ namespace {
 using Json = nlohmann::json;
 using namespace std::string_view_literals;
 
-// Reads one message field by field; a length-delimited field has a text, a varint a value.
+// Reads one message field by field. A length-delimited field sets `text`, a varint sets `value`.
 class Fields {
  public:
   explicit Fields(std::string_view message) : rest_(message) {}
   int number = 0;
   std::string_view text;
-  uint64_t value = 0;  ///< of a varint
+  uint64_t value = 0;  ///< value of a varint
   bool malformed = false;
 
   bool next() {
@@ -76,7 +76,7 @@ std::optional<Json> namespaceOf(std::string_view raw) {
   Json metadata = Json::object();
   Fields object(raw);
   while (object.next()) {
-    if (object.number != 1) continue;  // metadata; spec and status are the server's
+    if (object.number != 1) continue;  // only metadata; the server sets spec and status
     Fields meta(object.text);
     while (meta.next()) {
       if (meta.number == 1) set(metadata, "name", meta.text);

@@ -1,11 +1,11 @@
-// delete and deletecollection.
+// The verbs delete and deletecollection, and pods/eviction.
 #include "controller/standalone/apiserver/show/status_json.h"
 #include "controller/standalone/apiserver/verbs/rest.h"
 
 namespace egpu::apiserver {
 namespace {
 
-// DeleteOptions come in the body, some of them in the query.
+// Reads DeleteOptions from the body `text` and from the query.
 DeleteOptions deleteOptions(const Call& call, const std::string& text) {
   DeleteOptions o;
   o.dryRun = call.dryRun();
@@ -55,7 +55,7 @@ http::Response Rest::remove(const Call& call) {
   const Resource& r = *call.resource;
   if (priorities_) priorities_->admitDelete(call);
   auto outcome = deletion_.remove(r, call.key, deleteOptions(call, call.request->body));
-  // As real servers: what is still there (finalizers, pods) is shown, else a Status says what was deleted.
+  // As on real servers, the answer is the object if it still exists (finalizers) or is a pod, otherwise a Status.
   if (!outcome.gone || (r.group.empty() && r.plural == "pods")) return answer(call, *outcome.object, 200, {});
   http::Response response;
   response.body = successStatus(&r, call.key.name, outcome.object->uid).dump();
@@ -87,7 +87,7 @@ http::Response Rest::removeCollection(const Call& call) {
   for (const auto& object : store_.list(r, call.key.ns, version)) {
     if (!selector.empty() && !selector.matches(object->body)) continue;
     DeleteOptions one = options;
-    one.uid = object->uid;  // never another object that took the name meanwhile
+    one.uid = object->uid;  // do not delete a new object with the same name
     try {
       removed.push_back(deletion_.remove(r, object->key, one).object);
     } catch (const ApiError& e) {

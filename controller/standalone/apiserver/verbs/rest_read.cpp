@@ -1,4 +1,4 @@
-// get, list and watch.
+// The verbs get, list and watch.
 #include <algorithm>
 #include <charconv>
 #include <optional>
@@ -11,9 +11,9 @@ namespace egpu::apiserver {
 namespace {
 
 constexpr std::size_t kMaxAnswer = std::size_t{64} << 20;
-constexpr int64_t kMinWatchSeconds = 1800;  // when the client names no timeoutSeconds, as real servers choose it
+constexpr int64_t kMinWatchSeconds = 1800;  // minimum if the request has no timeoutSeconds, the same as on real servers
 
-/// resourceVersion as a number; nothing if unset.
+/// Returns resourceVersion as a number, or nullopt if it is not set.
 std::optional<uint64_t> versionParam(const Call& call) {
   std::string_view v = call.param("resourceVersion");
   if (v.empty()) return std::nullopt;
@@ -24,7 +24,8 @@ std::optional<uint64_t> versionParam(const Call& call) {
   return n;
 }
 
-/// A list that was not asked for in pages can't be cut: its client would take the part for the whole.
+/// Error for a list that was not requested in pages. It can't be truncated, because the client would take it for
+/// complete.
 ApiError tooLargeList() {
   return {413, "RequestEntityTooLarge",
           "the list would be larger than 64 MiB: ask for it in pages (limit=500; with kubectl leave --chunk-size as it "
@@ -32,7 +33,8 @@ ApiError tooLargeList() {
           nullptr, 0};
 }
 
-// A page token: the version of the list and the last key given, in hexadecimal so that it needs no escaping.
+// Returns a page token: the version of the list and the last key of the page, in hexadecimal so that it needs no
+// escaping.
 std::string pageToken(uint64_t version, const Key& last) {
   static constexpr char digits[] = "0123456789abcdef";
   const std::string plain = std::to_string(version) + "/" + last.ns + "/" + last.name;
@@ -104,7 +106,8 @@ ListQuery listQuery(const Call& call, bool watching, bool continuing) {
   return q;
 }
 
-/// All that a list is about, before selectors and limit: from the page on that the token names. version: of that state.
+/// Returns the objects of a list before selectors and limit are applied, starting with the page of the token. Sets
+/// `version` to the version of the list.
 std::vector<ObjectPtr> objectsFor(const Store& store, const Call& call, const ListQuery& q, std::string_view token,
                                   uint64_t& version) {
   std::vector<ObjectPtr> all;
@@ -127,8 +130,8 @@ std::vector<ObjectPtr> objectsFor(const Store& store, const Call& call, const Li
   return all;
 }
 
-/// kubectl asks for tables in pages of 500 by default, and after the first ten pages for five a second, however fast the
-/// server is. Pages save nothing here, so such tables are answered whole, as a server may that does not know `limit`.
+/// By default kubectl requests tables in pages of 500, and after the first ten pages only five pages per second. Pages
+/// have no advantage here, so such tables are sent completely, as a server that does not support `limit` may do.
 constexpr std::size_t kKubectlPage = 500;
 
 }  // namespace
@@ -203,7 +206,7 @@ http::Response Rest::watch(const Call& call) {
       call.number("timeoutSeconds").value_or(kMinWatchSeconds + static_cast<int64_t>(random_.below(kMinWatchSeconds))),
       int64_t{24} * 3600);
   o.end = std::chrono::steady_clock::now() + std::chrono::seconds(seconds);
-  // As real servers have it: who asks for no initial events waits for that version without a word.
+  // As on real servers, a watch without initial events waits silently for a version in the future.
   if (q.initialEvents && q.version && *q.version > store_.version())
     throw versionTooLarge(*q.version, store_.version());
 
@@ -218,7 +221,7 @@ http::Response Rest::watch(const Call& call) {
     o.from = q.version && *q.version != 0 ? *q.version : store_.version();
   }
   http::Response r;
-  // The parameter keeps compressing proxies and libraries from holding events back.
+  // The parameter prevents compressing proxies and libraries from delaying events.
   r.contentType = "application/json;stream=watch";
   r.stream = std::make_unique<WatchStream>(store_, clock_, call, std::move(as), std::move(selector), std::move(o));
   return r;

@@ -1,4 +1,4 @@
-// create, update, patch and pods/binding.
+// The verbs create, update and patch, and pods/binding.
 #include <utility>
 
 #include "controller/standalone/apiserver/show/status_json.h"
@@ -8,7 +8,7 @@
 namespace egpu::apiserver {
 namespace {
 
-// The store leaves versions to itself: compared without them.
+// True if an update changes nothing. Preparation::forUpdate() has set the old resourceVersion in the new body.
 bool sameBut(const Json& a, const Json& b) { return a == b; }
 
 std::string warningHeader(const std::string& text) {
@@ -78,7 +78,7 @@ http::Response Rest::answerDry(const Call& call, const Json& body, const std::st
 }
 
 http::Response Rest::create(const Call& call) {
-  presentationOf(call);  // refuse what can't be answered before anything is written
+  presentationOf(call);  // refuse an unsupported Accept header before writing the object
   const Resource& r = *call.resource;
   const bool dry = call.dryRun();
   Warnings warnings;
@@ -102,7 +102,7 @@ http::Response Rest::create(const Call& call) {
     }
     switch (done.status().code()) {
       case base::Code::alreadyExists:
-        if (generated && attempt < 8) continue;  // another suffix
+        if (generated && attempt < 8) continue;  // try another suffix
         throw alreadyExists(r, key.name);
       case base::Code::forbidden: {
         ApiError e = forbidden(
@@ -162,7 +162,7 @@ http::Response Rest::patch(const Call& call) {
   const bool dry = call.dryRun();
   for (;;) {
     ObjectPtr old = store_.get(r, call.key);
-    // An unsupported patch type is refused as such even where nothing is there to patch.
+    // Report an unsupported patch type even if the object does not exist.
     auto fresh = applyPatch(r, type, old ? bodyAs(*old, r, call.version) : Json::object(), call.request->body);
     if (!old && (fresh || fresh.status().http != 415)) throw notFound(r, call.key.name);
     if (!fresh) throw fromStatus(fresh.status(), r, call.key.name);
@@ -175,7 +175,7 @@ http::Response Rest::patch(const Call& call) {
   }
 }
 
-// Sets spec.nodeName once, as a scheduler does.
+// Handles pods/binding: sets spec.nodeName of a pod that has none.
 http::Response Rest::bind(const Call& call) {
   const Resource& r = *call.resource;
   Json binding = decodeBody(call.request->body, call.request->header("content-type"), nullptr);

@@ -40,7 +40,7 @@ base::Status bad(std::string_view what, std::string_view part) {
           "unable to parse requirement: " + std::string(what) + " \"" + std::string(part) + "\""};
 }
 
-// A field as text: what is absent is "", as for Kubernetes' own field selectors.
+// Returns a field as text. An absent field is "", as in Kubernetes' field selectors.
 std::string fieldText(const nlohmann::json& object, const std::vector<std::string>& path) {
   const nlohmann::json* at = &object;
   for (const auto& step : path) {
@@ -53,7 +53,7 @@ std::string fieldText(const nlohmann::json& object, const std::vector<std::strin
   return at->is_boolean() || at->is_number() ? at->dump() : std::string();
 }
 
-// Booleans of builtin kinds that are false when unset.
+// True for boolean fields of built-in kinds. Such a field is false if it is absent.
 bool falseWhenAbsent(const std::string& field) { return field == "spec.unschedulable" || field == "spec.hostNetwork"; }
 
 }  // namespace

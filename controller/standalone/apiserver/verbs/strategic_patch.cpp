@@ -1,4 +1,4 @@
-// Strategic merge patch: lists of objects are merged by a key that the schema names, lists of scalars as sets.
+// Strategic merge patch. Merges lists of objects by a key that the schema names, and lists of scalars as sets.
 #include <algorithm>
 #include <string>
 #include <utility>
@@ -14,7 +14,7 @@ using Json = nlohmann::json;
 constexpr std::string_view kDirective = "$patch";
 constexpr std::string_view kRetainKeys = "$retainKeys";
 constexpr std::string_view kOrderPrefix = "$setElementOrder/";
-constexpr size_t kMaxListElements = 4096;  // merging compares each with each
+constexpr size_t kMaxListElements = 4096;  // limited, because merging compares all pairs of elements
 constexpr std::string_view kDeletePrefix = "$deleteFromPrimitiveList/";
 
 base::Status badPatch(std::string message) {
@@ -81,7 +81,7 @@ class Merge {
       }
       const Json* sub = childSchema(schema, key);
       if (value.is_object()) {
-        // Also when absent so far: that takes directives and nulls out of the patch.
+        // Merge even into an absent object, because merging removes directives and nulls.
         if (!target.contains(key) || hasStrategy(sub, "replace")) target[key] = Json::object();
         object(target[key], value, sub);
       } else if (value.is_array() && hasStrategy(sub, "merge")) {
@@ -91,7 +91,7 @@ class Merge {
       }
       if (!status.ok()) return;
     }
-    // After the lists are merged; the list itself may be absent from the patch.
+    // Order lists after they are merged. The list itself may be absent from the patch.
     for (const auto& [key, value] : patch.items())
       if (auto name = suffixAfter(key, kOrderPrefix); !name.empty()) {
         auto it = target.find(std::string(name));
@@ -183,7 +183,8 @@ class Merge {
     }
   }
 
-  // Elements that `wanted` names come in its order; the others keep their places relative to those around them.
+  // Sorts the elements in `wanted` by their order there. Other elements keep their positions relative to their
+  // neighbors.
   static void order(Json& list, const Json& wanted, const std::string& mergeKey) {
     auto keyOf = [&](const Json& item) -> Json {
       if (mergeKey.empty()) return item;
@@ -192,8 +193,8 @@ class Merge {
     std::vector<Json> wantedKeys;
     for (const auto& w : wanted) wantedKeys.push_back(keyOf(w));
     struct Place {
-      size_t at;    // in the list as it is
-      size_t rank;  // in the wanted order
+      size_t at;    // index in `list`
+      size_t rank;  // index in `wanted`
     };
     std::vector<Place> named, others;
     for (size_t i = 0; i < list.size(); ++i) {

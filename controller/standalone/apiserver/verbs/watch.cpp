@@ -11,7 +11,7 @@ namespace {
 using SteadyClock = std::chrono::steady_clock;
 constexpr std::size_t kChunkBytes = std::size_t{256} * 1024;
 constexpr std::size_t kEventsAtOnce = 512;
-// How long a quiet watch holds its thread before it lets the listener look whether the client is still there.
+// Maximum time that next() waits for events, so that the listener can check whether the client is still connected.
 constexpr std::chrono::milliseconds kPulse{1000};
 
 }  // namespace
@@ -55,7 +55,7 @@ void WatchStream::appendEvent(std::string& chunk, const Event& event) {
            *event.object);
     return;
   }
-  // For a watch with a selector an object appears when it begins to match and is gone when it ceases to.
+  // In a watch with a selector, an object is added when it starts to match and deleted when it stops matching.
   const bool before = event.before && selector_.matches(event.before->body);
   const bool now = event.type != Event::Type::deleted && selector_.matches(event.object->body);
   if (now) {
@@ -116,7 +116,7 @@ bool WatchStream::next(std::string& chunk, std::stop_token stop) {
     return true;
   }
   for (const Event& e : events) appendEvent(chunk, e);
-  const bool reached = version >= cursor_;  // not so for a watch from a version that is yet to come
+  const bool reached = version >= cursor_;  // false for a watch from a version in the future
   cursor_ = events.size() == kEventsAtOnce ? events.back().version : std::max(cursor_, version);
   if (reached && options_.bookmarks && SteadyClock::now() >= nextBookmark_) appendBookmark(chunk, false);
   return !stop.stop_requested() || !chunk.empty();
