@@ -51,7 +51,7 @@ Status ours(const std::string& path, const struct stat& is) {
 
 /// Opens an existing file, stores its status in `is`, and checks it with ours().
 Result<UniqueFd> openOurs(const std::string& path, int flags, struct stat& is) {
-  UniqueFd fd(::open(path.c_str(), flags | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC));  // NONBLOCK: it may be a pipe
+  UniqueFd fd(::open(path.c_str(), flags | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC));  // NONBLOCK, as it may be a pipe
   if (!fd) return failed(path, errno);
   if (::fstat(fd.get(), &is) != 0) return failed(path, errno);
   if (auto s = ours(path, is); !s.ok()) return s;

@@ -28,9 +28,9 @@ Result<std::string> writeBeside(const std::string& path, const std::string& text
 Status writePrivateFile(const std::string& path, const std::string& text);
 
 /// Creates the folder and its parents. The mode of an existing folder becomes 0700 if the folder is empty or has an
-/// entry named `own`, and is not sticky; otherwise the mode stays unchanged. Fails with Code::unavailable if other
-/// users can then write to the folder, or if the folder or a symbolic link to it belongs to a user other than this one
-/// and root.
+/// entry named `own`, and is not sticky; otherwise it stays unchanged. Fails with Code::unavailable if other users can
+/// then write to the folder (in a sticky folder its group may), or if the folder or a symbolic link to it belongs to a
+/// user other than this one and root.
 Status makePrivateFolder(const std::string& path, const std::string& own);
 
 }  // namespace egpu::base

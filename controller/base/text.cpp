@@ -93,7 +93,7 @@ void appendQuoted(std::string& out, std::string_view text) {
     }
     out.append(text, from, i - from);
     if (length == 0)
-      out += "\xEF\xBF\xBD";  // not UTF-8: the text stays readable and the JSON valid
+      out += "\xEF\xBF\xBD";  // U+FFFD for a byte that is not UTF-8, so that the JSON is valid
     else
       appendEscaped(out, text[i + length - 1]);  // a C1 character's code is its second byte
     i += std::max<std::size_t>(length, 1);

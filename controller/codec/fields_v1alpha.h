@@ -202,7 +202,7 @@ void fields(auto& v, Is<v1alpha::ElasticGPUClaimTemplate> auto& o) {
 void fields(auto& v, Is<v1alpha::ElasticGPUClass> auto& o) {
   v("provisioner", o.provisioner);
   v("parameters", o.parameters);
-  // Absent they would read as the default.
+  // Always written, because an absent field is read as its default.
   v.always("reclaimPolicy", o.reclaimPolicy);
   v.always("egpuBindingMode", o.bindingMode);
   v("allowedNamespaces", o.allowedNamespaces);
@@ -217,7 +217,7 @@ void fields(auto& v, Is<v1alpha::ElasticGPUQuotaSpec> auto& o) {
     v("classes", o.classes);
     v("models", o.models);
   });
-  // Absent they would read as the default.
+  // Always written, because an absent field is read as its default.
   v.always("alertPercent", o.alertPercent);
   v.always("enforcement", o.enforcement);
 }

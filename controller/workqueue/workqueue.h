@@ -60,7 +60,7 @@ struct Fairness {
 class WorkQueue {
  public:
   WorkQueue(std::string name, base::Clock& clock, base::Metrics& metrics, RateLimit limit = {}, Fairness fairness = {});
-  ~WorkQueue();  ///< no thread may be inside any call
+  ~WorkQueue();  ///< no other thread may be inside a call
   WorkQueue(const WorkQueue&) = delete;
   WorkQueue& operator=(const WorkQueue&) = delete;
 

@@ -369,7 +369,7 @@ base::Result<bool> Cluster::admittedByKubelet(const core::Pod& pod, std::stop_to
 bool Cluster::renewLeases(std::stop_token stop) {
   for (std::size_t i = 0; i < std::min(kLeasesAtOnce, nodes_.size()); ++i) {
     const auto& node = nodes_[nextLease_ % nodes_.size()];
-    // A node that was deleted stays deleted, and its lease with it.
+    // Do not recreate the lease of a deleted node, because deleted nodes stay deleted.
     if (nodeStore_.get({"", node.node.metadata.name}) != nullptr)
       if (const auto renewed = publishLease(node, stop); !renewed.ok()) return false;
     nextLease_ = (nextLease_ + 1) % nodes_.size();

@@ -32,7 +32,7 @@ struct NodeFolders {
 /// Prepares the claims of pods and sets the pods to Running. Used by one thread. Keeps references that must outlive it.
 class Kubelet {
  public:
-  /// addresses: of the nodes, by name.
+  /// addresses: node name → address.
   Kubelet(kube::Client& client, plugin::Registry& plugins, kube::EventSink& events, base::Clock& clock,
           std::map<std::string, std::string> addresses, NodeFolders folders);
 

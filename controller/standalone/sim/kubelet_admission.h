@@ -20,7 +20,7 @@ struct Rejection {
 std::optional<Rejection> rejectionOf(const core::Pod& pod, const core::Node& node, const NodeUse& used,
                                      const ResourceAmounts& offered);
 
-/// True for the pod by which a kubelet shows a static pod.
+/// True for a mirror pod, by which a kubelet shows a static pod.
 bool isMirror(const core::Pod& pod);
 
 }  // namespace egpu::sim

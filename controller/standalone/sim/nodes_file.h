@@ -1,4 +1,4 @@
-// nodes.yaml: the simulated nodes and their cards (the mock accelerator).
+// Reads nodes.yaml, which describes the simulated nodes and their cards (the mock accelerator).
 //   nodes: [{name, count, cpu, memory, labels, taints, gpus: [{model, count, memory, sms, tflops, numa, nvlinks,
 //   nvswitch, uuid, uuids}]}]
 #pragma once

@@ -30,7 +30,7 @@ struct NodeUse {
 /// Requests of one pod, counted as kube-scheduler counts them.
 NodeUse requestsOf(const core::Pod& pod);
 
-/// A resource of which a node has less free than a pod asks for.
+/// A resource of which a node has less free capacity than a pod requests.
 struct Shortage {
   std::string resource;  ///< "cpu", "memory", "ephemeral-storage", "pods", or an extended resource; empty: none
   int64_t requested = 0, used = 0, capacity = 0;

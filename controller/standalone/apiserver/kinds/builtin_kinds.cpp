@@ -227,7 +227,7 @@ void checkPod(const Json& pod, Errors& errors) {
     errors.push_back(invalidField(kMirrorField, mirror, "must set spec.nodeName if mirror pod annotation is set"));
   if (!at(pod, {"metadata", "annotations", kMirrorAnnotation}).is_null() &&
       !list(pod, {"spec", "resourceClaims"}).empty())
-    errors.push_back(forbiddenField("[]", "static pods do not support resource claims"));  // Kubernetes' own path
+    errors.push_back(forbiddenField("[]", "static pods do not support resource claims"));  // same path as Kubernetes
   if (!node.empty()) {
     checkSubdomain("spec.nodeName", node, errors);
     if (!gates.empty())
