@@ -7,8 +7,8 @@
 
 namespace egpu::base {
 
-/// Returns the content of the file. Fails with Code::notFound if it can't be opened, and with Code::unavailable if it
-/// is a directory or can't be read. The message contains the path.
+/// Returns the content of the file. Fails with Code::notFound if it can't be opened, with Code::unavailable if it can't
+/// be read. The message contains the path.
 Result<std::string> readFile(const std::string& path);
 
 }  // namespace egpu::base

@@ -99,9 +99,8 @@ Result<UniqueFd> openFolder(const std::string& name) {
   return failed(name, ELOOP);
 }
 
-/// Fails if users other than the owner can write to the folder, because they could rename and remove its entries. A
-/// folder that is sticky may be writable by its group: users can then rename and remove only their own entries. Root's
-/// folder for plugins is such a folder.
+/// Fails if other users can write to the folder, because they could rename and remove its entries. A sticky folder,
+/// such as root's for plugins, may be writable by its group: there users can rename and remove only their own entries.
 Status closedToWriters(const std::string& name, mode_t mode) {
   const bool sticky = (mode & S_ISVTX) != 0;
   if ((mode & (sticky ? S_IWOTH : S_IWGRP | S_IWOTH)) == 0) return Status::okay();

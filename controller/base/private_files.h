@@ -9,13 +9,12 @@
 
 namespace egpu::base {
 
-/// Opens the file for reading and writing. Creates it with O_EXCL if it does not exist; the mode of an existing file
-/// becomes 0600. Fails with Code::unavailable if the path is a symbolic link or not a regular file, or if the file
-/// belongs to another user, also when the caller is root.
+/// Opens the file for reading and writing. Creates it with O_EXCL, or sets the mode of an existing file to 0600. Fails
+/// with Code::unavailable if it is a symbolic link, not a regular file, or belongs to another user, also for root.
 Result<UniqueFd> openPrivateFile(const std::string& path);
 
-/// Returns the content of the file. The conditions of openPrivateFile() apply, but root may read files of all users,
-/// and the mode stays unchanged. Fails with Code::notFound if the file does not exist.
+/// Returns the content of the file. Fails like openPrivateFile(), but root may read files of all users, and the mode
+/// stays unchanged. Code::notFound if the file does not exist.
 Result<std::string> readPrivateFile(const std::string& path);
 
 /// First step of writePrivateFile(): writes the text to a new file in the folder of `path` and calls fsync() on it.

@@ -27,8 +27,7 @@ struct ListMeta {
   std::string continueToken;
   int64_t remaining = 0;
 };
-/// Decodes a list and calls each() for every item. Accepts the fields in any order, because Kubernetes 1.20 sends kind
-/// and metadata after items.
+/// Decodes a list with its fields in any order (Kubernetes 1.20 sends kind and metadata after items).
 template <class T>
 base::Result<ListMeta> decodeList(std::string_view json, const std::function<void(T&&)>& each);
 

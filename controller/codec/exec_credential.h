@@ -27,9 +27,9 @@ struct ExecCredential {
   std::string clientCertificateData, clientKeyData;  ///< PEM
   std::string expirationTimestamp;                   ///< RFC 3339; empty = until the server refuses it
 };
-/// Decodes the output of a plugin. Fails with Code::malformed if it is not JSON, has another kind or apiVersion than
-/// expected, has no status, has neither token nor certificate, or has only one of certificate and key. The message
-/// never quotes the text, because it is a secret.
+/// Decodes the output of a plugin. Fails with Code::malformed if it is not JSON, has another kind or apiVersion, no
+/// status, neither token nor certificate, or a certificate without its key or vice versa. The message never quotes the
+/// text, which is a secret.
 base::Result<ExecCredential> decodeExecCredential(std::string_view json, std::string_view apiVersion);
 
 }  // namespace egpu::codec

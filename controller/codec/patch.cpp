@@ -43,7 +43,7 @@ void replace(JsonText& j, std::string_view key, const core::StringMap& before, c
     if (!after.contains(name)) j.key(name).null();
   j.endObject();
 }
-/// Writes the usage of `after`, or null if it has none. Writes nothing if the usage is unchanged.
+/// Writes the usage of `after`, or null if it has none, unless it is unchanged.
 void replaceUsage(JsonText& j, const core::Rare<v1alpha::CardUsage>& before,
                   const core::Rare<v1alpha::CardUsage>& after) {
   if (before == after) return;
@@ -85,7 +85,7 @@ void replaceUsage(JsonText& j, const core::Rare<v1alpha::ClaimUsage>& before,
   replace(j, "time", was.time, after->time);
   j.endObject();
 }
-/// Writes the size of `after`, or null if it has none. Writes nothing if the size is unchanged.
+/// Writes the size of `after`, or null if it has none, unless it is unchanged.
 void replaceSize(JsonText& j, std::string_view key, const core::Rare<v1alpha::DeviceSize>& before,
                  const core::Rare<v1alpha::DeviceSize>& after) {
   if (before == after) return;
@@ -101,7 +101,7 @@ void replaceSize(JsonText& j, std::string_view key, const core::Rare<v1alpha::De
   replace(j, "cards", was.cards, after->cards);
   j.endObject();
 }
-/// Writes the nomination of `after`, or null if it has none. Writes nothing if the nomination is unchanged.
+/// Writes the nomination of `after`, or null if it has none, unless it is unchanged.
 void replaceNomination(JsonText& j, const core::Rare<v1alpha::Nomination>& before,
                        const core::Rare<v1alpha::Nomination>& after) {
   if (before == after) return;
@@ -190,8 +190,8 @@ std::string escaped(std::string_view name) {
   return out;
 }
 
-/// Writes the operations that remove the gate at its index in `pod`. A test before the removal makes the patch fail if
-/// the list has changed since. Writes nothing if the pod does not have the gate.
+/// Removes the gate at its index in `pod`, if the pod has it. A test makes the patch fail if the list has changed
+/// since.
 void removeGate(JsonText& j, const core::Pod& pod, std::string_view gate) {
   for (std::size_t i = 0; i < pod.schedulingGates.size(); ++i) {
     if (pod.schedulingGates[i] != gate) continue;

@@ -35,9 +35,9 @@ struct Activity {
   }
   const int fd;
   std::atomic<Phase> phase{Phase::idle};
-  /// Start of `phase`. Two cases keep an earlier time: the first request counts from when the connection was accepted,
-  /// and a connection that is about to close keeps the start of its last phase. On a busy machine their threads run
-  /// late, and with the later time they would seem newer than connections that arrived after them.
+  /// Start of `phase`, but the first request counts from the acceptance of the connection, and a connection that is
+  /// about to close keeps the start of its last phase. Otherwise threads that run late on a busy machine would make
+  /// such connections seem newer than later ones.
   std::atomic<Steady::rep> since{Steady::now().time_since_epoch().count()};
   // Guarded by the listener's mutex:
   uint64_t number = 0;      ///< unique, never used again
@@ -56,8 +56,8 @@ class Connection final : public httplib::Stream {
              TlsSession tls = {nullptr, SSL_free})
       : fd_(fd), limits_(limits), stopping_(stopping), activity_(activity), tls_(std::move(tls)) {}
 
-  /// Performs the TLS handshake, if the connection uses TLS. Returns false if the client's certificate is missing or
-  /// not accepted, or if the handshake takes longer than Limits::firstByte.
+  /// Performs the handshake if the connection uses TLS. Returns false if the client's certificate is not accepted or
+  /// the client takes too long.
   bool secure();
 
   /// Waits for the next request and reads its head. Returns nullopt if the client is gone or did not begin in time.
@@ -71,9 +71,8 @@ class Connection final : public httplib::Stream {
   bool flush();
   /// True if the peer closed or broke the connection.
   bool peerGone() const;
-  /// Ends the connection so that the answer arrives. Reads and drops input that has not been read yet, because the
-  /// close would otherwise become a reset. unread: the client is probably still sending the refused request, so wait
-  /// for the rest of it.
+  /// Ends the connection so that the answer arrives. Drops remaining input, because the close would otherwise become a
+  /// reset. unread: the client is probably still sending the refused request.
   void finish(bool unread);
 
   bool is_readable() const override;
@@ -91,8 +90,7 @@ class Connection final : public httplib::Stream {
   /// Reads more input. Returns the number of bytes; 0 or less: no more input will come.
   ssize_t fill(Steady::time_point until);
   bool sendAll(std::string_view bytes);
-  /// Handles a TLS call that failed with `result`: waits until the socket is readable or writable, as OpenSSL requests.
-  /// Returns false if the caller must not repeat the call.
+  /// Waits until a TLS call that failed with `result` can be repeated. Returns false if it can't.
   bool tlsMayGoOn(int result, Steady::time_point until);
   ssize_t receive(Steady::time_point until);
   bool sendSecured(std::string_view bytes);

@@ -54,9 +54,8 @@ class Handler {
   /// Returns the response. `stop` is requested when the listener stops, or when the client closes the connection and so
   /// no longer waits for the answer.
   virtual Response handle(const Request& request, std::stop_token stop) = 0;
-  /// True if the listener may end a connection with this request in favor of a new connection once such requests use
-  /// more than half of the connections. For requests that any client may send, so that they do not keep other clients
-  /// out.
+  /// True if a connection with this request may be ended for a new one while such requests have more than half of the
+  /// connections. For requests that any client may send, so that they do not block other clients.
   virtual bool givesWay(const Request&) const { return false; }
 };
 
@@ -64,8 +63,7 @@ class Handler {
 std::vector<std::pair<std::string, std::string>> parseQuery(std::string_view query);
 std::string percentDecode(std::string_view text);
 
-/// Limits for clients. A client that exceeds one is refused or disconnected, so that the server can serve the other
-/// clients.
+/// Limits for clients. A client that exceeds one is refused or disconnected, so that other clients are served.
 struct Limits {
   /// Connections at once; each uses a thread. At the limit, a new connection ends an existing one, the first of:
   /// - the oldest whose request gives way (Handler::givesWay()), if more than half of the limit do,
@@ -103,9 +101,9 @@ class Listener {
   /// Ends open streams, waits for running requests to finish, and joins all threads. Idempotent.
   virtual void stop() = 0;
 };
-/// Starts a listener on "host:port"; port 0 = any free port. "[::]:port" and ":port" mean all IPv6 and IPv4 addresses,
-/// or all IPv4 addresses on a machine without IPv6. `handler` must outlive the listener. Fails with Code::invalid if
-/// the address can't be parsed, and with Code::unavailable if it can't be bound.
+/// Starts a listener on "host:port"; port 0 = any free port. "[::]:port" and ":port" mean all addresses, IPv4 and, if
+/// the machine has it, IPv6. `handler` must outlive the listener. Fails with Code::invalid if the address can't be
+/// parsed, with Code::unavailable if it can't be bound.
 base::Result<std::unique_ptr<Listener>> listen(const std::string& address, Handler& handler, const Limits& limits = {});
 /// Starts a listener that uses TLS. Also fails with Code::invalid if a file can't be used; the message names the file.
 base::Result<std::unique_ptr<Listener>> listen(const std::string& address, Handler& handler, const Limits& limits,

@@ -108,8 +108,8 @@ class Connections {
   explicit Connections(const Limits& limits) : limits_(limits), poller_(::epoll_create1(EPOLL_CLOEXEC)) {}
   ~Connections() { ::close(poller_); }
 
-  /// True if another connection is allowed. Ends one if necessary; false if none may be ended (see Limits::connections)
-  /// or the ended one does not close within `kMakeRoom`. Called by one thread.
+  /// True if another connection is allowed. Ends one if necessary and possible (Limits::connections). Called by one
+  /// thread.
   bool makeRoom() {
     std::unique_lock lock(mutex_);
     if (open_.size() < limits_.connections) return true;

@@ -12,8 +12,7 @@ struct ListeningSocket {
   std::string address;  ///< with the actual port
 };
 
-/// Opens a socket that listens on "host:port", "[v6]:port" or ":port". Fails with Code::invalid if the address can't be
-/// parsed, and with Code::unavailable if it can't be bound.
+/// Listens on "host:port", "[v6]:port" or ":port". Fails with Code::invalid or Code::unavailable.
 base::Result<ListeningSocket> openListeningSocket(const std::string& address);
 
 }  // namespace egpu::http

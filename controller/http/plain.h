@@ -7,8 +7,7 @@
 
 namespace egpu::http {
 
-/// Returns a text/plain response. Unless the status is 200, control characters except newlines are escaped, because
-/// error messages quote untrusted text and terminals would act on control characters.
+/// Returns a text/plain response. Errors quote untrusted text, so their control characters are escaped for terminals.
 Response plain(int status, std::string body);
 
 }  // namespace egpu::http

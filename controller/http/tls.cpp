@@ -78,8 +78,7 @@ std::string textOf(const ASN1_STRING* string) {
   return result;
 }
 
-/// Returns the common names and the alternative names (DNS, e-mail, URI) of a certificate. A NUL inside a name is kept
-/// and does not end the name.
+/// Returns the common and alternative names of a certificate. A NUL inside a name does not end it.
 std::vector<std::string> namesOf(X509* certificate) {
   std::vector<std::string> names;
   const auto* const subject = X509_get_subject_name(certificate);

@@ -18,8 +18,8 @@ namespace egpu::http {
 /// TLS session of one connection. The socket must be non-blocking. Used by one thread.
 using TlsSession = std::unique_ptr<SSL, decltype(&SSL_free)>;
 
-/// Creates TLS sessions. Requires TLS 1.2 or later. Allows no renegotiation and no resumption, so that the client of
-/// every connection must prove its identity. Thread-safe.
+/// Creates TLS sessions. TLS 1.2 or later, without renegotiation and resumption, so that every connection authenticates
+/// its client. Thread-safe.
 class Tls {
  public:
   Tls(const Tls&) = delete;  // its contexts hold a pointer to it for verifyClient()

@@ -23,9 +23,7 @@ class Files {
   static constexpr int64_t kLeast = 1 << 20;  ///< minimum size limit of a journal, in bytes
   static constexpr int64_t kParts = 8;        ///< a file gets about 1/kParts of the size limit
 
-  /// Opens the folder and creates it if necessary; only its owner may access it. bytes: size limit of all files
-  /// together. Fails with Code::invalid if `bytes` is less than kLeast, and with Code::unavailable if another process
-  /// writes there.
+  /// Opens the folder, which only its owner may access. Creates it if necessary. bytes: size limit of all files.
   static base::Result<Files> open(const std::string& folder, int64_t bytes, std::string program);
 
   /// Begins the next file. continues: no record is missing between the previous file and this one. time: milliseconds
@@ -34,8 +32,8 @@ class Files {
   /// Appends lines to the current file. After a failure the file must not be used again; the caller begins another one.
   /// Fails with Code::tooLarge if the lines exceed the size limit even without the older files.
   base::Status append(std::string_view lines);
-  /// Marks the end of the snapshot at the beginning of the file. Fails with Code::tooLarge if the snapshot has more
-  /// than a quarter of the size limit, because the rest would hold too few changes to be useful.
+  /// Ends the snapshot at the beginning of the file. Fails with Code::tooLarge if it has more than a quarter of the
+  /// size limit, because the rest would hold too few changes.
   base::Status pictured();
   /// True if the current file has reached its size and the caller should begin another one.
   bool full() const { return size_ >= full_; }

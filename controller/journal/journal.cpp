@@ -149,8 +149,7 @@ Status Journal::begin(const Whole& whole, int64_t time) {
 
 void Journal::failed(const Status& why) {
   intact_ = false;
-  // The file is full, and no decision came for so long that no snapshot began the next one. The next snapshot will
-  // include the lost changes.
+  // The file is full because no decision requested a snapshot for long. The next snapshot includes the lost changes.
   if (why.code() == base::Code::tooLarge && !useless_) return;
   again_ = clock_.now() + kTryAgain;
   if (std::exchange(failing_, true)) return;

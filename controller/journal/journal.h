@@ -29,9 +29,7 @@ class Journal final : public cache::ClusterListener {
  public:
   static constexpr std::size_t kBuffered = 16'384;  ///< maximum number of records in memory
 
-  /// Opens the folder and creates it if necessary. `bytes` limits the size of all files, `program` is recorded in them.
-  /// Fails if the folder can't be written or another process writes its journal there. `clock` and `metrics` must
-  /// outlive the journal.
+  /// Opens the folder and creates it if necessary. Fails if it can't be written or another process writes there.
   static base::Result<std::unique_ptr<Journal>> open(const std::string& folder, int64_t bytes,
                                                      const std::string& program, const base::Clock& clock,
                                                      base::Metrics& metrics);

@@ -127,7 +127,7 @@ class WorkQueue {
   std::deque<std::string>::iterator nextTurn();
   /// Records the keys whose current step already takes too long as slow. Returns the number of workers of slow groups.
   int noteSlow();
-  /// Records the duration of a finished step, which may make the group slow or end its slow state.
+  /// Records a finished step, which may change whether the group is slow.
   void noteStep(const std::string& key, const std::string& group, base::Clock::Steady::duration took);
   std::string takeFrom(const std::deque<std::string>::iterator& turn);
   std::string take(std::unique_lock<std::mutex> lock, const std::deque<std::string>::iterator& turn);  ///< unlocks

@@ -34,8 +34,8 @@ bool isLoopbackV4(std::string_view text) {
   return false;
 }
 
-/// True for the content types that Kubernetes clients send; for all of them browsers send a preflight request first.
-/// The server itself refuses those that it does not support.
+/// True for content types that browsers send only after a preflight request. The server refuses unsupported ones
+/// itself.
 bool needsPreflight(std::string_view contentType) {
   static constexpr std::array<std::string_view, 9> kTypes = {"application/json",
                                                              "application/yaml",

@@ -61,8 +61,7 @@ class Cluster {
   bool syncPod(const core::ObjectKey& key, std::stop_token stop);
   using Claims = std::vector<std::shared_ptr<const core::ResourceClaim>>;
   bool schedule(const core::Pod& pod, std::stop_token stop);
-  /// Adds the pod's allocated claims to `claims`. Returns a message if the pod must wait for a claim, otherwise an
-  /// empty string.
+  /// Adds the pod's claims to `claims`. Returns a message if the pod must wait for a claim, otherwise an empty string.
   std::string claimsOf(const core::Pod& pod, Claims& claims) const;
   using Offered = std::map<std::string, ResourceAmounts, std::less<>>;
   base::Result<Offered> offeredTo(const core::Pod& pod, std::stop_token stop);
@@ -94,8 +93,8 @@ class Cluster {
   ClaimStamping stamping_;
   std::map<std::string, std::string> podUids_;  ///< pod key → uid that was last processed
   std::set<std::string> admitted_;              ///< uids of pods that their kubelets have admitted
-  std::map<std::string, int> failures_;         ///< by key: failed attempts in a row
-  std::size_t nextLease_ = 0;                   ///< index in nodes_ of the lease to renew next
+  std::map<std::string, int> failures_;
+  std::size_t nextLease_ = 0;  ///< index in nodes_ of the lease to renew next
 
   cache::Store<core::Pod> podStore_;
   cache::Store<core::Node> nodeStore_;

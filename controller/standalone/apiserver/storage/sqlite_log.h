@@ -20,9 +20,8 @@ namespace egpu::apiserver {
 /// time per folder. Only the owner may read the files.
 class SqliteLog final : public Journal {
  public:
-  /// Opens the folder and the file, and creates them if necessary. Fails with Code::unavailable if they can't be used
-  /// or another process uses them, and with Code::malformed if the file is damaged, of a later version, or another
-  /// database.
+  /// Opens or creates the folder and the file. Fails with Code::unavailable if they can't be used or another process
+  /// uses them, with Code::malformed if the file is damaged, of another schema version, or another database.
   static base::Result<std::unique_ptr<SqliteLog>> open(const std::string& folder);
   ~SqliteLog() override;
   SqliteLog(const SqliteLog&) = delete;

@@ -84,9 +84,8 @@ class Store {
   void restoreVersion(uint64_t version);
 
   /// Executes a write and returns the written object (for remove: the last state). Fails with Code::conflict if the
-  /// stored object is no longer `expected` and the caller must read it again; alreadyExists; notFound if the namespace
-  /// does not exist; forbidden if the namespace is being deleted; unavailable if the journal failed, with no change
-  /// made.
+  /// stored object is no longer `expected`; alreadyExists; notFound if the namespace does not exist; forbidden if it is
+  /// being deleted; unavailable if the journal failed, without any change.
   base::Result<ObjectPtr> commit(Write write);
 
   ObjectPtr get(const Resource& resource, const Key& key) const;
