@@ -50,8 +50,8 @@ std::string padded(std::string text, std::size_t width) {
   return text;
 }
 
-/// What a claim looks like. By its name, so that it looks the same on each of its node's cards and from one map to the
-/// next; no two claims of a node share a letter while there are letters, or a colour while there are colours.
+/// Letter and colour of a claim. They depend on its name, so that the claim looks the same on all cards of its node and
+/// in every map. Claims of one node share a letter or colour only when all are in use.
 struct Look {
   char letter = '?';
   int color = 0;
@@ -80,7 +80,7 @@ class Looks {
     for (unsigned char c : claim) h = (h ^ c) * 16777619U;
     return h;
   }
-  /// The first of `count` that is not taken, from `hue` on; all taken = everything is free again.
+  /// Returns the first unused index of `count`, starting at `hue`. If all are in use, all become unused again.
   static std::size_t claimed(std::uint64_t& taken, std::size_t hue, std::size_t count) {
     const std::uint64_t all = (std::uint64_t{1} << count) - 1;
     if (taken == all) taken = 0;
@@ -97,8 +97,8 @@ class Bar {
  public:
   Bar(std::size_t cells, bool color, const Looks& looks) : cells_(cells), color_(color), looks_(looks) {}
 
-  /// `of(claim)` of `whole` per claim, in the claims' order; each claim that has anything shows at least one cell while
-  /// there is room.
+  /// Draws the amount `of(claim)` out of `whole` for each claim, in the order of the claims. Each claim with an amount
+  /// gets at least one cell while cells are left.
   template <class Of>
   std::string draw(const MapCard& card, int64_t whole, Of of) const {
     std::string out;
@@ -136,7 +136,7 @@ class Bar {
   const Looks& looks_;
 };
 
-/// Cells of a bar so that a card's line fits: beside the two bars stand index, model, core and memory.
+/// Returns the number of cells of a bar so that the line of a card fits: two bars, index, model, core and memory.
 std::size_t barWidth(const TextOptions& options, std::size_t modelWidth) {
   constexpr std::size_t kLeast = 10, kMost = 200, kUsual = 30, kWidest = 60, kTexts = 30;
   if (options.bar > 0) return std::clamp(options.bar, kLeast, kMost);
@@ -147,13 +147,13 @@ std::size_t barWidth(const TextOptions& options, std::size_t modelWidth) {
 
 bool idle(const MapCard& c) { return !c.usage || (c.usage->memory <= 0 && c.usage->smPercent <= 0); }
 bool empty(const MapCard& c) { return c.allocations.empty() && c.offered && idle(c); }
-/// Whether one line may stand for both cards: neighbours by index and alike in everything that the line says.
+/// True if one line can represent both cards: adjacent indexes, and equal in everything that the line shows.
 bool continuesRun(const MapCard& last, const MapCard& next) {
   return empty(next) && next.index == last.index + 1 && next.model == last.model && next.core == last.core &&
          next.memory == last.memory;
 }
 
-/// "35%, 3.1Gi", or nothing if nothing is known.
+/// "35%, 3.1Gi"; empty if the usage is not known.
 std::string inUse(const auto& usage) {
   return usage ? v1alpha::usageText(usage->smPercent, usage->memory) : std::string();
 }
@@ -191,7 +191,7 @@ void writeCard(std::string& out, const MapCard& c, const Bar& bar, const Looks& 
   }
 }
 
-/// {"memory":…,"smPercent":…}; what is unknown is left out.
+/// Writes {"memory":…,"smPercent":…} without the unknown values.
 void writeUsage(codec::JsonText& j, const auto& usage) {
   if (!usage) return;
   j.key("usage").beginObject();
@@ -260,7 +260,7 @@ std::string toBackendAi(const AllocationMap& map) {
 
 namespace {
 
-/// What others chose, fit for a terminal.
+/// Returns the map with control characters in user-chosen names made visible, so that it is safe for a terminal.
 AllocationMap printed(AllocationMap map) {
   for (auto& n : map.nodes) {
     n.name = base::printable(n.name);

@@ -1,5 +1,5 @@
-// Answers to questions as values, as JSON and as tables for a terminal. Core in milli-cards, memory in bytes; fill in
-// thousandths of the node's or card's core and memory together.
+// Answers to what-if questions as values, as JSON and as tables for a terminal. Core in milli-cards, memory in bytes;
+// fill in thousandths of the core and memory of the node or card.
 #pragma once
 
 #include <optional>
@@ -20,38 +20,38 @@ namespace egpu::server {
 
 struct ExplainAnswer {
   WhatIfSubject subject;
-  scheduler::Decision decision;  ///< of one (more) like it, now
+  scheduler::Decision decision;  ///< where the claim, or one more like it, would be placed now
   scheduler::Explanation explanation;
 };
 
 struct SimulateAnswer {
-  /// The claim asked about, if any, decided after the steps.
+  /// The claim that the question is about, if any, placed after the steps.
   std::optional<WhatIfSubject> subject;
   scheduler::Simulation simulation;
-  std::vector<std::string> victims;  ///< who the victims of simulation.preemption are, in their order
+  std::vector<std::string> victims;  ///< names of the victims in simulation.preemption, in their order
   bool asksWhatIf = false;
-  std::vector<scheduler::Placed> before;  ///< claims that waited and fit without any step
+  std::vector<scheduler::Placed> before;  ///< pending claims that fit without any step
   std::vector<scheduler::StepReport> steps;
   std::vector<std::string> stepTexts;  ///< "drain train-0"
-  std::optional<PodSimulation> pod;    ///< if a Pod was asked about, instead of the claim
+  std::optional<PodSimulation> pod;    ///< set if the question is about a Pod instead of a claim
 };
 
 struct ForecastAnswer {
   std::string className;
   WhatIfSubject subject;
-  std::string of;  ///< where the size is from: "as asked", "the most frequent of its 12 claims"
+  std::string of;  ///< origin of the size: "as asked", "the most frequent of its 12 claims"
   scheduler::Forecast forecast;
-  std::string quota{};  ///< why a quota lets no more of them; empty: there is no room for more, or none was asked about
+  std::string quota{};  ///< why a quota allows no more claims; empty: the quota is not the limit, or was not checked
 };
 
 struct DefragAnswer {
-  std::optional<WhatIfSubject> subject;  ///< who is to be let in; nothing: whole cards are to be freed
+  std::optional<WhatIfSubject> subject;  ///< claim that the moves must let fit; none: the moves free whole cards
   scheduler::MovePlan plan;
-  std::vector<MovableClaim> moved;  ///< who plan.moves move, in their order
-  std::size_t movable = 0;          ///< so many claims may be moved
-  std::optional<bool> holds;        ///< scheduler::firstMoveHolds(), if that was asked
-  std::optional<GangToLetIn> gang;  ///< gang of the subject; the plan lets all its open members in
-  /// In a sentence, what the plan comes to.
+  std::vector<MovableClaim> moved;  ///< claims that plan.moves move, in their order
+  std::size_t movable = 0;          ///< number of claims that may be moved
+  std::optional<bool> holds;        ///< scheduler::firstMoveHolds(), if the question needs it
+  std::optional<GangToLetIn> gang;  ///< gang of the subject; the plan lets all its open members fit
+  /// Returns the result of the plan as one sentence.
   std::string text() const;
 };
 

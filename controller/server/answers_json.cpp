@@ -10,7 +10,7 @@ using scheduler::Decision;
 using scheduler::Explanation;
 using scheduler::Placed;
 
-/// 0 … 2,000,000 → thousandths, to the nearest.
+/// Converts a fill of 0 … 2,000,000 to thousandths, rounded to the nearest.
 int64_t thousandths(int64_t fill) { return (fill + 1000) / 2000; }
 
 void put(JsonText& j, std::string_view key, const std::string& text) {
@@ -54,7 +54,7 @@ void write(JsonText& j, const WhatIfSubject& subject) {
   j.endObject();
 }
 
-/// The gang of the claim asked about, and where its open members go.
+/// Writes the gang of the claim, and the places of its open members.
 void writeGang(JsonText& j, const DefragAnswer& answer) {
   const auto& of = *answer.gang;
   const auto& plan = answer.plan.gang;
@@ -165,7 +165,7 @@ void write(JsonText& j, const scheduler::Resizing& resizing) {
   j.endObject();
 }
 
-/// The own policy's score as "score", where it has one, and what each policy makes of it.
+/// Writes the score of the request's own policy as "score", if it has one, and the scores of all policies.
 void writeScores(JsonText& j, const scheduler::PolicyScores& scores, const std::string& own) {
   if (const auto it = scores.find(own); it != scores.end()) j.key("score").value(it->second);
   j.key("scores").beginObject();
@@ -173,7 +173,7 @@ void writeScores(JsonText& j, const scheduler::PolicyScores& scores, const std::
   j.endObject();
 }
 
-/// Which policies the request names, and the nodes in the order in which they would be chosen.
+/// Writes the policies of the request, and the nodes in the order in which they would be chosen.
 void writeRanking(JsonText& j, const scheduler::Request& request, const std::vector<scheduler::RankedNode>& ranking) {
   j.key("policies").beginObject().key("node").value(request.nodePolicy).key("card").value(request.cardPolicy);
   j.endObject().key("ranking").beginArray();
@@ -239,7 +239,8 @@ void write(JsonText& j, const scheduler::StepReport& report, const std::string& 
   j.key("waiting").value(report.waiting).endObject();
 }
 
-/// In a sentence. What a quota stops would not be helped by what explain() knows.
+/// Returns the result as one sentence. If a quota stops the claim, that is the text, because the remedies of explain()
+/// would not help.
 std::string textOf(const WhatIfSubject& subject, const scheduler::Explanation& explanation) {
   if (!subject.request) return subject.why;
   return subject.quota.empty() ? explanation.text() : subject.quota;

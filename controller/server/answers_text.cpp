@@ -17,7 +17,7 @@ Cell number(int64_t n) { return {std::to_string(n), Tint::none, true}; }
 Cell head(const char* text) { return {text}; }
 Cell headOfNumber(const char* text) { return {text, Tint::none, true}; }
 
-/// 0 … 2,000,000 → "35%".
+/// Formats a fill of 0 … 2,000,000 as a percentage: "35%".
 Cell fill(int64_t fill) { return {v1alpha::formatMilliCards((fill + 1000) / 2000), Tint::none, true}; }
 
 std::string amountText(const scheduler::Amount& amount) {
@@ -38,7 +38,7 @@ std::string subjectLine(const WhatIfSubject& subject, const TextStyle& style) {
   return line;
 }
 
-/// "gpu-0a1b [3]": a card by its name and its index on the node.
+/// "gpu-0a1b [3]": name of a card and its index on the node.
 std::string cardText(const std::string& card, const TextStyle& style) {
   const auto index = style.indexOf ? style.indexOf(card) : std::nullopt;
   return index ? card + " [" + std::to_string(*index) + "]" : card;
@@ -51,7 +51,7 @@ std::string cardsText(const Decision& decision, const TextStyle& style) {
   return text;
 }
 
-/// What would be decided, card by card.
+/// Lists a decision card by card.
 std::string decisionText(const Decision& decision, const char* lead, const TextStyle& style) {
   std::string out = tinted(std::string(lead) + " node " + decision.node, Tint::good, style) + "\n";
   TextTable table({head("CARD"), head("GRANTED"), head("CHARGED")});
@@ -94,7 +94,7 @@ std::string remediesText(const Explanation& explanation, const TextStyle& style)
   return out;
 }
 
-/// "0/9 nodes fit" without the reasons, which the table shows.
+/// Returns "0/9 nodes fit" without the reasons, because the table shows them.
 std::string verdict(const Explanation& explanation) {
   const auto line = explanation.text();
   return line.substr(0, std::min(line.find(':'), line.find(';')));
@@ -159,7 +159,8 @@ Cell score(const scheduler::PolicyScores& scores, const std::string& policy) {
   return {it == scores.end() ? "-" : std::to_string(it->second), Tint::none, true};
 }
 
-/// Nodes and cards by the request's own policies, best first; in wide tables by every policy.
+/// Lists nodes and cards by score, best first: the scores of the request's own policies, in wide tables those of all
+/// policies.
 std::string rankingText(const scheduler::Request& request, const std::vector<scheduler::RankedNode>& ranking,
                         const TextStyle& style) {
   if (ranking.empty()) return {};
@@ -201,7 +202,7 @@ std::string rankingText(const scheduler::Request& request, const std::vector<sch
          "score of their cards by " + request.cardPolicy + ":\n" + cards.render(2, style);
 }
 
-/// Where it would go, who fell out, and in which order the others come.
+/// Shows the claim's place, the rejected nodes and cards, and the ranking of the remaining ones.
 std::string placingText(const WhatIfSubject& subject, const scheduler::Simulation& simulation, const TextStyle& style) {
   std::string out = subjectLine(subject, style);
   if (!subject.request) return out + "not decided: " + subject.why + "\n";
@@ -247,7 +248,7 @@ std::string podText(const PodSimulation& pod, const TextStyle& style) {
 
 std::string counted(std::size_t n, const char* what) { return std::to_string(n) + " " + what + (n == 1 ? "" : "s"); }
 
-/// Who moves, in the order in which each finds its room.
+/// Lists the moved claims in the order in which they find their new places.
 std::string movesText(const DefragAnswer& answer, const TextStyle& style) {
   TextTable table(
       {headOfNumber("#"), head("CLAIM"), head("FROM"), head("CARDS"), head("TO"), head("CARDS"), head("PODS")});
@@ -268,7 +269,7 @@ std::string movesText(const DefragAnswer& answer, const TextStyle& style) {
   return table.render(2, style);
 }
 
-/// Result of a plan for a gang, in a sentence. moves, who: "2 moves", "4 claims that may move".
+/// Returns the result of a plan for a gang as one sentence. moves: "2 moves"; who: "4 claims that may move".
 std::string gangText(const DefragAnswer& answer, const std::string& moves, const std::string& who) {
   const auto& gang = *answer.gang;
   const auto name = gang.gang.text();
@@ -290,7 +291,7 @@ std::string gangText(const DefragAnswer& answer, const std::string& moves, const
          (lacking ? ", claim " + gang.open[lacking->member] + " does not" : "") + "; " + who;
 }
 
-/// Where the members go, once the moves are made.
+/// Lists the places of the members after the moves.
 std::string membersText(const DefragAnswer& answer, const TextStyle& style) {
   const auto& decisions = answer.plan.gang->decisions;
   TextTable table({head("MEMBER"), head("TO"), head("CARDS")});

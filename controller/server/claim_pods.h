@@ -1,4 +1,4 @@
-// Which pods use each claim, for the allocation map.
+// Maps each claim to the pods that use it, for the allocation map.
 #pragma once
 
 #include <functional>
@@ -11,10 +11,10 @@
 
 namespace egpu::server {
 
-/// Claim → its pods that have not ended, in the order of their names; both as "namespace/name".
+/// Claim → its pods that have not ended, sorted by name; both as "namespace/name".
 using ClaimPods = std::map<std::string, std::vector<std::string>, std::less<>>;
 
-/// Of the claims in the map.
+/// Returns the pods of each claim in the map.
 ClaimPods podsOf(const cache::AllocationMap& map, const cache::Stores& stores);
 
 }  // namespace egpu::server

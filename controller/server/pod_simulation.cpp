@@ -54,7 +54,7 @@ class PlacingPod {
     if (out_.why.empty()) out_.why = why;
   }
 
-  /// Bound claims say where it must be; the others are to be placed.
+  /// Bound claims determine the node; the other claims are to be placed.
   void sort(WhatIfSubject& claim) {
     const bool bound = claim.exists && !claim.device.empty();
     const auto name = nameOf(claim);
@@ -67,7 +67,7 @@ class PlacingPod {
     out_.claims.push_back({std::move(claim), bound, {}});
   }
 
-  /// As the claim's own binding does: by its class's tolerations, whatever the pod asks of a node.
+  /// Places the claim as its own binding does: by the tolerations of its class, regardless of the pod's constraints.
   void bind(PodSimulation::OfClaim& claim) {
     auto request = *claim.subject.request;
     if (!asked_.empty()) request.pinnedNode = asked_;
@@ -80,7 +80,7 @@ class PlacingPod {
       fails(nameOf(claim.subject) + " would be bound on node " + decision.node + ", and not on " + node_ + kAtOnce);
   }
 
-  /// Where its claims are, the pod must be able to run.
+  /// Fails unless the pod can run on the node of its claims.
   void checkNode() {
     if (const auto why = unsuitable(stores_, subject_.pod, node_); !why.empty())
       fails("pod " + subject_.pod.metadata.name + " can't run on node " + node_ + ": " + why +
@@ -114,7 +114,7 @@ class PlacingPod {
     scheduler::hold(scratch_, key, decision);
   }
 
-  /// All claims that wait for the pod together on one node. The scratch cluster is left as it was.
+  /// True if all claims that wait for the pod fit together on the node. Restores the scratch cluster.
   bool roomForAll(std::string_view node) {
     std::vector<Decision> taken;
     for (auto request : open_) {
@@ -139,7 +139,7 @@ class PlacingPod {
   void place(PodSimulation::OfClaim& claim, bool first) {
     auto request = *claim.subject.request;
     if (!node_.empty()) request.pinnedNode = node_;
-    const auto& own = claim.subject.suits;  // which taints its class tolerates
+    const auto& own = claim.subject.suits;  // taints that the class tolerates
     const auto suits = [&](std::string_view node) { return (!own || own(node)) && faultOf(node, first).empty(); };
     simulate(claim, request, suits, [&](std::string_view node) {
       return own && !own(node) && claim.subject.whyUnsuited ? claim.subject.whyUnsuited(node) : faultOf(node, first);
@@ -156,11 +156,11 @@ class PlacingPod {
   scheduler::Cluster cluster_, scratch_;
   PodSubject subject_;
   scheduler::QuotaBook quotas_;
-  const std::string asked_;  ///< the only node that is asked about; empty = any
-  std::string node_;         ///< where it must be; empty = anywhere yet
+  const std::string asked_;  ///< the only node to consider; empty = any
+  std::string node_;         ///< node that the pod must use; empty = not determined
   const scheduler::SimulationLimits limits_;
-  std::vector<Request> open_;  ///< what waits for the pod asks for
-  bool atOnce_ = false;        ///< a claim would be bound without a look at the pod
+  std::vector<Request> open_;  ///< requests of the claims that wait for the pod
+  bool atOnce_ = false;        ///< a claim would be bound regardless of the pod's constraints
   int held_ = 0;
   PodSimulation out_;
 };

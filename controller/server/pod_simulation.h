@@ -1,4 +1,4 @@
-// Where a Pod with all of its claims would go: on one node, on a copy of the cluster.
+// Simulates the placement of a Pod with all its claims on one node, on a copy of the cluster.
 #pragma once
 
 #include <string>
@@ -12,22 +12,22 @@ namespace egpu::server {
 
 struct PodSimulation {
   std::string pod;   ///< "namespace/name"
-  std::string note;  ///< what is left out of account; may be empty
+  std::string note;  ///< limits of the simulation, for people; may be empty
   bool fits = false;
-  std::string node;  ///< if it fits
-  std::string why;   ///< if it doesn't
+  std::string node;  ///< set if the pod fits
+  std::string why;   ///< reason why the pod does not fit
   struct OfClaim {
     WhatIfSubject subject;
-    bool bound = false;                ///< it is where it is; nothing was simulated
-    scheduler::Simulation simulation;  ///< beside the claims before it
+    bool bound = false;                ///< the claim has its device; no simulation was made for it
+    scheduler::Simulation simulation;  ///< with the preceding claims of the pod placed
   };
   std::vector<OfClaim> claims;
 };
 
-/// Claims that are bound say which node it must be. Those of Immediate classes are bound without a look at the pod,
-/// each for itself; the pod must be able to run where they are. Of the others the first one's filter and ranking are
-/// those of nodes that have room for all of them; the further ones go where it goes. Each is held to what quotas
-/// leave beside the ones before it. onlyNode: empty = any.
+/// Bound claims determine the node. Claims of Immediate classes are bound independently of the pod's constraints; the
+/// pod must be able to run on their nodes. For the first of the remaining claims, filter and ranking consider only
+/// nodes with capacity for all of them; the other claims follow it to its node. Each claim is limited to the quota that
+/// the preceding claims leave. onlyNode: the only node to consider; empty = any.
 PodSimulation simulatePod(const cache::Stores& stores, const scheduler::Cluster& cluster, const PodSubject& subject,
                           const scheduler::QuotaBook& quotas, const std::string& onlyNode,
                           const scheduler::SimulationLimits& limits);

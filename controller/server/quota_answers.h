@@ -1,4 +1,4 @@
-// What the quotas of its namespace say of a claim that is asked about.
+// Evaluates the quotas of a namespace for the claim of a what-if question.
 #pragma once
 
 #include <string>
@@ -8,15 +8,15 @@
 
 namespace egpu::server {
 
-/// The claim as quotas count it. space: its namespace if it has no name. One that has its device is asked about as if there
-/// were another like it.
+/// Returns the claim as quotas count it. space: namespace of a claim without a name. A claim that has its device is
+/// counted as one more claim like it.
 scheduler::QuotaClaim quotaClaimOf(const WhatIfSubject& subject, const std::string& space);
 
 /// "QuotaExceeded: quota team allows …; held by default/a 40Gi: without default/a it would be within its quotas"
 std::string quotaText(const scheduler::QuotaBook& book, const scheduler::QuotaExcess& excess);
 
-/// The request, held to what the quotas leave to that claim. If they stop it, subject.quota says which one, and how much is
-/// missing, and no card is left to it.
+/// Returns the request with the limits that the quotas leave to the claim. If a quota stops the claim, subject.quota
+/// names the quota and the missing amount, and the returned request fits no card.
 scheduler::Request withinQuotas(scheduler::Cluster& cluster, const scheduler::QuotaBook& book,
                                 const scheduler::QuotaClaim& claim, scheduler::Request request,
                                 const scheduler::NodePredicate& suits, const scheduler::Pause& pause,

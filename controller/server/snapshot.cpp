@@ -25,7 +25,7 @@ using cache::Claim;
 using cache::Stores;
 using reconcile::ClaimSync;
 
-/// All of these pods on the node. A node that is only imagined has whatever they ask for.
+/// True for nodes on which all these pods can run. A hypothetical node satisfies every pod.
 scheduler::NodePredicate suitsAll(const Stores& stores, std::vector<cache::Store<core::Pod>::Ptr> pods) {
   return [&stores, pods = std::move(pods)](std::string_view name) {
     const auto node = stores.nodes.get({"", std::string(name)});
@@ -43,8 +43,8 @@ bool pinsTo(const core::NodeSelectorRequirement& field, const std::string& node)
   return field.key == "metadata.name" && field.op == "In" && field.values == std::vector<std::string>{node};
 }
 
-/// Takes off what binding the pod's claims wrote (codec::patch::pinAndLift). What a DaemonSet says by itself looks alike, and its
-/// pod would come back to the same node.
+/// Removes the node pin that the binding of the pod's claims wrote (codec::patch::pinAndLift). A DaemonSet's own pin
+/// looks the same, and is kept because its pod would return to the same node.
 void unpin(core::Pod& pod, const std::string& node) {
   const auto& owners = pod.metadata.ownerReferences;
   const bool ofNode =
@@ -55,11 +55,12 @@ void unpin(core::Pod& pod, const std::string& node) {
     if (!term.matchFields.empty() && pinsTo(term.matchFields.back(), node)) {
       term.matchFields.pop_back();
       if (terms.size() == 1 && term.matchFields.empty() && term.matchExpressions.empty())
-        return pod.requiredNodeAffinity.reset();  // there was none
+        return pod.requiredNodeAffinity.reset();  // the pin was the whole affinity
     }
 }
 
-/// What moving it would ask of a node: its pods are made anew, wherever they are now.
+/// Returns the pods that use the claim without their nodes, because a move recreates them: their constraints on the new
+/// node.
 std::vector<cache::Store<core::Pod>::Ptr> consumersOf(const Stores& stores, const Claim& claim) {
   std::vector<cache::Store<core::Pod>::Ptr> consumers;
   for (const auto& pod : stores.podsOfClaim(core::keyOf(claim.metadata))) {
@@ -72,7 +73,7 @@ std::vector<cache::Store<core::Pod>::Ptr> consumersOf(const Stores& stores, cons
   return consumers;
 }
 
-/// What the quotas count: what claims have, and devices whose claim is gone.
+/// Counts the amounts that the quotas cover: those of claims, and of devices whose claim is gone.
 void countQuotas(const Stores& stores, scheduler::Situation& situation) {
   std::map<std::string, std::vector<scheduler::Quota>> quotas;
   stores.quotas.forEach(
@@ -187,7 +188,7 @@ Snapshot takeSnapshot(const Stores& stores, const cache::ClusterView& cluster, c
   stores.claims.forEach([&](const auto& claim) {
     if (pause) pause();
     auto record = recordOf(stores, *claim);
-    // Decided, and its device not seen yet: it has its place.
+    // The decision exists, but its device is not in the store yet: the claim has its place.
     if (const auto key = "claim/" + claim->metadata.uid; record.device.empty() && decided.count(key) != 0)
       record.device = key;
     if (!record.device.empty()) snapshot.holders[record.device] = record.name;

@@ -1,4 +1,4 @@
-// The cluster's claims as questions see them, next to a copy of the scheduler's cluster.
+// Builds the snapshot that what-if questions work on: a copy of the scheduler's cluster, and all claims.
 #pragma once
 
 #include <map>
@@ -12,34 +12,36 @@
 
 namespace egpu::server {
 
-/// What is asked about: taken once per question, changed by nobody else. It keeps a reference to the stores, which must
-/// outlive it: nodes are looked up there for what pods ask of them.
+/// Input of one question: built per question and not shared. The predicates in it read nodes and pod usage from the
+/// stores, which must outlive it.
 struct Snapshot {
   scheduler::Situation situation;
   std::map<std::string, std::string, std::less<>> holders;  ///< device uid → "namespace/name", or "device NAME"
-  /// Whom to name for a device uid; "device UID" if nobody is known to have it.
+  /// Returns the owner's name for a device uid; "device UID" if the owner is not known.
   std::string holder(std::string_view device) const;
 };
 
-/// The device that the claim has; null: none yet.
+/// Returns the device of the claim; null: it has none yet.
 cache::Store<cache::Gpu>::Ptr deviceOf(const cache::Stores& stores, const cache::Claim& claim);
 
-/// A claim as it would be decided now. Without a request: it has its device by name, waits for its first pod or with its gang, is being
-/// deleted, or its class can't serve it; `why` says so. Of a class that waits for the first consumer, its pods' node
-/// conditions count (not their volumes'), else the taints that the class tolerates, as for the binding itself.
-/// evenIdle: waiting for its first pod, or with a gang, is no reason not to ask; `why` says it all the same.
+/// Returns the claim as the scheduler would decide it now. It has no request if the claim names a device, waits for its
+/// first pod or its gang, is being deleted, or its class can't serve it; `why` contains the reason. For a
+/// WaitForFirstConsumer class, the node conditions of the claim's pods apply (without their volumes); otherwise the
+/// taints that the class tolerates, as in the binding itself. evenIdle: returns a request also for a claim that waits
+/// for its first pod or its gang; `why` is still set.
 scheduler::ClaimRecord recordOf(const cache::Stores& stores, const cache::Claim& claim, bool evenIdle = false);
 
-/// For people: that it is decided with the others of its gang. Empty: it is of none.
+/// Returns a message that the claim is decided together with its gang; empty: it is in no gang.
 std::string decidedWith(const cache::Stores& stores, const cache::Claim& claim);
 
-/// scheduler::WhyUnsuited of reconcile::toleratedNodes().
+/// Implements scheduler::WhyUnsuited for reconcile::toleratedNodes().
 std::string untolerated(std::string_view node);
-/// Whether all live pods of the claim could run on a node, made anew; null if it has none. Their volumes don't count.
+/// Returns a predicate: true if all live pods of the claim, recreated, could run on the node. Null if the claim has no
+/// pods. Volumes are ignored.
 scheduler::NodePredicate suitsPodsOf(const cache::Stores& stores, const cache::Claim& claim);
 
-/// A copy of the cluster, and all claims. The copy is of one moment; claims that change while they are read are as they
-/// are found. `pause` is called now and then, and may throw.
+/// Returns a copy of the cluster, and all claims. The copy of the cluster is consistent; claims that change while they
+/// are read may be newer. `pause` is called regularly, and may throw.
 Snapshot takeSnapshot(const cache::Stores& stores, const cache::ClusterView& cluster,
                       const scheduler::Pause& pause = {});
 

@@ -19,7 +19,7 @@ using base::Result;
 using base::Status;
 using v1alpha::ElasticGPUClaim;
 
-/// Name in the pod → template from which no claim is stamped yet. Annotations that await admission count as well.
+/// Returns name in the pod → template whose claim is not created yet. Includes annotations that await admission.
 std::map<std::string, std::string> templatesOf(const core::Pod& pod) {
   std::map<std::string, std::string> templates;
   for (auto& entry : v1alpha::podClaimsOnceAdmitted(pod))
@@ -29,7 +29,7 @@ std::map<std::string, std::string> templatesOf(const core::Pod& pod) {
 
 Status wrong(const v1alpha::FieldError& mistake) { return {Code::invalid, mistake.field + ": " + mistake.message}; }
 
-/// The claim that would be made of it; one without requests and class: it is none of ours.
+/// Returns the claim that would be created from the template; none: the template does not request a GPU of ours.
 Result<std::optional<ElasticGPUClaim>> claimOf(const cache::Stores& stores, const core::Pod& pod,
                                                const core::ObjectKey& source) {
   ElasticGPUClaim claim;
@@ -61,8 +61,7 @@ Result<std::optional<ElasticGPUClaim>> claimOf(const cache::Stores& stores, cons
 
 Result<ElasticGPUClaim> claimMadeFor(const core::ResourceClaim& carrier, const std::string& source) {
   auto wanted = reconcile::claimFor(carrier);
-  if (auto* why = std::get_if<std::string>(&wanted))
-    return Status(Code::invalid, source + " can't be served: " + *why);
+  if (auto* why = std::get_if<std::string>(&wanted)) return Status(Code::invalid, source + " can't be served: " + *why);
   auto& asked = std::get<cache::Claim>(wanted);
   ElasticGPUClaim claim;
   claim.metadata.name = std::move(asked.metadata.name);

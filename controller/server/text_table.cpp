@@ -14,7 +14,7 @@ constexpr std::size_t kGap = 2;
 
 bool continues(char c) { return (static_cast<unsigned char>(c) & 0xc0) == 0x80; }
 
-/// A text in pieces of at most `width` bytes: at spaces where there are any, never within a character.
+/// Splits a text into pieces of at most `width` bytes: at spaces where possible, never inside a UTF-8 character.
 std::vector<std::string> pieces(std::string_view text, std::size_t width) {
   std::vector<std::string> out;
   while (text.size() > width) {
@@ -42,15 +42,15 @@ std::size_t longestWord(std::string_view text) {
   return longest;
 }
 
-/// One past the colour code that begins at text[at], if one does.
+/// Returns the position after the colour code that begins at text[at]; `at` if none begins there.
 std::size_t pastColor(std::string_view text, std::size_t at) {
   if (text[at] != '\033') return at;
   const auto end = text.find('m', at);
   return end == std::string_view::npos ? at : end + 1;
 }
 
-/// Where a line must end so that at most `columns` cells are seen: at the last space within them, if there is one
-/// beyond `from`, else within a word. The line's size if all of it fits.
+/// Returns the end of a line of at most `columns` visible cells: the last space within them after `from`, otherwise a
+/// position inside a word. Returns the line's size if all of it fits.
 std::size_t breakOf(std::string_view line, std::size_t columns, std::size_t from) {
   std::size_t seen = 0, space = 0;
   for (std::size_t at = 0; at < line.size();) {
@@ -140,7 +140,7 @@ std::vector<std::size_t> TextTable::widths(std::size_t indent, std::size_t colum
     }
   std::size_t total = indent + kGap * (widths.size() - 1);
   for (const auto width : widths) total += width;
-  // Words are cut only where breaking at spaces isn't enough.
+  // Words are split only if breaking at spaces is not enough.
   for (const auto& least : {words, std::vector<std::size_t>(widths.size(), kLeastColumn)})
     while (columns > 0 && total > columns) {
       std::size_t widest = widths.size();

@@ -1,4 +1,5 @@
-// A table for a terminal: a header, rows, columns as wide as their widest cell, or narrower where the line ends.
+// A table for a terminal: a header and rows. Columns are as wide as their widest cell, or narrower if the line would be
+// too long.
 #pragma once
 
 #include <cstddef>
@@ -11,42 +12,43 @@
 
 namespace egpu::server {
 
-/// How text is laid out.
+/// Layout of text output.
 struct TextStyle {
   bool color = false;
-  std::size_t columns = 100;  ///< no line is longer if it can be helped; 0 = lines are as long as need be
-  bool wide = false;          ///< columns that are of use to few are shown, too
-  /// Index of a card on its node, by the card object's name; none for a card that is only imagined. May be null.
+  std::size_t columns = 100;  ///< maximum length of a line where possible; 0 = unlimited
+  bool wide = false;          ///< also show rarely needed columns
+  /// Returns the index of a card on its node, by the name of the card object; none for a hypothetical card. May be
+  /// null.
   std::function<std::optional<int64_t>(const std::string& card)> indexOf{};
 };
 
 enum class Tint { none, bold, faint, good, bad };
 
-/// The text in its colour, if colours are wanted at all.
+/// Returns the text in its colour, or unchanged if style.color is false.
 std::string tinted(std::string_view text, Tint tint, const TextStyle& style);
 
-/// Lines that are too long go on in further ones, indented by two more; broken at spaces, and within words
-/// that are too long for a line.
+/// Wraps long lines at spaces, and inside words that are longer than a line. Continuation lines are indented by two
+/// more.
 std::string fitted(std::string_view text, const TextStyle& style);
 
-/// The text with the control characters of others shown instead of obeyed; newlines and, if there are colours, those of
-/// tinted() stay.
+/// Returns the text with foreign control characters made visible instead of effective. Newlines stay, and with `color`
+/// also the codes that tinted() adds.
 std::string forTerminal(std::string_view text, bool color);
 
-/// Texts are taken to be ASCII. The last column is not padded.
+/// Assumes ASCII text. The last column is not padded.
 class TextTable {
  public:
   struct Cell {
     std::string text;
     Tint tint = Tint::none;
-    bool right = false;  ///< a number
+    bool right = false;  ///< right-aligned, for numbers
   };
   explicit TextTable(std::vector<Cell> header) : rows_{std::move(header)} {}
-  /// Texts come from others too: their control characters are shown, not obeyed.
+  /// Makes control characters visible, because texts may come from other users.
   void add(std::vector<Cell> row);
   bool empty() const { return rows_.size() == 1; }
-  /// Each line after so many spaces. Where a row is too long for a line, its widest columns become narrower and their
-  /// cells take several lines. Nothing if there are no rows.
+  /// Indents each line by `indent` spaces. If a row is longer than a line, its widest columns become narrower and their
+  /// cells take several lines. Returns an empty text if there are no rows.
   std::string render(std::size_t indent, const TextStyle& style) const;
 
  private:

@@ -1,4 +1,4 @@
-// What a claim of a class usually asks for, for forecasts that name no size.
+// Determines the usual request of a class's claims, for forecasts without a size.
 #pragma once
 
 #include <map>
@@ -11,12 +11,12 @@ namespace egpu::server {
 
 struct UsualSize {
   core::StringMap requests;
-  std::string of;  ///< for people: "the most frequent of its 12 claims"
+  std::string of;  ///< origin of the size: "the most frequent of its 12 claims"
   static core::StringMap wholeCard();
 };
 
-/// Per class: the requests that most of its claims have, the lower ones in text if several are as frequent; one whole
-/// card if it has no claims with requests. Reads every claim once.
+/// Returns per class the most frequent requests of its claims; of equally frequent ones the first in sort order. One
+/// whole card if the class has no claims with requests. Reads every claim once.
 std::map<std::string, UsualSize, std::less<>> usualSizes(const cache::Stores& stores);
 
 }  // namespace egpu::server

@@ -27,13 +27,14 @@ std::string spaceOf(const core::Pod& pod, const std::string& space) {
   return pod.metadata.namespace_.empty() ? space : pod.metadata.namespace_;
 }
 
-/// Its first consumer is asked about right here. The others of a gang are not.
+/// The question provides the claim's first consumer, so the claim no longer waits for one. Members of a gang still wait
+/// for the rest of the gang.
 void asConsumed(WhatIfSubject& subject) {
   if (subject.inGang) return;
   if (subject.request && subject.device.empty() && !subject.why.empty()) subject.why = subject.note = {};
 }
 
-/// A claim that is stamped for the pod has the pod's tolerations, in either binding mode of its class.
+/// A claim that is stamped for the pod uses the pod's tolerations, in either binding mode of its class.
 void placeWithPod(WhatIfSubject& subject) {
   if (!std::exchange(subject.immediate, false)) return;
   subject.suits = {};
@@ -41,7 +42,7 @@ void placeWithPod(WhatIfSubject& subject) {
   if (!subject.inGang) subject.note = subject.notReady;
 }
 
-/// A claim that is not made yet, as its first consumer gets it.
+/// Returns a claim that does not exist yet, as its first consumer would get it.
 Result<std::optional<WhatIfSubject>> wouldBeOfPod(const cache::Stores& stores, const v1alpha::ElasticGPUClaim& claim,
                                                   const std::string& space) {
   auto subject = wouldBeSubject(stores, claim, space);
@@ -51,7 +52,7 @@ Result<std::optional<WhatIfSubject>> wouldBeOfPod(const cache::Stores& stores, c
   return std::optional<WhatIfSubject>(std::move(*subject));
 }
 
-/// One of its claims; nothing if it is a ResourceClaim of another driver, as far as is known.
+/// Returns one claim of the pod; none if it is probably a ResourceClaim of another driver.
 Result<std::optional<WhatIfSubject>> claimOfPod(const cache::Stores& stores, const core::Pod& pod, const Claims& beside,
                                                 const core::ObjectKey& key) {
   const auto own = std::find_if(beside.begin(), beside.end(), [&](const auto& each) {
@@ -61,7 +62,7 @@ Result<std::optional<WhatIfSubject>> claimOfPod(const cache::Stores& stores, con
   const bool exists = stores.claims.get(key) != nullptr;
   if (own == beside.end() && !exists)
     if (const auto carrier = stores.carriers.get(key); carrier && reconcile::asks(*carrier)) {
-      const auto made = claimMadeFor(*carrier, "ResourceClaim " + key.name);  // its ElasticGPUClaim is not made yet
+      const auto made = claimMadeFor(*carrier, "ResourceClaim " + key.name);  // its ElasticGPUClaim does not exist yet
       if (!made) return made.status();
       auto subject = wouldBeOfPod(stores, *made, key.namespace_);
       if (subject && reconcile::stampedFor(*carrier) != nullptr) placeWithPod(**subject);

@@ -1,4 +1,4 @@
-// A Pod that a question is about: its claims, and which nodes suit it.
+// The Pod of a question: its claims, and the nodes that suit it.
 #pragma once
 
 #include <optional>
@@ -15,25 +15,25 @@
 namespace egpu::server {
 
 struct PodSubject {
-  core::Pod pod;                      ///< as it would be scheduled: without a node
-  std::vector<WhatIfSubject> claims;  ///< in the order of their names; none twice
-  std::string note;                   ///< what the answer leaves out of account; may be empty
+  core::Pod pod;                      ///< without a node, as it would be scheduled
+  std::vector<WhatIfSubject> claims;  ///< sorted by name, without duplicates
+  std::string note;                   ///< limits of the answer, for people; may be empty
   /// "namespace/name"
   std::string name() const { return core::keyOf(pod.metadata).str(); }
 };
 
-/// The claims that a pod names, by annotation or resourceClaims; space: its namespace if it names none.
+/// Returns the claims that a pod names, by annotation or resourceClaims. space: namespace of a pod that names none.
 std::vector<core::ObjectKey> claimsOfPod(const core::Pod& pod, const std::string& space);
 
-/// Its claims are looked for in `beside`, which came with it, then among those that are there; those that would be
-/// stamped for it are as stamped_claims.h says. A pod that names none is
-/// given `amounts`, if there are any, as one claim. Code::invalid, Code::notFound.
+/// Looks up the pod's claims in `beside`, the claims of the same question, and in the stores; a stored claim takes
+/// precedence. Adds the claims that would be created for the pod, see stamped_claims.h. If the pod names no claim,
+/// `amounts`, if given, becomes its only claim. Errors: Code::invalid, Code::notFound.
 base::Result<PodSubject> podSubject(const cache::Stores& stores, const core::Pod& pod,
                                     const std::vector<v1alpha::ElasticGPUClaim>& beside,
                                     const std::optional<v1alpha::ElasticGPUClaim>& amounts, const std::string& space);
 
-/// Empty, or why the node does not suit the pod: what node_fit.h asks, but for volumes, and what others leave of its
-/// CPU and memory. A node that is only imagined suits every pod.
+/// Returns why the node does not suit the pod, or an empty text: the checks of node_fit.h without volumes, and the CPU
+/// and memory that other pods leave. A hypothetical node suits every pod.
 std::string unsuitable(const cache::Stores& stores, const core::Pod& pod, std::string_view node);
 
 }  // namespace egpu::server

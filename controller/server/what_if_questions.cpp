@@ -36,15 +36,16 @@ using base::Status;
 constexpr std::size_t kMostNames = 1000;
 constexpr std::size_t kMostTop = 100;
 constexpr std::size_t kMostColumns = 1000;
-constexpr std::size_t kMostMoves = 1000;  // of one plan that frees cards
+constexpr std::size_t kMostMoves = 1000;  // limit of a plan that frees cards
 constexpr std::size_t kUsualMoves = 100;
-constexpr std::size_t kMostFirstMoves = 16;     // moves of a gang's plan that are tried as the first one
-constexpr int64_t kMostMarks = 32'768;          // what YAML gives a meaning to: reading costs by these, not by bytes
+constexpr std::size_t kMostFirstMoves = 16;  // number of moves of a gang's plan that are tried as the first one
+// number of YAML syntax characters: they, not the bytes, determine the parse time
+constexpr int64_t kMostMarks = 32'768;
 constexpr int64_t kForecastDecisions = 50'000;  // per class
 constexpr int64_t kMetricDecisions = 10'000;    // per class
-constexpr std::chrono::milliseconds kLook{50};  // between two looks of a question that waits for its turn
+constexpr std::chrono::milliseconds kLook{50};  // poll interval of a question that waits for the previous one
 
-/// As JSON or YAML, or as what a client says that was not told (curl, and those that say nothing).
+/// True for JSON, YAML, no type, and the default type of clients such as curl that were given none.
 bool isReadable(std::string_view contentType) {
   const auto type = base::lowered(base::trimmed(contentType.substr(0, contentType.find(';'))));
   return type.empty() || type == "application/json" || type == "application/yaml" ||
@@ -67,7 +68,7 @@ std::string joined(const std::vector<std::string_view>& names) {
   return text;
 }
 
-/// The request of a subject, on the node that was asked for.
+/// Returns the request of a subject, pinned to the requested node if there is one.
 scheduler::Request requestOn(const WhatIfSubject& subject, const std::string& node) {
   auto request = *subject.request;
   if (!node.empty()) request.pinnedNode = node;
@@ -81,10 +82,10 @@ base::Result<std::size_t> numberOf(const std::string& key, const std::string& va
   return Status(Code::invalid, key + ": \"" + value + "\" is no whole number from 0 to " + std::to_string(most));
 }
 
-/// What came in the body says so, so that whoever sent a file can name it.
+/// Prefixes errors in the body with "body: ", so that the sender of a file can name the file.
 Status inBody(const Status& status) { return {status.code(), "body: " + status.message()}; }
 
-/// A claim that waits and found room in one of the steps is asked about as if it still waited.
+/// Releases the trial placement of a pending claim that fit in one of the steps, so that it is answered as pending.
 void releaseTrial(scheduler::Situation& situation, const WhatIfSubject& subject) {
   const auto own = std::find_if(situation.claims.begin(), situation.claims.end(),
                                 [&](const auto& claim) { return claim.name == subject.claim; });
@@ -94,7 +95,7 @@ void releaseTrial(scheduler::Situation& situation, const WhatIfSubject& subject)
     scheduler::release(situation.cluster, own->device, it->second);
 }
 
-/// Nobody is evicted for a claim that more room would not have bound.
+/// Rejects a claim that more capacity alone would not bind: no pod is evicted for it.
 void onlyForRoom(WhatIfSubject& subject) {
   const auto& waits = subject.notReady.empty() ? subject.why : subject.notReady;
   if (!subject.request || waits.empty()) return;
@@ -107,7 +108,7 @@ void onlyForRoom(GangToLetIn& gang) {
     gang.why = "nothing is moved for it, as room alone would not have it bound: " + gang.waits;
 }
 
-/// No member goes to these nodes.
+/// Excludes these nodes for all members.
 void closeNodes(GangToLetIn& gang, std::set<std::string, std::less<>> nodes) {
   if (nodes.empty()) return;
   const auto closed = std::make_shared<const std::set<std::string, std::less<>>>(std::move(nodes));
@@ -117,7 +118,7 @@ void closeNodes(GangToLetIn& gang, std::set<std::string, std::less<>> nodes) {
     };
 }
 
-/// Whether a message is about one of the first steps: "steps[1].drain: …".
+/// True if the message is about one of the first `before` steps: "steps[1].drain: …".
 bool isAboutStep(const std::string& message, std::size_t before) {
   constexpr std::string_view kSteps = "steps[";
   if (!message.starts_with(kSteps)) return false;
@@ -128,22 +129,22 @@ bool isAboutStep(const std::string& message, std::size_t before) {
 
 }  // namespace
 
-/// A question as it came: parameters and body, read but not yet looked up.
+/// A question as received: parameters and body, parsed but not yet looked up in the stores.
 struct WhatIfQuestions::Asking {
   QueryFields fields;
   std::vector<codec::WhatIfStep> stepsOfQuery;
-  std::vector<codec::WhatIfQuestion> documents;  ///< of the body
+  std::vector<codec::WhatIfQuestion> documents;  ///< from the body
   std::vector<v1alpha::ElasticGPUClaim> claimsOfBody;
-  codec::WhatIfQuestion question;  ///< the document that is being answered, with the query's steps after its own
+  codec::WhatIfQuestion question;  ///< the document being answered, followed by the steps of the query
   std::string claim, node;
-  std::string space{kDefaultNamespace};  ///< of claims that name none
+  std::string space{kDefaultNamespace};  ///< namespace of claims that name none
   std::optional<std::size_t> names;
   std::size_t top = 5;
-  std::optional<std::size_t> moves;  ///< at most so many
-  bool evictable = false;            ///< only claims that evictions move
+  std::optional<std::size_t> moves;  ///< maximum number of moves
+  bool evictable = false;            ///< consider only claims that evictions can move
   bool text = false, yaml = false;
   TextStyle style;
-  /// Of those that fell out, per stage: a reader wants examples, a program can skip what it doesn't want.
+  /// Number of rejected nodes and cards to name per stage: people want a few examples, programs can skip names.
   std::size_t namesShown() const { return names.value_or(text ? 5 : 20); }
 
   static base::Result<Asking> read(const http::Request& request) {
@@ -210,7 +211,7 @@ struct WhatIfQuestions::Asking {
       if (each.pod)
         for (auto& key : claimsOfPod(*each.pod, space)) ofPods.insert(std::move(key));
     }
-    // A claim that a pod beside it uses is asked about with the pod.
+    // A claim that a pod of the same body uses is answered together with the pod.
     for (auto& each : *decoded) {
       const bool used = each.claim && ofPods.count(keyOf(*each.claim)) != 0;
       if (each.otherKind.empty() && !used) documents.push_back(std::move(each));
@@ -221,24 +222,24 @@ struct WhatIfQuestions::Asking {
   core::ObjectKey keyOf(const core::ObjectMeta& each) const {
     return {each.namespace_.empty() ? space : each.namespace_, each.name};
   }
-  /// What is wrong with the document that is being answered: which one it is, and whose.
+  /// Adds the position of the document being answered, and its object, to an error.
   Status inDocument(const Status& status, const char* kind = "", const core::ObjectMeta& object = {}) const {
     auto where = question.at.empty() ? std::string() : question.at + ": ";
     if (!object.name.empty()) where += kind + keyOf(object).str() + ": ";
     return inBody({status.code(), where + status.message()});
   }
 
-  /// Turns to one of the body's documents, or to a question without a body.
+  /// Selects one document of the body, or the question without a body.
   void turnTo(const codec::WhatIfQuestion& document) {
     question = document;
     question.steps.insert(question.steps.end(), stepsOfQuery.begin(), stepsOfQuery.end());
   }
-  /// What is wrong with a step, and whether it came in the body.
+  /// Adds the document's position to an error in a step that came in the body.
   Status ofStep(const Status& status) const {
     return isAboutStep(status.message(), question.steps.size() - stepsOfQuery.size()) ? inDocument(status) : status;
   }
 
-  /// The Pod that it is about.
+  /// Returns the Pod that the question is about.
   base::Result<PodSubject> pod(const cache::Stores& stores) const {
     if (!claim.empty()) return Status(Code::invalid, "give one of: claim (one that is there), a Pod as the body");
     auto subject = podSubject(stores, *question.pod, claimsOfBody, claimOfFields(fields), space);
@@ -251,19 +252,19 @@ struct WhatIfQuestions::Asking {
            std::all_of(documents.begin(), documents.end(), [](const auto& each) { return each.pod.has_value(); });
   }
 
-  /// Whose quotas count for it.
+  /// Returns the namespace whose quotas apply to the subject.
   std::string spaceOf(const WhatIfSubject& subject) const {
     if (!subject.claim.empty()) return subject.claim.substr(0, subject.claim.find('/'));
     const bool named = question.claim && !question.claim->metadata.namespace_.empty();
     return named ? question.claim->metadata.namespace_ : space;
   }
-  /// Whether the namespace was asked about: then its quotas count for what is forecast.
+  /// True if the question names a namespace, directly or by a claim: then its quotas limit the forecast.
   bool ofSpace(const WhatIfSubject& subject) const {
     const auto given = [](const auto& field) { return field.first == "namespace"; };
     return !subject.claim.empty() || std::any_of(fields.begin(), fields.end(), given);
   }
 
-  /// What it is about; nothing if it names no claim in any form.
+  /// Returns the claim that the question is about; none if it names no claim in any form.
   base::Result<std::optional<WhatIfSubject>> subject(const cache::Stores& stores) const {
     const auto byFields = claimOfFields(fields);
     if (int(byFields.has_value()) + int(!claim.empty()) + int(question.claim.has_value()) > 1)
@@ -284,7 +285,7 @@ struct WhatIfQuestions::Asking {
   }
 };
 
-/// How long a question may take, and who still wants the answer.
+/// Deadline of a question, and the stop request of its caller.
 struct WhatIfQuestions::Patience {
   const base::Clock& clock;
   const base::Clock::Steady until;
@@ -292,7 +293,8 @@ struct WhatIfQuestions::Patience {
   struct Lost {};  ///< thrown and caught in this file only
 
   bool lost() const { return stop.stop_requested() || clock.now() >= until; }
-  /// Called between the scheduler's decisions; what works on a copy leaves nothing behind when it throws.
+  /// Returns a function that throws if the question is lost. The scheduler calls it between decisions; work on a copy
+  /// can be abandoned at any point.
   scheduler::Pause pause() const {
     return [this] {
       if (lost()) throw Lost{};
@@ -329,7 +331,7 @@ http::Response WhatIfQuestions::answer(const http::Request& request, std::stop_t
     simulated.path = "/simulate";
   }
   const http::Request& question = podsOnly ? simulated : request;
-  auto asking = Asking::read(question);  // with the lock: reading a body is work, too
+  auto asking = Asking::read(question);  // under the lock, because parsing a body is work too
   if (!asking) return http::plain(400, asking.status().message() + "\n");
   if (podsOnly && !asking->onlyPods())
     return http::plain(400, std::string(kSimulateSchedule) +
@@ -363,7 +365,7 @@ http::Response WhatIfQuestions::answerAlone(const http::Request& request, Asking
   return together(asking, said);
 }
 
-/// Several documents' answers follow each other as text, and stand in a list otherwise.
+/// Joins the answers of several documents: one after the other as text, otherwise in a list.
 http::Response WhatIfQuestions::together(const Asking& asking, const std::vector<Said>& said) {
   std::string body;
   bool error = false;
@@ -403,7 +405,7 @@ base::Result<WhatIfQuestions::Said> WhatIfQuestions::explain(const Asking& askin
   return Said{asking.text ? forTerminal(toText(answer, asking.style), asking.style.color) : toJson(answer)};
 }
 
-/// The cluster, with what quotas count where the namespace has some.
+/// Returns the cluster, with the amounts that quotas count if the namespace has quotas.
 scheduler::Situation WhatIfQuestions::situationFor(const std::string& space, const Patience& patience) const {
   if (!stores_.quotasIn(space).empty()) return takeSnapshot(stores_, cluster_, patience.pause()).situation;
   scheduler::Situation situation;
@@ -411,7 +413,7 @@ scheduler::Situation WhatIfQuestions::situationFor(const std::string& space, con
   return situation;
 }
 
-/// Of several things that would do, it is asked about the first that fits, as it would get that.
+/// Chooses the first alternative of the claim that fits; the answer is about that one.
 void WhatIfQuestions::chooseAlternative(const Asking& asking, const Patience& patience, scheduler::Situation& situation,
                                         WhatIfSubject& subject) {
   const auto claim = quotaClaimOf(subject, asking.spaceOf(subject));
@@ -422,8 +424,8 @@ void WhatIfQuestions::chooseAlternative(const Asking& asking, const Patience& pa
   });
 }
 
-/// A claim that a step resizes is asked about as it asks then. That may be nothing that can be decided anew: one that is bound is
-/// resized by its class as that was.
+/// Updates the subject of a resize step to its new requests. It may then have no request, because a bound claim is
+/// resized by the class recorded in its device.
 void WhatIfQuestions::asChanged(WhatIfSubject& subject, const StepsToTry& trying) const {
   const auto changed = trying.changed.find(claimKeyOf(subject.claim, {}));
   if (changed == trying.changed.end()) return;
@@ -477,7 +479,7 @@ base::Result<WhatIfQuestions::Said> WhatIfQuestions::simulate(const Asking& aski
   return Said{asking.text ? forTerminal(toText(answer, asking.style), asking.style.color) : toJson(answer)};
 }
 
-/// Simulates the claim that is asked about, where the steps have led.
+/// Simulates the claim of the question after the steps.
 void WhatIfQuestions::place(const Asking& asking, const Patience& patience, Snapshot& snapshot,
                             SimulateAnswer& answer) {
   auto& cluster = snapshot.situation.cluster;
@@ -507,7 +509,7 @@ base::Result<WhatIfQuestions::Said> WhatIfQuestions::forecast(const Asking& aski
   const bool sized = !asked.spec.requests.empty() || !asking.claim.empty() || asking.question.claim;
   std::vector<ForecastAnswer> answers;
   const auto add = [&](WhatIfSubject subject, std::string of) {
-    if (subject.request && !subject.notReady.empty()) {  // there may be room, but nobody who gives it
+    if (subject.request && !subject.notReady.empty()) {  // there may be capacity, but the class can't serve it
       subject.request.reset();
       subject.why = subject.notReady;
     }
@@ -527,7 +529,7 @@ base::Result<WhatIfQuestions::Said> WhatIfQuestions::forecast(const Asking& aski
       claim.spec.className = cls;
       claim.spec.requests = sized ? asked.spec.requests : usual.requests;
       auto subject = wouldBeSubject(stores_, claim, {});
-      // Of all classes some may not take this size.
+      // With all classes, some may not accept this size.
       WhatIfSubject refused;
       refused.className = cls;
       refused.requests = claim.spec.requests;
@@ -553,7 +555,8 @@ void WhatIfQuestions::forecastEach(const Asking& asking, const Patience& patienc
   for (auto& answer : answers) {
     auto& subject = answer.subject;
     if (!subject.request) continue;
-    subject.chooseFirst([&](const auto&) { return false; });  // of the others more may fit than there is need for
+    // later alternatives could fit more claims than the first one
+    subject.chooseFirst([&](const auto&) { return false; });
     const auto request = requestOn(subject, asking.node);
     const auto space = asking.spaceOf(subject);
     if (!asking.ofSpace(subject) || stores_.quotasIn(space).empty()) {
@@ -584,7 +587,7 @@ base::Result<WhatIfQuestions::Said> WhatIfQuestions::defrag(const Asking& asking
     if (!asking.node.empty())
       return Status(Code::invalid, "node: members of a gang go to several nodes; ask without it");
     answer.gang = std::move(gang);
-    answer.subject->note.clear();  // that the answer is for the claim alone
+    answer.subject->note.clear();  // the note says that the answer is for the claim alone
   }
   auto claims = movableClaims(stores_, asking.evictable, patience.pause());
   if (stores_.quotas.size() > 0) {
@@ -627,13 +630,14 @@ void WhatIfQuestions::planMoves(const Asking& asking, const Patience& patience, 
     chooseAlternative(asking, patience, situation, subject);
     const auto request = withinQuotas(situation.cluster, situation.quotas, quotaClaimOf(subject, space),
                                       requestOn(subject, asking.node), subject.suits, pause, subject);
-    if (!subject.quota.empty()) return;  // room is not what it lacks
+    if (!subject.quota.empty()) return;  // capacity is not the obstacle
     planner = [&, request](const auto& at) {
       return scheduler::movesToLetIn(at, request, subject.suits, movers, kLimit, pause);
     };
   }
   answer.plan = planner(situation.cluster);
-  most = std::max<int64_t>(0, static_cast<int64_t>(answer.plan.moves.size()) - 1);  // of what is left after the first
+  // limit for the rest after the first move
+  most = std::max<int64_t>(0, static_cast<int64_t>(answer.plan.moves.size()) - 1);
   if (asking.evictable) answer.holds = scheduler::firstMoveHolds(situation.cluster, answer.plan, movers, planner);
 }
 
@@ -642,7 +646,7 @@ std::optional<GangToLetIn> WhatIfQuestions::gangOf(const std::optional<WhatIfSub
   if (!claim || !reconcile::inGang(stores_, *claim)) return std::nullopt;
   auto gang = gangToLetIn(stores_, cluster_, *claim, clock_.wall());
   const bool open = std::find(gang.open.begin(), gang.open.end(), subject->claim) != gang.open.end();
-  // Once it is Bound, its annotations mean nothing to a claim, unless other members are open.
+  // A bound claim ignores its gang annotations, unless other members are open.
   if (!open && subject->phase == v1alpha::keys::phase::kBound && gang.open.empty() && !gang.why.empty())
     return std::nullopt;
   return gang;

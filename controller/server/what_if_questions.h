@@ -1,6 +1,6 @@
-// Questions over HTTP: why something does not fit (/explain), where a claim would go and what would happen if
-// (/simulate), how many more would fit (/forecast), which claims to move for more room (/defrag). Each is answered on a
-// copy of the cluster: nothing is reserved, nothing written.
+// Answers questions over HTTP: why a claim does not fit (/explain), where it would go and what steps would change
+// (/simulate), how many more claims would fit (/forecast), which claims to move to gain capacity (/defrag). Each answer
+// is computed on a copy of the cluster: no reservation, no write.
 #pragma once
 
 #include <chrono>
@@ -26,31 +26,33 @@ struct ResizeLimits;
 struct Snapshot;
 struct StepsToTry;
 
-/// Thread-safe; one question at a time, so that there is never more than one copy. References must outlive it.
-/// A question is given up once it is stopped, or kPatience old (its wait for others included): 504 says so.
+/// Thread-safe. Answers one question at a time, so that at most one copy exists. References must outlive it. A question
+/// that is stopped is aborted with 503. One that is older than kPatience, including its wait for other questions, is
+/// aborted with 504.
 class WhatIfQuestions {
  public:
-  /// cannotResize: why the device's plugin never resizes it, empty if it may; null = all may.
+  /// cannotResize: returns why the device's plugin never resizes the device, empty if it may; null = all may be
+  /// resized.
   WhatIfQuestions(const cache::Stores& stores, const cache::ClusterView& cluster, const base::Clock& clock,
                   std::function<std::string(const cache::Gpu& device)> cannotResize = {})
       : stores_(stores), cluster_(cluster), clock_(clock), cannotResize_(std::move(cannotResize)) {}
 
-  /// Header of a 200 in which something is said to be wrong with what was asked.
+  /// Header of a 200 whose answer reports an error in the question.
   static constexpr const char* kErrorHeader = "Elastic-GPU-Error";
   static bool serves(std::string_view path) {
     return path == "/explain" || path == "/simulate" || path == "/forecast" || path == "/defrag" ||
            path == kSimulateSchedule;
   }
-  /// Path of tensor-fusion's scheduler for the same question: POST of Pods only, answered as /simulate answers.
+  /// Path of tensor-fusion's scheduler for the same question: POST of Pods only, answered like /simulate.
   static constexpr std::string_view kSimulateSchedule = "/api/simulate-schedule";
-  /// GET with parameters, or POST of claims (/explain, /forecast, /defrag) or of claims, Pods and codec::WhatIfQuestion (/simulate),
-  /// YAML or JSON, with or without them; README.md lists them. 400 names the field and what is valid, 404 a claim or
-  /// node that isn't there; what is wrong with the body begins with "body: ".
+  /// Accepts GET with parameters, or POST of claims (/explain, /forecast, /defrag) or of claims, Pods and
+  /// codec::WhatIfQuestion (/simulate), in YAML or JSON, with or without parameters; README.md lists them. 400 names
+  /// the field and the valid values; 404 names the missing claim or node. Errors in the body begin with "body: ".
   http::Response answer(const http::Request& request, std::stop_token stop = {});
   static constexpr std::chrono::seconds kPatience{10};
 
-  /// Sets elasticgpu_claims_that_fit per class, for a claim of its usual size. Made anew at most every kFresh, and with
-  /// at most a hundredth of the time spent on it; elasticgpu_claims_that_fit_age_seconds says how old it is.
+  /// Sets elasticgpu_claims_that_fit per class, for a claim of the class's usual size. Recomputes it at most every
+  /// kFresh, and uses at most 1 % of the time for it; elasticgpu_claims_that_fit_age_seconds reports its age.
   void publish(base::Metrics& metrics);
   static constexpr std::chrono::seconds kFresh{15};
 
@@ -59,7 +61,7 @@ class WhatIfQuestions {
   struct Patience;
   struct Said {
     std::string body;
-    bool error = false;  ///< part of the answer is that something is wrong with the question
+    bool error = false;  ///< the answer contains an error in the question
   };
   http::Response answerAlone(const http::Request& request, Asking& asking, const Patience& patience) const;
   base::Result<Said> explain(const Asking& asking, const Patience& patience) const;
@@ -74,9 +76,10 @@ class WhatIfQuestions {
   base::Result<Said> defrag(const Asking& asking, const Patience& patience) const;
   void planMoves(const Asking& asking, const Patience& patience, DefragAnswer& answer,
                  const scheduler::Movers& movers) const;
-  /// The gang of a claim that is there, or nothing.
+  /// Returns the gang of an existing claim, or none.
   std::optional<GangToLetIn> gangOf(const std::optional<WhatIfSubject>& subject) const;
-  /// For all open members of the gang. evictable: only claims that evictions move, and whether the first move holds.
+  /// Plans moves for all open members of the gang. evictable: consider only claims that evictions can move, and check
+  /// that the first move holds.
   void planGang(const Patience& patience, DefragAnswer& answer, const scheduler::Movers& movers, bool evictable) const;
   scheduler::Situation situationFor(const std::string& space, const Patience& patience) const;
   static http::Response together(const Asking& asking, const std::vector<Said>& said);
@@ -85,7 +88,7 @@ class WhatIfQuestions {
   const cache::ClusterView& cluster_;
   const base::Clock& clock_;
   const std::function<std::string(const cache::Gpu&)> cannotResize_;
-  std::mutex one_;  ///< held while a question is answered; guards what follows
+  std::mutex one_;  ///< held while a question is answered; guards the members below
   std::optional<base::Clock::Steady> published_;
   base::Clock::Steady publishAgain_;
   std::set<std::string, std::less<>> shownClasses_;

@@ -33,7 +33,7 @@ std::vector<std::string> split(const std::string& text) {
   }
 }
 
-/// A number as a number, so that the question's decoder can judge it.
+/// Writes a number as a number and anything else as a string, so that the question's decoder can validate it.
 void amount(codec::JsonText& j, const std::string& text) {
   int64_t n = 0;
   const auto parsed = std::from_chars(text.data(), text.data() + text.size(), n);
@@ -126,7 +126,7 @@ base::Result<std::vector<WhatIfStep>> stepsOfFields(const QueryFields& fields) {
 
 namespace {
 
-/// As the controller reads it of one that has its device: by the class as that was.
+/// Reads the request as the controller does for a claim with a device: by the class recorded in the device.
 base::Result<scheduler::Request> resizeRequest(const cache::Stores& stores, const v1alpha::ElasticGPUClaim& claim,
                                                const cache::Gpu* device) {
   if (device == nullptr) return requestOf(stores, claim);
@@ -143,7 +143,7 @@ bool runs(const cache::Stores& stores, const v1alpha::ElasticGPUClaim& claim) {
   return false;
 }
 
-/// Reads steps one after the other; each sees the claims as the ones before have left them.
+/// Reads steps in order; each step sees the claims as the earlier steps left them.
 class StepReader {
  public:
   StepReader(const cache::Stores& stores, const std::string& space, const ResizeLimits& limits)
@@ -205,7 +205,7 @@ class StepReader {
     return add(std::move(resized), std::move(text));
   }
 
-  /// As the controller does it, in its order.
+  /// Applies the controller's checks of a resize, in its order.
   void limit(const v1alpha::ElasticGPUClaim& claim, const cache::Gpu& device, scheduler::ResizeClaim& resized) const {
     if (!reconcile::mayResize(claim, device))
       resized.refused = "class " + device.spec.className + " does not say resizable for its device";
@@ -220,7 +220,8 @@ class StepReader {
     if (kept.node) resized.nodeKept = cache::keptNodeText(device.spec.nodeName);
   }
 
-  /// Why the snapshot does not place it anew; what it asks for is no reason, as that was read.
+  /// Returns why the snapshot does not place the claim; invalid requests are not a reason, because they were read
+  /// before.
   std::string whyUndecided(const v1alpha::ElasticGPUClaim& claim) const {
     auto record = recordOf(stores_, claim);
     return record.request ? std::string() : std::move(record.why);
@@ -248,7 +249,7 @@ class StepReader {
                std::move(text));
   }
 
-  /// In its own namespace, whose quotas count for it.
+  /// Returns an unused name in the claim's own namespace, because the quotas of that namespace apply.
   std::string freshName(const v1alpha::ElasticGPUClaim& claim) {
     const auto& space = claim.metadata.namespace_.empty() ? space_ : claim.metadata.namespace_;
     for (;;) {

@@ -28,7 +28,7 @@ using reconcile::ClaimSync;
 
 constexpr const char* kAlone = "; this is for it alone";
 
-/// A request's key without its prefix.
+/// Returns the key of a request without its prefix.
 std::string bare(const std::string& key) {
   const auto slash = key.rfind('/');
   return key.substr(slash == std::string::npos ? 0 : slash + 1);
@@ -46,13 +46,13 @@ std::string taintNote(const Stores& stores, const cache::Class& cls) {
                         : "left out are nodes that class " + cls.metadata.name + " does not tolerate: " + taints;
 }
 
-/// What is told of a class that can't be used; empty if it can, as far as is known.
+/// Returns why a class can't be used; empty if it can, or if its state is unknown.
 std::string notReadyText(const cache::Class& cls) {
   const auto* ready = reconcile::findCondition(cls.conditions, reconcile::kReady);
   return ready != nullptr && ready->status == "False" ? "the class is not ready: " + ready->message : std::string();
 }
 
-/// What the subject's class says of it.
+/// Copies the properties of the class to the subject.
 void ofClass(WhatIfSubject& subject, const cache::Class& cls) {
   subject.className = cls.metadata.name;
   subject.immediate = cls.bindingMode != "WaitForFirstConsumer";
@@ -70,7 +70,7 @@ std::string classNames(const Stores& stores) {
 }  // namespace
 
 std::string requestsText(const core::StringMap& requests) {
-  core::StringMap byName;  // whatever stands before the names
+  core::StringMap byName;  // without the prefixes
   for (const auto& [key, amount] : requests) byName[bare(key)] = amount;
   std::string text;
   for (const auto& [name, amount] : byName) text += (text.empty() ? "" : ", ") + name + " " + amount;

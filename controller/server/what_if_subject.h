@@ -1,4 +1,4 @@
-// What one question is about: a claim that is there, or one that might be.
+// The claim that a question is about: an existing one, or a hypothetical one.
 #pragma once
 
 #include <functional>
@@ -18,55 +18,56 @@ namespace egpu::server {
 using QueryFields = std::vector<std::pair<std::string, std::string>>;
 
 struct WhatIfSubject {
-  std::string claim;  ///< "namespace/name"; empty if it has no name yet
+  std::string claim;  ///< "namespace/name"; empty if the claim has no name
   bool exists = false;
-  std::string phase, node, device;  ///< of one that exists, as its status says
-  std::string said;                 ///< the message of its Bound (or Accepted) condition, if that is False
+  std::string phase, node, device;  ///< state of an existing claim, from its status
+  std::string said;                 ///< reason and message of the Accepted or Bound condition that is False
   std::string className;
   bool immediate = false;  ///< the claim is bound before its pods' node selectors and other claims are read
-  std::string notReady;    ///< why its class can't give anything now; empty if it can
+  std::string notReady;    ///< why the class can't serve claims now; empty if it can
   core::StringMap requests;
-  std::string requestText() const;  ///< as requestsText()
+  std::string requestText() const;  ///< Returns requestsText() of `requests`.
 
-  /// What would do, if several things would (spec.firstAvailable): names and requests. `request` is the one that it has, or that
-  /// this is about.
+  /// Alternatives (spec.firstAvailable): names and requests. `request` is one of them: the chosen one.
   std::vector<v1alpha::ClaimAlternative> named;
   std::vector<scheduler::Request> alternatives;
-  /// Makes it about the first that `fits`. None: it stays about the first. Says so in `note`.
+  /// Chooses the first alternative that `fits`, or the first one if none fits. Reports it in `note`.
   void chooseFirst(const std::function<bool(const scheduler::Request&)>& fits);
-  /// Makes it about that one.
+  /// Chooses that alternative.
   void choose(std::size_t which);
 
-  std::optional<scheduler::Request> request;  ///< none: nothing can be decided for it, because of `why`
-  std::string why;      ///< with a request: what it waits for beside room, its first pod or its gang; may be empty
-  bool inGang = false;  ///< it waits, and is decided with others
+  std::optional<scheduler::Request> request;  ///< none: the scheduler can't decide the claim, because of `why`
+  std::string why;      ///< with a request: the event besides capacity that the claim waits for, its first pod or its
+                        ///< gang; may be empty
+  bool inGang = false;  ///< the claim is pending and decided together with its gang
   scheduler::NodePredicate suits;
   scheduler::WhyUnsuited whyUnsuited{};  ///< why `suits` rejects a node
-  std::string note;                      ///< what the answer leaves out of account; may be empty
-  std::string quota;                     ///< what a quota of its namespace says against it; may be empty
+  std::string note;                      ///< limits of the answer, for people; may be empty
+  std::string quota;                     ///< why a quota of its namespace stops the claim; may be empty
 };
 
-/// A claim that is there. Code::notFound.
+/// Returns an existing claim. Error: Code::notFound.
 base::Result<WhatIfSubject> existingSubject(const cache::Stores& stores, const core::ObjectKey& claim);
 
-/// A claim as one would apply it, in that namespace if it names none; without any, classes are open to it.
-/// Code::invalid names the field and what is valid.
+/// Returns a claim as a user would apply it; `space` is the namespace if the claim names none. If both are empty,
+/// classes are open to it. Code::invalid names the field and the valid values.
 base::Result<WhatIfSubject> wouldBeSubject(const cache::Stores& stores, const v1alpha::ElasticGPUClaim& claim,
                                            const std::string& space);
 
-/// A claim of parameters: class, gpu, gpu-core, gpu-memory, tflops, card. Nothing if none of these is among the fields.
+/// Returns a claim built from the parameters class, gpu, gpu-core, gpu-memory, tflops, card; none if no such field is
+/// given.
 std::optional<v1alpha::ElasticGPUClaim> claimOfFields(const QueryFields& fields);
 
 inline constexpr std::string_view kDefaultNamespace = "default";
-/// "name" of that namespace, or "namespace/name".
+/// Parses "name" in that namespace, or "namespace/name".
 core::ObjectKey claimKeyOf(const std::string& text, const std::string& space);
 
-/// Requests without their prefix, for people: "gpu-core 40, gpu-memory 8Gi".
+/// Returns the requests without their prefix, for messages: "gpu-core 40, gpu-memory 8Gi".
 std::string requestsText(const core::StringMap& requests);
-/// These requests with some of them changed; the keys of changes may lack their prefix. What isn't named stays, but for
-/// gpu-core and tflops, which are two words for one thing. An empty amount takes a request away.
+/// Returns the requests with the changes applied; keys of changes may lack their prefix. Other requests stay, but
+/// gpu-core and tflops replace each other because both mean compute. An empty amount removes a request.
 core::StringMap changedRequests(core::StringMap requests, const core::StringMap& changes);
-/// What a claim that is there, or has been changed, asks of the scheduler. Code::invalid.
+/// Returns the scheduler request of an existing or changed claim. Error: Code::invalid.
 base::Result<scheduler::Request> requestOf(const cache::Stores& stores, const v1alpha::ElasticGPUClaim& claim);
 
 }  // namespace egpu::server

@@ -21,7 +21,7 @@ using reconcile::PodDemand;
 constexpr std::string_view kPath = "/extender/";
 constexpr std::array<std::string_view, 4> kVerbs = {"filter", "prioritize", "bind", "preempt"};
 constexpr uint8_t kHighest = 10;  // kube-scheduler's MaxExtenderPriority
-// kube-scheduler itself found nothing to evict on a node that it sends here, so that it would look in vain.
+// The nodes sent here passed the scheduler's own filters, so its preemption would find no victims on them.
 constexpr const char* kNoRoom = "no room for the pod's ElasticGPU claims";
 constexpr const char* kKept = "no room for the pod's ElasticGPU claims beside what is kept there for others";
 constexpr const char* kLeftAlone = "not tried for the pod's ElasticGPU claims for a while";
@@ -32,7 +32,7 @@ http::Response answer(std::string body) {
   return response;
 }
 
-/// A Kubernetes Status. The scheduler says no more of it than its number.
+/// Returns a Kubernetes Status. The scheduler logs only its code.
 http::Response refused(int status, std::string_view reason, const std::string& message) {
   codec::JsonText j;
   j.beginObject().key("kind").value("Status").key("apiVersion").value("v1").key("status").value("Failure");
@@ -43,7 +43,8 @@ http::Response refused(int status, std::string_view reason, const std::string& m
 }
 http::Response badRequest(const base::Status& why) { return refused(400, "BadRequest", why.message()); }
 
-/// 10 for those that are liked most, 0 to 9 for the others by what lies between the most and the least.
+/// Returns 10 for the nodes with the highest liking, and 0 to 9 for the others, scaled between the lowest and the
+/// highest.
 std::vector<uint8_t> scoresOf(const std::vector<int64_t>& liking, const std::vector<uint8_t>& fate) {
   int64_t least = std::numeric_limits<int64_t>::max(), most = std::numeric_limits<int64_t>::min();
   for (std::size_t i = 0; i < liking.size(); ++i) {
@@ -94,7 +95,7 @@ http::Response Extender::handle(const http::Request& request, std::stop_token st
     auto response = verb == "filter" ? answer(codec::encodeFilterError(why))
                     : verb == "bind" ? answer(codec::encodeBindingResult(why))
                                      : refused(503, "ServiceUnavailable", why);
-    response.headers.emplace_back("Connection", "close");  // or it would ask this replica for ever
+    response.headers.emplace_back("Connection", "close");  // otherwise the scheduler would keep calling this replica
     return response;
   }
   const auto start = std::chrono::steady_clock::now();
@@ -118,7 +119,7 @@ std::vector<scheduler::NodeVerdict> Extender::verdictsFor(const PodDemand& deman
   for (const auto& asks : reconcile::otherAsks(demand)) {
     if (std::all_of(verdicts.begin(), verdicts.end(), [](const auto& verdict) { return verdict.fits; })) break;
     const auto more = cluster_.judge(asks, nodes, withoutDevices, what);
-    --lowest;  // a node that an earlier alternative fits on is liked more
+    --lowest;  // nodes that fit an earlier alternative rank higher
     for (std::size_t i = 0; i < verdicts.size(); ++i)
       if (!verdicts[i].fits && more[i].fits) verdicts[i] = {true, lowest};
   }
@@ -206,7 +207,8 @@ std::vector<std::string> Extender::devicesOf(const codec::NodeVictims& victims) 
     const auto& ref = *device->spec.claimRef;
     const auto claim = stores_.claims.get({ref.namespace_, ref.name});
     if (!claim || claim->metadata.uid != ref.uid) continue;
-    // It goes with its pod if Kubernetes made its ResourceClaim for that pod; one made by hand stays, and keeps all.
+    // The device goes with its pod only if Kubernetes made its ResourceClaim for that pod. A claim made by hand
+    // survives the pod with its device.
     const auto carrier = stores_.carriers.get({ref.namespace_, ref.name});
     if (!carrier || reconcile::madeFor(*claim) != carrier->metadata.uid) continue;
     const auto& owners = carrier->metadata.ownerReferences;
@@ -231,8 +233,8 @@ http::Response Extender::preempt(std::string_view body) {
   auto args = codec::decodeExtenderPreemptionArgs(body);
   if (!args) return badRequest(args.status());
   const auto demand = reconciler_.demandOf(args->pod);
-  // The victims make room for what the scheduler itself counts: all of them are needed, and the question is whether
-  // they are enough for the claims, too.
+  // The scheduler chose the victims for the resources that it counts, so all of them are needed. The question is
+  // whether they are enough for the claims as well.
   std::erase_if(args->nodes, [&](const auto& victims) {
     if (!demand.later.empty() || !demand.never.empty()) return true;
     return !demand.any() && !fitsWithout(demand, victims);

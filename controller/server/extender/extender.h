@@ -1,11 +1,11 @@
-// The extender: what a scheduler that chooses nodes itself asks of us, as kube-scheduler calls it. A port of its own,
-// with mutual TLS (http.h).
+// The extender: the HTTP endpoints that kube-scheduler, or a scheduler with its protocol, calls while it chooses a
+// node. It has a port of its own, with mutual TLS (http.h).
 //
-//   POST /extender/filter        which of the nodes can hold all of the pod's claims: what the decision itself would find
-//                                there (scheduler/judge.h), without what is kept for others. A pod without claims: all of them, without a look at anything
-//   POST /extender/prioritize    0 to 10 by the node policy of its first claim: 10 for those that the decision would take
-//   POST /extender/bind          the claims get their devices there, then the pod its node (reconcile/pod/pod_binder.h)
-//   POST /extender/preempt       of the nodes with their victims those where the pod's claims fit once the victims are gone
+//   POST /extender/filter      nodes that can hold all claims of the pod, by the decision's rules (scheduler/judge.h),
+//                              without capacity held for other claims. A pod without claims: all nodes, unchecked
+//   POST /extender/prioritize  0 to 10 by the node policy of its first claim: 10 for the nodes the decision would take
+//   POST /extender/bind        binds the claims on the node, then the pod to it (reconcile/pod/pod_binder.h)
+//   POST /extender/preempt     keeps the nodes where the pod's claims fit once the victims of the node are gone
 #pragma once
 
 #include <chrono>
@@ -29,7 +29,7 @@ namespace egpu::server {
 /// Thread-safe. All references must outlive it.
 class Extender final : public http::Handler {
  public:
-  /// unavailable: why nothing can be answered now; empty if it can. bindWithin: until a binding is given up.
+  /// unavailable: returns why requests can't be answered now; empty if they can. bindWithin: timeout of a binding.
   Extender(const cache::Stores& stores, cache::ClusterView& cluster, reconcile::Reconciler& reconciler,
            base::Metrics& metrics, std::function<std::string()> unavailable,
            std::chrono::milliseconds bindWithin = kBindWithin)
@@ -42,12 +42,12 @@ class Extender final : public http::Handler {
 
   http::Response handle(const http::Request& request, std::stop_token stop) override;
 
-  /// A Node object has some 10 kB: without nodeCacheCapable a body holds some 6,000 of them.
+  /// A Node object has about 10 kB: without nodeCacheCapable the maximum body holds about 6,000 of them.
   static http::Limits limits();
-  /// Less than the httpTimeout of 30 s that the samples give to the scheduler.
+  /// Less than the httpTimeout of 30 s that the samples configure for the scheduler.
   static constexpr std::chrono::milliseconds kBindWithin{20'000};
 
-  // The verbs by themselves: a body → an answer.
+  // The verbs: each takes a body and returns the answer.
   http::Response filter(std::string_view body);
   http::Response prioritize(std::string_view body);
   http::Response bind(std::string_view body, std::stop_token stop);
@@ -55,17 +55,18 @@ class Extender final : public http::Handler {
 
  private:
   struct Judged {
-    std::vector<uint8_t> fate;  ///< as encodeFilterResult() has it
+    std::vector<uint8_t> fate;  ///< in the format of encodeFilterResult()
     std::vector<codec::FilterReason> reasons;
-    std::vector<int64_t> liking;  ///< of those that pass, as NodeVerdict's
+    std::vector<int64_t> liking;  ///< NodeVerdict::liking of the nodes that pass
   };
-  /// What ClusterView::judge() says of the first combination of the claims' alternatives that fits on each node.
+  /// Returns per node the ClusterView::judge() verdict for the first combination of the claims' alternatives that fits
+  /// there.
   std::vector<scheduler::NodeVerdict> verdictsFor(const reconcile::PodDemand& demand,
                                                   std::span<const std::string_view> nodes,
                                                   const std::vector<std::string>& withoutDevices,
                                                   scheduler::Judge what);
   Judged judge(const codec::ExtenderArgs& args, const reconcile::PodDemand& demand, scheduler::Judge what);
-  /// Devices of claims that go with one of these pods, on that node.
+  /// Returns the devices on that node whose claims end with one of these pods.
   std::vector<std::string> devicesOf(const codec::NodeVictims& victims) const;
   bool fitsWithout(const reconcile::PodDemand& demand, const codec::NodeVictims& victims);
 

@@ -38,7 +38,7 @@ bool has(const std::vector<ClaimPtr>& claims, const cache::Claim& claim) {
 
 bool isBound(const ClaimPtr& claim) { return claim->status.phase == keys::phase::kBound; }
 
-/// Reason why a claim does not count as a member: its deletion, or its pod. Empty: it counts.
+/// Returns why a claim does not count as a member: its deletion, or its pod. Empty: it counts.
 std::string notCounted(const Stores& stores, const cache::Claim& claim) {
   if (claim.metadata.deleting()) return "is being deleted";
   if (reconcile::heldDeviceOf(stores, claim)) return {};
@@ -46,7 +46,7 @@ std::string notCounted(const Stores& stores, const cache::Claim& claim) {
   return reconcile::obstacleOf(stores, claim, cls && cls->bindingMode == "WaitForFirstConsumer").message;
 }
 
-/// "; here are a, b; claim c: waits for gates": which members an incomplete gang has, and which it can't count.
+/// "; here are a, b; claim c: waits for gates": the members of an incomplete gang, and the claims that do not count.
 std::string membersText(const Stores& stores, const core::ObjectKey& id, const GangChoice& choice) {
   std::string text;
   const auto& here = choice.here;
@@ -61,7 +61,7 @@ std::string membersText(const Stores& stores, const core::ObjectKey& id, const G
   return text;
 }
 
-/// Why a claim is none of those that were chosen.
+/// Returns why a claim is not among the chosen members.
 std::string notChosen(const Stores& stores, const cache::Claim& claim, const v1alpha::Gang& gang,
                       const GangChoice& choice) {
   if (gang.podGroup) return choice.lacks.empty() ? "no pod of " + gang.text() + " uses it" : choice.lacks;
@@ -76,7 +76,7 @@ class OpenMemberReader {
   OpenMemberReader(const Stores& stores, GangToLetIn& gang, base::Clock::Wall wall)
       : stores_(stores), gang_(gang), wall_(wall) {}
 
-  /// The next open member. Empty: added. Else why nothing is decided for the gang.
+  /// Adds the next open member. Returns why the gang can't be decided; empty: the member was added.
   std::string add(const ClaimPtr& claim) {
     auto record = recordOf(stores_, *claim, true);
     if (!record.request) return record.why;
@@ -101,7 +101,7 @@ class OpenMemberReader {
     return {};
   }
 
-  /// The members come in turn together: by the lowest priority, from the first creation on.
+  /// Gives all members one place in the queue order: the lowest priority, and the earliest creation.
   void askAsOne() {
     if (gang_.asks.empty()) return;
     auto turn = gang_.asks.front().turn;
@@ -120,7 +120,7 @@ class OpenMemberReader {
   }
 
  private:
-  /// Room of a pod beside the pods of the members that were placed on its node before.
+  /// Capacity of a node for a pod beside the pods of members that were placed there before.
   struct Beside {
     const Stores& stores;
     std::vector<PodPtr> pods;
@@ -128,7 +128,7 @@ class OpenMemberReader {
     bool hasRoom(std::size_t member, std::string_view name, std::span<const std::size_t> placed) const {
       const auto& pod = *pods[member];
       const auto node = placed.empty() ? nullptr : stores.nodes.get({"", std::string(name)});
-      if (!node) return true;  // its predicate has looked at it alone
+      if (!node) return true;  // the member's predicate has checked the pod alone
       auto taken = stores.usage.of(name, core::keyOf(pod.metadata));
       std::vector<const core::Pod*> counted = {&pod};
       for (const auto i : placed) {
@@ -148,7 +148,7 @@ class OpenMemberReader {
     if (gang_.waits.empty()) gang_.waits = "claim " + claim.metadata.name + " of " + gang_.gang.text() + ": " + why;
   }
 
-  /// The pod that the claim is for: one that is on a node, else the oldest. Null: none is there.
+  /// Returns the pod that the claim is for: a pod on a node, otherwise the oldest. Null: the claim has no pod.
   PodPtr podOf(const cache::Claim& claim) const {
     auto pods = stores_.podsOfClaim(core::keyOf(claim.metadata));
     std::erase_if(pods, [this](const auto& pod) { return !reconcile::isConsumer(stores_, *pod); });
@@ -159,7 +159,7 @@ class OpenMemberReader {
     return first == pods.end() ? nullptr : *first;
   }
 
-  /// All claims of a pod are on one node: where another one has its device, if one has.
+  /// Constrains the member to the node of its pod's other claims, because all claims of a pod must be on one node.
   std::string goWith(const PodPtr& pod, scheduler::GangMember& member, bool waitsForPod) {
     if (const auto first = firstOfPod_.find(pod->metadata.uid); first != firstOfPod_.end()) {
       member.with = first->second;
@@ -185,12 +185,12 @@ class OpenMemberReader {
   const Stores& stores_;
   GangToLetIn& gang_;
   const base::Clock::Wall wall_;
-  std::vector<PodPtr> pods_;                       ///< one per member; null: it has none
+  std::vector<PodPtr> pods_;                       ///< one per member; null: the member has no pod
   std::map<std::string, std::size_t> firstOfPod_;  ///< by the pod's uid
   std::map<std::string, std::size_t> kinds_;       ///< by class
 };
 
-/// The gang that the claim names. Nothing: found.why says why none is known.
+/// Returns the gang that the claim names. If none is known, found.why contains the reason.
 std::optional<v1alpha::Gang> gangNamed(const Stores& stores, const cache::Claim& claim, GangToLetIn& found) {
   if (const auto mistake = v1alpha::gangMistake(claim.metadata.annotations)) {
     found.gang.name = claim.metadata.annotation(keys::kGangAnnotation);
@@ -216,8 +216,8 @@ GangChoice choose(const Stores& stores, const cache::ClusterView& cluster, const
   return reconcile::chooseByAnnotation(stores, cluster, id, {{}, wasLetGo});
 }
 
-/// The members that are decided with the claim: the gang's, or for a claim of a PodGroup's further pod those of that pod. If they
-/// can't be decided now, found.why says why.
+/// Returns the members that are decided together with the claim: those of the gang, or for a claim of a PodGroup's
+/// further pod those of that pod. If they can't be decided now, found.why contains the reason.
 std::vector<ClaimPtr> membersWith(const Stores& stores, const cache::Claim& claim, const core::ObjectKey& id,
                                   const v1alpha::Gang& gang, const GangChoice& choice, GangToLetIn& found) {
   const auto& here = choice.here;

@@ -1,4 +1,5 @@
-// The gang of a claim that is asked about: its members as the controller would decide them together, or why it would not.
+// The gang of the claim that a question is about: its members as the controller would decide them together, or why it
+// would not.
 #pragma once
 
 #include <cstddef>
@@ -16,23 +17,23 @@ namespace egpu::server {
 
 struct GangToLetIn {
   v1alpha::Gang gang;
-  std::size_t decided = 0;        ///< members that have their cards, or are about to
-  std::vector<std::string> open;  ///< "namespace/name" of the members that nothing is decided for, the oldest first
-  std::string phase;              ///< "Bound": all members are; else "Pending"
-  std::string why;                ///< why nothing can be decided for the members; empty: it can
-  std::string quota;              ///< the quota of their namespace that stops them; empty: none does
-  /// Why more room alone would not have them bound; empty: it would.
+  std::size_t decided = 0;        ///< number of members that have their cards, or are about to get them
+  std::vector<std::string> open;  ///< "namespace/name" of the undecided members, the oldest first
+  std::string phase;              ///< "Bound": all members are Bound; otherwise "Pending"
+  std::string why;                ///< why the members can't be decided; empty: they can
+  std::string quota;              ///< the quota of their namespace that stops them; empty: none
+  /// Why the members would not be bound even with enough capacity; empty: they would.
   std::string waits;
 
-  // One per open member.
+  // One element per open member.
   std::vector<scheduler::GangMember> members;
   std::vector<cache::ClusterView::Ask> asks;
-  std::optional<std::vector<scheduler::TopologyGroup>> groups;  ///< nothing: anywhere
+  std::optional<std::vector<scheduler::TopologyGroup>> groups;  ///< none: any node
   const std::vector<scheduler::TopologyGroup>* within() const { return groups ? &*groups : nullptr; }
 };
 
-/// Members are chosen as the gang's own step does (reconcile/gang/gang_choice.h), but for what that step remembers of claims that
-/// have nothing yet. Where their pods' volumes and likings would send them is not known here, as for any claim that is asked about.
+/// Chooses members as the gang's own step does (reconcile/gang/gang_choice.h), without the state that the step keeps in
+/// memory about undecided claims. Volumes and preferences of the members' pods are ignored, as in all what-if answers.
 /// The result refers to the stores.
 GangToLetIn gangToLetIn(const cache::Stores& stores, const cache::ClusterView& cluster, const cache::Claim& claim,
                         base::Clock::Wall wall);

@@ -18,14 +18,14 @@ namespace egpu::server {
 
 namespace {
 
-/// The pod can go and comes back, wherever its claim is then.
+/// True if the pod can be evicted and its controller recreates it on whichever node its claim is then.
 bool canGo(const core::Pod& pod) {
   if (pod.metadata.deleting() || claimsOfPod(pod, pod.metadata.namespace_).size() > 1) return false;
   const auto* maker = pod.metadata.controller();
   return maker != nullptr && maker->kind != "DaemonSet";
 }
 
-/// Who would be evicted; nothing if one of them can't.
+/// Returns the pods that would be evicted; none if one of them can't be.
 std::optional<std::vector<std::string>> podsToMove(const cache::Stores& stores, const core::ObjectKey& claim) {
   std::vector<std::string> names;
   for (const auto& pods : {stores.podsOfClaim(claim), stores.podsAnnotatedWith(claim)})
@@ -40,7 +40,7 @@ std::optional<std::vector<std::string>> podsToMove(const cache::Stores& stores, 
   return names;
 }
 
-/// What its class asks of a node, and what its pods do.
+/// Combines two predicates: the class's conditions on a node, and those of the claim's pods.
 scheduler::NodePredicate both(scheduler::NodePredicate a, scheduler::NodePredicate b) {
   if (!a || !b) return a ? a : b;
   return [a = std::move(a), b = std::move(b)](std::string_view node) { return a(node) && b(node); };

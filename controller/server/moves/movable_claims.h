@@ -1,4 +1,4 @@
-// Which claims may be moved for more room, and what would have to be done for it.
+// Finds the claims that may be moved to gain capacity, and the actions that a move takes.
 #pragma once
 
 #include <map>
@@ -13,34 +13,35 @@
 
 namespace egpu::server {
 
-/// A claim that may be moved, as people know it.
+/// A claim that may be moved, in terms of user-visible names.
 struct MovableClaim {
   std::string claim;              ///< "namespace/name"
-  std::string device, node;       ///< what it has, and where
-  std::vector<std::string> pods;  ///< "namespace/name" of those that would be evicted, in order
-  bool evictable = false;         ///< one pod at most uses it, so that it can be moved as it is: `annotate` says how
-  /// Uid of its device, which its annotation elasticgpu.io/move has to name before its pod goes. Empty: it was stamped for its pod
-  /// and ends with it, so that the eviction is all it takes.
+  std::string device, node;       ///< its device, and the node of that
+  std::vector<std::string> pods;  ///< "namespace/name" of the pods that would be evicted, sorted
+  bool evictable = false;         ///< at most one pod uses the claim, so that one eviction moves it; `annotate` is the
+                                  ///< other precondition
+  /// Uid of the claim's device: the claim's annotation elasticgpu.io/move must name it before the pod is evicted.
+  /// Empty: the claim was stamped for its pod and ends with it, so that the eviction suffices.
   std::string annotate;
 };
 
 struct MovableClaims {
   scheduler::Movers movers;                                ///< by device uid
-  std::map<std::string, MovableClaim, std::less<>> known;  ///< likewise
+  std::map<std::string, MovableClaim, std::less<>> known;  ///< by device uid
 };
 
-/// Those that reconcile::movableClaim() names and that could be decided anew as they are, as their classes are ready. A claim moves with its pods,
-/// which somebody must make anew: none if one of them has no controller or uses another claim besides, or is of a
-/// DaemonSet, which brings it back. `pause` is called now and then, and may throw.
-/// onlyEvictable: none but those that are.
+/// Returns the claims that reconcile::movableClaim() names, that could be decided again as they are, and whose class is
+/// ready. A claim moves with its pods, which a controller must recreate. So a claim is left out if one of its pods has
+/// no controller, uses another claim, or belongs to a DaemonSet, which would recreate it on the same node. `pause` is
+/// called regularly, and may throw. onlyEvictable: return only claims with `evictable`.
 MovableClaims movableClaims(const cache::Stores& stores, bool onlyEvictable = false,
                             const scheduler::Pause& pause = {});
 
-/// Of those, who would not get again what it has goes from the list: it is over a quota that was lowered since. The others move
-/// only to cards that the quotas of their namespaces leave to them, each by itself. now: with what quotas count; as before when this
-/// returns.
+/// Removes claims that would not get their amounts again because their quota was lowered. The other claims move only to
+/// cards that the quotas of their namespaces allow, each checked by itself. now: includes the amounts that quotas
+/// count; unchanged on return.
 void holdToQuotas(MovableClaims& claims, scheduler::Situation& now);
-/// None of them moves to these nodes.
+/// Excludes these nodes as destinations of all claims.
 void closeNodes(MovableClaims& claims, const std::set<std::string, std::less<>>& nodes);
 
 }  // namespace egpu::server

@@ -18,7 +18,7 @@ using base::Code;
 using base::Status;
 using MovePlan = codec::MovePlanAnswer;
 
-/// What of a query is this class's; the rest is the plan's.
+/// The query, split into the parameters of Moves and `rest`, which goes to the plan.
 struct Asked {
   std::string wrong, format = "json", rest = "format=json&evictable=1";
 };
@@ -50,7 +50,7 @@ http::Response later(int status, const std::string& why, std::chrono::seconds af
   return r;
 }
 
-/// As the API server refused it.
+/// Converts the API server's refusal to a response.
 http::Response refused(const Status& why) {
   switch (why.code()) {
     case Code::unauthorized:
@@ -71,7 +71,7 @@ http::Response refused(const Status& why) {
   }
 }
 
-/// move: what was done, if anything was.
+/// Returns the answer. move: the executed move; null: none.
 http::Response done(const MovePlan& plan, const MovePlan::Move* move, std::size_t left, const std::string& text) {
   codec::JsonText j;
   j.beginObject();
@@ -157,7 +157,7 @@ http::Response Moves::carryOut(const http::Request& request, const MovePlan& pla
   const auto& first = plan.moves.front();
   if (!plan.holds)
     return http::plain(409, "stopped: claim " + first.claim + ", made anew, would not go where it had to\n");
-  for (const auto& move : plan.moves)  // nobody goes for what can't be done
+  for (const auto& move : plan.moves)  // dry-run all moves before the first eviction
     if (const auto s = wouldGo(request, move, stop); !s.ok()) return refused(s);
   const auto device = stores_.devices.get({"", first.device});
   const auto pod = first.pods.size() == 1 ? stores_.pods.get(core::ObjectKey::of(first.pods.front())) : nullptr;

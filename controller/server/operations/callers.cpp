@@ -13,10 +13,10 @@ namespace egpu::server {
 namespace {
 
 constexpr std::size_t kMostKnown = 1000;
-constexpr std::chrono::seconds kPatience{10};  // for the API server to be asked about others
+constexpr std::chrono::seconds kPatience{10};  // wait for a free review slot
 constexpr std::string_view kScheme = "bearer ";
 
-/// Nothing if it is no bearer token.
+/// Returns the bearer token; none if the header contains none.
 std::optional<std::string> tokenOf(std::string_view authorization) {
   if (authorization.size() <= kScheme.size()) return std::nullopt;
   for (std::size_t i = 0; i < kScheme.size(); ++i) {
@@ -79,13 +79,13 @@ Callers::Verdict Callers::check(std::string_view authorization, std::stop_token 
   return verdict;
 }
 
-/// With mutex_ held: what was answered lately, whether it counts or not.
+/// Requires mutex_. Returns the entry of a recently answered token, whether its verdict is still valid or not.
 Callers::Known* Callers::known(const Digest& digest) {
   const auto it = known_.find(digest);
   return it != known_.end() && clock_.now() < it->second.lately ? &it->second : nullptr;
 }
 
-/// With mutex_ held.
+/// Requires mutex_.
 bool Callers::mayAsk() {
   const auto now = clock_.now();
   if (asked_ == 0 || now >= second_ + std::chrono::seconds(1)) {

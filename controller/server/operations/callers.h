@@ -1,4 +1,4 @@
-// Who may ask: the API server is asked whose token it is and whether that caller may read ElasticGPUs.
+// Authenticates and authorizes callers: the API server reviews the token, and the caller's right to get ElasticGPUs.
 #pragma once
 
 #include <array>
@@ -15,19 +15,20 @@
 
 namespace egpu::server {
 
-/// Thread-safe. `client` should give up soon: somebody waits for the answer.
+/// Thread-safe. `client` should have a short timeout, because a caller waits for the answer.
 class Callers {
  public:
   Callers(kube::Client& client, const base::Clock& clock) : client_(client), clock_(clock) {}
 
   struct Verdict {
     int status = 200;     ///< or 401, 403, 503
-    std::string message;  ///< what is needed, or what is wrong
+    std::string message;  ///< the missing right, or the error
   };
-  /// By the request's Authorization header. Asks with a TokenReview and a SubjectAccessReview (get, elasticgpus of
-  /// elasticgpu.io, all of them), unless it was answered within kAllowed or kRefused. At most kAtOnce are asked at a
-  /// time and kPerSecond in a second, so that forged tokens can't be turned against the API server; the others get 503.
-  /// A token that was allowed within kLately is asked about besides, once at a time: forged ones don't keep it out.
+  /// Checks the request's Authorization header with a TokenReview and a SubjectAccessReview (get, elasticgpus of
+  /// elasticgpu.io, all of them). Caches a positive answer for kAllowed and a negative one for kRefused. Limits reviews
+  /// of unknown tokens to kAtOnce in parallel and kPerSecond, so that forged tokens can't overload the API server;
+  /// requests beyond that get 503. A token that was allowed within kLately is outside these limits, with one review at
+  /// a time, so that forged tokens can't lock it out.
   Verdict check(std::string_view authorization, std::stop_token stop);
 
   static constexpr std::chrono::seconds kAllowed{60};
@@ -37,12 +38,12 @@ class Callers {
   static constexpr int kPerSecond = 50;
 
  private:
-  using Digest = std::array<unsigned char, 32>;  ///< of a token, so that no token is kept
+  using Digest = std::array<unsigned char, 32>;  ///< SHA-256 of a token, so that tokens are not stored
   struct Known {
     Verdict verdict;
-    base::Clock::Steady until;   ///< it counts
-    base::Clock::Steady lately;  ///< until then it is kept
-    bool asking = false;         ///< again
+    base::Clock::Steady until;   ///< end of the verdict's validity
+    base::Clock::Steady lately;  ///< end of the entry
+    bool asking = false;         ///< a new review is in progress
   };
   Known* known(const Digest& digest);
   bool mayAsk();
@@ -54,9 +55,9 @@ class Callers {
   const base::Clock& clock_;
   std::mutex mutex_;
   std::condition_variable_any answered_;
-  std::map<Digest, Known> known_;  ///< protected by mutex_, as is
+  std::map<Digest, Known> known_;  ///< guarded by mutex_, as are the members below
   int asking_ = 0;
-  base::Clock::Steady second_{};  ///< a second begins, in which so many were asked:
+  base::Clock::Steady second_{};  ///< start of the current second, in which asked_ reviews began
   int asked_ = 0;
 };
 

@@ -20,7 +20,7 @@ constexpr std::string_view kPaths =
     "/simulate (also POST /api/simulate-schedule), /forecast and /defrag (?format=json|yaml|text; POST with "
     "execute=true moves)\n";
 
-/// A Kubernetes Status, as the API server refuses.
+/// Returns a Kubernetes Status, the format of the API server's refusals.
 http::Response refusal(int status, const std::string& message) {
   const auto reason = status == 401   ? "Unauthorized"
                       : status == 403 ? "Forbidden"
@@ -39,8 +39,9 @@ http::Response refusal(int status, const std::string& message) {
   return r;
 }
 
-/// Without callers that prove who they are a browser must not be led here by a page of somebody else's: its requests
-/// name another host, or say from where they come. Images and links have no Origin, only Sec-Fetch-Site.
+/// True if the request comes from this machine and not from a web page of another site. Needed without authentication:
+/// a browser's request would name another host, or reveal its origin. Images and links send no Origin, only
+/// Sec-Fetch-Site.
 bool fromThisMachine(const http::Request& request) {
   const auto host = request.header("host");
   if (!host.empty() && !http::isLoopback(host)) return false;
@@ -54,14 +55,14 @@ bool fromThisMachine(const http::Request& request) {
   return http::isLoopback(origin.substr(scheme + 3));
 }
 
-/// What is asked of the map.
+/// Parameters of /allocation-map.
 struct MapQuery {
   std::string format = "json";
   cache::MapPage page;
   TextOptions text;
 };
 
-/// A message if a parameter can't be understood.
+/// Returns an error message if the parameter is invalid.
 std::string readNumber(const std::string& key, const std::string& value, const char* what, std::size_t& into) {
   const auto parsed = std::from_chars(value.data(), value.data() + value.size(), into);
   if (parsed.ec == std::errc{} && parsed.ptr == value.data() + value.size()) return {};
@@ -99,7 +100,7 @@ std::string readMapQuery(const http::Request& request, MapQuery& query) {
   return {};
 }
 
-/// The map in the form that was asked for.
+/// Returns the map in the requested format.
 http::Response shown(const AllocationMap& map, const MapQuery& query, const ClaimPods& pods) {
   const auto& next = map.next;
   auto r = query.format == "text" ? http::plain(200, toText(map, query.text, pods)) : http::Response{};
@@ -136,7 +137,7 @@ http::Limits Operations::limits() {
 http::Response Operations::handle(const http::Request& request, std::stop_token stop) {
   if (Probes::serves(request.path)) return probes_.handle(request, std::move(stop));
   if (isScrape(request)) return scrape(stop);
-  // Whoever ends the process does not wait for answers either.
+  // Stop when either the client closes the connection or the process ends.
   std::stop_source either;
   const auto end = [&either] { either.request_stop(); };
   const std::stop_callback gone(stop, end), stopping(stopping_.get_token(), end);
@@ -155,7 +156,7 @@ http::Response Operations::handle(const http::Request& request, std::stop_token 
                           ": ask for less, one node (node=) or so many at a time (limit=, continue=)");
 }
 
-/// What only those may see who are known.
+/// Serves the requests that need authorization.
 http::Response Operations::guarded(const http::Request& request, std::stop_token stop) {
   const bool moves = Moves::serves(request);
   if (moves && !sources_.moves)
@@ -181,7 +182,7 @@ bool Operations::isScrape(const http::Request& request) {
 
 http::Response Operations::scrape(const std::stop_token& stop) {
   std::unique_lock lock(mutex_);
-  const uint64_t mine = begun_ + 1;  // what has begun may miss what the caller saw happen
+  const uint64_t mine = begun_ + 1;  // a scrape in progress may miss changes that the caller has seen
   scrapeDone_.wait(lock, stop, [&] { return scrapedBy_ >= mine || !scraping_; });
   if (stop.stop_requested()) return refusal(503, "stopped");
   if (scrapedBy_ < mine) {

@@ -1,5 +1,5 @@
-// The operations endpoint: /metrics, /allocation-map, /explain, /simulate, /forecast, /defrag, and the probes once more. README.md
-// says what a new path or question takes.
+// The operations endpoint: /metrics, /allocation-map, /explain, /simulate, /forecast, /defrag, and the probes again.
+// README.md describes how to add a path or question.
 #pragma once
 
 #include <chrono>
@@ -20,42 +20,43 @@
 
 namespace egpu::server {
 
-/// What the endpoint shows, each a function so that the server owns no state. All must be thread-safe.
+/// Sources of the endpoint's answers: functions, so that the server owns no state. All must be thread-safe.
 struct OperationsSources {
   std::function<AllocationMap(const cache::MapPage&)> map;
   std::function<std::string()> metrics;  ///< Prometheus text
-  std::function<std::string()> alive;    ///< empty = alive, else what is wrong
-  std::function<std::string()> ready;    ///< empty = ready, else what is missing
-  std::function<std::string()> role{};   ///< "leader" | "standby", shown by /readyz; empty = there is no election
-  /// Answers what WhatIfQuestions::serves(), or gives up when stopped; not asked before everything is ready. Empty = there
-  /// are none.
+  std::function<std::string()> alive;    ///< empty = alive, otherwise the fault
+  std::function<std::string()> ready;    ///< empty = ready, otherwise the missing condition
+  std::function<std::string()> role{};   ///< "leader" | "standby", shown by /readyz; empty = no leader election
+  /// Answers the paths of WhatIfQuestions::serves(), and aborts when stopped; called only when ready() reports no
+  /// fault. Empty = questions are not served.
   std::function<http::Response(const http::Request&, std::stop_token)> questions{};
-  /// Whether the caller with this Authorization header may ask for more than probes and metrics. Empty: whoever
-  /// reaches the endpoint from this machine may.
+  /// Authorizes the caller with this Authorization header for everything but probes and metrics. Empty: every caller on
+  /// this machine is allowed.
   std::function<Callers::Verdict(std::string_view, std::stop_token)> callers{};
-  /// Who uses the claims of a map; empty = not known.
+  /// Returns the pods of the claims in a map; empty = not known.
   std::function<ClaimPods(const AllocationMap&)> pods{};
-  /// Answers what Moves::serves(), as whoever calls; asked as questions are. Empty = nothing is moved here.
+  /// Answers the requests of Moves::serves() with the caller's rights; called under the same conditions as `questions`.
+  /// Empty = moves are not served.
   std::function<http::Response(const http::Request&, std::stop_token)> moves{};
 };
 
-/// GET only, but for questions and moves. /allocation-map?format=json|yaml|backendai|text (&node= &idle=nodes &limit= &continue=
-/// &color=1 &columns= &width=); unknown formats and paths are refused with a line that says what there is. Four answers
-/// at most are worked on at once: one question, one of /metrics, kMaps maps; the others wait. All who wait for /metrics
-/// share the next text. Thread-safe.
+/// Serves GET only, except for questions and moves. /allocation-map?format=json|yaml|backendai|text (&node= &idle=nodes
+/// &limit= &continue= &color=1 &columns= &width=). Unknown formats and paths are refused with a list of the valid ones.
+/// Computes at most four answers at once: one question, one /metrics, kMaps maps; other requests wait. All requests
+/// that wait for /metrics share the next text. Thread-safe.
 class Operations final : public http::Handler {
  public:
   explicit Operations(OperationsSources sources);
   http::Response handle(const http::Request& request, std::stop_token stop) override;
-  /// What anybody may ask as often as it likes.
+  /// True for /metrics, because every client may request it as often as it likes.
   bool givesWay(const http::Request& request) const override { return isScrape(request); }
-  /// The process is about to end: questions under way give up, new ones get 503. Idempotent.
+  /// Aborts running questions and answers new ones with 503, because the process is about to end. Idempotent.
   void stopQuestions() { stopping_.request_stop(); }
 
-  /// Of a listener for it.
+  /// Limits of a listener for this handler.
   static http::Limits limits();
   static constexpr int kMaps = 2;
-  static constexpr std::size_t kMostAnswer = std::size_t{64} << 20;  ///< bytes; what is larger is refused
+  static constexpr std::size_t kMostAnswer = std::size_t{64} << 20;  ///< bytes; a larger answer is refused
 
  private:
   http::Response guarded(const http::Request& request, std::stop_token stop);
@@ -67,11 +68,11 @@ class Operations final : public http::Handler {
   std::stop_source stopping_;
   std::mutex mutex_;
   std::condition_variable_any mapDone_, scrapeDone_;
-  int maps_ = 0;  ///< at work; protected by mutex_, as is
+  int maps_ = 0;  ///< maps in progress; guarded by mutex_, as are the members below
   bool scraping_ = false;
-  uint64_t begun_ = 0;                          ///< scrapes
-  std::shared_ptr<const std::string> scraped_;  ///< by the last one that ended well,
-  uint64_t scrapedBy_ = 0;                      ///< which it was
+  uint64_t begun_ = 0;                          ///< number of scrapes begun
+  std::shared_ptr<const std::string> scraped_;  ///< text of the last successful scrape
+  uint64_t scrapedBy_ = 0;                      ///< number of that scrape
 };
 
 }  // namespace egpu::server

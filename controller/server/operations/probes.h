@@ -1,4 +1,4 @@
-// /healthz, /livez, /readyz: cheap, for a port of their own, so that whatever else is asked they answer.
+// /healthz, /livez, /readyz: cheap, on a port of their own, so that they answer regardless of other load.
 #pragma once
 
 #include <functional>
@@ -10,23 +10,23 @@
 
 namespace egpu::server {
 
-/// Thread-safe functions that return at once.
+/// Thread-safe functions that return immediately.
 struct ProbeSources {
-  std::function<std::string()> alive;   ///< empty = alive, else what is wrong
-  std::function<std::string()> ready;   ///< empty = ready, else what is missing
-  /// Shown by /readyz beside "ok": "leader" | "standby", or a warning that keeps the process ready; empty = nothing.
+  std::function<std::string()> alive;  ///< empty = alive, otherwise the fault
+  std::function<std::string()> ready;  ///< empty = ready, otherwise the missing condition
+  /// Shown by /readyz after "ok": "leader" | "standby", or a warning that does not affect readiness; empty = nothing.
   std::function<std::string()> role{};
 };
 
-/// 200 "ok", or 503 and what is wrong or missing. /readyz says "ok: leader" | "ok: standby": both are ready.
-/// Thread-safe.
+/// Answers 200 "ok", or 503 and the fault or missing condition. /readyz answers "ok: leader" | "ok: standby": both are
+/// ready. Thread-safe.
 class Probes final : public http::Handler {
  public:
   explicit Probes(ProbeSources sources) : sources_(std::move(sources)) {}
   static bool serves(std::string_view path) { return path == "/healthz" || path == "/livez" || path == "/readyz"; }
   http::Response handle(const http::Request& request, std::stop_token stop) override;
 
-  /// Of a listener for nothing but probes: what they need, and no more.
+  /// Limits of a listener that serves only probes: the minimum that they need.
   static http::Limits limits();
 
  private:

@@ -15,7 +15,8 @@ namespace egpu::server {
 
 namespace {
 
-/// Fields of /proc/self/stat as proc(5) numbers them, from the third on: the second may hold spaces.
+/// Numbers of fields in /proc/self/stat as in proc(5). Parsing starts at the third, because the second may contain
+/// spaces.
 constexpr std::size_t kFirstField = 3;
 constexpr std::size_t kUserTime = 14, kSystemTime = 15, kThreads = 20, kStartTime = 22, kVirtual = 23, kResident = 24;
 
@@ -49,7 +50,7 @@ double bootTime() {
 int64_t openFiles() {
   const std::unique_ptr<DIR, int (*)(DIR*)> folder(::opendir("/proc/self/fd"), ::closedir);
   if (!folder) return -1;
-  int64_t count = -1;  // the folder's own
+  int64_t count = -1;  // excludes the descriptor of the folder itself
   while (const dirent* each = ::readdir(folder.get()))
     if (each->d_name[0] != '.') ++count;
   return count;

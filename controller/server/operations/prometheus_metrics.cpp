@@ -78,7 +78,8 @@ constexpr auto kHelp = std::to_array<std::pair<std::string_view, std::string_vie
     {"process_start_time_seconds", "Start time of the process since unix epoch in seconds."},
 });
 
-/// Labels hold what others chose; the text format escapes of their controls only the newline.
+/// Makes control characters in label values visible. Users choose label values, and the text format escapes only
+/// newlines.
 class Clean {
  public:
   explicit Clean(const base::MetricLabels& labels) : labels_(&labels) {
@@ -102,14 +103,14 @@ std::string helpOf(std::string_view name) {
   return std::string(name);
 }
 
-// From 10 µs (a decision) to 5 min (a worker that is stuck), about three a decade.
+// From 10 µs (a decision) to 5 min (a stuck worker), about three per decade.
 const prometheus::Histogram::BucketBoundaries kSeconds = {0.00001, 0.00003, 0.0001, 0.0003, 0.001, 0.003, 0.01, 0.03,
                                                           0.1,     0.3,     1,      3,      10,    30,    100,  300};
 
 }  // namespace
 
 struct PrometheusMetrics::Families {
-  mutable std::mutex mutex;  // protects the three maps; the families themselves are thread-safe
+  mutable std::mutex mutex;  // guards the three maps; the families themselves are thread-safe
   prometheus::Registry registry;
   std::map<std::string, prometheus::Family<prometheus::Counter>*, std::less<>> counters;
   std::map<std::string, prometheus::Family<prometheus::Gauge>*, std::less<>> gauges;

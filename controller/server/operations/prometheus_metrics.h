@@ -1,4 +1,4 @@
-// base::Metrics collected by prometheus-cpp and rendered as Prometheus text.
+// Implements base::Metrics with prometheus-cpp and renders it as Prometheus text.
 #pragma once
 
 #include <memory>
@@ -8,7 +8,7 @@
 
 namespace egpu::server {
 
-/// Thread-safe. A family appears with its first use; help texts of known families stand in one table in the .cpp.
+/// Thread-safe. A family appears with its first use; help texts of known families are in one table in the .cpp.
 class PrometheusMetrics final : public base::Metrics {
  public:
   PrometheusMetrics();
@@ -17,7 +17,7 @@ class PrometheusMetrics final : public base::Metrics {
   void set(std::string_view gauge, double value, const base::MetricLabels& labels) override;
   void observe(std::string_view histogram, double seconds, const base::MetricLabels& labels) override;
   void forget(std::string_view gauge, const base::MetricLabels& labels) override;
-  /// Text exposition format 0.0.4.
+  /// Returns the text exposition format 0.0.4.
   std::string text() const;
 
  private:
