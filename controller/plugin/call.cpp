@@ -20,7 +20,7 @@ bool oneOf(std::string_view text, std::initializer_list<std::string_view> words)
 
 bool lowerAlnum(char c) { return (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9'); }
 
-/// RFC 1123 subdomain of at least two labels.
+/// True for an RFC 1123 subdomain of at least two labels.
 bool pluginName(std::string_view name) {
   if (name.size() > 253 || name.find('.') == std::string_view::npos) return false;
   std::size_t start = 0;
@@ -53,7 +53,7 @@ std::string describeGarbage(const Description& d) {
   return {};
 }
 
-/// "vendor/class=name" as the CDI specification has it.
+/// True for "vendor/class=name" as in the CDI specification.
 bool cdiName(std::string_view name) {
   const auto slash = name.find('/');
   const auto equals = name.find('=');
@@ -102,7 +102,7 @@ std::string gpusGarbage(const std::vector<Gpu>& gpus) {
   return {};
 }
 
-/// Empty, or what is wrong with what is said to be used of a card.
+/// Returns the fault in the reported usage of a card; empty: valid.
 std::string amountsGarbage(const std::string& card, int64_t memory, int64_t smPercent) {
   if (card.empty() || !printable(card)) return "health gave the use of a card with an empty or unprintable uuid";
   if (memory < -1) return "health gave the card " + card + " " + std::to_string(memory) + " bytes in use";
@@ -181,7 +181,7 @@ Call CallingProvisioner::begin(Slot slot, std::string key) const {
 
 namespace {
 
-/// What of a class's parameters a plugin gets.
+/// Returns the parameters of a class without those that the core evaluates: a plugin gets only these.
 core::StringMap foreign(const core::StringMap& all) {
   core::StringMap rest;
   for (const auto& [name, value] : all)

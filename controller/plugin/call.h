@@ -1,4 +1,4 @@
-// A call to a plugin as a value, and its answer: what the loader, the host process and its wire pass on.
+// A call to a plugin and its answer as values: the loader, the host process and its wire protocol exchange them.
 #pragma once
 
 #include <chrono>
@@ -13,8 +13,8 @@
 
 namespace egpu::plugin {
 
-/// The slots of egpu_provisioner, in its order. Values are on the wire. call.cpp has their names and deadlines,
-/// loader.cpp calls them.
+/// The slots of egpu_provisioner, in its order. The values are part of the wire protocol. call.cpp defines their names
+/// and deadlines, loader.cpp calls them.
 enum class Slot : uint8_t {
   describe,
   validate,
@@ -33,18 +33,18 @@ enum class Slot : uint8_t {
 inline constexpr uint8_t kSlots = 13;
 std::string_view toString(Slot slot);
 
-/// Everything any slot takes; a slot reads what its C signature has.
+/// Union of the arguments of all slots; a slot reads those in its C signature.
 struct Call {
   Slot slot = Slot::describe;
   std::string key;
-  std::chrono::steady_clock::time_point deadline;  ///< CLOCK_MONOTONIC: the same in every process of the machine
+  std::chrono::steady_clock::time_point deadline;  ///< CLOCK_MONOTONIC, which all processes of a machine share
   DeviceRequest device;                            ///< provision, resize, stage, mount
   core::StringMap parameters;                      ///< validate
   std::string pod, container;                      ///< mount, unmount
   Wish wish{};                                     ///< prefer
 };
 
-/// Everything any slot replies.
+/// Union of the results of all slots.
 struct Answer {
   ReplyCode outcome = ReplyCode::ok;
   std::string message;
@@ -59,25 +59,25 @@ struct Answer {
   std::vector<Veto> vetoes;
 };
 
-/// Candidates that prefer is asked of, at most; provisioner.h documents it.
+/// Maximum number of candidates of a prefer call; provisioner.h documents it.
 inline constexpr std::size_t kMostCandidates = 16;
-/// The largest answer that is taken from a plugin, in bytes of text; egpu_host documents it.
+/// Maximum size of a plugin's answer, in bytes of text; egpu_host documents it.
 inline constexpr std::size_t kMaxAnswer = 8u << 20;
 
-/// Empty, or what is wrong with an answer that came from a plugin: an invalid name, a relative path, '=' in a variable.
+/// Returns the fault in a plugin's answer: an invalid name, a relative path, '=' in a variable name. Empty: valid.
 /// Pure.
 std::string findGarbage(Slot slot, const Answer& answer);
 
-/// How long a slot may take.
+/// Maximum duration of a call per slot.
 struct Deadlines {
   std::chrono::milliseconds quick{10'000};  ///< describe, validate, list, mount, health
-  std::chrono::milliseconds slow{25'000};   ///< what works on hardware; below the 30 s that a kubelet waits
-  std::chrono::milliseconds prefer{1'000};  ///< a claim waits for it before anything is decided
+  std::chrono::milliseconds slow{25'000};   ///< slots that work on hardware; below the 30 s that a kubelet waits
+  std::chrono::milliseconds prefer{1'000};  ///< a claim's decision waits for it
   std::chrono::milliseconds of(Slot slot) const;
 };
 
-/// Provisioner over one function that performs calls: both the in-process and the hosted one are this. Thread-safe if
-/// `perform` is.
+/// Implements Provisioner on top of one function that performs calls. The in-process and the hosted provisioner derive
+/// from it. Thread-safe if `perform` is.
 class CallingProvisioner : public Provisioner {
  public:
   explicit CallingProvisioner(Deadlines deadlines) : deadlines_(deadlines) {}
@@ -94,7 +94,7 @@ class CallingProvisioner : public Provisioner {
   HealthReply health() override;
   PreferReply prefer(const Wish& wish) override;
 
-  /// Performs one call and returns at the latest at its deadline.
+  /// Performs one call, and returns by its deadline at the latest.
   virtual Answer perform(const Call& call) = 0;
   Call begin(Slot slot, std::string key) const;
 

@@ -39,7 +39,7 @@ bool passedOn(std::string_view variable) {
   return false;
 }
 
-/// Where credentials usually lie. What is not there does no harm.
+/// Usual locations of credentials. A path that does not exist is harmless.
 std::vector<std::string> credentials() {
   std::vector<std::string> out{"/var/run/secrets", "/run/secrets", "/var/lib/kubelet", "/etc/kubernetes", "/root"};
   if (const char* home = std::getenv("HOME")) out.emplace_back(home);  // NOLINT(concurrency-mt-unsafe): nobody sets it
@@ -50,11 +50,11 @@ std::vector<std::string> credentials() {
   return out;
 }
 
-/// The plugin's process works elsewhere, where a relative path would name another file, or none.
+/// Returns the absolute path, because the plugin's process has another working directory.
 std::string absolute(const std::string& path) {
   std::error_code error;
   const auto whole = std::filesystem::absolute(path, error);
-  return error ? path : whole.string();  // which the host refuses
+  return error ? path : whole.string();  // the host refuses a relative path
 }
 
 std::string withAbsoluteState(std::string variable) {
@@ -79,7 +79,7 @@ HostedProvisioner::HostedProvisioner(std::string path, HostOptions options, base
       output_(fileOf(path_)),
       supervisor_([this] { supervise(stop_.get_token()); }) {}
 
-HostedProvisioner::~HostedProvisioner() { stop_.request_stop(); }  // supervise hears of it and supervisor_ joins
+HostedProvisioner::~HostedProvisioner() { stop_.request_stop(); }  // wakes supervise; supervisor_ joins
 
 bool HostedProvisioner::waitFirstAttempt(steady_clock::time_point until) const {
   std::unique_lock lock(mutex_);
@@ -94,8 +94,8 @@ bool HostedProvisioner::described() const {
 Reply HostedProvisioner::readiness() const {
   const std::lock_guard lock(mutex_);
   if (state_ == State::up) return {ReplyCode::ok, gaps_};
-  // While it starts anew the last failure is still what there is to know: a message that flaps would be written each
-  // time.
+  // While the process restarts, the last failure is reported, because a changing message would be written to the status
+  // each time.
   if (!end_.message.empty()) return {end_.outcome, end_.message};
   return {ReplyCode::unavailable, fileOf(path_) + " is starting"};
 }
@@ -177,8 +177,8 @@ Answer HostedProvisioner::send(const Call& call) {
   return refuse(ReplyCode::timeout, std::string(toString(call.slot)) + " did not answer by its deadline");
 }
 
-/// Sends what the socket takes now; the supervisor sends the rest, so that no caller ever blocks on a process that does
-/// not read.
+/// Sends the bytes that the socket accepts now. The supervisor sends the rest, so that no caller blocks on a process
+/// that does not read.
 void HostedProvisioner::sendLocked(const std::string& frame) {
   if (!channel_) return;
   const bool behind = !unsent_.empty();
@@ -193,7 +193,7 @@ void HostedProvisioner::flushLocked() {
   while (channel_ && sent < unsent_.size()) {
     const ssize_t n = ::send(channel_.get(), unsent_.data() + sent, unsent_.size() - sent, MSG_NOSIGNAL | MSG_DONTWAIT);
     if (n < 0 && errno == EINTR) continue;
-    if (n <= 0) break;  // full, or gone: then the supervisor sees the end
+    if (n <= 0) break;  // socket full, or closed: the supervisor then sees the end
     sent += static_cast<std::size_t>(n);
   }
   unsent_.erase(0, sent);
@@ -261,7 +261,7 @@ std::vector<std::string> HostedProvisioner::command(const Manifest& manifest) co
   return out;
 }
 
-/// One life of the process, from spawn to its end.
+/// Runs one process from spawn to its end.
 HostedProvisioner::End HostedProvisioner::runProcess(const std::stop_token& stop) {
   const auto manifest = readManifest(path_);
   if (!manifest) return {ReplyCode::unavailable, fileOf(path_) + ": " + manifest.status().message()};
@@ -304,7 +304,7 @@ HostedProvisioner::End HostedProvisioner::runProcess(const std::stop_token& stop
   return end;
 }
 
-/// " during provision, mount": what was under way, as a hint at the cause.
+/// " during provision, mount": the calls in progress, as a hint at the cause.
 std::string HostedProvisioner::during() const {
   const std::lock_guard lock(mutex_);
   std::string out;
@@ -342,7 +342,7 @@ void HostedProvisioner::goDown(const End& end) {
   if (news) changed_(*this);
 }
 
-/// Until the process has ended by itself (nullopt) or must be killed (why).
+/// Serves the process until it ends by itself (nullopt) or must be killed (the reason).
 std::optional<HostedProvisioner::End> HostedProvisioner::serve(base::Subprocess& process, const std::stop_token& stop) {
   const auto startBy = steady_clock::now() + options_.startTimeout;
   int output = process.output();
@@ -350,7 +350,7 @@ std::optional<HostedProvisioner::End> HostedProvisioner::serve(base::Subprocess&
     ++rounds_;
     if (stop.stop_requested()) return End{ReplyCode::crashed, "it was stopped"};
     const auto now = steady_clock::now();
-    process.reapOrphans();  // each counts against what the plugin, and this container, may have of processes
+    process.reapOrphans();  // each zombie counts against the process limits of the plugin and of this container
     auto next = now + std::chrono::minutes(1);
     if (!upSince_) {
       if (now >= startBy)
@@ -367,10 +367,10 @@ std::optional<HostedProvisioner::End> HostedProvisioner::serve(base::Subprocess&
       if (!unsent_.empty()) events |= POLLOUT;
     }
     pollfd fds[] = {{channel_.get(), events, 0},
-                    {output, POLLIN, 0},  // -1, which poll passes over, once the plugin has closed its end
+                    {output, POLLIN, 0},  // -1, which poll ignores, once the plugin has closed its end
                     {process.exited(), POLLIN, 0},
                     {wake_.get(), POLLIN, 0}};
-    // Rounded up, or the last millisecond would be spent spinning.
+    // Rounded up, to avoid a busy loop in the last millisecond.
     const auto wait = std::chrono::ceil<milliseconds>(next - now);
     if (poll(fds, 4, static_cast<int>(wait.count())) < 0 && errno != EINTR)
       return End{ReplyCode::internal, "poll failed"};
@@ -379,7 +379,7 @@ std::optional<HostedProvisioner::End> HostedProvisioner::serve(base::Subprocess&
       [[maybe_unused]] const auto n = ::read(wake_.get(), &count, sizeof count);
     }
     if (fds[1].revents && !takeOutput(output)) output = -1;
-    const bool ended = fds[2].revents != 0;  // looked at before the socket, whose last words still count
+    const bool ended = fds[2].revents != 0;  // checked before the socket, because its last bytes still count
     bool hungUp = false;
     if (fds[0].revents || ended) {
       hungUp = !receive();
@@ -389,10 +389,10 @@ std::optional<HostedProvisioner::End> HostedProvisioner::serve(base::Subprocess&
   }
 }
 
-/// Reads what there is; false at the end of the stream.
+/// Reads the available bytes; false at the end of the stream.
 bool HostedProvisioner::receive() {
   char chunk[64 << 10];
-  // Bounded rounds: a process that floods the socket must not keep the supervisor from its clock.
+  // A bounded number of rounds, so that a process that floods the socket can't keep the supervisor from its timeouts.
   for (int round = 0; round < 16; ++round) {
     const ssize_t n = ::recv(channel_.get(), chunk, sizeof chunk, MSG_DONTWAIT);
     if (n == 0) return false;
@@ -403,7 +403,7 @@ bool HostedProvisioner::receive() {
   return true;
 }
 
-/// Reads what there is; false at the end of the stream.
+/// Reads the available bytes; false at the end of the stream.
 bool HostedProvisioner::takeOutput(int fd) {
   char chunk[16 << 10];
   for (int round = 0; round < 16; ++round) {
@@ -415,7 +415,7 @@ bool HostedProvisioner::takeOutput(int fd) {
   return true;
 }
 
-/// Closing with calls that outlasted the grace, or else when it will have passed.
+/// While closing: returns an end once calls have outlasted the grace, otherwise lowers `next` to the end of the grace.
 std::optional<HostedProvisioner::End> HostedProvisioner::closed(steady_clock::time_point now,
                                                                 steady_clock::time_point& next) const {
   const std::lock_guard lock(mutex_);
@@ -443,7 +443,7 @@ std::optional<HostedProvisioner::End> HostedProvisioner::takeFrames() {
   return std::nullopt;
 }
 
-/// Sent before the plugin was loaded: from here on it may be the plugin that speaks.
+/// The host sends this before it loads the plugin; later frames may come from the plugin.
 std::optional<HostedProvisioner::End> HostedProvisioner::takeConfined(std::string_view body) {
   wire::Confined confined;
   if (!wire::decode(body, confined)) return End{ReplyCode::garbage, "it sent what cannot be read of its sandbox"};
@@ -465,7 +465,7 @@ std::optional<HostedProvisioner::End> HostedProvisioner::takeHello(std::string_v
     if (state_ == State::retired) return End{ReplyCode::unavailable, end_.message};
     if (described_ && !(description_ == hello.description))
       return End{ReplyCode::garbage, "it describes itself otherwise than before: as " + hello.description.name};
-    if (!described_) description_ = std::move(hello.description);  // once: others read it without the lock
+    if (!described_) description_ = std::move(hello.description);  // once, because readers take no lock
     described_ = true;
     state_ = State::up;
     end_ = {};
@@ -494,7 +494,7 @@ std::optional<HostedProvisioner::End> HostedProvisioner::takeAnswer(const wire::
     ++lateAnswers_;
     return std::nullopt;
   }
-  // The process shares its memory with the plugin, so what it checked is checked again.
+  // The plugin can write to the process's memory, so the host's checks are repeated here.
   if (std::string wrong = findGarbage(pending->slot, answer); !wrong.empty())
     answer = refuse(ReplyCode::garbage, wrong);
   pending->answer = std::move(answer);
@@ -503,7 +503,7 @@ std::optional<HostedProvisioner::End> HostedProvisioner::takeAnswer(const wire::
   return std::nullopt;
 }
 
-/// A call that outlasted deadline and grace, or else when the next one will.
+/// Returns an end if a call has outlasted its deadline and grace, otherwise lowers `next` to the earliest such time.
 std::optional<HostedProvisioner::End> HostedProvisioner::overdue(steady_clock::time_point now,
                                                                  steady_clock::time_point& next) {
   const std::lock_guard lock(mutex_);

@@ -1,4 +1,4 @@
-// A plugin in a process of its own: started, watched, killed and started again by one thread.
+// A plugin in a process of its own. One thread starts, supervises, kills and restarts the process.
 #pragma once
 
 #include <sys/types.h>
@@ -30,9 +30,10 @@
 
 namespace egpu::plugin {
 
-/// What a plugin's process may use; 0 = whatever the controller may.
+/// Resource limits of a plugin's process; 0 = the controller's own limits.
 struct Limits {
-  uint64_t memory = uint64_t{2} << 30;  ///< bytes of address space: threads' stacks and what runtimes reserve count too
+  uint64_t memory = uint64_t{2} << 30;  ///< bytes of address space, including threads' stacks and memory that runtimes
+                                        ///< reserve
   uint64_t files = 256;                 ///< open descriptors
   uint64_t processes = 256;             ///< processes and threads
 };
@@ -41,73 +42,73 @@ struct HostOptions {
   std::string hostBinary = base::executableFolder() + "/egpu-plugin-host";
   Deadlines deadlines;
   std::chrono::milliseconds startTimeout{15'000};  ///< from spawn to the host's hello
-  std::chrono::milliseconds openWait{5'000};       ///< a new registry waits this long for all its plugins together
-  std::chrono::milliseconds grace{
-      5'000};  ///< a call that runs this much longer than its deadline costs the process its life
-  std::chrono::milliseconds backoffFirst{500};  ///< doubled with each failure in a row, half of it at random
+  std::chrono::milliseconds openWait{5'000};       ///< total time that a new registry waits for its plugins
+  std::chrono::milliseconds grace{5'000};  ///< a call that exceeds its deadline by this much gets the process killed
+  std::chrono::milliseconds backoffFirst{500};  ///< doubled with each consecutive failure; half of it is random
   std::chrono::milliseconds backoffMost{60'000};
-  std::chrono::milliseconds stableAfter{60'000};  ///< up this long: the back-off begins anew
-  std::chrono::milliseconds closeGrace{2'000};    ///< from close(): calls still under way then end with the process
+  std::chrono::milliseconds stableAfter{60'000};  ///< up for this long: the backoff starts over
+  std::chrono::milliseconds closeGrace{2'000};    ///< after close(): time until the process ends together with its
+                                                  ///< running calls
   Limits limits;
-  /// Files and folders that the plugin must not read, besides service-account tokens, home folders, kubeconfigs.
+  /// Files and folders that the plugin must not read, besides service account tokens, home folders and kubeconfigs.
   std::vector<std::string> hidden;
-  bool traceable = false;            ///< the process may be looked at in /proc by its user: for egpu-sanity
-  std::vector<std::string> without;  ///< parts of the sandbox to do without, as if the kernel lacked them: for tests
+  bool traceable = false;            ///< the user of the process may inspect it in /proc: for egpu-sanity
+  std::vector<std::string> without;  ///< parts of the sandbox to skip, as if the kernel lacked them: for tests
   /// "NAME=value" for the host process, besides PATH, HOME, LANG, TZ, TMPDIR, LD_LIBRARY_PATH, ELASTICGPU_*, NVIDIA_*
-  /// and the sanitizers' options. The controller's other variables, credentials among them, are not passed on.
+  /// and the sanitizers' options. The controller's other variables, which include credentials, are not passed on.
   std::vector<std::string> env;
-  base::Metrics* metrics = nullptr;  ///< borrowed; null: nothing is counted
+  base::Metrics* metrics = nullptr;  ///< borrowed; null: no metrics
 };
 
-/// States:  starting → up → down → (back-off) → starting …;  any → retired (for good).
-/// Closing: calls under way are cancelled and get closeGrace, none is begun, no process is started any more.
-/// A call made while not up is answered unavailable at once. Deadlines of calls and the grace run on the machine's
-/// monotonic clock, because the plugin's process shares it; the back-off runs on the injected one. Thread-safe.
+/// States:  starting → up → down → (backoff) → starting …;  any → retired (final). Closing: running calls are cancelled
+/// and get closeGrace; no call and no process is started. A call in a state other than up returns unavailable
+/// immediately. Deadlines and the grace use the machine's monotonic clock, because the plugin's process shares it; the
+/// backoff uses the injected clock. Thread-safe.
 class HostedProvisioner final : public CallingProvisioner {
  public:
-  /// Starts its thread at once. `changed` is called on that thread after each change of state.
+  /// Starts the supervising thread. `changed` is called on that thread after each change of state.
   HostedProvisioner(std::string path, HostOptions options, base::Clock& clock, base::Random& random,
                     std::function<void(HostedProvisioner&)> changed);
   ~HostedProvisioner() override;
 
   const std::string& path() const { return path_; }
-  /// Blocks until the first attempt to start has ended, well or ill, or `until` has come. True if it has ended.
+  /// Blocks until the first start attempt has succeeded or failed, or until `until`. True if the attempt has ended.
   bool waitFirstAttempt(
       std::chrono::steady_clock::time_point until = std::chrono::steady_clock::time_point::max()) const;
-  /// True once a plugin described itself; description() then never changes.
+  /// True once a plugin has described itself; description() never changes afterwards.
   bool described() const;
   const Description& description() const override { return description_; }
-  /// When it is ready the message says what its sandbox leaves open, if anything.
+  /// When the plugin is ready, the message lists the gaps of its sandbox, if any.
   Reply readiness() const;
-  /// The controller stops: calls under way are cancelled, those that go on regardless end with the process. Returns at
-  /// once.
+  /// Called when the controller stops: cancels running calls; calls that continue regardless end with the process.
+  /// Returns immediately.
   void close();
-  /// Kills the process for good; every call is answered unavailable with `why`.
+  /// Kills the process permanently; every call returns unavailable with `why`.
   void retire(const std::string& why);
 
   Answer perform(const Call& call) override;
 
-  // For people and tests.
-  pid_t pid() const;                ///< -1 when there is no process
+  // For diagnostics and tests.
+  pid_t pid() const;                ///< -1 if there is no process
   uint64_t starts() const;          ///< processes started so far
-  uint64_t lateAnswers() const;     ///< answers dropped because nobody waited any more
-  std::size_t outstanding() const;  ///< calls that the process works on, those included whose callers gave up
-  /// How many restarts were put off so far, and for how long the latest.
+  uint64_t lateAnswers() const;     ///< answers dropped because the call had timed out
+  std::size_t outstanding() const;  ///< calls in progress in the process, including timed-out ones
+  /// Number of delayed restarts so far, and the latest delay.
   std::pair<uint64_t, std::chrono::milliseconds> backoff() const;
-  uint64_t rounds() const { return rounds_; }  ///< how often its supervisor was woken
+  uint64_t rounds() const { return rounds_; }  ///< number of wake-ups of the supervisor
 
  private:
   enum class State { starting, up, down, retired };
-  /// A call that was sent.
+  /// A call that was sent to the process.
   struct Pending {
     Slot slot = Slot::describe;
     std::chrono::steady_clock::time_point deadline;
     bool done = false;
-    bool abandoned = false;  ///< its caller gave up; the process still works on it
+    bool abandoned = false;  ///< its caller has timed out; the process still works on it
     Answer answer;
     std::condition_variable answered;
   };
-  /// Why a process ended, as its callers and the class's condition will say it.
+  /// Why a process ended, for its callers and the class's condition.
   struct End {
     ReplyCode outcome = ReplyCode::crashed;
     std::string message;
@@ -140,28 +141,28 @@ class HostedProvisioner final : public CallingProvisioner {
   base::Clock& clock_;
   base::Random& random_;
   const std::function<void(HostedProvisioner&)> changed_;
-  base::UniqueFd wake_;  ///< eventfd: the supervisor has something to look at
+  base::UniqueFd wake_;  ///< eventfd that wakes the supervisor
 
-  // Of the supervisor's thread alone.
+  // Used by the supervisor's thread only.
   OutputLog output_;
   std::unique_ptr<wire::FrameBuffer> frames_;
-  std::optional<std::string> confined_;  ///< what the process's sandbox leaves open, once it has said so
-  unsigned failures_ = 0;                ///< in a row
+  std::optional<std::string> confined_;  ///< gaps of the sandbox, once the process has reported them
+  unsigned failures_ = 0;                ///< consecutive failures
   std::atomic<uint64_t> rounds_{0};
   std::optional<base::Clock::Steady> upSince_;
 
   mutable std::mutex mutex_;
-  // State below is protected by mutex_; description_ is constant once described_.
+  // State below is guarded by mutex_; description_ is constant once described_ is true.
   mutable std::condition_variable firstAttempt_;
   State state_ = State::starting;
   End end_;  ///< why state_ is down or retired
   bool attempted_ = false;
   bool described_ = false;
   Description description_;
-  std::string gaps_;                                            ///< of the process's sandbox
-  std::optional<std::chrono::steady_clock::time_point> until_;  ///< closing: calls have until then
+  std::string gaps_;                                            ///< gaps of the process's sandbox
+  std::optional<std::chrono::steady_clock::time_point> until_;  ///< deadline of running calls while closing
   base::UniqueFd channel_;
-  std::string unsent_;  ///< what the socket did not take at once
+  std::string unsent_;  ///< bytes that the socket has not accepted yet
   std::map<uint64_t, std::shared_ptr<Pending>> pending_;
   uint64_t lastId_ = 0;
   pid_t pid_ = -1;
@@ -169,7 +170,7 @@ class HostedProvisioner final : public CallingProvisioner {
   uint64_t lateAnswers_ = 0;
   std::pair<uint64_t, std::chrono::milliseconds> backoff_{0, 0};
 
-  std::stop_source stop_;  // not the jthread's own: retire may come before supervisor_ is assigned
+  std::stop_source stop_;  // not the jthread's own: retire may be called before supervisor_ is assigned
   std::jthread supervisor_;
 };
 

@@ -13,7 +13,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// The files that a path stands for.
+/// Returns the files that a path stands for.
 std::vector<std::string> filesOf(const std::string& path, std::string& error) {
   std::error_code failed;
   if (!fs::is_directory(path, failed)) return {path};
@@ -44,7 +44,7 @@ HostedRegistry::HostedRegistry(const std::vector<std::string>& paths, const Host
 }
 
 HostedRegistry::~HostedRegistry() {
-  // All are told before the first is waited for.
+  // Retires all before waiting for the first.
   for (const auto& plugin : plugins_) plugin->retire("the registry is closing");
 }
 
@@ -53,7 +53,7 @@ void HostedRegistry::close() {
   for (const auto& plugin : plugins_) plugin->close();
 }
 
-/// Gives a plugin its name, or retires it if the name is taken. Under mutex_.
+/// Registers the plugin's name, or retires the plugin if the name is taken. Requires mutex_.
 void HostedRegistry::enroll(HostedProvisioner& plugin) {
   if (!plugin.described()) return;
   const auto [at, fresh] = byName_.emplace(plugin.description().name, &plugin);

@@ -1,4 +1,4 @@
-// The plugins of a process, each in a host process of its own: what production uses as Registry.
+// The Registry for production: each plugin runs in a host process of its own.
 #pragma once
 
 #include <atomic>
@@ -13,14 +13,13 @@
 
 namespace egpu::plugin {
 
-/// Thread-safe. Listeners are called on the plugins' threads and must not block; they must outlive the registry's last
-/// change, that is the registry.
+/// Thread-safe. Listeners are called on the plugins' threads and must not block; they must outlive the registry.
 class HostedRegistry final : public Registry {
  public:
   /// Starts one host process per shared object and waits until each has come up or failed once, at most
-  /// options.openWait: one that hangs keeps the others waiting no longer. A path that is a folder stands for every *.so
-  /// in it, by name. Of two plugins with one name the first in this order stays; of those that come up later, the first
-  /// to do so. Plugins that fail are tried again with back-off; nothing here is an error, readiness() and why tell.
+  /// options.openWait in total. A path that is a folder stands for all *.so in it, sorted by name. If two plugins have
+  /// the same name, the first in this order is used; among plugins that come up later, the first to do so. Failed
+  /// plugins are restarted with backoff. Reports no errors: see readiness() and the `why` of find().
   HostedRegistry(const std::vector<std::string>& paths, const HostOptions& options, base::Clock& clock,
                  base::Random& random);
   ~HostedRegistry() override;
@@ -30,19 +29,19 @@ class HostedRegistry final : public Registry {
   void onChange(std::function<void(const std::string& name)> listener) override;
   Reply readiness(std::string_view name) const override;
   bool closing() const override { return closing_; }
-  /// The controller stops: see HostedProvisioner::close. Returns at once; any thread.
+  /// Called when the controller stops: see HostedProvisioner::close. Returns immediately; any thread.
   void close();
 
-  /// Every file that was given, with its readiness: for logs, health and tests.
+  /// Every given file with its readiness: for logs, health and tests.
   struct File {
     std::string path;
-    std::string name;  ///< empty until it described itself
+    std::string name;  ///< empty until the plugin has described itself
     Reply readiness;
   };
   std::vector<File> files() const;
-  /// Whether files() has all files of the folders that were given.
+  /// True if files() contains all files of the given folders.
   bool hasReadFolders() const { return missing_.empty(); }
-  /// The plugin behind a name, or null; for tests and diagnostics.
+  /// Returns the plugin with that name, or null; for tests and diagnostics.
   HostedProvisioner* hosted(std::string_view name);
 
  private:
@@ -52,14 +51,15 @@ class HostedRegistry final : public Registry {
 
   std::atomic<bool> closing_{false};
   mutable std::mutex mutex_;
-  // State below is protected by mutex_.
-  bool started_ = false;  ///< before, names are given out in the order of paths and not of arrival
+  // State below is guarded by mutex_.
+  bool started_ = false;  ///< before that, names are assigned in the order of paths, not of arrival
   std::map<std::string, HostedProvisioner*, std::less<>> byName_;
   std::vector<std::function<void(const std::string&)>> listeners_;
 
-  // Constant once constructed.
-  std::vector<std::string> missing_;  ///< paths that cannot be read
-  // Constant once started_; its threads call changed(), so it is declared last and ends first.
+  // Constant after construction.
+  std::vector<std::string> missing_;  ///< paths that can't be read
+  // Constant once started_ is true. The plugins' threads call changed(), so this is the last member and destroyed
+  // first.
   std::vector<std::unique_ptr<HostedProvisioner>> plugins_;
 };
 

@@ -1,5 +1,5 @@
-// A registry of plugins that run in this very process: for tests and for measuring. No protection: a plugin that hangs
-// blocks its caller, one that crashes takes the process along. Production uses HostedRegistry.
+// A registry of plugins that run in this process: for tests and benchmarks. It offers no protection: a plugin that
+// hangs blocks its caller, and a crash ends the process. Production uses HostedRegistry.
 #pragma once
 
 #include <atomic>
@@ -23,9 +23,9 @@ class InProcessRegistry final : public Registry {
 
   /// Loads a shared object; refuses (alreadyExists) a second plugin of the same name.
   base::Status load(const std::string& path);
-  /// Takes a plugin that is linked in.
+  /// Adds a plugin that is linked into this program.
   base::Status add(EntryFunction entry);
-  /// Takes any implementation, such as a test's fake.
+  /// Adds any implementation, such as a fake in a test.
   base::Status add(std::unique_ptr<Provisioner> provisioner);
 
   Provisioner* find(std::string_view name, std::string* why) override;
@@ -38,9 +38,9 @@ class InProcessRegistry final : public Registry {
 
   const Deadlines deadlines_;
   mutable std::mutex mutex_;
-  // State below is protected by mutex_.
+  // State below is guarded by mutex_.
   std::map<std::string, std::unique_ptr<Provisioner>, std::less<>> provisioners_;
-  std::vector<std::string> refused_;  ///< why what did not load did not
+  std::vector<std::string> refused_;  ///< error of each plugin that did not load
   std::vector<std::function<void(const std::string&)>> listeners_;
 };
 

@@ -20,7 +20,7 @@ using base::Code;
 using base::Status;
 using std::chrono::steady_clock;
 
-/// A running call: what host_state points to. Lives on the calling thread's stack.
+/// A call in progress, referenced by host_state. Lives on the stack of the calling thread.
 struct Running {
   const Call* call;
   const std::atomic<bool>* cancelled;
@@ -28,9 +28,9 @@ struct Running {
   Answer answer;
   std::size_t bytes = 0;
   bool overflow = false;
-  std::string misuse;  ///< a null text or the like; makes the answer garbage
+  std::string misuse;  ///< error such as a null text; makes the answer garbage
 
-  /// Accounts for an item of the answer; false if it must not be taken.
+  /// Counts the size of an answer's item; false if the item must be dropped.
   bool take(std::initializer_list<const char*> texts) {
     for (const char* text : texts) {
       if (!text) {
@@ -246,7 +246,7 @@ const egpu_host kHost = {sizeof(egpu_host), EGPU_ABI_VERSION, hostLog,    hostRe
                          hostMount,         hostCdiDevice,    hostGpu,    hostHealth,    hostProcess,
                          hostUse,           hostProcessUse,   hostPrefer, hostVeto};
 
-/// The C view of a map; points into it.
+/// Returns the C view of a map; points into it.
 std::vector<egpu_pair> pairsOf(const core::StringMap& map) {
   std::vector<egpu_pair> out;
   out.reserve(map.size());
@@ -254,7 +254,7 @@ std::vector<egpu_pair> pairsOf(const core::StringMap& map) {
   return out;
 }
 
-/// The C view of a DeviceRequest; points into it.
+/// C view of a DeviceRequest; points into it.
 class DeviceView {
  public:
   explicit DeviceView(const DeviceRequest& d) : parameters_(pairsOf(d.parameters)) {
@@ -281,7 +281,7 @@ class DeviceView {
   egpu_device view_{};
 };
 
-/// The C view of a Wish; points into it.
+/// C view of a Wish; points into it.
 class WishView {
  public:
   explicit WishView(const Wish& w) : parameters_(pairsOf(w.parameters)) {
@@ -312,7 +312,7 @@ class WishView {
   egpu_wish view_{};
 };
 
-/// The outcome that a C code stands for; garbage if none.
+/// Returns the outcome of a C code; garbage for an unknown code.
 ReplyCode outcomeOf(int code) {
   switch (code) {
     case EGPU_OK:
@@ -336,7 +336,7 @@ ReplyCode outcomeOf(int code) {
   }
 }
 
-/// Calls the slot; `absent` is the code for one that the plugin does not have.
+/// Calls the slot. `absent` is the code returned for a slot that the plugin does not have.
 int dispatch(const egpu_provisioner& t, const Call& call, const egpu_call* c) {
   const auto withDevice = [&](auto slot, int absent) { return slot ? slot(c, DeviceView(call.device).get()) : absent; };
   const auto withKey = [&](auto slot, int absent) { return slot ? slot(c) : absent; };
@@ -376,7 +376,7 @@ int dispatch(const egpu_provisioner& t, const Call& call, const egpu_call* c) {
 
 Status broken(const std::string& what) { return {Code::invalid, what}; }
 
-/// Copies the plugin's table, so that slots beyond its struct_size are null, and checks what is required.
+/// Copies the plugin's table, so that slots beyond its struct_size are null, and checks the required slots.
 Status readTable(const egpu_provisioner* given, egpu_provisioner& out) {
   if (!given) return broken("its entry gave no table");
   if (given->struct_size < offsetof(egpu_provisioner, describe))
@@ -404,8 +404,8 @@ void setPluginLog(std::function<void(int level, const std::string& message)> sin
 }
 
 base::Result<std::unique_ptr<LoadedPlugin>> LoadedPlugin::open(const std::string& path) {
-  // RTLD_NOW: a missing symbol shows here and not in the middle of a call. A bare name would be searched for among the
-  // system's libraries.
+  // RTLD_NOW reports a missing symbol here instead of in the middle of a call. A bare name would be searched in the
+  // system's library folders.
   const std::string file = path.find('/') == std::string::npos ? "./" + path : path;
   void* handle = dlopen(file.c_str(), RTLD_NOW | RTLD_LOCAL);
   if (!handle) {

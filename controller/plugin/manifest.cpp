@@ -17,18 +17,18 @@ using base::Code;
 using base::Result;
 using base::Status;
 
-constexpr std::size_t kMost = 64 << 10;  // bytes of a manifest
+constexpr std::size_t kMost = 64 << 10;  // maximum bytes of a manifest
 
 Status wrong(std::string what) { return {Code::invalid, std::move(what)}; }
 
-/// A '#' begins a comment at a line's start or after a blank, as in YAML.
+/// Returns the line without its comment: '#' begins a comment at the start of a line or after a blank, as in YAML.
 std::string_view withoutComment(std::string_view line) {
   for (std::size_t at = line.find('#'); at != std::string_view::npos; at = line.find('#', at + 1))
     if (at == 0 || line[at - 1] == ' ' || line[at - 1] == '\t') return line.substr(0, at);
   return line;
 }
 
-/// Whoever can write to it decides what the controller runs.
+/// Checks owner and permissions, because a user who can write to the file decides which code the controller runs.
 Status inGoodHands(const std::string& path, const struct stat& info) {
   if (info.st_uid != 0 && info.st_uid != geteuid())
     return wrong(path + " belongs to user " + std::to_string(info.st_uid) + ": only root or the controller's user (" +
@@ -73,7 +73,7 @@ Result<Manifest> parseManifest(std::string_view text) {
 
 Result<Manifest> readManifest(const std::string& plugin) {
   const base::UniqueFd object(open(plugin.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
-  if (!object) return Manifest{};  // loading it will say why
+  if (!object) return Manifest{};  // loading it reports the reason
   if (Status status = checkFile(plugin, object.get()); !status.ok()) return status;
   const std::size_t slash = plugin.find_last_of('/');
   const std::string folder = slash == std::string::npos ? "." : plugin.substr(0, slash + 1);

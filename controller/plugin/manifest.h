@@ -1,4 +1,5 @@
-// What a plugin asks for beyond its sandbox: a small file beside the shared object, libname.yaml beside libname.so.
+// The permissions that a plugin requests beyond its sandbox, in a file beside the shared object: libname.yaml beside
+// libname.so.
 #pragma once
 
 #include <string>
@@ -8,18 +9,19 @@
 
 namespace egpu::plugin {
 
-/// Without a manifest a plugin gets nothing of this.
+/// Permissions; a plugin without a manifest has none of them.
 struct Manifest {
   bool network = false;      ///< internet sockets
   bool unixSockets = false;  ///< connections to other processes of the machine
   bool operator==(const Manifest&) const = default;
 };
 
-/// Lines "name: true" or "name: false", comments after '#', blank lines and "---". The error names line and words.
+/// Parses lines "name: true" or "name: false", comments after '#', blank lines and "---". The error names the line and
+/// the text.
 base::Result<Manifest> parseManifest(std::string_view text);
 
-/// The manifest of a shared object. Both files, and the folder they lie in, must be in the hands of root or this
-/// process's user alone; else the error says how to mend that.
+/// Reads the manifest of a shared object. Both files and their folder must be owned and writable only by root or the
+/// user of this process; otherwise the error names the command that fixes it.
 base::Result<Manifest> readManifest(const std::string& plugin);
 
 }  // namespace egpu::plugin

@@ -1,4 +1,4 @@
-// A provisioner as the controller and the node side call it, whatever process it runs in.
+// A provisioner as the controller and the node side call it, independent of the process that it runs in.
 #pragma once
 
 #include <chrono>
@@ -13,7 +13,7 @@
 
 namespace egpu::plugin {
 
-/// Mirrors the codes of api/plugin/provisioner.h. timeout, crashed and garbage are the host's own findings.
+/// Mirrors the codes of api/plugin/provisioner.h. The host itself adds timeout, crashed and garbage.
 enum class ReplyCode {
   ok,
   inProgress,
@@ -28,7 +28,8 @@ enum class ReplyCode {
   garbage
 };
 std::string_view toString(ReplyCode outcome);
-/// The effect may have happened or still be under way: repeat the same key until a definite answer.
+/// True if the effect may have happened or is still in progress: repeat the call with the same key until the answer is
+/// definite.
 bool indefinite(ReplyCode outcome);
 
 struct Reply {
@@ -43,12 +44,12 @@ struct CardShare {
   int64_t index = 0;
   int64_t core = 0;          ///< granted milli-cards
   int64_t memory = 0;        ///< granted bytes
-  int64_t cardMemory = 0;    ///< the card's bytes, 0 = unknown
+  int64_t cardMemory = 0;    ///< total bytes of the card, 0 = unknown
   std::string pciAddress{};  ///< "0000:3b:00.0"; "" = unknown
   bool operator==(const CardShare&) const = default;
 };
 
-/// What a device is, for the plugin. key is the device's uid: the idempotency key.
+/// A device as a plugin sees it. key is the device's uid, and the idempotency key.
 struct DeviceRequest {
   std::string key;
   std::string device;  ///< object name
@@ -56,10 +57,10 @@ struct DeviceRequest {
   std::string node;
   std::vector<CardShare> cards;
   core::StringMap parameters;
-  int64_t resizeNumber = 0;  ///< of resize: which of the device's it is, from 1
+  int64_t resizeNumber = 0;  ///< resize only: number of the device's resize, from 1
 };
 
-/// Where a device could be made.
+/// A possible place of a device.
 struct Candidate {
   std::string node;
   std::vector<CardShare> cards;
@@ -68,10 +69,10 @@ struct Candidate {
 /// A claim that is about to be placed.
 struct Wish {
   std::string claim;                  ///< "namespace/name"
-  std::vector<Candidate> candidates;  ///< 1…16, our favourite first; no node twice
+  std::vector<Candidate> candidates;  ///< 1 to 16, the scheduler's preference first; each node once
   core::StringMap parameters;
 };
-/// "Not there", of a candidate by its number.
+/// Rejection of a candidate, by its index.
 struct Veto {
   uint32_t candidate = 0;
   std::string why;
@@ -79,7 +80,7 @@ struct Veto {
 };
 struct PreferReply {
   Reply reply;
-  std::vector<uint32_t> order;  ///< candidates by their numbers, the best liked first; none twice, none that is vetoed
+  std::vector<uint32_t> order;  ///< indexes of candidates, best first; each once, without vetoed ones
   std::vector<Veto> vetoes;
 };
 
@@ -95,7 +96,7 @@ struct ListReply {
   std::vector<std::string> keys;
 };
 
-/// How a card reaches another one; as v1alpha::CardLink.
+/// Connection of a card to another card, like v1alpha::CardLink.
 struct GpuLink {
   std::string peer, type;
   int64_t count = 0;
@@ -118,7 +119,7 @@ struct DiscoverReply {
   Reply reply;
   std::vector<Gpu> gpus;
 };
-/// A plugin's opinion on one card.
+/// A plugin's health report for one card.
 struct CardHealth {
   std::string uuid;
   bool healthy = true;
@@ -133,12 +134,12 @@ struct CardProcess {
   int64_t smPercent = -1;  ///< 0…100, -1 = unknown
   bool operator==(const CardProcess&) const = default;
 };
-/// What is used of a card.
+/// Usage of a card.
 struct CardUse {
   std::string uuid;
   int64_t memory = -1;     ///< bytes, -1 = unknown
-  int64_t smPercent = -1;  ///< 0…100, -1 = unknown
-  int64_t processes = -1;  ///< -1 = unknown: then none is told
+  int64_t smPercent = -1;  ///< -1 = unknown: then no processes are reported
+  int64_t processes = -1;  ///< -1 = unknown: the process list is then ignored
   bool operator==(const CardUse&) const = default;
 };
 struct HealthReply {
@@ -151,10 +152,10 @@ struct HealthReply {
 struct Description {
   std::string name;  ///< "gpushare.provisioner.elasticgpu.io"
   std::string version;
-  std::string source;     ///< physicalGPU | gpuShare | mig | qGPU | remote: which source the device's spec gets
+  std::string source;     ///< physicalGPU | gpuShare | mig | qGPU | remote: the field of the device's spec that is set
   std::string isolation;  ///< Enforced | Advisory
-  bool prefers = false;   ///< it has the slot prefer, as its loader saw
-  bool resizes = false;   ///< the same of resize
+  bool prefers = false;   ///< the plugin has the slot prefer, as seen by the loader
+  bool resizes = false;   ///< the plugin has the slot resize, as seen by the loader
   bool operator==(const Description&) const = default;
 };
 
@@ -163,7 +164,8 @@ class Provisioner {
  public:
   virtual ~Provisioner() = default;
   virtual const Description& description() const = 0;
-  /// Parameters, here and in requests, are a class's: those that the core evaluates itself are kept from the plugin.
+  /// Parameters, here and in requests, are those of a class. Parameters that the core evaluates are not passed to the
+  /// plugin.
   virtual Reply validate(const core::StringMap& parameters) = 0;
   virtual Reply provision(const DeviceRequest& request) = 0;
   virtual Reply deprovision(const std::string& key) = 0;
@@ -173,30 +175,30 @@ class Provisioner {
   virtual MountReply mount(const DeviceRequest& request, const std::string& pod, const std::string& container) = 0;
   virtual Reply unmount(const std::string& key, const std::string& pod, const std::string& container) = 0;
   virtual Reply unstage(const std::string& key) = 0;
-  // What few plugins have; the defaults answer as for a plugin without the slot.
+  // Optional slots; the defaults return the answer of a plugin without the slot.
   /// Changes the amounts of a provisioned device.
   virtual Reply resize(const DeviceRequest&) { return {ReplyCode::invalid, "this provisioner cannot resize a device"}; }
-  /// The cards of this machine (node side).
+  /// Returns the cards of this machine (node side).
   virtual DiscoverReply discover() { return {}; }
   virtual HealthReply health() { return {}; }
-  /// In which order it would have the candidates; only of one whose description says that it prefers.
+  /// Returns the plugin's order of the candidates. Called only if the description says `prefers`.
   virtual PreferReply prefer(const Wish&) { return {{ReplyCode::noChange, {}}, {}, {}}; }
 };
 
-/// Finds plugins by the name their describe gave. Thread-safe.
+/// Finds plugins by the name in their description. Thread-safe.
 class Registry {
  public:
   virtual ~Registry() = default;
-  /// Null if no such plugin is loaded; `why` (may be null) then says what is known (crashed, wrong version, duplicate
-  /// name, never seen). The pointer stays valid as long as the registry; a plugin that is down answers
+  /// Returns null if no such plugin is loaded; `why` (may be null) then receives the reason (crashed, wrong version,
+  /// duplicate name, never seen). The pointer is valid as long as the registry; a plugin that is down answers
   /// ReplyCode::unavailable.
   virtual Provisioner* find(std::string_view name, std::string* why) = 0;
   virtual std::vector<std::string> names() const = 0;
-  /// Called (on any thread) when a plugin comes, goes down or recovers, with its name.
+  /// Registers a listener that is called (on any thread) with the plugin's name when it appears, goes down or recovers.
   virtual void onChange(std::function<void(const std::string& name)> listener) = 0;
-  /// Ready, or the reason, with the message for the class's Ready condition.
+  /// Returns ok, or the reason as the message for the class's Ready condition.
   virtual Reply readiness(std::string_view name) const = 0;
-  /// The process stops and calls were cut short: what a plugin answers from now on says nothing about it.
+  /// True if the process is stopping and calls are cut short: plugins' answers from then on do not reflect their state.
   virtual bool closing() const { return false; }
 };
 

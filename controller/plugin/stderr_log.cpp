@@ -16,7 +16,7 @@ void OutputLog::append(std::string_view bytes, std::chrono::steady_clock::time_p
   while (!bytes.empty()) {
     const std::size_t end = bytes.find('\n');
     const std::string_view part = bytes.substr(0, end);
-    // What is longer than a line may be is dropped, not wrapped: a plugin must not fill the log.
+    // The rest of a long line is dropped, not wrapped, so that a plugin can't fill the log.
     if (partial_.size() < kMaxLine) partial_.append(part.substr(0, kMaxLine - partial_.size()));
     if (end == std::string_view::npos) return;
     if (!partial_.empty()) line(partial_, now);

@@ -1,4 +1,4 @@
-// Turns what a plugin's process prints into bounded log lines.
+// Converts the output of a plugin's process to bounded log lines.
 #pragma once
 
 #include <chrono>
@@ -11,13 +11,13 @@
 
 namespace egpu::plugin {
 
-/// Cuts a stream into lines of at most 2 KiB and logs at most 100 lines in a second; "<0>"…"<3>" at a line's start is
-/// its level. One thread at a time.
+/// Splits a stream into lines of at most 2 KiB and logs at most 100 lines per second. A prefix "<0>"…"<3>" sets the
+/// level of a line. Not thread-safe.
 class OutputLog {
  public:
   explicit OutputLog(std::string plugin) : plugin_(std::move(plugin)) {}
   void append(std::string_view bytes, std::chrono::steady_clock::time_point now);
-  /// The last lines, for the message that says why the process ended; at most 500 bytes.
+  /// Returns the last lines, at most 500 bytes, for the message with the reason of the process's end.
   std::string tail() const;
   void clearTail() { tail_.clear(); }
 

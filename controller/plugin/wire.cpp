@@ -22,7 +22,7 @@ void put(std::string& out, std::string_view text) {
 }
 void put(std::string& out, const std::string& text) { put(out, std::string_view(text)); }
 
-/// Reads what put wrote. Once something does not fit, good() stays false and zeroes come.
+/// Reads the output of put. After the first error, good() stays false and all values are zero.
 class Reader {
  public:
   explicit Reader(std::string_view bytes) : bytes_(bytes) {}
@@ -42,13 +42,13 @@ class Reader {
     for (std::size_t i = 0; i < b.size(); ++i) bits |= uint64_t{static_cast<unsigned char>(b[i])} << (8 * i);
     return static_cast<N>(static_cast<std::make_unsigned_t<N>>(bits));
   }
-  /// A text goes to C later, so it must not hold a NUL.
+  /// Rejects a NUL, because the text becomes a C string later.
   std::string text() {
     const std::string_view t = raw(number<uint32_t>());
     if (t.find('\0') != std::string_view::npos) good_ = false;
     return std::string(t);
   }
-  /// Reads a list, item by item; every item takes at least one byte, so a false count ends soon.
+  /// Reads a list item by item. Every item takes at least one byte, so a wrong count ends soon.
   template <class Item>
   void list(Item item) {
     const auto count = number<uint32_t>();
@@ -124,7 +124,7 @@ Wish wish(Reader& r) {
   return out;
 }
 
-/// Begins a frame; its length is filled in by finish.
+/// Begins a frame; finish fills in its length.
 std::string begin(Type type, uint64_t id) {
   std::string out(kPrefix, '\0');
   put(out, static_cast<uint8_t>(type));
@@ -251,7 +251,7 @@ Gpu gpu(Reader& r) {
   return g;
 }
 
-/// What health replies.
+/// Reads the answer of health.
 void health(Reader& r, Answer& out) {
   r.list([&] {
     CardHealth h;
@@ -312,7 +312,7 @@ bool decode(std::string_view body, Answer& out) {
 std::string encodeCancel(uint64_t id) { return finish(begin(Type::cancel, id)); }
 
 void FrameBuffer::append(std::string_view bytes) {
-  // Drop what was read before growing, so that the buffer stays at one frame's size.
+  // Drops consumed bytes before growing, so that the buffer stays at the size of one frame.
   bytes_.erase(0, at_);
   at_ = 0;
   bytes_.append(bytes);

@@ -1,7 +1,7 @@
-// The frames between the controller and egpu-plugin-host: little-endian, length-prefixed, bounded. Neither side trusts
-// the other's lengths.
+// The frames between the controller and egpu-plugin-host: little-endian, length-prefixed, bounded. Both sides validate
+// all lengths.
 //
-//   frame  = u32 length of what follows, u8 type, u64 request id, body
+//   frame  = u32 length of the rest, u8 type, u64 request id, body
 //   text   = u32 length, bytes;  list = u32 count, items
 //
 // host → controller: confined (once, first), hello (once, next), answer.   controller → host: call, cancel.
@@ -28,39 +28,39 @@ struct Frame {
   std::string_view body;  ///< points into the FrameBuffer; valid until its next append
 };
 
-/// The host's first word, sent before the plugin's code can speak over the same socket.
+/// First message of the host, sent before the plugin's code can write to the same socket.
 struct Confined {
   uint32_t version = kVersion;
-  std::string gaps;  ///< what the sandbox leaves open; empty = nothing
+  std::string gaps;  ///< gaps of the sandbox; empty = none
 };
 
-/// Whether the plugin was loaded.
+/// Result of loading the plugin.
 struct Hello {
   bool loaded = false;
-  std::string error;  ///< why it was not
+  std::string error;  ///< why the plugin was not loaded
   Description description;
 };
 
-/// Whole frames, ready to be sent.
+/// Encode complete frames, ready to be sent.
 std::string encodeConfined(const Confined& confined);
 std::string encodeHello(const Hello& hello);
 std::string encodeCall(uint64_t id, const Call& call);
 std::string encodeAnswer(uint64_t id, const Answer& answer);
 std::string encodeCancel(uint64_t id);
 
-/// False if the body is not exactly one such value; then `out` is unspecified.
+/// False if the body is not exactly one such value; `out` is then unspecified.
 bool decode(std::string_view body, Confined& out);
 bool decode(std::string_view body, Hello& out);
 bool decode(std::string_view body, Call& out);
 bool decode(std::string_view body, Answer& out);
 
-/// Cuts a byte stream into frames. Not thread-safe.
+/// Splits a byte stream into frames. Not thread-safe.
 class FrameBuffer {
  public:
   void append(std::string_view bytes);
-  /// The next whole frame; nullopt if more bytes are needed or the stream is broken.
+  /// Returns the next complete frame; nullopt if more bytes are needed or the stream is broken.
   std::optional<Frame> next();
-  /// A length or type that no frame has was seen; nothing can be read any more.
+  /// True after an invalid length or type; no further frame can be read.
   bool broken() const { return broken_; }
 
  private:

@@ -17,9 +17,9 @@
 namespace egpu::plugin::host {
 namespace {
 
-constexpr uint64_t kLow = 0xffffffff;  // the kernel looks at no more of an int
+constexpr uint64_t kLow = 0xffffffff;  // the kernel evaluates only these bits of an int
 
-/// A filter under construction; remembers the first failure.
+/// Builds a filter; remembers the first failure.
 class Filter {
  public:
   Filter() : context_(seccomp_init(SCMP_ACT_ALLOW)) {
@@ -32,7 +32,7 @@ class Filter {
   Filter(const Filter&) = delete;
   Filter& operator=(const Filter&) = delete;
 
-  /// Calls that this library or this machine does not know are no danger here.
+  /// Ignores calls that this library or machine does not know: they are no danger here.
   void refuse(int error, std::initializer_list<const char*> names) {
     for (const char* name : names) refuse(error, name, {});
   }
@@ -73,7 +73,7 @@ void refuseSockets(Filter& filter, const Calls& calls) {
   filter.refuse(EACCES, "socketpair", {above(0, AF_MAX - 1)});
   if (calls.network || calls.unixSockets) return;
   filter.refuse(EACCES, {"bind", "connect", "listen", "accept", "accept4"});
-  // One of a pair of datagram sockets could be sent from to any other.
+  // A datagram socket of a pair could send to any other socket.
   for (const uint64_t type : {SOCK_DGRAM, SOCK_RAW})
     filter.refuse(EACCES, "socketpair", {{1, SCMP_CMP_MASKED_EQ, 0xf, type}});
 }
@@ -107,29 +107,29 @@ void refuseSystem(Filter& filter) {
   filter.refuse(EPERM, {"settimeofday", "stime", "clock_settime", "clock_adjtime", "clock_adjtime64", "adjtimex",
                         "sethostname", "setdomainname"});
   filter.refuse(EPERM, {"keyctl", "add_key", "request_key"});
-  // They count to no limit of a process, and stay when it ends.
+  // They are subject to no limit of a process, and survive it.
   filter.refuse(EPERM, {"shmget", "shmat", "shmctl", "msgget", "msgsnd", "msgrcv", "msgctl", "semget", "semop",
                         "semtimedop", "semctl", "mq_open"});
-  // Libraries do without: io_uring would open sockets past this filter, clone3's flags can't be seen by it.
-  // What is written to a memfd counts to no limit.
+  // Libraries can do without these: io_uring would open sockets past this filter, which also can't see clone3's flags.
+  // Memory in a memfd is subject to no limit.
   filter.refuse(ENOSYS, {"io_uring_setup", "io_uring_enter", "io_uring_register", "clone3", "memfd_create"});
   filter.refuse(EPERM, {"unshare", "setns"});
   for (const uint64_t space :
        {CLONE_NEWNS, CLONE_NEWUSER, CLONE_NEWPID, CLONE_NEWNET, CLONE_NEWIPC, CLONE_NEWUTS, CLONE_NEWCGROUP})
     filter.refuse(EPERM, "clone", {has(0, space)});
-  // What the host has set stays: nobody of this user looks into the process, and it ends with the controller.
+  // The host's settings stay: other processes of the user can't inspect the process, and it ends with the controller.
   filter.refuse(EPERM, "prctl", {is(0, PR_SET_DUMPABLE), isNot(1, 0)});
   filter.refuse(EPERM, "prctl", {is(0, PR_SET_PDEATHSIG), isNot(1, SIGKILL)});
-  // A descendant stays in the process group that is killed with the plugin.
+  // A descendant stays in the process group, which is killed with the plugin.
   filter.refuse(EPERM, {"setsid", "setpgid"});
-  // Of other processes: the controller may run as the same user.
+  // Calls on other processes are refused, because the controller may run as the same user.
   for (const char* call : {"prlimit64", "sched_setaffinity", "sched_setscheduler", "sched_setparam", "sched_setattr"})
     filter.refuse(EPERM, call, {isNot(0, 0)});
   for (const char* call : {"setpriority", "ioprio_set"}) filter.refuse(EPERM, call, {isNot(1, 0)});
   for (const uint64_t request : {TIOCSTI, TIOCLINUX}) filter.refuse(EPERM, "ioctl", {is(1, request)});
 }
 
-/// To this process alone: the controller may run as the same user.
+/// Allows signals to this process only, because the controller may run as the same user.
 void refuseSignals(Filter& filter) {
   const auto self = static_cast<uint64_t>(getpid());
   for (const char* call : {"kill", "tgkill", "rt_sigqueueinfo", "rt_tgsigqueueinfo"})

@@ -24,7 +24,7 @@ using base::UniqueFd;
 
 Status failed(const std::string& what) { return {base::Code::unavailable, what + ": " + strerrordesc_np(errno)}; }
 
-// Landlock as of ABI 6: this machine's headers may be older than its kernel.
+// Landlock as of ABI 6, defined here because the headers may be older than the kernel.
 struct RulesetAttributes {
   uint64_t files = 0, network = 0, scoped = 0;
 };
@@ -37,17 +37,18 @@ constexpr uint64_t kExecute = 1u << 0, kWriteFile = 1u << 1, kReadFile = 1u << 2
                    kChangeFolder = 0x1ffu << 4, kRefer = 1u << 13, kTruncate = 1u << 14;
 constexpr uint64_t kRead = kExecute | kReadFile | kReadFolder;
 constexpr uint64_t kWrite = kWriteFile | kChangeFolder | kRefer | kTruncate;
-constexpr uint64_t kOfFiles = kExecute | kReadFile | kWriteFile | kTruncate;  ///< what a rule on a file may allow
-constexpr uint64_t kTcp = 3;                                                  ///< bind and connect
-constexpr uint64_t kScopes = 3;                                               ///< abstract sockets and signals
+/// rights that a rule on a file may allow
+constexpr uint64_t kOfFiles = kExecute | kReadFile | kWriteFile | kTruncate;
+constexpr uint64_t kTcp = 3;     ///< bind and connect
+constexpr uint64_t kScopes = 3;  ///< abstract sockets and signals
 
-/// A Landlock ruleset under construction.
+/// Builds a Landlock ruleset.
 class Ruleset {
  public:
   Ruleset(const Files& files, UniqueFd fd, uint64_t handled) : files_(files), fd_(std::move(fd)), handled_(handled) {}
   int fd() const { return fd_.get(); }
 
-  /// `rights` on all beneath `path` but what is hidden there.
+  /// Grants `rights` on `path` and everything below, without the hidden paths there.
   void allow(const std::string& path, uint64_t rights) {
     const bool hides = std::any_of(files_.hidden.begin(), files_.hidden.end(),
                                    [&](const auto& hidden) { return within(hidden, path); });
@@ -55,9 +56,9 @@ class Ruleset {
     if (std::find(files_.hidden.begin(), files_.hidden.end(), path) != files_.hidden.end()) return;
     DIR* folder = opendir(path.c_str());
     if (!folder) return;
-    while (const dirent* entry = readdir(folder)) {  // one thread yet
+    while (const dirent* entry = readdir(folder)) {  // single-threaded here
       const std::string name = entry->d_name;
-      // What a link leads to is allowed, or not, where it lies.
+      // The target of a link has its own rule where it lies.
       if (name != "." && name != ".." && entry->d_type != DT_LNK) allow((path == "/" ? "" : path) + "/" + name, rights);
     }
     closedir(folder);
@@ -69,7 +70,7 @@ class Ruleset {
     struct stat info {};
     if (!at || fstat(at.get(), &info) != 0) return;
     PathBeneath rule{rights & handled_ & (S_ISDIR(info.st_mode) ? ~uint64_t{0} : kOfFiles), at.get()};
-    syscall(SYS_landlock_add_rule, fd_.get(), 1, &rule, 0);  // what is not allowed is refused
+    syscall(SYS_landlock_add_rule, fd_.get(), 1, &rule, 0);  // without a rule, access is refused
   }
 
   const Files& files_;
@@ -77,7 +78,7 @@ class Ruleset {
   const uint64_t handled_;
 };
 
-/// The outermost folder on the way to `path` that others may not pass through; empty if they may.
+/// Returns the outermost folder above `path` that other users may not traverse; empty if there is none.
 std::string barrier(const std::string& path) {
   for (std::size_t slash = path.find('/', 1); slash != std::string::npos; slash = path.find('/', slash + 1)) {
     struct stat info {};
@@ -89,7 +90,8 @@ std::string barrier(const std::string& path) {
 
 Status cover(const std::string& path) {
   struct stat info {};
-  if (lstat(path.c_str(), &info) != 0) return Status::okay();  // covered with a folder around it, or not there
+  // inside a folder that is covered already, or does not exist
+  if (lstat(path.c_str(), &info) != 0) return Status::okay();
   const bool folder = S_ISDIR(info.st_mode);
   const int result = folder
                          ? mount("none", path.c_str(), "tmpfs", MS_NOSUID | MS_NODEV | MS_NOEXEC, "mode=0755,size=1m")
@@ -97,7 +99,7 @@ Status cover(const std::string& path) {
   return result == 0 ? Status::okay() : failed("covering " + path);
 }
 
-/// Puts what `from` stands for where it was, in a folder that is covered now.
+/// Restores the object behind `from` at its path, inside a folder that is covered now.
 Status uncover(const std::string& path, int from) {
   for (std::size_t slash = path.find('/', 1); slash != std::string::npos; slash = path.find('/', slash + 1))
     mkdir(path.substr(0, slash).c_str(), 0755);
@@ -128,11 +130,12 @@ bool reachable(const Files& files) {
 
 Status coverHidden(const Files& files) {
   if (unshare(CLONE_NEWNS) != 0) return failed("a mount namespace");
-  // Mounts that come later are seen, such as the root folder of a driver's container. None goes the other way.
+  // Later mounts of the host are visible here, such as the root folder of a driver's container. Mounts do not propagate
+  // back.
   if (mount("none", "/", nullptr, MS_REC | MS_SLAVE, nullptr) != 0) return failed("mounts of its own");
   struct Place {
     std::string path;
-    UniqueFd keeps;  ///< none = to be covered
+    UniqueFd keeps;  ///< none = covered
   };
   std::vector<Place> places;
   for (const auto& path : files.hidden) places.push_back({path, UniqueFd()});
@@ -143,7 +146,7 @@ Status coverHidden(const Files& files) {
       if (std::string wall = barrier(path); !wall.empty()) places.push_back({std::move(wall), UniqueFd()});
       places.push_back({path, std::move(fd)});
     }
-  // From the outside in; what is hidden first where both name one path.
+  // From the outside in; for equal paths the hidden one first.
   std::stable_sort(places.begin(), places.end(), [](const Place& a, const Place& b) {
     return std::pair(a.path.size(), bool(a.keeps)) < std::pair(b.path.size(), bool(b.keeps));
   });

@@ -1,4 +1,4 @@
-// Which files a plugin's process can see.
+// Restricts the files that a plugin's process can access.
 #pragma once
 
 #include <string>
@@ -8,27 +8,27 @@
 
 namespace egpu::plugin::host {
 
-/// What a plugin needs of the file system, all of it existing, absolute and without symbolic links.
+/// The plugin's access to the file system. Paths must exist, be absolute and contain no symbolic links.
 struct Files {
-  std::vector<std::string> hidden;    ///< can't be opened, nor anything beneath; wins over all but `needed`
-  std::vector<std::string> needed;    ///< can be read, wherever they lie
-  std::vector<std::string> writable;  ///< folders that can be written to
+  std::vector<std::string> hidden;    ///< can't be opened, including all below except `needed` and `writable` paths
+  std::vector<std::string> needed;    ///< can be read, regardless of location
+  std::vector<std::string> writable;  ///< writable folders
 };
 
 /// True if `path` is `folder` or lies in it.
 bool within(const std::string& path, const std::string& folder);
 
-/// True if any user may pass through the folders on the way to all that is needed and writable.
+/// True if any user may traverse the folders above all needed and writable paths.
 bool reachable(const Files& files);
 
-/// A mount namespace in which what is hidden is covered by something empty. Mounts that come later are seen
-/// in it. Folders that only root may pass through are covered too where something needed or writable lies in them, which
-/// alone is then to be found there. Needs CAP_SYS_ADMIN.
+/// Creates a mount namespace in which hidden paths are covered by empty ones. Later mounts of the host are visible in
+/// it. A folder that only root may traverse is covered as well if it contains needed or writable paths; only these
+/// remain visible there. Needs CAP_SYS_ADMIN.
 base::Status coverHidden(const Files& files);
 
-/// Landlock: nothing hidden can be opened, nothing be written but beneath `writable`. Where the kernel can, the network
-/// (unless `network`), abstract sockets and signals to others go too. Needs no rights. `keepsSignals` (may not be
-/// null) becomes true if signals are kept in.
+/// Applies Landlock: hidden paths can't be opened, and only paths below `writable` can be written to. If the kernel
+/// supports it, also blocks the network (unless `network`), abstract sockets and signals to other processes. Needs no
+/// privileges. `keepsSignals` (may be null) is set to true if such signals are blocked.
 base::Status restrictFiles(const Files& files, bool network, bool* keepsSignals);
 
 }  // namespace egpu::plugin::host

@@ -1,6 +1,5 @@
-// egpu-plugin-host: loads one provisioner and serves its calls over descriptor 3, the socket that HostedProvisioner
-// gave it. Whatever the plugin does to this process, the controller goes on: it sees the socket end, and starts another
-// host.
+// egpu-plugin-host: loads one provisioner and serves its calls over descriptor 3, the socket from HostedProvisioner.
+// The plugin can't harm the controller, which sees the end of the socket and starts another host.
 #include <fcntl.h>
 #include <signal.h>
 #include <sys/socket.h>
@@ -31,11 +30,11 @@ namespace egpu::plugin {
 namespace {
 
 constexpr int kChannel = 3;
-constexpr std::size_t kMaxWorkers = 64;  ///< calls at once; more of them wait here
+constexpr std::size_t kMaxWorkers = 64;  ///< calls in parallel; further calls wait here
 constexpr std::size_t kFirstWorkers =
-    4;  ///< there before the plugin, which might leave no thread to others of its user
+    4;  ///< started before the plugin, which might use up the thread limit of its user
 
-/// The process ends without destructors: a plugin's threads may be anywhere.
+/// Ends the process without destructors, because the plugin's threads may still be running.
 [[noreturn]] void leave(int status) { _exit(status); }
 
 /// Serves until the controller closes the socket. Lives until the process ends.
@@ -46,7 +45,7 @@ class HostServer {
     while (workers_ < kFirstWorkers && addWorker()) continue;
   }
 
-  /// Before serve.
+  /// Call before serve.
   void set(std::unique_ptr<LoadedPlugin> plugin) { plugin_ = std::move(plugin); }
 
   void send(const std::string& frame) {
@@ -96,7 +95,7 @@ class HostServer {
     ready_.notify_one();
   }
 
-  /// Under mutex_. False if no thread can be had: then those that there are do the work.
+  /// Requires mutex_. False if no thread can be created: the existing workers then do the work.
   bool addWorker() {
     try {
       std::thread([this] { work(); }).detach();  // ends with the process; see leave
@@ -123,7 +122,7 @@ class HostServer {
   }
 
   Answer answer(const Job& job) const {
-    // What waited here past its deadline is not begun: the plugin could only waste the worker.
+    // A call past its deadline is not started: it would only occupy the worker.
     if (*job.cancelled || std::chrono::steady_clock::now() >= job.call.deadline) {
       Answer late;
       late.outcome = ReplyCode::unavailable;
@@ -133,24 +132,24 @@ class HostServer {
     return plugin_->call(job.call, job.cancelled.get());
   }
 
-  std::unique_ptr<LoadedPlugin> plugin_;  ///< constant once serving
+  std::unique_ptr<LoadedPlugin> plugin_;  ///< constant once serve runs
   std::mutex sendMutex_;
   std::mutex mutex_;
-  // State below is protected by mutex_.
+  // State below is guarded by mutex_.
   std::condition_variable ready_;
   std::deque<Job> jobs_;
-  std::map<uint64_t, std::shared_ptr<std::atomic<bool>>> running_;  ///< queued or being called
+  std::map<uint64_t, std::shared_ptr<std::atomic<bool>>> running_;  ///< queued or in progress
   std::size_t workers_ = 0;
   std::size_t idle_ = 0;
 };
 
-/// "--name=value" → value; null if `argument` is another.
+/// "--name=value" → value; null if `argument` is a different flag.
 const char* valueOf(const char* argument, const char* name) {
   const std::size_t n = std::strlen(name);
   return std::strncmp(argument, name, n) == 0 && argument[n] == '=' ? argument + n + 1 : nullptr;
 }
 
-/// False if the arguments are not what HostedProvisioner gives.
+/// False if the arguments are not those of HostedProvisioner.
 bool parse(int argc, char** argv, host::Sandbox& out) {
   for (int i = 1; i < argc; ++i) {
     const char* value = nullptr;
@@ -161,7 +160,7 @@ bool parse(int argc, char** argv, host::Sandbox& out) {
     } else if ((value = valueOf(argv[i], "--processes"))) {
       out.processes = std::strtoull(value, nullptr, 10);
     } else if ((value = valueOf(argv[i], "--hide"))) {
-      if (*value != '/') return false;  // it would be looked for elsewhere, and not be hidden
+      if (*value != '/') return false;  // a relative path would name another file and hide nothing
       out.hidden.emplace_back(value);
     } else if ((value = valueOf(argv[i], "--without"))) {
       out.without.emplace(value);
@@ -180,7 +179,7 @@ bool parse(int argc, char** argv, host::Sandbox& out) {
   if (out.plugin.empty()) return false;
   std::error_code error;
   out.plugin = std::filesystem::absolute(out.plugin, error).string();
-  const char* state = std::getenv("ELASTICGPU_STATE_DIR");  // one thread yet
+  const char* state = std::getenv("ELASTICGPU_STATE_DIR");  // single-threaded here
   const char* libraries = std::getenv("LD_LIBRARY_PATH");
   out.stateDir = state ? state : "";
   out.libraries = libraries ? libraries : "";
@@ -197,9 +196,9 @@ std::unique_ptr<LoadedPlugin> load(const host::Sandbox& sandbox, wire::Hello& he
 }
 
 int run(const host::Sandbox& sandbox) {
-  fcntl(kChannel, F_SETFD, FD_CLOEXEC);  // what the plugin executes must not hold the socket open
+  fcntl(kChannel, F_SETFD, FD_CLOEXEC);  // programs that the plugin executes must not hold the socket open
   ::signal(SIGPIPE, SIG_IGN);
-  // "<level>message": the controller's side reads the level back.
+  // "<level>message": OutputLog parses the level.
   setPluginLog([](int level, const std::string& message) {
     std::string line = "<" + std::to_string(level) + ">" + message;
     for (char& c : line)
@@ -208,10 +207,10 @@ int run(const host::Sandbox& sandbox) {
     [[maybe_unused]] const auto n = ::write(STDERR_FILENO, line.data(), line.size());
   });
   wire::Hello hello;
-  // Confined first, then threads, then the plugin: a shared object's constructors are its code already.
+  // Order: sandbox, threads, plugin. A shared object's constructors are plugin code already.
   const auto gaps = host::enter(sandbox);
   auto* server = new HostServer();  // never deleted: see leave
-  // Said before the plugin can: its constructors might speak for the host.
+  // Sent before the plugin is loaded, because its constructors could write to the socket too.
   server->send(wire::encodeConfined({wire::kVersion, gaps ? *gaps : ""}));
   if (gaps) {
     server->set(load(sandbox, hello));

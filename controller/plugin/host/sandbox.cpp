@@ -34,7 +34,7 @@ namespace {
 namespace fs = std::filesystem;
 using base::Status;
 
-constexpr int kArenas = 4;  ///< of malloc: each reserves address space
+constexpr int kArenas = 4;  ///< number of malloc arenas: each reserves address space
 
 Status failed(const std::string& what) { return {base::Code::unavailable, what + ": " + strerrordesc_np(errno)}; }
 
@@ -44,7 +44,7 @@ void writeText(const char* path, const std::string& text) {
     const auto n = ::write(file.get(), text.data(), text.size());
 }
 
-/// Existing paths, without symbolic links, each once.
+/// Returns the existing paths without symbolic links, each once.
 std::vector<std::string> real(const std::vector<std::string>& paths) {
   std::vector<std::string> out;
   for (const auto& path : paths) {
@@ -55,7 +55,7 @@ std::vector<std::string> real(const std::vector<std::string>& paths) {
   return out;
 }
 
-/// The shared object and the libraries beside it.
+/// Returns the shared object and the libraries in its folder.
 std::vector<std::string> objects(const std::string& plugin) {
   std::vector<std::string> out{plugin};
   std::error_code error;
@@ -66,7 +66,8 @@ std::vector<std::string> objects(const std::string& plugin) {
   return out;
 }
 
-/// The same for a file's name on every machine: what a plugin kept is its own again.
+/// Returns the plugin's user. It depends only on the file's name, so that the plugin's files stay its own on every
+/// machine.
 uid_t userOf(const std::string& plugin) {
   uint64_t hash = 14695981039346656037u;
   for (const char c : fs::path(plugin).filename().string())
@@ -74,7 +75,7 @@ uid_t userOf(const std::string& plugin) {
   return kFirstUser + 1 + static_cast<uid_t>(hash % (kLastUser - kFirstUser));
 }
 
-/// Plugins of other users than root share the folder: each may make files, and remove its own.
+/// Shares the state folder among plugins with different users: each may create files, and remove its own.
 void shareStateDir(const std::string& path) {
   const base::UniqueFd folder(open(path.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
   struct stat info {};
@@ -89,8 +90,8 @@ Status becomeUser(uid_t user) {
   return Status::okay();
 }
 
-/// This user as itself in a user namespace: from there a mount namespace needs no rights, and its processes are counted
-/// apart.
+/// Enters a user namespace with the same user: it allows a mount namespace without privileges, and counts its processes
+/// separately.
 Status ownUserNamespace() {
   const std::string user = std::to_string(geteuid()), group = std::to_string(getegid());
   if (unshare(CLONE_NEWUSER) != 0) return failed("a user namespace");
@@ -100,7 +101,7 @@ Status ownUserNamespace() {
   return Status::okay();
 }
 
-/// True if RLIMIT_NPROC counts the processes of a user namespace alone: since Linux 5.14.
+/// True if RLIMIT_NPROC counts only the processes of a user namespace: since Linux 5.14.
 bool namespacesCount() {
   utsname system{};
   int major = 0, minor = 0;
@@ -115,17 +116,17 @@ void dropCapabilities() {
   prctl(PR_CAP_AMBIENT, PR_CAP_AMBIENT_CLEAR_ALL, 0, 0, 0);
 }
 
-/// Has ended, and waits for its parent to hear of it.
+/// True for a zombie: ended, but not reaped by its parent.
 bool dead(const fs::path& task) {
   std::ifstream stat(task / "stat");
   std::string line;
-  std::getline(stat, line);  // "pid (name) state": the name may hold anything
+  std::getline(stat, line);  // "pid (name) state": the name may contain any characters
   const std::size_t name = line.rfind(')');
   return name != std::string::npos && line.compare(name, 3, ") Z") == 0;
 }
 
-/// Living threads of this user that can be seen: RLIMIT_NPROC counts them too. It also counts the dead; but those may
-/// be what earlier lives of the plugin left, and would be a new one's for each life.
+/// Returns the number of visible, living threads of this user, because RLIMIT_NPROC counts them too. It also counts
+/// zombies; but they may be from earlier processes of the plugin, and would raise the limit with each restart.
 uint64_t threadsOfUser() {
   uint64_t count = 0;
   std::error_code error;
@@ -171,7 +172,7 @@ Files filesOf(const Sandbox& sandbox) {
   return files;
 }
 
-/// What is left open, as a sentence.
+/// Collects the gaps of the sandbox as a sentence.
 class Gaps {
  public:
   void add(const std::string& could, const std::string& why) {
@@ -226,7 +227,7 @@ base::Result<std::string> enter(const Sandbox& sandbox) {
   dropCapabilities();
   limitResources(sandbox, countsApart);
   if (prctl(PR_SET_DUMPABLE, sandbox.traceable ? 1 : 0, 0, 0, 0) != 0) return failed("dumpable");
-  // A change of user has cleared it.
+  // The change of user has cleared it.
   if (prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0) != 0) return failed("pdeathsig");
   if (getppid() != parent) return Status(base::Code::cancelled, "the controller is gone");
   const Calls calls{sandbox.network, sandbox.unixSockets, !keepsSignals && !user.ok()};

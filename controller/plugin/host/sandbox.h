@@ -1,11 +1,11 @@
-// What a plugin's process gives up before it loads the plugin: rights, users, files, system calls.
+// Drops privileges of a plugin's process before it loads the plugin: rights, user, files, system calls.
 //
-// Each part stands alone and uses what the kernel and the process's own rights allow:
-//   user       root: a user of the plugin's own, by its file's name; else the controller's, without capabilities
-//   files      a mount namespace (root, else with a user namespace) or Landlock: what is hidden can't be opened, and
-//              only a few folders can be written to
-//   calls      seccomp: no network, no other process's memory, no mounts, modules, bpf or kexec
-//   resources  rlimits; no core dumps; first to go when memory is short
+// Each part works independently, as far as the kernel and the process's own rights allow:
+//    user       root: a user of the plugin's own, by its file's name; otherwise the controller's, without capabilities
+//    files      a mount namespace (root, or with a user namespace) or Landlock: hidden paths can't be opened, and only
+//               a few folders are writable
+//    calls      seccomp: no network, no other process's memory, no mounts, modules, bpf or kexec
+//    resources  rlimits; no core dumps; the first process to be killed when memory is short
 #pragma once
 
 #include <cstdint>
@@ -17,27 +17,27 @@
 
 namespace egpu::plugin::host {
 
-/// The part of the system's users that plugins get theirs from (systemd's range for such use), and their common group.
+/// Range of user ids for plugins (systemd's range for such use), and the common group of all plugins.
 inline constexpr unsigned kFirstUser = 61184;
 inline constexpr unsigned kLastUser = 65519;
 inline constexpr unsigned kPluginGroup = kFirstUser;
 
 struct Sandbox {
   std::string plugin;               ///< the shared object
-  std::string stateDir;             ///< where plugins may keep files; empty = nowhere
-  std::string libraries;            ///< folders that may hold libraries of the plugin, as in LD_LIBRARY_PATH
+  std::string stateDir;             ///< folder for the plugins' files; empty = none
+  std::string libraries;            ///< folders that may contain libraries of the plugin, as in LD_LIBRARY_PATH
   std::vector<std::string> hidden;  ///< files and folders that must not be read
-  uint64_t memory = 0;              ///< bytes of address space; 0 = as inherited, as in the two below
+  uint64_t memory = 0;              ///< bytes of address space; 0 = inherited, as in the two limits below
   uint64_t files = 0;               ///< open descriptors
   uint64_t processes = 0;           ///< processes and threads of the plugin's user
   bool network = false;
   bool unixSockets = false;
-  bool traceable = false;         ///< stays dumpable, so that its user may look at it in /proc
-  std::set<std::string> without;  ///< parts to do without as if the kernel lacked them: user, mounts, landlock, seccomp
+  bool traceable = false;         ///< stays dumpable, so that its user may inspect it in /proc
+  std::set<std::string> without;  ///< parts to skip as if the kernel lacked them: user, mounts, landlock, seccomp
 };
 
-/// Called once, before any thread. Empty, or a sentence that says what the plugin could still do; an error if the
-/// process must not load a plugin.
+/// Enters the sandbox. Called once, before any thread starts. Returns an empty text, or a sentence that lists the
+/// plugin's remaining possibilities; an error if the process must not load a plugin.
 base::Result<std::string> enter(const Sandbox& sandbox);
 
 }  // namespace egpu::plugin::host

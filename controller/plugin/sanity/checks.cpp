@@ -28,7 +28,7 @@ std::string wants(const std::string& what, const Reply& reply, ReplyCode outcome
   if (outcome != ReplyCode::ok && reply.message.empty()) return what + " refused without a message";
   return {};
 }
-/// The first complaint of several, evaluated in order.
+/// Returns the first error; evaluates the steps in order.
 template <class... Steps>
 std::string firstOf(Steps... steps) {
   std::string wrong;
@@ -66,7 +66,7 @@ std::string identity(PluginUnderTest& s) {
 }
 
 std::string capabilities(PluginUnderTest& s) {
-  // Absent slots are answered by the host, so success shows either way that calling them is safe.
+  // The host answers for absent slots, so success shows in both cases that calls are safe.
   return firstOf([&] { return good("discover", s.plugin().discover().reply); },
                  [&] { return good("health", s.plugin().health().reply); },
                  [&] { return good("list", s.plugin().list().reply); });
@@ -91,7 +91,8 @@ std::string preference(PluginUnderTest& s) {
   if (!s.plugin().description().prefers) return {};
   Wish wish{"sanity/claim", {}, s.options().parameters};
   for (const auto* node : {"sanity-a", "sanity-b", "sanity-c"}) wish.candidates.push_back({node, s.device().cards});
-  const PreferReply first = s.plugin().prefer(wish);  // one that names a candidate twice, or beyond, is garbage
+  // an answer that names a candidate twice, or an unknown one, is garbage
+  const PreferReply first = s.plugin().prefer(wish);
   return repeated([&]() -> std::string {
     const PreferReply again = s.plugin().prefer(wish);
     if (!again.reply.ok()) return good("prefer", again.reply);
@@ -181,7 +182,7 @@ std::string listIsTrue(PluginUnderTest& s) {
   const auto keys = s.plugin().list().keys;
   const std::set<std::string> once(keys.begin(), keys.end());
   if (once.size() != keys.size()) return "list replies a key twice";
-  // One that keeps nothing replies none; but then it must not reply one of the two.
+  // A plugin that keeps no state lists no keys; but then it must not list one of the two.
   if (once.count(a.key) != once.count(b.key)) return "list replies one of two provisioned keys";
   for (const auto& key : keys)
     if (key != a.key && key != b.key) return "list replies " + key + ", which is not provisioned";
@@ -207,7 +208,7 @@ std::string nodeSideUnknown(PluginUnderTest& s) {
                  [&] { return good("unstage of an unknown key", s.plugin().unstage(key)); });
 }
 
-/// The steps of a device's life; `between` runs after each.
+/// Runs the steps of a device's life; `between` runs after each.
 std::string lifecycle(PluginUnderTest& s, const DeviceRequest& d, const std::function<std::string()>& between) {
   auto& p = s.plugin();
   return firstOf([&] { return good("validate", p.validate(d.parameters)); }, between, [&] { return provision(s, d); },
@@ -256,7 +257,7 @@ std::string mountIsCdi(PluginUnderTest& s) {
   const DeviceRequest d = s.device();
   const MountReply reply = s.plugin().mount(d, kPod, kContainer);
   if (!reply.reply.ok()) return good("mount of a key that was not provisioned here", reply.reply);
-  // Names and paths were judged as they came in: an answer with a bad one is garbage and not ok.
+  // The host has checked names and paths: an invalid answer is garbage and not ok.
   const ContainerEdits& e = reply.edits;
   if (e.env.empty() && e.deviceNodes.empty() && e.mounts.empty() && e.cdiDevices.empty())
     return "mount gives the container nothing";
@@ -279,7 +280,7 @@ std::string keepsDeadlines(PluginUnderTest& s) {
     call.device = s.device();
     call.key = call.device.key;
     call.deadline = std::chrono::steady_clock::now() + std::chrono::milliseconds(ms);
-    s.plugin().perform(call);  // whatever comes: it must not cost the process
+    s.plugin().perform(call);  // any answer is fine: the call must not end the process
     if (std::string wrong = deprovision(s, call.key); !wrong.empty())
       return wrong + " after a provision with a deadline of " + std::to_string(ms) + " ms";
   }
@@ -329,8 +330,8 @@ Usage usageOf(pid_t pid) {
 
 std::string doesNotLeak(PluginUnderTest& s) {
   if (std::string wrong = s.killAndRecover(); !wrong.empty()) return wrong;
-  // A leak grows in every window. Caches and allocators that warm up, and the heap of a garbage collector before its
-  // first collections, level off at last; what it then takes and gives back stays below what it took before.
+  // A leak grows in every window. Caches, allocators and garbage-collected heaps level off after their warm-up; later
+  // fluctuations stay below the earlier peak.
   constexpr int kFewest = 4, kMost = 100, kLevel = 2;
   constexpr long kMostKib = 16 << 10;
   const int window = s.options().cycles / kFewest + 1;
@@ -342,15 +343,15 @@ std::string doesNotLeak(PluginUnderTest& s) {
   if (std::string wrong = cycles(); !wrong.empty()) return wrong;
   const Usage before = usageOf(s.plugin().pid());
 #if defined(__SANITIZE_THREAD__)
-  constexpr long kSlackKib = 1200;  // ThreadSanitizer keeps something of every thread and lock there was
+  constexpr long kSlackKib = 1200;  // ThreadSanitizer keeps memory for every thread and lock that ever existed
 #elif defined(__SANITIZE_ADDRESS__)
   constexpr long kSlackKib = 200;
 #else
-  constexpr long kSlackKib = 16;  // of a window, however long: more cycles find smaller leaks
+  constexpr long kSlackKib = 16;  // per window of any length: more cycles find smaller leaks
 #endif
   Usage after = before;
   long highest = before.kib;
-  int level = 0;  // windows in a row
+  int level = 0;  // consecutive windows
   int windows = 0;
   while (windows < kFewest || (level < kLevel && windows < kMost && after.kib - before.kib < kMostKib)) {
     if (std::string wrong = cycles(); !wrong.empty()) return wrong;
@@ -360,10 +361,10 @@ std::string doesNotLeak(PluginUnderTest& s) {
     ++windows;
   }
   const std::string during = " in " + std::to_string(window * windows) + " lifecycles";
-  constexpr std::size_t kRuntime = 3;  // a language's own, opened when it first needs them
+  constexpr std::size_t kRuntime = 3;  // descriptors that a language runtime opens at first use
   if (after.descriptors > before.descriptors + kRuntime)
     return "it opened " + std::to_string(after.descriptors - before.descriptors) + " more descriptors" + during;
-  constexpr std::size_t kPool = 8;  // the host's own workers may still have grown by a few
+  constexpr std::size_t kPool = 8;  // the host's own worker pool may have grown
   if (after.threads > before.threads + kPool)
     return "it has " + std::to_string(after.threads - before.threads) + " more threads" + during;
   if (level < kLevel) return "it grew by " + std::to_string(after.kib - before.kib) + " KiB" + during + ", steadily";

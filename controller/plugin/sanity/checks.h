@@ -1,4 +1,5 @@
-// The checks of egpu-sanity: what api/plugin/provisioner.h promises, tried on a plugin in a host process of its own.
+// The checks of egpu-sanity: they test the contract of api/plugin/provisioner.h on a plugin in a host process of its
+// own.
 #pragma once
 
 #include <condition_variable>
@@ -15,31 +16,31 @@
 
 namespace egpu::plugin::sanity {
 
-/// What the plugin is tried with.
+/// The test environment of the plugin.
 struct Options {
   std::string path;
   std::string hostBinary;      ///< empty: beside this executable
-  core::StringMap parameters;  ///< the class's
+  core::StringMap parameters;  ///< parameters of the class
   std::string model = "Tesla-V100-SXM2-16GB";
   int64_t core = 1000;                 ///< milli-cards of each card
   int64_t memory = int64_t{16} << 30;  ///< bytes of each card
   int cards = 1;
-  int cycles = 1000;     ///< lifecycles of the leak check
-  std::string stateDir;  ///< an empty folder, $ELASTICGPU_STATE_DIR of the plugin
+  int cycles = 1000;     ///< number of lifecycles in the leak check
+  std::string stateDir;  ///< an empty folder, the plugin's $ELASTICGPU_STATE_DIR
 };
 
-/// One plugin under test. Not thread-safe but for its plugin().
+/// One plugin under test. Not thread-safe, except plugin().
 class PluginUnderTest {
  public:
   explicit PluginUnderTest(Options options);
 
   const Options& options() const { return options_; }
   HostedProvisioner& plugin() { return *plugin_; }
-  /// Kills the host process with SIGKILL and waits for the next one; empty or what went wrong.
+  /// Kills the host process with SIGKILL and waits for the next one. Returns the error; empty on success.
   std::string killAndRecover();
-  /// A device with a key that was never used.
+  /// Returns a device with a new key.
   DeviceRequest device();
-  /// Calls until the answer is definite, or a minute has passed.
+  /// Repeats the call until the answer is definite, at most 30 seconds.
   Reply settle(const std::function<Reply()>& call);
 
  private:
@@ -52,13 +53,13 @@ class PluginUnderTest {
   std::condition_variable changed_;
   uint64_t changes_ = 0;
   int serial_ = 0;
-  std::unique_ptr<HostedProvisioner> plugin_;  // last: its thread uses the above
+  std::unique_ptr<HostedProvisioner> plugin_;  // last: its thread uses the members above
 };
 
 struct Check {
   std::string name;
-  std::string promise;                               ///< the sentence of the contract
-  std::function<std::string(PluginUnderTest&)> run;  ///< empty = kept, else how it was broken
+  std::string promise;                               ///< the tested sentence of the contract
+  std::function<std::string(PluginUnderTest&)> run;  ///< returns how the promise was broken; empty = kept
 };
 const std::vector<Check>& checks();
 

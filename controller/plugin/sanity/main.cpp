@@ -1,4 +1,4 @@
-// egpu-sanity: tries a provisioner plugin against the contract of api/plugin/provisioner.h and says what it keeps.
+// egpu-sanity: tests a provisioner plugin against the contract of api/plugin/provisioner.h and reports the results.
 #include <stdlib.h>
 
 #include <cstdio>
@@ -42,7 +42,7 @@ bool parseNumber(const std::string& text, int64_t most, int64_t& out) {
   return out <= most;
 }
 
-/// A folder that goes when the program ends.
+/// A folder that is deleted when the program ends.
 struct TemporaryFolder {
   TemporaryFolder() {
     std::string name = (std::filesystem::temp_directory_path() / "egpu-sanity-XXXXXX").string();
@@ -57,7 +57,7 @@ struct TemporaryFolder {
   std::string path;
 };
 
-/// Empty, or why `--only` cannot take it.
+/// Returns why `--only` can't use the name; empty: valid.
 std::string unknownCheck(const std::string& name) {
   std::string known;
   for (const auto& check : egpu::plugin::sanity::checks()) {
@@ -97,7 +97,7 @@ struct CommandLine {
   bool verbose = false;
 };
 
-/// Takes a flag that has a value. Empty, or what is wrong with it.
+/// Applies a flag with a value. Returns the error; empty: valid.
 std::string takeFlag(const std::string& flag, const std::string& value, CommandLine& out) {
   Options& options = out.options;
   int64_t number = 0;
@@ -128,7 +128,7 @@ std::string takeFlag(const std::string& flag, const std::string& value, CommandL
   return {};
 }
 
-/// The exit status if the program is to end here.
+/// Returns the exit status if the program must end here.
 std::optional<int> readCommandLine(int argc, char** argv, CommandLine& out) {
   for (int i = 1; i < argc; ++i) {
     const std::string flag = argv[i];
@@ -160,8 +160,8 @@ int main(int argc, char** argv) {
   if (const auto status = readCommandLine(argc, argv, given)) return *status;
   using egpu::base::log::Level;
   egpu::base::log::configure(given.verbose ? Level::debug : Level::off, false);
-  // AddressSanitizer holds back freed memory, which would look like a leak.
-  const char* sanitizer = getenv("ASAN_OPTIONS");  // one thread yet
+  // AddressSanitizer's quarantine of freed memory would look like a leak.
+  const char* sanitizer = getenv("ASAN_OPTIONS");  // single-threaded here
   setenv("ASAN_OPTIONS",
          (std::string(sanitizer ? sanitizer : "") + ":quarantine_size_mb=0:thread_local_quarantine_size_kb=0").c_str(),
          1);

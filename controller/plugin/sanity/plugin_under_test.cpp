@@ -20,7 +20,7 @@ HostOptions hostOptions(const Options& options) {
   out.grace = milliseconds(1'000);
   out.backoffFirst = milliseconds(2);
   out.backoffMost = milliseconds(50);
-  out.traceable = true;  // its descriptors and memory are counted
+  out.traceable = true;  // its descriptors and memory are measured
   out.env = {"ELASTICGPU_STATE_DIR=" + options.stateDir};
   return out;
 }
