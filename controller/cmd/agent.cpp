@@ -28,7 +28,7 @@ plugin::HostOptions hostOptions(const AgentOptions& options, base::Metrics& metr
   if (!options.driverRoot.empty()) o.env.push_back("ELASTICGPU_DRIVER_ROOT=" + options.driverRoot);
   o.limits = options.pluginLimits;
   o.hidden = options.pluginHidden;
-  // Credentials of the host, which a plugin on the host itself does not see either.
+  // Credentials of the host, which are hidden from plugins on the host as well.
   if (!options.hostRoot.empty()) o.hidden.push_back(options.hostRoot + "/etc/kubernetes");
   o.metrics = &metrics;
   return o;
@@ -48,7 +48,7 @@ agent::dra::ServerOptions kubeletOptions(const AgentOptions& options) {
   return o;
 }
 
-/// True if every plugin file has described itself, and none has this name. No file may be left.
+/// True if every plugin file has described itself, and none has this name. No file may be missing.
 bool isUninstalled(const plugin::HostedRegistry& plugins, const std::string& provisioner) {
   const auto files = plugins.files();
   const auto couldBe = [&](const auto& file) { return file.name.empty() || file.name == provisioner; };
@@ -62,7 +62,7 @@ agent::PreparerOptions preparerOptions(const AgentOptions& options, const plugin
   agent::PreparerOptions o;
   o.node = options.nodeName;
   o.patience = std::chrono::seconds(20);
-  // A plugin that hangs has half of the threads, and a quarter waits for it.
+  // A plugin that hangs can occupy half of the threads; a quarter of them may wait for it.
   o.mostWaiting = static_cast<int>(agent::dra::ServerOptions().atOnce / 4);
   o.mostCalls = static_cast<int>(agent::dra::ServerOptions().atOnce / 2);
   o.uninstalled = [&plugins](const std::string& provisioner) { return isUninstalled(plugins, provisioner); };
@@ -73,7 +73,7 @@ agent::PreparerOptions preparerOptions(const AgentOptions& options, const plugin
   if (!options.pluginState.empty()) o.permitted.stateFolder = options.pluginState;
   o.permitted.driverRoot = options.driverRoot;
   o.permitted.hostRoot = options.hostRoot.empty() ? "/" : options.hostRoot;
-  if (const char* root = std::getenv("ELASTICGPU_SYSTEM_ROOT")) o.permitted.systemRoot = root;  // one thread yet
+  if (const char* root = std::getenv("ELASTICGPU_SYSTEM_ROOT")) o.permitted.systemRoot = root;  // single-threaded here
   return o;
 }
 
@@ -162,7 +162,7 @@ std::optional<agent::PreparerOptions::Found> Agent::foundNow(const std::string& 
                                        driver == found->attributes.end() ? std::string() : driver->second};
 }
 
-/// Files that were made for another driver, for containers that start again.
+/// Updates files that were made for another driver version, for containers that restart.
 void Agent::refreshFiles(const std::stop_token& stop) {
   std::string before;
   do {
@@ -173,7 +173,8 @@ void Agent::refreshFiles(const std::stop_token& stop) {
   } while (clock_.sleepFor(kRefreshInterval, stop));
 }
 
-/// What a death of the agent or of pods has left on the node. Again and again until the API server has said of each.
+/// Removes state on the node left by a death of the agent or of pods. Repeats until the API server has answered for
+/// each claim.
 void Agent::removeLeftovers(const std::stop_token& stop) {
   for (auto wait = std::chrono::seconds(1);; wait = std::min(2 * wait, std::chrono::seconds(60))) {
     const auto status = preparer_.leftovers(stop);
@@ -236,7 +237,7 @@ Status Agent::start() {
 
 void Agent::stop() {
   stopping_ = true;
-  kubelet_.stop();  // claims under way need all that follows
+  kubelet_.stop();  // claims in progress need all parts below
   plugins_.close();
   for (auto* thread : {&leftovers_, &refresh_}) thread->request_stop();
   for (auto* thread : {&leftovers_, &refresh_})

@@ -1,4 +1,4 @@
-// What the agent of a node is made of, in the order in which it starts and stops.
+// The node agent: its parts, in the order in which they start and stop.
 #pragma once
 
 #include <atomic>
@@ -34,32 +34,34 @@
 namespace egpu::cmd {
 
 struct AgentOptions {
-  std::string nodeName;  ///< of the Node that this machine is
+  std::string nodeName;  ///< name of this machine's Node
   std::string kubeconfig, context;
   std::string plugins;  ///< folder of provisioners; empty = ../lib/provisioners beside the executable
   plugin::Limits pluginLimits;
   std::vector<std::string> pluginHidden;  ///< files and folders that no plugin may read, besides the usual ones
-  std::string pluginState = "/var/lib/elasticgpu";  ///< folder for plugins' host files, opened to their users
+  std::string pluginState = "/var/lib/elasticgpu";  ///< folder for plugins' host files, made accessible to their users
   std::string kubeletFolder = "/var/lib/kubelet";
   std::string cdiFolder = "/var/run/cdi";
-  std::chrono::milliseconds probation{300'000};  ///< that a card which was ill must be well before it is used again
-  std::string hostRoot;                          ///< where a container sees its host's files; empty = this is the host
-  std::string driverRoot;                        ///< folder of the host with NVIDIA's driver; empty = its root folder
-  std::chrono::milliseconds usageEvery{60'000};  ///< between two writes of a card's status.usage; 0 = never
+  std::chrono::milliseconds probation{300'000};  ///< time that a card must be healthy after a fault before it is used
+                                                 ///< again
+  std::string hostRoot;    ///< where a container sees its host's files; empty = the agent runs on the host
+  std::string driverRoot;  ///< folder of the host with NVIDIA's driver; empty = its root folder
+  std::chrono::milliseconds usageEvery{60'000};  ///< interval between writes of a card's status.usage; 0 = never
   std::string opsListen = "127.0.0.1:9442";
   std::string probesListen = "127.0.0.1:9443";
-  std::string writeOpsAddress, writeProbesAddress;  ///< files that get the real addresses; empty = none
+  std::string writeOpsAddress, writeProbesAddress;  ///< files that receive the actual addresses; empty = none
 };
 
-/// Constructed: plugins are starting. start(): the endpoints listen, cards are published, the kubelet finds its sockets.
-/// stop(): what the kubelet waits for ends, then all else; idempotent.
+/// After construction: plugins are starting. start(): the endpoints listen, cards are published, the kubelet finds its
+/// sockets. stop(): ends the service for the kubelet first, then the rest; idempotent.
 class Agent {
  public:
   /// References must outlive it.
   Agent(kube::Transport& transport, base::Clock& clock, base::Random& random, const AgentOptions& options);
   ~Agent();
 
-  /// Fails if an address can't be bound or the kubelet's folder can't hold a socket; the message begins with the flag.
+  /// Fails if an address can't be bound or the kubelet's folder can't contain a socket; the message begins with the
+  /// flag.
   base::Status start();
   void stop();
 
@@ -67,7 +69,7 @@ class Agent {
   std::string probesAddress() const { return probesListener_ ? probesListener_->address() : std::string(); }
 
  private:
-  /// GET /metrics, and the probes once more.
+  /// GET /metrics, and the probes again.
   class Operations final : public http::Handler {
    public:
     explicit Operations(Agent& agent) : agent_(agent) {}
@@ -78,7 +80,7 @@ class Agent {
   };
   std::string wrong() const { return kubelet_.wrong(); }
   std::string missing() const;
-  /// Reads the container runtime's settings and keeps the warning about them; empty = none.
+  /// Reads the settings of the container runtime and stores the warning about them; empty = none.
   std::string checkRuntime();
   std::string warning() const;
   std::string metricsText();
@@ -86,7 +88,7 @@ class Agent {
   void refreshFiles(const std::stop_token& stop);
   std::optional<agent::PreparerOptions::Found> foundNow(const std::string& card) const;
   agent::usage::Usage attributed(const std::vector<agent::usage::Reading>& readings);
-  /// The same, once it was learned whose the pods are that aren't known.
+  /// Like attributed(), after looking up the claims of unknown pods.
   agent::usage::Usage learned(const std::vector<agent::usage::Reading>& readings, const std::stop_token& stop);
 
   const AgentOptions options_;
@@ -104,7 +106,7 @@ class Agent {
   agent::dra::Server kubelet_;
   std::atomic<bool> stopping_{false};
   mutable std::mutex warned_;
-  std::string warning_;  ///< protected by warned_: of the last publication
+  std::string warning_;  ///< from the last publication; guarded by warned_
   server::Probes probes_;
   Operations operations_;
   std::mutex scrape_;  ///< one rendering of /metrics at a time; guards process_ and series_
@@ -114,7 +116,7 @@ class Agent {
   std::jthread leftovers_, refresh_;
 };
 
-/// Runs it until SIGTERM or SIGINT; the process's exit status.
+/// Runs the agent until SIGTERM or SIGINT. Returns the exit status of the process.
 int agentCommand(AgentOptions options);
 
 }  // namespace egpu::cmd

@@ -1,4 +1,4 @@
-// elastic-gpu-agent: flags to options.
+// elastic-gpu-agent: converts flags to options.
 #include <CLI/CLI.hpp>
 #include <chrono>
 #include <exception>

@@ -71,7 +71,7 @@ std::optional<std::map<std::string, std::vector<agent::ClaimRef>>> ClaimDriver::
   std::map<std::string, std::vector<agent::ClaimRef>> out;
   const std::lock_guard lock(mutex_);
   for (const auto& entry : *entries) {
-    if (!entry.spec) return std::nullopt;  // it may be this one
+    if (!entry.spec) return std::nullopt;  // the entry may be for this card
     const auto& spec = *entry.spec;
     if (std::any_of(spec.cards.begin(), spec.cards.end(), [&](const auto& c) { return c.uuid == cardUuid; }) &&
         without_.count({podUid, spec.claimUid}) == 0)

@@ -1,4 +1,4 @@
-// What the kubelet and the cards' publisher ask about claims, answered by what is prepared on this node.
+// Serves the kubelet and the cards' publisher with the claims that are prepared on this node.
 #pragma once
 
 #include <cstddef>
@@ -32,25 +32,25 @@ class ClaimDriver final : public agent::dra::Driver, public agent::dra::HealthSo
   base::Result<std::vector<agent::dra::PreparedDevice>> prepare(const agent::ClaimRef& claim,
                                                                 std::stop_token stop) override;
   base::Status unprepare(const agent::ClaimRef& claim, std::stop_token stop) override;
-  /// As their cards are: a device is unhealthy if one of them is, healthy if all are.
+  /// Returns the health of each device from that of its cards: unhealthy if one of them is, healthy if all are.
   std::vector<agent::dra::DeviceHealth> devices() override;
 
-  /// Whether this pod of the node uses a claim that is prepared on this card; nullopt = the API does not answer. A read
-  /// per namespace that has such claims, once: which claims a pod names never changes.
+  /// True if this pod of the node uses a claim that is prepared on this card; nullopt = the API does not answer. Reads
+  /// each namespace with such claims once, because the claims that a pod names never change.
   std::optional<bool> hasClaim(const std::string& podUid, const std::string& cardUuid);
-  /// Name of a pod of this node, as "namespace/name"; empty = the API does not answer or has no such pod. A read of the
-  /// node's pods, once.
+  /// Returns the name of a pod of this node, as "namespace/name"; empty = the API does not answer or has no such pod.
+  /// Reads the node's pods, once per name.
   std::string podName(const std::string& podUid);
 
  private:
   void judge(const v1alpha::DeviceCard& share, agent::dra::DeviceHealth& health) const;
-  /// The claims that are prepared on the card, by namespace, but for those that the pod is known not to name; nullopt = a
-  /// file can't be read.
+  /// Returns the claims that are prepared on the card, by namespace, without those that the pod is known not to name;
+  /// nullopt = a file can't be read.
   std::optional<std::map<std::string, std::vector<agent::ClaimRef>>> claimsOn(const std::string& cardUuid,
                                                                               const std::string& podUid);
 
-  kube::Client client_;  ///< brief: whoever asks comes again
-  agent::Users users_;   ///< asked with client_
+  kube::Client client_;  ///< brief, because callers retry by themselves
+  agent::Users users_;   ///< uses client_
   agent::ClaimPreparer& preparer_;
   agent::cdi::Folder& folder_;
   const cache::Store<v1alpha::ElasticGPU>& cards_;
@@ -61,9 +61,9 @@ class ClaimDriver final : public agent::dra::Driver, public agent::dra::HealthSo
   void remember(Pairs& pairs, const std::string& pod, const std::string& what);
 
   std::mutex mutex_;
-  // State below is protected by mutex_.
-  Pairs with_;     ///< pod and card, until the pod ends
-  Pairs without_;  ///< pod and prepared claim that it does not name
+  // State below is guarded by mutex_.
+  Pairs with_;                                ///< pod and card; valid until the pod ends
+  Pairs without_;                             ///< pod and prepared claim that the pod does not name
   std::map<std::string, std::string> names_;  ///< pod names by uid
 };
 

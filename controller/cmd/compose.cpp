@@ -36,7 +36,7 @@ reconcile::ControllerOptions controllerOptions(const CoreOptions& o, cache::Clus
   return out;
 }
 
-/// Null if there is to be none, or if it can't be opened.
+/// Opens the journal. Returns null if no journal is configured, or on error.
 std::unique_ptr<journal::Journal> openJournal(const CoreOptions& options, const base::Clock& clock,
                                               base::Metrics& metrics, base::Status& status) {
   if (options.journal.empty()) return {};
@@ -48,7 +48,7 @@ std::unique_ptr<journal::Journal> openJournal(const CoreOptions& options, const 
 
 using Answers = std::function<http::Response(const http::Request&, std::stop_token)>;
 
-/// Of calls for which somebody waits.
+/// Short timeouts, for calls that a caller waits for.
 kube::ClientOptions reviewOptions() {
   kube::ClientOptions o;
   o.maxAttempts = 2;
@@ -56,7 +56,7 @@ kube::ClientOptions reviewOptions() {
   return o;
 }
 
-/// The host that operations are served on, and the port after theirs.
+/// Returns the host of the operations address, with the next port.
 std::string besideOperations(const std::string& opsListen) {
   const auto colon = opsListen.rfind(':');
   if (colon == std::string::npos) return opsListen;
@@ -64,7 +64,7 @@ std::string besideOperations(const std::string& opsListen) {
   return opsListen.substr(0, colon + 1) + std::to_string(port == 0 ? 0 : port + 1);
 }
 
-/// Who may ask: whom the API server knows, or anybody on this machine.
+/// Returns the authorization of callers: by the API server, or none, which allows any caller on this machine.
 std::function<server::Callers::Verdict(std::string_view, std::stop_token)> callersOf(const CoreOptions& options,
                                                                                      server::Callers& callers) {
   if (!options.opsAuth) return {};
@@ -139,7 +139,7 @@ std::string Core::missing() const {
   return elector_ ? elector_->refusal() : std::string();
 }
 
-/// A standby's picture lacks what the leader has decided and not yet written.
+/// A standby's snapshot lacks decisions of the leader that are not written yet.
 std::string Core::notDeciding() const {
   if (leaseLost()) return wrong();
   if (auto what = missing(); !what.empty()) return what;
@@ -165,8 +165,8 @@ std::string Core::role() const {
   return elector_->role() == kube::LeaderElector::Role::leader ? "leader" : "standby";
 }
 
-/// Series of the cards that are there; of more than kMostCardSeries none, or each scrape would cost what a database of
-/// them does. The map is not made without need.
+/// Publishes series for each card, or for none above kMostCardSeries cards: each scrape would then cost as much as a
+/// database of them. Builds the map only if needed.
 void Core::publishCards(int64_t cards) {
   static constexpr std::array<const char*, 2> kGauges = {"elasticgpu_card_core_allocated_millicards",
                                                          "elasticgpu_card_memory_allocated_bytes"};
@@ -189,7 +189,7 @@ void Core::publishCards(int64_t cards) {
   shownCards_ = std::move(shown);
 }
 
-/// Gauges of the whole cluster are read when somebody asks, not on every change.
+/// Reads cluster-wide gauges on a scrape, not on every change.
 std::string Core::metricsText() {
   std::lock_guard lock(scrape_);
   const auto totals = controller_.cluster().totals();
@@ -260,9 +260,9 @@ base::Status Core::announce(std::stop_token stop) {
 void Core::stop() {
   operations_.stopQuestions();
   if (extenderListener_) extenderListener_->stop();  // bindings end before the steps that they wait for
-  plugins_.close();                                  // or the steps would wait for the plugins' deadlines
+  plugins_.close();                                  // otherwise the steps would wait for the plugins' deadlines
   controller_.stop();
-  if (elector_) elector_->release();  // only now: until here the work was ours
+  if (elector_) elector_->release();  // only now, because this process worked until here
   events_.stop();
   if (listener_) listener_->stop();
   if (probesListener_) probesListener_->stop();  // last: until here the process is alive

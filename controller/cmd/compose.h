@@ -1,4 +1,4 @@
-// The one composition root: which parts the controller is made of, in the order in which they start and stop.
+// The composition root of the controller: its parts, in the order in which they start and stop.
 #pragma once
 
 #include <chrono>
@@ -35,24 +35,25 @@
 namespace egpu::cmd {
 
 /// The controller with its plugins, its operations endpoint and its probes, on any API server that the transport
-/// reaches. Constructed: plugins are starting. start(): the endpoints listen, reflectors and workers run. stop():
-/// drains, then gives the lease back; idempotent. With an election only the holder of the lease works; the others
-/// mirror the cluster and are ready.
+/// reaches. After construction: plugins are starting. start(): the endpoints listen, reflectors and workers run.
+/// stop(): drains, then releases the lease; idempotent. With leader election, only the holder of the lease works; the
+/// other replicas mirror the cluster and are ready.
 class Core {
  public:
-  /// References must outlive it. asCaller: reaches the same API server without any credentials, for what is done with the rights of
-  /// whoever asks for it; null: none of that is.
+  /// References must outlive it. asCaller: reaches the same API server without credentials, for writes with the rights
+  /// of the caller; null: such requests are not served.
   Core(kube::Transport& transport, base::Clock& clock, base::Random& random, const CoreOptions& options,
        kube::Transport* asCaller = nullptr);
   ~Core();
 
-  /// Fails if an address can't be bound; the message begins with its flag.
-  /// leaseLost: called at most once, on another thread, when the work has been cut off; must return at once.
+  /// Fails if an address can't be bound; the message begins with its flag. leaseLost: called at most once, on another
+  /// thread, after the work has been cut off; must return immediately.
   base::Status start(std::function<void()> leaseLost = {});
-  /// Blocks until everything is listed (a standby competes for the lease from then on: who can't take over should not
-  /// lead), then writes the addresses where the options say. Code::cancelled if stopped first.
+  /// Blocks until everything is listed, then writes the addresses to the files in the options. A standby competes for
+  /// the lease only from then on, because a replica that can't take over should not lead. Code::cancelled if stopped
+  /// first.
   base::Status announce(std::stop_token stop = {});
-  /// The lease was lost: nothing is begun any more, calls under way have been cancelled.
+  /// True if the lease was lost: no new work begins, and calls in progress have been cancelled.
   bool leaseLost() const { return elector_ && elector_->role() == kube::LeaderElector::Role::lost; }
   void stop();
 
@@ -64,13 +65,13 @@ class Core {
 
   std::string extenderAddress() const { return extenderListener_ ? extenderListener_->address() : std::string(); }
 
-  /// A worker that has been with one key for longer is stuck: calls to the API server and to plugins end long before.
+  /// A worker is stuck if one key takes longer: calls to the API server and to plugins time out much earlier.
   static constexpr std::chrono::minutes kStuck{10};
 
  private:
   std::string wrong() const;
   std::string missing() const;
-  /// Why a scheduler's questions can't be answered now; empty if they can.
+  /// Returns why a scheduler's questions can't be answered now; empty if they can.
   std::string notDeciding() const;
   std::string role() const;
   std::string metricsText();
@@ -88,15 +89,15 @@ class Core {
   std::function<void()> leaseLost_;
   std::optional<kube::LeaderElector> elector_;
   server::WhatIfQuestions questions_;
-  kube::Client reviews_;  ///< gives up soon: a caller waits
+  kube::Client reviews_;  ///< short timeouts, because a caller waits
   server::Callers callers_;
   std::optional<server::Moves> moves_;
   server::Operations operations_;
   server::Probes probes_;
   server::Extender extender_;
-  std::mutex scrape_;  ///< one rendering of /metrics at a time; guards what follows
+  std::mutex scrape_;  ///< one rendering of /metrics at a time; guards the members up to toldTooMany_
   server::ProcessMetrics process_;
-  std::set<base::MetricLabels> shownCards_;  ///< by the last one
+  std::set<base::MetricLabels> shownCards_;  ///< cards with series in the last rendering
   bool toldTooMany_ = false;
   std::unique_ptr<http::Listener> listener_, probesListener_, extenderListener_;
 };

@@ -1,7 +1,7 @@
-// defrag: shows a plan of moves, or carries it out: one eviction at a time, as whoever calls may evict, planned anew after each. A claim
-// that outlives its pods is asked to move by its annotation first, and its pod goes once the controller has marked the device.
-// The process keeps nothing: killed anywhere, it leaves at most one pod evicted, or one claim asked to move, and the next run plans
-// from what is there.
+// defrag: shows a plan of moves, or executes it: one eviction at a time with the caller's rights, replanned after each.
+// A claim that outlives its pods is first asked to move by its annotation; its pod is evicted once the controller has
+// marked the device. The process keeps no state: if it is killed, at most one pod is evicted or one claim asked to
+// move, and the next run plans from the current state.
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
@@ -36,10 +36,10 @@ using Plan = codec::MovePlanAnswer;
 
 constexpr std::chrono::milliseconds kLook{500};
 constexpr std::chrono::minutes kMarkedWithin{1};
-constexpr std::chrono::minutes kGoneWithin{10};    // a pod's grace, its device taken down
-constexpr std::chrono::minutes kPlacedWithin{10};  // the pod that is made in its place
-constexpr std::chrono::minutes kBoundWithin{2};    // a gang, once nothing is left to move
-constexpr int kReplans = 40;                       // looks, until the controller knows what the API server does
+constexpr std::chrono::minutes kGoneWithin{10};    // a pod's grace period, and the removal of its device
+constexpr std::chrono::minutes kPlacedWithin{10};  // the pod that replaces it
+constexpr std::chrono::minutes kBoundWithin{2};    // a gang, once no move is left
+constexpr int kReplans = 40;                       // polls until the controller has seen the API server's state
 
 void say(const std::string& text) {
   std::printf("%s\n", base::printable(text).c_str());
@@ -55,7 +55,7 @@ bool until(const std::function<bool()>& done, std::chrono::minutes within) {
   return true;
 }
 
-/// Carries out what is planned. Why it stopped stands in the Status.
+/// Executes a plan. The Status contains the reason if it stops.
 class Execution {
  public:
   Execution(const QuestionOptions& options, CallerOptions caller, kube::HttpRequest question,
@@ -68,7 +68,7 @@ class Execution {
     if (plan->isBound()) return fail("", {Code::invalid, plan->subject() + " is Bound"});
     say(plan->text);
     if (!plan->possible) return plan->ofClaim ? 1 : 0;
-    for (const auto& move : plan->moves)  // nobody goes for what can't be done
+    for (const auto& move : plan->moves)  // dry-run all moves before the first eviction
       if (const auto s = wouldGo(move); !s.ok()) return fail("nothing is moved", s);
     for (std::size_t made = 0; !plan->moves.empty(); ++made) {
       const auto before = plan->moves.size();
@@ -85,7 +85,7 @@ class Execution {
   }
 
  private:
-  /// Nothing is left to move: all members are bound together.
+  /// Waits until all members are bound together; no move is left.
   int awaitGang() {
     std::optional<Plan> plan;
     const auto over = [&] {
@@ -102,7 +102,8 @@ class Execution {
     return 0;
   }
 
-  /// At most so many moves, where whole cards are freed. Nothing: status_ says how the process ends.
+  /// Requests a plan. most: maximum number of moves, if whole cards are freed. None: status_ is the exit status of the
+  /// process.
   std::optional<Plan> ask(std::optional<std::size_t> most = {}) {
     auto request = question_;
     if (most) request.target = withField(request.target, "moves", std::to_string(*most));
@@ -114,7 +115,8 @@ class Execution {
     return std::nullopt;
   }
 
-  /// What is left has to be less, or the world has changed. The controller sees a moment later what the API server knows.
+  /// Plans again. The remaining moves must decrease, otherwise the cluster has changed. Polls, because the controller
+  /// sees changes of the API server with a delay.
   Status planAnew(std::size_t before, std::optional<Plan>& plan) {
     for (int i = 0; i < kReplans; ++i) {
       plan = ask(plan->ofClaim ? std::nullopt : std::optional(before - 1));
@@ -138,20 +140,20 @@ class Execution {
     return evict(move, true);
   }
 
-  /// Sends the claim away, and waits until what it had is free and the pod that is made instead has its place.
+  /// Moves one claim away, and waits until its device is gone and the replacement pod has a node.
   Status move(const Plan::Move& move) {
     const bool used = move.annotate.empty() || !move.pods.empty();
     if (used && move.pods.size() != 1)
       return {Code::conflict, "claim " + move.claim + " is not used by one pod any more"};
     const auto device = client_.get<v1alpha::ElasticGPU>({"", move.device});
-    if (!device.ok() || device->metadata.deleting())  // a pod of that name may be another one by now
+    if (!device.ok() || device->metadata.deleting())  // a pod of that name may be a different one by now
       return {Code::conflict, "device " + move.device + " of claim " + move.claim + " is going already"};
     if (!move.annotate.empty())
       if (auto s = askToMove(move, *device, used); !s.ok()) return s;
     return used ? evictAndWait(move, *device) : waitUntilGone(*device);
   }
 
-  /// Nobody is let go to the device once it is marked.
+  /// Asks the claim to move. The controller ungates no pod for the device once it is marked.
   Status askToMove(const Plan::Move& move, const v1alpha::ElasticGPU& device, bool used) {
     if (!used) say("claim " + move.claim + " is decided anew, so that it goes to node " + move.to);
     if (auto s = annotate(move, false); !s.ok()) return s;
@@ -188,7 +190,7 @@ class Execution {
     return Status::okay();
   }
 
-  /// Pods of the same controller that have a node and stay.
+  /// Returns the number of pods of the same controller that have a node and are not ending.
   std::size_t placedOf(const core::Pod& pod, const core::OwnerReference& maker) {
     kube::ListOptions all;
     all.namespace_ = pod.metadata.namespace_;
@@ -223,7 +225,7 @@ class Execution {
   int status_ = 0;
 };
 
-/// The kubeconfig is the one that evicts; if it has a token, that is shown to the controller, too.
+/// Evictions use the kubeconfig. Its token, if any, is also sent to the controller.
 base::Result<CallerOptions> callerOf(const CallerOptions& given, const kube::Endpoint& endpoint, base::Clock& clock) {
   CallerOptions caller = given;
   caller.kubeconfig.clear();

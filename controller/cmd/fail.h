@@ -1,4 +1,4 @@
-// How a command says that it can't go on.
+// Error output of commands.
 #pragma once
 
 #include <cstdio>
@@ -8,7 +8,7 @@
 
 namespace egpu::cmd {
 
-/// "error: WHAT: WHY" on standard error; the exit status.
+/// Prints "error: WHAT: WHY" to standard error. Returns the exit status.
 inline int fail(const std::string& what, const base::Status& why, int exitStatus = 1) {
   std::fprintf(stderr, "error: %s%s%s\n", what.c_str(), what.empty() ? "" : ": ", why.message().c_str());
   return exitStatus;

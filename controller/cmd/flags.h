@@ -1,4 +1,4 @@
-// Flags that both programs have.
+// Flags common to both programs.
 #pragma once
 
 #include <CLI/CLI.hpp>
@@ -10,13 +10,13 @@
 
 namespace egpu::cmd {
 
-/// --plugins and what a plugin's process may use.
+/// Adds --plugins and the resource limits of a plugin's process.
 void addPlugins(CLI::App& app, std::string& folder, plugin::Limits& limits);
-/// --log-level and --log-format.
+/// Adds --log-level and --log-format.
 void addLog(CLI::App& app, LogOptions& o);
 void configureLog(const LogOptions& o);
 
-/// "15s", "500ms", "2m" → milliseconds.
+/// Adds a duration flag: "15s", "500ms", "2m" → milliseconds.
 template <class Duration>
 void addDuration(CLI::App& app, const std::string& flag, Duration& o, const std::string& what) {
   app.add_option_function<int64_t>(

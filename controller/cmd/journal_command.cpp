@@ -1,4 +1,4 @@
-// elastic-gpu-controller journal: shows a decision journal, and decides it anew.
+// elastic-gpu-controller journal: shows a decision journal, and replays its decisions.
 #include <chrono>
 #include <cstdio>
 #include <optional>

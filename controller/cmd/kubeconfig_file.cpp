@@ -18,7 +18,7 @@ namespace {
 using base::Code;
 using base::Status;
 
-/// The file that kubectl makes while it writes a kubeconfig.
+/// The lock file that kubectl creates while it writes a kubeconfig.
 class Lock {
  public:
   explicit Lock(std::string path) : path_(std::move(path)) {}

@@ -1,4 +1,4 @@
-// --write-kubeconfig: our cluster beside whatever else the file holds.
+// --write-kubeconfig: adds our cluster to a kubeconfig without changing its other contents.
 #pragma once
 
 #include <string>
@@ -7,12 +7,12 @@
 
 namespace egpu::cmd {
 
-/// What our cluster, user and context are called.
+/// Name of our cluster, user and context.
 inline constexpr const char* kKubeconfigName = "elastic-gpu-standalone";
 
-/// Adds the API server to the kubeconfig (codec/kubeconfig_text.h says what stays), or makes the file. Under kubectl's
-/// lock, PATH.lock, so that neither loses what the other writes. Symbolic links are refused. The context that is
-/// current afterwards.
+/// Adds the API server to the kubeconfig (codec/kubeconfig_text.h lists the contents that stay), or creates the file.
+/// Holds kubectl's lock, PATH.lock, so that concurrent writes are not lost. Refuses symbolic links. Returns the current
+/// context after the write.
 base::Result<std::string> addToKubeconfig(const std::string& path, const std::string& server);
 
 }  // namespace egpu::cmd

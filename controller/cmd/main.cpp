@@ -1,4 +1,4 @@
-// elastic-gpu-controller: flags to options, one command each.
+// elastic-gpu-controller: converts flags to options; one command per invocation.
 #include <CLI/CLI.hpp>
 #include <cstdint>
 #include <cstdio>
@@ -53,7 +53,7 @@ void addController(CLI::App& app, cmd::CoreOptions& o) {
   app.add_option("--write-probes-address", o.writeProbesAddress, "Likewise the real address of the probes");
 }
 
-/// For schedulers that choose nodes themselves.
+/// Flags for schedulers that choose nodes themselves.
 void addExtender(CLI::App& app, cmd::ExtenderOptions& o) {
   app.add_option("--extender-address", o.listen,
                  "Address of /extender/filter, prioritize, bind and preempt for a scheduler that chooses nodes itself, "
@@ -72,7 +72,7 @@ void addExtender(CLI::App& app, cmd::ExtenderOptions& o) {
       ->allow_extra_args(false);
 }
 
-/// Whether the API server is asked who calls.
+/// Flag for the authorization of callers by the API server.
 void addCallers(CLI::App& app, cmd::CoreOptions& o) {
   app.add_option_function<std::string>(
          "--ops-auth", [&o](const std::string& mode) { o.opsAuth = mode == "on"; },
@@ -82,7 +82,7 @@ void addCallers(CLI::App& app, cmd::CoreOptions& o) {
       ->default_str("on");
 }
 
-/// How a command that asks proves who it is.
+/// Flags with the credentials of commands that query the controller.
 void addCaller(CLI::App& app, cmd::CallerOptions& o) {
   auto* token = app.add_option("--token", o.token, "Bearer token to show, as of kubectl create token");
   auto* file = app.add_option("--token-file", o.tokenFile, "The same from a file");
@@ -111,7 +111,7 @@ void addElection(CLI::App& app, cmd::RunOptions& o) {
                    "Between attempts to get or renew the lease");
 }
 
-/// A flag that becomes a parameter of the question.
+/// Adds a flag that becomes a parameter of the question.
 CLI::Option* addField(CLI::App& app, cmd::QuestionOptions& o, const std::string& flag, const std::string& field,
                       const std::string& what) {
   return app
@@ -122,7 +122,7 @@ CLI::Option* addField(CLI::App& app, cmd::QuestionOptions& o, const std::string&
       ->trigger_on_parse();  // so that steps keep their order
 }
 
-/// What the commands that ask a running controller have in common.
+/// Flags common to the commands that query a running controller.
 void addAsking(CLI::App& app, std::string& server, std::string& color, std::string& output,
                const std::vector<std::string>& outputs) {
   app.add_option("-o,--output", output, "What to print; tables have at most 100 columns unless wide")
@@ -251,7 +251,7 @@ CLI::App* addJournal(CLI::App& app, cmd::JournalOptions& o) {
   return sub;
 }
 
-/// The arguments, "help COMMAND" as "COMMAND --help".
+/// Returns the arguments, with "help COMMAND" replaced by "COMMAND --help".
 std::vector<const char*> withHelp(int argc, char** argv) {
   std::vector<const char*> args(argv, argv + argc);
   if (argc < 2 || std::string_view(argv[1]) != "help") return args;
@@ -260,7 +260,7 @@ std::vector<const char*> withHelp(int argc, char** argv) {
   return args;
 }
 
-/// An unknown command is named, which the parser would only call missing.
+/// Reports an unknown command by name, because the parser would only report a missing one.
 bool isCommand(const CLI::App& app, const std::string& name) {
   std::string known;
   for (const auto* each : app.get_subcommands(nullptr)) {

@@ -8,14 +8,14 @@ namespace egpu::cmd {
 
 namespace {
 
-constexpr std::size_t kWideMap = 160;  // where there is no terminal to fill
+constexpr std::size_t kWideMap = 160;  // without a terminal
 
 }  // namespace
 
 int mapCommand(const MapOptions& options) {
   kube::HttpRequest request;
   request.target = "/allocation-map?" + layoutQuery(options.output, options.color);
-  // Bars are as long as there is room for them.
+  // Bars use the available width.
   if (options.output == "wide")
     request.target += "&width=" + std::to_string(std::clamp<std::size_t>((terminalColumns(kWideMap) - 44) / 2, 10, 60));
   if (!options.node.empty()) request.target += "&node=" + queryEncoded(options.node);

@@ -75,7 +75,7 @@ std::string layoutQuery(const std::string& output, const std::string& color) {
 
 namespace {
 
-/// Empty if nothing says which.
+/// Returns the bearer token; empty if none is configured.
 base::Result<std::string> tokenOf(const CallerOptions& caller, base::Clock& clock) {
   if (!caller.token.empty()) return caller.token;
   if (!caller.tokenFile.empty()) {
@@ -99,7 +99,7 @@ base::Result<std::string> tokenOf(const CallerOptions& caller, base::Clock& cloc
   return (*credentials)->token;
 }
 
-/// What to do about a refusal, for people.
+/// Returns advice for people on how to resolve the refusal.
 const char* advice(int status) {
   if (status == 401)
     return "\nSay who asks: --token \"$(kubectl create token NAME -n NAMESPACE)\", --token-file FILE, or --kubeconfig "

@@ -22,7 +22,7 @@ std::string hostName() {
   return ::gethostname(name, sizeof name - 1) == 0 && name[0] != '\0' ? name : "unknown";
 }
 
-/// What the flags leave open: replicas are the rule in a cluster, one process at a developer's desk.
+/// Applies the defaults of leader election: on in a cluster, where replicas are common; off elsewhere.
 std::optional<kube::LeaderElectionOptions> election(const RunOptions& options, const kube::Endpoint& endpoint,
                                                     base::Random& random) {
   if (!options.leaderElect.value_or(endpoint.inCluster)) return std::nullopt;
@@ -41,9 +41,9 @@ CoreOptions controllerOptions(const RunOptions& options, const kube::Endpoint& e
   return out;
 }
 
-/// Announces a started controller and stops it when a signal comes or it can't go on. The exit status.
+/// Announces a started controller. Stops it on a signal or a fatal error. Returns the exit status.
 int untilStopped(Core& core, const Signals& signals) {
-  // Beside the wait, so that a signal ends a process whose API server doesn't answer.
+  // On another thread, so that a signal ends the process even if the API server does not answer.
   base::Status announced;
   std::jthread announcing([&](std::stop_token stop) {
     announced = core.announce(stop);

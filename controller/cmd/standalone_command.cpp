@@ -29,8 +29,8 @@ namespace {
 
 namespace log = base::log;
 
-/// Where the simulated nodes' plugins keep their files: in the data folder, or in one that goes with the process.
-/// Root's plugins run as users of their own, to whom the data folder is closed: theirs lies beside it, FOLDER.plugins.
+/// Folder for the files of the simulated nodes' plugins: in the data folder, or temporary. Root's plugins run as users
+/// of their own without access to the data folder; their files are beside it, in FOLDER.plugins.
 class PluginState {
  public:
   base::Status open(const std::string& data) {
@@ -56,7 +56,7 @@ class PluginState {
     auto path = std::filesystem::absolute(data).lexically_normal().string();
     while (path.size() > 1 && path.back() == '/') path.pop_back();
     path += ".plugins";
-    std::error_code error;  // where an earlier version kept them
+    std::error_code error;  // location in an earlier version
     if (!std::filesystem::exists(path, error)) std::filesystem::rename(data + "/plugins", path, error);
     return path;
   }
@@ -65,7 +65,8 @@ class PluginState {
   bool temporary_ = false;
 };
 
-/// The embedded server has no authentication: only this machine may reach it, and what shows its objects.
+/// Checks for a loopback address. The embedded server has no authentication, so only this machine may reach it and the
+/// endpoints that show its objects.
 bool onlyHere(const char* flag, const std::string& address, const char* what) {
   if (http::isLoopback(address)) return true;
   std::fprintf(stderr, "error: %s: %s is not a loopback address; %s. Use 127.0.0.1:PORT\n", flag, address.c_str(),
@@ -73,7 +74,7 @@ bool onlyHere(const char* flag, const std::string& address, const char* what) {
   return false;
 }
 
-/// Where it listens, in the kubeconfig and on standard output, so that standard error is nothing but log lines.
+/// Reports the addresses in the kubeconfig and on standard output, so that standard error contains only log lines.
 base::Status tell(const StandaloneOptions& options, const std::string& url, const Core& core) {
   std::string hint;
   if (!options.writeKubeconfig.empty()) {
@@ -89,7 +90,7 @@ base::Status tell(const StandaloneOptions& options, const std::string& url, cons
   return base::Status::okay();
 }
 
-/// For a controller that shares its machine and its files with the embedded server.
+/// Options of a controller that shares its machine and files with the embedded server.
 CoreOptions controllerOptions(const StandaloneOptions& options, const std::string& pluginState) {
   CoreOptions out = options.controller;
   out.pluginState = pluginState;
@@ -99,7 +100,8 @@ CoreOptions controllerOptions(const StandaloneOptions& options, const std::strin
   return out;
 }
 
-/// The controller and the simulated nodes, on the embedded server at `url`, until a signal comes. The exit status.
+/// Runs the controller and the simulated nodes on the embedded server at `url` until a signal arrives. Returns the exit
+/// status.
 int runCluster(const StandaloneOptions& options, const std::string& url, std::vector<sim::SimNode> nodes,
                const Signals& signals, base::Clock& clock, base::Random& random) {
   kube::Endpoint endpoint;

@@ -10,7 +10,8 @@
 namespace egpu::cmd {
 
 bool readQuestion(const QuestionOptions& options, const std::string& layout, kube::HttpRequest& request) {
-  request.timeout = std::chrono::milliseconds(300'000);  // a large cluster is thought through node by node
+  // the server may need long for a large cluster, because it evaluates each node
+  request.timeout = std::chrono::milliseconds(300'000);
   request.target = "/" + options.question + "?" + layout;
   for (const auto& [name, value] : options.fields) request.target += "&" + name + "=" + queryEncoded(value);
   if (options.file == "-") {
