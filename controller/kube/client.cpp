@@ -23,7 +23,7 @@ constexpr milliseconds kBriefRetryAfter{1'000};
 
 bool success(int http) { return http >= 200 && http < 300; }
 
-/// Seconds only: the API server never sends the date form.
+/// Parses seconds only: the API server never sends the date form.
 std::optional<milliseconds> retryAfter(const HttpResponse& answer) {
   const std::string_view text = answer.header("retry-after");
   int64_t seconds = 0;
@@ -34,7 +34,7 @@ std::optional<milliseconds> retryAfter(const HttpResponse& answer) {
 
 Status statusOf(const HttpResponse& answer) {
   Status status = codec::decodeStatus(answer.status, answer.body);
-  if (status.ok())  // a body that says Success on a failed answer must not pass for one
+  if (status.ok())  // a failed answer whose body reports Success must not count as success
     status = Status(Code::internal, "HTTP " + std::to_string(answer.status));
   status.http = answer.status;
   if (auto wait = retryAfter(answer)) status.retryAfter = wait;
@@ -42,9 +42,9 @@ Status statusOf(const HttpResponse& answer) {
   return status;
 }
 
-/// Of a server that answered: another attempt may be answered differently.
+/// True for answers of a server that another attempt may change.
 bool passing(const Status& status) {
-  if (status.code() == Code::tooLarge) return false;  // waiting may not help: the caller asks without a version instead
+  if (status.code() == Code::tooLarge) return false;  // the caller retries without a version instead of waiting
   return status.http == 429 || status.http == 500 || status.http == 502 || status.http == 503 || status.http == 504;
 }
 
@@ -113,7 +113,7 @@ Result<HttpResponse> Client::exchange(HttpRequest& request, const Purpose& purpo
     if (answer && success(answer->status)) return answer;
     const Status status = answer ? statusOf(*answer) : answer.status();
     const bool unknown = !answer && (status.code() == Code::unknownOutcome || status.code() == Code::deadline);
-    // Whether a write took effect can only be read, so nothing is repeated here.
+    // Only a read can show whether a write took effect, so it is not retried here.
     if (unknown && purpose.write) return Status(Code::unknownOutcome, status.message());
     if (!worthRepeating(status, attempt)) return status;
 
@@ -126,7 +126,7 @@ Result<HttpResponse> Client::exchange(HttpRequest& request, const Purpose& purpo
   }
 }
 
-/// After a failed attempt. A write whose outcome is unknown never comes here.
+/// Called after a failed attempt, but never for a write with unknown outcome.
 bool Client::worthRepeating(const Status& status, int attempt) const {
   if (attempt >= options_.maxAttempts) return false;
   const bool answered = status.http != 0;
@@ -215,7 +215,7 @@ Result<codec::ListMeta> Client::listRaw(const core::Kind& kind, const ListOption
     addQuery(request.target, "fieldSelector", options.fieldSelector);
     if (limit > 0) addQuery(request.target, "limit", std::to_string(limit));
     if (!next.empty()) {
-      addQuery(request.target, "continue", next);  // a version beside it is refused
+      addQuery(request.target, "continue", next);  // the server refuses it together with a version
     } else if (!version.empty()) {
       addQuery(request.target, "resourceVersion", version);
       addQuery(request.target, "resourceVersionMatch", "NotOlderThan");
@@ -224,7 +224,7 @@ Result<codec::ListMeta> Client::listRaw(const core::Kind& kind, const ListOption
     if (!answer) {
       const Code code = answer.status().code();
       if (code == Code::expired && !next.empty() && !startedOver) {
-        // The snapshot behind `continue` is gone: once more, in one piece, which can't expire midway.
+        // The snapshot behind `continue` is gone: list again in one piece, which can't expire midway.
         startedOver = true;
         limit = 0;
         startOver();
@@ -305,7 +305,7 @@ Status Client::remove(const core::ObjectKey& key, std::string_view options, std:
   if (!answer) return answer.status();
   if (left == nullptr) return {};
   left->reset();
-  // An object that is gone at once is answered with a Status, which has neither.
+  // An object without finalizers is gone: the answer is a Status, without deletionTimestamp and finalizers.
   auto object = codec::decode<T>(answer->body);
   if (object.ok() && object->metadata.deleting() && !object->metadata.finalizers.empty()) *left = std::move(*object);
   return {};

@@ -1,4 +1,5 @@
-// A typed client for the Kubernetes REST API over a Transport: retries on 429 and 5xx, unknown outcomes, preconditions.
+// A typed client for the Kubernetes REST API over a Transport. It handles retries on 429 and 5xx, unknown outcomes and
+// preconditions.
 #pragma once
 
 #include <chrono>
@@ -24,7 +25,7 @@ enum class PatchType { merge, json, strategic };
 
 struct ListOptions {
   std::string namespace_;    ///< empty = all
-  std::string_view version;  ///< another one of the kind than its own; a constant. Empty = its own
+  std::string_view version;  ///< another version of the kind; a constant. Empty = the kind's own version
   std::string labelSelector;
   std::string fieldSelector;
   std::string resourceVersion;  ///< empty = quorum read; "0" = any cache
@@ -37,35 +38,36 @@ struct ClientOptions {
   int maxAttempts = 10;                              ///< per request, on 429 and 5xx
   std::chrono::milliseconds requestTimeout{30'000};  ///< per attempt
   std::chrono::milliseconds listTimeout{120'000};    ///< per attempt of one page, which may be the whole list
-  bool freshConnections = false;                     ///< every request on a connection of its own making
+  bool freshConnections = false;                     ///< open a new connection for every request
   bool brief = false;                                ///< see Client::brief()
 };
 
-/// Thread-safe; keeps references to transport, clock, random and metrics, which must outlive it.
-/// Every call blocks until answered, given up (retries included) or stopped. The templates are defined for every struct
-/// with a kindOf.
-/// Writes: a retried 5xx/unavailable is safe because every write of this project is idempotent or carries
-/// preconditions; an unknown outcome of a write (time-outs included) is returned as Code::unknownOutcome, and the
-/// caller reads before it decides. Waits between attempts: the server's Retry-After (at most 60 s), else 0.1 s doubling
-/// up to 10 s; jittered. A brief client leaves retries to its caller. Metrics, per attempt:
+/// Thread-safe; keeps references to transport, clock, random and metrics, which must outlive it. Every call blocks
+/// until it is answered, has failed (retries included) or is stopped. The templates are defined for every struct with a
+/// kindOf. Writes: a retry after 5xx or unavailable is safe because every write of this project is idempotent or
+/// carries preconditions. An unknown outcome of a write (timeouts included) is returned as Code::unknownOutcome; the
+/// caller reads before it decides. Waits between attempts: the server's Retry-After (at most 60 s), otherwise 0.1 s
+/// doubling up to 10 s; jittered. A brief client leaves retries to its caller. Metrics, per attempt:
 /// elasticgpu_api_requests_total{verb,code}, elasticgpu_api_request_duration_seconds{verb},
-/// elasticgpu_api_writes_total{verb,resource}. A code that isn't HTTP's is the name of the error, e.g. "unavailable".
+/// elasticgpu_api_writes_total{verb,resource}. A code that is not an HTTP status is the name of the error, e.g.
+/// "unavailable".
 class Client {
  public:
   Client(Transport& transport, base::Clock& clock, base::Random& random, base::Metrics& metrics,
          ClientOptions options = {});
 
-  /// The same client for callers whose thread others wait for and who have a queue to come back by. A request is
-  /// repeated once at most, and only where that is likely to help within a second: nothing of it was sent, or the
-  /// server said 429 with a Retry-After of at most 1 s, or the connection of a read broke. Everything else, 5xx above
-  /// all (a failing webhook is 500), is returned at once, with the server's Retry-After in the Status.
+  /// Returns the same client for callers that must not block their thread and requeue by themselves. A request is
+  /// retried at most once, and only if a retry is likely to help within a second: nothing of it was sent, the server
+  /// answered 429 with a Retry-After of at most 1 s, or the connection of a read broke. All other failures, in
+  /// particular 5xx (a failing webhook is a 500), are returned immediately, with the server's Retry-After in the
+  /// Status.
   Client brief() const;
 
   /// Quorum read.
   template <class T>
   base::Result<T> get(const core::ObjectKey& key, std::stop_token stop = {});
-  /// All pages; a 410 in the middle starts over once without a limit. `each` gets the objects as they are decoded
-  /// (again from the first after such a restart: `restart` is called before).
+  /// Lists all pages. A 410 on a later page restarts the list once, without a limit. `each` receives the objects as
+  /// they are decoded; after a restart, from the first again, after a call of `restart`.
   template <class T>
   base::Result<codec::ListMeta> list(const ListOptions& options, const std::function<void(T&&)>& each,
                                      const std::function<void()>& restart, std::stop_token stop = {});
@@ -80,14 +82,14 @@ class Client {
   /// PUT; needs metadata.resourceVersion.
   template <class T>
   base::Result<T> replace(const T& object, std::string_view subresource = {}, std::stop_token stop = {});
-  /// options: JSON of DeleteOptions (codec::patch::deleteOptions) or empty. notFound is an error like any other.
-  /// left, unless null: set to the object as the server answered, if a finalizer keeps it.
+  /// options: JSON of DeleteOptions (codec::patch::deleteOptions) or empty. notFound is returned as an error. left,
+  /// unless null: set to the returned object if a finalizer keeps it.
   template <class T>
   base::Status remove(const core::ObjectKey& key, std::string_view options = {}, std::stop_token stop = {},
                       std::optional<T>* left = nullptr);
 
-  /// One exchange with retries, for everything that has no struct (discovery, pods/binding). A value is a 2xx answer;
-  /// any other is the Status that its body tells. timeout 0 = options().requestTimeout.
+  /// Performs one request with retries, for resources without a struct (discovery, pods/binding). Returns a 2xx answer;
+  /// any other answer becomes the Status in its body. timeout 0 = options().requestTimeout.
   base::Result<HttpResponse> call(HttpRequest request, std::stop_token stop = {});
   /// The raw transport for watches (no retry).
   Transport& transport() { return transport_; }
@@ -96,14 +98,14 @@ class Client {
   base::Random& random() { return random_; }
   base::Metrics& metrics() { return metrics_; }
 
-  /// The kind in another version; empty = as it is.
+  /// Returns the kind in another version; empty = unchanged.
   static core::Kind inVersion(core::Kind kind, std::string_view version);
-  /// "/apis/elasticgpu.io/v1alpha/namespaces/ns/elasticgpuclaims/name/status"; parts are percent-encoded.
+  /// Returns "/apis/elasticgpu.io/v1alpha/namespaces/ns/elasticgpuclaims/name/status"; the parts are percent-encoded.
   static std::string path(const core::Kind& kind, std::string_view ns, std::string_view name = {},
                           std::string_view subresource = {});
 
  private:
-  /// What an exchange is called in metrics.
+  /// Labels of a request in metrics.
   struct Purpose {
     std::string_view verb;      ///< get | list | create | patch | update | delete | call
     std::string_view resource;  ///< plural, or empty
@@ -123,7 +125,7 @@ class Client {
   using PageDecoder = std::function<base::Result<codec::ListMeta>(std::string_view body)>;
   base::Result<codec::ListMeta> listRaw(const core::Kind& kind, const ListOptions& options, const PageDecoder& decode,
                                         const std::function<void()>& restart, std::stop_token stop);
-  /// The answer to a write that can't be read leaves its outcome unknown to the caller.
+  /// Decodes the answer to a write. An unreadable answer leaves the outcome unknown.
   template <class T>
   static base::Result<T> decodeWritten(base::Result<HttpResponse> answer);
 

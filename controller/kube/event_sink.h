@@ -1,4 +1,4 @@
-// Where Kubernetes events about our objects go; events.h has what writes them.
+// The interface for Kubernetes events about our objects; events.h implements it.
 #pragma once
 
 #include <string>
@@ -8,7 +8,7 @@
 
 namespace egpu::kube {
 
-/// What reconcilers see. Thread-safe; returns at once.
+/// Used by reconcilers. Thread-safe; returns immediately.
 class EventSink {
  public:
   virtual ~EventSink() = default;

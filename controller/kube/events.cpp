@@ -13,7 +13,7 @@ namespace egpu::kube {
 using base::Code;
 
 namespace {
-constexpr std::size_t kLongestMessage = 1024;  ///< as the API server takes it of events.k8s.io
+constexpr std::size_t kLongestMessage = 1024;  ///< the limit of events.k8s.io in the API server
 }  // namespace
 
 template <class V>
@@ -45,7 +45,7 @@ EventCorrelator::Verdict EventCorrelator::consider(core::Event event, Steady now
   group.messages.insert(digest);
   const bool merge = group.messages.size() >= static_cast<std::size_t>(std::max(1, options_.similar));
   if (merge) {
-    // One more than the limit tells as much as a thousand: keep the set small.
+    // The set only needs to exceed the limit: keep it small.
     while (group.messages.size() > static_cast<std::size_t>(options_.similar))
       group.messages.erase(group.messages.begin());
     event.message = base::shortened("(combined from similar events): " + event.message, kLongestMessage);
@@ -91,12 +91,12 @@ void EventCorrelator::startOver(const std::string& memory, const std::string& fi
 
 namespace {
 
-/// Our kinds are stored under one version and preferred under another; `kubectl events --for` asks by the latter.
+/// Returns the preferred version of our kinds, because `kubectl events --for` queries that one and not the stored one.
 std::string askedVersion(const std::string& apiVersion) {
   return apiVersion == "elasticgpu.io/v1alpha" ? "elasticgpu.io/v1alpha1" : apiVersion;
 }
 
-/// "object.suffix", cut where an object's name leaves no room for more.
+/// Returns "object.suffix"; a long object name is cut to leave room for the suffix.
 std::string eventName(std::string_view object, base::Random& random) {
   constexpr std::size_t kLongest = 253, kSuffix = 12;
   object = object.substr(0, kLongest - kSuffix - 1);
@@ -120,7 +120,7 @@ void EventRecorder::event(const core::ObjectReference& about, std::string_view t
   core::Event event;
   event.involvedObject = about;
   event.involvedObject.apiVersion = askedVersion(about.apiVersion);
-  // Events about cluster-scoped objects live in "default", where kubectl describe looks for them.
+  // Events about cluster-scoped objects belong to "default", where kubectl describe looks for them.
   event.metadata.namespace_ = about.namespace_.empty() ? "default" : about.namespace_;
   event.type = type;
   event.reason = reason;
@@ -214,7 +214,7 @@ void EventRecorder::write(core::Event event) {
   if (verdict.name.empty() || status.code() == Code::notFound) {
     verdict.event.metadata.name = eventName(verdict.event.involvedObject.name, client_.random());
     status = client_.create<core::Event>(verdict.event, cancel_.get_token()).status();
-    // The name is ours alone: a repeated create that finds it has succeeded the first time.
+    // The name is unique: if a repeated create finds it, the first attempt succeeded.
     if (status.ok() || status.code() == Code::alreadyExists) {
       correlator_.created(verdict.memory, verdict.event.metadata.name);
       return count("created");

@@ -17,7 +17,7 @@ namespace {
 
 constexpr double kJitter = 1.2;
 
-/// What the record says; a change of metadata alone is no sign of life.
+/// Compares the lease records; a change of other metadata does not show that the holder is alive.
 bool sameRecord(const core::Lease& a, const core::Lease& b) {
   return a.metadata.uid == b.metadata.uid && a.holderIdentity == b.holderIdentity &&
          a.leaseDurationSeconds == b.leaseDurationSeconds && a.acquireTime == b.acquireTime &&
@@ -108,7 +108,7 @@ void LeaderElector::become(Role role) {
 
 LeaderElector::Steady LeaderElector::step(std::stop_token stop) {
   const bool leads = role() == Role::leader;
-  const auto begin = clock_.now();  // before anything is sent, hence before anybody can see it
+  const auto begin = clock_.now();  // before the request is sent, hence before any process can observe it
   Attempt outcome = Attempt::failed;
   if (!leads || begin < renewBy_) {
     outcome = attempt(stop);
@@ -169,7 +169,7 @@ LeaderElector::Attempt LeaderElector::attempt(std::stop_token stop) {
   if (role() == Role::leader && current_ && observed_.holderIdentity == options_.identity) {
     Status renewed = take(observed_, stop);
     if (renewed.ok()) return Attempt::held;
-    // Somebody wrote it or took it away: look before giving up.
+    // Another process wrote or deleted the lease: read it before giving up.
     if (renewed.code() != Code::conflict && renewed.code() != Code::notFound) return failed(std::move(renewed));
   }
   auto got = client(patience()).get<core::Lease>({options_.namespace_, options_.name}, stop);
@@ -186,7 +186,7 @@ LeaderElector::Attempt LeaderElector::attempt(std::stop_token stop) {
 
 bool LeaderElector::heldByAnother(Steady now) const {
   if (observed_.holderIdentity.empty() || observed_.holderIdentity == options_.identity) return false;
-  if (role() == Role::leader) return true;  // expired or not: it was taken from us
+  if (role() == Role::leader) return true;  // even if it has expired: another process took it
   const milliseconds said = std::chrono::seconds(std::clamp<int64_t>(observed_.leaseDurationSeconds, 0, 86'400));
   return now < observedAt_ + (said > milliseconds(0) ? said : options_.leaseDuration);
 }
@@ -245,11 +245,11 @@ void LeaderElector::release() {
     thread_.request_stop();
     thread_.join();
   }
-  // A lease that was won while the stop came in is given back too.
+  // Also releases a lease that was acquired while the stop arrived.
   if (role() == Role::lost || observed_.holderIdentity != options_.identity) return;
   Status given = current_ ? give() : Status(Code::conflict, "not known");
   if (given.code() == Code::conflict || given.code() == Code::unknownOutcome) {
-    // A renewal or this release may have been applied without our knowing.
+    // A renewal or this release may have been applied although its answer was lost.
     auto got = client(options_.renewDeadline / 2).get<core::Lease>({options_.namespace_, options_.name});
     if (got) observe(*got);
     given = !got ? got.status()

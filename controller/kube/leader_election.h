@@ -1,16 +1,16 @@
-// Who of several controllers works: the holder of a Lease, as client-go elects.
+// Leader election among replicas of the controller, as in client-go: only the holder of a Lease works.
 //
 //   standby ── the lease is free, or its record has not changed for its duration ──► leader ── release() ──► released
 //      ▲                                                                              │
-//      └─ another holds it: look again after retryPeriod (jittered)                   ├─ not renewed for renewDeadline
+//      └─ another holds it: retry after retryPeriod (jittered)                        ├─ not renewed for renewDeadline
 //                                                                                     └─ another holds it
 //                                                                                            ▼
-//                                                                                          lost (for good)
+//                                                                                          lost (final)
 //
-// Time is this machine's monotonic clock alone: a holder has until renewDeadline after it *sent* its last renewal that
-// succeeded, everybody else waits leaseDuration from when they *saw* the record change. So the two never overlap,
-// whatever the wall clocks say, while a process runs; one that was frozen in between learns it by 409. A lease is no
-// fence: the compare-and-swap on the objects is.
+// All times are of this machine's monotonic clock: a holder works until renewDeadline after it *sent* its last
+// successful renewal, and all others wait for leaseDuration after they *saw* the record change. So their work never
+// overlaps while the processes run, regardless of the wall clocks. A process that was suspended in between learns it by
+// a 409. A lease is not a fence: the compare-and-swap on the objects is.
 #pragma once
 
 #include <chrono>
@@ -31,21 +31,22 @@
 namespace egpu::kube {
 
 struct LeaderElectionOptions {
-  std::string namespace_;  ///< of the Lease
+  std::string namespace_;  ///< namespace of the Lease
   std::string name = "elastic-gpu-controller";
-  std::string identity;                             ///< of this process and no other, ever: see electionIdentity()
-  std::chrono::milliseconds leaseDuration{15'000};  ///< whole seconds; what others wait for
-  std::chrono::milliseconds renewDeadline{10'000};  ///< how long a holder works on without a renewal
-  std::chrono::milliseconds retryPeriod{2'000};     ///< between attempts; a standby adds up to 1.2 times as much
-  /// Code::invalid names what can't be: leaseDuration > renewDeadline > 1.2 · retryPeriod > 0, and nothing empty.
+  std::string identity;  ///< identity of this process only, never reused: see electionIdentity()
+  std::chrono::milliseconds leaseDuration{15'000};  ///< whole seconds; time that other replicas wait
+  std::chrono::milliseconds renewDeadline{10'000};  ///< time that a holder works without a renewal
+  std::chrono::milliseconds retryPeriod{2'000};     ///< between attempts; a standby adds up to 1.2 times this
+  /// Code::invalid names the violated condition: leaseDuration > renewDeadline > 1.2 · retryPeriod > 0, and no empty
+  /// value.
   base::Status check() const;
 };
 
-/// "host_uuid": a restarted process is somebody else.
+/// Returns "host_uuid": a restarted process has a new identity.
 std::string electionIdentity(std::string_view host, base::Random& random);
 
-/// Needs the verbs get, create and patch on leases. The record is written as client-go writes it (holderIdentity,
-/// acquireTime, renewTime, leaseTransitions), so either kind of program can follow the other. Metrics:
+/// Needs the verbs get, create and patch on leases. Writes the record as client-go does (holderIdentity, acquireTime,
+/// renewTime, leaseTransitions), so replicas with either implementation can succeed each other. Metrics:
 /// elasticgpu_leader (0 or 1), elasticgpu_lease_attempts_total{result = ok | held | failed}.
 class LeaderElector {
  public:
@@ -54,24 +55,25 @@ class LeaderElector {
   /// References must outlive it. options.check() must be ok.
   LeaderElector(Transport& transport, base::Clock& clock, base::Random& random, base::Metrics& metrics,
                 LeaderElectionOptions options);
-  ~LeaderElector();  ///< stops without a release: others wait for the lease to run out
+  ~LeaderElector();  ///< stops without a release: other replicas wait until the lease expires
 
-  /// Tries and renews on a thread of its own, which calls these (at most once each): `leading` must return at once,
-  /// `lost` must end the work before anything else, and says why.
+  /// Acquires and renews the lease on a thread of its own, which calls these functions (at most once each): `leading`
+  /// must return immediately; `lost` must end the work before anything else, and receives the reason.
   void start(std::function<void()> leading, std::function<void(const base::Status&)> lost);
-  /// Ends the thread; a leader gives the lease back (at most two attempts of renewDeadline / 2), so that a standby need
+  /// Ends the thread; a leader releases the lease (at most two attempts of renewDeadline / 2), so that a standby need
   /// not wait. Call it when the work has ended. Idempotent.
   void release();
 
-  /// One attempt, and when the next is due. start() does this; tests with a clock of their own do it themselves. A
-  /// leader's attempt never outlasts its deadline.
+  /// Makes one attempt, and returns the time of the next. start() does this; tests with a clock of their own call it
+  /// themselves. An attempt of a leader never exceeds its deadline.
   base::Clock::Steady step(std::stop_token stop);
 
   Role role() const;
-  /// Who holds the lease as far as is known; empty = nobody.
+  /// Returns the last known holder of the lease; empty = none.
   std::string holder() const;
-  /// Why this process can never lead as things stand: the API server refuses its requests for the Lease. For people:
-  /// the Lease, the rights that are needed and the server's answer. Empty: nothing is known to be missing.
+  /// Returns why this process can't become leader under the current permissions: the API server refuses its requests
+  /// for the Lease. The message for people names the Lease, the required rights and the server's answer. Empty: no
+  /// missing right is known.
   std::string refusal() const;
   const LeaderElectionOptions& options() const { return options_; }
 
@@ -84,11 +86,11 @@ class LeaderElector {
   base::Status create(std::stop_token stop);
   base::Status give();
   void observe(const core::Lease& lease);
-  /// Keeps refusal(), and logs it when it changes.
+  /// Sets refusal(), and logs it when it changes.
   void noteRefusal(Attempt outcome);
   bool heldByAnother(Steady now) const;
   void become(Role role);
-  /// For one request now: a leader has no more time than until its deadline.
+  /// Returns a client for one immediate request, within the leader's deadline.
   Client client(std::chrono::milliseconds atMost);
   std::chrono::milliseconds patience() const;
 
@@ -99,14 +101,14 @@ class LeaderElector {
   const LeaderElectionOptions options_;
   std::function<void()> leading_;
   std::function<void(const base::Status&)> lost_;
-  // Of the stepping thread alone:
+  // Used by the stepping thread only:
   core::Lease observed_;   ///< as last seen
-  Steady observedAt_{};    ///< when its record was last seen to change
-  bool current_ = false;   ///< observed_ is what the server had when we last heard of it: a write may go without a read
-  Steady renewBy_{};       ///< of a leader
-  base::Status lastWhy_;   ///< of the last attempt if it failed: the connection may be dead, the next takes another
+  Steady observedAt_{};    ///< time of the last observed change of its record
+  bool current_ = false;   ///< observed_ is the server's latest known state: a write needs no preceding read
+  Steady renewBy_{};       ///< deadline of a leader's renewal
+  base::Status lastWhy_;   ///< error of the last attempt: after a timeout the next one uses a new connection
   std::string announced_;  ///< the holder last logged
-  // Protected by mutex_:
+  // Guarded by mutex_:
   mutable std::mutex mutex_;
   Role role_ = Role::standby;
   std::string holder_;

@@ -1,5 +1,5 @@
-// Cuts a byte stream into lines, whatever its chunks: a watch is newline-delimited JSON cut at any byte, inside UTF-8
-// too.
+// Splits a byte stream into lines, independent of its chunks: a watch is newline-delimited JSON, and chunks may end at
+// any byte, even inside a UTF-8 character.
 #pragma once
 
 #include <cstddef>
@@ -8,7 +8,7 @@
 
 namespace egpu::kube {
 
-/// Not thread-safe. Bytes are searched once: only a line that spans chunks is copied.
+/// Not thread-safe. Searches each byte once, and copies only lines that span chunks.
 class LineFramer {
  public:
   static constexpr std::size_t kMaxLine = std::size_t{16} << 20;  ///< one watch event, bytes
@@ -16,8 +16,8 @@ class LineFramer {
   explicit LineFramer(std::size_t maxLine = kMaxLine) : maxLine_(maxLine) {}
 
   /// Calls `line` (std::string_view → bool, false = stop) for every line that `chunk` completes, without its "\n" or
-  /// "\r\n"; empty lines are skipped. False if `line` stopped or a line exceeds the cap (see overflowed()); feed
-  /// nothing after that.
+  /// "\r\n"; skips empty lines. Returns false if `line` stopped or a line exceeds the limit (see overflowed()); do not
+  /// feed more after that.
   template <class F>
   bool feed(std::string_view chunk, F&& line) {
     while (!chunk.empty()) {
@@ -44,9 +44,10 @@ class LineFramer {
     }
     return true;
   }
-  /// A line longer than the cap was met.
+  /// True if a line exceeded the limit.
   bool overflowed() const { return overflowed_; }
-  /// Bytes of the unfinished line. At the end of a stream they are a cut-off event: drop them with the framer.
+  /// Returns the bytes of the unfinished line. At the end of a stream they are a truncated event: drop them with the
+  /// framer.
   std::size_t pending() const { return tail_.size(); }
 
  private:

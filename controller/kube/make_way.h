@@ -1,5 +1,5 @@
-// Requests by which cards come free: a pod goes, a claim moves. Whoever sends them needs the right to: the controller for those who come
-// first, or who asks it to move claims.
+// Requests that free cards: evict a pod, ask a claim to move. The sender needs the rights: the controller for
+// preemption, otherwise the caller that requests moves.
 #pragma once
 
 #include <string>
@@ -10,9 +10,9 @@
 
 namespace egpu::kube {
 
-/// Eviction of exactly this pod. dry: only whether its budgets would let it go.
+/// Evicts exactly this pod. dry: only checks that its disruption budgets allow it.
 HttpRequest evictionOf(const core::Pod& pod, bool dry);
-/// Asks this claim, and none that was made anew under its name, to leave the device. dry: only whether the sender may.
+/// Asks this claim to leave the device, but not a later claim with the same name. dry: only checks that the sender may.
 HttpRequest askToMove(const v1alpha::ElasticGPUClaim& claim, const std::string& deviceUid, bool dry);
 
 }  // namespace egpu::kube

@@ -6,7 +6,7 @@
 
 namespace egpu::kube {
 
-/// Everything but RFC 3986's unreserved characters is escaped.
+/// Escapes all characters except RFC 3986's unreserved ones.
 inline std::string percentEncode(std::string_view text) {
   static constexpr char hex[] = "0123456789ABCDEF";
   std::string out;
@@ -26,7 +26,7 @@ inline std::string percentEncode(std::string_view text) {
   return out;
 }
 
-/// Appends "?name=value" or "&name=value"; an empty value is left out.
+/// Appends "?name=value" or "&name=value"; ignores an empty value.
 inline void addQuery(std::string& target, std::string_view name, std::string_view value) {
   if (value.empty()) return;
   target += target.find('?') == std::string::npos ? '?' : '&';

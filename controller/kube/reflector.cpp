@@ -16,15 +16,15 @@ using base::Status;
 using std::chrono::milliseconds;
 namespace log = base::log;
 
-/// One watch request from its first byte to its end.
+/// State of one watch request, from its first byte to its end.
 struct ReflectorLoop::Watch {
-  bool initial = false;  ///< initial events are still coming
+  bool initial = false;  ///< initial events are not complete
   bool startedInitial = false;
-  std::chrono::seconds length{};  ///< after which the server ends it
-  std::string version;            ///< newest seen, not yet published
-  Status error;                   ///< an ERROR event, or what made us leave
-  bool left = false;              ///< we ended the stream, `error` says why
-  bool tooSlow = false;           ///< the initial events stopped coming
+  std::chrono::seconds length{};  ///< the server ends the watch after this time
+  std::string version;            ///< newest version seen, not yet published
+  Status error;                   ///< an ERROR event, or the reason why the client ended the stream
+  bool left = false;              ///< the client ended the stream; `error` is the reason
+  bool tooSlow = false;           ///< no more initial events arrived
   std::atomic<uint64_t> lines{0};
   base::Clock::Steady begin{};
   std::map<codec::EventType, int64_t> counts;
@@ -48,7 +48,7 @@ std::string_view name(codec::EventType type) {
   return "error";
 }
 
-/// Whether a list at version `now` follows something newer, which a server's history never does by itself.
+/// True if a list at version `now` follows a newer one, which only a restore of the server can cause.
 bool wentBack(std::string_view before, std::string_view now) {
   const auto number = [](std::string_view text) {
     return !text.empty() && text.find_first_not_of("0123456789") == std::string_view::npos;
@@ -57,7 +57,7 @@ bool wentBack(std::string_view before, std::string_view now) {
   return now.size() != before.size() ? now.size() < before.size() : now < before;
 }
 
-/// Ends a stream whose initial events have stopped coming: a server that knows no WatchList sends no end of them.
+/// Ends a stream whose initial events have stopped: a server without WatchList sends no end marker.
 class InitialWatchdog {
  public:
   InitialWatchdog(base::Clock& clock, milliseconds idle, const std::atomic<uint64_t>& lines, std::stop_source& abort)
@@ -125,7 +125,7 @@ void ReflectorLoop::listEnded(std::string version, std::string_view by) {
   syncedChanged_.notify_all();
 }
 
-/// Says what changed, not what goes on: a missing permission is one line, not one every 30 s.
+/// Logs changes of the state only: a missing permission is one line, not one every 30 s.
 void ReflectorLoop::report(const Status& status, std::string_view what) {
   bool changed = false;
   {
@@ -192,14 +192,14 @@ ReflectorLoop::PassEnd ReflectorLoop::listOnce(std::stop_token stop) {
   return {Next::resume, {}};
 }
 
-/// A server whose history went back accepts a watch from a version that it has not reached, and keeps to itself all
-/// that happens until then. Only a quorum read tells.
+/// A restored server accepts a watch from a version that it has not reached, and sends no events until it reaches it.
+/// Only a quorum read reveals the restore.
 ReflectorLoop::PassEnd ReflectorLoop::askWhetherRestored(std::stop_token stop) {
   ClientOptions once = client_.options();
   once.maxAttempts = 1;
   HttpRequest request;
   request.target = Client::path(kind_, options_.namespace_);
-  addQuery(request.target, "limit", "1");  // no selectors: looking for the first match may mean to read all
+  addQuery(request.target, "limit", "1");  // no selectors: finding the first match may require a scan of all objects
   const auto answer = Client(client_.transport(), client_.clock(), client_.random(), client_.metrics(), std::move(once))
                           .call(std::move(request), stop);
   const auto version = answer ? target_.versionOf(answer->body) : Result<std::string>(answer.status());
@@ -211,7 +211,7 @@ ReflectorLoop::PassEnd ReflectorLoop::askWhetherRestored(std::stop_token stop) {
   return {wentBack(lastResourceVersion(), *version) ? Next::relist : Next::resume, {}};
 }
 
-/// Of a watch's length; random, so that not all are made anew at once.
+/// Returns a random length for a watch, so that watches do not all restart at once.
 std::chrono::seconds ReflectorLoop::watchLength() {
   const auto span = static_cast<uint64_t>(std::max<int64_t>(0, (options_.maxWatch - options_.minWatch).count()));
   return options_.minWatch + std::chrono::seconds(client_.random().below(span + 1));
@@ -233,7 +233,7 @@ HttpRequest ReflectorLoop::watchRequest(bool initial, std::chrono::seconds secon
   }
   request.headers.emplace_back("User-Agent", client_.options().userAgent);
   request.headers.emplace_back("Accept", "application/json");
-  // The server ends a live watch after `seconds`; silence beyond that can only be a dead peer.
+  // The server ends a live watch after `seconds`; a longer silence means that the peer is dead.
   request.timeout = seconds + options_.idleGrace;
   request.headTimeout = options_.headTimeout;
   return request;
@@ -316,7 +316,7 @@ Status statusOf(const Result<HttpResponse>& end) {
   return status;
 }
 
-/// The server's Retry-After, from the Status or the header.
+/// Returns the server's Retry-After, from the Status or the header.
 milliseconds retryAfter(const Status& status, const Result<HttpResponse>& end) {
   if (status.retryAfter) return *status.retryAfter;
   const std::string header(end ? end->header("retry-after") : std::string_view{});
@@ -339,11 +339,11 @@ ReflectorLoop::PassEnd ReflectorLoop::afterWatch(const Watch& watch, const Resul
   maybeRestored_ = !status.ok() || lasted < watch.length;
   if (!status.ok()) return afterError(watch, status, retryAfter(status, end));
   if (watch.initial) {
-    watchListRefused_ = true;  // an empty or unmarked stream: this server doesn't know the parameter
+    watchListRefused_ = true;  // empty stream, or without end marker: this server does not know the parameter
     return {Next::resume, {}};
   }
   report({}, "watch");
-  // A server that closes at once would otherwise be asked in a hot loop.
+  // Avoids a busy loop with a server that closes every watch immediately.
   return {lasted >= std::chrono::seconds(1) ? Next::resume : Next::resumeLater, {}};
 }
 
@@ -360,7 +360,7 @@ ReflectorLoop::PassEnd ReflectorLoop::afterError(const Watch& watch, const Statu
     case Code::expired:
     case Code::tooLarge:
     case Code::malformed:
-      // The version is of no use any more, or what was missed can't be known.
+      // The version is no longer usable, or events were lost.
       return {Next::relist, atLeast};
     default:
       return {again, atLeast};

@@ -1,11 +1,11 @@
-// Mirrors one resource of the API server into a sink: list, then watch, for ever, through every way in which a watch
-// can fail.
+// Mirrors one resource of the API server into a sink: list, then watch, without end. It recovers from every failure of
+// a watch.
 //
 //   start ── WatchList (stream of initial events, ended by a bookmark) ──┐
 //     │         refused or without that bookmark                          ├── endList() ── watch ──┐
 //     └──────── paged LIST (quorum) ──────────────────────────────────────┘        ▲    ▲    │      │
-//               its time was over: resume at the last version ─────────────────────┼────┘    │      │
-//               any other end: resume likewise, once the server says that it has that version ─┘      │
+//               it ended at its time: resume at the last version ───────────────────┼────┘    │      │
+//               any other end: resume as well, once the server confirms that version ──────────┘      │
 //               410 (HTTP or ERROR event), malformed or oversized line, 504 too large: relist ◄─────┘
 #pragma once
 
@@ -26,67 +26,69 @@
 
 namespace egpu::kube {
 
-/// Where a reflector puts what it sees. All calls come from the reflector's thread, one at a time.
+/// Receives the objects of a reflector. All calls come from the reflector's thread, one at a time.
 template <class T>
 class Sink {
  public:
   virtual ~Sink() = default;
-  /// The whole (selected) world is about to be told, one object at a time, so that nobody ever holds it twice. What an
-  /// earlier list told that never ended counts as not listed.
+  /// A full list of the selected objects begins. They arrive one at a time, so that no complete copy is needed. Objects
+  /// of an earlier list that did not end count as not listed.
   virtual void beginList() = 0;
-  /// Valid during the call. May be older than what apply() brought before, and may come again in a later state.
+  /// The object is valid during the call. It may be older than one from apply(), and may be listed again in a later
+  /// state.
   virtual void listed(const T& object) = 0;
-  /// It is gone again, before the list has ended.
+  /// The object was deleted before the end of the list.
   virtual void unlisted(const T& object) = 0;
-  /// That was the world at that version. What the sink holds and was not listed was deleted while nobody watched: the
-  /// sink itself synthesises those deletions, for only it knows what it holds. The version may be lower than what was
-  /// told before, and so may those of the objects: a server that was restored from a backup goes back in time.
+  /// The list is complete at that version. Objects in the sink that were not listed were deleted while no watch was
+  /// active: the sink synthesises these deletions, because only it knows its contents. The version, and those of the
+  /// objects, may be lower than before: a server that was restored from a backup goes back in time.
   virtual void endList(const std::string& resourceVersion) = 0;
-  /// added, modified, deleted or bookmark (which only tells that everything up to metadata.resourceVersion has been
-  /// seen). Never called before the first endList(). The same event may come twice; `added` may name a known object.
+  /// Event: added, modified, deleted or bookmark (reports that all events up to metadata.resourceVersion have been
+  /// sent). Never called before the first endList(). An event may be repeated; `added` may name a known object.
   virtual void apply(codec::WatchEvent<T>&& event) = 0;
 };
 
 struct ReflectorOptions {
   std::string namespace_;    ///< empty = all
-  std::string_view version;  ///< as in ListOptions
+  std::string_view version;  ///< like ListOptions::version
   std::string labelSelector;
   std::string fieldSelector;
   bool watchList = true;               ///< try the streamed initial list first
-  int64_t pageSize = 500;              ///< of the LIST fallback
-  std::chrono::seconds minWatch{300};  ///< the server ends a watch after a random time between these
+  int64_t pageSize = 500;              ///< page size of the LIST fallback
+  std::chrono::seconds minWatch{300};  ///< the server ends a watch after a random time in this range
   std::chrono::seconds maxWatch{600};
-  std::chrono::seconds idleGrace{30};      ///< silence beyond the watch's own time-out that makes the peer dead
-  std::chrono::seconds headTimeout{30};    ///< until the answer to a watch begins
-  std::chrono::seconds initialIdle{30};    ///< silence during initial events after which LIST is used instead
+  std::chrono::seconds idleGrace{30};      ///< time without data, beyond the timeout of the watch, until the peer
+                                           ///< counts as dead
+  std::chrono::seconds headTimeout{30};    ///< time until the answer to a watch begins
+  std::chrono::seconds initialIdle{30};    ///< time without initial events until LIST is used instead
   std::chrono::milliseconds backoff{800};  ///< first wait after a failure, doubled each time, full jitter
   std::chrono::milliseconds maxBackoff{30'000};
-  std::chrono::seconds resetBackoff{120};  ///< a failure that late after the last one starts at `backoff` again
+  std::chrono::seconds resetBackoff{120};  ///< after this long without a failure, the wait starts at `backoff` again
 };
 
-/// What the untyped loop needs of the typed reflector. Implemented by Reflector<T> only.
+/// The interface of the typed reflector for the untyped loop. Implemented by Reflector<T> only.
 class ReflectorTarget {
  public:
   struct Line {
     codec::EventType type = codec::EventType::error;
     bool initialEventsEnd = false;
     std::string resourceVersion;
-    base::Status error;  ///< of an ERROR event
+    base::Status error;  ///< error of an ERROR event
   };
   virtual ~ReflectorTarget() = default;
-  /// A full list into the sink; returns its version.
+  /// Lists all objects into the sink. Returns the version of the list.
   virtual base::Result<std::string> list(const ListOptions& options, std::stop_token stop) = 0;
-  /// The version that a list's answer tells.
+  /// Returns the version of a list's answer.
   virtual base::Result<std::string> versionOf(std::string_view list) = 0;
-  /// Before the first line of a WatchList.
+  /// Called before the first line of a WatchList.
   virtual void beginInitial() = 0;
-  /// One line of a watch. initial: it is part of the list.
+  /// Handles one line of a watch. initial: it is part of the list.
   virtual base::Result<Line> line(std::string_view text, bool initial) = 0;
-  /// What was told is the whole world at that version.
+  /// The initial events are complete at that version.
   virtual void endInitial(const std::string& resourceVersion) = 0;
 };
 
-/// The loop without types: versions, time-outs, back-off. Times come from the client's Clock and Random.
+/// The untyped loop: versions, timeouts, backoff. Uses the client's Clock and Random.
 class ReflectorLoop {
  public:
   ReflectorLoop(Client& client, const core::Kind& kind, ReflectorTarget& target, ReflectorOptions options);
@@ -98,13 +100,13 @@ class ReflectorLoop {
   base::Status lastError() const;
 
  private:
-  /// What the end of a list or watch asks for.
+  /// Next action after a list or watch has ended.
   enum class Next { resume, resumeLater, relist };
   struct PassEnd {
     Next next = Next::resume;
     std::chrono::milliseconds atLeast{0};  ///< the server's Retry-After
   };
-  struct Watch;  // one request's state
+  struct Watch;  // state of one request
   void run(std::stop_token stop);
   PassEnd listOnce(std::stop_token stop);
   PassEnd askWhetherRestored(std::stop_token stop);
@@ -117,7 +119,7 @@ class ReflectorLoop {
   void flushCounts(Watch& watch);
   std::chrono::milliseconds nextDelay();
   void setVersion(std::string version);
-  /// The sink has the whole world at that version.
+  /// Called when the sink has the complete list at that version.
   void listEnded(std::string version, std::string_view by);
   void report(const base::Status& status, std::string_view what);
 
@@ -126,22 +128,22 @@ class ReflectorLoop {
   ReflectorTarget& target_;
   const ReflectorOptions options_;
   std::atomic<bool> synced_{false};
-  // Of the loop's thread alone:
-  bool watchListRefused_ = false;  ///< this server doesn't do it: LIST from now on
+  // Used by the loop's thread only:
+  bool watchListRefused_ = false;  ///< the server does not support it: use LIST
   bool needList_ = true;
-  bool maybeRestored_ = false;  ///< the last watch did not end at its time: the next one may be another history's
-  int failures_ = 0;            ///< back-off exponent
+  bool maybeRestored_ = false;  ///< the last watch ended early: the server may have been restored to an older state
+  int failures_ = 0;            ///< backoff exponent
   base::Clock::Steady lastFailure_{};
-  // Protected by mutex_:
+  // Guarded by mutex_:
   mutable std::mutex mutex_;
   std::condition_variable_any syncedChanged_;
   std::string version_;
-  base::Status error_;  ///< of the last exchange; ok once it works again
+  base::Status error_;  ///< error of the last request; ok once one succeeds
 
   std::jthread thread_;
 };
 
-/// Client and sink must outlive it. start() once; the destructor stops and joins.
+/// Client and sink must outlive it. Call start() once; the destructor stops and joins.
 template <class T>
 class Reflector final : private ReflectorTarget {
  public:
@@ -153,13 +155,13 @@ class Reflector final : private ReflectorTarget {
   void start() { loop_.start(); }
   /// Ends the watch and joins. Idempotent.
   void stop() { loop_.stop(); }
-  /// The sink has had its first list. Thread-safe, like all below.
+  /// True once the sink has received its first list. Thread-safe, like all methods below.
   bool hasSynced() const { return loop_.hasSynced(); }
-  /// Blocks until then; false if stopped first.
+  /// Blocks until hasSynced(); false if stopped first.
   bool waitForSync(std::stop_token stop = {}) { return loop_.waitForSync(std::move(stop)); }
-  /// Newest version handed to the sink; empty before the first.
+  /// Returns the newest version passed to the sink; empty before the first.
   std::string lastResourceVersion() const { return loop_.lastResourceVersion(); }
-  /// Why the mirror may be behind; ok while list or watch work.
+  /// Returns why the mirror may be out of date; ok while list or watch work.
   base::Status lastError() const { return loop_.lastError(); }
 
  private:
@@ -198,8 +200,8 @@ class Reflector final : private ReflectorTarget {
 
   Client& client_;
   Sink<T>& sink_;
-  codec::WatchEvent<T> event_;  ///< the last one, kept for its memory
-  ReflectorLoop loop_;          ///< last: its thread uses all above
+  codec::WatchEvent<T> event_;  ///< the last one, reused for its memory
+  ReflectorLoop loop_;          ///< last: its thread uses the members above
 };
 
 }  // namespace egpu::kube

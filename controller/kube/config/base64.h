@@ -1,4 +1,4 @@
-// Base64 as kubeconfigs hold it.
+// Base64 as used in kubeconfigs.
 #pragma once
 
 #include <optional>
@@ -7,7 +7,7 @@
 
 namespace egpu::kube {
 
-/// Standard alphabet with padding; spaces and line breaks are skipped. On failure nullopt, and `why` says so.
+/// Uses the standard alphabet with padding; skips spaces and line breaks. On failure returns nullopt and sets `why`.
 std::optional<std::string> decodeBase64(std::string_view text, std::string& why);
 std::string encodeBase64(std::string_view bytes);
 

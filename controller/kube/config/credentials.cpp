@@ -19,11 +19,11 @@ using std::chrono::seconds;
 namespace {
 
 constexpr seconds kReadAgain{60};
-constexpr seconds kBetweenRuns{1};  ///< of a plugin whose credentials have run out when they come
+constexpr seconds kBetweenRuns{1};  ///< minimum interval of a plugin whose credentials have already expired on arrival
 constexpr seconds kBetweenRefusals{10};
 constexpr milliseconds kLongestPause{30'000};
 
-/// nullopt, and why: it can't be read or is empty.
+/// Returns the file's content; nullopt if it can't be read or is empty, with the reason in `why`.
 std::optional<std::string> contentOf(const std::string& path, std::string& why) {
   auto text = base::readFile(path);
   if (text && !text->empty()) return std::move(*text);

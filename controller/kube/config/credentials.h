@@ -1,5 +1,5 @@
-// What requests prove themselves with and whom they trust, kept fresh: tokens and certificates are replaced in their
-// files while we run, and credential plugins are asked again when what they gave has run out.
+// The client's credentials and trusted authorities, kept up to date: reads replaced token and certificate files again,
+// and runs credential plugins again when their credentials expire.
 #pragma once
 
 #include <chrono>
@@ -19,7 +19,7 @@
 
 namespace egpu::kube {
 
-/// Never changes; requests under way keep the one they began with.
+/// Immutable; requests in progress keep the instance that they started with.
 struct Credentials {
   std::string token;             ///< bearer; empty = none
   std::string authorities;       ///< PEM; empty = the system's bundle
@@ -28,27 +28,30 @@ struct Credentials {
 };
 using CredentialsPtr = std::shared_ptr<const Credentials>;
 
-/// Thread-safe. `clock` must outlive it; no call may be under way when it is destroyed, which ends a running plugin.
-/// Files are read again when a minute old, and at once after a refusal. One that can't be read or is empty, and a
-/// certificate beside another one's key (a pair caught between two writes), leave what was read before.
+/// Thread-safe. `clock` must outlive it; no call may be in progress when it is destroyed, which ends a running plugin.
+/// Reads files again after a minute, and immediately after a refusal. Keeps the previous contents if a file can't be
+/// read or is empty, or if certificate and key do not match (between the writes of the two).
 class CredentialSource {
  public:
   using Deadline = std::chrono::steady_clock::time_point;
   CredentialSource(Endpoint endpoint, base::Clock& clock, ExecLimits limits = {});
 
-  /// Blocks only while a plugin runs, which goes on beyond `until` for the next caller. Code::unavailable says what
-  /// can't be read or why the plugin failed; a plugin that failed is left alone for a second, doubling up to 30.
+  /// Blocks only while a plugin runs; the plugin continues beyond `until` for the next caller. Code::unavailable
+  /// reports the unreadable file or the plugin's failure. A failed plugin runs again after a backoff of one second,
+  /// doubling up to 30.
   base::Result<CredentialsPtr> current(Deadline until, std::stop_token stop);
-  /// The server refused these (401): everything is read again, and a plugin asked again unless that was done for
-  /// another refusal within ten seconds. The credentials to try once more with; null if there are no others.
+  /// Called after the server refused these credentials (401). Reads all files again, and runs the plugin again unless
+  /// another refusal caused a run within ten seconds. Returns the credentials for one retry; null if they are
+  /// unchanged.
   CredentialsPtr refused(const CredentialsPtr& used, Deadline until, std::stop_token stop);
-  /// A connection failed, perhaps for a certificate's sake: files are read again for the next request.
+  /// Called after a failed connection, because a certificate may have caused it: the next request reads the files
+  /// again.
   void suspect();
 
  private:
   using Steady = base::Clock::Steady;
-  // All with mutex_ held. The read…() say whether there is something to use, new or old, and add to `why` what is
-  // wrong.
+  // All functions below require mutex_. The read…() functions return whether a value is available, new or old, and
+  // append errors to `why`.
   base::Status readFiles();
   bool readToken(std::string& why);
   bool readAuthorities(std::string& why);
@@ -62,24 +65,24 @@ class CredentialSource {
   const Endpoint endpoint_;
   base::Clock& clock_;
   const ExecLimits limits_;
-  // Protected by mutex_:
+  // Guarded by mutex_:
   std::mutex mutex_;
-  std::condition_variable_any changed_;  ///< a plugin has ended
-  CredentialsPtr published_;             ///< null: made anew of what follows
+  std::condition_variable_any changed_;  ///< notified when a plugin ends
+  CredentialsPtr published_;             ///< null: rebuild it from the fields below
   std::string token_, authorities_, certificate_, key_;
   bool readAgain_ = true;
   Steady readAt_{};
-  std::string warned_;                          ///< the last thing logged about the files
-  std::optional<codec::ExecCredential> given_;  ///< by the plugin
+  std::string warned_;                          ///< last logged message about the files
+  std::optional<codec::ExecCredential> given_;  ///< credentials from the plugin
   std::optional<base::Timestamp> givenUntil_;
   bool pluginRuns_ = false;
   Steady pluginRan_{};
   base::Status pluginFailed_;
-  std::chrono::milliseconds pluginPause_{0};  ///< after that failure
+  std::chrono::milliseconds pluginPause_{0};  ///< backoff after that failure
   bool givenRefused_ = false;
-  std::optional<Steady> refusedAt_;  ///< when a refusal last had the plugin asked
+  std::optional<Steady> refusedAt_;  ///< time of the last refusal that triggered a plugin run
 
-  std::jthread plugin_;  ///< one run; last, because it uses all above
+  std::jthread plugin_;  ///< one run; last, because it uses all members above
 };
 
 }  // namespace egpu::kube

@@ -1,4 +1,4 @@
-// What the process gives: variables and the service account's folder.
+// The environment of the process: variables and the service account's folder.
 #pragma once
 
 #include <functional>
@@ -7,11 +7,11 @@
 
 namespace egpu::kube {
 
-/// Replaced in tests.
+/// Tests replace it.
 struct Environment {
   std::function<std::optional<std::string>(const std::string& name)> variable;  ///< unset = nullopt
   std::string serviceAccountDir = "/var/run/secrets/kubernetes.io/serviceaccount";
-  static Environment process();  ///< the real one
+  static Environment process();  ///< environment of this process
 };
 
 }  // namespace egpu::kube

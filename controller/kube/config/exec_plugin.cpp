@@ -29,16 +29,16 @@ using Steady = std::chrono::steady_clock;
 namespace {
 
 constexpr std::size_t kErrorsKept = 1024;
-constexpr milliseconds kLook{50};  ///< between looks at the stop token
+constexpr milliseconds kLook{50};  ///< poll interval of the stop token
 
-/// A bare name is looked up in PATH; whatever holds a '/' was made absolute when the kubeconfig was read.
+/// Finds a bare name in PATH; a command with a '/' became absolute when the kubeconfig was read.
 std::optional<std::string> executable(const std::string& command) {
   const auto runnable = [](const std::string& path) { return ::access(path.c_str(), X_OK) == 0; };
   if (command.find('/') != std::string::npos) return runnable(command) ? std::optional(command) : std::nullopt;
   const char* path = std::getenv("PATH");  // NOLINT(concurrency-mt-unsafe): nothing in this program sets variables
   std::stringstream folders(path != nullptr ? path : "/usr/local/bin:/usr/bin:/bin");
   for (std::string folder; std::getline(folders, folder, ':');)
-    // Never the current folder, whatever PATH says: what lies there is anybody's.
+    // Ignores relative folders in PATH: any user may place files in the current folder.
     if (!folder.empty() && folder.front() == '/' && runnable(folder + "/" + command)) return folder + "/" + command;
   return std::nullopt;
 }
@@ -57,7 +57,7 @@ codec::ExecCluster describe(const ExecPlugin& plugin, const Endpoint& endpoint) 
   return out;
 }
 
-/// Later ones win: ours over the plugin's own over this process's.
+/// Later values take precedence: process, plugin, then KUBERNETES_EXEC_INFO.
 std::vector<std::string> environmentOf(const ExecPlugin& plugin, const Endpoint& endpoint) {
   std::map<std::string, std::string> all;
   for (char** each = environ; each != nullptr && *each != nullptr; ++each) {
@@ -74,7 +74,7 @@ std::vector<std::string> environmentOf(const ExecPlugin& plugin, const Endpoint&
   return out;
 }
 
-/// Takes what is there, until more than `atMost` bytes are held. False at the end.
+/// Reads the available bytes until `into` exceeds `atMost` bytes. False at the end of the stream.
 bool drain(int fd, std::string& into, std::size_t atMost) {
   char chunk[4096];
   while (into.size() <= atMost) {
@@ -89,7 +89,7 @@ bool drain(int fd, std::string& into, std::size_t atMost) {
   return true;
 }
 
-/// The end of what it printed, on one line.
+/// Returns the end of the output, on one line.
 std::string lastWords(std::string text) {
   if (text.size() > kErrorsKept) text.erase(0, text.size() - kErrorsKept);
   for (auto& c : text)
@@ -125,7 +125,7 @@ Result<codec::ExecCredential> runExecPlugin(const ExecPlugin& plugin, const Endp
 
   const auto until = Steady::now() + limits.time;
   std::string output, errors;
-  // Its end counts, not that of its output: something it left behind may hold that open.
+  // Waits for the end of the process, not of its output: a descendant may hold that open.
   for (bool outputOpen = true, errorsOpen = true, ended = false; !ended && (outputOpen || errorsOpen);) {
     if (stop.stop_requested()) return Status(Code::cancelled, "stopped");
     if (Steady::now() >= until)

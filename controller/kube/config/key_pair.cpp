@@ -18,7 +18,7 @@ struct Free {
   void operator()(EVP_PKEY* p) const { EVP_PKEY_free(p); }
 };
 
-/// OpenSSL would ask at the terminal.
+/// Prevents OpenSSL from asking at the terminal.
 int noPassphrase(char*, int, int, void*) { return -1; }
 
 }  // namespace

@@ -23,7 +23,7 @@ namespace {
 
 constexpr std::size_t kMaxFile = std::size_t{4} << 20;
 
-/// Carries a Status out of the parsing below; never leaves this file.
+/// Carries a Status out of the parser; never leaves this file.
 struct Refused {
   Status status;
 };
@@ -31,7 +31,7 @@ struct Refused {
   throw Refused{Status(Code::invalid, file + ": " + field + ": " + why)};
 }
 
-/// A named entry of clusters, users or contexts, with the file it came from.
+/// A named entry of clusters, users or contexts, with its file.
 struct Entry {
   std::string file;
   std::string field;  ///< "users[0].user"
@@ -65,7 +65,7 @@ std::string base64(const Entry& entry, const char* key) {
   return std::move(*out);
 }
 
-/// base64 PEM.
+/// Decodes PEM in base64.
 std::string pem(const Entry& entry, const char* key) {
   std::string out = base64(entry, key);
   if (!out.empty() && out.find("-----BEGIN ") == std::string::npos)
@@ -92,7 +92,7 @@ void takeNamed(const YAML::Node& root, const std::string& file, const char* list
     YAML::Node body = item[inner];
     if (body && !body.IsNull() && !body.IsMap()) refuse(file, field + "." + inner, "must be an object");
     if (!body || body.IsNull()) body = YAML::Node(YAML::NodeType::Map);
-    into.emplace(name.Scalar(), Entry{file, field + "." + inner, body});  // the first of a name wins
+    into.emplace(name.Scalar(), Entry{file, field + "." + inner, body});  // the first entry of a name wins
   }
 }
 
@@ -148,7 +148,7 @@ void takeCluster(const Entry& entry, Endpoint& out) {
   out.tlsServerName = scalar(entry, "tls-server-name");
 }
 
-/// A part that must be an object; an absent one is an empty object.
+/// Returns a field that must be an object; an absent field becomes an empty object.
 Entry inner(const Entry& entry, const char* key) {
   YAML::Node node = entry.body[key];
   Entry out{entry.file, entry.field + "." + key, node};
@@ -225,7 +225,7 @@ void takeUser(const Entry& entry, const Entry& cluster, Endpoint& out) {
   out.password = scalar(entry, "password");
   if (const YAML::Node node = entry.body["exec"]; node && !node.IsNull()) {
     ExecPlugin plugin = takeExec(inner(entry, "exec"), cluster);
-    // What is written down wins, as in kubectl.
+    // Static credentials take precedence, as in kubectl.
     if (out.token.empty() && out.tokenFile.empty() && out.username.empty()) out.exec = std::move(plugin);
   }
   out.impersonateUser = scalar(entry, "as");
@@ -294,7 +294,7 @@ Result<Endpoint> resolveKubeconfig(const std::vector<KubeconfigFile>& files, std
     return resolve(files, context);
   } catch (const Refused& refused) {
     return refused.status;
-  } catch (const std::exception& e) {  // whatever yaml-cpp finds on access
+  } catch (const std::exception& e) {  // yaml-cpp's errors on access
     return Status(Code::invalid, (files.empty() ? std::string("kubeconfig") : files.front().path) + ": " + e.what());
   }
 }

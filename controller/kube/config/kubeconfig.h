@@ -13,26 +13,27 @@
 namespace egpu::kube {
 
 struct LoadOptions {
-  std::string kubeconfig;  ///< flag: this file and no other
-  std::string context;     ///< flag: instead of current-context
+  std::string kubeconfig;  ///< flag: use only this file
+  std::string context;     ///< flag: use this context instead of current-context
 };
 
-/// One file's text and its path (for relative paths and messages).
+/// Text and path of one file; the path is used for relative paths and messages.
 struct KubeconfigFile {
   std::string path;
   std::string text;
 };
 
-/// Merges files as kubectl does (first wins per name; current-context from the first that sets it) and resolves one
-/// context (empty = current). Never throws. Errors are Code::invalid and name file and field. auth-provider (gone from
-/// kubectl too) and exec with interactiveMode Always are refused by name.
+/// Merges files as kubectl does (the first entry of a name wins; current-context from the first file that sets it) and
+/// resolves one context (empty = current). Never throws. Errors are Code::invalid and name file and field. Refuses
+/// auth-provider (removed from kubectl too) and exec with interactiveMode Always, by name.
 base::Result<Endpoint> resolveKubeconfig(const std::vector<KubeconfigFile>& files, std::string_view context = {});
 
-/// From the service account folder and KUBERNETES_SERVICE_HOST/_PORT (IPv6 too). Code::notFound outside a cluster.
+/// Reads the service account folder and KUBERNETES_SERVICE_HOST/_PORT (IPv6 too). Code::notFound outside a cluster.
 base::Result<Endpoint> inClusterEndpoint(const Environment& environment);
 
-/// In this order: options.kubeconfig; KUBECONFIG (a list, missing files skipped, one must be there); ~/.kube/config if
-/// there; in-cluster. Without a proxy-url, the proxy is that of HTTPS_PROXY or HTTP_PROXY and NO_PROXY (proxy.h).
+/// Uses the first of: options.kubeconfig; KUBECONFIG (a list: skips missing files, at least one must exist);
+/// ~/.kube/config if it exists; in-cluster. Without a proxy-url, takes the proxy from HTTPS_PROXY or HTTP_PROXY and
+/// NO_PROXY (proxy.h).
 base::Result<Endpoint> loadEndpoint(const LoadOptions& options, const Environment& environment);
 
 }  // namespace egpu::kube

@@ -46,7 +46,7 @@ bool isLoopback(const Address& a) {
   return isV4(a) ? a[12] == 127 : a == kV6;
 }
 
-/// "10.0.0.0/8" holds the address? nullopt: not a block at all.
+/// True if the block ("10.0.0.0/8") contains the address; nullopt: the text is not a block.
 std::optional<bool> blockHolds(std::string_view block, const std::optional<Address>& address) {
   const auto slash = block.find('/');
   if (slash == std::string_view::npos) return std::nullopt;
@@ -68,7 +68,7 @@ std::optional<bool> blockHolds(std::string_view block, const std::optional<Addre
   return true;
 }
 
-/// One entry of NO_PROXY, in lower case, against a server's host, port and (if the host is one) address.
+/// True if an entry of NO_PROXY, in lower case, matches a server's host, port and address (if the host is one).
 bool exempts(std::string_view entry, std::string_view host, std::string_view port,
              const std::optional<Address>& address) {
   if (const auto block = blockHolds(entry, address)) return *block;
@@ -84,7 +84,7 @@ bool exempts(std::string_view entry, std::string_view host, std::string_view por
     entryHost = entryHost.substr(1, entryHost.size() - 2);
   if (entryHost.empty() || (!entryPort.empty() && entryPort != port)) return false;
   if (const auto exact = parseAddress(entryHost)) return address && *exact == *address;
-  if (address) return false;  // names say nothing about addresses
+  if (address) return false;  // names do not match addresses
   if (entryHost.rfind("*.", 0) == 0) entryHost.remove_prefix(1);
   const bool below = entryHost.front() == '.';
   const std::string suffix = below ? std::string(entryHost) : "." + std::string(entryHost);
@@ -126,9 +126,9 @@ Result<std::string> proxyFromEnvironment(std::string_view serverUrl, const Envir
     return value.value_or("");
   };
   const auto server = parseUrl(serverUrl);
-  if (!server) return std::string();  // whoever takes that URL refuses it
+  if (!server) return std::string();  // the user of that URL refuses it
   const bool https = server->scheme == "https";
-  // A CGI process gets the client's header "Proxy" as HTTP_PROXY.
+  // A CGI process receives the client's header "Proxy" as HTTP_PROXY.
   if (!https && !environment.variable("REQUEST_METHOD").value_or("").empty()) return std::string();
   const std::string proxy = https ? either("HTTPS_PROXY", "https_proxy") : either("HTTP_PROXY", "http_proxy");
   if (proxy.empty() || bypassed(either("NO_PROXY", "no_proxy"), *server)) return std::string();

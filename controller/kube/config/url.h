@@ -1,4 +1,4 @@
-// The parts of a URL that matter to reach a server.
+// The parts of a URL that are needed to reach a server.
 #pragma once
 
 #include <optional>
@@ -13,11 +13,11 @@ struct Url {
   std::string scheme;     ///< lower case
   std::string authority;  ///< host and port as written, without credentials: "[::1]:443"
   std::string host;       ///< without brackets
-  std::string port;       ///< the scheme's own where none is written
-  std::string path;       ///< with its leading '/', or empty
+  std::string port;       ///< the default port of the scheme if none is written
+  std::string path;       ///< with leading '/', or empty
 };
 
-/// "scheme://[user[:password]@]host[:port][/path]"; nullopt for anything else. Not a validator of names.
+/// Parses "scheme://[user[:password]@]host[:port][/path]"; nullopt for anything else. Does not validate names.
 inline std::optional<Url> parseUrl(std::string_view text) {
   Url out;
   const auto colon = text.find("://");

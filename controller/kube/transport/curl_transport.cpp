@@ -24,12 +24,12 @@ using std::chrono::milliseconds;
 namespace {
 
 void initialiseOnce() {
-  // libcurl asks for this before any thread uses it; the process never gives it back.
+  // libcurl requires this call before any thread uses it; it is never undone.
   static const CURLcode once = curl_global_init(CURL_GLOBAL_DEFAULT);
   (void)once;
 }
 
-/// A header's value can't smuggle in another header.
+/// Removes line breaks, so that a header's value can't inject another header.
 std::string oneLine(std::string_view text) {
   std::string out(text);
   out.erase(std::remove_if(out.begin(), out.end(), [](char c) { return c == '\r' || c == '\n' || c == '\0'; }),
@@ -37,7 +37,7 @@ std::string oneLine(std::string_view text) {
   return out;
 }
 
-/// Part of a header's name, as client-go escapes it: what a name can't hold, and '%', become %XX.
+/// Escapes a part of a header's name as client-go does: '%' and characters that are invalid in a name become %XX.
 std::string headerKey(std::string_view text) {
   static constexpr char hex[] = "0123456789ABCDEF";
   static constexpr std::string_view kMarks = "!#$&'*+-.^_`|~";
@@ -54,7 +54,7 @@ std::string headerKey(std::string_view text) {
   return out;
 }
 
-/// Who we want to be taken for, as header lines.
+/// Returns the header lines for impersonation.
 std::vector<std::string> impersonation(const Endpoint& endpoint) {
   std::vector<std::string> lines;
   if (endpoint.impersonateUser.empty()) return lines;
@@ -76,7 +76,7 @@ class CurlTransport final : public Transport {
         credentials_(endpoint_, clock, options.plugin),
         multi_(curl_multi_init()) {
     curl_multi_setopt(multi_, CURLMOPT_PIPELINING, static_cast<long>(CURLPIPE_MULTIPLEX));
-    curl_multi_setopt(multi_, CURLMOPT_MAXCONNECTS, 64L);  // idle ones kept; those in use are not limited
+    curl_multi_setopt(multi_, CURLMOPT_MAXCONNECTS, 64L);  // limits idle connections; those in use are not limited
     locate(server);
     io_ = std::jthread([this](std::stop_token stop) { run(std::move(stop)); });
   }
@@ -105,7 +105,8 @@ class CurlTransport final : public Transport {
  private:
   using Steady = std::chrono::steady_clock;
 
-  /// A 401 proves that nothing was applied: once more if there are other credentials by now.
+  /// Runs the request, and after a 401 once more if the credentials have changed. The 401 proves that nothing was
+  /// applied.
   template <class F>
   Result<HttpResponse> withCredentials(Steady::time_point until, const std::stop_token& stop, F&& once) {
     auto credentials = credentials_.current(until, stop);
@@ -140,7 +141,7 @@ class CurlTransport final : public Transport {
     t->changed.wait_until(lock, stop, until, [&] { return t->finished || t->headDone; });
     if (!t->finished && !t->headDone) return leave(t, lock, stop.stop_requested());
     for (;;) {
-      until = Steady::now() + request.timeout;  // idle time starts anew with every chunk
+      until = Steady::now() + request.timeout;  // restarts with every chunk
       t->changed.wait_until(lock, stop, until, [&] { return t->finished || !t->chunks.empty(); });
       if (stop.stop_requested()) {
         if (!t->finished) return leave(t, lock, true);
@@ -168,7 +169,7 @@ class CurlTransport final : public Transport {
     }
   }
 
-  /// Gives the transfer up. lock: held on entry.
+  /// Abandons the transfer. lock: held on entry.
   Status leave(const TransferPtr& t, std::unique_lock<std::mutex>& lock, bool stopped) {
     t->abandoned = true;
     const bool sent = t->sends > 0;
@@ -176,13 +177,13 @@ class CurlTransport final : public Transport {
     command({Command::Kind::abandon, t});
     lock.lock();
     if (stopped) return Status(Code::cancelled, "stopped");
-    // Never connected in all that time: nothing can have been applied.
+    // It never connected, so nothing can have been applied.
     if (!sent) return Status(Code::unavailable, "no connection to " + endpoint_.server + " within the time allowed");
     return Status(Code::deadline, "no answer from " + endpoint_.server + " within the time allowed");
   }
 
-  /// With tls-server-name the URL names that host and the connection goes to the real one, because libcurl takes both
-  /// SNI and the name to verify from the URL.
+  /// With tls-server-name, the URL contains that name and the connection goes to the real host, because libcurl takes
+  /// both SNI and the name to verify from the URL.
   void locate(const Url& server) {
     std::string path = server.path;
     while (!path.empty() && path.back() == '/') path.pop_back();
@@ -233,14 +234,14 @@ class CurlTransport final : public Transport {
     curl_easy_setopt(e, CURLOPT_PATH_AS_IS, 1L);
     curl_easy_setopt(e, CURLOPT_FOLLOWLOCATION, 0L);
     curl_easy_setopt(e, CURLOPT_NOSIGNAL, 1L);
-    curl_easy_setopt(e, CURLOPT_QUICK_EXIT, 1L);  // a stuck name look-up must not hold up the I/O thread
+    curl_easy_setopt(e, CURLOPT_QUICK_EXIT, 1L);  // a stuck name lookup must not block the I/O thread
     curl_easy_setopt(e, CURLOPT_VERBOSE, options_.verbose ? 1L : 0L);
     curl_easy_setopt(e, CURLOPT_TCP_NODELAY, 1L);
     curl_easy_setopt(e, CURLOPT_TCP_KEEPALIVE, 1L);
     curl_easy_setopt(e, CURLOPT_TCP_KEEPIDLE, 30L);
     curl_easy_setopt(e, CURLOPT_TCP_KEEPINTVL, 15L);
     curl_easy_setopt(e, CURLOPT_CONNECTTIMEOUT_MS, static_cast<long>(options_.connectTimeout.count()));
-    // Over plain HTTP there is no negotiation to wait for.
+    // Plain HTTP needs no negotiation.
     const bool h2 = https_ && options_.http2;
     curl_easy_setopt(e, CURLOPT_HTTP_VERSION, static_cast<long>(h2 ? CURL_HTTP_VERSION_2TLS : CURL_HTTP_VERSION_1_1));
     curl_easy_setopt(e, CURLOPT_PIPEWAIT, h2 ? 1L : 0L);
@@ -255,17 +256,17 @@ class CurlTransport final : public Transport {
     curl_easy_setopt(t.easy.get(), CURLOPT_HTTPHEADER, t.headers.get());
   }
 
-  /// The endpoint's own word only: libcurl's reading of the environment differs from Kubernetes'.
+  /// Uses only the endpoint's proxy, because libcurl reads the environment differently from Kubernetes.
   void setProxy(CURL* e) const {
     curl_easy_setopt(e, CURLOPT_PROXY, endpoint_.proxyUrl.c_str());
     curl_easy_setopt(e, CURLOPT_NOPROXY, "");
     if (endpoint_.proxyUrl.empty()) return;
-    curl_easy_setopt(e, CURLOPT_SUPPRESS_CONNECT_HEADERS, 1L);  // the proxy's answer isn't the server's
+    curl_easy_setopt(e, CURLOPT_SUPPRESS_CONNECT_HEADERS, 1L);  // the proxy's answer is not the server's
     curl_easy_setopt(e, CURLOPT_HEADEROPT,
-                     static_cast<long>(CURLHEADER_SEPARATE));  // nor are our headers for the proxy
+                     static_cast<long>(CURLHEADER_SEPARATE));  // and our headers are not for the proxy
   }
 
-  /// libcurl uses a connection again only for the same texts, so new certificates and authorities mean new connections.
+  /// libcurl reuses a connection only for identical texts, so new certificates and authorities lead to new connections.
   void setTls(CURL* e, const Credentials& credentials) const {
     if (!https_) return;
     const auto blob = [e](CURLoption option, const std::string& text) {
@@ -278,7 +279,7 @@ class CurlTransport final : public Transport {
     curl_easy_setopt(e, CURLOPT_SSL_VERIFYHOST, endpoint_.insecureSkipTlsVerify ? 0L : 2L);
     if (!credentials.authorities.empty()) {
       blob(CURLOPT_CAINFO_BLOB, credentials.authorities);
-      curl_easy_setopt(e, CURLOPT_CAPATH, nullptr);  // these authorities and no others
+      curl_easy_setopt(e, CURLOPT_CAPATH, nullptr);  // only these authorities
     }
     if (credentials.certificate.empty()) return;
     blob(CURLOPT_SSLCERT_BLOB, credentials.certificate);
@@ -297,7 +298,8 @@ class CurlTransport final : public Transport {
       first = commands_.empty();
       commands_.push_back(std::move(c));
     }
-    if (first) curl_multi_wakeup(multi_);  // else the one before has done so, and all are taken together
+    // otherwise the earlier command has woken it; all commands are taken together
+    if (first) curl_multi_wakeup(multi_);
   }
   void submit(const TransferPtr& t) { command({Command::Kind::add, t}); }
 
@@ -350,9 +352,9 @@ class CurlTransport final : public Transport {
   const bool https_;
   const std::vector<std::string> impersonation_;
   CredentialSource credentials_;
-  CURLM* const multi_;                         ///< of the I/O thread; others may only wake it
+  CURLM* const multi_;                         ///< used by the I/O thread only; other threads may wake it
   std::string base_, connectTo_, hostHeader_;  ///< constant after construction
-  // Protected by mutex_:
+  // Guarded by mutex_:
   std::mutex mutex_;
   std::deque<Command> commands_;
 

@@ -19,8 +19,8 @@ using base::Status;
 
 namespace {
 
-/// Called with the connection up, before each sending: tells "never sent" from "maybe applied", and forbids libcurl's
-/// silent second sending of a write.
+/// Called on a connected socket before each send. It distinguishes "never sent" from "maybe applied", and prevents
+/// libcurl from silently resending a write.
 int onPrerequest(void* data, char*, char*, int, int) {
   auto& t = *static_cast<Transfer*>(data);
   std::lock_guard lock(t.mutex);
@@ -42,7 +42,7 @@ std::size_t onHeader(char* data, std::size_t size, std::size_t n, void* user) {
   std::string_view line(data, size * n);
   while (!line.empty() && (line.back() == '\r' || line.back() == '\n')) line.remove_suffix(1);
   std::lock_guard lock(t.mutex);
-  if (line.rfind("HTTP/", 0) == 0) {  // a new head: what came before was a 1xx
+  if (line.rfind("HTTP/", 0) == 0) {  // a new head: the previous one was a 1xx
     t.response.headers.clear();
     t.headDone = false;
     const auto space = line.find(' ');
@@ -79,7 +79,7 @@ std::size_t onBody(char* data, std::size_t size, std::size_t n, void* user) {
   return bytes;
 }
 
-/// A peer that vanished is noticed after 45 s when idle (the second probe), 30 s when it owes acknowledgements.
+/// Detects a vanished peer after 45 s when idle (the second probe), after 30 s with unacknowledged data.
 int onSocket(void*, curl_socket_t socket, curlsocktype) {
   const int probes = 3;
   const unsigned unacknowledged = 30'000;

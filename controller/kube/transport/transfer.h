@@ -1,4 +1,4 @@
-// One exchange over libcurl: what the caller and the I/O thread share, and libcurl's callbacks.
+// One request over libcurl: the state shared by the caller and the I/O thread, and libcurl's callbacks.
 #pragma once
 
 #include <curl/curl.h>
@@ -23,40 +23,40 @@ struct ListDeleter {
 };
 using HeaderList = std::unique_ptr<curl_slist, ListDeleter>;
 
-/// Adds a line; out of memory leaves the list as it was.
+/// Appends a line; if memory is exhausted, the list is unchanged.
 void append(HeaderList& list, const std::string& line);
 
-/// Shared by the caller and the I/O thread, so that a stopped caller can leave at once, whatever libcurl is doing.
+/// Shared by the caller and the I/O thread, so that a stopped caller can return immediately, whatever libcurl is doing.
 struct Transfer {
-  // Constant once handed to the I/O thread; the easy handle and what curl reads belong to that thread from then on.
+  // Constant once passed to the I/O thread; from then on that thread owns the easy handle and curl's inputs.
   std::unique_ptr<CURL, EasyDeleter> easy;
   HeaderList headers, connectTo;
   std::string url, body;
-  CredentialsPtr credentials;  ///< curl reads the PEM texts where they lie
+  CredentialsPtr credentials;  ///< curl reads the PEM texts in place
   std::size_t bodySent = 0;
   bool streaming = false;
-  bool repeatable = false;  ///< GET: libcurl may send it again on a fresh connection
+  bool repeatable = false;  ///< GET: libcurl may resend it on a new connection
   std::size_t maxBody = 0, streamBuffer = 0;
   char error[CURL_ERROR_SIZE] = {};
 
   std::mutex mutex;
   std::condition_variable_any changed;
-  // Protected by mutex:
-  int sends = 0;          ///< how often the request began to go out
-  HttpResponse response;  ///< head, and body unless streamed
-  bool headDone = false;  ///< of the final answer, not a 1xx
-  std::string chunks;     ///< streamed, not yet taken
+  // Guarded by mutex:
+  int sends = 0;          ///< number of times that sending the request began
+  HttpResponse response;  ///< head, and the body unless streamed
+  bool headDone = false;  ///< head of the final answer, not of a 1xx
+  std::string chunks;     ///< streamed data, not consumed yet
   bool paused = false;
   bool tooBig = false;
-  bool abandoned = false;  ///< the caller has left: nobody reads any more
+  bool abandoned = false;  ///< the caller has returned: the data is not read any more
   bool finished = false;
   CURLcode result = CURLE_OK;
 
-  /// The callbacks, and this as their argument.
+  /// Registers the callbacks, with this as their argument.
   void listen();
-  /// Method and body, which must be in place.
+  /// Sets method and body; `body` must be set.
   void setMethod(Method method);
-  /// What became of it, once finished. Needs mutex.
+  /// Returns the result of a finished transfer. Requires mutex.
   base::Result<HttpResponse> conclude(const std::string& server);
 };
 using TransferPtr = std::shared_ptr<Transfer>;

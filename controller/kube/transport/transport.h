@@ -1,5 +1,4 @@
-// HTTP as the client sees it. An interface, so that tests put faults under the real client and the embedded API server
-// beside it.
+// The HTTP interface of the client. It is abstract, so that tests can inject faults or use the embedded API server.
 #pragma once
 
 #include <chrono>
@@ -25,16 +24,16 @@ struct HttpRequest {
   Headers headers;
   std::string body;
   std::chrono::milliseconds timeout{
-      30'000};  ///< whole exchange; for stream(): until the first byte, and idle time afterwards
-  std::chrono::milliseconds headTimeout{0};  ///< stream() only: until the answer's head; 0 = as timeout
-  bool freshConnection = false;              ///< not on a connection that may have died unnoticed
+      30'000};  ///< whole request; for stream(): until the first byte, and idle time afterwards
+  std::chrono::milliseconds headTimeout{0};  ///< stream() only: until the answer's head; 0 = timeout
+  bool freshConnection = false;              ///< do not reuse a connection, because it may be dead
 };
 
 struct HttpResponse {
   int status = 0;
   Headers headers;  ///< names in lower case
   std::string body;
-  /// First header of that (lower-case) name, or empty.
+  /// Returns the first header with that (lower-case) name; empty if there is none.
   std::string_view header(std::string_view name) const {
     for (const auto& [k, v] : headers)
       if (k == name) return v;
@@ -42,15 +41,14 @@ struct HttpResponse {
   }
 };
 
-/// Thread-safe. Errors are of the connection only (any HTTP status is a response):
-/// unavailable = nothing reached the server; unknownOutcome = sent, no (whole) answer; deadline = as unknownOutcome, by
-/// time-out; cancelled = stop requested; malformed = an answer that breaks the protocol or exceeds the transport's
-/// limit on bodies.
+/// Thread-safe. Errors concern the connection only (any HTTP status is a response): unavailable = nothing reached the
+/// server; unknownOutcome = sent, no complete answer; deadline = like unknownOutcome, after a timeout; cancelled = stop
+/// requested; malformed = the answer violates the protocol or exceeds the transport's body limit.
 class Transport {
  public:
   virtual ~Transport() = default;
   virtual base::Result<HttpResponse> perform(const HttpRequest& request, std::stop_token stop) = 0;
-  /// Streams the body of a 200 to `data` (false ends the stream quietly); any other answer is returned whole.
+  /// Streams the body of a 200 to `data` (false ends the stream without an error); any other answer is returned whole.
   /// A 200 returns with an empty body once the stream has ended cleanly. `data` runs on the calling thread.
   virtual base::Result<HttpResponse> stream(const HttpRequest& request,
                                             const std::function<bool(std::string_view chunk)>& data,
