@@ -269,7 +269,8 @@ std::string movesText(const DefragAnswer& answer, const TextStyle& style) {
   return table.render(2, style);
 }
 
-/// Returns the result of a plan for a gang as one sentence. moves: "2 moves"; who: "4 claims that may move".
+/// Returns the result of a plan for a gang as one sentence. The arguments are texts such as "2 moves" and "4 claims
+/// that may move".
 std::string gangText(const DefragAnswer& answer, const std::string& moves, const std::string& who) {
   const auto& gang = *answer.gang;
   const auto name = gang.gang.text();

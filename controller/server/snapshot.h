@@ -24,11 +24,11 @@ struct Snapshot {
 /// Returns the device of the claim; null: it has none yet.
 cache::Store<cache::Gpu>::Ptr deviceOf(const cache::Stores& stores, const cache::Claim& claim);
 
-/// Returns the claim as the scheduler would decide it now. It has no request if the claim names a device, waits for its
-/// first pod or its gang, is being deleted, or its class can't serve it; `why` contains the reason. For a
-/// WaitForFirstConsumer class, the node conditions of the claim's pods apply (without their volumes); otherwise the
-/// taints that the class tolerates, as in the binding itself. evenIdle: returns a request also for a claim that waits
-/// for its first pod or its gang; `why` is still set.
+/// Returns the claim as the scheduler would decide it now. It has no request if the claim names a device or has one
+/// reserved for it, waits for its first pod or its gang, is being deleted, or its class can't serve it; `why` contains
+/// the reason. For a WaitForFirstConsumer class, the node conditions of the claim's pods apply (without their volumes);
+/// otherwise the taints that the class tolerates, as in the binding itself. evenIdle: returns a request also for a
+/// claim that waits for its first pod or its gang; `why` is still set.
 scheduler::ClaimRecord recordOf(const cache::Stores& stores, const cache::Claim& claim, bool evenIdle = false);
 
 /// Returns a message that the claim is decided together with its gang; empty: it is in no gang.

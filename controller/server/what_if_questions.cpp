@@ -38,8 +38,8 @@ constexpr std::size_t kMostTop = 100;
 constexpr std::size_t kMostColumns = 1000;
 constexpr std::size_t kMostMoves = 1000;  // limit of a plan that frees cards
 constexpr std::size_t kUsualMoves = 100;
-constexpr std::size_t kMostFirstMoves = 16;  // number of moves of a gang's plan that are tried as the first one
-// number of YAML syntax characters: they, not the bytes, determine the parse time
+constexpr std::size_t kMostFirstMoves = 16;  // maximum number of a gang's moves that are tried as the first
+// maximum number of YAML syntax characters: they, not the bytes, determine the parse time
 constexpr int64_t kMostMarks = 32'768;
 constexpr int64_t kForecastDecisions = 50'000;  // per class
 constexpr int64_t kMetricDecisions = 10'000;    // per class

@@ -18,8 +18,7 @@ struct MovableClaim {
   std::string claim;              ///< "namespace/name"
   std::string device, node;       ///< its device, and the node of that
   std::vector<std::string> pods;  ///< "namespace/name" of the pods that would be evicted, sorted
-  bool evictable = false;         ///< at most one pod uses the claim, so that one eviction moves it; `annotate` is the
-                                  ///< other precondition
+  bool evictable = false;  ///< at most one pod uses the claim, so that it can be moved as described at `annotate`
   /// Uid of the claim's device: the claim's annotation elasticgpu.io/move must name it before the pod is evicted.
   /// Empty: the claim was stamped for its pod and ends with it, so that the eviction suffices.
   std::string annotate;
@@ -30,10 +29,10 @@ struct MovableClaims {
   std::map<std::string, MovableClaim, std::less<>> known;  ///< by device uid
 };
 
-/// Returns the claims that reconcile::movableClaim() names, that could be decided again as they are, and whose class is
-/// ready. A claim moves with its pods, which a controller must recreate. So a claim is left out if one of its pods has
-/// no controller, uses another claim, or belongs to a DaemonSet, which would recreate it on the same node. `pause` is
-/// called regularly, and may throw. onlyEvictable: return only claims with `evictable`.
+/// Returns the claims that reconcile::movableClaim() names, that could be decided again as they are, and that have a
+/// ready class. A claim moves with its pods, which a controller must recreate. So a claim is left out if one of its
+/// pods has no controller, uses another claim, or belongs to a DaemonSet, which would recreate it on the same node.
+/// `pause` is called regularly, and may throw. onlyEvictable: return only claims with `evictable`.
 MovableClaims movableClaims(const cache::Stores& stores, bool onlyEvictable = false,
                             const scheduler::Pause& pause = {});
 
