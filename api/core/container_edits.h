@@ -1,4 +1,4 @@
-// What a container is given beyond its image, as CDI's containerEdits have it. Standard library only.
+// Changes to a container beyond its image, with the fields of CDI's containerEdits. Standard library only.
 #pragma once
 
 #include <string>

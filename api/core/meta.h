@@ -1,4 +1,4 @@
-// What every Kubernetes object carries: metadata, owner references, conditions. Standard library only.
+// Fields common to all Kubernetes objects: metadata, owner references, conditions. Standard library only.
 #pragma once
 
 #include <cstdint>
@@ -22,7 +22,7 @@ struct OwnerReference {
   bool operator==(const OwnerReference&) const = default;
 };
 
-/// metadata of an object. Timestamps are RFC 3339 text as the API server gave them; empty = unset.
+/// Metadata of an object. Timestamps are RFC 3339 text as received from the API server; empty = unset.
 struct ObjectMeta {
   std::string name;
   std::string namespace_;       ///< empty for cluster-scoped kinds
@@ -43,18 +43,18 @@ struct ObjectMeta {
       if (f == key) return true;
     return false;
   }
-  /// The owner that made it and sees to it, or null.
+  /// Returns the owner reference marked as controller, or null.
   const OwnerReference* controller() const {
     for (const auto& owner : ownerReferences)
       if (owner.controller) return &owner;
     return nullptr;
   }
-  /// The value of an annotation, or empty.
+  /// Returns the value of an annotation, or an empty view.
   std::string_view annotation(std::string_view key) const {
     auto it = annotations.find(key);
     return it == annotations.end() ? std::string_view{} : std::string_view{it->second};
   }
-  /// The value of a label, or empty.
+  /// Returns the value of a label, or an empty view.
   std::string_view label(std::string_view key) const {
     auto it = labels.find(key);
     return it == labels.end() ? std::string_view{} : std::string_view{it->second};
@@ -71,13 +71,13 @@ struct Condition {
   bool operator==(const Condition&) const = default;
 };
 
-/// What makes an object addressable. "namespace/name", or "name" for cluster-scoped kinds.
+/// Identifies an object within its kind. Written as "namespace/name", or as "name" for cluster-scoped kinds.
 struct ObjectKey {
   std::string namespace_;
   std::string name;
   auto operator<=>(const ObjectKey&) const = default;
   std::string str() const { return namespace_.empty() ? name : namespace_ + "/" + name; }
-  /// Of what str() gave.
+  /// Parses the result of str().
   static ObjectKey of(std::string_view text) {
     const auto slash = text.find('/');
     if (slash == std::string_view::npos) return {"", std::string(text)};
@@ -86,10 +86,10 @@ struct ObjectKey {
 };
 inline ObjectKey keyOf(const ObjectMeta& m) { return {m.namespace_, m.name}; }
 
-/// A REST resource. kindOf<T> below each struct ties a C++ type to its resource.
+/// A REST resource. `kindOf<T>` maps a C++ type to its resource.
 struct Kind {
   std::string_view group;    ///< "" for the core group
-  std::string_view version;  ///< the version this project speaks
+  std::string_view version;  ///< version that this project uses
   std::string_view kind;
   std::string_view plural;
   bool namespaced = false;
@@ -98,7 +98,7 @@ struct Kind {
   }
 };
 
-/// Specialised for every struct that stands for an API object.
+/// Specialised for every struct that represents an API object.
 template <class T>
 inline constexpr Kind kindOf{};
 

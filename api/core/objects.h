@@ -1,5 +1,6 @@
-// The parts that this project reads and writes of Kubernetes' own kinds: Namespace, Node, Pod, ResourceClaim, volumes,
-// DeviceTaintRule, PodGroup, Event, Lease. Fields not named here survive because writes are patches, never whole objects. Standard library only.
+// Kubernetes' own kinds: Namespace, Node, Pod, ResourceClaim, volumes, DeviceTaintRule, PodGroup, Event, Lease. The
+// structs contain only the fields that this project reads or writes. Other fields survive, because writes are patches
+// and never whole objects. Standard library only.
 #pragma once
 
 #include <optional>
@@ -15,13 +16,13 @@ struct NodeSelectorRequirement {
   std::vector<std::string> values;
   bool operator==(const NodeSelectorRequirement&) const = default;
 };
-/// All requirements of one term must hold.
+/// A term matches if all its requirements hold.
 struct NodeSelectorTerm {
   std::vector<NodeSelectorRequirement> matchExpressions;
   std::vector<NodeSelectorRequirement> matchFields;
   bool operator==(const NodeSelectorTerm&) const = default;
 };
-/// One of the terms must hold.
+/// A selector matches if at least one term matches.
 struct NodeSelector {
   std::vector<NodeSelectorTerm> terms;
   bool operator==(const NodeSelector&) const = default;
@@ -58,7 +59,7 @@ struct Node {
   int64_t ephemeralBytes = 0;  ///< allocatable ephemeral storage
   int64_t maxPods = 110;       ///< allocatable pods
   bool ready = false;          ///< condition Ready is True
-  std::string internalIP;      ///< of status.addresses
+  std::string internalIP;      ///< InternalIP in status.addresses
   bool operator==(const Node&) const = default;
 };
 
@@ -72,11 +73,12 @@ struct Container {
   std::string image;
   StringMap requests;                       ///< resource name → quantity text
   std::vector<std::string> resourceClaims;  ///< names in resources.claims
-  bool sidecar = false;                     ///< an init container that runs on (restartPolicy Always)
+  bool sidecar = false;                     ///< init container with restartPolicy Always
   bool operator==(const Container&) const = default;
 };
 
-/// One entry of spec.resourceClaims, or of status.resourceClaimStatuses (of a template; nameless in spec).
+/// An entry of spec.resourceClaims or of status.resourceClaimStatuses. For a template, the spec's entry has no claim
+/// name.
 struct PodResourceClaim {
   std::string name;
   std::string resourceClaimName;
@@ -84,106 +86,108 @@ struct PodResourceClaim {
   bool operator==(const PodResourceClaim&) const = default;
 };
 
-/// A volume that stands on a PersistentVolumeClaim; all others are not ours to know.
+/// A volume backed by a PersistentVolumeClaim. Other volumes are not read.
 struct PodVolume {
   std::string name;
   std::string claimName;   ///< persistentVolumeClaim.claimName
-  bool ephemeral = false;  ///< its claim is made for the pod and called "<pod>-<volume>"
+  bool ephemeral = false;  ///< the claim is created for the pod and named "<pod>-<volume>"
   bool operator==(const PodVolume&) const = default;
 };
 
-/// One of preferredDuringSchedulingIgnoredDuringExecution.
+/// An entry of preferredDuringSchedulingIgnoredDuringExecution.
 struct PreferredNodes {
   int64_t weight = 0;  ///< 1 to 100
   NodeSelectorTerm term;
   bool operator==(const PreferredNodes&) const = default;
 };
 
-/// The API server's default of a pod's spec.schedulerName.
+/// The API server's default for spec.schedulerName.
 inline constexpr std::string_view kDefaultScheduler = "default-scheduler";
 
 struct Pod {
   ObjectMeta metadata;
   std::string nodeName;
   std::string schedulerName;
-  std::string podGroupName;  ///< of schedulingGroup: the PodGroup that it is of; empty: of none
+  std::string podGroupName;  ///< PodGroup in spec.schedulingGroup; empty = none
   std::vector<std::string> schedulingGates;
   std::vector<PodResourceClaim> resourceClaims;
   std::vector<Container> initContainers;
   std::vector<Container> containers;
-  StringMap requests;  ///< of the pod as a whole (spec.resources), resource name → quantity text
-  StringMap overhead;  ///< of its runtime class
+  StringMap requests;  ///< requests of the whole pod (spec.resources): resource name → quantity text
+  StringMap overhead;  ///< overhead of its runtime class
   std::vector<PodVolume> volumes;
   int64_t priority = 0;
-  bool preempts = true;  ///< preemptionPolicy isn't Never
+  bool preempts = true;  ///< preemptionPolicy is not Never
   StringMap nodeSelector;
   std::optional<NodeSelector> requiredNodeAffinity;
   std::vector<PreferredNodes> preferredNodeAffinity;
-  bool hasAffinity = false;      ///< spec.affinity is there, whatever it holds: a patch must add to it
-  bool hasNodeAffinity = false;  ///< spec.affinity.nodeAffinity is there
+  bool hasAffinity = false;      ///< spec.affinity exists, even if it is empty: a patch must add to it
+  bool hasNodeAffinity = false;  ///< spec.affinity.nodeAffinity exists
   std::vector<Toleration> tolerations;
   std::string phase;              ///< Pending | Running | Succeeded | Failed
-  std::string nominatedNodeName;  ///< where the scheduler makes room for it by preemption
+  std::string nominatedNodeName;  ///< node on which the scheduler preempts pods for it
   std::vector<Condition> conditions;
   bool operator==(const Pod&) const = default;
   bool finished() const { return phase == "Succeeded" || phase == "Failed"; }
-  /// It was made by the controller with this uid, has a node, and stays.
+  /// True if the pod is controlled by the owner with uid `maker`, has a node, and is neither finished nor being
+  /// deleted.
   bool placedBy(std::string_view maker) const {
     const auto* owner = metadata.controller();
     return owner != nullptr && owner->uid == maker && !nodeName.empty() && !finished() && !metadata.deleting();
   }
 };
 
-/// status.allocation of a ResourceClaim as far as we write it: one result, pinned to one node by metadata.name.
+/// The part of a ResourceClaim's status.allocation that this project writes: one result, pinned to one node by
+/// metadata.name.
 struct ResourceClaimAllocation {
   std::string request, driver, pool, device;
   std::string nodeName;             ///< from nodeSelector matchFields metadata.name
-  std::string allocationTimestamp;  ///< 1.36 refuses reservations without it
+  std::string allocationTimestamp;  ///< Kubernetes 1.36 rejects reservations without it
   bool operator==(const ResourceClaimAllocation&) const = default;
 };
 struct ResourceClaimConsumer {
   std::string resource, name, uid;
   bool operator==(const ResourceClaimConsumer&) const = default;
 };
-/// What a driver is told of the devices, by whoever wrote the claim.
+/// Configuration of devices for their driver, as written in the ResourceClaim.
 struct DeviceConfig {
-  std::vector<std::string> requests;  ///< names of those that it is about; none = all
-  std::string driver;                 ///< of opaque
-  std::string parameters;             ///< of opaque, as JSON
+  std::vector<std::string> requests;  ///< names of the requests that it applies to; none = all
+  std::string driver;                 ///< opaque.driver
+  std::string parameters;             ///< opaque.parameters, as JSON
   bool operator==(const DeviceConfig&) const = default;
 };
-/// What else the first request of a ResourceClaim says.
+/// Further fields of the first request of a ResourceClaim.
 struct DeviceRequest {
   StringMap capacity;          ///< capacity.requests: name → quantity text
   std::string allocationMode;  ///< ExactCount | All
-  int64_t count = 0;           ///< 0 = not given, which means 1
+  int64_t count = 0;           ///< 0 = not set, which means 1
   bool adminAccess = false;
-  std::string selectors, alternatives;  ///< selectors and firstAvailable, as JSON; empty = not given
-  int64_t others = 0;                   ///< requests beside it
+  std::string selectors, alternatives;  ///< selectors and firstAvailable, as JSON; empty = not set
+  int64_t others = 0;                   ///< number of further requests
   bool operator==(const DeviceRequest&) const = default;
 };
 struct ResourceClaim {
   ObjectMeta metadata;
-  std::string deviceClassName;  ///< of the first request
-  std::string requestName;      ///< of the first request
-  DeviceRequest request;        ///< the first one
+  std::string deviceClassName;  ///< class of the first request
+  std::string requestName;      ///< name of the first request
+  DeviceRequest request;        ///< the first request
   std::vector<DeviceConfig> config;
   std::optional<ResourceClaimAllocation> allocation;
   std::vector<ResourceClaimConsumer> reservedFor;
   bool operator==(const ResourceClaim&) const = default;
 };
 
-/// Kubernetes stamps ResourceClaims from it for pods that name it.
+/// Kubernetes creates a ResourceClaim from the template for each pod that references it.
 struct ResourceClaimTemplate {
   ObjectMeta metadata;
-  StringMap labels, annotations;  ///< spec.metadata: of the ResourceClaims
-  ResourceClaim claim;            ///< spec.spec: of it what a spec says
+  StringMap labels, annotations;  ///< spec.metadata of the ResourceClaims
+  ResourceClaim claim;            ///< spec.spec; only the fields of a spec are set
   bool operator==(const ResourceClaimTemplate&) const = default;
 };
 
 struct PersistentVolumeClaim {
   ObjectMeta metadata;
-  std::string volumeName;  ///< empty: not bound
+  std::string volumeName;  ///< empty = not bound
 };
 struct PersistentVolume {
   ObjectMeta metadata;
@@ -195,29 +199,29 @@ struct DeviceClass {
   std::string celSelector;  ///< first selector's expression
 };
 
-/// Keeps pods off devices, as taints keep them off nodes.
+/// Taints devices, as node taints do for nodes.
 struct DeviceTaintRule {
   ObjectMeta metadata;
-  bool selects = false;              ///< spec.deviceSelector is there: without it the rule means no device
-  std::string driver, pool, device;  ///< of the selector; empty = any
+  bool selects = false;              ///< spec.deviceSelector exists; without it the rule selects no device
+  std::string driver, pool, device;  ///< fields of the selector; empty = any
   Taint taint;
   bool operator==(const DeviceTaintRule&) const = default;
 };
 
-/// What a priority's name is worth.
+/// Maps a priority class name to a priority.
 struct PriorityClass {
   ObjectMeta metadata;
   int64_t value = 0;
   bool globalDefault = false;
-  bool preempts = true;  ///< preemptionPolicy isn't Never
+  bool preempts = true;  ///< preemptionPolicy is not Never
   bool operator==(const PriorityClass&) const = default;
 };
 
-/// Pods that are scheduled together, as far as its policy says so.
+/// Pods that are scheduled together if the group's policy requires it.
 struct PodGroup {
   ObjectMeta metadata;
-  int64_t minCount = 0;  ///< of schedulingPolicy.gang; 0: it has another policy
-  std::string topology;  ///< key of the first of schedulingConstraints.topology: a node label; empty: anywhere
+  int64_t minCount = 0;  ///< schedulingPolicy.gang.minCount; 0 = another policy
+  std::string topology;  ///< node label key of the first entry in schedulingConstraints.topology; empty = none
   bool operator==(const PodGroup&) const = default;
 };
 
@@ -269,7 +273,7 @@ template <>
 inline constexpr Kind kindOf<DeviceTaintRule>{"resource.k8s.io", "v1", "DeviceTaintRule", "devicetaintrules", false};
 template <>
 inline constexpr Kind kindOf<PriorityClass>{"scheduling.k8s.io", "v1", "PriorityClass", "priorityclasses", false};
-/// The version of 1.37; who follows it asks which one there is.
+/// The version of Kubernetes 1.37. Clients that watch PodGroups first check which version the server has.
 template <>
 inline constexpr Kind kindOf<PodGroup>{"scheduling.k8s.io", "v1beta1", "PodGroup", "podgroups", true};
 

@@ -1,4 +1,4 @@
-// A part of an object that most objects of its kind don't have. Standard library only.
+// An optional part that most objects of a kind do not have. Standard library only.
 #pragma once
 
 #include <memory>
@@ -7,8 +7,8 @@
 
 namespace egpu::core {
 
-/// As std::optional, but where it is absent it takes a pointer's room instead of T's. What is there is copied and
-/// compared with the object; to look into what is absent is undefined, as with std::optional. Not thread-safe.
+/// Like std::optional, but an absent part takes the space of one pointer instead of a T. Copies and comparisons include
+/// the part. Access to an absent part is undefined, as with std::optional. Not thread-safe.
 template <class T>
 class Rare {
  public:
@@ -33,7 +33,7 @@ class Rare {
   T* operator->() { return part_.get(); }
   const T* operator->() const { return part_.get(); }
 
-  /// Puts a new one in the place of what was there.
+  /// Replaces the part with a newly constructed one.
   template <class... Of>
   T& emplace(Of&&... of) {
     part_ = std::make_unique<T>(std::forward<Of>(of)...);

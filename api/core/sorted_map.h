@@ -1,4 +1,4 @@
-// Few values by name, in the order of the names. Standard library only.
+// A map for few entries, sorted by name. Standard library only.
 #pragma once
 
 #include <algorithm>
@@ -13,9 +13,9 @@
 
 namespace egpu::core {
 
-/// As std::map, but in one piece of memory: for labels, amounts, ledgers, which have few entries. Inserting and
-/// removing take time that grows with the size, and end every iterator and reference. Nobody may change a key through
-/// an iterator. Not thread-safe.
+/// Like std::map, but stored in one contiguous array, for labels, amounts and ledgers with few entries. Insertion and
+/// removal take linear time and invalidate all iterators and references. Keys must not be changed through an iterator.
+/// Not thread-safe.
 template <class T>
 class SortedMap {
  public:
@@ -27,7 +27,7 @@ class SortedMap {
 
   SortedMap() = default;
   SortedMap(std::initializer_list<value_type> entries) : SortedMap(entries.begin(), entries.end()) {}
-  /// Of several with one key the first is taken.
+  /// If a key occurs more than once, the first entry is kept.
   template <class Of>
   SortedMap(Of first, Of last) {
     insert(first, last);
@@ -47,13 +47,13 @@ class SortedMap {
   const_iterator find(std::string_view key) const { return find(entries_, key); }
   bool contains(std::string_view key) const { return find(key) != end(); }
   std::size_t count(std::string_view key) const { return contains(key) ? 1 : 0; }
-  /// Throws std::out_of_range if it is not there.
+  /// Throws std::out_of_range if the key is absent.
   const T& at(std::string_view key) const { return at(*this, key); }
   T& at(std::string_view key) { return at(*this, key); }
 
-  /// Inserted if it is not there.
+  /// Inserts a default value if the key is absent.
   T& operator[](std::string_view key) { return try_emplace(key).first->second; }
-  /// What is there already is left as it is.
+  /// Does nothing if the key exists.
   template <class... Of>
   std::pair<iterator, bool> try_emplace(std::string_view key, Of&&... of) {
     const auto place = lower_bound(key);
@@ -75,7 +75,7 @@ class SortedMap {
   }
 
   iterator erase(const_iterator entry) { return entries_.erase(entry); }
-  /// How many went: 0 or 1.
+  /// Returns the number of erased entries: 0 or 1.
   std::size_t erase(std::string_view key) {
     const auto place = find(key);
     if (place == end()) return 0;

@@ -1,11 +1,11 @@
-// A card as an object.
+// Creates the API object of a card.
 #pragma once
 
 #include "api/v1alpha/types.h"
 
 namespace egpu::v1alpha {
 
-/// The object of this card as its node's agent publishes it: named after its uuid, labelled, with the ledger's
+/// Returns the object that the node's agent publishes for this card: named after its uuid, with labels and the ledger's
 /// finalizer.
 ElasticGPU cardObject(const Card& card);
 

@@ -19,7 +19,7 @@ FieldError mistake(std::string_view key, std::string message) {
   return {"metadata.annotations[" + std::string(key) + "]", std::move(message)};
 }
 
-/// 0: none.
+/// Returns the size, or 0 if the text is not a valid one.
 std::size_t sizeOf(std::string_view text) {
   std::size_t size = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), size);
@@ -27,7 +27,7 @@ std::size_t sizeOf(std::string_view text) {
   return whole && size >= Gang::kLeast && size <= Gang::kMost ? size : 0;
 }
 
-/// As the name in a label's key, or its value.
+/// True for a valid label value or name part of a label key.
 bool isLabelName(std::string_view text) {
   const auto plain = [](char c) { return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z'); };
   return !text.empty() && text.size() <= 63 && plain(text.front()) && plain(text.back()) &&

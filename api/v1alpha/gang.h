@@ -1,4 +1,5 @@
-// A gang, as the annotations of its members say it, or a PodGroup: claims of one namespace that are decided together, all or none.
+// A gang: claims of one namespace that are decided together, all or none. It is described by the annotations of its
+// members or by a PodGroup.
 #pragma once
 
 #include <cstddef>
@@ -13,20 +14,23 @@ namespace egpu::v1alpha {
 struct Gang {
   static constexpr std::size_t kLeast = 2, kMost = 1024;  ///< members
   std::string name;
-  std::size_t size = 0;   ///< claims, exactly; of a PodGroup pods, at least, whatever each of them claims
-  std::string topology;   ///< a node label; empty = anywhere
-  bool podGroup = false;  ///< it is a PodGroup's
-  /// For people: "gang train", "PodGroup train".
+  std::size_t size = 0;   ///< exact number of claims; for a PodGroup the minimum number of pods, however many claims
+                          ///< each has
+  std::string topology;   ///< node label; empty = anywhere
+  bool podGroup = false;  ///< described by a PodGroup
+  /// Name for messages: "gang train", "PodGroup train".
   std::string text() const { return (podGroup ? "PodGroup " : "gang ") + name; }
   bool operator==(const Gang&) const = default;
 };
 
-/// As the annotations say it themselves. Nothing: they don't, or gangMistake() says what is wrong.
+/// Returns the gang that the annotations describe. nullopt if there is none or gangMistake() reports a mistake.
 std::optional<Gang> gangOf(const core::StringMap& annotations);
-/// As the PodGroup says it. Nothing: its pods are scheduled each by itself, or one is enough wherever it goes.
+/// Returns the gang of a PodGroup. nullopt if its pods are scheduled independently: it has no minimum count, or a
+/// minimum of 1 without a topology.
 std::optional<Gang> gangOf(const core::PodGroup& group);
-/// The first mistake, by the annotation, or nothing: a name of up to 63 characters as a label's value, a size of 2 … 1024
-/// without sign or leading zero, a label's key; size and topology only with a name; instead of all of these a PodGroup's name.
+/// Returns the first mistake with its annotation, or nullopt. Valid are: a name of at most 63 characters, valid as a
+/// label value; a size of 2 … 1024 without sign or leading zero; a label key as topology. Size and topology require a
+/// name. The name of a PodGroup replaces all of these.
 std::optional<FieldError> gangMistake(const core::StringMap& annotations);
 
 }  // namespace egpu::v1alpha

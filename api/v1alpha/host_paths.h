@@ -1,4 +1,5 @@
-// The class parameter hostPaths: what of the host its plugin may give to containers besides what every plugin may.
+// The class parameter `hostPaths`: host paths and CDI devices that the class's plugin may give to containers, in
+// addition to those that every plugin may give.
 #pragma once
 
 #include <optional>
@@ -8,16 +9,16 @@
 
 namespace egpu::v1alpha {
 
-/// Absolute, and no "//", "." or ".." in it; no '/' at its end.
+/// True for an absolute path without empty, "." or ".." components and without a trailing '/'. "/" is not clean.
 bool isCleanPath(std::string_view path);
 
-/// What is wrong with what is no pattern; its text stands before it.
+/// Error message for an invalid pattern; the pattern's text precedes it.
 inline constexpr std::string_view kNoHostPath =
     "is no absolute path, with a '*' or '/' at its end or not, and no CDI device, or there are more than 64";
 
-/// The patterns, with commas between: an absolute path, one that ends in '/' for all below it, one that ends in '*' for
-/// all that begin so; or a CDI device, "vendor.com/class=name" or "vendor.com/class=*". None of an empty text. No value:
-/// `wrong`, if given, is the first that is none.
+/// Parses patterns separated by commas. A pattern is an absolute path, a path prefix that ends in '/' (everything
+/// below) or '*' (everything that begins so), or a CDI device: "vendor.com/class=name" or "vendor.com/class=*". An
+/// empty text has no patterns. On an error returns nullopt and sets `wrong`, if given, to the first invalid pattern.
 std::optional<std::vector<std::string>> parseHostPaths(std::string_view text, std::string* wrong);
 
 }  // namespace egpu::v1alpha

@@ -1,4 +1,4 @@
-// What a claim's status.reason and status.message say for all its conditions. Standard library only.
+// Selects the condition that a claim's status.reason and status.message summarise. Standard library only.
 #pragma once
 
 #include <string_view>
@@ -9,8 +9,8 @@
 
 namespace egpu::v1alpha {
 
-/// The condition that people should see first: the first in the order below that is False, or that says that a claim
-/// being deleted is in use. Null if all is well. The pointer is into `conditions`.
+/// Returns the most important condition: the first type in the order below that is False, or that reports that a claim
+/// being deleted is in use. Null if there is none. The pointer is into `conditions`.
 inline const core::Condition* obstacle(const std::vector<core::Condition>& conditions) {
   for (const std::string_view type : {"Accepted", "Bound", "Carried", "Healthy", "Resized"})
     for (const auto& condition : conditions)

@@ -1,4 +1,4 @@
-// The class parameters that the core evaluates itself. They never reach a plugin.
+// The class parameters that the core evaluates. They are never passed to a plugin.
 #pragma once
 
 #include <algorithm>

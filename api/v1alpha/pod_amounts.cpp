@@ -13,23 +13,22 @@ constexpr std::string_view kStem = "egpu-amounts";
 constexpr std::string_view kClassPart = "class-";
 constexpr std::size_t kMaxName = 253;
 
-/// Characters that may stand in an amount; a part that is no amount may have every character that can be spelled.
+/// Characters allowed in an amount. Parts other than amounts can contain every character that can be encoded.
 constexpr std::string_view kAmountCharacters = "0123456789abcdefghijklmnopqrstuvwxyzEPTGMK.+-";
-/// Characters that do not stand for themselves in a name, and the character that stands for each after a hyphen.
+/// Characters that need an escape in a name; kEscapes has the character that follows the hyphen for each.
 constexpr std::string_view kEscaped = "ABCDEFGHIJKLMNOPQRSTUVWXYZ.+- _/|()";
 constexpr std::string_view kEscapes = "abcdefghijklmnopqrstuvwxyz012345678";
 static_assert(kEscaped.size() == kEscapes.size());
 
-/// An annotation, and how its part of the name begins.
+/// An annotation, and the prefix of its part of the name.
 struct Part {
   std::string_view annotation, begin;
   bool isAmount;
   std::size_t maxValue() const { return isAmount ? 24 : 100; }
 };
 constexpr std::array kParts = {
-    Part{keys::kGpu, "gpu-", true},           Part{keys::kGpuCore, "core-", true},
-    Part{keys::kGpuMemory, "memory-", true},  Part{keys::kTflops, "tflops-", true},
-    Part{"model", "model-", false},           Part{"isolation", "isolation-", false},
+    Part{keys::kGpu, "gpu-", true},       Part{keys::kGpuCore, "core-", true}, Part{keys::kGpuMemory, "memory-", true},
+    Part{keys::kTflops, "tflops-", true}, Part{"model", "model-", false},      Part{"isolation", "isolation-", false},
     Part{"priority", "priority-", false},
 };
 
@@ -45,7 +44,7 @@ std::string joined(const std::vector<std::string>& models) {
   return text;
 }
 
-/// Value of a part in the spec; nothing if the spec does not have it.
+/// Returns the value of a part in the spec, or nullopt.
 std::optional<std::string> valueOf(const Part& part, const ElasticGPUClaimSpec& spec) {
   if (part.isAmount) {
     const auto amount = spec.requests.find(requestKey(part.annotation));
@@ -100,7 +99,7 @@ std::optional<std::string> read(std::string_view part) {
   return value;
 }
 
-/// The name of these amounts; empty if it can't be spelled.
+/// Returns the name that encodes these amounts; empty if they cannot be encoded.
 std::string nameOf(const ElasticGPUClaimSpec& spec) {
   std::string name(kStem);
   for (const auto& part : kParts) {
@@ -115,7 +114,7 @@ std::string nameOf(const ElasticGPUClaimSpec& spec) {
   return good && name.size() <= kMaxName ? name : std::string();
 }
 
-/// As the annotations say it; mistakes and all.
+/// Converts the annotations to a spec without validation.
 ElasticGPUClaimSpec specOf(const StringMap& annotations) {
   ElasticGPUClaimSpec spec;
   for (const auto& part : kParts)
@@ -125,8 +124,8 @@ ElasticGPUClaimSpec specOf(const StringMap& annotations) {
   return spec;
 }
 
-/// The first annotation that is given without a value: "" is a mistake and not the default. Amounts are judged as
-/// quantities instead.
+/// Returns the first annotation with an empty value, which is a mistake and does not mean the default. Amounts are
+/// excluded: they are validated as quantities.
 std::string emptyOne(const StringMap& annotations) {
   const auto isEmpty = [&](std::string_view what) {
     const auto it = annotations.find(annotation(what));
@@ -137,7 +136,8 @@ std::string emptyOne(const StringMap& annotations) {
   return isEmpty("class") ? annotation("class") : std::string();
 }
 
-/// The first annotation of ours that is none of those that are known, or empty; any: there is one of ours.
+/// Returns the first unknown annotation with our prefix, or an empty string. Sets *any if there is an annotation with
+/// our prefix.
 std::string unknown(const StringMap& annotations, bool* any) {
   for (auto it = annotations.lower_bound(std::string(keys::kAmountAnnotationPrefix));
        it != annotations.end() && it->first.starts_with(keys::kAmountAnnotationPrefix); ++it) {
@@ -192,7 +192,8 @@ std::optional<FieldError> amountsMistake(const StringMap& annotations) {
   bool any = false;
   const auto field = [](std::string_view key) { return "metadata.annotations[" + std::string(key) + "]"; };
   if (const auto other = unknown(annotations, &any); !other.empty())
-    return FieldError{field(other), "unknown; known are class, gpu, gpu-core, gpu-memory, tflops, model, isolation and priority"};
+    return FieldError{field(other),
+                      "unknown; known are class, gpu, gpu-core, gpu-memory, tflops, model, isolation and priority"};
   if (!any) return std::nullopt;
   if (const auto none = emptyOne(annotations); none != annotation("class") && !none.empty())
     return FieldError{field(none), "is empty: give a value, or leave the annotation out"};

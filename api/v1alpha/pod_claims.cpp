@@ -10,19 +10,18 @@ namespace egpu::v1alpha {
 
 namespace {
 
-/// The status entry of a template's entry; null = none yet.
+/// Returns the status entry for a template's entry, or null if there is none yet.
 const core::PodResourceClaim* statusOf(const core::Pod& pod, const core::PodResourceClaim& entry) {
   for (const auto& other : pod.resourceClaims)
     if (other.name == entry.name && other.templateName.empty()) return &other;
   return nullptr;
 }
 
-/// Whether the list item comes from the status: the spec has a template's entry of that name.
+/// True if the list item comes from the status: the spec has a template's entry of the same name.
 bool isOfStatus(const core::Pod& pod, const core::PodResourceClaim& item) {
   return item.templateName.empty() &&
-         std::any_of(pod.resourceClaims.begin(), pod.resourceClaims.end(), [&](const auto& other) {
-           return other.name == item.name && !other.templateName.empty();
-         });
+         std::any_of(pod.resourceClaims.begin(), pod.resourceClaims.end(),
+                     [&](const auto& other) { return other.name == item.name && !other.templateName.empty(); });
 }
 
 template <class Add>

@@ -1,8 +1,8 @@
-// The claims of a pod, resolved once for every caller. A pod carries them in three places: `spec.resourceClaims` names a
-// claim or a template, `status.resourceClaimStatuses` names what Kubernetes stamped from a template, and the annotations
-// of keys.h ask for both before admission has turned them into entries. The codec keeps the first two in one list,
-// `Pod::resourceClaims`, in which a template's entry and its stamped claim stand side by side; tests/tree/pod_claims_test.py
-// keeps everything else from reading that list. All functions are pure.
+// Resolves the claims of a pod, for all callers. A pod refers to claims in three places: `spec.resourceClaims` names a
+// claim or a template, `status.resourceClaimStatuses` names the claim that Kubernetes created from a template, and the
+// annotations of keys.h request claims before admission adds entries for them. The codec stores the first two in one
+// list, `Pod::resourceClaims`, with separate entries for a template and the claim created from it.
+// tests/tree/pod_claims_test.py ensures that no other code reads that list. All functions are pure.
 #pragma once
 
 #include <map>
@@ -18,46 +18,46 @@ namespace egpu::v1alpha {
 
 enum class PodClaimState {
   named,    ///< the spec names the claim
-  stamped,  ///< the spec names a template, the status the claim that Kubernetes stamped from it
-  pending,  ///< the spec names a template from which no claim is stamped yet
+  stamped,  ///< the spec names a template, the status names the claim created from it
+  pending,  ///< the spec names a template, and no claim has been created from it yet
 };
 
 struct PodClaim {
-  std::string name;  ///< the entry's, by which containers refer to it; unique in the pod
+  std::string name;  ///< name of the entry, by which containers refer to it; unique in the pod
   PodClaimState state = PodClaimState::named;
-  std::string claim;         ///< name of the ResourceClaim, and of the ElasticGPUClaim; empty exactly while pending
-  std::string templateName;  ///< empty exactly if named
+  std::string claim;         ///< name of the ResourceClaim and of the ElasticGPUClaim; empty if and only if pending
+  std::string templateName;  ///< empty if and only if named
 };
 
-/// The entries of `spec.resourceClaims`, in their order. An entry whose status says that Kubernetes needs no claim for it
-/// is left out: nothing is ever stamped for it.
+/// Returns the entries of `spec.resourceClaims` in their order. Entries for which the status reports that no claim is
+/// needed are omitted, because no claim is ever created for them.
 std::vector<PodClaim> podClaims(const core::Pod& pod);
 
-/// Whether `spec.resourceClaims` has entries, whatever their states.
+/// True if `spec.resourceClaims` has entries, in any state.
 bool hasPodClaims(const core::Pod& pod);
 
-/// The first entry that is pending.
+/// Returns the first pending entry, or nullopt.
 std::optional<PodClaim> pendingClaim(const core::Pod& pod);
 
-/// The claims that the entries name or that are stamped for them, in the entries' order; each once. Pending entries have
-/// none. Claims of other drivers are among them.
+/// Returns the names of the claims of all entries except pending ones, in their order, each once. Includes claims of
+/// other drivers.
 std::vector<std::string> claimNames(const core::Pod& pod);
 
-/// Whether an entry is named after the claim, or stamped as it.
+/// True if an entry names the claim or has it created from its template.
 bool usesClaim(const core::Pod& pod, std::string_view claim);
 
-/// The claims that annotations name (kClaimAnnotationPrefix), whether or not an entry does.
+/// Returns the claims named by annotations (kClaimAnnotationPrefix), whether or not they have an entry.
 std::set<std::string> annotatedClaims(const core::Pod& pod);
 
-/// annotatedClaims() that no entry uses: the kubelet prepares nothing for them.
+/// Returns annotatedClaims() without an entry. The kubelet prepares nothing for them.
 std::set<std::string> onlyAnnotatedClaims(const core::Pod& pod);
 
-/// Entry's name → template, of annotations that name templates (kTemplateAnnotationPrefix) or amounts
-/// (kAmountAnnotationPrefix), as admission makes entries of them.
+/// Maps entry names to templates, for annotations that name templates (kTemplateAnnotationPrefix) or amounts
+/// (kAmountAnnotationPrefix). Admission adds the same entries.
 std::map<std::string, std::string> annotatedTemplates(const core::Pod& pod);
 
-/// podClaims(), and the entries that admission adds: for each annotation without an entry of its name a named one or, of
-/// annotatedTemplates(), a pending one. A pod that has passed admission has both already.
+/// Returns podClaims() and the entries that admission adds: for each annotation without an entry of its name, a named
+/// entry or, for annotatedTemplates(), a pending one. A pod that has passed admission has both already.
 std::vector<PodClaim> podClaimsOnceAdmitted(const core::Pod& pod);
 
 }  // namespace egpu::v1alpha

@@ -11,7 +11,7 @@ namespace {
 constexpr int64_t kMost = INT64_MAX;
 constexpr __int128 kMostNano = static_cast<__int128>(kMost) * kNano;
 
-/// What a suffix multiplies by: 10^decimal · 2^binary.
+/// Factor of a suffix: 10^decimal · 2^binary.
 struct Scale {
   int64_t decimal = 0;
   int binary = 0;
@@ -19,7 +19,7 @@ struct Scale {
 
 bool isDigit(char c) { return c >= '0' && c <= '9'; }
 
-/// The suffix's scale; nothing if there is no such suffix.
+/// Returns the suffix's factor, or nullopt for an unknown suffix.
 std::optional<Scale> scaleOf(std::string_view suffix) {
   if (suffix.empty()) return Scale{};
   struct Known {
@@ -43,14 +43,14 @@ std::optional<Scale> scaleOf(std::string_view suffix) {
                                                 {"Ei", {0, 60}}}};
   for (const auto& [text, scale] : known)
     if (text == suffix) return scale;
-  // Not one of those, so e or E begins an exponent.
+  // Otherwise e or E must begin an exponent.
   if (suffix.size() < 2 || (suffix[0] != 'e' && suffix[0] != 'E')) return std::nullopt;
   std::size_t at = 1;
   const bool negative = suffix[at] == '-';
   if (suffix[at] == '-' || suffix[at] == '+') ++at;
   if (at == suffix.size()) return std::nullopt;
   int64_t exponent = 0;
-  constexpr int64_t enough = 1'000'000'000;  // beyond it every value is 0, one nano or the cap
+  constexpr int64_t enough = 1'000'000'000;  // with larger exponents, every value is 0, one nano or the cap
   for (; at < suffix.size(); ++at) {
     if (!isDigit(suffix[at])) return std::nullopt;
     exponent = exponent * 10 + (suffix[at] - '0');
@@ -59,7 +59,8 @@ std::optional<Scale> scaleOf(std::string_view suffix) {
   return Scale{negative ? -exponent : exponent, 0};
 }
 
-/// "GB is no suffix: G or Gi"; empty if nothing is near. Kubernetes' suffixes have no B, and mind the case.
+/// Returns a suggestion such as "GB is no suffix: G or Gi", or an empty string. Kubernetes' suffixes have no B and are
+/// case-sensitive.
 std::string meantBy(std::string_view suffix) {
   const auto upper = [](char c) { return c >= 'a' && c <= 'z' ? static_cast<char>(c - 'a' + 'A') : c; };
   auto rest = suffix;
@@ -76,7 +77,7 @@ std::string meantBy(std::string_view suffix) {
 
 namespace {
 
-/// The value in units of so many nanos if it is a whole number of them that fits int64.
+/// Returns the value in units of `nanosPerUnit` nanos if it is a whole number that fits int64.
 std::optional<int64_t> exactlyIn(__int128 nanosPerUnit, __int128 nano) {
   if (nano % nanosPerUnit != 0) return std::nullopt;
   const __int128 whole = nano / nanosPerUnit;
@@ -99,12 +100,12 @@ int64_t Quantity::ceil() const {
 
 namespace {
 
-/// A quantity's text taken apart; the views are into it.
+/// The parts of a quantity's text; the views are into it.
 struct Spelling {
   bool negative = false;
   bool point = false;
   std::string_view whole, fraction;  ///< digits before and after the point
-  std::string_view suffix;           ///< whatever follows
+  std::string_view suffix;           ///< the rest of the text
 };
 
 Spelling takeApart(std::string_view text) {
@@ -127,7 +128,7 @@ Spelling takeApart(std::string_view text) {
   return out;
 }
 
-/// Within Kubernetes' own bound on what its quick path reads; beyond it nothing is an integer to it.
+/// Uses the limits of Kubernetes' fast parsing path. Beyond them, Kubernetes regards no quantity as an integer.
 bool isWrittenWhole(const Spelling& spelling, const Scale& scale) {
   const auto& [negative, point, whole, fraction, suffix] = spelling;
   const std::size_t significant = whole.size() - std::min(whole.find_first_not_of('0'), whole.size());
@@ -136,7 +137,7 @@ bool isWrittenWhole(const Spelling& spelling, const Scale& scale) {
   return room >= 0 && scale.decimal >= static_cast<int64_t>(fraction.size());
 }
 
-/// Schoolbook on decimal digits: numbers may be longer than any machine word.
+/// Doubles a decimal number digit by digit, because it can exceed every machine word.
 void doubleDigits(std::string& digits) {
   int carry = 0;
   for (std::size_t k = digits.size(); k-- > 0;) {
@@ -147,9 +148,10 @@ void doubleDigits(std::string& digits) {
   if (carry != 0) digits.insert(digits.begin(), static_cast<char>('0' + carry));
 }
 
-/// digits · 10^exponent · 2^binary, rounded up; kMostNano + 1 for all that is more than kMostNano. No leading zeros.
+/// Returns digits · 10^exponent · 2^binary, rounded up. Results above kMostNano are returned as kMostNano + 1. `digits`
+/// has no leading zeros.
 __int128 magnitudeOf(std::string digits, int64_t exponent, int binary) {
-  // 28 digits of nanos hold the cap; what is surely above or below needs no arithmetic.
+  // 28 digits of nanos hold the cap. Values that are certainly above or below need no arithmetic.
   const int64_t places = static_cast<int64_t>(digits.size()) + exponent;
   if (places > 28) return kMostNano + 1;
   if (places + binary / 3 + 1 < 0) return 1;
@@ -161,12 +163,12 @@ __int128 magnitudeOf(std::string digits, int64_t exponent, int binary) {
     digits.pop_back();
     ++exponent;
   }
-  if (exponent < 0) exponent = 0;  // all digits fell away
+  if (exponent < 0) exponent = 0;  // no digits are left
   if (static_cast<int64_t>(digits.size()) + exponent > 28) return kMostNano + 1;
   __int128 magnitude = 0;
   for (const char c : digits) magnitude = magnitude * 10 + (c - '0');
   for (int64_t i = 0; i < exponent && magnitude != 0; ++i) magnitude *= 10;
-  return remainder ? magnitude + 1 : magnitude;  // finer than a nano: up, away from zero
+  return remainder ? magnitude + 1 : magnitude;  // finer than a nano: rounded away from zero
 }
 
 }  // namespace
@@ -186,8 +188,7 @@ std::optional<Quantity> parseQuantity(std::string_view text, std::string* error)
     return refuse("suffix \"" + std::string(suffix) +
                   "\" is none of n u m k M G T P E, Ki Mi Gi Ti Pi Ei or an exponent such as e3");
   }
-  // Kubernetes takes a number without digits for 0 where its quick path reads it, and refuses it where its exact one
-  // would.
+  // Kubernetes' fast parsing path reads a number without digits as 0, its exact path rejects it.
   if (whole.empty() && fraction.empty() && (scale->binary > 40 || scale->decimal < -9)) return refuse("has no digits");
 
   Quantity out;
@@ -197,7 +198,7 @@ std::optional<Quantity> parseQuantity(std::string_view text, std::string* error)
   digits += fraction;
   digits.erase(0, digits.find_first_not_of('0'));
   if (digits.empty()) return out;
-  const int64_t exponent = scale->decimal - static_cast<int64_t>(fraction.size()) + 9;  // of nanos
+  const int64_t exponent = scale->decimal - static_cast<int64_t>(fraction.size()) + 9;  // exponent in nanos
   __int128 magnitude = magnitudeOf(std::move(digits), exponent, scale->binary);
   if (magnitude > kMostNano) {
     magnitude = kMostNano;

@@ -1,7 +1,8 @@
-// How much a device has of its cards, and is to have: spec.cards, or what a resize made of it. Standard library only.
+// Current and target amounts of a device on its cards, from spec.cards or from a resize. Standard library only.
 //
-// A resize in steps: spec.target says what is to be; the cards' entries hold the larger of both; the plugin does it; status.inForce says
-// what is; the entries hold that. So an entry is never below what is in force.
+// Steps of a resize: spec.target states the new amounts; the cards' ledger entries grow to the maximum of old and new;
+// the plugin applies the target; status.inForce states the applied amounts; the entries shrink to them. So an entry is
+// never below the amounts in force.
 #pragma once
 
 #include <algorithm>
@@ -13,7 +14,7 @@
 namespace egpu::v1alpha {
 
 namespace internal {
-/// The cards of a size, unless it is not one of this device: other cards than spec.cards has.
+/// Returns the cards of a size, or null if they are not the cards in spec.cards.
 inline const std::vector<DeviceCard>* cardsOf(const Rare<DeviceSize>& size, const ElasticGPUSpec& spec) {
   const bool same = size && std::equal(size->cards.begin(), size->cards.end(), spec.cards.begin(), spec.cards.end(),
                                        [](const auto& a, const auto& b) { return a.name == b.name; });
@@ -21,25 +22,26 @@ inline const std::vector<DeviceCard>* cardsOf(const Rare<DeviceSize>& size, cons
 }
 }  // namespace internal
 
-/// The amounts that a device has now; the cards of spec.cards, in that order. Valid as long as the device.
+/// Returns the amounts in force, for the cards of spec.cards in that order. Valid as long as the device.
 inline const std::vector<DeviceCard>& cardsInForce(const ElasticGPU& device) {
   const auto* cards = internal::cardsOf(device.status.inForce, device.spec);
   return cards != nullptr ? *cards : device.spec.cards;
 }
-/// The amounts that it is to have; likewise.
+/// Returns the target amounts, for the cards of spec.cards in that order. Valid as long as the device.
 inline const std::vector<DeviceCard>& cardsWanted(const ElasticGPU& device) {
   const auto* cards = internal::cardsOf(device.spec.target, device.spec);
   return cards != nullptr ? *cards : cardsInForce(device);
 }
-/// Of the targets that it was given; 0 = none yet.
+/// Number of the current target, counted per device from 1; 0 = none yet.
 inline int64_t targetNumber(const ElasticGPU& device) { return device.spec.target ? device.spec.target->number : 0; }
 inline int64_t numberInForce(const ElasticGPU& device) {
   return device.status.inForce ? device.status.inForce->number : 0;
 }
-/// What it is to have is not in force yet.
+/// True if the target is not in force yet.
 inline bool isResizing(const ElasticGPU& device) { return targetNumber(device) != numberInForce(device); }
 
-/// What its entry on the card of that place must hold at least: the larger of both.
+/// Minimum of the ledger entry for card `place` of spec.cards: the target's amounts, but at least the charged amounts
+/// in force.
 inline DeviceCard cardCharged(const ElasticGPU& device, std::size_t place) {
   DeviceCard most = cardsWanted(device)[place];
   const auto& now = cardsInForce(device)[place];
@@ -48,7 +50,7 @@ inline DeviceCard cardCharged(const ElasticGPU& device, std::size_t place) {
   return most;
 }
 
-/// Whether its class lets the claims that it was made for ask for other amounts.
+/// True if the device's class allows its claims to change their requests.
 inline bool isResizable(const ElasticGPU& device) {
   const auto resizable = device.spec.parameters.find(std::string_view("resizable"));
   return resizable != device.spec.parameters.end() && resizable->second == "true";

@@ -1,6 +1,6 @@
-// ElasticGPU, ElasticGPUClaim, its template, ElasticGPUClass and ElasticGPUQuota (group elasticgpu.io, stored version v1alpha)
-// as plain structs.
-// Amounts are integers: core in milli-cards (1000 = one card), memory in bytes. Standard library only.
+// The structs of group elasticgpu.io, stored version v1alpha: ElasticGPU, ElasticGPUClaim and its template,
+// ElasticGPUClass, ElasticGPUQuota. Amounts are integers: core in milli-cards (1000 = one card), memory in bytes.
+// Standard library only.
 #pragma once
 
 #include <optional>
@@ -31,7 +31,7 @@ struct CardTopology {
   std::vector<CardLink> links;
   bool operator==(const CardTopology&) const = default;
 };
-/// spec.card: a piece of hardware as its node's agent publishes it.
+/// spec.card: a GPU card as published by its node's agent.
 struct Card {
   std::string uuid;
   std::string nodeName;
@@ -42,21 +42,21 @@ struct Card {
   int64_t core = 1000;      ///< milli-cards
   int64_t memory = 0;       ///< bytes
   CardTopology topology;
-  StringMap attributes;  ///< what else its vendor's plugin says of it, by the vendor's names: driverVersion, migMode, …
+  StringMap attributes;  ///< further attributes from the vendor's plugin, by its names: driverVersion, migMode, …
   bool operator==(const Card&) const = default;
 };
 
-/// One entry of a card's ledger, keyed by device uid. Amounts are the charged ones.
+/// An entry of a card's ledger, keyed by device uid. Amounts are the charged ones.
 struct LedgerEntry {
   std::string device;  ///< name of the device object
   std::string claim;   ///< "namespace/name"
   int64_t core = 0;
-  int64_t memory = 0;  ///< with core 0 as well: it observes the card
+  int64_t memory = 0;  ///< bytes; 0 together with core 0 = admin access
   int64_t resize = 0;  ///< number of the device's target that it was written for; 0 = none yet
   bool operator==(const LedgerEntry&) const = default;
 };
 
-/// What a device takes of one card. charged = granted ÷ overcommit, rounded up.
+/// Amounts of a device on one card. charged = granted ÷ overcommit, rounded up.
 struct DeviceCard {
   std::string name;  ///< card object name
   std::string uuid;
@@ -67,23 +67,23 @@ struct DeviceCard {
   bool operator==(const DeviceCard&) const = default;
 };
 
-/// What a resize makes of a device's cards; size.h.
+/// Amounts of a device after a resize; see size.h.
 struct DeviceSize {
-  int64_t number = 0;             ///< of the device's targets, from 1
-  StringMap requests;             ///< the claim's that it was made of, as written there
-  std::vector<DeviceCard> cards;  ///< those of spec.cards, in that order
+  int64_t number = 0;             ///< number of the target, counted per device from 1
+  StringMap requests;             ///< the claim's requests from which it was computed, as written there
+  std::vector<DeviceCard> cards;  ///< cards of spec.cards, in that order
   bool operator==(const DeviceSize&) const = default;
 };
 
 struct ClaimRef {
   std::string namespace_, name;
-  std::string uid;  ///< empty: only reserved for a claim of that name, by an administrator
+  std::string uid;  ///< empty = reserved by an administrator for a claim of that name
   bool reserves() const { return uid.empty(); }
   bool operator==(const ClaimRef&) const = default;
 };
 
 enum class SourceKind { physicalGPU, gpuShare, qGPU, mig, remote };
-/// The one source of an ElasticGPU; which fields count depends on kind.
+/// The source of an ElasticGPU. `kind` decides which fields are used.
 struct Source {
   SourceKind kind = SourceKind::physicalGPU;
   std::vector<std::string> gpuNames;   ///< physicalGPU; [0] is gpuName of gpuShare, qGPU, mig
@@ -92,48 +92,48 @@ struct Source {
   std::string profile;                 ///< mig
   std::vector<std::string> instances;  ///< mig
   std::string endpoint;                ///< remote
-  bool ambiguous = false;  ///< several sources were given, these fields are the last one's; validation refuses it
+  bool ambiguous = false;  ///< several sources were given; the fields are from the last one; validation rejects it
   bool operator==(const Source&) const = default;
 };
 
 struct ElasticGPUSpec {
   StringMap capacity;
-  Rare<Source> source;                 ///< absent = none is given
+  Rare<Source> source;                 ///< absent = no source is given
   Rare<Card> card;                     ///< cards only
   SortedMap<LedgerEntry> allocations;  ///< cards only: the ledger, by device uid
-  // Devices only; fixed at creation except claimRef and target.
+  // Devices only; immutable after creation except claimRef and target.
   std::string nodeName;
   std::vector<DeviceCard> cards;
   std::string provisioner;
   StringMap parameters;
   std::string className;
   std::string reclaimPolicy;  ///< Retain | Delete
-  std::string alternative;    ///< of its claim's firstAvailable, the one that it was made for
-  bool adminAccess = false;   ///< an observer's: it is charged nothing of its cards
+  std::string alternative;    ///< alternative of the claim's firstAvailable that it was created for
+  bool adminAccess = false;   ///< admin access: nothing is charged on its cards
   Rare<core::NodeSelector> nodeAffinityRequired;
   std::optional<ClaimRef> claimRef;
-  Rare<DeviceSize> target;  ///< what it is to have instead of what spec.cards says, since it was resized
+  Rare<DeviceSize> target;  ///< target of the last resize; replaces the amounts in spec.cards
   bool operator==(const ElasticGPUSpec&) const = default;
 };
 
-/// For printer columns: of a card what its ledger charges (the auditor, debounced), of a device what it grants.
+/// Texts for printer columns: the amounts charged on a card (written by the auditor, debounced) or granted to a device.
 struct AllocatedSummary {
   int64_t core = 0, memory = 0, claims = 0;
   std::string coreText, memoryText;  ///< "35%", "12Gi/80Gi"
   bool operator==(const AllocatedSummary&) const = default;
 };
-/// What runs on one card has of it.
+/// Usage of one card by one device.
 struct DeviceUsage {
   int64_t memory = -1;     ///< bytes, -1 = unknown
-  int64_t smPercent = -1;  ///< of the whole card's time, -1 = unknown
+  int64_t smPercent = -1;  ///< share of the whole card's time; -1 = unknown
   bool operator==(const DeviceUsage&) const = default;
 };
-/// What is used of a card, as its agent saw it when it last differed noticeably.
+/// Usage of a card as measured by its agent. Updated only after a noticeable change.
 struct CardUsage {
   int64_t memory = -1;             ///< bytes, -1 = unknown
   int64_t smPercent = -1;          ///< 0…100, -1 = unknown
-  SortedMap<DeviceUsage> devices;  ///< by device uid; those that use nothing are left out
-  std::string time;                ///< when it was written
+  SortedMap<DeviceUsage> devices;  ///< by device uid; devices without usage are omitted
+  std::string time;                ///< time of the write
   bool operator==(const CardUsage&) const = default;
 };
 struct ElasticGPUStatus {
@@ -142,7 +142,7 @@ struct ElasticGPUStatus {
   std::vector<Condition> conditions;
   Rare<AllocatedSummary> allocated;
   Rare<CardUsage> usage;     ///< cards only
-  Rare<DeviceSize> inForce;  ///< devices only: what it has instead of what spec.cards says
+  Rare<DeviceSize> inForce;  ///< devices only: amounts in force after a resize; replaces those in spec.cards
   bool operator==(const ElasticGPUStatus&) const = default;
 };
 /// A card (spec.card) or a device (spec.cards).
@@ -155,61 +155,61 @@ struct ElasticGPU {
   bool isDevice() const { return !spec.card.has_value(); }
 };
 
-/// One of the things that would do for a claim, which gets the first of them that fits.
+/// An alternative of a claim. The claim gets the first alternative that fits.
 struct ClaimAlternative {
-  std::string name;                 ///< a DNS label, of the claim's own choosing
-  std::vector<std::string> models;  ///< on cards of these alone; empty = of any
-  StringMap requests;               ///< as a claim's
+  std::string name;                 ///< DNS label chosen by the claim's author
+  std::vector<std::string> models;  ///< allowed card models; empty = any
+  StringMap requests;               ///< as in a claim
   bool operator==(const ClaimAlternative&) const = default;
 };
-inline constexpr std::size_t kMostAlternatives = 8;  ///< of a claim
+inline constexpr std::size_t kMostAlternatives = 8;  ///< per claim
 struct ElasticGPUClaimSpec {
   std::string className;       ///< egpuClassName
   std::string classNameAlias;  ///< elasticGPUClassName
   std::string elasticGPUName;
-  StringMap requests;               ///< key → quantity text exactly as written (a JSON number becomes its text)
-  std::string priorityClassName{};  ///< a PriorityClass; empty = the priority of its pods, else the default one
-  /// Instead of requests: what would do, in the order in which it is tried; at most kMostAlternatives.
+  StringMap requests;               ///< key → quantity text as written (a JSON number becomes its text)
+  std::string priorityClassName{};  ///< a PriorityClass; empty = the priority of its pods, or the default priority
+  /// Instead of requests: alternatives in the order in which they are tried, at most kMostAlternatives.
   std::vector<ClaimAlternative> firstAvailable{};
-  bool adminAccess = false;  ///< it observes: it is given cards without any charge
-  std::vector<std::string> models{};  ///< on cards of these alone; empty = of any that the class gives out
+  bool adminAccess = false;           ///< admin access: the claim gets cards and is charged nothing
+  std::vector<std::string> models{};  ///< allowed card models; empty = any that the class allows
   std::string isolation{};            ///< required value of the class parameter `isolation`; empty = any
   bool operator==(const ElasticGPUClaimSpec&) const = default;
-  /// The class under either spelling; empty = the default class.
+  /// Returns the class from either field; empty = the default class.
   const std::string& effectiveClass() const { return className.empty() ? classNameAlias : className; }
 };
-/// What a claim uses of its cards, as text for people; empty = unknown.
+/// Usage of a claim's cards, as text for people; empty = unknown.
 struct ClaimUsage {
   std::string core;    ///< "35%" of one card
   std::string memory;  ///< "3.1Gi"
   std::string text;    ///< both: "35%, 3.1Gi"
-  std::string time;    ///< when it was written
+  std::string time;    ///< time of the write
   bool operator==(const ClaimUsage&) const = default;
 };
-/// What a claim is to get of a card. Amounts are charged ones.
+/// Nominated capacity on one card. Amounts are the charged ones.
 struct NominatedCard {
   std::string name;  ///< card object name
   int64_t core = 0;
   int64_t memory = 0;
   bool operator==(const NominatedCard&) const = default;
 };
-/// Room that is made for a claim by preemption, and kept for it.
+/// Capacity that preemption frees and reserves for a claim.
 struct Nomination {
   std::string nodeName;
   std::vector<NominatedCard> cards;
-  std::vector<std::string> victims;  ///< names of the devices that have to go
+  std::vector<std::string> victims;  ///< names of the devices to evict
   bool operator==(const Nomination&) const = default;
 };
 struct ElasticGPUClaimStatus {
   std::string phase;  ///< Pending | Bound | Lost; empty = not yet written
   std::string elasticGPUName;
   std::string nodeName;
-  std::string className;    ///< egpuClassName: the class that serves it, also under the other spelling and by default
-  StringMap capacity;       ///< granted, as text for people: core "10%", memory "4Gi"
-  StringMap requests;       ///< in force, as they were asked for; only of a claim that may ask for other amounts
-  std::string alternative;  ///< name of the one in spec.firstAvailable that it got
+  std::string className;    ///< egpuClassName: the class in effect, from either field or the default
+  StringMap capacity;       ///< granted amounts, as text for people: core "10%", memory "4Gi"
+  StringMap requests;       ///< requests in force, as written in the spec; resizable claims only
+  std::string alternative;  ///< name of the alternative in spec.firstAvailable that it got
   Rare<ClaimUsage> usage;
-  int64_t priority = 0;  ///< as it was found when this was written
+  int64_t priority = 0;  ///< priority at the time of the write
   Rare<Nomination> nominated;
   std::vector<Condition> conditions;
   bool operator==(const ElasticGPUClaimStatus&) const = default;
@@ -221,11 +221,11 @@ struct ElasticGPUClaim {
   bool operator==(const ElasticGPUClaim&) const = default;
 };
 
-/// Claims like this one are made for pods, one for each.
+/// Template from which a claim is created for each pod.
 struct ElasticGPUClaimTemplate {
   ObjectMeta metadata;
-  StringMap labels, annotations;  ///< of the claims, as they stand in spec.metadata
-  ElasticGPUClaimSpec spec;       ///< of the claims, as it stands in spec.spec
+  StringMap labels, annotations;  ///< spec.metadata of the claims
+  ElasticGPUClaimSpec spec;       ///< spec.spec of the claims
   std::vector<Condition> conditions;
   bool operator==(const ElasticGPUClaimTemplate&) const = default;
 };
@@ -236,32 +236,32 @@ struct ElasticGPUClass {
   StringMap parameters;
   std::string reclaimPolicy = "Delete";   ///< Retain | Delete
   std::string bindingMode = "Immediate";  ///< egpuBindingMode: Immediate | WaitForFirstConsumer
-  /// Namespaces whose claims may use the class, by their labels; none = all of them.
+  /// Selector of the namespaces whose claims can use the class; nullopt = all.
   std::optional<core::LabelSelector> allowedNamespaces;
-  /// Taints of nodes that claims may be bound on before a pod of theirs is known (Immediate).
+  /// Node taints that claims tolerate when they are bound before a pod is known (Immediate).
   std::vector<core::Toleration> tolerations;
   std::vector<Condition> conditions;  ///< status.conditions
   bool operator==(const ElasticGPUClass&) const = default;
 };
 
-/// Amounts by key: gpu, gpu-core, gpu-memory, tflops, claims; quantity text as written, of gpu-memory a bare whole
-/// number is GiB. They bound what the ledger charges to the namespace's claims.
+/// Amounts by key: gpu, gpu-core, gpu-memory, tflops, claims. Values are quantity texts as written; a whole number
+/// without suffix is GiB for gpu-memory. They limit the amounts charged to the namespace's claims.
 struct ElasticGPUQuotaSpec {
   StringMap hard;                    ///< totals of the namespace
-  StringMap perClaim;                ///< of each claim by itself
-  std::vector<std::string> classes;  ///< selector.classes: which claims count; empty = all
-  std::vector<std::string> models;   ///< selector.models: which cards count; empty = all
+  StringMap perClaim;                ///< limits of each single claim
+  std::vector<std::string> classes;  ///< selector.classes: classes whose claims count; empty = all
+  std::vector<std::string> models;   ///< selector.models: card models that count; empty = all
   int64_t alertPercent = 95;         ///< 1…100
   std::string enforcement = "Wait";  ///< Wait | Refuse
   bool operator==(const ElasticGPUQuotaSpec&) const = default;
 };
 struct ElasticGPUQuotaStatus {
-  StringMap used;     ///< of each key in spec.hard, as it is written there
-  StringMap summary;  ///< the same for people: used "/" hard
+  StringMap used;     ///< by key of spec.hard, with the same units
+  StringMap summary;  ///< text for people: used "/" hard
   std::vector<Condition> conditions;
   bool operator==(const ElasticGPUQuotaStatus&) const = default;
 };
-/// What the claims of its namespace may have. An administrator's.
+/// Limits of a namespace's claims, set by an administrator.
 struct ElasticGPUQuota {
   ObjectMeta metadata;
   ElasticGPUQuotaSpec spec;

@@ -10,7 +10,7 @@ namespace {
 
 bool isLowerAlnum(char c) { return (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9'); }
 
-/// One label of a name, without a limit on its length.
+/// True for a valid label of a name, of any length.
 bool isLabel(std::string_view text) {
   if (text.empty() || !isLowerAlnum(text.front()) || !isLowerAlnum(text.back())) return false;
   return std::all_of(text.begin(), text.end(), [](char c) { return isLowerAlnum(c) || c == '-'; });

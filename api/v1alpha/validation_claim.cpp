@@ -1,4 +1,4 @@
-// The rules of claims.
+// Validation rules of claims and claim templates.
 #include <algorithm>
 
 #include "api/v1alpha/keys.h"
@@ -15,7 +15,7 @@ constexpr int64_t kMostGiB = kMostMemory >> 30;
 
 constexpr std::size_t kMostModels = 16;
 
-/// What stands before and after the last slash; both empty if there is none.
+/// Splits a request key at its last slash; both parts are empty if there is none.
 struct RequestKey {
   std::string_view prefix, resource;
   explicit RequestKey(std::string_view key) {
@@ -33,7 +33,7 @@ struct RequestKey {
   bool common() const { return prefix == keys::kGroup; }
 };
 
-/// The bound of each resource. The amount is a quantity greater than zero.
+/// Checks the limits of each resource. The amount must be a quantity greater than zero.
 void checkAmount(const std::string& field, std::string_view resource, const Quantity& amount, std::string_view text,
                  FieldErrors& errors) {
   const auto refuse = [&](std::string_view why) { errors.push_back({field, std::string(why)}); };
@@ -50,10 +50,10 @@ void checkAmount(const std::string& field, std::string_view resource, const Quan
     refuse("gpu-memory is at most 16Pi; a bare whole number is GiB, bytes need a suffix or quotes (\"4e9\")");
 }
 
-/// Those that stand in this field.
+/// Checks the requests in `field`.
 void checkRequests(const StringMap& requests, const std::string& field, FieldErrors& errors) {
   const auto requestField = [&field](const std::string& key) { return field + "[" + key + "]"; };
-  const std::string* prefixed = nullptr;  // the first key of a provisioner's own prefix
+  const std::string* prefixed = nullptr;  // first key with a provisioner's prefix
   bool mixed = false;
   bool twice = false;
   for (const auto& [key, text] : requests) {
@@ -83,8 +83,7 @@ void checkRequests(const StringMap& requests, const std::string& field, FieldErr
 
 void checkModels(const std::vector<std::string>& models, const std::string& field, FieldErrors& errors) {
   constexpr std::size_t kMaxModel = 253;
-  if (models.size() > kMostModels)
-    errors.push_back({field, "at most " + std::to_string(kMostModels) + " models"});
+  if (models.size() > kMostModels) errors.push_back({field, "at most " + std::to_string(kMostModels) + " models"});
   for (std::size_t i = 0; i < models.size(); ++i)
     if (models[i].empty() || models[i].size() > kMaxModel)
       errors.push_back({field + "[" + std::to_string(i) + "]", "a model has 1 to 253 characters"});
@@ -108,7 +107,7 @@ void checkAlternatives(const std::vector<ClaimAlternative>& all, FieldErrors& er
   }
 }
 
-/// What may stand beside what.
+/// Checks which fields can be combined.
 void checkForms(const ElasticGPUClaimSpec& spec, FieldErrors& errors) {
   const bool several = !spec.firstAvailable.empty();
   if (several && !spec.requests.empty())
@@ -172,7 +171,7 @@ FieldErrors validateUpdate(const ElasticGPUClaim& before, const ElasticGPUClaim&
   FieldErrors errors = validate(after);
   if (before.spec.effectiveClass() != after.spec.effectiveClass())
     errors.push_back({"spec.egpuClassName", "the class is immutable; make another claim"});
-  // Only the controller knows the class: it writes status.requests where that says resizable.
+  // Only the controller knows the class. It sets status.requests if the class is resizable.
   const bool resizable = !before.status.requests.empty() && !after.spec.requests.empty();
   if (before.spec.requests != after.spec.requests && !resizable)
     errors.push_back(

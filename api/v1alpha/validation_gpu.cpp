@@ -1,4 +1,4 @@
-// The rules of cards and devices; above all the ledger's.
+// Validation rules of cards and devices, in particular of the ledger.
 #include <algorithm>
 
 #include "api/v1alpha/validation.h"
@@ -16,7 +16,7 @@ std::string decimal(__int128 number) {
   return number < 10 ? last : decimal(number / 10) + last;
 }
 
-/// Whether every entry stood in `before` already, with at least as much of `amount`.
+/// True if every entry existed in `before` with at least the same `amount`.
 bool nothingGrew(const Ledger& before, const Ledger& after, int64_t LedgerEntry::*amount) {
   return std::all_of(after.begin(), after.end(), [&](const auto& entry) {
     const auto old = before.find(entry.first);
@@ -24,8 +24,8 @@ bool nothingGrew(const Ledger& before, const Ledger& after, int64_t LedgerEntry:
   });
 }
 
-/// One resource of the ledger. A write that lets nothing grow passes even on a card that is over-full because its
-/// capacity shrank.
+/// Checks one resource of the ledger. A write in which no entry grows is accepted even if the card's capacity was
+/// reduced below its charges.
 void checkLedger(const ElasticGPU* before, const ElasticGPU& after, int64_t LedgerEntry::*amount, int64_t room,
                  std::string_view unit, std::string_view field, FieldErrors& errors) {
   __int128 charged = 0;
@@ -129,8 +129,8 @@ std::string_view fieldOf(SourceKind kind) {
   return "";
 }
 
-/// The source is fixed, but what the provisioner found out about it (a qGPU's device and paths, a MIG's instances) may
-/// be filled in.
+/// Checks that the source is unchanged. Details that the provisioner determines (device and paths of a qGPU, instances
+/// of a MIG device) can be filled in.
 void checkSourceUpdate(const Rare<Source>& before, const Rare<Source>& after, FieldErrors& errors) {
   if (!before && !after) return;
   if (!before || !after || before->kind != after->kind || before->ambiguous != after->ambiguous) {
@@ -179,7 +179,8 @@ void checkDeviceUpdate(const ElasticGPUSpec& before, const ElasticGPUSpec& after
   if (before.target && !after.target) errors.push_back({"spec.target", "a target may change, but not go"});
   if (before.target && after.target && before.target != after.target && after.target->number <= before.target->number)
     errors.push_back({"spec.target.number", "another target has a higher number"});
-  // Without uid it is cleared and, in the same write, reserved for a claim; that claim's uid may be filled in.
+  // A reference without uid clears the claim and reserves the device in one write. The uid of that claim can be filled
+  // in later.
   const auto follows = [](const ClaimRef& was, const ClaimRef& is) {
     return is == was || is.reserves() || (was.reserves() && is.namespace_ == was.namespace_ && is.name == was.name);
   };

@@ -1,4 +1,4 @@
-// The rules of quotas.
+// Validation rules of quotas.
 #include "api/v1alpha/keys.h"
 #include "api/v1alpha/validation.h"
 #include "api/v1alpha/validation_rules.h"
@@ -7,12 +7,12 @@ namespace egpu::v1alpha {
 
 namespace {
 
-constexpr int64_t kMostCount = 1'000'000;               // cards, claims
+constexpr int64_t kMostCount = 1'000'000;               // cards or claims
 constexpr int64_t kMostPercent = 100'000'000;           // a million cards
 constexpr int64_t kMostMemoryOfAll = int64_t{1} << 60;  // bytes: 1Ei
 constexpr int64_t kMostTflops = 1'000'000'000;
 
-/// Empty, or what is wrong with the amount, a quantity of zero or more.
+/// Returns the error of an amount, or an empty view. The amount must be a quantity of zero or more.
 std::string_view wrongWith(std::string_view key, const Quantity& amount, char last) {
   if ((key == keys::kGpu || key == keys::kClaims) && (!amount.writtenWhole || amount.exceeds(kMostCount)))
     return "gpu and claims are whole numbers, at most 1000000";

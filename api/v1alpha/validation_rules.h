@@ -1,4 +1,4 @@
-// What the rules of several kinds share. For validation*.cpp only.
+// Rules shared by several kinds. For validation*.cpp only.
 #pragma once
 
 #include <optional>
@@ -8,14 +8,14 @@
 
 namespace egpu::v1alpha::rules {
 
-/// Labels of lower-case letters, digits and inner hyphens, joined by dots; of any length.
+/// True for labels of lower-case letters, digits and inner hyphens, joined by dots, of any length.
 bool isDottedName(std::string_view text);
 
-/// An exponent of three digits or more. The CRDs' rules refuse it, because Kubernetes' parser would compute with all
-/// those digits.
+/// True for an exponent of three digits or more. The CRDs' rules reject it, because Kubernetes' parser would compute
+/// with all those digits.
 bool hasHugeExponent(std::string_view text);
 
-/// A quantity as the rules take it.
+/// Parses a quantity; nullopt also for exponents that the rules reject.
 std::optional<Quantity> quantityOf(std::string_view text);
 
 }  // namespace egpu::v1alpha::rules
