@@ -14,7 +14,7 @@ Cluster& Cluster::operator=(const Cluster& other) {
   if (this != &other) state_ = std::make_unique<State>(*other.state_);
   return *this;
 }
-// A moved-from cluster is an empty one: state_ is never null.
+// A moved-from cluster is empty: state_ is never null.
 Cluster::Cluster(Cluster&& other) noexcept : state_(std::make_unique<State>()) { state_.swap(other.state_); }
 Cluster& Cluster::operator=(Cluster&& other) noexcept {
   state_.swap(other.state_);

@@ -1,5 +1,5 @@
-// What the scheduler believes: nodes, cards and what is taken of each, with indexes kept up to date by event.
-// Pure state: no I/O, locks, clocks. Not thread-safe; the cache serialises access. Copyable for simulation.
+// The scheduler's state: nodes, cards and the amounts taken from them, with indexes that are updated by events. Pure
+// state: no I/O, locks, clocks. Not thread-safe; the cache serialises access. Copyable for simulation.
 #pragma once
 
 #include <cstdint>
@@ -16,7 +16,7 @@ namespace egpu::scheduler {
 
 struct NodeInfo {
   std::string name;
-  bool schedulable = true;  ///< not cordoned, ready; a node without a Node object is not schedulable
+  bool schedulable = true;  ///< ready and not cordoned; false without a Node object
   int64_t cpuMilli = 0;     ///< allocatable CPU, thousandths; 0 = unknown, never a constraint
   int64_t memory = 0;       ///< allocatable memory, bytes; 0 = unknown, never a constraint
   bool operator==(const NodeInfo&) const = default;
@@ -25,11 +25,11 @@ struct NodeInfo {
 struct CardInfo {
   std::string name;  ///< object name
   v1alpha::Card card;
-  bool healthy = true;  ///< false: quarantined; existing takes stay
+  bool healthy = true;  ///< false = quarantined; allocations stay
 };
 
-/// A card by its object name. A decision also knows where it found the card, which spares the look-up as long as the
-/// card stands there.
+/// Refers to a card by its object name. The hint is the card's position when the decision was made; it saves the name
+/// look-up while the card is still there.
 struct CardRef {
   static constexpr uint32_t kNoHint = UINT32_MAX;
   std::string_view name;
@@ -40,39 +40,39 @@ struct CardRef {
   CardRef(const char* n) : name(n) {}
 };
 
-/// A read-only view of one card. Its texts are valid until the cluster changes.
+/// A read-only view of one card. Its strings are valid until the cluster changes.
 struct CardView {
-  bool known = false;  ///< there is such a card; else the rest says nothing
+  bool known = false;  ///< false = no such card, and the other fields are meaningless
   std::string_view name;
   std::string_view uuid;
-  std::string_view node;  ///< empty if the card does not say
+  std::string_view node;  ///< empty = the card names no node
   std::string_view model;
   int64_t index = 0;
   bool healthy = true;
   Amount capacity;
-  int64_t milliTflops = 0;  ///< of the whole card; 0 = unknown
-  Amount used;              ///< Σ charged of takes
-  int64_t claims = 0;       ///< number of takes
+  int64_t milliTflops = 0;  ///< rating of the whole card; 0 = unknown
+  Amount used;              ///< sum of the charged amounts of all allocations
+  int64_t claims = 0;       ///< number of allocations
 };
 
-/// What somebody holds of a card, and of its node with it.
+/// Allocation of one holder on a card, and on the card's node.
 struct Taken {
   std::string uid;
   Amount charged;
   NodeAmount ofNode;
 };
 
-/// What was learned of the demand (state/demand.h), for another cluster that shall decide alike.
+/// The learned demand (state/demand.h) as a value. A cluster that learns it makes the same decisions.
 struct Learned {
   struct Class {
     Request request;
     double weight = 0;  ///< in units of `unit`
   };
   std::vector<Class> classes;
-  int64_t seen = 0;                  ///< requests
-  double unit = 1;                   ///< what a request seen now weighs
+  int64_t seen = 0;                  ///< number of requests
+  double unit = 1;                   ///< weight of a request that is observed now
   bool priced = false;               ///< the fragmentation policy has prices
-  std::vector<v1alpha::Card> types;  ///< model and amounts of every type of card met so far, in their order
+  std::vector<v1alpha::Card> types;  ///< model and amounts of all card types, in the order of first appearance
 };
 
 class Cluster {
@@ -86,51 +86,52 @@ class Cluster {
 
   void upsertNode(const NodeInfo& node);
   void removeNode(std::string_view name);
-  /// Adds a card or changes its capacity, node or health; takes stay.
+  /// Adds a card, or changes its capacity, node or health. Allocations stay.
   void upsertCard(const CardInfo& card);
-  /// Forgets a card and its takes.
+  /// Removes a card with its allocations.
   void removeCard(std::string_view name);
-  /// Records that a device takes this much (charged) of a card; replaces an earlier take of the same device. Unknown
-  /// card: ignored, false. `ofNode` is what goes off the CPU and memory of the card's node with it, and comes back with
-  /// it: a device of several cards gives it with one of them.
+  /// Allocates an amount (charged) of a card to a device, and replaces an earlier allocation of the same device there.
+  /// `ofNode` is the CPU and memory that is allocated on the card's node together with it; a device of several cards
+  /// passes it for one card only. Returns false and does nothing if the card is unknown.
   bool take(CardRef card, std::string_view deviceUid, Amount charged, NodeAmount ofNode = {});
-  /// Forgets a take and what it took of the node; absent = no-op.
+  /// Releases an allocation and its amounts on the node; no-op if there is none.
   void giveBack(CardRef card, std::string_view deviceUid);
-  /// Records that a pod that takes no card takes this much of a node; replaces an earlier amount of the same uid. It
-  /// is no claim. No such Node object: ignored, false. Removing the node forgets it.
+  /// Allocates CPU and memory of a node to a pod without cards, and replaces an earlier amount of the same uid. Does
+  /// not count as a claim. Returns false and does nothing without a Node object of that name. Removing the node
+  /// releases it.
   bool takeOfNode(std::string_view node, std::string_view uid, NodeAmount amount);
-  /// Forgets it; absent = no-op.
+  /// Releases such an amount; no-op if there is none.
   void giveBackOfNode(std::string_view node, std::string_view uid);
 
-  /// A request is about to be decided. The fragmentation policy learns from it what is asked for (demand.h): call it
-  /// once per request, whatever its policy and whether or not it fits, before the first decide() for it.
+  /// Records a request in the demand model of the fragmentation policy (state/demand.h). Call it once per request,
+  /// before its first decide(), whatever its policy is and whether or not it fits.
   void observe(const Request& request);
 
   Learned learned() const;
-  /// Of an empty cluster: it learned this. Then come its nodes, cards and takes, then reprice().
+  /// Restores the learned demand. The cluster must be empty; then add nodes, cards and allocations, and call reprice().
   void learn(const Learned& learned);
-  /// The fragmentation policy's prices, if it has any, are made anew, and what was decided before no longer matters:
-  /// what is decided from here on depends on learned(), on what is there and taken, and on what comes.
+  /// Recomputes the prices of the fragmentation policy, if it has any. Afterwards decisions depend only on learned(),
+  /// the present state and later events, and no longer on earlier decisions.
   void reprice();
 
   std::size_t nodeCount() const;
-  /// Nodes that have cards.
+  /// Number of nodes with cards.
   std::size_t gpuNodeCount() const;
   std::size_t cardCount() const;
   CardView findCard(std::string_view name) const;
-  /// A card as it was described, in full.
+  /// Returns the full description of a card.
   std::optional<v1alpha::Card> describe(std::string_view name) const;
-  /// Who holds what of a card, by uid.
+  /// Returns the allocations on a card, by uid.
   std::vector<Taken> takes(std::string_view card) const;
-  /// Card object names of a node, by index then uuid.
+  /// Returns the card object names of a node, by index, then uuid.
   std::vector<std::string> cardsOf(std::string_view node) const;
   std::vector<std::string> nodes() const;
-  /// Cards that do not say on which node they are.
+  /// Returns the cards that name no node.
   std::vector<std::string> cardsOfNoNode() const;
-  /// Nothing if there is no Node object of that name.
+  /// Returns nullopt if there is no Node object of that name.
   std::optional<NodeInfo> describeNode(std::string_view name) const;
   bool nodeSchedulable(std::string_view node) const;
-  /// What pods take of a node's CPU and memory; zero if the node is not known.
+  /// Returns the CPU and memory allocated on a node; zero for an unknown node.
   NodeAmount nodeUsed(std::string_view node) const;
 
   struct State;  // internal to scheduler/

@@ -66,7 +66,7 @@ class Deciding {
     const NodeIndex& index = state_.index;
     NodeIndex::Found best;
     auto accept = [&](NodeId id, int64_t fill) {
-      // Strictly worse than what another mix has: it can't even tie.
+      // Strictly worse than the best node of another mix: not even a tie.
       if (best.node != kNone && (policy.walk == Walk::fullestFirst ? fill < best.fill : fill > best.fill))
         return Answer::stop;
       return fits(id) ? Answer::yes : Answer::no;
@@ -82,7 +82,7 @@ class Deciding {
     return best.node;
   }
 
-  /// The node with the highest score; the index's bounds spare most others.
+  /// Returns the node with the highest score. The index's bounds exclude most other nodes.
   NodeId bestByScore(const NodePolicy& policy) {
     using Answer = NodeIndex::Answer;
     const NodeIndex& index = state_.index;
@@ -93,16 +93,16 @@ class Deciding {
     for (const NodeIndex::CardMix& mix : index.mixes()) {
       Summary least;
       if (!leastOn(mix, request_, needs_, least)) continue;
-      // Of equal scores the first on the walk is met first: only more than the highest is looked at.
+      // The walk meets the first of equal scores first, so only higher scores are evaluated.
       NodeIndex::Found here;
-      int32_t above = highest - 1;  // in a further mix, an equal one may come first
+      int32_t above = highest - 1;  // in a further mix, an equal node can come first
       index.eachAbove(mix, least, ascending, number, above, [&](NodeId id, int64_t fill, int32_t score) {
         if (!fits(id)) return;
         here = {id, fill};
         above = score;
       });
       if (here.node == kNone) continue;
-      if (!ascending) {  // downhill, equal nodes come in the wrong order: the first of them by name is wanted
+      if (!ascending) {  // the walk meets equal nodes in reverse order of names; find the first name
         const int64_t fill = here.fill;
         auto equal = [&](NodeId id, int64_t itsFill) {
           if (itsFill != fill) return Answer::stop;
@@ -117,7 +117,7 @@ class Deciding {
     return best.node;
   }
 
-  /// The same under other weights than the index knows scores of: whatever it doesn't rule out is looked at.
+  /// As bestByScore(), for weights without scores in the index: evaluates every node that the index does not exclude.
   NodeId bestByWeights(const NodePolicy& policy) {
     const bool ascending = policy.walk == Walk::emptiestFirst;
     NodeIndex::Found best;
@@ -155,7 +155,7 @@ class Deciding {
 Decision decide(const Cluster& cluster, const Request& request, const NodePredicate& suits) {
   const NodePolicy* nodePolicy = findNodePolicy(request.nodePolicy);
   const CardPolicy* cardPolicy = findCardPolicy(request.cardPolicy);
-  // An unknown policy is refused when the request is made; here it can only mean that nothing fits.
+  // makeRequest() rejects unknown policies, so nothing fits here.
   if (!nodePolicy || !cardPolicy || request.cards < 0) return {};
   return Deciding(cluster.state(), request, suits, *cardPolicy).run(*nodePolicy);
 }

@@ -1,5 +1,5 @@
-// The decision: node filter → card filter → node score → card choice. Pure and deterministic: same cluster and request,
-// same bytes.
+// The placement decision: node filter → card filter → node score → card choice. Pure and deterministic: equal cluster
+// and request give equal bytes.
 #pragma once
 
 #include <cstdint>
@@ -20,9 +20,8 @@ struct Placement {
   std::string card;  ///< object name
   std::string uuid;
   Amount granted;
-  Amount charged;  ///< ⌈granted ÷ overcommit⌉; what the ledger holds
-  /// Where the cluster has the card: spares Cluster::take() the look-up. Tells nothing else, and does not make two
-  /// placements different.
+  Amount charged;  ///< ⌈granted ÷ overcommit⌉, the amount in the ledger
+  /// Position of the card in the cluster: saves the look-up in Cluster::take(). Ignored by comparisons.
   uint32_t hint = CardRef::kNoHint;
 
   CardRef ref() const { return {card, hint}; }
@@ -35,19 +34,19 @@ struct Decision {
   bool fits = false;
   std::string node;
   std::vector<Placement> placements;
-  /// Card policy topology on more than 16 fitting cards: the cards may be divided by so much worse than possible
-  /// (topology/best_effort.h); 0 = the best division.
+  /// Maximum distance of the link score from the best division. Nonzero only for card policy topology with more than 16
+  /// fitting cards (topology/best_effort.h).
   int64_t linkGap = 0;
-  std::optional<QuotaExcess> excess{};  ///< it does not fit because of a quota
-  std::size_t alternative = 0;          ///< of a claim with several: which one it is for
+  std::optional<QuotaExcess> excess{};  ///< set if a quota is the only reason that it does not fit
+  std::size_t alternative = 0;          ///< index of the alternative that was decided, for claims with several
   bool operator==(const Decision&) const = default;
 };
 
-/// Extra node condition for WaitForFirstConsumer (CPU, memory, affinity, taints of the pod); null = all nodes.
+/// Additional condition on nodes for WaitForFirstConsumer (CPU, memory, affinity, taints of the pod); null = all nodes.
 using NodePredicate = std::function<bool(std::string_view node)>;
 
-/// Uses the indexes: does not scan all nodes. Without a predicate the cost does not grow with the cluster (beyond the
-/// index's logarithm).
+/// Decides with the indexes and does not scan all nodes. Without a predicate the cost is logarithmic in the number of
+/// nodes.
 Decision decide(const Cluster& cluster, const Request& request, const NodePredicate& suits = {});
 
 }  // namespace egpu::scheduler

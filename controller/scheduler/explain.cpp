@@ -1,4 +1,4 @@
-// The filters of decide() once more, but counting what falls out where.
+// Repeats the filters of decide(), and counts the exclusions per stage.
 #include "controller/scheduler/explain.h"
 
 #include <algorithm>
@@ -19,10 +19,10 @@
 namespace egpu::scheduler {
 namespace {
 
-constexpr std::size_t kReasonsTold = 10;  ///< of a list in a sentence
+constexpr std::size_t kReasonsTold = 10;  ///< maximum number of reasons in a sentence
 constexpr std::size_t kModelsTold = 8;
 
-/// A stage while it is being counted.
+/// Counters of one stage.
 struct Counting {
   int64_t before = 0;
   std::map<std::string, int64_t> reasons;
@@ -45,7 +45,8 @@ std::string share(int64_t n) { return v1alpha::formatMilliCards(std::max<int64_t
 std::string tflops(int64_t n) { return v1alpha::formatThousandths(std::max<int64_t>(n, 0)) + " TFLOPS"; }
 std::string cpu(int64_t n) { return n > 0 && n % 1000 != 0 ? number(n) + 'm' : number(n / 1000); }
 
-/// Who has too little of something, and how close the best came; its text is made once the best is known.
+/// Nodes or cards that have too little of one resource, and the smallest gap among them. The text is made at the end,
+/// when the smallest gap is known.
 struct Shortfall {
   Counting& stage;
   std::string_view what;  ///< "short of free core"
@@ -70,7 +71,7 @@ struct Shortfall {
   }
 };
 
-/// How amounts of what is divided are written.
+/// Returns the formatter for amounts of a total to be divided.
 std::string (*unitOf(const Request& request, std::string (*ofMemory)(int64_t)))(int64_t) {
   if (request.milliTflopsPerCard > 0) return tflops;
   return request.perCard.core > 0 ? share : ofMemory;
@@ -80,8 +81,8 @@ std::string counted(int64_t n, std::string_view noun) {
   return std::to_string(n) + ' ' + std::string(noun) + (n == 1 ? "" : "s");
 }
 
-/// Reason of cards whose model the request does not name. If no card of the cluster has one of its models, the reason lists
-/// the models that exist: the name may be misspelt.
+/// Returns the reason for cards whose model the request does not name. If no card of the cluster has one of its models,
+/// the reason lists the existing models, because the name could be misspelt.
 std::string otherModelText(const Cluster::State& state, const Request& request) {
   const std::string text = "of another model";
   if (request.models.empty()) return text;
@@ -92,7 +93,8 @@ std::string otherModelText(const Cluster::State& state, const Request& request) 
   std::size_t named = 0;
   for (const std::string_view model : models) {
     if (anyOf(request.models, model)) return text;
-    if (++named <= kModelsTold) list += (list.empty() ? "" : ", ") + (model.empty() ? "without a name" : std::string(model));
+    if (++named <= kModelsTold)
+      list += (list.empty() ? "" : ", ") + (model.empty() ? "without a name" : std::string(model));
   }
   return models.empty() ? text : text + " (the cluster has " + list + (named > kModelsTold ? ", …)" : ")");
 }
@@ -130,7 +132,7 @@ class Explaining {
   }
 
  private:
-  /// Whether the fitting cards are enough, as decide() sees it.
+  /// Counts the node if its fitting cards are not enough for decide().
   void enough(const NodeRecord& node, int64_t fitting) {
     if (fitting < request_.cards) {
       lacks(few_, request_.cards, fitting);
@@ -182,7 +184,7 @@ class Explaining {
     return true;
   }
 
-  /// Walks a card through the stages.
+  /// Returns true if the card passes all stages.
   bool passes(CardId id) {
     const CardRecord& card = state_.cards[id];
     const CardType& type = state_.types[card.type];
@@ -260,7 +262,7 @@ class Explaining {
     return all;
   }
 
-  /// What is being looked at.
+  /// The node and card that are being evaluated.
   struct Place {
     std::string_view node;
     std::string_view card;

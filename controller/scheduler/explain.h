@@ -1,4 +1,5 @@
-// Why nothing fits, per stage, and the smallest change that would do. Values, for conditions, answers and tables alike.
+// Explains why a request fits nowhere, stage by stage, and finds the smallest changes after which it fits. The results
+// are values, used for conditions, API responses and tables.
 #pragma once
 
 #include <cstdint>
@@ -14,32 +15,32 @@
 
 namespace egpu::scheduler {
 
-/// A node or a card that fell out.
+/// A node or card that a stage excluded.
 struct Dropped {
   std::string node;
-  std::string card;    ///< object name; empty = the node as a whole
-  std::string reason;  ///< its own: "short of free core (need 50%, has 40%)"
+  std::string card;    ///< object name; empty = the whole node
+  std::string reason;  ///< with its own amounts: "short of free core (need 50%, has 40%)"
   bool operator==(const Dropped&) const = default;
 };
 
-/// How many fell out at one stage, why, and who.
+/// Number of nodes or cards that one stage excluded, the reasons, and the first of them by name.
 struct StageReport {
-  std::string stage;  ///< "node", "model", "capacity", "free", …
+  std::string stage;  ///< "node", "model", "capacity", "core", …
   int64_t before = 0;
   int64_t after = 0;
-  std::vector<std::pair<std::string, int64_t>> reasons = {};  ///< reason → how many, by count descending then text
-  std::vector<Dropped> dropped = {};  ///< the first of them, by node and card; before − after says how many there are
+  std::vector<std::pair<std::string, int64_t>> reasons = {};  ///< reason → count, by count descending, then text
+  std::vector<Dropped> dropped = {};  ///< first excluded items, by node and card; before − after is their total number
   bool operator==(const StageReport&) const = default;
 };
 
 /// One change after which the request fits, in a form that can be applied.
 struct Remedy {
   enum class Kind {
-    ask,      ///< ask for `request` instead: it fits now
+    ask,      ///< request `request` instead, which fits now
     release,  ///< free `rooms` on `node`
-    add,      ///< add `cards` empty cards like `card` to `node`, or, if that is empty, on one new node
+    add,      ///< add `cards` empty cards like `card` to `node`; empty = to one new node
   };
-  /// So much (charged) of one card, and at least so many of its claims.
+  /// Capacity to release on one card (charged), and the minimum number of its claims to release.
   struct CardRoom {
     std::string card;
     Amount amount;
@@ -48,39 +49,40 @@ struct Remedy {
   };
   Kind kind = Kind::ask;
   Request request;
-  std::string node;  ///< ask: where it fits now
+  std::string node;  ///< for `ask`: node on which the request fits now
   std::vector<CardRoom> rooms;
-  int64_t nodeClaims = 0;  ///< release: at least so many of the node's claims
+  int64_t nodeClaims = 0;  ///< for `release`: minimum number of the node's claims to release
   int64_t cards = 0;
-  v1alpha::Card card;  ///< add: the least that serves; an empty model means any
-  std::string text;    ///< for people
+  v1alpha::Card card;  ///< for `add`: smallest sufficient card; an empty model = any
+  std::string text;    ///< text for people
   bool operator==(const Remedy&) const = default;
 };
 
-/// Stages, in this order; a card is counted at the first one it fails. Of nodes: "node", and where the request asks for
-/// them "node cpu", "node memory". Of cards: "pinned", "health",
-/// "model", "minMemory", "capacity", with quotas "quota", "claims", then "empty" (whole cards) or "core" and "memory". Of nodes again:
-/// "cards".
+/// Result of explain(). A card is counted at the first stage at which it fails. Stages of nodes: "node" and, if
+/// requested, "node cpu" and "node memory". Stages of cards: "pinned" (if requested), "health", "model", "minMemory",
+/// "capacity", "quota" (if there are quotas), "claims", then "empty" (whole cards) or "core" and "memory". The last
+/// stage counts nodes again: "cards".
 struct Explanation {
   std::vector<StageReport> stages;
-  std::vector<Remedy> remedies;  ///< each alone would do; the smaller request first
+  std::vector<Remedy> remedies;  ///< alternatives to each other; smaller requests first
   std::string smallestChange;    ///< e.g. "gpu-core 40 fits now (node n3); or free 10% of card GPU-… (node n3)"
-  /// One line for a condition's message.
+  /// Returns one line for a condition's message.
   std::string text() const;
   bool operator==(const Explanation&) const = default;
 };
 
-/// Called now and then during a long scan, so that the caller can let others have the cluster; it may change
-/// meanwhile, and counts made before stay.
+/// Called periodically during a long scan, so that the caller can unlock the cluster for other work. The cluster may
+/// change meanwhile; counts made before are not updated.
 using Pause = std::function<void()>;
 
-/// Reason why `suits` rejects a node, as in a StageReport: "with a taint that the claim's class does not tolerate". Null or
-/// empty: kUnsuitedForPod.
+/// Returns the reason why `suits` rejects a node, for a StageReport: "with a taint that the claim's class does not
+/// tolerate". If null or empty, kUnsuitedForPod is used.
 using WhyUnsuited = std::function<std::string(std::string_view node)>;
 inline constexpr std::string_view kUnsuitedForPod = "not suitable for the pod";
 
-/// Why decide() found nothing; of a request that fits, what its stages let through. Scans the cluster; called once per
-/// change of the answer, not per decision. At most `names` of those who fell out are named per stage.
+/// Explains the result of decide(); for a request that fits, the report shows the nodes and cards that passed. Scans
+/// the cluster: call it once per change of the answer, not per decision. At most `names` excluded items are listed per
+/// stage.
 Explanation explain(const Cluster& cluster, const Request& request, const NodePredicate& suits = {},
                     std::size_t names = 0, const Pause& pause = {}, const WhyUnsuited& whyUnsuited = {});
 

@@ -16,7 +16,7 @@ namespace {
 
 constexpr int64_t kUnbounded = std::numeric_limits<int64_t>::max();
 
-/// How often `each` goes into what is free; nothing needed = no bound.
+/// Returns how many times `each` fits into `free`; unbounded if `each` is 0.
 int64_t times(int64_t free, int64_t each) { return each > 0 ? free / each : kUnbounded; }
 
 class Forecasting {
@@ -47,7 +47,7 @@ class Forecasting {
   }
 
  private:
-  /// How many claims more the node itself takes, whatever its cards hold.
+  /// Returns how many further claims fit the node's own limits, whatever its cards hold.
   int64_t roomOfNode(const NodeRecord& node) const {
     const NodeAmount free = node.free();
     int64_t room = std::min(times(free.cpuMilli, request_.cpuMilli), times(free.memory, request_.podMemory));
@@ -63,8 +63,9 @@ class Forecasting {
     return n;
   }
 
-  /// False if only trying can tell: shares of several cards or a total over several, where it matters which cards are
-  /// given, a policy that does not take any cards, and a node whose own limits cut off some of several models.
+  /// Counts by division. Returns false if only decisions can give the number: for shares of several cards and totals
+  /// over several cards, where the choice of cards matters; for policies that do not take cards in any order; and for
+  /// nodes with several models whose own limits are below the sum.
   bool byDivision(const NodeRecord& node) {
     if (!request_.pinnedCards.empty() || divides(request_) || !policy_->takesAny) return false;
     if (request_.cards > 1 && !request_.wholeCards) return false;

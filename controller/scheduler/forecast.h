@@ -1,4 +1,4 @@
-// How many more claims like this one fit: what an autoscaler or an operator wants to know before the queue grows.
+// Counts how many further equal claims fit, for autoscalers and operators.
 #pragma once
 
 #include <cstdint>
@@ -12,20 +12,20 @@
 namespace egpu::scheduler {
 
 struct Forecast {
-  int64_t count = 0;  ///< claims that would be placed, one after the other, until none fits
-  bool more = false;  ///< at least `count`: the limit of decisions was reached, or a claim charges nothing
-  /// By the model of the cards that each would get, several models of one claim as "A|B"; adds up to count.
+  int64_t count = 0;  ///< number of claims that can be placed one after the other
+  bool more = false;  ///< `count` is a lower bound: the limit of decisions was reached, or a claim charges nothing
+  /// Counts by model of the cards; several models of one claim are joined as "A|B". The sum is `count`.
   std::map<std::string, int64_t, std::less<>> byModel;
   bool operator==(const Forecast&) const = default;
 };
 
-/// Exactly as many as deciding and taking again and again would place. A claim lives on one node, so nodes are counted
-/// each for itself, whatever order the node policy would visit them in:
+/// Counts exactly as many claims as repeated decisions would place. A claim lives on one node, so nodes are counted
+/// independently of each other and of the node policy:
 ///
-///   one card, or whole ones that the card policy takes whichever they are   by division   O(cards)
+///   one card, or whole cards that the card policy takes in any order   by division   O(cards)
 ///   otherwise                                          by deciding on a copy, at most `limit` times in all
 ///
-/// Needs no lock and leaves the cluster as it is. `pause` is called per node and decision, and may throw to give up.
+/// Needs no lock and does not change the cluster. `pause` is called per node and decision, and can throw to abort.
 Forecast forecast(const Cluster& cluster, const Request& request, const NodePredicate& suits = {},
                   int64_t limit = 1'000'000, const Pause& pause = {});
 

@@ -18,8 +18,8 @@
 namespace egpu::scheduler {
 namespace {
 
-constexpr std::size_t kNodesLooked = 4096;  ///< between two pauses, or one member's look at more: about a millisecond
-constexpr int kSetbacks = 3;                ///< pauses in one try that cost somebody his place
+constexpr std::size_t kNodesLooked = 4096;  ///< evaluated nodes between two pauses, about a millisecond
+constexpr int kSetbacks = 3;                ///< maximum number of pauses in one try that cost a member its place
 
 class Gathering {
  public:
@@ -28,7 +28,7 @@ class Gathering {
     for (std::size_t i = 0; i < members.size(); ++i) uids_.push_back("gang/" + std::to_string(i));
   }
 
-  /// Takes what the furthest try placed, explains the member that it lacked, and gives everything back.
+  /// Places the members of the furthest try, explains the member that it lacked, and releases all.
   Explanation explain(const std::vector<TopologyGroup>* within, const WhyUnsuitedForMember& whyUnsuited) {
     const GangDecision decision = run(within);
     if (!decision.lacking || decision.lacking->excess || (within != nullptr && furthest_.group == nullptr)) return {};
@@ -112,10 +112,10 @@ class Gathering {
     return true;
   }
 
-  /// How many nodes were looked at so far.
+  /// Number of nodes evaluated so far.
   std::size_t looks() const { return inGroup_ ? inGroup_->looks() : asks_; }
 
-  /// Up to `placed` all are placed; a pause. Up to where they still are.
+  /// Pauses after `placed` units. Returns the number of leading units that still have their places afterwards.
   std::size_t othersDecide(const std::vector<Unit>& order, std::size_t placed) {
     takeBack(0);
     pause_();
@@ -134,7 +134,7 @@ class Gathering {
     return placed;
   }
 
-  /// Its quota aside: that is seen once all are placed.
+  /// True if the member's decision still fits. Quotas are checked when all members are placed.
   bool stillFits(std::size_t i) const {
     const auto& state = cluster_.state();
     const Decision& decision = decisions_[i];
@@ -150,7 +150,8 @@ class Gathering {
            });
   }
 
-  /// All of one pod's, on one node. Else nothing of them is placed, and the answer is the one that lacks it where most fit.
+  /// Places all members of one unit on one node. Otherwise places none, and returns the first member without a place on
+  /// the node on which most of them fit.
   std::optional<std::size_t> unitIn(const Unit& unit, std::optional<QuotaExcess>& excess) {
     std::set<std::string, std::less<>> tried;
     std::optional<std::size_t> lacks;
@@ -167,9 +168,9 @@ class Gathering {
       }
       const std::size_t placed = placed_.size() - before;
       if (placed == 0 || placed == unit.size()) {
-        for (const std::size_t place : triedAt) touched(place);  // they are open to others
+        for (const std::size_t place : triedAt) touched(place);  // their cards are free again
         if (placed == 0) return lacks;
-        excess.reset();  // what kept them from other nodes
+        excess.reset();  // the quota that excluded other nodes
         return std::nullopt;
       }
       tried.insert(decisions_[unit.front()].node);
@@ -178,7 +179,7 @@ class Gathering {
     }
   }
 
-  /// Null: any node.
+  /// Returns the predicate for the member; null = any node.
   NodePredicate nodesFor(std::size_t i, const std::set<std::string, std::less<>>& tried) const {
     const GangMember& member = members_[i];
     if (!member.hasRoom && tried.empty()) return member.suits;
@@ -189,7 +190,8 @@ class Gathering {
     };
   }
 
-  /// As InGroup has them: all of no kind that ask nothing of a node, those of a kind, and each other.
+  /// Maps members to InGroup's kinds: 0 for members without constraints and kind, one number per kind, and one for each
+  /// other member.
   std::size_t kindOf(std::size_t i) const {
     const GangMember& member = members_[i];
     if (!member.suits && !member.hasRoom) return 0;
@@ -200,7 +202,7 @@ class Gathering {
     if (inGroup_) inGroup_->touched(place);
   }
 
-  /// excess: why not, if it would be given something but for the quotas.
+  /// Decides one member. Sets `excess` if only the quotas exclude it.
   Decision one(std::size_t i, const std::set<std::string, std::less<>>& tried, std::optional<QuotaExcess>& excess) {
     const GangMember& member = members_[i];
     const NodePredicate suits = nodesFor(i, tried);
@@ -245,7 +247,7 @@ class Gathering {
     touched(places_[i]);
   }
 
-  /// Those placed after the first so many.
+  /// Releases all members placed after the first `kept` ones.
   void takeBack(std::size_t kept) {
     while (placed_.size() > kept) {
       const std::size_t i = placed_.back();
@@ -257,8 +259,8 @@ class Gathering {
     }
   }
 
-  /// How many of those placed are within the quotas together. The filter on cards can't tell where a total is divided, or
-  /// where a node's cards are of several types.
+  /// Returns how many of the placed members are within the quotas together. The filter on cards cannot decide this for
+  /// totals to be divided or nodes with several card types.
   std::size_t withinQuotas(const std::vector<std::size_t>& order, std::optional<QuotaExcess>& excess) const {
     if (asked_.size() < order.size() || !(excess = book_.excess(asked_))) return order.size();
     std::vector<QuotaAsked> some;
@@ -314,7 +316,7 @@ class Gathering {
     return there != on_.end() && !there->second.empty();
   }
 
-  /// True if the remedy would release more of a card than others hold beside the members that this try placed.
+  /// True if the remedy would release more of a card than its holders outside the gang have.
   bool releasesMembers(const Remedy& remedy) const {
     return remedy.kind == Remedy::Kind::release &&
            std::any_of(remedy.rooms.begin(), remedy.rooms.end(), [this](const Remedy::CardRoom& room) {
@@ -337,17 +339,17 @@ class Gathering {
   const Pause& pause_;
   std::vector<std::string> uids_;
   const GangUnits units_;
-  std::unique_ptr<InGroup> inGroup_;  ///< the group that is tried, if they are kept together
-  std::size_t asks_ = 0;              ///< how often it was asked whether a node suits, without groups
-  std::size_t paused_ = 0;            ///< looks() when the last pause was
-  // Of the try that is being made.
+  std::unique_ptr<InGroup> inGroup_;  ///< the current group, if groups are given
+  std::size_t asks_ = 0;              ///< calls of predicates, without groups
+  std::size_t paused_ = 0;            ///< looks() at the last pause
+  // State of the current try.
   std::vector<Decision> decisions_;
-  std::vector<std::size_t> places_;                                  ///< of their nodes, in the group
-  std::vector<std::size_t> placed_;                                  ///< one after the other
-  std::map<std::string, std::vector<std::size_t>, std::less<>> on_;  ///< who is placed on a node
-  std::vector<QuotaAsked> asked_;                                    ///< by those that are placed
+  std::vector<std::size_t> places_;                                  ///< positions of their nodes in the group
+  std::vector<std::size_t> placed_;                                  ///< in the order of placement
+  std::map<std::string, std::vector<std::size_t>, std::less<>> on_;  ///< members placed on each node
+  std::vector<QuotaAsked> asked_;                                    ///< for the placed members
   GangDecision result_;
-  /// The try that placed most, of which result_.lacking tells.
+  /// The try that placed most members; result_.lacking describes it.
   struct Furthest {
     const TopologyGroup* group = nullptr;
     std::vector<std::size_t> placed;

@@ -1,20 +1,21 @@
-// A gang: claims that are of use together only, each on a node of its own choice. All are decided, or none.
+// Decides gangs: claims that are useful only together, each on a node of its own choice. All are placed, or none. Pure.
 //
-// Members are placed one after the other, each as decide() would with what those before it took: in their order, or, if one
-// fits nowhere then, the largest first. No other order is tried: a gang of unlike members, or of pods with unlike conditions,
-// may be told that it doesn't fit where a cleverer order would do. Where all ask for the same whole cards, or for the same
-// share of one card, any order is as good as another (card policy static aside). Members that one pod uses follow each other, on
-// the first node, of those that the first of them likes, which has room for all of them.
+// Members are placed one after the other, each by decide() with the allocations of the members before it: in their
+// order or, if one then fits nowhere, the largest first. No other order is tried. So a gang with different requests, or
+// with pods with different constraints, can be reported as not fitting although another order would fit. If all members
+// request the same whole cards, or the same share of one card, the order does not matter (except for card policy
+// static). Members that share a pod are consecutive. They are placed on the best node for the first of them that can
+// hold them all.
 //
-// A gang of three, each for two whole cards, by binpack, on nodes of two cards:
+// Example: a gang of three, each for two whole cards, with binpack, on nodes of two cards:
 //
 //   n0 … n3, all empty                                                  n0, n1, n2
-//   one card of n2 taken                                                n0, n1, n3
-//   one card of n2 and of n3 taken                                      nothing: member 2 fits nowhere, two do
-//   that, and n4 empty                                                  n0, n1, n4
-//   that, all in one rack: a has n0 n1 n2, b has n3 n4                  nothing: member 2 fits nowhere in a, two do
+//   one card of n2 in use                                               n0, n1, n3
+//   one card of n2 and of n3 in use                                     nothing: member 2 fits nowhere, two do
+//   as before, with an empty n4                                         n0, n1, n4
+//   as before, within one rack: a has n0 n1 n2, b has n3 n4             nothing: member 2 fits nowhere in a, two do
 //
-// Who would have to go for a gang that does not fit: choice/preempt_together.h. Pure.
+// Victims for a gang that does not fit: choice/preempt_together.h.
 #pragma once
 
 #include <cstddef>
@@ -34,60 +35,64 @@
 namespace egpu::scheduler {
 
 struct GangMember {
-  Request request;                    ///< what its pod takes of a node counts for the members after it, too
-  NodePredicate suits{};              ///< what its pod asks of a node; null = any
-  std::optional<QuotaClaim> claim{};  ///< if the book counts it; all of one namespace
-  /// Whether its pod has room beside those of the members that were placed on the node before it (their positions): of what the
-  /// cluster knows nothing of. Asked of nodes that suit; null = it has.
+  Request request;                    ///< includes the CPU and memory of its pod, which count for later members
+  NodePredicate suits{};              ///< constraints of its pod on nodes; null = any
+  std::optional<QuotaClaim> claim{};  ///< set if the book counts it; all members have the same namespace
+  /// True if the pod fits beside the pods of the members placed on the node before (their positions). Covers the pods'
+  /// constraints that the cluster does not track. Called for nodes that suit; null = always true.
   std::function<bool(std::string_view node, std::span<const std::size_t> placed)> hasRoom{};
-  /// One that comes before it, on whose node it has to be: one pod uses both. That one has none itself.
+  /// An earlier member that shares the pod: this member must use its node. The earlier member has no `with` itself.
   std::optional<std::size_t> with{};
-  /// Members of one kind have the same `suits` and `hasRoom`, and are looked at once. Nothing: one without these is of the kind of all
-  /// such, another of its own.
+  /// Members of one kind have equal `suits` and `hasRoom`, and are evaluated once. nullopt: members without these
+  /// predicates share one kind; each other member has its own.
   std::optional<std::size_t> kind{};
 };
 
-/// Nodes with one value of a label.
+/// Nodes with the same value of a label.
 struct TopologyGroup {
   std::string value;
   std::vector<std::string> nodes;
 };
 
-/// Why not all fit, of the try that got furthest.
+/// Why the gang does not fit, from the try that placed most members.
 struct GangShort {
-  std::size_t member = 0;               ///< the first that fits nowhere: position in the gang
-  std::size_t fit = 0;                  ///< how many were placed before it
-  std::string group;                    ///< in which group; empty = there are none to keep to
-  std::optional<QuotaExcess> excess{};  ///< it would fit but for a quota
+  std::size_t member = 0;               ///< first member that fits nowhere: position in the gang
+  std::size_t fit = 0;                  ///< number of members that fit
+  std::string group;                    ///< group of that try; empty = no groups
+  std::optional<QuotaExcess> excess{};  ///< set if the member fits except for a quota
   bool operator==(const GangShort&) const = default;
 };
 
 struct GangDecision {
-  std::vector<Decision> decisions;   ///< one per member, in their order; empty: not all fit
-  std::string group;                 ///< where they are, if they are kept together
-  std::optional<GangShort> lacking;  ///< set if there are no decisions
+  std::vector<Decision> decisions;   ///< one per member, in their order; empty = they do not all fit
+  std::string group;                 ///< group of all members, if groups were given
+  std::optional<GangShort> lacking;  ///< set if and only if `decisions` is empty
 };
 
-/// `within`: all members go into one of these groups: the one with the node that the first member would have by itself is
-/// tried first, then the others in the order given. Null: anywhere; empty: nowhere.
+/// Decides a gang, or reports the member that does not fit.
 ///
-/// Each member is within the quotas as if those before it had their cards already. If a total that is to be divided comes to
-/// more than the quotas leave, the gang does not fit; cards of other models are not looked for then.
+/// `within`: all members are placed in one of these groups. The group with the best node of the first member is tried
+/// first, then the others in the given order. Null = anywhere; empty = nowhere.
 ///
-/// `pause` is called between two groups, and between two members (of different pods) once some thousand nodes were looked at; the
-/// cluster may change in it. What is tried is taken of the cluster and given back: it is as before when this returns, and in every
-/// pause. Who was placed before a pause keeps his place if he still fits there; from the first who does not, they are placed anew. If
-/// that happens time and again, there is no pause any more until all are tried. Costs a decision per member; with groups, a look at each
-/// group's nodes for all members that ask the same and are of one kind (within quotas, for each member).
+/// Each member is decided within the quotas, as if the members before it had their cards. If a total to be divided
+/// exceeds the remaining quotas, the gang does not fit; cards of other models are not tried then.
+///
+/// `pause` is called between groups, and between members (of different pods) after some thousand evaluated nodes. The
+/// cluster can change in it. Trial allocations are released in every pause and before the call returns. After a pause,
+/// members keep their cards if they still fit there; from the first one that does not, all are placed again. After
+/// several such setbacks there are no more pauses until the end of the try.
+///
+/// Costs one decision per member. With groups, each group's nodes are evaluated once for all members with equal
+/// requests and kind (within quotas, once per member).
 GangDecision decideGang(Cluster& cluster, const std::vector<GangMember>& members,
                         const std::vector<TopologyGroup>* within = nullptr, const QuotaBook& book = {},
                         const Pause& pause = {});
 
-/// Why a node is none for a member (by position): as WhyUnsuited. Null: kUnsuitedForPod.
+/// Reason why a node does not suit a member (by position), as in WhyUnsuited. Null: kUnsuitedForPod.
 using WhyUnsuitedForMember = std::function<std::string(std::size_t member, std::string_view node)>;
 
-/// Explains why the member that decideGang() names as lacking fits nowhere beside the members placed before it. No stages: the
-/// gang fits, a quota is exceeded, or there is no group. The cluster is as before when this returns.
+/// Explains why the member that decideGang() reports as lacking fits nowhere beside the members placed before it. The
+/// stages are empty if the gang fits, a quota is exceeded, or there is no group. The cluster is unchanged on return.
 Explanation explainGang(Cluster& cluster, const std::vector<GangMember>& members,
                         const std::vector<TopologyGroup>* within = nullptr, const QuotaBook& book = {},
                         const WhyUnsuitedForMember& whyUnsuited = {});

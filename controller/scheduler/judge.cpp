@@ -16,9 +16,9 @@
 namespace egpu::scheduler {
 namespace {
 
-constexpr int64_t kFills = int64_t{1} << 22;  ///< more than there are fills (fill.h)
+constexpr int64_t kFills = int64_t{1} << 22;  ///< greater than every fill (fill.h)
 
-/// One request on one node after the other: what decide() asks of the node that it is pinned to.
+/// Evaluates one request on many nodes, each as decide() does for a pinned node.
 class Judging {
  public:
   Judging(const Cluster& cluster, const Request& request)
@@ -41,7 +41,8 @@ class Judging {
     return node.offered() && nodeBelowLimit(node, request_) && nodeHasRoom(node, request_) && cards_->fits(node);
   }
 
-  /// Of one that fits. Of several requests decideTogether() goes by fill where this one goes by what else is expected.
+  /// Score of a node that fits. For several requests, decideTogether() uses the fill where fragmentation uses the
+  /// expected demand.
   int64_t liking(NodeId id, bool several) {
     if (scorer_ && !several) {
       fragmentation::readNode(state_, id, node_);
@@ -65,13 +66,13 @@ class Judging {
   const NodePolicy* const nodePolicy_;
   const CardPolicy* const cardPolicy_;
   std::optional<CardChoice> cards_;
-  // Of the fragmentation policy, once it has prices.
+  // Only for the fragmentation policy, once it has prices.
   std::optional<fragmentation::FitCounts> counts_;
   std::optional<fragmentation::NodeScorer> scorer_;
   fragmentation::NodeState node_;
 };
 
-/// Which of the nodes can hold the request by itself.
+/// Returns for each node whether it can hold this request alone.
 std::vector<bool> alone(const Cluster& cluster, const Request& request, const std::vector<NodeId>& ids) {
   std::vector<bool> fit(ids.size(), false);
   Judging judging(cluster, request);
@@ -84,8 +85,8 @@ std::vector<bool> alone(const Cluster& cluster, const Request& request, const st
   return fit;
 }
 
-/// Whether the quotas' filter on cards is all there is to them: of one request for so much of each card, on a node that
-/// passes it whatever cards are chosen are within the quotas.
+/// True if the quotas' filter on cards is exact: for one request with fixed amounts per card, every choice of cards on
+/// a node that passes the filter is within the quotas.
 bool filtered(const std::vector<Request>& requests) { return requests.size() == 1 && !divides(requests.front()); }
 
 class JudgingAll {
@@ -113,7 +114,7 @@ class JudgingAll {
   }
 
  private:
-  /// Of those that fit, the ones where they do within the quotas.
+  /// Clears nodes on which the requests exceed the quotas.
   void keepWithin(std::span<const std::string_view> nodes, const std::vector<NodeId>& ids, std::vector<bool>& fit) {
     std::vector<bool> sure(fit.size(), false);
     if (filtered(requests_)) {

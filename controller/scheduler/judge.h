@@ -1,5 +1,5 @@
-// Many nodes judged at once, for a scheduler that chooses among them itself: which can hold what a pod's claims ask
-// for, and how much the policy likes each. One pass over the nodes named, not a decision for each of them. Pure.
+// Filters and scores a given list of nodes in one pass, for a scheduler that chooses the node itself. Cheaper than one
+// decision per node. Pure.
 #pragma once
 
 #include <cstddef>
@@ -18,27 +18,27 @@
 namespace egpu::scheduler {
 
 struct NodeVerdict {
-  /// decideTogether() with every request pinned to this node would find room, within the quotas.
+  /// True if decideTogether() fits with every request pinned to this node, within the quotas.
   bool fits = false;
-  /// How much the first request's node policy likes it: of two nodes that decide() could choose, it prefers the one
-  /// that is liked more; equal ones go by name. Comparable within one call only. 0 unless it fits and that was asked.
+  /// Score by the first request's node policy; decide() prefers the higher score, then the lower name. Comparable
+  /// within one call only. 0 if the node does not fit or no score was requested.
   int64_t liking = 0;
   bool operator==(const NodeVerdict&) const = default;
 };
 
-/// What is asked of each node.
+/// Result wanted for each node.
 enum class Judge { fit, fitAndLiking };
 
-/// One verdict per node, in their order. `claims`: of one namespace, one per request, if `book` counts it; else empty.
-/// What is tried is taken of the cluster and given back: it is as before when this returns.
+/// Returns one verdict per node, in their order. `claims` has one claim per request, all of one namespace, if `book`
+/// counts them; otherwise it is empty. Trial allocations are released: the cluster is unchanged on return.
 std::vector<NodeVerdict> judge(Cluster& cluster, const std::vector<Request>& requests,
                                std::span<const std::string_view> nodes, const QuotaBook& book = {},
                                const std::vector<QuotaClaim>& claims = {}, Judge what = Judge::fitAndLiking);
 
-/// Of nodes and their verdicts the one that decide() would choose: its position, or how many there are if none fits.
+/// Returns the position of the node that decide() would choose, or nodes.size() if none fits.
 std::size_t likedMost(std::span<const std::string_view> nodes, std::span<const NodeVerdict> verdicts);
 
-/// What decide() would choose of these nodes: a look at each of them, and at no other. The cluster is as before.
+/// Decides among these nodes and evaluates no others. The cluster is unchanged on return.
 Decision decideAmong(Cluster& cluster, Request request, std::span<const std::string> nodes,
                      const NodePredicate& suits = {});
 

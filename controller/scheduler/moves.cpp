@@ -15,10 +15,10 @@
 namespace egpu::scheduler {
 namespace {
 
-/// Under which room is held that nobody may move into. Uids have no slash.
+/// Holder of capacity that no claim may move into. Device uids contain no slash.
 constexpr std::string_view kKept = "moves/kept";
 
-/// Healthy cards without holders.
+/// Returns the number of healthy cards without holders.
 int64_t emptyCardsOf(const Cluster::State& state) {
   int64_t count = 0;
   for (const auto& [name, id] : state.nodesByName())
@@ -33,7 +33,7 @@ class Emptying {
 
   MovePlan run() {
     const int64_t before = emptyCardsOf(state());
-    // What one card's claims moved to may be what another's needed, and the other way round: again, until none is left.
+    // One card's moves can take or free the capacity for another's, so repeat until no further card can be emptied.
     for (bool more = true; more && left_ > 0;) {
       more = false;
       for (const Candidate& each : candidates()) {
@@ -59,7 +59,7 @@ class Emptying {
 
   const Cluster::State& state() const { return cluster_.state(); }
 
-  /// Cards that could be emptied, in the order in which they are tried.
+  /// Returns the cards that could be emptied, in the order in which they are tried.
   std::vector<Candidate> candidates() const {
     std::vector<Candidate> all;
     for (const auto& [name, id] : state().nodesByName()) {
@@ -84,7 +84,7 @@ class Emptying {
   bool empty(const Candidate& candidate) {
     const CardId id = state().findCard(candidate.card);
     std::vector<Victim> claims;
-    std::set<std::string> touched;  // cards that may become empty, or cease to be
+    std::set<std::string> touched;  // cards that can become empty or used
     bool movable = true;
     state().eachTake(id, [&](std::string_view device, const Amount&, const NodeAmount&) {
       const auto& holdings = holdings_.find(device)->second;
@@ -92,7 +92,7 @@ class Emptying {
       claims.push_back({std::string(device), holdings});
       for (const Holding& each : holdings) touched.insert(each.card);
     });
-    // Since the candidates were counted, others may have moved here.
+    // Other claims may have moved here since the candidates were counted.
     if (!movable || claims.empty() || static_cast<int64_t>(plan_.moves.size() + claims.size()) > most_) return false;
     std::sort(claims.begin(), claims.end(), [](const Victim& a, const Victim& b) { return a.device < b.device; });
     left_ -= static_cast<int64_t>(claims.size());
@@ -125,7 +125,7 @@ class Emptying {
     }
   }
 
-  /// Whether more cards were freed than are in use now for these alone.
+  /// True if more cards were freed than are now in use for these claims alone.
   bool gains(const std::vector<Move>& moves, int64_t freed) const {
     std::set<std::string_view> devices, opened;
     for (const Move& each : moves) devices.insert(each.device);
@@ -145,7 +145,7 @@ class Emptying {
   Cluster cluster_;
   const Movers& movers_;
   const int64_t most_;
-  int64_t left_;  ///< decisions
+  int64_t left_;  ///< decisions left
   const Pause& pause_;
   const Holdings holdings_;
   std::set<std::string, std::less<>> moved_;
@@ -174,7 +174,7 @@ bool firstMoveHolds(const Cluster& cluster, const MovePlan& plan, const Movers& 
     hold(after, move.device, to, pod);
     const MovePlan left = planner(after);
     if (left.moves.size() >= plan.moves.size()) return false;
-    // What is freed by the whole plan may be free by now: then nothing is left to do.
+    // The whole gain of the plan may be reached already; then nothing is left to do.
     if (plan.freedCards > 0 ? emptyCardsOf(after.state()) + left.freedCards < goal : !left.possible) return false;
   }
   return true;
@@ -182,7 +182,7 @@ bool firstMoveHolds(const Cluster& cluster, const MovePlan& plan, const Movers& 
 
 MovePlan movesToLetIn(const Cluster& cluster, const Request& request, const NodePredicate& suits, const Movers& movers,
                       int64_t limit, const Pause& pause) {
-  std::vector<Move> moves;  // of the last set that will do
+  std::vector<Move> moves;  // moves of the last acceptable set of victims
   const Settles settles = [&](Cluster& without, const Decision& decision, const std::vector<Victim>& victims) {
     hold(without, kKept, decision, {request.cpuMilli, request.podMemory});
     auto found = settle(without, victims, movers);

@@ -1,8 +1,8 @@
-// Which claims to move so that a request fits, or cards become whole: the fewest that do, found on a copy.
+// Plans claim moves so that a request fits or cards become empty, with as few moves as possible. Works on a copy.
 //
-// A claim is moved by releasing it and deciding for it anew, by its own class's policies; nothing is moved twice. The
-// moves of a plan can be made one after the other in their order: each finds its room when its turn comes. Nothing is
-// reserved or written: who carries a plan out asks again after every move.
+// To move a claim means to release it and to decide again by the policies of its class; no claim moves twice. The moves
+// of a plan can be made in their order: each then has the capacity that it needs. Nothing is reserved or written; the
+// caller plans again after every move.
 #pragma once
 
 #include <cstddef>
@@ -21,12 +21,12 @@
 
 namespace egpu::scheduler {
 
-/// A claim that may be moved, as it would be decided for anew.
+/// A claim that can be moved, with the request for its new decision.
 struct Mover {
-  Request request;  ///< what its pod takes of a node is known from what it holds
+  Request request;  ///< without its pod's amounts on a node, which are read from its holdings
   NodePredicate suits;
 };
-/// By device uid.
+/// Movers by device uid.
 using Movers = std::map<std::string, Mover, std::less<>>;
 
 struct Move {
@@ -39,56 +39,57 @@ struct Move {
 struct MovePlan {
   bool possible = false;
   std::vector<Move> moves;
-  Decision decision;       ///< for the request, once they are made; fits = false: there was none
-  int64_t freedCards = 0;  ///< without a request: healthy cards without holders, more than before
-  /// With a request: fewer would not do, unless claims on other nodes moved as well to make room for these.
+  Decision decision;       ///< decision for the request after the moves; fits = false: no request
+  int64_t freedCards = 0;  ///< without a request: number of healthy cards that become empty
+  /// With a request: no smaller plan exists, except plans that also move claims between other nodes.
   bool exact = true;
-  /// Decision of decideGang() once the moves are made; nothing: the plan is for no gang.
+  /// Decision of decideGang() after the moves; nullopt: the plan is not for a gang.
   struct Gang {
-    std::vector<Decision> decisions;     ///< one per member, in their order; empty: not all fit
-    std::string group;                   ///< where they are, if they are kept together
-    std::size_t fit = 0;                 ///< members that fit without any move
-    std::optional<GangShort> lacking{};  ///< the member that fits nowhere without a move; nothing: all fit
+    std::vector<Decision> decisions;     ///< one per member, in their order; empty = they do not all fit
+    std::string group;                   ///< group of all members, if groups were given
+    std::size_t fit = 0;                 ///< number of members that fit without any move
+    std::optional<GangShort> lacking{};  ///< member that does not fit without a move; nullopt: all fit
     bool operator==(const Gang&) const = default;
   };
   std::optional<Gang> gang{};
   bool operator==(const MovePlan&) const = default;
 };
 
-/// So many decisions are made at most; what is left then is not tried.
+/// Maximum number of decisions of a search; the rest is not tried.
 inline constexpr int64_t kMostMoveDecisions = 20'000;
 
-/// The fewest moves that let the request in; of as few, those of the least amount. All are moved from the node that it
-/// gets, as preempt() finds victims, but only who has room elsewhere may go. Nothing moves if it fits as it is.
-/// `pause` is called now and then, and may throw to give up.
+/// Finds the fewest moves that let the request in; among equal numbers, the moves of the least amount. All moved claims
+/// are on the node that the request gets. The search is that of preempt(), limited to victims that fit elsewhere. No
+/// claim moves if the request fits already. `pause` is called periodically, and can throw to abort.
 MovePlan movesToLetIn(const Cluster& cluster, const Request& request, const NodePredicate& suits, const Movers& movers,
                       int64_t limit = kMostMoveDecisions, const Pause& pause = {});
 
-/// Few moves that let all members of a gang in. Two searches look for them, and the fewest moves win: movesToLetIn() for
-/// each member beside the room of the members before it, and the victims of preemptTogether(). Of several groups
-/// (`within`, as in decideGang()) the group with the fewest moves wins. No claim moves if all members fit already, or if
-/// a quota stops them, which gang->lacking names. A plan is possible only if decideGang() lets all members in after its
-/// moves, while no room is held.
-/// exact: with fewer moves too few cards would be empty; without a plan, no moves at all would do.
+/// Finds few moves that let all members of a gang in. Runs two searches and takes the result with fewer moves:
+/// movesToLetIn() for each member, beside the capacity of the members before it, and the victims of preemptTogether().
+/// With several groups (`within`, as in decideGang()) the group with the fewest moves wins. No claim moves if all
+/// members fit already, or if a quota stops them, which gang->lacking names. A plan is possible only if decideGang()
+/// lets all members in after its moves, without reserved capacity. exact: with fewer moves too few cards would be
+/// empty; without a plan: no moves at all would be enough.
 MovePlan movesToLetAllIn(const Cluster& cluster, const std::vector<GangMember>& members,
                          const std::vector<TopologyGroup>* within, const QuotaBook& book, const Movers& movers,
                          int64_t limit = kMostMoveDecisions, const Pause& pause = {});
 
-/// Empties cards, those of the fewest and smallest claims first, as long as that makes more of them whole: at most
-/// `most` moves. A card is emptied only if all that is on it may move and finds room on cards that are in use. A claim
-/// whose policy spreads goes to an empty card again, so that it is never moved.
+/// Empties cards, those with the fewest and smallest claims first, while this increases the number of empty cards, by
+/// at most `most` moves. A card is emptied only if all its claims can move to cards that are in use. A claim whose
+/// policy spreads would take an empty card, so it never moves.
 MovePlan movesToFreeCards(const Cluster& cluster, const Movers& movers, int64_t most,
                           int64_t limit = kMostMoveDecisions, const Pause& pause = {});
 
-/// The plan for a cluster: one of the two above.
+/// Plans moves for a cluster, by one of the functions above.
 using MovePlanner = std::function<MovePlan(const Cluster&)>;
 
-/// Whether the first move brings the plan on if it is carried out by nothing but giving the claim up and making it anew, in whichever
-/// order, with nothing kept for anybody: wherever it goes then, what is left to do is less, and has the same end.
+/// True if the first move helps even if it is carried out without any reservation: the claim is released and decided
+/// again, in either order. Wherever it goes, the remaining plan must be shorter and reach the same goal.
 bool firstMoveHolds(const Cluster& cluster, const MovePlan& plan, const Movers& movers, const MovePlanner& planner);
-/// Puts first the first move that holds so, of at most `most` that may be made first; each other move still finds its
-/// room. False: none holds, and the plan is as before. The moves of one claim are on one node, of a gang on several: a
-/// claim that its policy sends back to one of these nodes may leave another one at once.
+/// Reorders the plan so that it begins with a move for which firstMoveHolds() is true. Considers at most `most` moves
+/// that can be made first; each other move still has the capacity that it needs. Returns false and keeps the order if
+/// there is none. The moves for one request leave one node, those for a gang several: a claim that its policy would
+/// return to one of these nodes may still be able to leave another at once.
 bool beginWithMoveThatHolds(const Cluster& cluster, MovePlan& plan, const Movers& movers, const MovePlanner& planner,
                             std::size_t most);
 

@@ -27,7 +27,7 @@ using Cost = VictimCost;
 
 using Place = VictimPlace;
 
-/// What a search is given beside cluster and request. References must outlive it.
+/// Arguments of a search besides cluster and request. References must outlive it.
 struct Given {
   const Among& among;
   const NodePredicate& suits;
@@ -36,13 +36,13 @@ struct Given {
   const Settles& settles;
   const StandingOf& standing;
   const Enough& enough;
-  VictimPlaces* known = nullptr;  ///< null: no earlier search is known
+  VictimPlaces* known = nullptr;  ///< null = no earlier search
 };
 
-/// Of a request that does not fit as it is.
+/// Searches victims for a request that does not fit as it is.
 class Preempting {
  public:
-  /// What is tried is taken of the cluster and given back. left: decisions.
+  /// Trial allocations and releases are undone. left: decisions left.
   Preempting(Cluster& cluster, const Request& request, const Given& given, int64_t& left)
       : cluster_(cluster),
         state_(cluster.state()),
@@ -56,7 +56,7 @@ class Preempting {
     VictimPlaces& places = given_.known != nullptr ? *given_.known : own;
     findPlaces(places);
     for (const Place& place : places.all) {
-      // Neither this place nor one behind it is better.
+      // Neither this place nor a later one can be better.
       if (best_.possible && Rank(bestCost_, best_.node) <= rankOf(place)) break;
       if (!suits(place.node)) continue;
       if (enough()) break;
@@ -74,17 +74,18 @@ class Preempting {
   using Rank = std::tuple<const Cost&, std::string_view>;
   Rank rankOf(const Place& place) const { return {place.bound, state_.nodes[place.node].name}; }
 
-  /// Of one set, the one that spare() leaves, it was asked whether it settles: another of as many might.
+  /// True if the cut could have missed an acceptable set: only the set that spare() leaves was tested, another of equal
+  /// size might be accepted.
   bool cutShort() const { return given_.settles && cutAt_ != std::numeric_limits<int64_t>::max(); }
 
-  /// One of several that might go.
+  /// A possible victim.
   struct Holder {
     const std::string* device = nullptr;
     const std::vector<Holding>* holdings = nullptr;
     Loss loss{};
   };
 
-  /// The fewest of these, each worth so much, that add up to what is lacking: the largest first.
+  /// Returns the minimum number of these amounts whose sum covers `lacking`: the largest first.
   static int64_t fewest(std::vector<int64_t> each, int64_t lacking) {
     std::sort(each.begin(), each.end(), std::greater<>());
     int64_t n = 0;
@@ -92,7 +93,7 @@ class Preempting {
     return n;
   }
 
-  /// Lower bound of the holders and amounts that must go from a card, whatever the standing of its holders.
+  /// Lower bound of the number and amounts of victims on a card, whatever their rank.
   Cost boundOf(CardId id, const Need& need) const {
     const CardRecord& card = state_.cards[id];
     const int64_t claims = card.claims();
@@ -106,14 +107,14 @@ class Preempting {
       cores.push_back(charged.core);
       memories.push_back(charged.memory);
     });
-    // Shares are rounded down, each holder's and what is lacking: two millionths each are not held against anybody.
+    // Shares are rounded down, each holder's and the lacking one. The bound allows two millionths per holder for this.
     Cost bound{std::max(fewest(std::move(cores), lacking.core), fewest(std::move(memories), lacking.memory)),
                {0, 0, std::max<int64_t>(0, fillOf(lacking, state_.capacityOf(id)) - 2 * claims)}};
     if (request_.maxClaimsPerCard > 0) bound.holders = std::max(bound.holders, claims - request_.maxClaimsPerCard + 1);
     return bound;
   }
 
-  /// Losses of the holders on one node that may go.
+  /// Losses of the evictable holders on one node.
   struct Losses {
     std::vector<Loss> all;
     std::map<CardId, std::vector<Loss>> onCard;
@@ -130,7 +131,7 @@ class Preempting {
     return losses;
   }
 
-  /// Raises a bound to the least loss of as many holders as the bound says. False: there are not so many holders.
+  /// Raises a bound to the least loss of bound.holders holders. Returns false if there are fewer holders.
   static bool raise(Cost& bound, std::vector<Loss> losses) {
     const auto n = static_cast<std::size_t>(std::max<int64_t>(1, bound.holders));
     if (losses.size() < n) return false;
@@ -140,7 +141,7 @@ class Preempting {
     return true;
   }
 
-  /// Returns the places on that node where enough holders may go, each bounded by their losses.
+  /// Returns the places on that node with enough evictable holders, each bounded by their losses.
   std::vector<Place> withLosses(std::vector<Place> here, NodeId id) const {
     Losses losses = lossesOn(id);
     std::erase_if(here, [&losses](Place& place) {
@@ -178,7 +179,7 @@ class Preempting {
     }
   }
 
-  /// Asked once per node.
+  /// Evaluates the predicate once per node.
   bool suits(NodeId id) {
     if (!given_.suits) return true;
     const auto [known, fresh] = suits_.try_emplace(id, false);
@@ -205,7 +206,7 @@ class Preempting {
       add(std::move(here), id, places);
       return;
     }
-    // On a node at its own limits the release of any holder helps. The cards that are needed give the lower bound.
+    // At the node's own limits the release of any holder helps. The lower bound comes from the cards that are needed.
     Place all{{}, id, kNone};
     if (!split) {
       std::stable_sort(here.begin(), here.end(), [](const Place& a, const Place& b) { return a.bound < b.bound; });
@@ -217,7 +218,7 @@ class Preempting {
     add({all}, id, places);
   }
 
-  /// Most cards of the node that one holder has.
+  /// Returns the largest number of this node's cards that one holder has.
   int64_t widestOn(NodeId id) const {
     std::size_t widest = 1;
     for (const auto& [device, holdings] : holdingsOn(cluster_, state_.nodes[id].name))
@@ -226,11 +227,11 @@ class Preempting {
   }
 
   void add(std::vector<Place> here, NodeId id, std::vector<Place>& places) const {
-    if (given_.standing) here = withLosses(std::move(here), id);  // without standings only amounts are known
+    if (given_.standing) here = withLosses(std::move(here), id);  // without ranks, only amounts are known
     places.insert(places.end(), here.begin(), here.end());
   }
 
-  /// Returns the holder, or nothing if it may not go.
+  /// Returns the holder, or nullopt if it cannot be preempted.
   std::optional<Holder> holderOf(const std::string& device, const std::vector<Holding>& holdings) const {
     if (given_.mayGo && !given_.mayGo(device)) return std::nullopt;
     Holder holder{&device, &holdings};
@@ -252,7 +253,7 @@ class Preempting {
       if (!concerned) continue;
       if (const auto holder = holderOf(device, of)) holders.push_back(*holder);
     }
-    // Small ones first: among sets of equal number the cheapest is met early, and cuts off the rest.
+    // Cheap holders first: then the cheapest set of each size is found early, and excludes the rest.
     std::stable_sort(holders.begin(), holders.end(), [](const Holder& a, const Holder& b) { return a.loss < b.loss; });
     return holders;
   }
@@ -281,7 +282,7 @@ class Preempting {
     }
   }
 
-  /// m over n, or more than there are decisions left.
+  /// Returns the binomial coefficient m over n, or more than the decisions left.
   int64_t combinations(int64_t m, int64_t n) const {
     __int128 product = 1;
     for (int64_t i = 1; i <= n; ++i) {
@@ -291,7 +292,7 @@ class Preempting {
     return static_cast<int64_t>(product);
   }
 
-  /// All sets of n more holders from `from` on.
+  /// Tries all sets with n more holders from index `from` on.
   void choose(const std::string& node, const std::vector<Holder>& holders, std::size_t from, int64_t n,
               const Loss& loss) {
     if (n == 0) {
@@ -300,7 +301,7 @@ class Preempting {
     }
     for (std::size_t i = from; i + static_cast<std::size_t>(n) <= holders.size(); ++i) {
       const Holder& each = holders[i];
-      // The others cost no less than this one: nothing cheaper from here on.
+      // Later holders cost at least as much, so no cheaper set follows.
       if (best_.possible && Cost{static_cast<int64_t>(chosen_.size()) + n, loss + each.loss * n} > bestCost_) return;
       chosen_.push_back(&each);
       scheduler::release(cluster_, *each.device, *each.holdings);
@@ -310,7 +311,8 @@ class Preempting {
     }
   }
 
-  /// Too many sets to try: all go, then each stays that can be spared, those who hold least first, so that few remain.
+  /// For too many sets to try: releases all holders, then restores each holder that can be spared, the smallest first,
+  /// so that few victims remain.
   void spare(const std::string& node, std::vector<Holder> holders) {
     std::stable_sort(holders.begin(), holders.end(),
                      [](const Holder& a, const Holder& b) { return a.loss.amount < b.loss.amount; });
@@ -340,7 +342,7 @@ class Preempting {
 
   void keep(const std::string& node, Cost cost) {
     if (best_.possible && std::tie(bestCost_, best_.node) <= std::tie(cost, node)) {
-      found_ = found_ || !given_.settles;  // that this one will do is not known
+      found_ = found_ || !given_.settles;  // its acceptance was not tested
       return;
     }
     std::vector<Victim> victims;
@@ -363,19 +365,20 @@ class Preempting {
   const Request& request_;
   const Given& given_;
   Needs needs_;
-  int64_t& left_;        ///< decisions
-  bool enough_ = false;  ///< it is to end
-  Request here_;         ///< the request, pinned to the node that is searched
+  int64_t& left_;        ///< decisions left
+  bool enough_ = false;  ///< the search must end
+  Request here_;         ///< the request, pinned to the current node
   std::vector<const Holder*> chosen_;
-  std::unordered_map<NodeId, bool> suits_;  ///< answers of `suits` by node
+  std::unordered_map<NodeId, bool> suits_;  ///< cached results of `suits`
   bool found_ = false;
   Decision decision_;
-  int64_t cutAt_ = std::numeric_limits<int64_t>::max();  ///< sets of so many holders were not all tried somewhere
+  int64_t cutAt_ = std::numeric_limits<int64_t>::max();  ///< smallest set size that was not searched completely
+                                                         ///< somewhere
   Cost bestCost_;
   Preemption best_;
 };
 
-/// As it fits now, if it does.
+/// Returns the result for a decision without victims; possible if it fits.
 Preemption asItIs(Decision now) {
   Preemption none;
   none.possible = now.fits;

@@ -1,4 +1,4 @@
-// Who would have to go: the smallest set of holders on one node whose release lets a request in.
+// Finds victims: the smallest set of holders on one node whose release lets a request in.
 #pragma once
 
 #include <cstdint>
@@ -16,7 +16,7 @@ namespace egpu::scheduler {
 struct VictimPlaces;
 
 struct Victim {
-  std::string device;  ///< the uid that its allocations stand under
+  std::string device;  ///< uid of its allocations
   std::vector<Holding> holdings;
   bool operator==(const Victim&) const = default;
 };
@@ -24,54 +24,58 @@ struct Victim {
 struct Preemption {
   bool possible = false;
   std::string node;
-  std::vector<Victim> victims;  ///< by uid; empty if the request fits as it is
-  Decision decision;            ///< what would be decided once they are gone
-  /// Fewer holders would do on no node. False: none of these can be spared, or nobody was found, but the search was cut short.
+  std::vector<Victim> victims;  ///< by uid; empty if the request fits already
+  Decision decision;            ///< decision after the victims are released
+  /// True if no smaller set of victims is enough on any node. False if the search was cut short: none of the victims
+  /// can be spared, or none were found.
   bool exact = true;
   bool operator==(const Preemption&) const = default;
 };
 
-/// Whether the holder of this device uid may be released; null = all may.
+/// True if the holder of this device uid can be preempted; null = all can.
 using MayGo = std::function<bool(std::string_view device)>;
 
-/// Whether a set of holders will do that would make room; null = it does. `without` has them gone, `decision` is what
-/// would be decided then; `without` must be as it was when this returns.
+/// True if a set of victims that is enough is acceptable; null = always. In `without` the victims are released;
+/// `decision` is the decision for the request then. The function must restore `without` before it returns.
 using Settles = std::function<bool(Cluster& without, const Decision& decision, const std::vector<Victim>& victims)>;
 
-/// What speaks for a holder. since: seconds of any one clock, from when it has what it holds.
+/// Rank of a possible victim. since: seconds of any one clock, when it got its cards.
 struct Standing {
   int64_t priority = 0;
   int64_t since = 0;
 };
-/// The standing of the holder of this device uid; null = all stand alike.
+/// Returns the rank of the holder of this device uid; null = all ranks are equal.
 using StandingOf = std::function<Standing(std::string_view device)>;
 
-/// Asked before each decision; true: it has gone on for long enough, and what has been found is the answer. Null = never.
+/// Called before each decision. True ends the search with the best result so far. Null = never.
 using Enough = std::function<bool()>;
 
-/// Fewest holders first, then, if `standing` is given, the lowest (the smallest sum of priorities) and of these the
-/// youngest (the largest sum of `since`), then the least they hold (the sum of the shares of their cards), then the lower node name.
+/// Finds the cheapest set of victims: the fewest holders; then, if `standing` is given, the lowest priorities (smallest
+/// sum), then the youngest (largest sum of `since`); then the smallest amounts (sum of the shares of their cards), then
+/// the lower node name.
 ///
-/// Worked example, two cards of one node, a request of core 700:
+/// Example, two cards of one node, a request of core 700:
 ///
-///   card 0: a 500, b 400      lacks 600: a alone leaves 600, b alone 500, so both
-///   card 1: c 900             lacks 600: c
+///   card 0: a 500, b 400      lacks 600: a alone releases 500 and b alone 400, so both are needed
+///   card 1: c 900             lacks 600: c is enough
 ///
-/// c goes: one holder instead of two. Places (a card, or for several cards their node) are ordered by a lower bound of
-/// what must go, and searched in that order until no other can be better. Once `limit` decisions are made the best of what
-/// was found is the answer; where nothing was, it goes on. `pause` is called before each of them, and may throw to give up.
+/// c is the victim: one holder instead of two. Places (a card or, for several cards, their node) are ordered by a lower
+/// bound of the cost and searched in that order until no other place can be better. After `limit` decisions the best
+/// result so far is returned; without a result the search continues. `pause` is called before each decision, and can
+/// throw to abort.
 inline constexpr int64_t kMostPreemptions = 100'000;
 Preemption preempt(const Cluster& cluster, const Request& request, const NodePredicate& suits = {},
                    const MayGo& mayGo = {}, int64_t limit = kMostPreemptions, const Pause& pause = {},
                    const Settles& settles = {}, const StandingOf& standing = {}, const Enough& enough = {});
 
-/// Where one that does not fit is looked for.
+/// Restricts the search of a request that does not fit.
 struct Among {
-  const std::vector<std::string>* nodes = nullptr;  ///< no other is looked at; null = any
-  NodePredicate goes{};                             ///< nodes on which somebody may go; null = any
+  const std::vector<std::string>* nodes = nullptr;  ///< only these nodes are searched; null = all
+  NodePredicate goes{};                             ///< nodes on which there can be victims; null = all
 };
-/// As preempt(), but tried on the cluster itself, which is as before when this returns, and no copy is made. The decisions
-/// made are taken off `left`. known: places that an earlier search found, for this one and the next; null = none.
+/// Like preempt(), but tries on the cluster itself, which is unchanged on return, and makes no copy. Decisions are
+/// subtracted from `left`. `known` has the places found by an earlier search and is updated for the next one; null =
+/// none.
 Preemption preemptIn(Cluster& cluster, const Request& request, const Among& among, const NodePredicate& suits,
                      const MayGo& mayGo, int64_t& left, const StandingOf& standing, const Enough& enough,
                      const Settles& settles = {}, VictimPlaces* known = nullptr);

@@ -17,7 +17,7 @@ constexpr int64_t kCard = 1000;
 
 std::string fieldOf(std::string_view key) { return "spec.resources.requests[" + std::string(key.substr(0, 256)) + "]"; }
 
-/// One requested amount: as what, under which key, how written.
+/// A requested amount as written.
 struct Entry {
   std::string_view key;
   std::string_view text;
@@ -34,7 +34,7 @@ Refusal invalid(std::string field, std::string message) {
   return {std::string(keys::reason::kInvalidParameter), std::move(field), std::move(message)};
 }
 
-/// The part of a key after "<provisioner>/" or "elasticgpu.io/"; nothing if it has neither.
+/// Returns the part of a key after "<provisioner>/" or "elasticgpu.io/", or nullopt without such a prefix.
 std::optional<std::string_view> suffixOf(std::string_view key, std::string_view provisioner) {
   for (std::string_view prefix : {provisioner, keys::kGroup})
     if (key.size() > prefix.size() && key.substr(0, prefix.size()) == prefix && key[prefix.size()] == '/')
@@ -63,7 +63,7 @@ std::optional<Refusal> sortOut(const v1alpha::StringMap& requests, std::string_v
   return std::nullopt;
 }
 
-/// Units and the rules between the amounts (request.h); the class's limits are already in the request.
+/// Applies units and the rules between the amounts (request.h). The request contains the class's limits already.
 class Reading {
  public:
   Reading(const Entries& entries, int64_t memoryUnit, Request& request)
@@ -135,7 +135,7 @@ class Reading {
     if (!bytes) return false;
     request_.perCard.memory = *bytes;
     if (entries_.gpu || request_.cards == 1) return true;
-    // Several cards by gpu-core 200, 300, …: the memory is the claim's total, in equal parts.
+    // Several cards by gpu-core 200, 300, …: the memory is the claim's total, divided equally.
     const int64_t n = request_.cards;
     if (*bytes % n != 0) {
       const int64_t below = *bytes / n * n;
@@ -155,7 +155,7 @@ class Reading {
   Refusal refusal_;
 };
 
-/// Cards, and nothing of them.
+/// Changes the request to admin access: cards without amounts.
 void observing(Request& request) {
   request.observes = true;
   request.wholeCards = request.memoryFromCore = false;
@@ -164,7 +164,7 @@ void observing(Request& request) {
   request.maxClaimsPerCard = request.maxClaimsPerNode = 0;
 }
 
-/// Leaves only the models that are named in `to`, too; an empty list means any model. False: none is left.
+/// Keeps only the models that are also in `to`; an empty list means any model. Returns false if none is left.
 bool narrow(std::vector<std::string>& models, const std::vector<std::string>& to) {
   if (to.empty()) return true;
   if (models.empty()) {
@@ -181,18 +181,20 @@ std::string listed(const std::vector<std::string>& names) {
   return text;
 }
 
-/// Applies spec.models and spec.isolation. A whole card is shared with no other claim, so it needs no isolation.
+/// Applies spec.models and spec.isolation. A whole card is not shared, so it needs no isolation.
 std::optional<Refusal> require(const v1alpha::ElasticGPUClaimSpec& spec, const v1alpha::ElasticGPUClass& cls,
                                Request& request) {
   if (const auto given = request.models; !narrow(request.models, spec.models))
-    return invalid("spec.models", "class " + cls.metadata.name + " gives out none of these; it gives out " + listed(given));
+    return invalid("spec.models",
+                   "class " + cls.metadata.name + " gives out none of these; it gives out " + listed(given));
   const std::string provided = isolationOf(cls);
-  if (spec.isolation.empty() || request.wholeCards || request.observes || spec.isolation == provided) return std::nullopt;
+  if (spec.isolation.empty() || request.wholeCards || request.observes || spec.isolation == provided)
+    return std::nullopt;
   return invalid("spec.isolation",
                  "class " + cls.metadata.name + " provides " + provided + ", and the claim requires " + spec.isolation);
 }
 
-/// Of a claim without alternatives.
+/// Makes the request of a claim without alternatives.
 std::variant<Request, Refusal> makeOne(const v1alpha::ElasticGPUClaim& claim, const v1alpha::ElasticGPUClass& cls) {
   std::vector<Refusal> refusals;
   Parameters p = readParameters(cls, refusals);

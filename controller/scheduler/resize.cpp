@@ -11,15 +11,15 @@
 namespace egpu::scheduler {
 namespace {
 
-/// The cards of one claim and what others take of them, on a node that is offered: whether it is cordoned or a card
-/// quarantined does not matter to who is there already.
+/// Returns a cluster of only this claim's cards, with the allocations of other holders if `others`. Nodes are
+/// schedulable and cards healthy, because cordons and quarantine do not affect a claim that is already there.
 Cluster cardsAlone(const Cluster& cluster, const std::vector<Holding>& holdings, bool others) {
   Cluster alone;
   for (const Holding& each : holdings) {
     const CardView view = cluster.findCard(each.card);
     alone.upsertNode({std::string(view.node), true});
     v1alpha::Card card = *cluster.describe(each.card);
-    if (!others) {  // what it has it may keep, though the card be smaller by now
+    if (!others) {  // the claim can keep its amounts even if the card is smaller now
       card.core = std::max(card.core, each.charged.core);
       card.memory = std::max(card.memory, each.charged.memory);
     }
@@ -32,20 +32,20 @@ Cluster cardsAlone(const Cluster& cluster, const std::vector<Holding>& holdings,
   return alone;
 }
 
-/// The request on the cards that it has.
+/// Returns the request, pinned to the claim's own cards.
 Request onOwnCards(const Request& request, const std::vector<Holding>& old) {
   Request pinned = request;
   pinned.pinnedCards.clear();
   pinned.pinnedNode.clear();
-  pinned.cpuMilli = pinned.podMemory = 0;  // its pod stays what it is
-  pinned.maxClaimsPerNode = 0;             // it is counted already
-  // A total is divided over whichever cards there are, and here there are no others.
+  pinned.cpuMilli = pinned.podMemory = 0;  // the pod's requests do not change
+  pinned.maxClaimsPerNode = 0;             // the claim is counted already
+  // A total can be divided over any cards; here the cluster has no others.
   if (!divides(pinned))
     for (const Holding& each : old) pinned.pinnedCards.push_back(each.card);
   return pinned;
 }
 
-/// The same, by what shrinks and what its cards could hold at all.
+/// Removes limits that do not apply to shrinking, or to whether the cards could hold the amounts at all.
 Request whateverTheyBecame(Request pinned) {
   pinned.models.clear();
   pinned.minMemory = pinned.maxClaimsPerCard = 0;
@@ -63,7 +63,7 @@ std::string amounts(const Amount& amount) {
   return "core " + v1alpha::formatMilliCards(amount.core) + " and memory " + v1alpha::formatBytes(amount.memory);
 }
 
-/// Which of its cards can't give it that, and how much they could.
+/// Returns the cards that lack capacity, with the maximum that each could give.
 std::string whyNot(const std::vector<Resizing::OfCard>& cards) {
   std::string text;
   for (const auto& card : cards) {

@@ -1,5 +1,5 @@
-// What becomes of a device whose claim asks for other amounts: how much it would have of the cards that it is on. The one judgement
-// of resizes, of real ones (cache/resizes.cpp) and of those that are only tried (what_if.h). Pure.
+// Decides whether a device can be resized in place: the new amounts on its own cards, or the obstacle. Used both for
+// resizes (cache/resizes.cpp) and for what-if questions (what_if.h). Pure.
 #pragma once
 
 #include <optional>
@@ -12,14 +12,14 @@
 
 namespace egpu::scheduler {
 
-/// A resize, card by card.
+/// Result of a resize, card by card.
 struct Resizing {
   struct OfCard {
     std::string card;
-    Amount available;  ///< before; negative if the card is overdrawn
+    Amount available;  ///< free before the resize; negative if the card is overdrawn
     Amount old;
-    std::optional<Amount> wanted;  ///< charged; nothing: no card of this kind can hold it, or it asks for other cards
-    /// available + old − new; meaningless without `wanted`.
+    std::optional<Amount> wanted;  ///< charged; nullopt: no such card can hold the amount, or other cards are needed
+    /// available + old − wanted; meaningless without `wanted`.
     Amount left() const {
       const Amount w = wanted.value_or(Amount{});
       return {available.core + old.core - w.core, available.memory + old.memory - w.memory};
@@ -29,28 +29,30 @@ struct Resizing {
   std::string claim;
   std::string node;
   bool inPlace = false;
-  std::vector<OfCard> cards;          ///< in the device's order
-  std::vector<Placement> placements;  ///< if in place: what it would have of each
-  std::string why;  ///< if not in place, or of one that waits and is not placed now, for people; may be empty
-  std::optional<QuotaExcess> excess;  ///< if not in place: quotas are why
-  std::string refused;                ///< not even asked: its class, or what gives it to it, does not allow resizes
-  std::string smallestChange;         ///< if not in place; may be empty
-  Decision elsewhere;                 ///< if not in place: where it would go if it gave up what it has
-  /// It takes more of some card than it has.
+  std::vector<OfCard> cards;          ///< in the order of the device's cards
+  std::vector<Placement> placements;  ///< new amounts per card; set if inPlace
+  std::string why;  ///< text for people, can be empty: the obstacle, or why a pending claim is not placed
+  std::optional<QuotaExcess> excess;  ///< set if quotas are the obstacle
+  std::string refused;                ///< set if the claim's class or provisioner does not allow resizes
+  std::string smallestChange;         ///< set if not inPlace; can be empty
+  Decision elsewhere;                 ///< set if not inPlace: where the claim would go after releasing its cards
+  /// True if it needs more of some card than it has.
   bool grows() const;
   bool operator==(const Resizing&) const = default;
 };
 
-/// `old`: what the device is charged, as the cluster has it, at least one card. It keeps all its cards and their number: on each, of
-/// what grows, available + old − new must not be negative; what shrinks always fits, whatever its card, its node and its class's
-/// limits have become. Of a split claim whose new total would take fewer cards nothing fits. Claim, excess and elsewhere are left.
+/// Computes the new amounts. `old`: the device's charges in the cluster, at least one card. The device keeps all its
+/// cards: amounts that grow need available + old − new ≥ 0 on each card; amounts that shrink always fit, whatever the
+/// card, its node and the class's limits are. A split claim does not fit if its new total needs fewer cards. Does not
+/// set `claim`, `excess`, `refused`, `smallestChange` and `elsewhere`.
 Resizing resizeInPlace(const Cluster& cluster, const std::vector<Holding>& old, const Request& request);
 
-/// Why the quotas of the claim's namespace don't let it have what it would have in place; nothing: they do, as they do whatever shrinks.
+/// Returns the quota of the claim's namespace that the resize would exceed, or nullopt. Shrinking never exceeds a
+/// quota.
 std::optional<QuotaExcess> excessOf(const Cluster& cluster, const QuotaBook& book, const QuotaClaim& claim,
                                     const Resizing& resizing);
 
-/// What would have to change for what does not fit, "; or "-joined; may be empty.
+/// Returns the changes after which the request would fit, joined by "; or "; can be empty.
 std::string smallestChangeFor(const Cluster& cluster, const std::vector<Holding>& old, const Request& request);
 
 }  // namespace egpu::scheduler

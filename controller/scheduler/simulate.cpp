@@ -20,19 +20,18 @@ PolicyScores scoresOf(const Amount& used, const Amount& capacity, int64_t memory
   return {{"binpack", full}, {"spread", 100 - full}, {"compact-first", load.used}, {"low-load-first", load.available}};
 }
 
-/// Of a node: by its fill, and the mean of its healthy cards' load scores.
+/// Scores of a node: from its fill and the mean load scores of its healthy cards.
 PolicyScores scoresOf(int64_t fill, const std::vector<RankedCard>& cards) {
   PolicyScores scores = {{"binpack", percentOf(fill)}, {"spread", 100 - percentOf(fill)}};
   NodeLoad load;
   for (const RankedCard& card : cards)
-    if (card.healthy)
-      load.add({card.scores.find("compact-first")->second, card.scores.find("low-load-first")->second});
+    if (card.healthy) load.add({card.scores.find("compact-first")->second, card.scores.find("low-load-first")->second});
   scores["compact-first"] = NodeLoad::inPoints(load.used());
   scores["low-load-first"] = NodeLoad::inPoints(load.available());
   return scores;
 }
 
-/// How well each card is linked to the given ones beside it.
+/// Scores each card by its links to the other given cards.
 void scoreLinks(const Cluster& cluster, const std::string& node, std::vector<RankedCard>& cards) {
   const Cluster::State& state = cluster.state();
   const NodeRecord& record = state.nodes[state.findNode(node)];
@@ -128,10 +127,9 @@ Simulation simulate(const Cluster& cluster, const Request& request, const NodePr
     if (limits.pause) limits.pause();
     return false;
   };
-  simulation.preemption =
-      quotas == nullptr
-          ? preempt(cluster, request, suits, mayGo, kMostPreemptions, limits.pause)
-          : preemptWithin(cluster, quotas->book, {quotas->claim, quotas->request, {}}, suits, mayGo, {}, pauses);
+  simulation.preemption = quotas == nullptr ? preempt(cluster, request, suits, mayGo, kMostPreemptions, limits.pause)
+                                            : preemptWithin(cluster, quotas->book, {quotas->claim, quotas->request, {}},
+                                                            suits, mayGo, {}, pauses);
   return simulation;
 }
 

@@ -13,7 +13,7 @@ namespace {
 
 using Nodes = std::set<std::string, std::less<>>;
 
-/// Empty: none.
+/// Returns the node to reserve; empty = none.
 std::string nodeFor(const Cluster& cluster, const Waiter& who, const NodePredicate& open, int64_t now,
                     const HeldSince& heldSince, const Kept& own) {
   KeptBefore before;

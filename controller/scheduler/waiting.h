@@ -1,8 +1,9 @@
-// Those who wait for room: in which order they are tried, and which nodes are kept for who has waited long.
+// Queue order of pending requests, and reservations of nodes for requests that have waited for long.
 //
-// Order: the higher priority first, then who has waited longer, then the lower name. Whoever fits may go past those who
-// don't, so small requests use what large ones can't. A large one would never see a whole node free that way. So who
-// has waited for `after` gets a node kept: nobody who comes later in the order is placed there until it is served.
+// Order: higher priority first, then the older request, then the lower name. Requests that fit can overtake requests
+// that do not, so that small requests use the capacity that large ones cannot use. Large requests would then never find
+// a whole free node. Therefore a node is reserved for a request that has waited for `after` seconds: no later request
+// is placed there until it is served.
 #pragma once
 
 #include <cstdint>
@@ -17,59 +18,61 @@
 
 namespace egpu::scheduler {
 
-/// Who waits. Times are seconds of any one clock.
+/// A pending request. Times are seconds of any one clock.
 struct Waiter {
   std::string name;
   int64_t priority = 0;
   int64_t since = 0;
   const Request* request = nullptr;  ///< not null; outlives this
-  NodePredicate suits{};             ///< what its pod asks of a node; null = any
+  NodePredicate suits{};             ///< constraints of its pod on nodes; null = any
 };
 
-/// Whether `a` is tried before `b`.
+/// True if `a` is tried before `b`.
 bool comesBefore(const Waiter& a, const Waiter& b);
 
-/// A node for one that waits.
+/// A reservation of a node.
 struct Kept {
-  std::string name;  ///< whose
+  std::string name;  ///< name of the pending request
   std::string node;
-  int moves = 0;  ///< how often another one was kept for it before
+  int moves = 0;  ///< number of earlier changes of its node
   bool operator==(const Kept&) const = default;
 };
 
 struct Keeping {
-  int64_t after = 600;     ///< seconds that one has waited before a node is kept for it
-  std::size_t most = 16;   ///< nodes kept at once, at most, and …
-  std::size_t share = 50;  ///< … one of so many nodes that have cards; one at least
-  /// For one gang, the first that has waited for so long, at most one of so many nodes; one at least: choice/keep_together.h.
+  int64_t after = 600;     ///< seconds of waiting before a node is reserved
+  std::size_t most = 16;   ///< maximum number of reserved nodes, and …
+  std::size_t share = 50;  ///< … at most one in `share` nodes with cards, but at least one
+  /// For one gang, the first in queue order that has waited for `after`: at most one in `gangShare` nodes with cards,
+  /// but at least one (choice/keep_together.h).
   std::size_t gangShare = 2;
-  /// In a cluster of fewer nodes with cards than `share`, a node kept for a claim may withhold so many percent of the
-  /// free cards at most; 100 = no limit. ClusterView alone asks for it.
+  /// In a cluster with fewer than `share` nodes with cards, the maximum percentage of the free cards that a claim's
+  /// reservation can withhold; 100 = no limit. Used by ClusterView only.
   int64_t freeCardPercent = 10;
 };
 
-/// Since when the holder of a device uid has it. Who is not known to have held it for long is not expected to.
+/// Returns when the holder of a device uid got it. Recent holders are expected to stay only briefly.
 using HeldSince = std::function<int64_t(std::string_view device)>;
-/// Whether the holder of a device uid shows no sign of ending. Null: none is known to.
+/// True if the holder of a device uid shows no sign of ending. Null: false for all.
 using HolderLasts = std::function<bool(std::string_view device)>;
 
-/// The nodes to keep now, for the first in the order that have waited for long and fit nowhere. `waiting` is in that
-/// order; `before` is what was kept until now.
+/// Returns the reservations for now: for the first requests in queue order that have waited for long and fit nowhere.
+/// `waiting` is in queue order; `before` has the present reservations.
 ///
-/// A node is chosen by when it may be free enough (choice/expected_room.h). A node that is kept already stays, unless another one
-/// is expected in half the time, after eight such moves in a quarter, after sixteen in an eighth, and so on: where many come and go,
-/// one that has just begun is always expected soon, and what is kept would never stay. Equal ones go by name. So what is kept is bounded by `most` and `share`, and
-/// ends when its owner is served, goes, or no longer comes first.
+/// The node is the one that is expected to be free first (choice/expected_room.h). A reserved node is kept unless
+/// another node is expected in half the time, after eight such moves in a quarter, after sixteen in an eighth, and so
+/// on. Otherwise a reservation would never settle, because in a busy cluster some recently started holder is always
+/// expected to end soon. Ties: lower name. So reservations are bounded by `most` and `share`. They end when their owner
+/// is served, leaves, or is no longer among the first.
 ///
-/// Costs a scan of the cluster for each node that is kept. For replays, which know all who wait; the controller looks for one claim
-/// at a time, by the same choice/keep_together.h (cache/kept_nodes.cpp).
+/// Costs a scan of the cluster for each reservation. For replays, which know all pending requests. The controller
+/// searches for one claim at a time, with the same choice/keep_together.h (cache/kept_nodes.cpp).
 std::vector<Kept> keepNodes(const Cluster& cluster, const std::vector<Waiter>& waiting, int64_t now,
                             const HeldSince& heldSince, const std::vector<Kept>& before = {},
                             const Keeping& keeping = {});
 
 constexpr int kMovesToHalve = 8;
-/// What counts of the seconds until a node is expected that was kept before, after so many moves: a half, and half of that for each
-/// kMovesToHalve of them.
+/// Weighs the expected seconds of a node that is reserved already, after `moves` moves: half of them, and half of that
+/// for each kMovesToHalve moves.
 int64_t expectedOfKept(int64_t seconds, int moves);
 
 }  // namespace egpu::scheduler

@@ -86,7 +86,7 @@ class TryingSteps {
     });
     for (Leaving& each : leaving) {
       breathe();
-      // What its pod takes of a node goes with it.
+      // The pod's CPU and memory move with the claim.
       const NodeAmount pod = nodeAmountOf(each.holdings);
       each.claim->request->cpuMilli = pod.cpuMilli;
       each.claim->request->podMemory = pod.memory;
@@ -112,7 +112,7 @@ class TryingSteps {
     }
     if (cards.empty())
       return wrong("add.cards", step.like.empty() ? "says nothing" : "node " + step.like + " has no cards");
-    // Before they are made, of whatever earlier steps have made: a node may be like one of those.
+    // Counts before creation, over all steps: a node can be like one that an earlier step added.
     nodesMade_ += step.count;
     cardsMade_ += step.count * static_cast<int64_t>(cards.size());
     if (nodesMade_ > AddNodes::kMostNodes)
@@ -163,7 +163,7 @@ class TryingSteps {
   Status apply(const ResizeClaim& step, StepReport& report) {
     const auto claim = find(step.claim);
     if (claim == now_.claims.end()) return missing("resize", "claim", step.claim);
-    if (claim->device.empty()) {  // it waits: it waits for something else from now on
+    if (claim->device.empty()) {  // a pending claim: only its request changes
       asks(*claim, step);
       report.resized = Resizing{};
       report.resized->claim = claim->name;
@@ -180,7 +180,7 @@ class TryingSteps {
     claim.why = step.undecided;
   }
 
-  /// The larger of both on each card.
+  /// Raises each placement to the old amounts.
   static void keepOld(Decision& there, const std::vector<Holding>& old) {
     for (auto& placement : there.placements)
       for (const Holding& had : old)
@@ -240,7 +240,7 @@ class TryingSteps {
     return Status::okay();
   }
 
-  /// Decides for a claim that has nothing (any more) and takes what was decided.
+  /// Decides for a claim without allocations, and allocates the result.
   Placed place(ClaimRecord& claim, const std::string& from) {
     Placed placed{claim.name, from, decideFor(claim), {}};
     if (!placed.to.fits) {

@@ -1,5 +1,5 @@
-// What would happen if: steps tried one after the other on a copy of the cluster, with the claims that are on it and
-// those that wait for room. Nothing outside the copy changes.
+// Answers what-if questions: applies steps one after the other to a copy of the cluster, with its bound and pending
+// claims. Only the copy changes.
 #pragma once
 
 #include <cstdint>
@@ -17,93 +17,92 @@
 
 namespace egpu::scheduler {
 
-/// A claim as these questions see it.
+/// A claim in a what-if question.
 struct ClaimRecord {
   std::string name;                ///< "namespace/name"
-  std::string device;              ///< the uid its allocations stand under; empty = it has nothing
-  std::optional<Request> request;  ///< what it asks for; nothing = it is never placed anew, because of `why`
+  std::string device;              ///< uid of its allocations; empty = it has none
+  std::optional<Request> request;  ///< nullopt = it cannot be decided, because of `why`
   std::string why;
-  NodePredicate suits;  ///< what its pod asks of a node; null = any
+  NodePredicate suits;  ///< constraints of its pod on nodes; null = any
   std::string className{};
-  /// What would do, if several things would: placed anew it gets the first that fits. `request` is the one that it has, else
-  /// the first.
+  /// All its alternatives, if it has several. A new decision takes the first that fits. `request` is the alternative
+  /// that it has, or the first.
   std::vector<Request> alternatives{};
   WhyUnsuited whyUnsuited{};  ///< why `suits` rejects a node
 };
 
-/// Where a question starts, or has led to.
+/// The state before or after the steps.
 struct Situation {
   Cluster cluster;
   std::vector<ClaimRecord> claims;
-  QuotaBook quotas{};  ///< holders are devices, as the cluster has them
+  QuotaBook quotas{};  ///< holders are devices, as in the cluster
 };
 
-/// Nothing more is placed there, and what is there moves: the largest claims first, because they are the hardest.
+/// Makes the node unschedulable and moves its claims, the largest first, because they are the hardest to place.
 struct DrainNode {
   std::string node;
 };
-/// Nodes with empty cards.
+/// Adds nodes with empty cards.
 struct AddNodes {
-  std::string name;                               ///< of count > 1: name-0, name-1, …
-  int64_t count = 1;                              ///< 1 … kMostNodes
-  std::string like;                               ///< a node to copy cards, CPU and memory from; empty = as below
-  std::vector<v1alpha::Card> cards;               ///< by index; uuid and node are set here
-  NodeAmount capacity;                            ///< 0 = unknown
-  static constexpr int64_t kMostNodes = 100'000;  ///< of all steps together, as of
+  std::string name;                  ///< with count > 1: name-0, name-1, …
+  int64_t count = 1;                 ///< 1 … kMostNodes
+  std::string like;                  ///< node whose cards, CPU and memory are copied; empty = the fields below
+  std::vector<v1alpha::Card> cards;  ///< by index; uuid and node are set by the step
+  NodeAmount capacity;               ///< 0 = unknown
+  static constexpr int64_t kMostNodes = 100'000;  ///< for all steps together; kMostCards too
   static constexpr int64_t kMostCards = 100'000;
 };
-/// The claim goes, and gives back what it has.
+/// Deletes a claim and releases its cards.
 struct ReleaseClaim {
   std::string claim;
 };
-/// The claim asks for something else and keeps its cards: resize.h.
+/// Changes the request of a claim that keeps its cards; see resize.h.
 struct ResizeClaim {
   std::string claim;
   Request request;
-  std::string refused{};  ///< why nobody would do it; it is tried all the same
-  bool runs = false;  ///< pods of its run, and keep the limits that they began with: what it gives back is not free yet
-  std::string undecided{};      ///< why it is not placed anew, whatever it asks for; empty: it is
-  std::string refusedToGrow{};  ///< as refused, if it takes more of a card than it has
-  /// Room on its cards that is kept for others, and why its node is: it doesn't grow into either.
+  std::string refused{};        ///< why the resize would be rejected; it is tried nevertheless
+  bool runs = false;            ///< its pods run and keep their old limits: released capacity is not free yet
+  std::string undecided{};      ///< why the new request cannot be decided; empty = it can
+  std::string refusedToGrow{};  ///< like `refused`, for resizes that grow on some card
+  /// Capacity reserved for other claims on its cards, and why its node is reserved: it cannot grow into either.
   std::vector<Holding> kept{};
   std::string nodeKept{};
 };
-/// A new claim.
+/// Adds a claim.
 struct CreateClaim {
   ClaimRecord claim;  ///< without device
 };
 using Step = std::variant<DrainNode, AddNodes, ReleaseClaim, ResizeClaim, CreateClaim>;
 
-/// What became of one claim.
+/// Result for one claim.
 struct Placed {
   std::string claim;
-  std::string from;  ///< node; empty = it had nothing
-  Decision to;       ///< fits = false: nowhere, because of `why`
+  std::string from;  ///< node; empty = it had no device
+  Decision to;       ///< fits = false: it fits nowhere, because of `why`
   std::string why;
   bool operator==(const Placed&) const = default;
 };
 
 struct StepReport {
-  std::vector<std::string> nodes;  ///< drained or added
+  std::vector<std::string> nodes;  ///< drained or added nodes
   std::vector<Placed> moved;       ///< claims of a drained node
-  std::optional<Placed> released;  ///< `from`: where it was
+  std::optional<Placed> released;  ///< `from` is its node
   std::optional<Resizing> resized;
   std::optional<Placed> created;
-  std::vector<Placed> bound;  ///< claims that waited and found room after this step
-  int64_t waiting = 0;        ///< claims that wait for room after it
+  std::vector<Placed> bound;  ///< pending claims that fit after this step
+  int64_t waiting = 0;        ///< number of claims still pending after this step
 };
 
 struct WhatIf {
-  std::vector<Placed> before;  ///< claims that waited and fit without any step
+  std::vector<Placed> before;  ///< pending claims that fit without any step
   std::vector<StepReport> steps;
   Situation after;
 };
 
-/// Claims that wait are tried after each step, in the order of their names, as the controller does, and within the quotas
-/// of their namespaces, as are resizes. A claim that a
-/// drain leaves without a place waits from then on; one that can't be resized in place stays as it is. Code::notFound
-/// and Code::invalid name the step ("steps[1].release: …"). `pause` is called between decisions, and may throw to give
-/// the question up.
+/// Applies the steps. Pending claims are tried after each step in the order of their names. They and resizes are
+/// decided within the quotas of their namespaces. A claim that a drain leaves without a place is pending from then on;
+/// a claim that cannot be resized in place keeps its amounts. Code::notFound and Code::invalid name the step
+/// ("steps[1].release: …"). `pause` is called between decisions, and can throw to abort.
 base::Result<WhatIf> whatIf(Situation situation, const std::vector<Step>& steps, const Pause& pause = {});
 
 }  // namespace egpu::scheduler

@@ -14,8 +14,8 @@ constexpr std::size_t kWhole = 1000;
 
 using Vector = std::vector<double>;
 
-/// The most that sizes of given prices bring in for each rest, and the size last added for it (−1: none). Counted in
-/// the largest unit that all sizes and the whole card are multiples of.
+/// The maximum yield of each rest at given prices, and the size added last for it (−1: none). Counts in the largest
+/// unit of which all sizes and the whole card are multiples.
 class Knapsack {
  public:
   explicit Knapsack(const std::vector<ShareDemand>& sizes) {
@@ -45,7 +45,7 @@ class Knapsack {
 
   double valueOf(std::size_t milli) const { return value_[milli / unit_]; }
 
-  /// How often each size is in the best way to cut a whole card.
+  /// Returns how often each size occurs in the best way to cut a whole card.
   Vector pattern() const {
     Vector times(sizes_.size(), 0);
     for (std::size_t rest = value_.size() - 1; rest > 0;) {
@@ -67,14 +67,14 @@ class Knapsack {
   std::vector<int32_t> pick_;
 };
 
-/// The simplex method over ways to cut a card, one column per size in the basis; its inverse is kept.
+/// The simplex method over ways to cut a card, with one column per size in the basis. Stores the inverse of the basis.
 class Cutting {
  public:
   explicit Cutting(const std::vector<ShareDemand>& sizes) : n_(sizes.size()) {
     inverse_.assign(n_ * n_, 0);
     cards_.resize(n_);
     prices_.resize(n_);
-    for (std::size_t i = 0; i < n_; ++i) {  // to begin with, each size is cut from cards of its own
+    for (std::size_t i = 0; i < n_; ++i) {  // initially, each size is cut from separate cards
       const int64_t copies = static_cast<int64_t>(kWhole) / sizes[i].size;
       const auto times = static_cast<double>(copies);
       inverse_[i * n_ + i] = 1 / times;
@@ -83,7 +83,7 @@ class Cutting {
     }
   }
 
-  /// Leaves in the knapsack what rests are worth at the final prices.
+  /// Leaves the worth of rests at the final prices in the knapsack.
   void run(Knapsack& knapsack) {
     knapsack.fill(prices_);
     for (int i = 0; i < kMostIterations && knapsack.valueOf(kWhole) > 1 + kEpsilon * 100; ++i) {
@@ -124,7 +124,7 @@ class Cutting {
 
   std::size_t n_;
   Vector inverse_;  // of the basis, by rows
-  Vector cards_;    // cut in each way of the basis
+  Vector cards_;    // number of cards cut in each way of the basis
   Vector prices_;
 };
 

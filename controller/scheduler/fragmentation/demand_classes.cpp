@@ -13,7 +13,7 @@ namespace {
 constexpr std::size_t kMostClasses = 256;
 constexpr std::size_t kMostKinds = 64;
 
-/// So much of a total on each of so many cards.
+/// Returns a request for an equal part of the total on each of `cards` cards.
 Request dividedBy(const Request& request, int64_t cards) {
   const auto part = [cards](int64_t total) { return (total + cards - 1) / cards; };
   Request each = request;
@@ -24,7 +24,7 @@ Request dividedBy(const Request& request, int64_t cards) {
   return each;
 }
 
-/// What a class takes of each type of card; sizes by the type of which there is most.
+/// Sets the amounts on each card type. The size is that on the most frequent type.
 bool shapeOf(const Cluster::State& state, const std::vector<double>& cards, const Request& request, DemandClass& out) {
   out.shape = {};
   out.shape.cards = request.cards;
@@ -46,7 +46,7 @@ bool shapeOf(const Cluster::State& state, const std::vector<double>& cards, cons
   return most > 0;
 }
 
-/// The parts of a volume, adding up to 1.
+/// Sets the parts by volume; they sum to 1.
 void share(std::vector<DemandClass>& wanted) {
   double all = 0;
   for (const DemandClass& each : wanted) all += each.volume();
@@ -54,7 +54,7 @@ void share(std::vector<DemandClass>& wanted) {
   for (DemandClass& each : wanted) each.part = each.volume() / all;
 }
 
-/// Whatever holds a copy of `a` holds one of `b`.
+/// True if every node that holds a copy of `a` holds one of `b`.
 bool needsAtLeast(const DemandClass& a, const DemandClass& b) {
   if (a.shape.ofNode.cpuMilli < b.shape.ofNode.cpuMilli || a.shape.ofNode.memory < b.shape.ofNode.memory) return false;
   if ((a.types & ~b.types) != 0 || a.shape.cards < b.shape.cards) return false;
@@ -92,7 +92,7 @@ bool demandClassOf(const Cluster::State& state, const std::vector<double>& cards
                    DemandClass& out) {
   if (request.cards <= 0) return false;
   if (!divides(request)) return shapeOf(state, cards, request, out);
-  // As if it were divided evenly over as few cards as could hold it.
+  // Assumes an even division over the fewest cards that could hold it.
   for (int64_t n = 1; n <= static_cast<int64_t>(SplitTotal::kMostCards); ++n)
     if (shapeOf(state, cards, dividedBy(request, n), out)) return true;
   return false;
@@ -115,7 +115,7 @@ std::vector<DemandClass> demandClassesOf(const Cluster::State& state, const std:
 
 std::vector<DemandClass> wholeNodes(const Cluster::State& state, const NodeStates& nodeStates) {
   using Kind = std::tuple<int64_t, int64_t, TypeId, int64_t>;  // CPU, memory, type of the first card, cards of it
-  std::map<Kind, double> kinds;                                // how many nodes
+  std::map<Kind, double> kinds;                                // number of nodes
   for (NodeId node = 0; node < state.nodes.size(); ++node) {
     const uint32_t number = nodeStates.numberOf(node);
     if (number == NodeStates::kNotOffered || nodeStates.state(number).cards.empty()) continue;

@@ -7,12 +7,12 @@ namespace {
 
 constexpr std::size_t kMostKept = 1 << 14;
 
-/// Single cards' parts.
+/// Returns how many parts of copies fit on the card.
 int32_t roomFor(const DemandShape& shape, const CardState& card) {
   if (card.type >= shape.on.size() || !shape.on[card.type].possible) return 0;
   if (shape.wholeCards) return card.empty ? 1 : 0;
   const Amount& charged = shape.on[card.type].charged;
-  int64_t room = shape.cards > 1 ? 1 : 1000;  // each card of a copy is another card
+  int64_t room = shape.cards > 1 ? 1 : 1000;  // a copy has at most one part per card
   if (charged.core > 0) room = std::min(room, card.free.core / charged.core);
   if (charged.memory > 0) room = std::min(room, card.free.memory / charged.memory);
   return static_cast<int32_t>(std::max<int64_t>(0, room));

@@ -1,7 +1,7 @@
-// How many copies of a request a node could hold, were it given nothing else: the number that both scarcity and worth
-// are counted in. Internal to scheduler/.
+// Counts how many copies of a request a node could hold if nothing else were placed there. Scarcity and worth are
+// computed from this number. Internal to scheduler/.
 //
-//   copies = min(⌊Σ over its cards of what each has room for ÷ cards per copy⌋, ⌊CPU left ÷ CPU⌋, ⌊memory left ÷ memory⌋)
+//   copies = min(⌊Σ over its cards of their capacity ÷ cards per copy⌋, ⌊CPU left ÷ CPU⌋, ⌊memory left ÷ memory⌋)
 #pragma once
 
 #include <algorithm>
@@ -13,9 +13,9 @@
 
 namespace egpu::scheduler::fragmentation {
 
-/// What a request takes, as far as copies are concerned.
+/// The amounts of a request that determine its copies.
 struct DemandShape {
-  /// What it takes of one card of a type, charged.
+  /// Amount charged on one card of a type.
   struct OnType {
     bool possible = false;
     Amount charged;
@@ -26,21 +26,21 @@ struct DemandShape {
   std::vector<OnType> on;   ///< by TypeId; types beyond its end are not possible
 };
 
-/// By shape.
+/// Numbers by shape.
 using Counts = std::vector<int32_t>;
 
-/// Copies of a list of shapes.
+/// Counts the copies of a list of shapes.
 class FitCounts {
  public:
   explicit FitCounts(std::vector<DemandShape> shapes) : shapes_(std::move(shapes)) {}
 
   std::size_t shapes() const { return shapes_.size(); }
-  /// What a card has room for, in single cards' parts. Kept, as few cards are unlike all others; valid until the next
-  /// call.
+  /// Returns the capacity of a card, in parts of a copy that fit on one card. Cached, because most cards have equal
+  /// states. Valid until the next call.
   const Counts& roomOn(const CardState& card);
-  /// The same of all cards of a node.
+  /// Returns the sum over the cards of a node.
   Counts roomOn(const NodeState& node);
-  /// Of the shape at `at`, on a node with so much CPU and memory left and so much room on its cards.
+  /// Returns the copies of shape `at` on a node with these free amounts and this sum of capacities of its cards.
   int32_t copies(std::size_t at, const NodeAmount& free, int32_t room) const {
     const DemandShape& shape = shapes_[at];
     int64_t copies = shape.cards == 1 ? room : room / shape.cards;

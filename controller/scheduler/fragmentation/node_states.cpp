@@ -32,7 +32,7 @@ void readNode(const Cluster::State& state, NodeId id, NodeState& out) {
 
 int64_t freeShare(const CardState& card, const CardType& type) {
   const auto share = [](int64_t free, int64_t of) -> int64_t {
-    if (of <= 0 || free >= of) return 1000;  // what a card has none of is no constraint
+    if (of <= 0 || free >= of) return 1000;  // a card with no capacity of a resource is not constrained by it
     if (free <= 0) return 0;
     if (free < int64_t{1} << 53) return free * 1000 / of;
     return static_cast<int64_t>(static_cast<__int128>(free) * 1000 / of);
@@ -41,7 +41,7 @@ int64_t freeShare(const CardState& card, const CardType& type) {
 }
 
 void NodeStates::changed(NodeId node) {
-  if (node >= isStale_.size() || isStale_[node]) return;  // one that was never read is read anyway
+  if (node >= isStale_.size() || isStale_[node]) return;  // nodes that were never read are read anyway
   isStale_[node] = true;
   stale_.push_back(node);
 }

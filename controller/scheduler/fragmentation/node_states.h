@@ -1,5 +1,5 @@
-// What is free on each node. Nodes in equal states share a number, so that what is worked out for one of them holds for
-// all; only nodes that changed are read again. Internal to scheduler/.
+// Free capacity of each node. Nodes in equal states share a number, so that results are computed once per state. Only
+// changed nodes are read again. Internal to scheduler/.
 #pragma once
 
 #include <cstdint>
@@ -13,37 +13,37 @@ namespace egpu::scheduler::fragmentation {
 struct CardState {
   TypeId type = kNone;
   Amount free;
-  bool empty = true;  ///< nobody holds any of it
+  bool empty = true;  ///< without holders
   bool operator==(const CardState&) const = default;
 };
 inline CardState readCard(const CardRecord& card) { return {card.type, card.free(), card.empty()}; }
 
 struct NodeState {
-  NodeAmount free;               ///< of what is unknown, more than anybody asks for
-  std::vector<CardState> cards;  ///< the healthy ones, in the node's order
+  NodeAmount free;               ///< unknown amounts are larger than every request
+  std::vector<CardState> cards;  ///< healthy cards, in the node's order
   bool operator==(const NodeState&) const = default;
 };
 void readNode(const Cluster::State& state, NodeId id, NodeState& out);
 
-/// The free share of a card, of core or memory, whichever is less: 0 … 1000.
+/// Returns the smaller of the free shares of core and memory: 0 … 1000.
 int64_t freeShare(const CardState& card, const CardType& type);
 
 class NodeStates {
  public:
-  static constexpr uint32_t kNotOffered = 0;  ///< the number of nodes that are not offered
+  static constexpr uint32_t kNotOffered = 0;  ///< number of all nodes that are not schedulable
 
   struct Changes {
-    std::vector<NodeId> nodes;      ///< that were read again
-    std::vector<uint32_t> numbers;  ///< that stand for another state than before
+    std::vector<NodeId> nodes;      ///< nodes that were read again
+    std::vector<uint32_t> numbers;  ///< numbers that represent another state than before
   };
 
-  /// A node came or went, or anything about it changed. Cheap.
+  /// Marks a node that was added, removed or changed. Cheap.
   void changed(NodeId node);
-  /// Brings everything up to date. What it returns is valid until the next call.
+  /// Reads all marked nodes. The result is valid until the next call.
   const Changes& read(const Cluster::State& state);
 
   uint32_t numberOf(NodeId node) const { return numberOf_[node]; }
-  /// Numbers run from 1 to one less than this; those that no node has now stand for nothing.
+  /// One more than the highest number; numbers start at 1. Numbers without nodes have no meaning.
   std::size_t numbers() const { return states_.size(); }
   const NodeState& state(uint32_t number) const { return states_[number]; }
   uint32_t nodesIn(uint32_t number) const { return nodesIn_[number]; }
@@ -59,9 +59,9 @@ class NodeStates {
 
   std::vector<NodeState> states_ = std::vector<NodeState>(1);  // by number
   std::vector<uint32_t> nodesIn_ = {0};
-  std::vector<uint32_t> spare_;  // numbers that no node has
+  std::vector<uint32_t> spare_;  // unused numbers
   NameTable byState_;            // numbers, by hash of the state
-  NodeState read_;               // room to work in
+  NodeState read_;               // buffer
 };
 
 }  // namespace egpu::scheduler::fragmentation

@@ -14,8 +14,8 @@
 namespace egpu::scheduler::fragmentation {
 namespace {
 
-/// Requests between two looks at whether prices are outdated: more often while little is known, and in a large cluster
-/// so seldom that a look at all the states of its nodes is spread over as many requests as make it cheap.
+/// Returns the number of requests until the next check whether prices are outdated. Small while few requests are known.
+/// Large in large clusters, so that the cost of reading all node states is spread over many requests.
 int64_t untilNextLook(int64_t seen, std::size_t nodes) {
   const int64_t most = std::max<int64_t>(100, static_cast<int64_t>(nodes) / 16);
   return std::clamp<int64_t>(seen / 4, 1, most);
@@ -26,11 +26,11 @@ int64_t untilNextLook(int64_t seen, std::size_t nodes) {
 struct Outlook::Kept {
   Demand demand;
   std::shared_ptr<const Prices> prices;
-  int64_t nextLook = 0;  // by Demand::seen
-  bool owed = false;     // prices: what was learned had some
-  // What can be worked out again.
+  int64_t nextLook = 0;  // value of Demand::seen at the next check
+  bool owed = false;     // the learned demand came with prices, which must be computed
+  // Caches.
   NodeStates nodeStates;
-  std::optional<Scores> scores;  // under `prices`
+  std::optional<Scores> scores;  // computed with `prices`
 
   void read(const Cluster::State& state) {
     const NodeStates::Changes& changes = nodeStates.read(state);
@@ -81,7 +81,7 @@ void Outlook::learn(const Learned& learned) {
 void Outlook::reprice(const Cluster::State& state) {
   Kept& kept = *kept_;
   if (!kept.prices && !std::exchange(kept.owed, false)) return;
-  kept.prices.reset();  // or what is asked for by small steps would be remembered
+  kept.prices.reset();  // otherwise demand that changed in small steps would be compared with old values
   kept.price(state);
 }
 

@@ -1,7 +1,7 @@
-// What a cluster expects to be asked for, and what that makes its free cards worth: the state of the fragmentation
-// policy. The demand is learned from every request; prices are made only once a request names the policy, and anew when
-// what is asked for or what is free has moved on by a tenth, which is looked at now and then. So what is decided
-// depends on the cluster and on the requests observed, in their order, and on nothing else. Internal to scheduler/.
+// State of the fragmentation policy: the expected demand, and the prices of the free capacity. The demand is learned
+// from every request. Prices are computed when the first request uses the policy, and again when demand or free
+// capacity changed by a tenth, which is checked periodically. Decisions depend only on the cluster and the sequence of
+// observed requests. Internal to scheduler/.
 #pragma once
 
 #include <cstdint>
@@ -25,20 +25,20 @@ class Outlook {
  public:
   Outlook();
   ~Outlook();
-  Outlook(const Outlook&);  ///< takes over what was learned and the prices, but nothing that can be worked out again
+  Outlook(const Outlook&);  ///< copies demand and prices, but no caches
   Outlook& operator=(const Outlook&);
 
   void observe(const Cluster::State& state, const Request& request);
-  /// What Cluster does under these names.
+  /// Implement the functions of the same names in Cluster.
   void learn(const Learned& learned);
   void reprice(const Cluster::State& state);
-  /// A node came or went, or has more or less free, or its cards, health or readiness changed.
+  /// Marks a node that was added or removed, or whose free capacity, cards, health or readiness changed.
   void changed(NodeId node);
 
   const Demand& demand() const;
-  /// Null until they were made: without, best() must not be called.
+  /// Null before prices are computed; best() requires prices.
   const Prices* prices() const;
-  /// The node that loses least by the request; of equal ones the lowest name. kNone: none fits.
+  /// Returns the node with the least loss for the request; ties go to the lowest name. kNone if no node fits.
   NodeId best(const Cluster::State& state, const Request& request, CardChoice& cards, const CardPolicy& policy,
               const NodePredicate& suits) const;
 

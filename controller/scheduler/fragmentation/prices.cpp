@@ -8,23 +8,24 @@
 namespace egpu::scheduler::fragmentation {
 namespace {
 
-constexpr double kUnknown = 200;        // requests' worth of demand that is assumed rather than seen
-constexpr double kScarceFrom = 0.5;     // demand ÷ supply below which nothing needs protection
-constexpr double kScarceMost = 2;       // and above which more of it changes nothing
-constexpr double kDeviations = 2;       // by which more is expected than on average: rare requests come in twos
+constexpr double kUnknown = 200;        // weight of assumed demand, in requests
+constexpr double kScarceFrom = 0.5;     // demand ÷ supply below which nothing is protected
+constexpr double kScarceMost = 2;       // demand ÷ supply above which the price stays constant
+constexpr double kDeviations = 2;       // expected demand above the mean, because rare requests come in clusters
 constexpr double kOneCard = 0.5;        // weight of copies on one card
-constexpr double kSeveralCards = 2;     // and on several, which can't be put together again
-constexpr double kMostPressure = 2;     // of one set of types
-constexpr double kMoved = 0.1;          // prices are made anew when this much has changed
+constexpr double kSeveralCards = 2;     // weight of copies on several cards, which cannot be put together again
+constexpr double kMostPressure = 2;     // maximum of one set of types
+constexpr double kMoved = 0.1;          // change after which prices are recomputed
 constexpr int32_t kRests = 2;           // weight of the rests of cards
-constexpr std::size_t kMostSizes = 32;  // shares of cards that rests are judged by: the most frequent
+constexpr std::size_t kMostSizes = 32;  // maximum number of share sizes that value rests: the most frequent
 
-/// Shares of one card of a type that are asked for, by size.
+/// Returns the requested shares of one card of this type, by size.
 std::vector<ShareDemand> sharesOn(TypeId type, const CardType& card, const std::vector<DemandClass>& wanted) {
   std::map<int64_t, double> weights;
   for (const DemandClass& each : wanted) {
     if (each.shape.cards != 1 || each.shape.wholeCards || each.hash == 0) continue;
-    // Of a request for other types its size there: a card that is of use to all should not be cut up either.
+    // For a request that needs other types, uses its size there: cards that fit all requests should not be cut up
+    // either.
     const DemandShape::OnType& on = each.shape.on[type];
     const int64_t size = on.possible ? shareOfCard(on.charged, card) : static_cast<int64_t>(each.size);
     if (size > 0 && size < 1000) weights[size] += each.weight;
@@ -49,7 +50,7 @@ Prices::Prices(const Cluster::State& state, const NodeStates& nodeStates, const 
   std::vector<DemandClass> wanted = demandClassesOf(state, supply.cards, demand);
   if (before != nullptr && before->types_ == types_ && !before->asked_.empty() &&
       before->moved(state, supply.cards, demand) <= kMoved) {
-    asked_ = before->asked_;  // the sum of small steps counts
+    asked_ = before->asked_;  // small changes accumulate
     cardWorth_ = before->cardWorth_;
   } else {
     if (demand.known()) demand.each([this](const Request&, std::size_t hash, double) { asked_[hash] = {}; });
@@ -68,7 +69,7 @@ Prices::Prices(const Cluster::State& state, const NodeStates& nodeStates, const 
 }
 
 void Prices::priceCards(const Cluster::State& state, const std::vector<DemandClass>& wanted) {
-  std::vector<std::vector<ShareDemand>> shares;  // mostly the same on all types
+  std::vector<std::vector<ShareDemand>> shares;  // mostly equal on all types
   for (TypeId type = 0; type < types_; ++type) {
     std::vector<ShareDemand> here = sharesOn(type, state.types[type], wanted);
     const auto same = std::find(shares.begin(), shares.end(), here);
@@ -114,8 +115,8 @@ void Prices::priceCopies(const NodeStates& nodeStates, std::vector<DemandClass>&
   for (std::size_t i = 0; i < wanted.size(); ++i) {
     const DemandClass& one = wanted[i];
     const double size = one.size * static_cast<double>(one.shape.cards);
-    if (fitting[i] <= 0) continue;                     // nothing is left to protect
-    const double copies = confined[i] * free_ / size;  // that are expected before everything is full
+    if (fitting[i] <= 0) continue;                     // no capacity is left to protect
+    const double copies = confined[i] * free_ / size;  // expected copies until the cluster is full
     const double asked = copies + kDeviations * std::sqrt(copies);
     const double scarce = std::max(0.0, std::min(asked / fitting[i], kScarceMost) - kScarceFrom);
     perCopy[i] = (one.shape.cards > 1 ? kSeveralCards : kOneCard) * scarce * scarce * std::sqrt(one.part) * size;
@@ -137,7 +138,7 @@ int32_t Prices::cardWorth(TypeId type, int64_t freeShare) const {
 
 double Prices::moved(const Cluster::State& state, const std::vector<double>& cards, const Demand& demand) const {
   double all = 0, sum = 0, found = 0;
-  std::vector<std::pair<double, double>> parts;  // volume now, part then
+  std::vector<std::pair<double, double>> parts;  // volume now, and part at that time
   demand.each([&](const Request& request, std::size_t hash, double weight) {
     const auto then = asked_.find(hash);
     double each = 0;
@@ -154,7 +155,7 @@ double Prices::moved(const Cluster::State& state, const std::vector<double>& car
     sum += std::abs(volume / all - part);
     found += part;
   }
-  return (sum + std::max(0.0, 1 - found)) / 2;  // what is no longer asked for has moved as well
+  return (sum + std::max(0.0, 1 - found)) / 2;  // demand that disappeared counts as changed
 }
 
 bool Prices::outdated(const Cluster::State& state, const NodeStates& nodeStates, const Demand& demand) const {

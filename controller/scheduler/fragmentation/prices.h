@@ -1,22 +1,22 @@
-// What a copy of a request, the rest of a card and a type of card are worth now: what the fragmentation policy weighs
-// nodes by. Made from the demand that was learned and from what is free, now and then; a value that does not change.
+// Prices of copies of requests, rests of cards and card types, by which the fragmentation policy scores nodes. They are
+// computed from the learned demand and the free capacity from time to time, and are immutable.
 //
-// All amounts are shares of cards in thousandths (milli-cards); a request's is the larger of its shares of core and
-// memory. q(t) is class t's part of the volume that is asked for. A part 200 ÷ (200 + weight of what was seen) of it is
-// kept for what is not known yet: whole nodes of each kind, by the cards they have.
+// All amounts are shares of cards in thousandths (milli-cards); a request's share is the larger of its shares of core
+// and memory. q(t) is class t's part of the requested volume. A part 200 ÷ (200 + weight of the observed requests) is
+// reserved for unknown demand: whole nodes of each kind, in proportion to their cards.
 //
 //   scarcity of t    ρ = (n + 2·√n) ÷ copies of t that fit now
-//                    n: the copies of t that are expected until everything is full, those of classes u that need at
-//                    least what t needs, and so can only go where t can, among them: Σ q(u) · all that is free ÷ size
-//                    of t. 2·√n: two standard deviations of a count
+//                    n: expected number of copies of t, and of classes u that need at least what t needs and so
+//                    compete for the same nodes, until the cluster is full: Σ q(u) · all free ÷ size of t.
+//                    2·√n: two standard deviations of a count
 //   worth of a copy  k · (min(ρ, 2) − ½)²₊ · √q(t) · size of t,  k = ½ for one card and 2 for several
-//                    What is not scarce costs nothing; sets of several cards, that can't be put together again, cost
-//                    more.
-//   rest of a card   twice its worth for the shares that are asked for (card_worth.h)
-//   pressure on a    Σ over the sets M of types that requests confine themselves to and that contain it, of
-//   type of card     min(2, part of the volume confined to M ÷ M's part of what is free)
+//                    Capacity that is not scarce costs nothing. Sets of several cards cost more, because they cannot
+//                    be put together again.
+//   rest of a card   twice its worth for the requested shares (card_worth.h)
+//   pressure on a    Σ over the sets M of types to which requests are confined and that contain it, of
+//   type of card     min(2, part of the volume confined to M ÷ M's part of the free capacity)
 //
-// The constants hold for every cluster; bench/openb.cpp measures them.
+// The constants are the same for all clusters; bench/openb.cpp measures them.
 #pragma once
 
 #include <cstdint>
@@ -34,30 +34,31 @@ namespace egpu::scheduler::fragmentation {
 
 class Prices {
  public:
-  static constexpr std::size_t kMostShapes = 96;  ///< those of which a copy is worth most
+  static constexpr std::size_t kMostShapes = 96;  ///< number of priced shapes: those with the highest worth per copy
 
-  /// NodeStates must be up to date; each state of a node costs once. `before` spares working out again what depends on
-  /// the demand alone.
+  /// NodeStates must be up to date; the cost is one evaluation per state. Results that depend only on the demand are
+  /// reused from `before` if possible.
   Prices(const Cluster::State& state, const NodeStates& nodeStates, const Demand& demand, const Prices* before);
 
-  /// The requests a copy of which is worth something, and what, in milli-cards.
+  /// The requests whose copies have a worth; perCopy() has the worth in milli-cards.
   const std::vector<DemandShape>& shapes() const { return shapes_; }
   const std::vector<double>& perCopy() const { return perCopy_; }
-  /// A healthy card with so much free, in milli-cards: 0 … 2000. A type that came later is worth nothing.
+  /// Returns the worth of a healthy card with this free share, in milli-cards: 0 … 2000. Types added later have no
+  /// worth.
   int32_t cardWorth(TypeId type, int64_t freeShare) const;
-  /// Per milli-card of this type that is given away.
+  /// Returns the pressure per allocated milli-card of this type.
   double pressure(TypeId type) const { return type < pressure_.size() ? pressure_[type] : 0; }
 
-  /// Whether what is asked for, by volume, or what is free has changed by a tenth. NodeStates must be up to date.
+  /// True if the demand, by volume, or the free capacity changed by a tenth. NodeStates must be up to date.
   bool outdated(const Cluster::State& state, const NodeStates& nodeStates, const Demand& demand) const;
   bool knowsTypes(std::size_t types) const { return types <= types_; }
 
  private:
   struct ClassVolume {
-    double each = 0;  ///< milli-cards of one request; 0 of what takes no cards or can't have them here
-    double part = 0;  ///< of all that is asked for
+    double each = 0;  ///< milli-cards of one request; 0 without cards, or if no present card type fits
+    double part = 0;  ///< part of the total demand
   };
-  /// How much of what is asked for, by volume, is not what asked_ says: 0 … 1.
+  /// Returns the part of the demand, by volume, that differs from asked_: 0 … 1.
   double moved(const Cluster::State& state, const std::vector<double>& cards, const Demand& demand) const;
 
   void priceCards(const Cluster::State& state, const std::vector<DemandClass>& wanted);
@@ -69,7 +70,7 @@ class Prices {
   std::vector<double> perCopy_;
   std::vector<std::shared_ptr<const CardWorth>> cardWorth_;  // by type
   std::vector<double> pressure_;
-  std::unordered_map<std::size_t, ClassVolume> asked_;  // by demandHash; when cardWorth_ was made
+  std::unordered_map<std::size_t, ClassVolume> asked_;  // by demandHash; as of the computation of cardWorth_
   double free_ = 0;                                     // milli-cards
 };
 

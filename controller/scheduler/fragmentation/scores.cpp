@@ -33,7 +33,7 @@ Scores::Table& Scores::tableOf(const Cluster::State& state, const NodeStates& no
     const std::size_t most = std::clamp<std::size_t>(kMostScores / (state.nodes.size() + 1), 8, 1024);
     if (tables_.size() >= most) tables_.clear();
     it = tables_.emplace(request, Table{}).first;
-    // What links there are and how many claims is no part of a state.
+    // States contain neither links nor numbers of claims.
     it->second.byState = !policy.seesLinks && request.maxClaimsPerCard == 0 && request.maxClaimsPerNode == 0;
   }
   Table& table = it->second;
@@ -75,7 +75,7 @@ void Scores::update(const Cluster::State& state, const NodeStates& nodeStates, N
       table.scores[node] = kUnfit;
       continue;
     }
-    // Of a state that no other node is in nothing need be kept.
+    // The score of a state with only one node is not cached.
     const bool shared = table.byState && nodeStates.nodesIn(number) > 1;
     if (shared && table.ofState[number] != kUnknown) {
       table.scores[node] = table.ofState[number];

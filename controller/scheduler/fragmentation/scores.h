@@ -1,6 +1,6 @@
-// The node that loses least by a request. Scores are kept from one decision to the next, per class of request, and so
-// is the best of every 64 nodes: a decision scores only the nodes that changed since the last one of its class. All of
-// it can be worked out again, so copies of a cluster begin without it. Internal to scheduler/.
+// Finds the node with the least loss for a request. Scores are cached between decisions per class of requests, with the
+// best node of every 64 nodes. So a decision scores only nodes that changed since the previous decision of its class.
+// Copies of a cluster start without this cache. Internal to scheduler/.
 #pragma once
 
 #include <cstdint>
@@ -17,15 +17,15 @@
 
 namespace egpu::scheduler::fragmentation {
 
-/// Scores under one set of prices.
+/// Cache of scores for one set of prices.
 class Scores {
  public:
   explicit Scores(std::shared_ptr<const Prices> prices) : prices_(std::move(prices)), counts_(prices_->shapes()) {}
 
-  /// Must be told of every change that NodeStates::read() returns.
+  /// Invalidates scores. Call it with every result of NodeStates::read().
   void forget(const NodeStates::Changes& changes);
-  /// The node with the highest score of those that suit; of equal ones the lowest name. kNone: none fits.
-  /// NodeStates must be up to date.
+  /// Returns the suitable node with the highest score; ties go to the lowest name. kNone if no node fits. NodeStates
+  /// must be up to date.
   NodeId best(const Cluster::State& state, const NodeStates& nodeStates, const Request& request, CardChoice& cards,
               const CardPolicy& policy, const NodePredicate& suits);
 
@@ -40,10 +40,10 @@ class Scores {
   };
   struct Table {
     bool byState = true;          ///< nodes in equal states have equal scores
-    std::vector<Score> ofState;   ///< if so, by number of the state
+    std::vector<Score> ofState;   ///< by number of the state, if byState
     std::vector<Score> scores;    ///< by node
     std::vector<Scored> bests;    ///< by block of nodes
-    std::vector<NodeId> unknown;  ///< nodes that are to be scored
+    std::vector<NodeId> unknown;  ///< nodes without a score
   };
   struct Hash {
     std::size_t operator()(const Request& request) const;
@@ -52,10 +52,10 @@ class Scores {
   Table& tableOf(const Cluster::State& state, const NodeStates& nodeStates, const Request& request,
                  const CardPolicy& policy);
   static bool better(const Cluster::State& state, const Scored& a, const Scored& b);
-  /// The best of `best` and those nodes of a block that suit.
+  /// Returns the best of `best` and the suitable nodes of a block.
   static Scored bestOf(const Cluster::State& state, const Table& table, std::size_t block, Scored best,
                        const NodePredicate& suits);
-  /// Scores what is unknown.
+  /// Scores the nodes without a score.
   void update(const Cluster::State& state, const NodeStates& nodeStates, NodeScorer& scorer, Table& table);
   const NodeCopies& copiesOn(const NodeStates& nodeStates, uint32_t number);
 

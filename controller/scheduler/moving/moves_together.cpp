@@ -1,4 +1,4 @@
-// Moves that let all members of a gang in.
+// Finds moves that let all members of a gang in.
 #include <algorithm>
 #include <limits>
 #include <map>
@@ -18,11 +18,12 @@
 namespace egpu::scheduler {
 namespace {
 
-constexpr int64_t kGroupsTried = 16;  ///< each group's share of decisions is never smaller than for so many
+constexpr int64_t kGroupsTried = 16;  ///< each group gets at least this fraction of the decisions
 
 std::string memberUid(std::size_t member) { return "moves/member/" + std::to_string(member); }
 
-/// Lower bound of the moves after which enough cards of one group are empty for all members, where every member asks for whole cards.
+/// Lower bound of the number of moves that empty enough cards of a group for all members. Used if all request whole
+/// cards.
 class EmptyCards {
  public:
   EmptyCards(const Cluster& cluster, const std::vector<GangMember>& members, const Movers& movers)
@@ -34,7 +35,7 @@ class EmptyCards {
     for (const auto& [device, mover] : movers) widest_ = std::max(widest_, mover.request.cards);
   }
 
-  /// Returns nothing if the group never has enough empty cards, whichever claims move, and 1 if no better bound is known.
+  /// Returns nullopt if no moves can empty enough cards of the group, and 1 if no better bound is known.
   std::optional<int64_t> leastMoves(const TopologyGroup* group) const {
     if (each_ <= 0) return 1;
     std::vector<int64_t> costs;
@@ -51,8 +52,8 @@ class EmptyCards {
   }
 
  private:
-  /// Adds, for each member that the node could hold, how many claims have to leave its cards beyond those that leave for the
-  /// members before it. Cards with few claims come first, so that these numbers never fall from one member to the next.
+  /// Adds one cost per member that the node could hold: the number of claims that must leave for it, in addition to
+  /// those for the members before. Cards with few claims come first, so the costs of a node never decrease.
   void addNode(NodeId id, std::vector<int64_t>& costs) const {
     const NodeRecord& node = state_.nodes[id];
     if (!node.offered()) return;
@@ -76,8 +77,8 @@ class EmptyCards {
   const Cluster::State& state_;
   const Movers& movers_;
   const int64_t members_;
-  int64_t each_ = std::numeric_limits<int64_t>::max();  ///< cards of the member that asks for the fewest; 0: a share
-  int64_t widest_ = 1;                                  ///< most cards that one move leaves
+  int64_t each_ = std::numeric_limits<int64_t>::max();  ///< fewest cards of a member; 0: a member requests a share
+  int64_t widest_ = 1;                                  ///< maximum number of cards that one move frees
 };
 
 class LettingAllIn {
@@ -132,7 +133,7 @@ class LettingAllIn {
     GangDecision decided;
   };
 
-  /// A try with so many moves is no better than the best.
+  /// Number of moves of the best plan; a plan with as many is no better.
   int64_t most() const { return best_ ? countOf(best_->moves) : std::numeric_limits<int64_t>::max(); }
   static int64_t countOf(const std::vector<Move>& moves) { return static_cast<int64_t>(moves.size()); }
 
@@ -160,7 +161,7 @@ class LettingAllIn {
     undoMoves(0);
   }
 
-  /// Holds the rooms of all members before any claim moves, as if the claims that preemptTogether() names were gone.
+  /// Reserves the capacity for all members before any claim moves, as if the victims of preemptTogether() were gone.
   void allRoomsFirst() {
     const MayGo mayGo = [this](std::string_view device) { return movers_.find(device) != movers_.end(); };
     const auto victims =
@@ -181,7 +182,7 @@ class LettingAllIn {
     undoMoves(0);
   }
 
-  /// The moves are made and no room is held.
+  /// The moves are made, and no capacity is reserved.
   void keepIfAllFit() {
     if (countOf(made_) >= most()) return;
     left_ -= static_cast<int64_t>(members_.size());
@@ -189,8 +190,8 @@ class LettingAllIn {
     if (!decided.lacking) best_ = Found{made_, std::move(decided)};
   }
 
-  /// Makes room for the member and holds it, on that node if one is given. The moves of a member find their room in their order
-  /// once the moves for the members before it are made, so that the moves of all members do.
+  /// Frees capacity for a member and reserves it, on `node` if given. The moves of a member are in a feasible order
+  /// after the moves for the members before it, so the moves of all members are.
   bool one(std::size_t i, const std::string& node) {
     const GangMember& member = members_[i];
     Request request = member.request;
@@ -235,7 +236,7 @@ class LettingAllIn {
     return true;
   }
 
-  /// All members that one pod uses, on the node where the fewest claims move.
+  /// Places all members of one pod on the node where the fewest claims move.
   bool together(const Unit& unit) {
     std::string best;
     int64_t fewest = most() - countOf(made_);
@@ -258,7 +259,7 @@ class LettingAllIn {
     return !best.empty() && std::all_of(unit.begin(), unit.end(), [&](std::size_t i) { return one(i, best); });
   }
 
-  /// preemptIn() asks before each decision: the caller may end the search there by throwing.
+  /// preemptIn() calls it before each decision, so that the caller can throw to abort.
   Enough enough() const {
     return [this] {
       if (pause_) pause_();
@@ -293,7 +294,7 @@ class LettingAllIn {
     changed(cluster_.state().findNode(decision.node));
   }
 
-  /// Those held after the first so many.
+  /// Releases the members after the first `kept` ones.
   void takeBackMembers(std::size_t kept) {
     while (held_.size() > kept) {
       const auto& [i, decision] = held_.back();
@@ -309,7 +310,7 @@ class LettingAllIn {
     changed(cluster_.state().findNode(move.to.node));
     for (const Holding& each : move.from) changed(cluster_.state().cards[cluster_.state().findCard(each.card)].node);
   }
-  /// A search evaluates it again, so that it has to be one of the group.
+  /// Marks a node for re-evaluation; only nodes of the group, because the next search evaluates all marked nodes.
   void changed(NodeId node) {
     if (group_ == nullptr || inGroup_.contains(node)) known_.changed.insert(node);
   }
@@ -318,21 +319,21 @@ class LettingAllIn {
   const std::vector<GangMember>& members_;
   const QuotaBook& book_;
   const Movers& movers_;
-  int64_t left_;       ///< decisions
+  int64_t left_;       ///< decisions left
   int64_t share_ = 0;  ///< decisions for one member in one try
   const Pause& pause_;
   const GangUnits units_;
-  // State of the group that is tried.
+  // State of the current group.
   const TopologyGroup* group_ = nullptr;
   std::vector<TopologyGroup> only_;
   std::set<NodeId> inGroup_;
-  // State of the try that is made.
+  // State of the current try.
   VictimPlaces known_;
   std::vector<Move> made_;
-  std::set<std::string, std::less<>> moved_;  ///< devices
+  std::set<std::string, std::less<>> moved_;  ///< device uids
   std::vector<std::pair<std::size_t, Decision>> held_;
-  std::map<std::string, std::vector<std::size_t>> on_;  ///< members whose room is held, by node
-  std::vector<QuotaAsked> asked_;                       ///< by these
+  std::map<std::string, std::vector<std::size_t>> on_;  ///< members with reserved capacity, by node
+  std::vector<QuotaAsked> asked_;                       ///< for these members
   std::optional<Found> best_;
 };
 
@@ -345,7 +346,7 @@ MovePlan movesToLetAllIn(const Cluster& cluster, const std::vector<GangMember>& 
   auto& lacking = plan.gang->lacking;
   const bool counted = std::any_of(members.begin(), members.end(), [](const auto& each) { return each.claim; });
   if (plan.possible || !lacking || lacking->excess || !counted) return plan;
-  // A quota is the reason if moves would do but for it.
+  // If moves are possible without the quotas, a quota is the reason.
   std::vector<GangMember> uncounted = members;
   for (GangMember& member : uncounted) member.claim.reset();
   const MovePlan without = LettingAllIn(cluster, uncounted, book, movers, limit, pause).run(within);

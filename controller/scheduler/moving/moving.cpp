@@ -13,7 +13,7 @@ namespace egpu::scheduler {
 
 namespace {
 
-/// How much it holds, in millionths of cards.
+/// Returns the sum of the holdings, in millionths of cards.
 int64_t amountOf(const Cluster::State& state, const std::vector<Holding>& holdings) {
   int64_t sum = 0;
   for (const Holding& each : holdings) sum += fillOf(each.charged, state.capacityOf(state.findCard(each.card)));

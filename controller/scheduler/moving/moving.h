@@ -1,4 +1,4 @@
-// Moves tried on a cluster: decisions for released claims, and an order of moves. Internal to scheduler/.
+// Tries moves on a cluster: new decisions for released claims, and the order of moves. Internal to scheduler/.
 #pragma once
 
 #include <optional>
@@ -11,21 +11,20 @@
 
 namespace egpu::scheduler {
 
-/// Gives back the cards that the decision took for the device.
+/// Releases the cards that the decision allocated to the device.
 void letGo(Cluster& cluster, std::string_view device, const Decision& decision);
 
-/// Decides again for claims that were released, the largest first, and takes their new cards. If one of them has no
-/// room, returns nothing, and the cluster is as before.
+/// Decides again for released claims, the largest first, and allocates their new cards. If one fits nowhere, returns
+/// nullopt and restores the cluster.
 std::optional<std::vector<Move>> settle(Cluster& cluster, std::vector<Victim> released, const Movers& movers);
 
-/// Whether there is room for the move now, as decide() judges it, once its claim is released. Models and health never
-/// change: they were judged when the move was decided.
+/// True if the move fits now, by the rules of decide(), after its claim is released. Models and health are not checked
+/// again: they do not change while a plan is made.
 bool hasRoom(const Cluster& cluster, const Move& move, const Request& request);
 
-/// Puts the moves into an order in which each finds its room; false: there is none, as they wait for each other. A move
-/// that is made early takes no other's room, which is its own in the end; but it may be one too many beside a claim
-/// whose class limits how many there are. Then no order is found, though there may be one. The cluster is as before
-/// when this returns.
+/// Orders the moves so that each has the capacity that it needs. Returns false if they block each other. An early move
+/// never takes the capacity of a later one, because that capacity is its own in the end. But it can reach the limit of
+/// claims of another claim's class; then no order is found, although one may exist. The cluster is unchanged on return.
 bool order(Cluster& cluster, std::vector<Move>& moves, const Movers& movers);
 
 }  // namespace egpu::scheduler

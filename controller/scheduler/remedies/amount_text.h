@@ -1,4 +1,4 @@
-// Amounts of memory in texts for people, who read a bare number as GiB: always with a suffix.
+// Formats amounts of memory for people. Always with a suffix, because a number without one would be read as GiB.
 #pragma once
 
 #include <algorithm>
@@ -9,14 +9,14 @@
 
 namespace egpu::scheduler {
 
-/// Exact if it is whole KiB, else up to the next MiB: what must be free, so that this much suffices.
+/// Formats a required amount: exact if it is whole KiB, otherwise rounded up to the next MiB.
 inline std::string atLeastText(int64_t bytes) {
   constexpr int64_t kKi = 1024, kMi = kKi * 1024;
   bytes = std::max<int64_t>(bytes, 0);
   return v1alpha::formatBytes(bytes % kKi == 0 ? bytes : (bytes / kMi + 1) * kMi);
 }
 
-/// Exact if it is whole KiB, else down to the MiB, below the first MiB to the KiB: what there is.
+/// Formats an available amount: exact if it is whole KiB, otherwise rounded down to a MiB, or to a KiB below 1 MiB.
 inline std::string atMostText(int64_t bytes) {
   constexpr int64_t kKi = 1024, kMi = kKi * 1024;
   bytes = std::max<int64_t>(bytes, 0);

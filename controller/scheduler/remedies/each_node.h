@@ -1,4 +1,4 @@
-// Scans of all nodes that give way to others now and then. Internal to scheduler/.
+// Scans all nodes with pauses for other work. Internal to scheduler/.
 #pragma once
 
 #include <cstddef>
@@ -10,8 +10,8 @@
 
 namespace egpu::scheduler {
 
-/// visit(name, node) for every node, in the order of their names. After every `portion` of nodes `pause` is called, if
-/// there is one; the cluster may change in it, so nothing that visit was given may be kept over it.
+/// Calls visit(name, node) for every node, ordered by name. Calls `pause`, if given, after every `portion` nodes. The
+/// cluster can change in it, so `visit` must not keep its arguments.
 template <class Visit>
 void eachNode(const Cluster::State& state, const Pause& pause, Visit visit, std::size_t portion = 512) {
   std::size_t seen = 0;

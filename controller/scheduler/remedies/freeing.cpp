@@ -47,7 +47,7 @@ std::optional<Freeing::Freed> Freeing::each(const Cards& cards) {
     const auto& names = request_.pinnedCards;
     return std::find(names.begin(), names.end(), cost.second.card) != names.end();
   };
-  // The pinned cards are given in any case, then the cheapest.
+  // Pinned cards first, because they are always given; then the cheapest.
   std::stable_sort(costs.begin(), costs.end(), [&](const auto& a, const auto& b) {
     return std::pair(!pinned(a), a.first) < std::pair(!pinned(b), b.first);
   });
@@ -88,7 +88,8 @@ std::pair<int64_t, Remedy::CardRoom> Freeing::missing(const Share& share, int64_
 void Freeing::trim(std::vector<Share>& shares, int64_t lacking, bool all) const {
   for (auto share = shares.rbegin(); share != shares.rend(); ++share) {
     if (share->part <= share->now) continue;
-    // A card at the limit of claims offers all that it has free with the first claim: it is spared as a whole, or keeps that.
+    // A card at its limit of claims offers all its free capacity after the first released claim. It is skipped, or
+    // keeps that capacity.
     const bool spared = !all && share->part - share->now <= -lacking;
     const int64_t least = spared ? share->now : std::max({share->now, share->free, int64_t{all ? 1 : 0}});
     const int64_t less = std::clamp<int64_t>(-lacking, 0, share->part - least);
@@ -97,7 +98,7 @@ void Freeing::trim(std::vector<Share>& shares, int64_t lacking, bool all) const 
   }
 }
 
-/// `all`: every one of the cards gets a part.
+/// `all`: every card gets a part.
 std::optional<Freeing::Freed> Freeing::divided(const Cards& cards, bool all) {
   auto found = sharesOf(cards, all);
   if (!found) return std::nullopt;
@@ -145,7 +146,8 @@ std::optional<Freeing::Freed> Freeing::on(const NodeRecord& node) {
     for (topology::Set set : topology::fixedSets(policy_->machineOf(node), size)) {
       Cards cards;
       for (; set != 0; set &= set - 1) {
-        const std::size_t place = topology::lowestCard(set);  // a machine that the class names may have more cards
+        const std::size_t place = topology::lowestCard(set);  // a machine named by the class can have more cards than
+                                                              // the node
         if (place < node.cards.size() && couldServe(node.cards[place])) cards.push_back(node.cards[place]);
       }
       if (cards.size() < size) continue;

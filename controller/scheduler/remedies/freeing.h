@@ -1,4 +1,4 @@
-// What would have to be freed on a node for a request to fit there. Internal to scheduler/.
+// Computes the capacity to release on a node so that a request fits there. Internal to scheduler/.
 #pragma once
 
 #include <cstdint>
@@ -17,37 +17,39 @@ namespace egpu::scheduler {
 
 class Freeing {
  public:
-  /// What is to be freed, and how much that is of the cards, in millionths; a claim counts a little, so that fewer are
-  /// preferred.
+  /// Capacity to release and its cost: the shares of the cards in millionths, plus one per claim, so that fewer claims
+  /// are preferred.
   struct Freed {
     int64_t cost = 0;
-    std::vector<Remedy::CardRoom> rooms;  ///< of cards that lack something
+    std::vector<Remedy::CardRoom> rooms;  ///< only cards that lack capacity
   };
 
-  /// All of them must outlive it.
+  /// The arguments must outlive it.
   Freeing(const Cluster::State& state, const Request& request, Needs& needs);
 
-  /// On the node's cards; nothing if the request could not fit there were they all empty. The least, but of a divided
-  /// total: there, cards are freed one after the other, the cheapest per step first.
+  /// Returns the least capacity to release on the node's cards; nullopt if the request would not fit even if all were
+  /// empty. For a total to be divided, the result is not minimal: cards are freed one after the other, by the cost per
+  /// step.
   std::optional<Freed> on(const NodeRecord& node);
-  /// A card that could hold (a part of) the request if it were empty.
+  /// True if the card, when empty, could hold the request or a part of it.
   bool couldServe(CardId id);
 
  private:
   using Cards = std::vector<CardId>;
   std::optional<Freed> each(const Cards& cards);
   std::optional<Freed> divided(const Cards& cards, bool all);
-  /// A card that may get a part of a total, in steps.
+  /// A card that can get a part of a total. Numbers are steps of the total.
   struct Share {
     CardId card = kNone;
-    int64_t now = 0, empty = 0, part = 0;  ///< what it can hold now, and empty; and what it must hold
-    int64_t free = 0;            ///< what it could hold if it were not at the limit of claims; `now` if it is not
-    int64_t gain = 0, cost = 0;  ///< of freeing what would be needed most
+    int64_t now = 0, empty = 0, part = 0;  ///< capacity now and when empty; required part
+    int64_t free = 0;                      ///< capacity without its limit of claims; equals `now` below the limit
+    int64_t gain = 0, cost = 0;            ///< gain and cost of releasing all that could be needed
   };
-  /// The cards that may get parts, those with the most room first; all: each of them must. Nothing: they can't.
+  /// Returns the cards that can get parts, the largest capacity first. all: each card must get one. nullopt:
+  /// impossible.
   std::optional<std::vector<Share>> sharesOf(const Cards& cards, bool all) const;
   std::pair<int64_t, Remedy::CardRoom> missing(const Share& share, int64_t part) const;
-  /// Takes back what is freed beyond the total, the dearest first.
+  /// Reduces releases that exceed the total, the most expensive first.
   void trim(std::vector<Share>& shares, int64_t lacking, bool all) const;
   std::pair<int64_t, Remedy::CardRoom> missing(CardId id, const Amount& charged) const;
   void add(Freed& freed, const std::pair<int64_t, Remedy::CardRoom>& missing) const;

@@ -21,7 +21,7 @@ std::string cardsText(const Request& r) {
   return n + (r.wholeCards ? " whole card" : " card") + (r.cards == 1 ? "" : "s");
 }
 
-/// "10% and 4Gi"
+/// Returns text such as "10% and 4Gi".
 std::string amountText(const Remedy::CardRoom& room) {
   std::string text;
   auto add = [&text](const std::string& part) { text += (text.empty() ? "" : " and ") + part; };
@@ -31,8 +31,8 @@ std::string amountText(const Remedy::CardRoom& room) {
   return text;
 }
 
-/// "free 2 more cards of node n: x, y" for whole cards; else "free 10% of each of cards x, y, 20% of card z (node n)". Cards
-/// that lack the same are listed together.
+/// Returns text such as "free 2 more cards of node n: x, y" for whole cards, otherwise "free 10% of each of cards x, y,
+/// 20% of card z (node n)". Cards that lack the same amount are listed together.
 std::string roomsText(const Remedy& remedy, bool wholeCards) {
   std::vector<std::pair<std::string, std::vector<std::string_view>>> alike;
   for (const Remedy::CardRoom& room : remedy.rooms) {
@@ -55,8 +55,8 @@ std::string roomsText(const Remedy& remedy, bool wholeCards) {
   return text;
 }
 
-/// Totals tried one by one below the largest that may fit, where a smaller one may fit worse. Cards of equal rooms, of which
-/// there are 16 at most, fit within 16 of them.
+/// Number of totals below the largest candidate that are tried one by one, because a smaller total can fit worse. For
+/// at most 16 cards of equal capacity, one of 16 consecutive totals fits.
 constexpr int64_t kTriedOneByOne = 64;
 
 class Searching {
@@ -72,25 +72,25 @@ class Searching {
 
   std::vector<Remedy> run() {
     std::vector<Remedy> found;
-    // Who asks for no card is short of what only other pods can give back.
+    // A request without cards lacks only CPU or memory, which other pods must release.
     if (request_.cards == 0 || decide(cluster_, request_, suits_).fits) return found;
     if (std::optional<Remedy> r = ask()) found.push_back(std::move(*r));
     if (std::optional<Remedy> r = release()) found.push_back(std::move(*r));
     if (!found.empty() || !request_.pinnedCards.empty()) return found;
-    if (suits_ && decide(cluster_, request_).fits) return found;  // more cards would change nothing for the pod
+    if (suits_ && decide(cluster_, request_).fits) return found;  // further cards would not help the pod
     if (std::optional<Remedy> r = add()) found.push_back(std::move(*r));
     return found;
   }
 
  private:
-  /// A smaller request and how much of the original is left of what shrinks most, in millionths.
+  /// A smaller request. kept: remaining share, in millionths, of the amount that is reduced most.
   struct Smaller {
     Request request;
     int64_t kept = 0;
     std::string text;
   };
 
-  /// Whether the request would fit if set(request, n) were asked.
+  /// True if the request fits after set(request, n).
   template <class Set>
   bool fitsWith(Set set, int64_t n) const {
     Request r = request_;
@@ -99,8 +99,8 @@ class Searching {
     return decide(cluster_, r, suits_).fits;
   }
 
-  /// The largest n in [least, most] for which set(n) fits. Where fitting is monotone (less never fits worse), by bisection;
-  /// else the first `exact` numbers below `most` are tried one by one, and bisection goes on below them.
+  /// Returns the largest n in [least, most] for which set(n) fits. Bisects, which requires that a smaller n never fits
+  /// worse. Where this is not guaranteed, tries the first `exact` numbers from `most` down, and bisects below them.
   template <class Set>
   std::optional<int64_t> largest(int64_t least, int64_t most, Set set, int64_t exact = 0) const {
     for (; exact > 0 && most >= least; --exact, --most)
@@ -120,8 +120,8 @@ class Searching {
     consider(best, largest(leastSteps(), (original - 1) / unit, scaled), original, unit, set, text);
   }
 
-  /// Of a total that is divided with its memory, what a step takes of memory is rounded, so that a smaller total may fit
-  /// worse: it is searched from the largest that fits without memory.
+  /// For a total divided together with its memory, the memory per step is rounded, so a smaller total can fit worse.
+  /// The search starts from the largest total that fits without memory.
   template <class Set>
   std::optional<int64_t> largestCompute(int64_t most, Set set) const {
     if (!divides(request_) || !ownMemory()) return largest(leastSteps(), most, set);
@@ -143,7 +143,7 @@ class Searching {
     if (!best || smaller.kept > best->kept) best = std::move(smaller);
   }
 
-  /// Each of several pinned cards gets a step of a divided total at least.
+  /// With pinned cards, each must get at least one step of a divided total.
   int64_t leastSteps() const {
     return divides(request_) ? std::max<int64_t>(1, static_cast<int64_t>(request_.pinnedCards.size())) : 1;
   }
@@ -155,7 +155,7 @@ class Searching {
     consider(best, largestCompute((original - 1) / unit, scaled), original, unit, set, text);
   }
 
-  /// Fixed sets have only some sizes.
+  /// Card policies with fixed sets allow only some set sizes.
   void tryFewerCards(std::optional<Smaller>& best) const {
     auto set = [](Request& r, int64_t v) { r.cards = v; };
     const CardPolicy* policy = findCardPolicy(request_.cardPolicy);
@@ -190,13 +190,14 @@ class Searching {
     Remedy remedy;
     remedy.kind = Remedy::Kind::ask;
     remedy.node = decide(cluster_, best->request, suits_).node;
-    if (remedy.node.empty()) return std::nullopt;  // it no longer does: the cluster changed in a pause
+    if (remedy.node.empty()) return std::nullopt;  // the cluster changed in a pause, and it no longer fits
     remedy.request = std::move(best->request);
     remedy.text = best->text + " would fit now (node " + remedy.node + ')';
     return remedy;
   }
 
-  /// No single amount is to blame: compute and memory in the same proportion, then each as far up again as it goes.
+  /// For requests that fit after no single reduction: reduces compute and memory in proportion, then raises each again
+  /// as far as possible.
   void shrinkBoth(std::optional<Smaller>& best, const std::string& each) const {
     constexpr int64_t kParts = 1000;
     const bool rated = request_.milliTflopsPerCard > 0;
@@ -212,7 +213,7 @@ class Searching {
       setMemory(r, part(memory, n));
     });
     if (!parts) return;
-    // Where fitting is not monotone, a search can miss the amount that is known to fit.
+    // Without monotonicity a search can miss the amount that is known to fit.
     const int64_t memoryThen = part(memory, *parts);
     const int64_t c = largestCompute(compute, [&](Request& r, int64_t n) {
                         setCompute(r, n);
@@ -230,11 +231,11 @@ class Searching {
     best = std::move(smaller);
   }
 
-  /// Memory is asked for by itself.
+  /// True if the request has a memory amount of its own.
   bool ownMemory() const { return !request_.wholeCards && !request_.memoryFromCore; }
-  /// Whole TFLOPS are answered with whole ones.
+  /// For a whole number of TFLOPS the smaller request is whole, too.
   int64_t tflopsStep() const { return request_.milliTflopsPerCard % 1000 == 0 ? 1000 : 1; }
-  /// The least whole rating that holds so many thousandths.
+  /// Returns the smallest whole rating that holds `milli` thousandths.
   static int64_t ratingFor(int64_t milli) { return (milli + 999) / 1000 * 1000; }
 
   bool eligible(const NodeRecord& node) const {
@@ -258,13 +259,13 @@ class Searching {
       const int64_t cost = remedy.nodeClaims + freed->cost;
       remedy.rooms = std::move(freed->rooms);
       if (best && cost >= bestCost) return;
-      if (remedy.rooms.empty() && remedy.nodeClaims == 0) return;  // it came free in a pause
+      if (remedy.rooms.empty() && remedy.nodeClaims == 0) return;  // it was released in a pause
       best = std::move(remedy);
       bestCost = cost;
     });
     if (!best) return best;
     best->text = roomsText(*best, request_.wholeCards);
-    const bool named = request_.wholeCards && !best->rooms.empty();  // its node
+    const bool named = request_.wholeCards && !best->rooms.empty();  // the text contains the node already
     if (best->nodeClaims > 0)
       best->text += (best->rooms.empty() ? "release " : ", at least ") + std::to_string(best->nodeClaims) +
                     (best->nodeClaims == 1 ? " claim" : " claims") + (best->rooms.empty() ? "" : " of the node in all");
@@ -286,7 +287,7 @@ class Searching {
     return remedy;
   }
 
-  /// The namespace's quotas let the request have such cards, of whatever model it may be given.
+  /// True if the namespace's quotas allow such a card, of every model that the request could get.
   bool withinQuotas(const v1alpha::Card& card) const {
     std::vector<std::string> models = request_.models;
     if (models.empty()) models.emplace_back();
@@ -297,7 +298,7 @@ class Searching {
     });
   }
 
-  /// Cards like one that is large enough, and how many of them make up what a divided total lacks on a node.
+  /// Returns a card that is large enough, and how many of them provide the steps of a divided total that a node lacks.
   std::optional<std::pair<v1alpha::Card, int64_t>> cardsFor(const SplitTotal& total, int64_t lacking) const {
     v1alpha::Card card;
     const int64_t perCard = total.of() == SplitTotal::Of::core ? card.core / total.inUnits(1) : lacking;
@@ -310,7 +311,7 @@ class Searching {
     return std::pair(card, cards);
   }
 
-  /// The node that lacks least, or a new one.
+  /// Chooses the node that lacks least, or a new node.
   std::optional<Remedy> addForTotal() {
     const SplitTotal total(request_);
     Remedy remedy;
@@ -332,14 +333,15 @@ class Searching {
     });
     if (!request_.pinnedNode.empty() && remedy.node.empty()) return std::nullopt;
     const auto added = cardsFor(total, total.steps() - most);
-    if (!added || !withinQuotas(added->first) || added->second > static_cast<int64_t>(SplitTotal::kMostCards)) return std::nullopt;
+    if (!added || !withinQuotas(added->first) || added->second > static_cast<int64_t>(SplitTotal::kMostCards))
+      return std::nullopt;
     std::tie(remedy.card, remedy.cards) = *added;
     return described(std::move(remedy));
   }
 
   std::optional<Remedy> add() {
     const CardPolicy* policy = findCardPolicy(request_.cardPolicy);
-    if (policy && !policy->takesAny) return std::nullopt;  // machines come as they are
+    if (policy && !policy->takesAny) return std::nullopt;  // machines have a fixed number of cards
     if (divides(request_)) return addForTotal();
     Remedy remedy;
     remedy.kind = Remedy::Kind::add;
@@ -348,7 +350,7 @@ class Searching {
     remedy.card.memory = std::max(request_.minMemory, ownMemory() ? request_.perCard.memory : 0);
     remedy.card.milliTflops = ratingFor(request_.milliTflopsPerCard);
     if (!withinQuotas(remedy.card)) return std::nullopt;
-    // The node that is closest; a new one if none has any fitting card.
+    // The node with the most fitting cards, or a new node if none has any.
     int64_t most = 0;
     eachNode(state_, pause_, [&](std::string_view name, const NodeRecord& node) {
       if (!eligible(node) || !nodeBelowLimit(node, request_)) return;

@@ -1,4 +1,4 @@
-// The smallest changes after which a request fits. Internal to scheduler/; explain.h has the values.
+// Finds the smallest changes after which a request fits. Internal to scheduler/; explain.h declares the values.
 #pragma once
 
 #include <vector>
@@ -7,10 +7,10 @@
 
 namespace egpu::scheduler {
 
-/// What would make the request fit, smallest first: the largest request of the same kind that fits now, and the least
-/// that must be released on one node (least by the sum of the shares of the cards). If neither exists, the cards that
-/// would have to be added. Empty if it fits already, or if no change of these kinds helps: a pinned card that is gone,
-/// or room enough on nodes that `suits` excludes.
+/// Returns the changes, smallest first: the largest request of the same kind that fits now, and the least capacity to
+/// release on one node (by the sum of the shares of the cards). If neither exists, the cards to add. Empty if the
+/// request fits, or if no such change helps: a pinned card does not exist, or only nodes that `suits` excludes have
+/// capacity.
 std::vector<Remedy> findRemedies(const Cluster& cluster, const Request& request, const NodePredicate& suits,
                                  const Pause& pause = {});
 

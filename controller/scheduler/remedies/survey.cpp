@@ -1,4 +1,4 @@
-// What the index keeps about a node.
+// Computes the index's data about a node.
 #include <algorithm>
 #include <array>
 
@@ -9,7 +9,7 @@
 namespace egpu::scheduler {
 namespace {
 
-/// The n highest values, descending; 0 where there are not so many.
+/// The n highest values, descending, padded with 0.
 template <std::size_t n>
 struct Highest {
   std::array<uint8_t, n> values{};
