@@ -10,7 +10,7 @@
 
 namespace egpu::scheduler {
 namespace {
-// The table of card policies, sorted by name. A new policy is a file and a line here.
+// All card policies, sorted by name. A new policy is a file and a line here.
 constexpr CardPolicy kCardPolicies[] = {card_policy::kBinpack, card_policy::kCompactFirst, card_policy::kLowLoadFirst,
                                         card_policy::kSimple,  card_policy::kSpread,       card_policy::kStatic,
                                         card_policy::kTopology};

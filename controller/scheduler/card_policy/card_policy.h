@@ -1,4 +1,4 @@
-// The card tier: which of the fitting cards of the chosen node are given. Equally good: lower index first, then uuid.
+// Card policies: which of the fitting cards of the chosen node are given. Ties: the lower index, then uuid.
 #pragma once
 
 #include <algorithm>
@@ -15,17 +15,17 @@ namespace egpu::scheduler {
 /// A card that can hold its part.
 struct Candidate {
   CardId card = kNone;
-  uint32_t place = 0;  ///< among the node's cards; what the node's topology calls it
+  uint32_t place = 0;  ///< position among the node's cards; used by its topology
   Amount used, capacity;
 };
 
-/// What a policy chooses from.
+/// The candidates of a policy.
 struct Offer {
   const NodeRecord& node;
   std::span<const Candidate> cards;           ///< in the node's order; at least `wanted`
-  std::size_t wanted = 1;                     ///< how many are to be given; of a divided total it is not used
+  std::size_t wanted = 1;                     ///< number of cards to give; unused for a total to be divided
   int64_t memoryWeight = kUsualMemoryWeight;  ///< Request::memoryWeight
-  /// Positions in `cards`, fewer than `wanted`: these are given first, whatever the policy prefers. Empty for divide().
+  /// Positions in `cards`, fewer than `wanted`: always chosen, and first. Empty for divide().
   std::span<const uint32_t> required{};
 };
 
@@ -33,36 +33,36 @@ inline bool isRequired(const Offer& offer, uint32_t position) {
   return std::find(offer.required.begin(), offer.required.end(), position) != offer.required.end();
 }
 
-/// What it chooses.
+/// The choice of a policy.
 struct Chosen {
-  std::vector<uint32_t> cards;  ///< positions in Offer::cards, in the order in which the cards are given
+  std::vector<uint32_t> cards;  ///< positions in Offer::cards, in the order of the result
   int64_t linkGap = 0;          ///< Decision::linkGap
 };
 
 struct CardPolicy {
   std::string_view name;
-  /// False if no cards of the offer will do; never for a policy that takes any.
+  /// Returns false if no set of the offered cards is allowed; never if takesAny.
   bool (*choose)(const Offer&, Chosen&);
-  /// Which cards a total is divided over: a set of division.best() quality, or, of a policy that does not take any, the
-  /// best of its own. The division's cards are the offer's; chosen in the order of division.byRoom().
+  /// Chooses the cards over which a total is divided: a set of division.best() quality or, unless takesAny, the best of
+  /// the policy's own sets. The division has the offer's cards; the choice is in the order of division.byRoom().
   bool (*divide)(const Offer&, const Division& division, Chosen&);
-  /// Whatever cards fit, so many of them will do, or are enough to be divided over. Otherwise a node with enough
-  /// fitting cards may still not be one.
+  /// Any set of fitting cards of the right size is allowed. Otherwise a node with enough fitting cards may still not
+  /// fit.
   bool takesAny = true;
-  /// Links between cards count: of two nodes whose cards have the same free, different ones may be given.
+  /// The choice depends on the links between cards: it can differ between nodes with equal free capacity.
   bool seesLinks = false;
-  /// It goes by load scores (load_score.h), whose weights the class may set.
+  /// The policy uses load scores (load_score.h), whose weights the class can set.
   bool byLoad = false;
-  /// Machine whose fixed sets are given on every node; `other`: those of the machine that the node is recognised as.
+  /// Machine whose fixed sets apply on every node; `other`: those of the machine that the node is recognised as.
   topology::Machine machine = topology::Machine::other;
   topology::Machine machineOf(const NodeRecord& node) const {
     return machine == topology::Machine::other ? node.machine : machine;
   }
 };
 
-/// Null if there is no such policy. Besides the names below, "static dgx1-pascal" and such: static.h.
+/// Returns null for an unknown policy. Also accepts names such as "static dgx1-pascal": static.h.
 const CardPolicy* findCardPolicy(std::string_view name);
-/// All that cardPolicy may be, sorted.
+/// Returns all valid values of cardPolicy, sorted.
 std::vector<std::string_view> cardPolicyNames();
 
 }  // namespace egpu::scheduler

@@ -1,4 +1,4 @@
-// Card policy low-load-first: the cards with most available, by their load score (load_score.h).
+// Card policy low-load-first: the cards with the most available capacity, by their load score (load_score.h).
 //
 // Example: a node with cards of core 1000, memory 32 GiB; a request of core 300, memory 4 GiB on one card.
 //   0: used 500 /  8 GiB     score 68 (67.5)    chosen: memory weighs more

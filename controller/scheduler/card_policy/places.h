@@ -1,4 +1,4 @@
-// An offer's cards as a set of their places on the node, and back. Cards beyond the 64th have no place in a set.
+// Converts an offer's cards to a set of their positions on the node and back. Cards after the 64th are not in sets.
 #pragma once
 
 #include "controller/scheduler/card_policy/card_policy.h"
@@ -17,7 +17,7 @@ inline topology::Set placesOf(const Offer& offer) {
   return set;
 }
 
-/// Places of the required cards. A card without a place is left out: then no set of places has all required cards.
+/// Positions of the required cards. Omits a card after the 64th; then no set contains all required cards.
 inline topology::Set requiredPlacesOf(const Offer& offer) {
   topology::Set set = 0;
   for (const uint32_t position : offer.required)
@@ -30,7 +30,7 @@ inline void choosePlaces(const Offer& offer, topology::Set set, Chosen& chosen) 
     if (isIn(set, offer.cards[i])) chosen.cards.push_back(i);
 }
 
-/// The cards of a set in the order of their room. False if the offer lacks one.
+/// Chooses the cards of a set in the order of their capacity. Returns false if the offer lacks one of them.
 inline bool choosePlaces(const Offer& offer, const Division& division, topology::Set set, Chosen& chosen) {
   chosen.cards.clear();
   for (const uint32_t card : division.byRoom())

@@ -1,4 +1,4 @@
-// For policies that judge each card by itself: the best ones are given.
+// Choice for policies that score each card independently.
 #pragma once
 
 #include <algorithm>
@@ -7,10 +7,10 @@
 
 namespace egpu::scheduler::card_policy {
 
-/// Chooses the required cards, then those with the highest scores; equal ones in the node's order.
+/// Chooses the required cards, then those with the highest scores; ties in the node's order.
 template <class Score>
 bool chooseRanked(const Offer& offer, Chosen& chosen, Score score) {
-  if (offer.wanted == 1) {  // most requests, and none of them requires a card: no need to sort
+  if (offer.wanted == 1) {  // the usual case, without required cards: no sort needed
     uint32_t best = 0;
     int64_t highest = score(offer.cards[0]);
     for (uint32_t i = 1; i < offer.cards.size(); ++i)

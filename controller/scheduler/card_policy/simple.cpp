@@ -10,8 +10,8 @@ bool chooseLowest(const Offer& offer, Chosen& chosen) {
 }
 
 bool divideOverLowest(const Offer& offer, const Division& division, Chosen& chosen) {
-  // Card after card is taken if what is still missing could be made up by the roomiest of those after it: nothing else
-  // is more even, so if they don't reach the best quality, nothing does.
+  // Takes each card in turn if the largest cards after it can provide the missing cards with the best quality. No other
+  // completion is more even, so if it does not reach that quality, none does.
   const std::size_t cards = division.best().cards;
   std::vector<bool> taken(offer.cards.size());
   std::size_t count = 0;

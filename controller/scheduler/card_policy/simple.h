@@ -1,12 +1,12 @@
-// Card policy simple: the cards with the lowest indexes, whatever is on them. For nodes whose cards are all alike, and
-// for people who want to know beforehand which card comes next.
+// Card policy simple: the cards with the lowest indexes, whatever their load. For nodes with equal cards, and for users
+// who want to predict the next card.
 //
 // Example: a node with cards of core 1000; a request of core 300 on each of two cards.
 //   0: used 800     does not fit
 //   1: used   0     first
 //   2: used 600     second
 //   3: used   0
-// Divided: of equally even and equally many cards those with the lowest indexes.
+// Split: among sets that are equally even and of equal size, the one with the lowest indexes.
 #pragma once
 
 #include "controller/scheduler/card_policy/card_policy.h"

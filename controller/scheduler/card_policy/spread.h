@@ -4,7 +4,8 @@
 //   0: used 100 / 8 GiB     fill 100,000 + 250,000 = 350,000   second
 //   1: used 600 / 8 GiB     fill 600,000 + 250,000 = 850,000
 //   2: used 200 / 4 GiB     fill 200,000 + 125,000 = 325,000   first
-// Divided evenly: of equally even and equally many cards those with the most room. Divided by fill: see split.h.
+// Split evenly: among sets that are equally even and of equal size, the one with the most capacity. Split by fill: see
+// split.h.
 #pragma once
 
 #include "controller/scheduler/card_policy/ranked.h"

@@ -1,12 +1,12 @@
-// Card policy static: on DGX machines only the sets of cards that their wiring makes good (topology/dgx.h, which also
-// says how a machine is recognised); elsewhere, and for other numbers of cards, nothing.
+// Card policy static: on DGX machines only the well-wired sets of cards (topology/dgx.h, which also describes how a
+// machine is recognised). Other machines, and other numbers of cards, do not fit.
 //
-// Example: a DGX-1 with Volta cards; a request on two cards.
+// Example: a DGX-1 with Volta cards; a request for two cards.
 //   free 1 2 3 5 6 7     the pairs are 0-3 1-2 4-7 5-6     chosen: 1 and 2
-//   free 1 3 5 7         does not fit: no pair is whole
-// Divided: of all these sets the most even one, then the one of the fewest cards, then the one with the lowest cards;
-// each card of it gets a step at least.
-// A class that names a machine (parameter static: dgx1-pascal | dgx1-volta | dgx2) gets that one's sets on every node.
+//   free 1 3 5 7         does not fit: no pair is complete
+// Split: the most even of these sets, then the one with the fewest cards, then with the lowest cards. Each of its cards
+// gets at least one step. A class that names a machine (parameter static: dgx1-pascal | dgx1-volta | dgx2) uses that
+// machine's sets on every node.
 #pragma once
 
 #include "controller/scheduler/card_policy/card_policy.h"
@@ -16,7 +16,7 @@ namespace egpu::scheduler::card_policy {
 
 bool chooseFixedSet(const Offer& offer, Chosen& chosen);
 bool divideOverFixedSet(const Offer& offer, const Division& division, Chosen& chosen);
-/// The sets of this machine, whatever the node is recognised as: card 0 is the node's first by index.
+/// Uses the sets of this machine, whatever the node is recognised as. Card 0 is the node's first by index.
 template <topology::Machine machine>
 bool chooseSetOf(const Offer& offer, Chosen& chosen);
 template <topology::Machine machine>
@@ -24,7 +24,7 @@ bool divideOverSetOf(const Offer& offer, const Division& division, Chosen& chose
 
 inline constexpr CardPolicy kStatic{"static", chooseFixedSet, divideOverFixedSet, false, true};
 
-/// The class parameter `static` in the words of go-gpuallocator. Policies of their own, not values of cardPolicy.
+/// Policies for the class parameter `static`, with go-gpuallocator's names. Not values of cardPolicy.
 template <topology::Machine machine>
 inline constexpr CardPolicy kStaticOf{"", chooseSetOf<machine>, divideOverSetOf<machine>, false, true, false, machine};
 constexpr CardPolicy named(CardPolicy policy, std::string_view name) {

@@ -21,7 +21,7 @@ topology::Set bestSet(const topology::Wiring& wiring, topology::Set available, s
 bool chooseWellLinked(const Offer& offer, Chosen& chosen) {
   if (!offer.node.topology || offer.wanted == 1) return chooseLowest(offer, chosen);
   const topology::Set required = requiredPlacesOf(offer);
-  // More cards are wanted, or a card is required, than have a place.
+  // More cards than have a position in a set are wanted, or a required card has none.
   if (topology::count(required) != offer.required.size()) return chooseLowest(offer, chosen);
   const topology::Set set = bestSet(*offer.node.topology, placesOf(offer), offer.wanted, required, chosen);
   if (set == 0) return chooseLowest(offer, chosen);
@@ -35,7 +35,7 @@ bool divideOverWellLinked(const Offer& offer, const Division& division, Chosen& 
   const topology::Wiring& wiring = *offer.node.topology;
   const std::span<const uint32_t> byRoom = division.byRoom();
   topology::Set set = 0;
-  if (division.qualityOf(byRoom.last(cards)) == division.best()) {  // if the least room will do, any does
+  if (division.qualityOf(byRoom.last(cards)) == division.best()) {  // if the smallest cards are enough, any cards are
     set = bestSet(wiring, placesOf(offer), cards, 0, chosen);
   } else {
     Chosen tried;
@@ -45,7 +45,7 @@ bool divideOverWellLinked(const Offer& offer, const Division& division, Chosen& 
     set = choice.cards;
     chosen.linkGap = choice.gap();
   }
-  // Nothing: more than 64 cards, or a search that was bounded and met no such set.
+  // 0: more than 64 cards, or a bounded search that met no such set.
   return set == 0 ? divideOverLowest(offer, division, chosen) : choosePlaces(offer, division, set, chosen);
 }
 

@@ -1,4 +1,4 @@
-// For policies that judge each card by itself: which cards a total is divided over.
+// Cards over which a total is divided, for policies that score each card independently.
 #pragma once
 
 #include <algorithm>
@@ -8,17 +8,17 @@
 
 namespace egpu::scheduler::card_policy {
 
-/// The cards with the most room: as many as the division's best quality needs.
+/// Chooses the cards with the most capacity: as many as the division's best quality needs.
 inline bool divideOverRoomiest(const Offer&, const Division& division, Chosen& chosen) {
   const auto& byRoom = division.byRoom();
   chosen.cards.assign(byRoom.begin(), byRoom.begin() + static_cast<std::ptrdiff_t>(division.best().cards));
   return true;
 }
 
-/// Chooses, among the sets of that quality, the one with the least room, so that roomier cards stay as they are. Sets
-/// are runs of neighbours in the order of their room: no other set is as even with less room. Among cards of equal room
-/// the ones with the highest indexes are taken, as backend.ai does: its published allocation map depends on it. Under
-/// fill the order itself decides which cards are taken.
+/// Chooses the set of the best quality with the least capacity, so that larger cards stay unchanged. Sets are runs of
+/// neighbours in the order of capacity: no other set is as even with less capacity. Among cards of equal capacity those
+/// with the highest indexes are taken, as in backend.ai, whose published allocation map depends on it. Under `fill` the
+/// order of capacity decides.
 inline bool divideOverTightest(const Offer& offer, const Division& division, Chosen& chosen) {
   if (division.split() == Split::fill) return divideOverRoomiest(offer, division, chosen);
   const std::span<const uint32_t> byRoom = division.byRoom();
@@ -30,14 +30,16 @@ inline bool divideOverTightest(const Offer& offer, const Division& division, Cho
   };
   for (std::size_t at = 1; at + cards <= byRoom.size(); ++at) {
     const std::span<const uint32_t> set = byRoom.subspan(at, cards);
-    if (division.qualityOf(set) != division.best()) break;  // a set with less room is never more even
+    if (division.qualityOf(set) != division.best()) break;  // a set with less capacity is never more even
     if (room(set) < room(tightest)) tightest = set;
   }
-  // From the least room up, each group of equal rooms gives its last cards.
+  // From the smallest capacity up, each group of equal cards gives its last ones.
   for (std::size_t taken = 0; taken < cards;) {
     const int64_t least = division.room(tightest[cards - taken - 1]);
-    auto equal = std::find_if(byRoom.rbegin(), byRoom.rend(), [&](uint32_t card) { return division.room(card) == least; });
-    for (; taken < cards && division.room(tightest[cards - taken - 1]) == least; ++taken) chosen.cards.push_back(*equal++);
+    auto equal =
+        std::find_if(byRoom.rbegin(), byRoom.rend(), [&](uint32_t card) { return division.room(card) == least; });
+    for (; taken < cards && division.room(tightest[cards - taken - 1]) == least; ++taken)
+      chosen.cards.push_back(*equal++);
   }
   std::reverse(chosen.cards.begin(), chosen.cards.end());
   return true;

@@ -123,7 +123,7 @@ class Cutting {
   }
 
   std::size_t n_;
-  Vector inverse_;  // of the basis, by rows
+  Vector inverse_;  // inverse of the basis, by rows
   Vector cards_;    // number of cards cut in each way of the basis
   Vector prices_;
 };

@@ -43,7 +43,7 @@ class NodeStates {
   const Changes& read(const Cluster::State& state);
 
   uint32_t numberOf(NodeId node) const { return numberOf_[node]; }
-  /// One more than the highest number; numbers start at 1. Numbers without nodes have no meaning.
+  /// The highest number plus 1; numbers start at 1. Numbers without nodes have no meaning.
   std::size_t numbers() const { return states_.size(); }
   const NodeState& state(uint32_t number) const { return states_[number]; }
   uint32_t nodesIn(uint32_t number) const { return nodesIn_[number]; }

@@ -32,7 +32,7 @@ class Outlook {
   /// Implement the functions of the same names in Cluster.
   void learn(const Learned& learned);
   void reprice(const Cluster::State& state);
-  /// Marks a node that was added or removed, or whose free capacity, cards, health or readiness changed.
+  /// Marks a node that was added, removed or changed in its free capacity, cards, health or readiness.
   void changed(NodeId node);
 
   const Demand& demand() const;

@@ -1,4 +1,4 @@
-// Node policy binpack: the fullest node that still fits goes first, so that other nodes stay empty for large requests.
+// Node policy binpack: prefers the fullest node that fits, so that other nodes stay empty for large requests.
 //
 // Example: three nodes of one card each (core 1000, memory 32 GiB); a request of core 300, memory 4 GiB.
 //   a: used 800 /  8 GiB   fill 800,000 + 250,000 = 1,050,000   does not fit: 200 milli-cards free

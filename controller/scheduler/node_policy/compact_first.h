@@ -1,4 +1,4 @@
-// Node policy compact-first: the node with the highest mean of its cards' load scores (load_score.h). Equal means: the
+// Node policy compact-first: prefers the node with the highest mean of its cards' load scores (load_score.h). Ties: the
 // fuller node, then the lower name.
 //
 // Example: nodes of two cards each (core 1000, memory 32 GiB); a request of core 300, memory 4 GiB.

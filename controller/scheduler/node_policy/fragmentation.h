@@ -1,11 +1,11 @@
-// Node policy fragmentation: the node that loses least of what it is worth for the requests that are expected. What is
-// expected is learned from recent requests (state/demand.h); fragmentation/README.md tells what that makes of free
-// cards, fragmentation/node_scoring.h how a node is scored by it. Equal scores: the lower name. It goes best with the
-// card policy binpack. Until the cluster has observed a request for it: as binpack.
+// Node policy fragmentation: prefers the node that loses the least worth for the expected requests. The expected demand
+// is learned from recent requests (state/demand.h). fragmentation/README.md describes the prices of free cards, and
+// fragmentation/node_scoring.h the score of a node. Ties: the lower name. Best combined with card policy binpack. Until
+// the cluster has observed a request with this policy, it is equal to binpack.
 //
-// Example: nodes of two cards each (core 1000); what is asked for is halves of cards. A request of core 300.
+// Example: nodes of two cards each (core 1000); the expected requests are halves of cards. A request of core 300.
 //   a: free 500 and 500    worth two halves before, one half after      loses a half
-//   b: free 800 and 800    likewise: 800 holds one half, and so does 500; loses nothing   chosen
+//   b: free 800 and 800    worth two halves before and after (800 and 500 hold one each)   loses nothing; chosen
 //   c: free 1000 and 1000  worth four halves before, three after        loses a half
 #pragma once
 

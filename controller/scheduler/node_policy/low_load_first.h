@@ -1,5 +1,5 @@
-// Node policy low-load-first: the node whose cards have most available: the mean of their scores (load_score.h). Equal
-// means: the emptier node, then the lower name.
+// Node policy low-load-first: prefers the node with the highest mean of its cards' scores for available capacity
+// (load_score.h). Ties: the emptier node, then the lower name.
 //
 // Example: nodes of two cards each (core 1000, memory 32 GiB); a request of core 300, memory 4 GiB.
 //   a: used 500 / 8 GiB and 0 / 0             scores 68 (67.5) and 100    84   chosen

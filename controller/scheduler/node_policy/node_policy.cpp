@@ -8,7 +8,7 @@
 
 namespace egpu::scheduler {
 namespace {
-// The table of node policies, sorted by name. A new policy is a file and a line here.
+// All node policies, sorted by name. A new policy is a file and a line here.
 constexpr NodePolicy kNodePolicies[] = {node_policy::kBinpack, node_policy::kCompactFirst, node_policy::kFragmentation,
                                         node_policy::kLowLoadFirst, node_policy::kSpread};
 }  // namespace

@@ -1,7 +1,6 @@
-// The node tier: in which order the nodes that can hold a request are preferred.
-// A node's fill (fill.h) counts its healthy cards only: what is quarantined is neither used nor on offer. Equal fill:
-// lower name first. The index keeps all nodes in the order of their fill, so a policy over fill is a direction to walk
-// in.
+// Node policies: the order in which fitting nodes are preferred. A node's fill (fill.h) counts its healthy cards only,
+// because quarantined cards are neither used nor available. Ties: the lower name. The index orders all nodes by fill,
+// so a policy by fill is a direction of the walk.
 #pragma once
 
 #include <string_view>
@@ -11,11 +10,11 @@ namespace egpu::scheduler {
 
 enum class Walk { fullestFirst, emptiestFirst };
 
-/// What decides; of equal nodes, the one that comes first on the walk.
+/// The primary criterion. Ties are decided by the walk.
 enum class NodeOrder {
   fill,            ///< the walk alone
   usedScore,       ///< the highest mean of the healthy cards' load scores (load_score.h)
-  availableScore,  ///< likewise of what is available
+  availableScore,  ///< highest mean of the healthy cards' scores for available capacity
   fragmentation,   ///< the least loss (fragmentation/node_scoring.h), then the lower name; unpriced: the walk alone
 };
 
@@ -23,11 +22,11 @@ struct NodePolicy {
   std::string_view name;
   Walk walk;
   NodeOrder order = NodeOrder::fill;
-  /// It goes by load scores, whose weights the class may set.
+  /// True if the policy uses load scores, whose weights the class can set.
   constexpr bool byLoad() const { return order == NodeOrder::usedScore || order == NodeOrder::availableScore; }
 };
 
-/// Null if there is no such policy.
+/// Returns null for an unknown policy.
 const NodePolicy* findNodePolicy(std::string_view name);
 /// All names, sorted.
 std::vector<std::string_view> nodePolicyNames();

@@ -1,4 +1,4 @@
-// Node policy spread: the emptiest node that fits goes first, so that claims disturb each other least.
+// Node policy spread: prefers the emptiest node that fits, so that claims disturb each other least.
 //
 // Example: three nodes of one card each (core 1000, memory 32 GiB); a request of core 300, memory 4 GiB.
 //   a: used 800 /  8 GiB   fill 800,000 + 250,000 = 1,050,000

@@ -1,4 +1,4 @@
-// What quotas count, in the ledger's unit: what is charged to cards. Standard library only.
+// Amounts that quotas count, in the ledger's unit: the charged amounts. Standard library only.
 #pragma once
 
 #include <array>
@@ -13,15 +13,15 @@ namespace egpu::scheduler {
 enum class QuotaKey : uint8_t { gpu, core, memory, tflops, claims };
 inline constexpr std::size_t kQuotaKeys = 5;
 
-/// By QuotaKey: cards (each once per claim that has a part of it), milli-cards, bytes, thousandths of a TFLOPS, claims.
+/// By QuotaKey: cards (once per claim with a part of the card), milli-cards, bytes, thousandths of a TFLOPS, claims.
 using QuotaAmounts = std::array<int64_t, kQuotaKeys>;
-/// Nothing = no limit.
+/// nullopt = no limit.
 using QuotaLimits = std::array<std::optional<int64_t>, kQuotaKeys>;
 
-/// What a claim may still have of cards of these models; empty = of all.
+/// Remaining quota of a claim for cards of these models; empty = all models.
 struct QuotaRoom {
   std::vector<std::string> models;
-  QuotaLimits left;  ///< negative where a quota was lowered under what is used
+  QuotaLimits left;  ///< negative if a quota was lowered below its usage
   bool operator==(const QuotaRoom&) const = default;
 };
 

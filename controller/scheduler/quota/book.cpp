@@ -18,7 +18,7 @@ void add(QuotaAmounts& sum, const QuotaAmounts& amounts, int sign) {
   for (std::size_t i = 0; i < kQuotaKeys; ++i) sum[i] += sign * amounts[i];
 }
 
-/// Every counted card that would give compute has a rating to count it by.
+/// True if every counted card with compute has a rating.
 bool allRated(const Quota& quota, const std::vector<QuotaPart>& parts) {
   return std::all_of(parts.begin(), parts.end(), [&](const QuotaPart& part) {
     return part.cardTflops > 0 || part.charged.core == 0 || !anyOf(quota.models, part.model);
@@ -75,7 +75,7 @@ void QuotaBook::put(const std::string& holder, const QuotaClaim& claim, const st
                     const QuotaPart& part) {
   if (const auto place = places_.find(holder);
       place != places_.end() && (place->second.namespace_ != claim.namespace_ || place->second.claim != claim.id))
-    drop(holder);  // it changed hands, and with it its other cards
+    drop(holder);  // the holder's claim changed, so its other cards change, too
   const auto space = spaces_.find(claim.namespace_);
   if (space == spaces_.end()) return;
   auto& has = space->second.claims[claim.id];
@@ -228,8 +228,7 @@ void QuotaBook::judge(const Quota& quota, const QuotaAsked& asked, const QuotaAm
   for (std::size_t i = 0; i < kQuotaKeys; ++i) {
     const auto key = static_cast<QuotaKey>(i);
     const auto &single = quota.perClaim[i], &total = quota.hard[i];
-    const bool unrated =
-        key == QuotaKey::tflops && (single || total) && own[0] == 0 && !allRated(quota, asked.parts);
+    const bool unrated = key == QuotaKey::tflops && (single || total) && own[0] == 0 && !allRated(quota, asked.parts);
     const bool grows = wants[i] > own[i], perClaim = grows && single && wants[i] > *single;
     if (!unrated && !perClaim && !(grows && total && others[i] + wants[i] > *total)) continue;
     QuotaExcess excess;
@@ -337,9 +336,8 @@ std::vector<QuotaBook::Share> QuotaBook::sharesOf(const QuotaExcess& excess) con
   const auto* space = excess.asked.empty() ? nullptr : spaceOf(excess.asked.front().claim.namespace_);
   if (space == nullptr) return shares;
   const auto asks = [&excess](const std::string& id) {
-    return std::any_of(excess.asked.begin(), excess.asked.end(), [&id](const QuotaAsked& each) {
-      return each.claim.id == id || each.insteadOf == id;
-    });
+    return std::any_of(excess.asked.begin(), excess.asked.end(),
+                       [&id](const QuotaAsked& each) { return each.claim.id == id || each.insteadOf == id; });
   };
   for (const auto& counted : space->quotas) {
     if (counted.quota.name != excess.quota) continue;

@@ -12,7 +12,7 @@ QuotaPart partOf(const Cluster& cluster, const std::string& card, const Amount& 
   return {std::string(view.model), charged, view.capacity.core, view.milliTflops, view.known};
 }
 
-/// "A|B", as forecast() calls the models of one decision.
+/// Returns the models of one decision in forecast()'s form, "A|B".
 std::string modelsOf(const Cluster& cluster, const Decision& decision) {
   std::set<std::string> models;
   for (const auto& placement : decision.placements) models.emplace(cluster.findCard(placement.card).model);

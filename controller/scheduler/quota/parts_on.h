@@ -1,4 +1,4 @@
-// What a request counts as before its cards are chosen. Pure.
+// Quota usage of a request before its cards are chosen. Pure.
 #pragma once
 
 #include <optional>
@@ -11,12 +11,12 @@
 
 namespace egpu::scheduler {
 
-/// What the request would count as, were all of its cards of this type. Of a total that is divided: the whole, as of
-/// one card. Nothing: no such card could serve it.
+/// Returns the parts of the request if all its cards were of this type. For a total to be divided: one part with the
+/// whole total. nullopt: no such card could hold it.
 std::optional<std::vector<QuotaPart>> partsOn(const CardType& type, const Request& request);
 
-/// For each claim the least that its request counts as on any type of card; cards of `models` come first if they could
-/// serve it. Claims that only observe, or that no card could serve, are left out.
+/// Returns for each claim the smallest usage of its request on any card type; types of `models` are preferred if they
+/// could hold it. Omits claims with admin access and claims that no card could hold.
 std::vector<QuotaAsked> leastAsked(const Cluster& cluster, const std::vector<QuotaClaim>& claims,
                                    const std::vector<Request>& requests, const std::vector<std::string>& models);
 

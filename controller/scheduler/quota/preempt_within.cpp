@@ -18,20 +18,20 @@ namespace {
 using Lacks = std::vector<QuotaLack>;
 using Amounts = std::vector<int64_t>;  ///< by position in Lacks
 
-/// A holder that gives back some of the quota.
+/// A holder whose release frees some of the lacking quota.
 struct Giver {
   std::string device;
   std::vector<Holding> holdings;
-  std::vector<QuotaAmounts> gives;  ///< to each quota of the namespace
+  std::vector<QuotaAmounts> gives;  ///< amounts freed in each quota of the namespace
   VictimLoss loss;
 };
 
-/// Sets of givers for one list of lacks.
+/// Search space of sets of givers for one list of lacks.
 struct Cover {
   const Lacks& lacks;
-  std::vector<const Giver*> givers;  ///< the smallest loss first
-  std::vector<Amounts> gives;        ///< of each giver
-  /// Most that so many givers from a position on give back: by lack and position, sums of the largest.
+  std::vector<const Giver*> givers;  ///< ordered by loss, the smallest first
+  std::vector<Amounts> gives;        ///< amounts of each giver
+  /// Upper bounds by lack and start position: sums of the largest amounts of the givers from there on.
   std::vector<std::vector<Amounts>> most{};
 
   void lookAhead(std::size_t n) {
@@ -100,7 +100,7 @@ class PreemptingWithin {
     return asked;
   }
 
-  /// Distinct lacks of the types of cards that could serve the request. within: some lack nothing.
+  /// Returns the distinct lacks over the card types that could hold the request. within: with some types nothing lacks.
   std::vector<Lacks> lacksByType(bool& within) const {
     std::vector<Lacks> all;
     for (const CardType& type : cluster_.state().types) {
@@ -164,7 +164,7 @@ class PreemptingWithin {
     for (std::size_t d = 0; d < amounts.size(); ++d) amounts[d] -= given[d];
   }
 
-  /// The answer without these givers, if they go for something: with the cheapest set that gives back cards beside them.
+  /// Returns the result after the release of these givers, with the cheapest set that frees cards in addition.
   Preemption without(const Set& set) {
     std::vector<QuotaBook::Withdrawn> withdrawn;
     std::set<std::string_view> gone;
@@ -175,9 +175,7 @@ class PreemptingWithin {
     }
     auto here = preemptor_.request;
     here.quota = book_.rooms(preemptor_.claim, preemptor_.besides);
-    const MayGo mayGo = [&](std::string_view device) {
-      return !gone.contains(device) && (!mayGo_ || mayGo_(device));
-    };
+    const MayGo mayGo = [&](std::string_view device) { return !gone.contains(device) && (!mayGo_ || mayGo_(device)); };
     const Settles settles = [this](Cluster& cluster, const Decision& decision, const std::vector<Victim>&) {
       return !book_.excess(askedFor(partsOf(cluster, decision)));
     };
@@ -208,7 +206,8 @@ class PreemptingWithin {
     best_ = std::move(found);
   }
 
-  /// Whether it fits once all givers are gone; then so many holders at least give back cards beside any of their sets.
+  /// True if the request fits after the release of all givers. Also sets beside_, a lower bound for every set of
+  /// givers.
   bool mayFit() {
     Set all;
     for (const Giver& each : givers_) all.push_back(&each);
@@ -243,7 +242,7 @@ class PreemptingWithin {
     }
   }
 
-  /// All sets of n more givers from `from` on that give back what is missing, each of them needed.
+  /// Tries all sets with n more givers from index `from` on that free the missing amounts, each giver being necessary.
   void choose(const Cover& cover, std::size_t from, std::size_t n, const Amounts& missing, const VictimLoss& loss) {
     if (n == 0) {
       if (none(missing) && allNeeded(cover.lacks)) tryWithout(chosen_);
@@ -254,7 +253,7 @@ class PreemptingWithin {
       if (spent()) return;
       const Giver& each = *cover.givers[i];
       const auto holders = static_cast<int64_t>(chosen_.size() + n);
-      // The others cost no less than this one: nothing cheaper from here on.
+      // Later givers cost at least as much, so no cheaper set follows.
       const VictimLoss least = beside_ > 0 ? bestCost_.loss : loss + each.loss * static_cast<int64_t>(n);
       if (best_.possible && VictimCost{holders + beside_, least} > bestCost_) return;
       auto rest = missing;
@@ -274,7 +273,7 @@ class PreemptingWithin {
     return true;
   }
 
-  /// Too many sets to try: all givers go, then each stays that can be spared, those that give least first.
+  /// For too many sets to try: starts with all givers, then spares each that is not needed, the smallest first.
   void takeLargest(const Lacks& lacks) {
     const Cover cover = coverOf(lacks);
     Set set = cover.givers;
@@ -299,11 +298,11 @@ class PreemptingWithin {
   const Among& among_;
   const NodePredicate& suits_;
   const MayGo& mayGo_;
-  int64_t& left_;  ///< decisions
+  int64_t& left_;  ///< decisions left
   const StandingOf& standing_;
   const Enough& enough_;
-  std::vector<Giver> givers_;  ///< the smallest loss first
-  int64_t beside_ = 0;         ///< holders that have to go for cards beside any set of givers
+  std::vector<Giver> givers_;  ///< ordered by loss, the smallest first
+  int64_t beside_ = 0;         ///< minimum number of victims for cards, in addition to any set of givers
   int64_t sets_ = kMostQuotaSets;
   Set chosen_;
   bool cut_ = false;  ///< not all sets were tried

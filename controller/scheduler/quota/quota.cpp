@@ -13,7 +13,7 @@ namespace keys = v1alpha::keys;
 constexpr std::array<std::string_view, kQuotaKeys> kNames{keys::kGpu, keys::kGpuCore, keys::kGpuMemory, keys::kTflops,
                                                           keys::kClaims};
 
-/// ⌊nano · scale⌋, not below zero, at most what fits.
+/// Returns ⌊nano · numerator ÷ denominator⌋ in whole units, not below zero, capped.
 int64_t scaled(__int128 nano, int64_t numerator, int64_t denominator) {
   if (nano <= 0) return 0;
   constexpr __int128 kMost = std::numeric_limits<int64_t>::max() / 2;

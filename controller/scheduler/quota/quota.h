@@ -1,4 +1,4 @@
-// A namespace's quotas as values. Pure.
+// Quotas of a namespace as values. Pure.
 #pragma once
 
 #include <cstdint>
@@ -15,64 +15,64 @@ namespace egpu::scheduler {
 
 struct Quota {
   std::string name;
-  QuotaLimits hard;                  ///< of all claims that count together
-  QuotaLimits perClaim;              ///< of each
-  std::vector<std::string> classes;  ///< whose claims count; empty = all
-  std::vector<std::string> models;   ///< of which cards; empty = all
-  bool refuse = false;               ///< what exceeds it is refused and does not wait
+  QuotaLimits hard;                  ///< total limits of all claims that count
+  QuotaLimits perClaim;              ///< limits of each claim
+  std::vector<std::string> classes;  ///< classes whose claims count; empty = all
+  std::vector<std::string> models;   ///< card models that count; empty = all
+  bool refuse = false;               ///< claims that exceed it are refused instead of waiting
   bool operator==(const Quota&) const = default;
 };
 
-/// One card's part of what a claim has, or would have.
+/// The part of a claim on one card.
 struct QuotaPart {
   std::string model;
   Amount charged;
-  int64_t cardCore = 0;    ///< of the whole card, milli-cards
-  int64_t cardTflops = 0;  ///< of the whole card, thousandths; 0 = unknown, and then none is counted
-  bool knowsModel = true;  ///< false: a card that is not there any more; it counts for every model
+  int64_t cardCore = 0;    ///< core of the whole card, milli-cards
+  int64_t cardTflops = 0;  ///< rating of the whole card, thousandths of a TFLOPS; 0 = unknown, counts as 0
+  bool knowsModel = true;  ///< false: the card does not exist any more; the part counts for every model
   bool operator==(const QuotaPart&) const = default;
 };
 
-/// Owner of a holding. A part whose class is not known counts for every class.
+/// Owner of a holding. With an unknown class, its parts count for every class.
 struct QuotaClaim {
   std::string namespace_, name;
-  std::string id;  ///< the claim's uid, or a stand-in where none is known
+  std::string id;  ///< the claim's uid, or a substitute if it is unknown
   std::string className;
   bool operator==(const QuotaClaim&) const = default;
 };
 
-/// A claim, and the cards that it would have instead of its present ones.
+/// A claim, and the parts that it would have instead of its present ones.
 struct QuotaAsked {
   QuotaClaim claim;
   std::vector<QuotaPart> parts;
-  std::string insteadOf{};  ///< QuotaClaim::id of a holder that it gives up for them, too
+  std::string insteadOf{};  ///< QuotaClaim::id of a further holder that it releases for them
   bool operator==(const QuotaAsked&) const = default;
 };
 
-/// Why a claim may not have what it would be given.
+/// Why a claim cannot have the requested parts.
 struct QuotaExcess {
   std::string quota;
   QuotaKey key = QuotaKey::gpu;
-  bool perClaim = false;  ///< the claim alone is too large
+  bool perClaim = false;  ///< the claim alone exceeds the limit per claim
   bool refuse = false;
-  bool elsewhere = false;  ///< on cards of other models it would be within its quotas, and these have no room
+  bool elsewhere = false;  ///< cards of other models are within the quotas, but have no capacity
   int64_t wants = 0;
-  int64_t used = 0;                    ///< by the namespace's other claims, `held` included; 0 of perClaim
-  int64_t limit = 0;                   ///< of that key
-  std::vector<std::string> models;     ///< of that quota
-  bool unrated = false;                ///< the quota limits tflops, and the cards have no rating to count by
-  uint64_t version = 0;                ///< of the namespace's quotas; changes with them
-  int64_t own = 0;                     ///< amount that the claim has already and gives up for `wants`; not in `used`
-  int64_t held = 0;                    ///< part of `used` that no claim has yet: it is held for claims that come first
+  int64_t used = 0;                    ///< by the namespace's other claims, including `held`; 0 with perClaim
+  int64_t limit = 0;                   ///< limit of the key
+  std::vector<std::string> models;     ///< models of the quota
+  bool unrated = false;                ///< the quota limits tflops, but the cards have no rating
+  uint64_t version = 0;                ///< version of the namespace's quotas; changes with them
+  int64_t own = 0;                     ///< amount that the claim has and would release; not in `used`
+  int64_t held = 0;                    ///< part of `used` that is held for claims earlier in the order
   std::vector<std::string> heldFor{};  ///< names of those claims
-  std::vector<QuotaAsked> asked{};     ///< judged requests: of this claim and those that are decided with it
-  bool others = false;                 ///< other keys or quotas are exceeded, too
-  /// Releases of other claims may bring it within its quotas, and it waits for them.
+  std::vector<QuotaAsked> asked{};     ///< the checked requests: of this claim and of those decided with it
+  bool others = false;                 ///< further keys or quotas are exceeded
+  /// True if the claim waits, because releases of other claims may bring it within its quotas.
   bool releasesMayHelp() const { return !refuse && !perClaim && !unrated; }
-  /// How much too much, in the key's unit.
+  /// Returns the excess in the key's unit.
   int64_t missing() const { return used + wants - limit; }
-  /// "quota team allows gpu-memory 80Gi, 70Gi is used: 30Gi too little for another 40Gi"
-  /// with: amount of `used` that claims would have that are decided with this one.
+  /// Returns text such as "quota team allows gpu-memory 80Gi, 70Gi is used: 30Gi too little for another 40Gi". with:
+  /// part of `used` that belongs to claims decided together with this one.
   std::string text(int64_t with = 0) const;
   bool operator==(const QuotaExcess&) const = default;
 
@@ -80,11 +80,11 @@ struct QuotaExcess {
   std::string heldForText() const;
 };
 
-/// An object's limits; what the API would not have taken counts as zero.
+/// Reads an object's limits; values that the API would reject count as zero.
 Quota readQuota(const v1alpha::ElasticGPUQuota& object);
 
 std::string_view nameOf(QuotaKey key);
-/// As it is written in a quota: 4, 150, 40Gi, 312.5. Core with up to one decimal.
+/// Returns the amount as written in a quota: 4, 150, 40Gi, 312.5. Core has at most one decimal.
 std::string quotaText(QuotaKey key, int64_t amount);
 
 inline bool anyOf(const std::vector<std::string>& names, std::string_view name) {
@@ -94,9 +94,9 @@ inline bool anyOf(const std::vector<std::string>& names, std::string_view name) 
   return false;
 }
 
-/// What so many cards, each with so much charged, count as, together one claim.
+/// Amounts of one claim with `cards` cards, each with `charged`.
 QuotaAmounts quotaAmounts(int64_t cards, const Amount& charged, int64_t cardCore, int64_t cardTflops);
-/// What of the parts counts under a quota's models: as one claim, or nothing.
+/// Amounts of the parts under a quota's models, as one claim; zero if no part counts.
 QuotaAmounts quotaAmounts(const std::vector<QuotaPart>& parts, const std::vector<std::string>& models);
 
 }  // namespace egpu::scheduler

@@ -11,9 +11,9 @@
 namespace egpu::scheduler {
 namespace {
 
-/// So often cards of some models are left out, and others looked for.
+/// Maximum number of searches, each with further models excluded.
 constexpr int kMostTries = 8;
-/// Types of cards that are tried for the claims of a pod to see whether any leave all of them within their quotas.
+/// Maximum number of card types tried for a pod's claims, to see whether all of them can be within their quotas.
 constexpr int kMostAssignments = 1000;
 
 class Within {
@@ -63,8 +63,8 @@ class Within {
     return book_.excess(asked);
   }
 
-  /// Why the quotas leave the request no card at all, however empty. Nothing: they leave some, or there is none anyway.
-  /// Of a total to be divided nobody knows what it comes to before it is.
+  /// Returns the quota that excludes every card for the request, even empty ones. nullopt if some cards remain, or if
+  /// none suits anyway. Totals to be divided are skipped: their amounts are known only after the division.
   std::optional<QuotaExcess> nowhere(std::size_t i) const {
     auto request = requests_[i];
     if (divides(request) || request.cards == 0 || request.observes) return std::nullopt;
@@ -76,14 +76,14 @@ class Within {
     return book_.excess(leastAsked(cluster_, {claims_[i]}, {request}, {}));
   }
 
-  /// Whether the quotas would leave all claims together cards of some types, were these empty. leftOut: beside the quotas.
+  /// True if the quotas allow some types of empty cards to all claims together. leftOut: further exclusions.
   bool leavesSome(const std::vector<QuotaRoom>& leftOut) const {
     std::vector<QuotaAsked> asked;
     int left = kMostAssignments;
     return leavesSome(0, leftOut, asked, left);
   }
 
-  /// The claims from i on, beside what those before them have been given.
+  /// As above, for the claims from i on, with the assignments before in `asked`.
   bool leavesSome(std::size_t i, const std::vector<QuotaRoom>& leftOut, std::vector<QuotaAsked>& asked,
                   int& left) const {
     while (i < requests_.size() && (requests_[i].observes || requests_[i].cards == 0)) ++i;
@@ -101,7 +101,7 @@ class Within {
     return false;
   }
 
-  /// The models of chosen cards that the excess counts: none of them any more.
+  /// Excludes the models of the chosen cards that the excess counts.
   QuotaRoom without(const std::vector<Decision>& decisions, const QuotaExcess& excess) const {
     QuotaRoom room;
     for (const auto& decision : decisions)

@@ -1,5 +1,5 @@
-// Decisions within quotas: cards that would lead over one are left out, and what was chosen is counted before it is
-// taken. Pure.
+// Decisions within quotas: excludes cards that would exceed a quota, and checks the result before it is allocated.
+// Pure.
 #pragma once
 
 #include <vector>
@@ -9,13 +9,13 @@
 
 namespace egpu::scheduler {
 
-/// decideTogether() for claims of one namespace, each request its claim's. If nothing is decided and the quotas are why,
-/// `excess` says so: no card that could serve is within them, or those that are have no room.
-/// The book may change in a pause, too: what is decided is within it as it is when this returns.
+/// Like decideTogether(), for claims of one namespace, one request each. Sets `excess` if only the quotas prevent a
+/// decision: no suitable card is within them, or those that are have no capacity. The book can change in a pause; the
+/// result is within the book as it is on return.
 Together decideWithin(Cluster& cluster, const QuotaBook& book, const std::vector<QuotaClaim>& claims,
                       std::vector<Request> requests, const NodePredicate& suits = {}, const Pause& pause = {});
 
-/// What a decision's cards count as.
+/// Returns the quota parts of a decision.
 std::vector<QuotaPart> partsOf(const Cluster& cluster, const Decision& decision);
 
 }  // namespace egpu::scheduler

@@ -9,10 +9,10 @@
 namespace egpu::scheduler {
 namespace {
 
-// 0.9^(-1/200): multiplied up once per request, so that no library function's rounding decides.
+// 0.9^(-1/200). Multiplied once per request, so that the result does not depend on the rounding of library functions.
 constexpr double kGrowth = 1.000526941363137;
 
-/// Everything that is demand, as values to compare; of what a field makes meaningless, nothing.
+/// Returns all fields that define the demand as a comparable value, without fields that have no effect.
 auto demandOf(const Request& r) {
   const bool ownCore = !r.wholeCards && r.milliTflopsPerCard == 0;
   const bool ownMemory = !r.wholeCards && !r.memoryFromCore;

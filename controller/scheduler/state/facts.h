@@ -1,4 +1,4 @@
-// What is said of a card and rarely changes, in one piece of memory. Internal to scheduler/.
+// Attributes of a card that rarely change, in one block of memory. Internal to scheduler/.
 #pragma once
 
 #include <cstdint>
@@ -8,19 +8,19 @@
 
 namespace egpu::scheduler {
 
-/// Stands in an Arena, its texts behind it.
+/// Stored in an Arena, followed by its strings.
 class CardFacts {
  public:
   static const CardFacts* write(Arena& arena, std::string_view name, std::string_view uuid, int64_t index,
                                 int64_t smCount, uint32_t topology);
-  /// The same in another arena.
+  /// Copies the facts to another arena.
   const CardFacts* copyTo(Arena& arena) const { return write(arena, name(), uuid(), index_, smCount_, topology_); }
 
   std::string_view name() const { return {text(), nameSize_}; }
   std::string_view uuid() const { return {text() + nameSize_, uuidSize_}; }
   int64_t index() const { return index_; }
   int64_t smCount() const { return smCount_; }
-  /// Position among the cluster's topologies; kNone: nothing is known of it.
+  /// Position among the cluster's topologies; kNone = unknown topology.
   uint32_t topology() const { return topology_; }
   std::size_t bytes() const { return sizeof(CardFacts) + nameSize_ + uuidSize_; }
 

@@ -1,4 +1,4 @@
-// How full something is, in integers: what both tiers' policies order by.
+// Fill of cards and nodes as an integer, by which node and card policies order.
 #pragma once
 
 #include <cstdint>
@@ -7,7 +7,8 @@
 
 namespace egpu::scheduler {
 
-/// One resource's share in parts per million, rounded down, 0 … 1,000,000. Nothing to hand out counts as full.
+/// Returns the used share of one resource in parts per million, rounded down, 0 … 1,000,000. A capacity of 0 counts as
+/// full.
 inline int64_t shareOf(int64_t used, int64_t capacity) {
   if (used <= 0) return capacity > 0 ? 0 : 1'000'000;
   if (used >= capacity) return 1'000'000;
@@ -18,8 +19,8 @@ inline int64_t shareOf(int64_t used, int64_t capacity) {
   return used * 1'000'000 / capacity;
 }
 
-/// Fill of a card or a node: the share of its core plus the share of its memory, 0 … 2,000,000. Adding the shares, not
-/// the amounts, keeps a byte from outweighing a milli-card.
+/// Returns the fill of a card or node: the share of its core plus the share of its memory, 0 … 2,000,000. Adds shares
+/// rather than amounts, because bytes would outweigh milli-cards.
 inline int64_t fillOf(const Amount& used, const Amount& capacity) {
   return shareOf(used.core, capacity.core) + shareOf(used.memory, capacity.memory);
 }

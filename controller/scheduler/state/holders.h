@@ -1,4 +1,4 @@
-// Who takes something, by uid: devices, claims before they have a device, pods. Internal to scheduler/.
+// Holders of allocations by uid: devices, claims before they have a device, pods. Internal to scheduler/.
 #pragma once
 
 #include <cstdint>
@@ -15,21 +15,21 @@ namespace egpu::scheduler {
 
 class Holders {
  public:
-  /// kNone: takes nothing.
+  /// Returns kNone if the uid has no allocation.
   DeviceId find(std::string_view uid) const { return find(uid, NameTable::hashOf(uid)); }
-  /// The id of a uid, made if new. One that takes nothing goes with dropIfIdle().
+  /// Returns the id of a uid, created if new. dropIfIdle() removes an id without allocations.
   DeviceId obtain(std::string_view uid);
   void dropIfIdle(DeviceId id);
   std::string_view uidOf(DeviceId id) const {
     const Record& r = records_[id];
     return r.size == kLong ? std::string_view(longUids_.at(id)) : std::string_view(r.text, r.size);
   }
-  /// How many allocations of cards, of nodes it has.
+  /// Number of its card allocations.
   uint32_t cardAllocations(DeviceId id) const { return records_[id].cardAllocations; }
   void countCardAllocation(DeviceId id, int by) { records_[id].cardAllocations += static_cast<uint32_t>(by); }
   void countNodeAllocation(DeviceId id, int by) { records_[id].nodeAllocations += static_cast<uint32_t>(by); }
   std::size_t size() const { return table_.size(); }
-  /// f(DeviceId) for all of them.
+  /// Calls f(DeviceId) for all holders.
   template <class F>
   void each(F f) const {
     table_.each(f);
@@ -41,7 +41,7 @@ class Holders {
   struct Record {
     uint32_t cardAllocations = 0;
     uint32_t nodeAllocations : 24 = 0;
-    uint32_t size : 8 = 0;  // kLong: the text stands in longUids_
+    uint32_t size : 8 = 0;  // kLong: the uid is in longUids_
     char text[kRoom];
   };
   DeviceId find(std::string_view uid, uint32_t hash) const {

@@ -1,5 +1,5 @@
-// Who holds what: the allocations of a cluster read by device, and a decision written into one. For questions that try things
-// on a copy.
+// Allocations of a cluster by device, and conversion of decisions to allocations. For questions that are tried on a
+// copy.
 #pragma once
 
 #include <functional>
@@ -12,7 +12,7 @@
 
 namespace egpu::scheduler {
 
-/// What one device takes of one card, charged, and of that card's node.
+/// Allocation of one device on one card, as charged, and on that card's node.
 struct Holding {
   std::string card;  ///< object name
   Amount charged;
@@ -20,32 +20,32 @@ struct Holding {
   bool operator==(const Holding&) const = default;
 };
 
-/// By device uid; a device's cards in the order of their node.
+/// Allocations by device uid; a device's cards are in the order of their node.
 using Holdings = std::map<std::string, std::vector<Holding>, std::less<>>;
 
-/// All allocations of cards that are on a node. Costs a scan of the cluster.
+/// Returns all allocations on cards that belong to a node. Scans the cluster.
 Holdings holdingsOf(const Cluster& cluster);
-/// Those on one node; empty if there is no such node.
+/// Returns the allocations on one node; empty for an unknown node.
 Holdings holdingsOn(const Cluster& cluster, std::string_view node);
 
-/// What all of them take of their node.
+/// Returns the sum of their node amounts.
 NodeAmount nodeAmountOf(const std::vector<Holding>& holdings);
 
-/// Takes what was decided, under that device; what the pod takes of the node goes with the first card.
+/// Allocates the decision to the device; the pod's amounts on the node are recorded with the first card.
 void hold(Cluster& cluster, std::string_view device, const Decision& decision, NodeAmount ofNode = {});
 void hold(Cluster& cluster, std::string_view device, const std::vector<Holding>& holdings);
 void release(Cluster& cluster, std::string_view device, const std::vector<Holding>& holdings);
 
-/// By name of the card.
+/// Amounts by name of the card.
 using CardAmounts = std::map<std::string_view, Amount>;
-/// Whether a healthy card of the node has more free than these amounts.
+/// True if a healthy card of the node has more free capacity than these amounts.
 bool hasFreeBeside(const Cluster& cluster, std::string_view node, const CardAmounts& amounts);
 
-/// Healthy cards of schedulable nodes of which something is free: all of them, or those of one node.
+/// Number of healthy cards of schedulable nodes that have free core and free memory: on all nodes, or on one.
 int64_t freeCards(const Cluster& cluster);
 int64_t freeCardsOn(const Cluster& cluster, std::string_view node);
 
-/// What is free of it on the card, and not more than that.
+/// Returns the free part of `wanted` on the card.
 Amount freeUpTo(const Cluster& cluster, std::string_view card, const Amount& wanted);
 
 }  // namespace egpu::scheduler

@@ -9,17 +9,17 @@ namespace {
 constexpr uint64_t kLabels = uint64_t{1} << 62;  // labels lie in (0, kLabels)
 constexpr uint64_t kGap = uint64_t{1} << 32;
 constexpr uint32_t kSmall = 8;
-constexpr uint32_t kJoined = 24;  // leaves room, so that the next insert does not split again
+constexpr uint32_t kJoined = 24;  // maximum size after a join; leaves space so that the next insert does not split
 
 using Names = NodeIndex::Names;
 
-/// Makes room next to `at` by spreading the labels of the smallest surrounding range that is sparse enough (after
-/// Bender et al., "Two simplified algorithms for maintaining order in a list": amortised logarithmic). Calls
-/// relabel(NodeId, uint64_t) for each that gets another one.
+/// Makes a label available next to `at` by redistributing the labels of the smallest surrounding range that is sparse
+/// enough (after Bender et al., "Two simplified algorithms for maintaining order in a list": amortised logarithmic).
+/// Calls relabel(NodeId, uint64_t) for each changed label.
 template <class Relabel>
 void spread(const LargeArray<uint64_t>& labels, const Names& names, Names::const_iterator at, NodeId fresh,
             uint64_t around, Relabel relabel) {
-  auto low = at, high = std::next(at);  // [low, high) get new labels; at itself is the one without
+  auto low = at, high = std::next(at);  // [low, high) get new labels; `at` is the node without a label
   uint64_t members = 1;
   double sparse = 1;
   for (int bits = 1; bits <= 62; ++bits) {
@@ -51,7 +51,7 @@ void NodeIndex::name(NodeId id, const Names& names, Names::const_iterator at) {
     spread(labels_, names, at, id, hasPrevious ? below : above,
            [this](NodeId node, uint64_t label) { relabel(node, label); });
   } else if (hasPrevious && !hasNext && above - below > kGap) {
-    label = below + kGap;  // names that come in order leave the room to those after them
+    label = below + kGap;  // names that arrive in order leave space for later names
   } else {
     label = below + (above - below) / 2;
   }
@@ -107,7 +107,7 @@ uint32_t NodeIndex::countBelow(const Block& block, const Key& key) {
 void NodeIndex::relabel(NodeId id, uint64_t label) {
   labels_[id] = label;
   if (!holds(id)) return;
-  // Whoever stands first below a child lends it its key.
+  // The first node below a child determines the child's key.
   uint32_t child = id;
   for (uint32_t b = places_[id].leaf; b != kNone; child = b, b = blocks_[b].parent) {
     const uint32_t slot = slotIn(blocks_[b], child);
@@ -135,7 +135,7 @@ void NodeIndex::put(NodeId id, MixId mix, int64_t fill, const Summary& summary) 
   const Key key{static_cast<int32_t>(fill), labels_[id]};
   if (holds(id)) {
     if (places_[id].mix == mix && stays(id, key, summary)) return;
-    ++mixes_[mix].nodes;  // keeps the mix alive if the node was its last and returns to it
+    ++mixes_[mix].nodes;  // keeps the mix if its last node returns to it
     erase(id);
     --mixes_[mix].nodes;
   }
@@ -233,7 +233,7 @@ void NodeIndex::insert(NodeId id, MixId mixId, const Key& key, const Summary& su
     mix.root = root;
     split(root, 0);
   }
-  // On the way down, full children are split (their parent has room by then) and the bounds raised.
+  // On the way down, splits full children (their parent has space) and raises the bounds.
   uint32_t at = mix.root;
   while (!blocks_[at].leaf) {
     uint32_t slot = countBelow(blocks_[at], key);
@@ -309,7 +309,7 @@ void NodeIndex::erase(NodeId id) {
     releaseBlock(block);
     mix.root = kNone;
   } else {
-    // Joining takes a child from the parent, which may be small in turn; a bound that did not change ends the way up.
+    // A join removes a child of the parent, which may become small, too. The loop ends at the first unchanged bound.
     while (true) {
       const uint32_t kept = mergeIfSmall(block);
       const bool joined = kept != kNone;

@@ -1,15 +1,14 @@
-// The index over nodes that makes a decision cost a logarithm, not a scan. Internal to scheduler/.
+// The index of nodes: decisions take logarithmic time instead of a scan. Internal to scheduler/.
 //
-// Nodes are kept in the order of (fill, name), per mix: a mix is the set of card types that a node's healthy cards
-// have, so within it a request needs the same amounts nearly everywhere. Each mix is a B+-tree of 32-way blocks.
-// Beside each child stands an upper bound (Summary) of what any node below has free: the search walks in the policy's
-// order and skips every subtree whose bound says that nothing below can fit. The bound is never too low, so nothing is
-// missed; where it is too high, the node itself (fit.h) says no and the walk goes on. So the answer is exactly that of
-// a scan in the same order.
+// Nodes are ordered by (fill, name), per mix. A mix is the set of card types of a node's healthy cards, so within a mix
+// a request needs nearly the same amounts everywhere. Each mix is a B+-tree of 32-way blocks. Each child has an upper
+// bound (Summary) of the free capacity of every node below. The search walks in the policy's order and skips every
+// subtree whose bound excludes the request. A bound is never too low, so no node is missed. If a bound is too high, the
+// exact check of the node (fit.h) fails and the walk continues. So the result equals that of a scan in the same order.
 //
-// The order among equals is the order of the names, kept as numbers with gaps so that no comparison touches a string.
-// A large cluster's index does not fit into the processor's caches: a block is small and in one piece, and whatever a
-// search looks at stands in it.
+// Ties are ordered by name. Names are represented by numbers with gaps, so that comparisons do not read strings. The
+// index of a large cluster does not fit into the processor's caches; therefore a block is small and contiguous, and
+// contains all data that a search reads.
 #pragma once
 
 #include <array>
@@ -28,22 +27,23 @@ class NodeIndex {
  public:
   using MixId = uint32_t;
   struct CardMix {
-    std::vector<TypeId> types;  ///< sorted; of the catch-all mix: all that were ever put in
-    uint32_t root = kNone;      ///< kNone: an unused slot or an empty catch-all
+    std::vector<TypeId> types;  ///< sorted; for the catch-all mix, all types that were ever added
+    uint32_t root = kNone;      ///< kNone = an unused slot or an empty catch-all
     uint32_t nodes = 0;
     Scale scale;
   };
-  /// Above this many mixes further ones share one catch-all mix: still exact, but with looser bounds.
+  /// Limit of the number of mixes. Further ones share one catch-all mix, which is exact, but has looser bounds.
   static constexpr std::size_t kMaxMixes = 256;
 
   NodeIndex() { mixes_.resize(1); }
 
   using Names = std::map<std::string_view, NodeId>;
-  /// Gives a node that was just added to `names` (at `at`) its number in the order of the names.
+  /// Assigns a number in the order of names to a node that was just added to `names` (at `at`).
   void name(NodeId id, const Names& names, Names::const_iterator at);
-  /// The mix for a set of types (sorted, unique) whose cards have at most so much; made if new. Follow with put().
+  /// Returns the mix for a set of types (sorted, unique) with these largest amounts of a card, created if new. A put()
+  /// must follow.
   MixId mixFor(const std::vector<TypeId>& types, int64_t largestCore, int64_t largestMemory);
-  /// Adds a node or moves it to where its fill (fill.h) belongs.
+  /// Adds a node, or moves it to the position for its fill (fill.h).
   void put(NodeId id, MixId mix, int64_t fill, const Summary& summary);
   void remove(NodeId id);
 
@@ -52,7 +52,7 @@ class NodeIndex {
   int64_t fillOf(NodeId id) const;
   const Summary& summaryOf(NodeId id) const;
   const std::vector<CardMix>& mixes() const { return mixes_; }
-  /// Whether a's name comes before b's.
+  /// True if a's name sorts before b's.
   bool namedBefore(NodeId a, NodeId b) const { return labels_[a] < labels_[b]; }
 
   struct Found {
@@ -60,36 +60,37 @@ class NodeIndex {
     int64_t fill = 0;
   };
   enum class Answer { no, yes, stop };
-  /// The first node of the mix, lowest fill first, whose summary reaches `least` and for which accept(NodeId, int64_t
-  /// fill) says yes; none if there is none or `accept` said stop. Equal fill: lower name first.
-  /// Nodes of less fill than `from` are left out.
+  /// Returns the first node of the mix, lowest fill first, whose summary reaches `least` and that accept(NodeId,
+  /// int64_t fill) accepts. Returns no node if there is none or `accept` stops the walk. Ties: lower name first. Skips
+  /// nodes with a fill below `from`.
   template <class Accept>
   Found emptiest(const CardMix& mix, const Summary& least, Accept accept, int64_t from = 0) const {
     Found found;
     if (mix.root != kNone) ascend(mix.root, least, static_cast<int32_t>(from), accept, found);
     return found;
   }
-  /// The same, highest fill first; equal fill: lower name first here, too.
+  /// As emptiest(), highest fill first; ties are also ordered by lower name.
   template <class Accept>
   Found fullest(const CardMix& mix, const Summary& least, Accept accept) const {
     Found found;
     if (mix.root == kNone || descend(mix.root, least, accept, found) != Answer::yes) return found;
-    // Downhill, equal nodes come in the wrong order: the first of them by name is wanted. Mostly there is only one.
+    // The walk down meets equal nodes in reverse order of names, so look for the first name. Usually there is only one
+    // node.
     return firstOfItsFill(found.node) ? found : emptiest(mix, least, accept, found.fill);
   }
-  /// visit(NodeId, int64_t fill, int32_t number) for the nodes whose summary reaches `least` and has more of a wide
-  /// number than `above`, which the visitor may raise; lowest fill first or last.
+  /// Calls visit(NodeId, int64_t fill, int32_t number) for the nodes whose summary reaches `least` and whose wide
+  /// number exceeds `above`, which the visitor can raise; lowest fill first or last.
   template <class Visit>
   void eachAbove(const CardMix& mix, const Summary& least, bool ascending, std::size_t number, const int32_t& above,
                  Visit visit) const {
     if (mix.root != kNone) visitAbove(mix.root, least, ascending, number, above, visit);
   }
 
-  /// Names the first broken invariant; empty if there is none.
+  /// Returns the first broken invariant; empty if there is none.
   std::string check() const;
-  /// The nodes of a mix in their order.
+  /// Returns the nodes of a mix in their order.
   std::vector<NodeId> inOrder(const CardMix& mix) const;
-  /// What the index occupies.
+  /// Returns the memory used by the index.
   std::size_t bytes() const;
 
  private:
@@ -98,9 +99,9 @@ class NodeIndex {
     uint32_t count = 0;
     uint32_t parent = kNone;
     bool leaf = true;
-    std::array<int32_t, kWidth> fill;    ///< of the lowest node below each child
-    std::array<uint64_t, kWidth> label;  ///< likewise: equals are told apart where they stand
-    std::array<uint32_t, kWidth> child;  ///< node ids in a leaf, blocks above
+    std::array<int32_t, kWidth> fill;    ///< fill of the lowest node below each child
+    std::array<uint64_t, kWidth> label;  ///< its name's number, to break ties without another access
+    std::array<uint32_t, kWidth> child;  ///< node ids in a leaf, block ids above
     std::array<Summary, kWidth> summary;
   };
   struct Place {
@@ -124,7 +125,7 @@ class NodeIndex {
         if (answer == Answer::yes) found = {b.child[i], b.fill[i]};
         if (answer != Answer::no) return answer;
       } else {
-        // Nothing below is higher than the next child's lowest.
+        // No node below has a higher fill than the next child's lowest.
         if ((i + 1 < b.count && b.fill[i + 1] < from) || !b.summary[i].reaches(least)) continue;
         if (const Answer answer = ascend(b.child[i], least, from, accept, found); answer != Answer::no) return answer;
       }
@@ -160,7 +161,7 @@ class NodeIndex {
       }
     }
   }
-  /// Whether the node before it in its leaf has another fill; false if it is the leaf's first.
+  /// True if the previous node in its leaf has another fill; false if it is the first in its leaf.
   bool firstOfItsFill(NodeId id) const {
     const Block& leaf = blocks_[places_[id].leaf];
     const uint32_t slot = slotIn(leaf, id);
@@ -177,26 +178,26 @@ class NodeIndex {
     block.fill[slot] = key.fill;
     block.label[slot] = key.label;
   }
-  /// How many children of a block start below a key.
+  /// Returns the number of children whose first key is below `key`.
   static uint32_t countBelow(const Block& block, const Key& key);
-  /// Gives a node another label that leaves it where it is.
+  /// Changes a node's label without moving it.
   void relabel(NodeId id, uint64_t label);
 
   uint32_t obtainBlock(bool leaf);
   void releaseBlock(uint32_t block);
-  /// Splits the full child in a slot of a block that has room.
+  /// Splits the full child in a slot; the parent must have space.
   void split(uint32_t parent, uint32_t slot);
-  /// Makes room for a slot in a block; takes one out.
+  /// Insert and remove a slot of a block.
   static void open(Block& block, uint32_t slot);
   static void cut(Block& block, uint32_t slot);
-  /// The bound of everything in a block.
+  /// Returns the bound of all entries of a block.
   static Summary boundOf(const Block& block);
-  /// States anew in the parent what is below a block; whether that changed anything.
+  /// Updates the parent's entry for a block. Returns true if it changed.
   bool restate(uint32_t block);
-  /// Joins a block that got small with a neighbour. Returns the block that holds both, kNone if nothing was joined.
+  /// Joins a small block with a neighbour. Returns the joined block, or kNone if none was joined.
   uint32_t mergeIfSmall(uint32_t block);
   void adopt(uint32_t block, uint32_t slot);
-  /// Puts a node where it stands anew without moving it; false if it has to move.
+  /// Updates a node in place; returns false if it has to move.
   bool stays(NodeId id, const Key& key, const Summary& summary);
   void insert(NodeId id, MixId mix, const Key& key, const Summary& summary);
   void erase(NodeId id);

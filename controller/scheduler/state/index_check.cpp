@@ -1,4 +1,4 @@
-// The index's invariants, for tests and for whoever suspects it.
+// Invariants of the index, for tests and debugging.
 #include "controller/scheduler/state/index.h"
 
 namespace egpu::scheduler {

@@ -1,8 +1,8 @@
 // Arrays of millions of records. Internal to scheduler/.
 //
-// A decision's time is mostly waiting for memory, and with pages of 4 KiB a good part of that is finding out where a
-// page is: a large cluster has more of them than the processor remembers. Large arrays therefore ask for pages of 2
-// MiB.
+// Decisions spend most of their time on memory accesses, and with pages of 4 KiB a large part of that on address
+// translation: a large cluster has more pages than the processor's translation cache holds. Therefore large arrays
+// request pages of 2 MiB.
 #pragma once
 
 #include <sys/mman.h>
@@ -13,8 +13,8 @@
 
 namespace egpu::scheduler {
 
-/// Allocates as std::allocator does, and asks the kernel to back whatever large pages lie within by such. It may
-/// decline: nothing but the speed depends on it. Stateless.
+/// Allocates like std::allocator, and asks the kernel to use large pages where possible. The kernel may decline; this
+/// affects only the speed. Stateless.
 template <class T>
 struct LargePages {
   using value_type = T;

@@ -52,7 +52,7 @@ void NameTable::insert(uint32_t hash, uint32_t id) {
 }
 
 void NameTable::erase(uint32_t hash, uint32_t id) {
-  // Whatever stands behind the gap and may stand in it moves up, so that no search ends too early.
+  // Moves up later entries that can fill the gap, so that no search ends too early.
   std::size_t gap = slotOf(hash, id);
   for (std::size_t at = (gap + 1) & mask(); slots_[at].id != kNone; at = (at + 1) & mask()) {
     const std::size_t home = slots_[at].hash & mask();

@@ -1,4 +1,4 @@
-// Text and how to find what is named by it. Internal to scheduler/.
+// String storage, and look-up of ids by name. Internal to scheduler/.
 #pragma once
 
 #include <cstdint>
@@ -12,12 +12,12 @@
 
 namespace egpu::scheduler {
 
-/// Memory for what is written once and then only read: it stays where it is, and copies of the arena share it. What is
-/// dropped is only counted; who owns an arena moves what is left to a new one when wasteful() says so.
+/// Append-only memory: data stays in place, and copies of the arena share it. Dropped data is only counted; when
+/// wasteful() is true, the owner moves the remaining data to a new arena.
 class Arena {
  public:
   Arena() = default;
-  /// Shares what was written, and writes to memory of its own from here on.
+  /// Shares the existing data; new data goes to separate chunks.
   Arena(const Arena& other) : chunks_(other.chunks_), written_(other.written_), dropped_(other.dropped_) {}
   Arena& operator=(const Arena& other) {
     Arena copy(other);
@@ -27,15 +27,15 @@ class Arena {
   Arena& operator=(Arena&&) noexcept = default;
   ~Arena() = default;
 
-  /// Uninitialised, aligned to 8.
+  /// Returns uninitialised memory, aligned to 8.
   char* obtain(std::size_t size);
   std::string_view store(std::string_view text);
   void drop(std::size_t size) { dropped_ += size; }
   bool wasteful() const { return dropped_ > kWaste && dropped_ > written_ / 2; }
 
  private:
-  // A chunk is an eighth of what was written before it, within these bounds: little is wasted, and the chunks of a
-  // large cluster span large pages.
+  // A chunk is an eighth of the data before it, within these bounds: little is wasted, and the chunks of a large
+  // cluster span large pages.
   static constexpr std::size_t kLeastChunk = std::size_t{1} << 16;
   static constexpr std::size_t kMostChunk = std::size_t{32} << 20;
   static constexpr std::size_t kWaste = std::size_t{1} << 20;
@@ -46,7 +46,7 @@ class Arena {
   std::size_t dropped_ = 0;
 };
 
-/// From names to ids; the names stand elsewhere: nameOf(id) reads them.
+/// Maps names to ids. The names are stored elsewhere and read by nameOf(id).
 class NameTable {
  public:
   static uint32_t hashOf(std::string_view name) {
@@ -56,7 +56,7 @@ class NameTable {
   uint32_t find(std::string_view name, uint32_t hash, NameOf nameOf) const {
     return find(hash, [&](uint32_t id) { return nameOf(id) == name; });
   }
-  /// The id of this hash of which is(id) says so; for what is known by more than a name, too.
+  /// Returns the id of this hash for which is(id) is true; also for keys that are not names.
   template <class Is>
   uint32_t find(uint32_t hash, Is is) const {
     if (slots_.empty()) return kNone;
@@ -66,13 +66,13 @@ class NameTable {
       if (slot.hash == hash && is(slot.id)) return slot.id;
     }
   }
-  /// A name that is not in the table.
+  /// Inserts a name that must not be in the table.
   void insert(uint32_t hash, uint32_t id);
-  /// An id that is in the table under a name of this hash.
+  /// Erases an id that is in the table with this hash.
   void erase(uint32_t hash, uint32_t id);
   void renumber(uint32_t hash, uint32_t from, uint32_t to) { slots_[slotOf(hash, from)].id = to; }
   std::size_t size() const { return count_; }
-  /// f(id) for every id, in no order.
+  /// Calls f(id) for every id, in no particular order.
   template <class F>
   void each(F f) const {
     for (const Slot& slot : slots_)
@@ -88,7 +88,7 @@ class NameTable {
   std::size_t slotOf(uint32_t hash, uint32_t id) const;
   void grow();
 
-  LargeArray<Slot> slots_;  // a power of two of them, at most three quarters in use
+  LargeArray<Slot> slots_;  // a power of two, at most three quarters in use
   std::size_t count_ = 0;
 };
 

@@ -1,5 +1,5 @@
-// Many short lists in one array: each list is a range of 1, 2, 4, … neighbouring elements, so that reading a list is
-// reading one place in memory, and copying all of them is copying one array. Internal to scheduler/.
+// Many short lists in one array. Each list is a range of 1, 2, 4, … neighbouring elements: reading a list touches one
+// place in memory, and copying all lists copies one array. Internal to scheduler/.
 #pragma once
 
 #include <array>
@@ -11,10 +11,10 @@
 
 namespace egpu::scheduler {
 
-/// Which ranges of an array are in use.
+/// Allocator of ranges of an array.
 class Ranges {
  public:
-  /// A range of 2^power elements; size() may grow by it.
+  /// Returns the start of a range of 2^power elements; size() may grow.
   uint32_t obtain(uint32_t power) {
     if (free_[power].empty()) {
       const uint32_t first = size_;
@@ -26,7 +26,7 @@ class Ranges {
     return first;
   }
   void release(uint32_t first, uint32_t power) { free_[power].push_back(first); }
-  /// All elements of all ranges are below.
+  /// Upper bound of the elements of all ranges.
   uint32_t size() const { return size_; }
 
  private:
@@ -35,7 +35,7 @@ class Ranges {
   uint32_t size_ = 0;
 };
 
-/// A list's place. Empty lists have none.
+/// Location of a list. Empty lists have no range.
 struct Range {
   uint32_t first = 0;
   uint32_t count : 26 = 0;
@@ -63,7 +63,7 @@ class Lists {
     elements_[list.first + list.count] = element;
     ++list.count;
   }
-  /// The last one takes its place.
+  /// Moves the last element to the erased position.
   void erase(Range& list, uint32_t position) {
     --list.count;
     elements_[list.first + position] = elements_[list.first + list.count];

@@ -264,7 +264,7 @@ void Cluster::State::upsertCard(const CardInfo& info) {
   card.type = obtainType(info.card) & 0x7fffffffu;
   card.left = {info.card.core - used.core, info.card.memory - used.memory};
   card.healthy = info.healthy;
-  // A card that does not say where it is can be looked up and charged, but is never offered.
+  // A card without a node name can be looked up and charged, but is never chosen.
   if (!info.card.nodeName.empty()) attach(id, obtainNode(info.card.nodeName));
   tidyText();
 }
@@ -373,7 +373,7 @@ void Cluster::State::refresh(NodeId id) {
     index.remove(id);
     return;
   }
-  std::vector<TypeId> present;  // may stay empty: such a node can hold what takes no card
+  std::vector<TypeId> present;  // can be empty: such a node can hold requests without cards
   int64_t largestCore = 0, largestMemory = 0;
   for (CardId c : node.cards) {
     if (!cards[c].healthy) continue;

@@ -1,8 +1,9 @@
-// What a Cluster holds. Internal to scheduler/: everybody else sees cluster.h.
+// The data of a Cluster. Internal to scheduler/; all other code uses cluster.h.
 //
-// Records live in arrays and name each other by position, so a copy for simulation is a copy of a few arrays. A large
-// cluster does not fit into the processor's caches, and waiting for memory is most of what a decision costs: the cards
-// of a node are neighbours, a record has only what decisions read, and text stands elsewhere.
+// Records are stored in arrays and refer to each other by position, so a copy for simulation copies a few arrays. A
+// large cluster does not fit into the processor's caches, and memory accesses dominate the cost of a decision.
+// Therefore the cards of a node are neighbours, a record contains only the data that decisions read, and strings are
+// stored elsewhere.
 #pragma once
 
 #include <cstdint>
@@ -28,7 +29,7 @@
 
 namespace egpu::scheduler {
 
-/// What makes two empty cards interchangeable for a request: its needs are the same on both.
+/// Attributes that determine a request's needs: empty cards of one type are interchangeable.
 struct CardType {
   std::string model;
   int64_t core = 0;         ///< milli-cards
@@ -37,30 +38,30 @@ struct CardType {
   auto operator<=>(const CardType&) const = default;
 };
 
-/// What one device takes of one card.
+/// Allocation of one device on one card.
 struct CardAllocation {
   DeviceId device;
-  uint32_t nodeShare = kNone;  ///< what goes off the node with it: position in State::nodeShares
+  uint32_t nodeShare = kNone;  ///< position of its amounts on the node in State::nodeShares_
   Amount charged;
 };
 
 struct CardRecord {
-  Amount left;  ///< capacity − Σ charged; negative if it is overdrawn
+  Amount left;  ///< capacity − sum of charged; negative if overdrawn
   NodeId node = kNone;
-  TypeId type : 31;  ///< its capacity, too
+  TypeId type : 31;  ///< includes its capacity
   uint32_t healthy : 1;
   Range allocations;
 
   CardRecord() : type(0), healthy(0) {}
   const Amount& free() const { return left; }
-  /// Nobody holds any of it.
+  /// True if the card has no holders.
   bool empty() const { return allocations.count == 0; }
-  /// Devices that hold some of it.
+  /// Number of devices with an allocation on it.
   int64_t claims() const { return allocations.count; }
 };
 static_assert(sizeof(CardRecord) == 32);
 
-/// The cards of a node, neighbours in State::cards.
+/// The cards of a node, which are neighbours in State::cards.
 class CardIds {
  public:
   class Iterator {
@@ -96,7 +97,7 @@ class CardIds {
   Range range_;
 };
 
-/// What a pod without cards takes of a node.
+/// Allocation of a pod without cards on a node.
 struct NodeAllocation {
   DeviceId pod;
   NodeAmount amount;
@@ -104,14 +105,14 @@ struct NodeAllocation {
 
 struct NodeRecord {
   CardIds cards;        ///< by index, then uuid, then name
-  int64_t claims = 0;   ///< distinct devices that take something of its cards
+  int64_t claims = 0;   ///< number of distinct devices with an allocation on its cards
   NodeAmount capacity;  ///< allocatable; 0 = unknown
-  NodeAmount used;      ///< Σ over the takes of its cards and its own
-  Range allocations;    ///< of pods without cards
+  NodeAmount used;      ///< sum of the allocations on its cards and its own
+  Range allocations;    ///< allocations of pods without cards
   std::string_view name;
-  std::shared_ptr<const topology::Wiring> topology;  ///< of cards, in their order; null if they tell nothing
+  std::shared_ptr<const topology::Wiring> topology;  ///< in the order of the cards; null if they report no links
   topology::Machine machine = topology::Machine::other;
-  bool hasObject = false;  ///< upsertNode was called: there is a Node
+  bool hasObject = false;  ///< a Node object exists (upsertNode was called)
   bool schedulable = false;
 
   bool offered() const { return hasObject && schedulable; }
@@ -119,7 +120,7 @@ struct NodeRecord {
     used.cpuMilli += sign * amount.cpuMilli;
     used.memory += sign * amount.memory;
   }
-  /// CPU and memory left; of what is unknown, more than anybody asks for. Negative if overdrawn.
+  /// Free CPU and memory; a very large amount if the capacity is unknown. Negative if overdrawn.
   NodeAmount free() const {
     constexpr int64_t kPlenty = std::numeric_limits<int64_t>::max();
     return {capacity.cpuMilli > 0 ? capacity.cpuMilli - used.cpuMilli : kPlenty,
@@ -127,13 +128,13 @@ struct NodeRecord {
   }
 };
 
-/// The nodes in the order of their names: for (const auto& [name, id] : state.nodesByName()).
+/// The nodes ordered by name: for (const auto& [name, id] : state.nodesByName()).
 class NodesByName {
  public:
   explicit NodesByName(const NodeIndex::Names& names) : names_(names) {}
   auto begin() const { return names_.begin(); }
   auto end() const { return names_.end(); }
-  /// From the first name greater than this one on.
+  /// Returns the first node whose name is greater than this one.
   auto after(std::string_view name) const { return names_.upper_bound(name); }
   std::size_t size() const { return names_.size(); }
 
@@ -141,27 +142,27 @@ class NodesByName {
   const NodeIndex::Names& names_;
 };
 
-/// What the index keeps about a node, and where in its order it belongs.
+/// The index's data about a node: its position and its summary.
 struct Survey {
-  int64_t fill = 0;  ///< fill.h, of the healthy cards
+  int64_t fill = 0;  ///< fill of the healthy cards (fill.h)
   Summary summary;
 };
 
-/// Read records through the functions below rather than their fields: how they are kept changes.
+/// Callers should use the functions below instead of the fields, because the representation changes.
 struct Cluster::State {
   std::vector<CardType> types;
   std::map<CardType, TypeId> typeIds;
   LargeArray<CardRecord> cards;
-  LargeArray<const CardFacts*> facts;  ///< by card; null: nothing stands here
+  LargeArray<const CardFacts*> facts;  ///< by card; null = unused position
   LargeArray<NodeRecord> nodes;
   topology::Wirings wirings;
-  NodeIndex index;  ///< the nodes that are offered
+  NodeIndex index;  ///< the schedulable nodes
   fragmentation::Outlook outlook;
 
   CardId findCard(std::string_view name) const {
     return cardIds_.find(name, NameTable::hashOf(name), [this](CardId id) { return facts[id]->name(); });
   }
-  /// As findCard(), fast if the card stands where the hint says.
+  /// As findCard(), but fast if the card is at the position of the hint.
   CardId findCard(std::string_view name, CardId hint) const {
     if (hint < facts.size() && facts[hint] && facts[hint]->name() == name) return hint;
     return findCard(name);
@@ -186,10 +187,10 @@ struct Cluster::State {
     const CardType& type = types[card.type];
     return {type.core - card.left.core, type.memory - card.left.memory};
   }
-  /// The card as it was described, put together: a copy.
+  /// Returns the full description of the card, composed from its parts.
   v1alpha::Card cardOf(CardId id) const;
-  /// f(std::string_view deviceUid, const Amount& charged, const NodeAmount& ofNode) for every take of a card, in no
-  /// order.
+  /// Calls f(std::string_view deviceUid, const Amount& charged, const NodeAmount& ofNode) for every allocation on a
+  /// card, in no particular order.
   template <class F>
   void eachTake(CardId id, F f) const {
     for (const CardAllocation& allocation : allocations_.of(cards[id].allocations))
@@ -198,7 +199,7 @@ struct Cluster::State {
 
   TypeId obtainType(const v1alpha::Card& card);
 
-  // What Cluster does, by position.
+  // Implement the functions of the same names in Cluster, by position.
   void upsertNode(const NodeInfo& info);
   void removeNode(NodeId id);
   void upsertCard(const CardInfo& info);
@@ -208,9 +209,9 @@ struct Cluster::State {
   void takeOfNode(NodeId id, std::string_view uid, const NodeAmount& amount);
   void giveBackOfNode(NodeId id, std::string_view uid);
 
-  /// What the index should know of a node.
+  /// Computes the index's data about a node.
   Survey survey(const NodeRecord& node, const Scale& scale) const;
-  /// Recomputes everything that is kept up to date by event; names the first difference, empty if there is none.
+  /// Recomputes all derived data. Returns the first difference; empty if there is none.
   std::string check() const;
 
  private:
@@ -219,36 +220,36 @@ struct Cluster::State {
   void writeFacts(CardId id, const CardInfo& info);
   void dropFacts(CardId id);
   bool describes(CardId id, const v1alpha::Card& card) const;
-  /// Drops a node that has neither an object nor cards.
+  /// Removes a node that has neither a Node object nor cards.
   void dropIfUnused(NodeId id);
-  /// Moves text that is still read to a new arena if much of the old one is not.
+  /// Moves all strings to a new arena if much of the old one is unused.
   void tidyText();
 
-  /// Positions for cards: `from` must not be used any more; `to` must be free.
+  /// Moves a card's data; `from` becomes unused, `to` must be free.
   void moveCard(CardId from, CardId to);
   CardId obtainCard();
   void releaseCard(CardId id);
-  /// Puts a card that stands alone among a node's, in their order; returns where.
+  /// Inserts a card without a node into a node's cards, in their order; returns its new position.
   CardId attach(CardId id, NodeId node);
-  /// Takes a card from its node; it stands alone then, where this returns.
+  /// Removes a card from its node; returns its new position.
   CardId detach(CardId id);
   bool ordered(CardId a, CardId b) const;
-  /// Works out a node's topology and machine anew.
+  /// Recomputes a node's topology and machine.
   void rewire(NodeRecord& node);
 
   NodeAmount ofNode(const CardAllocation& allocation) const {
     return allocation.nodeShare == kNone ? NodeAmount{} : nodeShares_[allocation.nodeShare];
   }
   void setShare(CardAllocation& allocation, const NodeAmount& share);
-  /// Whether the device takes something of the node's cards.
+  /// True if the device has an allocation on the node's cards.
   bool onNode(const NodeRecord& node, DeviceId device) const;
   int64_t countClaims(const NodeRecord& node) const;
   NodeAmount countUsed(const NodeRecord& node) const;
-  /// Adds what a card's allocations mean to its node, or takes it away.
+  /// Adds the effect of a card's allocations to its node, or subtracts it.
   void count(NodeId node, CardId card, int sign);
-  /// Brings the index up to date with a node whose cards, health or readiness changed.
+  /// Updates the index for a node whose cards, health or readiness changed.
   void refresh(NodeId id);
-  /// The same where only amounts and claims changed.
+  /// Updates the index for a node of which only amounts and claims changed.
   void touch(NodeId id);
 
   std::string checkNode(NodeId id) const;
@@ -256,7 +257,7 @@ struct Cluster::State {
 
   Arena text_;  // names, facts
   Ranges cardRanges_;
-  std::size_t gpuNodes_ = 0;  ///< nodes that have cards
+  std::size_t gpuNodes_ = 0;  ///< number of nodes with cards
   NameTable cardIds_;
   std::vector<NodeId> freeNodes_;
   NameTable nodeIds_;
@@ -266,7 +267,7 @@ struct Cluster::State {
   LargeArray<NodeAmount> nodeShares_;
   std::vector<uint32_t> freeShares_;
   Holders holders_;
-  std::vector<std::shared_ptr<const v1alpha::CardTopology>> topologies_;  // null: free
+  std::vector<std::shared_ptr<const v1alpha::CardTopology>> topologies_;  // null = unused position
   std::vector<uint32_t> freeTopologies_;
 };
 

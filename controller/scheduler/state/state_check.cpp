@@ -1,4 +1,4 @@
-// The state's invariants, for tests and for whoever suspects it.
+// Invariants of the state, for tests and debugging.
 #include <algorithm>
 #include <set>
 

@@ -1,4 +1,4 @@
-// How a node's cards are linked, kept with the node: worked out anew when a card comes or goes.
+// Topology of a node, recomputed when a card is added or removed.
 #include <vector>
 
 #include "controller/scheduler/state/state.h"

@@ -12,7 +12,7 @@ std::vector<Site> sitesOf(const std::vector<v1alpha::Card>& cards) {
   return sites;
 }
 
-/// Nothing if a card is not below `cards` or comes twice.
+/// Returns nullopt if a card is not below `cards` or occurs twice.
 std::optional<Set> setOf(const Allocator::Cards& numbers, std::size_t cards) {
   Set set = 0;
   for (const uint32_t number : numbers) {

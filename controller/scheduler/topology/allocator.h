@@ -1,5 +1,5 @@
-// The cards of one node handed out in sets, as an allocator of whole cards would: a pure value that remembers what is
-// free. For programs and tests that have one node; the scheduler itself chooses among what its cluster says is free.
+// Allocates sets of whole cards of one node, and remembers which are free. A pure value for programs and tests with one
+// node; the scheduler itself chooses among the free cards of its cluster.
 #pragma once
 
 #include <cstdint>
@@ -19,21 +19,21 @@ enum class Method {
 
 class Allocator {
  public:
-  using Cards = std::vector<uint32_t>;  ///< ascending, without repetition where the allocator gives them
+  using Cards = std::vector<uint32_t>;  ///< ascending and distinct in results
 
-  /// All cards of the node are free at first. At most kMaxCards.
+  /// All cards of the node are free initially. At most kMaxCards are used.
   Allocator(const std::vector<v1alpha::Card>& cards, Method method);
 
-  /// What the method would give of `available`, with all of `required`; nothing is taken. Empty if that is impossible:
-  /// too few cards, a required one not available, more required than wanted, a card the node does not have or named
-  /// twice, or nothing wanted.
+  /// Returns the method's choice among `available` that contains all of `required`, without allocating it. Empty if
+  /// there is none: too few cards, a required card that is not available, more cards required than `size`, a card that
+  /// is unknown or listed twice, or size 0.
   Cards choose(const Cards& available, const Cards& required, uint32_t size) const;
 
-  /// Takes so many of what is free. Empty, and nothing taken, if that is impossible.
+  /// Allocates `size` free cards. If that is impossible, returns an empty list and allocates none.
   Cards allocate(uint32_t size);
-  /// Takes exactly these: all or none. False if one is not free, unknown or named twice.
+  /// Allocates exactly these cards, or none. Returns false if one is not free, unknown or listed twice.
   bool allocateSpecific(const Cards& cards);
-  /// Gives cards back: all or none. False if one is free already, unknown or named twice.
+  /// Releases these cards, or none. Returns false if one is free already, unknown or listed twice.
   bool free(const Cards& cards);
 
   Cards freeCards() const;

@@ -46,8 +46,8 @@ class Exact {
   }
 
  private:
-  /// Required cards come first: every set that has them then has the lowest card, which keeps the subsets few. Among
-  /// sets that all have them, which is the earlier one is the same in the new order.
+  /// Puts required cards first: then every set with them contains the lowest card, so few subsets are evaluated. Among
+  /// sets with all required cards, the order of sets does not change.
   static SubsetScores::Cards inOrder(Set available, Set required) {
     SubsetScores::Cards order;
     for (Set part : {required, available & ~required})
@@ -88,7 +88,7 @@ Set lowestCards(const Wish& wish) {
 Choice bestEffort(const PairScores& scores, const Wish& wish, const Admits& admits) {
   const Set available = wish.available & ~wish.avoided & firstOf(scores.cards());
   if (lowestCards({available, wish.size, wish.required, 0}) == 0) return {};
-  if (wish.size == 1) {  // no pairs: any division is as good as any other
+  if (wish.size == 1) {  // no pairs: all divisions are equal
     for (Set left = wish.required != 0 ? wish.required : available; left != 0; left &= left - 1)
       if (!admits || admits(lowest(left))) return {lowest(left), 0, 0, 0};
     return {};

@@ -8,7 +8,7 @@
 namespace egpu::scheduler::topology {
 namespace {
 
-/// Swaps weighed before the search settles for what it has: some milliseconds.
+/// Maximum number of evaluated swaps: some milliseconds.
 constexpr int64_t kTries = 400'000;
 
 class Dividing {
@@ -64,7 +64,7 @@ class Dividing {
     return sum;
   }
 
-  /// The required cards, or the best pair left; then whichever card adds most.
+  /// Starts with the required cards or the best remaining pair, then adds the card with the largest gain.
   void greedySets(Set left) {
     for (Set start = required_; left != 0; start = 0) {
       Set set = start != 0 ? start : bestPair(left);

@@ -1,15 +1,15 @@
-// The best-effort choice for more cards than can be divided exactly: greedy sets, then swaps of two cards while a swap
-// raises the sum, within a fixed number of tries. Internal to topology/.
+// The best-effort choice for more cards than can be divided exactly: greedy sets, then swaps of two cards while they
+// increase the sum, within a fixed number of tries. Internal to topology/.
 #pragma once
 
 #include "controller/scheduler/topology/best_effort.h"
 
 namespace egpu::scheduler::topology {
 
-/// `available` has more than one card, wish.size is 2 or more and possible. The bound: no card is in a set with more
-/// than size − 1 others, so half the sum of what each card has with its best size − 1 peers can't be exceeded (those of
-/// the smaller set count fewer peers, and are taken to be those that lose least by it).
-/// With `admits` there may be a set that it admits but none in the division found: then nothing is returned.
+/// `available` has more than one card; wish.size is at least 2 and possible. Bound: no card shares a set with more than
+/// size − 1 others, so the sum over each card's best size − 1 peers, halved, cannot be exceeded (cards of the smaller
+/// set have fewer peers; the bound assumes those cards that lose least by it). With `admits`, the division found may
+/// contain no admitted set; then the result is empty.
 Choice bounded(const PairScores& scores, Set available, const Wish& wish, const Admits& admits);
 
 }  // namespace egpu::scheduler::topology

@@ -10,7 +10,7 @@ namespace {
 constexpr std::size_t kDgx1 = 8;
 constexpr std::size_t kDgx2 = 16;
 
-/// N sets of `size` neighbours each.
+/// Returns N sets of `size` neighbours each.
 template <std::size_t N>
 constexpr std::array<Set, N> aligned(std::size_t size) {
   std::array<Set, N> sets{};

@@ -9,13 +9,13 @@ namespace {
 constexpr int64_t kPerLink = 100;
 constexpr int64_t kSameCpu = 20;
 constexpr int64_t kAcrossCpus = 10;
-/// More than any card has; keeps every sum over 64 cards within 32 bits.
+/// More than any card has. Keeps every sum over 64 cards within 32 bits.
 constexpr int64_t kMostLinks = 1024;
 
 constexpr std::pair<std::string_view, int64_t> kPaths[] = {
     {"system", kAcrossCpus}, {"cpu", kSameCpu}, {"hostbridge", 30}, {"multiple", 40}, {"single", 50}, {"board", 60}};
 
-/// What one card says of its links to another.
+/// Links to another card as reported by one card.
 struct Said {
   int64_t path = 0, nvlinks = 0, switchLinks = 0;
 };

@@ -1,13 +1,13 @@
-// How well each two cards of a node are connected, as one number per pair.
+// Scores the connection between each two cards of a node.
 //
-// score(a, b) = the best PCIe path + 100 per NVLink, whether direct or through an NVSwitch:
+// score(a, b) = the best PCIe path + 100 per NVLink, direct or through an NVSwitch:
 //
 //   system (across CPUs) 10 · cpu (same CPU) 20 · hostbridge 30 · multiple (several switches) 40 · single (one switch)
 //   50 · board (same board) 60 · nvlink 100 × links · nvswitch 100 × active links to the switches
 //
-// A link counts as far as both its ends report it, the smaller number of the two: an end that is down or silent carries
-// nothing. Without a PCIe path on both sides the NUMA nodes tell: same 20, different 10, unknown 0. What else a card
-// says of a peer counts 0.
+// A link counts as the smaller number that its two ends report: a link of which one end is down or does not report it
+// carries nothing. If not both ends report a PCIe path, the NUMA nodes decide: same 20, different 10, unknown 0. Other
+// link types count 0.
 #pragma once
 
 #include <cstddef>
@@ -20,7 +20,7 @@
 
 namespace egpu::scheduler::topology {
 
-/// What of a card matters here. Refers to the card: valid while that is.
+/// The attributes of a card that are used here. Refers to the card and is valid as long as it.
 struct Site {
   std::string_view uuid, model;
   int64_t index = 0;
@@ -31,13 +31,13 @@ struct Site {
 class PairScores {
  public:
   PairScores() = default;
-  /// All pairs 0.
+  /// All scores are 0.
   explicit PairScores(std::size_t cards) : cards_(cards), scores_(cards * cards) {}
 
   std::size_t cards() const { return cards_; }
   int32_t at(std::size_t a, std::size_t b) const { return scores_[a * cards_ + b]; }
   void set(std::size_t a, std::size_t b, int32_t score) { scores_[a * cards_ + b] = scores_[b * cards_ + a] = score; }
-  /// Every pair is as good as every other: no set is better than another of its size.
+  /// True if all pairs have equal scores: then no set is better than another of its size.
   bool flat() const;
   auto operator<=>(const PairScores&) const = default;
 
@@ -46,12 +46,12 @@ class PairScores {
   std::vector<int32_t> scores_;  // cards_ × cards_, symmetric, 0 on the diagonal
 };
 
-/// Of cards of one node, numbered as they come. Links to cards that are not among them are ignored.
+/// Scores the cards of one node, numbered by position. Links to other cards are ignored.
 PairScores pairScores(std::span<const Site> cards);
 
-/// Direct NVLinks between two cards as both report them.
+/// Number of direct NVLinks between two cards that both report.
 int64_t nvlinks(const Site& a, const Site& b);
-/// Links through NVSwitches likewise.
+/// Number of links through NVSwitches that both cards report.
 int64_t switchLinks(const Site& a, const Site& b);
 
 }  // namespace egpu::scheduler::topology

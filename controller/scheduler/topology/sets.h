@@ -16,9 +16,9 @@ inline constexpr Set only(std::size_t card) { return Set{1} << card; }
 inline constexpr Set firstOf(std::size_t cards) { return cards >= kMaxCards ? ~Set{0} : only(cards) - 1; }
 inline constexpr Set lowest(Set set) { return set & (~set + 1); }
 inline constexpr std::size_t lowestCard(Set set) { return static_cast<std::size_t>(std::countr_zero(set)); }
-/// Whether a comes first of two sets of one size: it has the lowest card in which they differ.
+/// True if `a` sorts before `b`, a set of equal size: it has the lowest card in which they differ.
 inline constexpr bool earlier(Set a, Set b) { return a != b && (a & lowest(a ^ b)) != 0; }
-/// `set` and as many of the lowest other cards of `from` as make `size`.
+/// Returns `set` filled up to `size` with the lowest other cards of `from`.
 inline constexpr Set filledUp(Set set, Set from, std::size_t size) {
   for (from &= ~set; count(set) < size && from != 0; from &= from - 1) set |= lowest(from);
   return set;

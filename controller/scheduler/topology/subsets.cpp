@@ -15,7 +15,7 @@ SubsetScores::SubsetScores(const PairScores& scores, const Cards& cards)
   for (uint32_t m = 1; m < scores_.size(); ++m) {
     const uint32_t a = m & (~m + 1), withoutA = m ^ a;
     if (withoutA == 0) continue;
-    // Pairs without a, plus pairs without b, less those without both, plus the pair itself.
+    // Pairs without a, plus pairs without b, minus pairs without both, plus the pair (a, b).
     const uint32_t b = withoutA & (~withoutA + 1);
     scores_[m] = scores_[withoutA] + scores_[m ^ b] - scores_[withoutA ^ b] +
                  scores.at(cards[static_cast<std::size_t>(std::countr_zero(a))],
@@ -23,11 +23,11 @@ SubsetScores::SubsetScores(const PairScores& scores, const Cards& cards)
   }
 }
 
-/// One kind of set that may hold a subset's lowest card.
+/// Candidate sets of one size that contain a subset's lowest card.
 struct Divisions::Task {
   uint32_t subset;
-  bool full;                     // a set of the wanted size; else the smaller one
-  std::size_t left;              // cards beside the set
+  bool full;                     // a set of the wanted size; false = the smaller set
+  std::size_t left;              // cards outside the set
   std::array<uint32_t, 16> bit;  // the subset's other cards
   std::size_t bits = 0;
 
@@ -44,7 +44,7 @@ Divisions::Divisions(const SubsetScores& scores, std::size_t size)
 
 Divisions::Division Divisions::divide(uint32_t subset) {
   const auto cards = static_cast<std::size_t>(std::popcount(subset));
-  // A single set, whether full or not.
+  // A single set, full or not.
   if (cards < size_) return {scores_.of(subset), -1, 0};
   if (cards == size_) return {scores_.of(subset), scores_.of(subset), static_cast<uint16_t>(subset)};
   if (totals_[subset] < 0) {
@@ -71,7 +71,7 @@ void Divisions::withSets(const Task& task, uint32_t partial, std::size_t from, s
   }
   for (std::size_t i = from; i < end; ++i) {
     const uint32_t set = partial | task.bit[i], rest = task.subset ^ set;
-    // What is left is a set of its own, or was mostly solved before: no need to look closer if it can't win.
+    // The rest is a single set or was probably solved before; skip the set if it cannot win.
     const int32_t known = task.left <= size_ ? scores_.of(rest) : totals_[rest];
     if (known >= 0 && scores_.of(set) + known < best.total) continue;
     consider(task, set, best);

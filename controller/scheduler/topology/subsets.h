@@ -1,9 +1,9 @@
 // The best divisions of all subsets of up to 16 cards. Internal to topology/.
 //
-// divide(m) is the best division of the cards m into sets of one size, the rest a smaller set of its own. One of its
-// sets holds m's lowest card; so
+// divide(m) is the best division of the cards m into sets of one size, with the rest in one smaller set. One of its
+// sets contains m's lowest card, so
 //   divide(m) = max over sets S of m with m's lowest card: score(S) + divide(m ∖ S)
-// with S of the wanted size, or, once, of |m| mod size. Each m is solved once. For 16 cards that is at most some two
+// where S has the wanted size or, once, |m| mod size. Each m is solved once. For 16 cards there are at most some two
 // million sets.
 #pragma once
 
@@ -17,7 +17,7 @@
 
 namespace egpu::scheduler::topology {
 
-/// score(S) for every subset S of some cards, renumbered 0, 1, ….
+/// score(S) for every subset S of some cards, renumbered from 0.
 class SubsetScores {
  public:
   using Cards = std::vector<uint8_t>;  ///< the cards in their new order, at most 16
@@ -33,8 +33,8 @@ class SubsetScores {
 class Divisions {
  public:
   struct Division {
-    int32_t total = -1;  ///< -1: not solved yet
-    int32_t score = -1;  ///< of the best full set; -1: there is none
+    int32_t total = -1;  ///< -1 = not solved yet
+    int32_t score = -1;  ///< score of the best full set; -1 = there is none
     uint16_t set = 0;    ///< that set
   };
 
@@ -49,12 +49,12 @@ class Divisions {
 
   const SubsetScores& scores_;
   std::size_t size_;
-  // By subset. Apart, because most looks are at the totals alone.
+  // By subset. In separate arrays, because most accesses read only the total.
   std::vector<int32_t> totals_;
   std::vector<std::pair<int32_t, uint16_t>> bestSets_;
 };
 
-/// Whether a division with this total and best set is to be preferred.
+/// True if a division with this total and best set is better than the other one.
 bool better(int64_t total, int64_t score, Set set, int64_t thanTotal, int64_t thanScore, Set thanSet);
 
 }  // namespace egpu::scheduler::topology

@@ -36,7 +36,7 @@ Wiring::Wiring(PairScores scores) : scores_(std::move(scores)), flat_(scores_.fl
 
 Choice Wiring::choose(const Wish& wish, const Admits& admits) const {
   if (!flat_ || admits) return bestEffort(scores_, wish, admits);
-  // Every division is as good as every other.
+  // All divisions are equal.
   Wish known = wish;
   known.available &= firstOf(scores_.cards());
   const Set cards = lowestCards(known);

@@ -1,5 +1,5 @@
-// A node's topology as the scheduler keeps it: the scores of its pairs, and, for small nodes, every answer of
-// bestEffort() beforehand. Immutable; nodes that are wired alike share one.
+// A node's topology in the scheduler: the scores of its pairs and, for small nodes, all results of bestEffort().
+// Immutable; nodes with equal wiring share one object.
 #pragma once
 
 #include <map>
@@ -12,18 +12,18 @@ namespace egpu::scheduler::topology {
 
 class Wiring {
  public:
-  /// At most kMaxCards cards. Up to kTabled cards this works out a table of 256 × 9 sets, some 50 µs.
+  /// At most kMaxCards cards. Up to kTabled cards it computes a table of 256 × 9 sets, which takes some 50 µs.
   explicit Wiring(PairScores scores);
 
   static constexpr std::size_t kTabled = 8;
 
   const PairScores& scores() const { return scores_; }
-  /// bestEffort() of cards without required ones: a look into the table on small nodes, else a search.
+  /// Returns the result of bestEffort() without required cards: a table look-up on small nodes, otherwise a search.
   Set best(Set available, std::size_t size) const {
     if (!table_.empty() && size <= kTabled) return table_[(available & 0xff) * (kTabled + 1) + size];
     return search(available, size).cards;
   }
-  /// The same with scores, and with required cards.
+  /// As best(), with scores and required cards.
   Choice choose(const Wish& wish, const Admits& admits = {}) const;
 
  private:
@@ -31,19 +31,20 @@ class Wiring {
 
   PairScores scores_;
   bool flat_;
-  std::vector<uint8_t> table_;  // [available][size]; empty if the node is large
+  std::vector<uint8_t> table_;  // [available][size]; empty on large nodes
 };
 
-/// Shares wirings between the nodes of a cluster. A copy shares them too.
+/// Shares wirings between the nodes of a cluster, and between copies of it.
 class Wirings {
  public:
-  /// Of a node's cards in their order; null if they say nothing of each other, or are more than kMaxCards.
+  /// Returns the wiring of a node's cards, in their order. Null if they report no links, or if there are more than
+  /// kMaxCards.
   std::shared_ptr<const Wiring> of(std::span<const Site> cards);
   std::size_t size() const { return known_.size(); }
 
  private:
-  /// Nodes fill up card by card, and each number of cards is a wiring of its own: those are kept for the next node until
-  /// there are this many.
+  /// Nodes are filled up card by card, and each number of cards has its own wiring. Unused ones are kept for the next
+  /// node until there are this many.
   static constexpr std::size_t kKept = 1024;
   std::map<PairScores, std::shared_ptr<const Wiring>> known_;
 };
