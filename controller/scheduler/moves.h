@@ -88,8 +88,8 @@ using MovePlanner = std::function<MovePlan(const Cluster&)>;
 bool firstMoveHolds(const Cluster& cluster, const MovePlan& plan, const Movers& movers, const MovePlanner& planner);
 /// Reorders the plan so that it begins with a move for which firstMoveHolds() is true. Considers at most `most` moves
 /// that can be made first; each other move still has the capacity that it needs. Returns false and keeps the order if
-/// there is none. The moves for one request leave one node, those for a gang several: a claim that its policy would
-/// return to one of these nodes may still be able to leave another at once.
+/// there is none. For one request all moves leave one node; for a gang they leave several. Then a claim that its policy
+/// would return to one of these nodes may still be able to leave another at once.
 bool beginWithMoveThatHolds(const Cluster& cluster, MovePlan& plan, const Movers& movers, const MovePlanner& planner,
                             std::size_t most);
 

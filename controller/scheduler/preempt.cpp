@@ -372,8 +372,7 @@ class Preempting {
   std::unordered_map<NodeId, bool> suits_;  ///< cached results of `suits`
   bool found_ = false;
   Decision decision_;
-  int64_t cutAt_ = std::numeric_limits<int64_t>::max();  ///< smallest set size that was not searched completely
-                                                         ///< somewhere
+  int64_t cutAt_ = std::numeric_limits<int64_t>::max();  ///< least size of sets that were not all tried
   Cost bestCost_;
   Preemption best_;
 };

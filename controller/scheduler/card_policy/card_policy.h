@@ -51,7 +51,7 @@ struct CardPolicy {
   bool takesAny = true;
   /// The choice depends on the links between cards: it can differ between nodes with equal free capacity.
   bool seesLinks = false;
-  /// The policy uses load scores (load_score.h), whose weights the class can set.
+  /// The policy uses load scores (load_score.h). The class can set their weights.
   bool byLoad = false;
   /// Machine whose fixed sets apply on every node; `other`: those of the machine that the node is recognised as.
   topology::Machine machine = topology::Machine::other;

@@ -17,7 +17,7 @@ inline bool divideOverRoomiest(const Offer&, const Division& division, Chosen& c
 
 /// Chooses the set of the best quality with the least capacity, so that larger cards stay unchanged. Sets are runs of
 /// neighbours in the order of capacity: no other set is as even with less capacity. Among cards of equal capacity those
-/// with the highest indexes are taken, as in backend.ai, whose published allocation map depends on it. Under `fill` the
+/// with the highest indexes are taken, as backend.ai does: its published allocation map depends on it. Under `fill` the
 /// order of capacity decides.
 inline bool divideOverTightest(const Offer& offer, const Division& division, Chosen& chosen) {
   if (division.split() == Split::fill) return divideOverRoomiest(offer, division, chosen);

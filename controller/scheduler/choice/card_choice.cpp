@@ -48,7 +48,7 @@ std::vector<int64_t> CardChoice::rooms() {
 }
 
 bool CardChoice::divided(const NodeRecord& node, const Division& division, Chosen& chosen) const {
-  if (!request_.pinnedCards.empty()) {  // exactly these
+  if (!request_.pinnedCards.empty()) {  // exactly the pinned cards
     chosen.cards = division.byRoom();
     Chosen all;
     return chosen.cards.size() == request_.pinnedCards.size() && division.qualityOf(chosen.cards).cards > 0 &&

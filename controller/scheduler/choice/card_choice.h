@@ -1,5 +1,5 @@
-// The card tier: which cards of a node fit, whether they are enough, and which of them are given how much. Internal to
-// scheduler/.
+// The card choice: which cards of a node fit, whether they are enough, and which of them are given, with their amounts.
+// Internal to scheduler/.
 #pragma once
 
 #include <optional>
@@ -14,29 +14,29 @@ namespace egpu::scheduler {
 
 class CardChoice {
  public:
-  /// All of them must outlive it.
+  /// The arguments must outlive it.
   CardChoice(const Cluster::State& state, const Request& request, const CardPolicy& policy, Needs& needs);
 
   Needs& needs() { return needs_; }
-  /// Whether the node's cards can hold the request; the node's own limits are not asked.
+  /// True if the node's cards can hold the request. Does not check the node's own limits.
   bool fits(const NodeRecord& node);
   struct Pick {
     CardId card = kNone;
     Amount granted, charged;
   };
-  /// The cards that the request would be given there; false if the node's cards can't hold it.
+  /// Chooses the cards of the node for the request. Returns false if its cards cannot hold it.
   bool pick(const NodeRecord& node, std::vector<Pick>& picks);
-  /// What the request is given there. Only if it fits.
+  /// Returns the decision for a node on which the request fits.
   Decision choose(const NodeRecord& node);
 
  private:
   bool cardFits(CardId id);
   void collect(const NodeRecord& node);
-  /// Lets the policy choose among the collected cards; false if too few fit, or a pinned one does not.
+  /// Lets the policy choose among the collected cards. Returns false if too few fit, or a pinned one does not.
   bool choosePolicy(const NodeRecord& node, Chosen& chosen);
-  /// Of a total to be divided: the rooms of the collected cards; cards without room are dropped.
+  /// Returns the capacities of the collected cards for a total to be divided, and drops cards without capacity.
   std::vector<int64_t> rooms();
-  /// The same, without asking first whether it fits; linkGap as in Chosen.
+  /// As pick(), and returns Chosen::linkGap.
   bool pickInto(const NodeRecord& node, std::vector<Pick>& picks, int64_t& linkGap);
   bool divided(const NodeRecord& node, const Division& division, Chosen& chosen) const;
 
@@ -44,9 +44,9 @@ class CardChoice {
   const Request& request_;
   const CardPolicy& policy_;
   Needs& needs_;
-  std::optional<SplitTotal> total_;  ///< if the request is to be divided
+  std::optional<SplitTotal> total_;  ///< set if the request is to be divided
   std::vector<Candidate> candidates_;
-  std::vector<uint32_t> required_;  ///< positions in candidates_ of pinned cards, where more cards are wanted than these
+  std::vector<uint32_t> required_;  ///< positions in candidates_ of pinned cards, if further cards are wanted
   Chosen chosen_;
 };
 

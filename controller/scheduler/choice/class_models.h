@@ -1,4 +1,4 @@
-// Models of cards that a class names.
+// Card models of a class.
 #pragma once
 
 #include <string>
@@ -8,7 +8,7 @@
 
 namespace egpu::scheduler {
 
-/// Models that the class's parameter `model` names; none if it is absent or invalid.
+/// Returns the models in the class's parameter `model`; empty if it is absent or invalid.
 std::vector<std::string> modelsOf(const v1alpha::ElasticGPUClass& cls);
 
 }  // namespace egpu::scheduler

@@ -29,7 +29,7 @@ std::optional<int64_t> ExpectedRoom::on(NodeId id) {
     if (isPinned(state_, request_, card)) in = std::max(in, mayServe(card) ? cardFree(card) : 0);
   if (wanted > 0) {
     std::sort(cards.begin(), cards.end());
-    // Which cards a divided total or a fixed set gets is not known beforehand: all of them are waited for.
+    // The cards of a divided total or a fixed set are not known yet, so all cards must become free.
     in = inOnePiece_ ? cards.back() : cards[wanted - 1];
   }
   const std::optional<int64_t> rest = nodeFree(id);

@@ -1,5 +1,5 @@
-// When a node may have room for a request that fits nowhere now. Jobs that have run for long run longer: what one of them holds is
-// expected to come free after as long again as it has been held. Internal to scheduler/.
+// Predicts when a node has capacity for a request that fits nowhere now. Jobs that have run for long run longer: each
+// holder is expected to stay as long again as it has been there. Internal to scheduler/.
 #pragma once
 
 #include <cstdint>
@@ -13,22 +13,22 @@
 
 namespace egpu::scheduler {
 
-/// Of one request. What it is given must outlive it.
+/// Prediction for one request. The constructor's arguments must outlive it.
 class ExpectedRoom {
  public:
   ExpectedRoom(const Cluster::State& state, const Request& request, int64_t now, const HeldSince& heldSince);
 
-  /// In how many seconds; 0 = now. Nothing: never, as far as is known.
+  /// Returns the expected number of seconds; 0 = now. nullopt: never, as far as is known.
   std::optional<int64_t> on(NodeId id);
 
  private:
   bool mayServe(CardId id);
   int64_t ageOf(std::string_view device) const;
   int64_t cardFree(CardId id);
-  /// The youngest holders go first, until there is room.
+  /// Returns the seconds until a share is free, if the youngest holders leave first.
   int64_t partFree(const CardRecord& card, CardId id, const Need& need) const;
-  /// The same for CPU, memory and the number of claims. Of pods without claims nobody says since when they are there:
-  /// they are taken to stay.
+  /// Returns the seconds until CPU, memory and the number of claims allow the request. Pods without claims are expected
+  /// to stay, because their age is unknown.
   std::optional<int64_t> nodeFree(NodeId id) const;
 
   const Cluster::State& state_;

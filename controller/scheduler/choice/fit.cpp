@@ -16,8 +16,8 @@ int64_t saturate(__int128 value) {
   return value > kMax ? kMax : static_cast<int64_t>(value);
 }
 
-/// Whether the quotas leave the request as many cards of this type as it wants. Of a total to be divided: the smallest
-/// part; the whole is counted once it is divided.
+/// True if the quotas allow the wanted number of cards of this type. For a total to be divided only the smallest part
+/// is checked; the whole is counted after the division.
 bool withinQuota(const CardType& type, const Request& request, const Amount& charged) {
   const auto wants = quotaAmounts(divides(request) ? 1 : request.cards, charged, type.core, type.milliTflops);
   for (const auto& room : request.quota) {
@@ -45,7 +45,7 @@ int64_t grantableFrom(int64_t charged, int64_t overcommit) {
 int64_t memoryInProportion(int64_t core, const CardType& type) {
   if (type.core <= 0) return 0;
   int64_t memory = saturate(static_cast<__int128>(type.memory) * core / type.core);
-  // A whole card's worth is the whole card, also where its size is no multiple of a MiB.
+  // All of the core gives all of the memory, even if that is no multiple of a MiB.
   return core == type.core ? type.memory : memory / kMiB * kMiB;
 }
 
@@ -73,7 +73,7 @@ Need needOn(const CardType& type, const Request& request) {
     return need;
   }
   if (request.wholeCards) {
-    // A whole card is charged whole: overcommit must not let anybody else onto it.
+    // A whole card is charged whole, so that overcommit never lets another claim onto it.
     need.granted = need.charged = {type.core, type.memory};
     if (!withinQuota(type, request, need.charged)) need.verdict = TypeVerdict::overQuota;
     return need;
@@ -115,7 +115,7 @@ const Need& Needs::lookUp(TypeId type) {
 
 namespace {
 
-/// No more than what a divided request takes of cards of this type together.
+/// Lower bound of the core that a divided request takes in total on cards of this type.
 int64_t totalCoreOn(const CardType& type, const Request& request) {
   if (request.milliTflopsPerCard == 0) return request.perCard.core;
   return static_cast<int64_t>(static_cast<__int128>(request.milliTflopsPerCard) * type.core / type.milliTflops);
@@ -134,7 +134,7 @@ bool leastOn(const NodeIndex::CardMix& mix, const Request& request, Needs& needs
   if (request.cards == 0) return true;
   Amount charged{std::numeric_limits<int64_t>::max(), std::numeric_limits<int64_t>::max()};
   bool possible = false;
-  int64_t total = std::numeric_limits<int64_t>::max();  // core of a divided request, were it all on cards of one type
+  int64_t total = std::numeric_limits<int64_t>::max();  // core of a divided request if all its cards had one type
   for (TypeId type : mix.types) {
     const Need& need = needs.of(type);
     if (!need.possible()) continue;
@@ -154,7 +154,7 @@ bool leastOn(const NodeIndex::CardMix& mix, const Request& request, Needs& needs
   const uint8_t core = mix.scale.core(charged.core), memory = mix.scale.memory(charged.memory);
   require(Summary::kCoreAt + mix.scale.stepOfMemory(memory), core);
   require(Summary::kMemoryAt + mix.scale.stepOfCore(core), memory);
-  // The last card that is needed is at least as good as the one of the next power of two below.
+  // The last of the needed cards is at least as good as the one at the next lower power of two.
   if (request.cards >= 2) require(Summary::kMemoryRank, memory);
   for (std::size_t rank = 0; rank < 2 && (int64_t{2} << rank) <= request.cards; ++rank)
     require(Summary::kCoreRanks + rank, core);

@@ -1,4 +1,4 @@
-// Whether a card or a node can hold a request: the one place that says so, for decide() and explain() alike.
+// Checks whether a card or a node can hold a request. The only implementation, used by decide() and explain().
 #pragma once
 
 #include <array>
@@ -9,13 +9,13 @@
 
 namespace egpu::scheduler {
 
-/// Why a type of card can never hold a request, however empty.
+/// Why a card type can never hold a request, even if the card is empty.
 enum class TypeVerdict { suits, otherModel, belowMinMemory, noRating, tooSmall, overQuota };
 
-/// What a request takes of one card of a type; of a total to be divided (split.h), what the smallest part takes.
+/// Amounts of a request on one card of a type; for a total to be divided (split.h), those of the smallest part.
 struct Need {
   TypeVerdict verdict = TypeVerdict::suits;
-  Amount granted;  ///< also filled in for tooSmall and overQuota, so that a report can name it
+  Amount granted;  ///< also set for tooSmall and overQuota, so that reports can use it
   Amount charged;
   bool possible() const { return verdict == TypeVerdict::suits; }
 };
@@ -25,14 +25,14 @@ int64_t chargedFor(int64_t granted, int64_t overcommit);
 inline Amount chargedFor(const Amount& granted, const Request& request) {
   return {chargedFor(granted.core, request.coreOvercommit), chargedFor(granted.memory, request.memoryOvercommit)};
 }
-/// The most that can be granted when this much may be charged: the inverse of chargedFor.
+/// Returns the maximum amount that can be granted for a charge: the inverse of chargedFor().
 int64_t grantableFrom(int64_t charged, int64_t overcommit);
-/// core ÷ cardCore of memory, down to a MiB.
+/// Returns the memory in proportion to core, rounded down to a MiB.
 int64_t memoryInProportion(int64_t core, const CardType& type);
 
 Need needOn(const CardType& type, const Request& request);
 
-/// Whether so much is free of the card, and it has not too many claims; however healthy it is.
+/// True if the card has the amount free and is below its limit of claims. Ignores its health.
 inline bool cardHasRoom(const CardRecord& card, const Amount& charged, const Request& request) {
   if (request.maxClaimsPerCard > 0 && card.claims() >= request.maxClaimsPerCard) return false;
   if (request.wholeCards) return card.empty();
@@ -40,29 +40,29 @@ inline bool cardHasRoom(const CardRecord& card, const Amount& charged, const Req
   return free.core >= charged.core && free.memory >= charged.memory;
 }
 
-/// Whether the card holds the need now. The type's verdict must be `suits`.
+/// True if the card can hold the need now. The type's verdict must be `suits`.
 inline bool cardFits(const CardRecord& card, const Need& need, const Request& request) {
   return card.healthy && cardHasRoom(card, need.charged, request);
 }
 
-/// Whether the request's pinned cards allow this card: one of them, or, where more cards are wanted than are pinned, any
-/// card of their node.
+/// True if the request's pinned cards allow this card: it is one of them, or further cards are wanted and it is on
+/// their node.
 bool isAllowedByPin(const Cluster::State& state, const Request& request, CardId id);
-/// Whether the request names this card.
+/// True if the card is pinned by the request.
 bool isPinned(const Cluster::State& state, const Request& request, CardId id);
 
 inline bool nodeBelowLimit(const NodeRecord& node, const Request& request) {
   return request.maxClaimsPerNode <= 0 || node.claims < request.maxClaimsPerNode;
 }
 
-/// Whether the node has the CPU and memory that the pod asks of it.
+/// True if the node has the free CPU and memory that the pod requests.
 inline bool nodeHasRoom(const NodeRecord& node, const Request& request) {
   const NodeAmount free = node.free();
   return (request.cpuMilli <= 0 || free.cpuMilli >= request.cpuMilli) &&
          (request.podMemory <= 0 || free.memory >= request.podMemory);
 }
 
-/// Needs per type of card, worked out once per request and type.
+/// Needs by card type, computed once per request and type.
 class Needs {
  public:
   Needs(const Cluster::State& state, const Request& request) : state_(state), request_(request) {}
@@ -70,7 +70,7 @@ class Needs {
   Needs& operator=(const Needs&) = delete;
 
   const Need& of(TypeId type) {
-    // Neighbouring cards are mostly of one type.
+    // Neighbouring cards usually have the same type.
     return type == last_->type ? last_->need : lookUp(type);
   }
 
@@ -86,13 +86,13 @@ class Needs {
   const Cluster::State& state_;
   const Request& request_;
   std::array<Known, 8> few_;
-  std::size_t count_ = 0;    // of those
-  std::list<Known> others_;  // mostly none; a list: what was handed out stays where it is
+  std::size_t count_ = 0;    // entries used in few_
+  std::list<Known> others_;  // usually empty; a list, so that returned references stay valid
   const Known* last_ = &few_.front();
 };
 
-/// What a node of this mix must at least have free for the request to have a chance, as the index states it. False:
-/// no node of it can ever hold the request.
+/// Computes the minimum free capacity, in the index's terms, that a node of this mix needs for the request. Returns
+/// false if no node of the mix can ever hold the request.
 bool leastOn(const NodeIndex::CardMix& mix, const Request& request, Needs& needs, Summary& least);
 
 }  // namespace egpu::scheduler

@@ -1,4 +1,4 @@
-// Members of a gang by the pod that uses them.
+// Groups the members of a gang by pod.
 #pragma once
 
 #include <algorithm>
@@ -10,13 +10,13 @@
 
 namespace egpu::scheduler {
 
-/// Positions of members that one pod uses, and that are placed on one node.
+/// Positions of the members of one pod, which are placed on one node.
 using GangUnit = std::vector<std::size_t>;
 
-/// The units of a gang in the two orders in which they are placed.
+/// The units of a gang, in the two orders in which they are placed.
 struct GangUnits {
-  std::vector<GangUnit> inOrder;       ///< the order of their first members
-  std::vector<GangUnit> largestFirst;  ///< whole cards before shares, then by what the first member asks for
+  std::vector<GangUnit> inOrder;       ///< ordered by their first members
+  std::vector<GangUnit> largestFirst;  ///< whole cards before shares, then by the request of the first member
 
   explicit GangUnits(const std::vector<GangMember>& members) {
     std::vector<std::size_t> unitOf(members.size());

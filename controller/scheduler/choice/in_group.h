@@ -1,6 +1,6 @@
-// A gang's members in a group of nodes, one after the other: what decide() would choose of these nodes, whose index has all nodes of
-// the cluster, most of which are of other groups. The nodes are looked at once for all members that are alike. Internal to
-// scheduler/.
+// Places a gang's members one after the other within a group of nodes. The result is that of decide() limited to these
+// nodes; the index is not used, because it contains all nodes, most of which are in other groups. Nodes are evaluated
+// once for all members with equal requests. Internal to scheduler/.
 #pragma once
 
 #include <cstddef>
@@ -21,30 +21,31 @@ class InGroup {
 
   static constexpr std::size_t kNowhere = static_cast<std::size_t>(-1);
   struct Chosen {
-    std::size_t place = kNowhere;  ///< of the node, in the group
+    std::size_t place = kNowhere;  ///< position of the node in the group
     Decision decision;
   };
-  /// kind: those of one kind have the same `suits`, which is then asked once of each node; null = all do. open: asked of the node that
-  /// is about to be chosen; a node where it says no is open to none of its kind until touched(). Null = all are.
+  /// Decides for one member. kind: members of one kind have the same `suits`, which is called once per node; null = all
+  /// nodes suit. open: called for the node about to be chosen; a node that it rejects is closed to its kind until
+  /// touched(). Null = all nodes are open.
   Chosen decide(std::size_t kind, Request request, const NodePredicate& suits, const NodePredicate& open);
 
-  /// Something was taken there, or given back.
+  /// Marks a node for re-evaluation after an allocation or release there.
   void touched(std::size_t place);
-  /// The cluster has changed: what was judged holds no more.
+  /// Invalidates all results after a change of the cluster.
   void changed();
-  /// How many nodes were looked at so far, each time that one was.
+  /// Number of node evaluations so far.
   std::size_t looks() const { return looks_; }
 
  private:
-  static constexpr std::size_t kMostKnown = 8;  ///< of unlike members, the last ones
+  static constexpr std::size_t kMostKnown = 8;  ///< maximum number of cached results, the latest
   struct Known {
     std::size_t kind = 0;
     Request request;
-    std::vector<std::string_view> nodes;  ///< those that suit
-    std::vector<std::size_t> places;      ///< theirs, ascending
+    std::vector<std::string_view> nodes;  ///< nodes that suit
+    std::vector<std::size_t> places;      ///< their positions, ascending
     std::vector<NodeVerdict> verdicts;
     bool judged = false;
-    std::vector<std::size_t> touched;  ///< places
+    std::vector<std::size_t> touched;  ///< positions of nodes to evaluate again
   };
   Known& knownOf(std::size_t kind, const Request& request, const NodePredicate& suits);
   void lookAt(Known& known, const NodePredicate& suits);
@@ -53,7 +54,7 @@ class InGroup {
   Cluster& cluster_;
   const TopologyGroup& group_;
   std::vector<Known> known_;
-  std::size_t next_ = 0;  ///< which of them goes for another
+  std::size_t next_ = 0;  ///< entry that is replaced next
   std::size_t looks_ = 0;
 };
 

@@ -17,9 +17,9 @@
 namespace egpu::scheduler {
 namespace {
 
-constexpr std::size_t kMostUnlike = 8;  ///< things asked for: each is a scan
+constexpr std::size_t kMostUnlike = 8;  ///< maximum number of different requests; each costs a scan
 constexpr std::string_view kMember = "member/";
-/// Since when a holder has a device that it is never expected to leave. No time from then to now overflows.
+/// Start time of a holder that is never expected to leave. Differences to now do not overflow.
 constexpr int64_t kSinceEver = std::numeric_limits<int64_t>::min() / 4;
 constexpr int64_t kNever = -kSinceEver;  ///< seconds
 
@@ -45,7 +45,7 @@ class KeepingTogether {
     }
   }
 
-  /// Null: among all nodes. False: they don't hold all.
+  /// Plans within the group; null = among all nodes. Returns false if they cannot hold all members.
   bool in(const TopologyGroup* group) {
     then_ = {};
     kept_.clear();
@@ -56,7 +56,7 @@ class KeepingTogether {
            (asked_.empty() || !book_.excess(asked_));
   }
 
-  /// In how many seconds all of them are expected to be free.
+  /// Expected number of seconds until all nodes are free.
   int64_t last() const {
     const auto& nodes = before_.nodes;
     const bool same =
@@ -79,21 +79,21 @@ class KeepingTogether {
   struct Node {
     std::string name;
     std::vector<std::size_t> placed{};  ///< members
-    bool empty = false;                 ///< but for those
+    bool empty = false;                 ///< no holders except the members
   };
   struct Candidate {
     int64_t in = 0;     ///< seconds
-    bool fresh = true;  ///< was not kept before
+    bool fresh = true;  ///< not reserved before
     std::string_view name;
-    bool checked = false;  ///< `in` is without holders that last
+    bool checked = false;  ///< `in` accounts for holders that stay
   };
-  using Expected = std::deque<ExpectedRoom>;  ///< one per request of a pod; they don't move
-  /// Pods that ask for the same.
+  using Expected = std::deque<ExpectedRoom>;  ///< one per request of a pod; with stable addresses
+  /// Pods with equal requests.
   struct Alike {
-    const Pod* pod = nullptr;             ///< the first
-    std::vector<Candidate> soonest;       ///< a heap: the soonest is in front
-    std::shared_ptr<Expected> leaving{};  ///< without holders that last; null until the first is checked
-    std::size_t from = 0;                 ///< of kept_: those before are full for them
+    const Pod* pod = nullptr;             ///< the first of them
+    std::vector<Candidate> soonest;       ///< a heap with the soonest candidate in front
+    std::shared_ptr<Expected> leaving{};  ///< accounts for holders that stay; null until the first check
+    std::size_t from = 0;                 ///< position in kept_: earlier nodes are full for them
   };
 
   bool place(const Pod& pod, const TopologyGroup* group) {
@@ -134,7 +134,7 @@ class KeepingTogether {
     return soonest;
   }
 
-  /// Puts the candidate where it belongs once holders that last stay, unless it never has room then.
+  /// Reinserts the candidate with the holders that stay taken into account, unless it then never has capacity.
   void checkAgain(Alike& alike, Candidate candidate) const {
     if (!alike.leaving) {
       alike.leaving = std::make_shared<Expected>();
@@ -153,7 +153,7 @@ class KeepingTogether {
                    [this](const auto& a, const auto& b) { return isLater(a, b); });
   }
 
-  /// Of one that had room for some as it is.
+  /// Empties a node that already has capacity for some members, and places the pod there.
   bool makeMoreOf(Node& node, const Pod& pod) {
     if (std::exchange(node.empty, true)) return false;
     makeEmpty(node.name);
@@ -246,10 +246,10 @@ class KeepingTogether {
   const KeptBefore& before_;
   const std::size_t most_;
   const HolderLasts& lasts_;
-  const HeldSince leavesSince_;  ///< of holders that last: since ever
+  const HeldSince leavesSince_;  ///< holders that stay have kSinceEver
   std::vector<Pod> pods_;
-  // Of the try that is being made.
-  Cluster then_;  ///< the nodes that are kept, as they will be
+  // State of the current try.
+  Cluster then_;  ///< the reserved nodes as they will be
   std::vector<Node> kept_;
   std::vector<Alike> alike_;
   std::vector<QuotaAsked> asked_;

@@ -1,13 +1,12 @@
-// The nodes to keep for those that need their room at the same time: the pods of a gang, or the claims of one pod. As keepNodes() for
-// one, but that nodes where they have room already are kept, too, or the next to come would take it before the others have theirs.
+// Chooses the nodes to reserve for requests that need their capacity at the same time: the pods of a gang, or the
+// claims of one pod. Like keepNodes() for one request, but nodes that have enough capacity already are reserved as
+// well. Otherwise later requests would take it before the other nodes are free. Pure.
 //
-// A gang of three, each for two whole cards, has waited for long; nodes of two cards, held since so many seconds:
+// A gang of three, each for two whole cards, has waited for long. Nodes of two cards, with the ages of their holders:
 //
-//   n0: free   n1: 100 and 200   n2: 50 and 400   n3: 300          n0, n1, n3: the last is expected in 300 seconds
-//   that, and n1 and n2 were kept until now                        n0, n1, n2: in 400; n3 would have to come in half of that
-//   that, and no more than two nodes may be kept                   none: two would be of no use
-//
-// Pure.
+//   n0: free   n1: 100 and 200   n2: 50 and 400   n3: 300          n0, n1, n3: the last after 300 seconds
+//   as before, n1 and n2 are reserved already                      n0, n1, n2: after 400; n3 would need half of that
+//   as before, at most two nodes can be reserved                   none: two nodes would be of no use
 #pragma once
 
 #include <cstddef>
@@ -21,30 +20,30 @@
 
 namespace egpu::scheduler {
 
-/// A node, for the first of the members (by position) that is to have room there.
+/// A reserved node, with the first of the members (by position) that will be placed there.
 struct KeptForMember {
   std::size_t member = 0;
   std::string node;
   bool operator==(const KeptForMember&) const = default;
 };
 
-/// What was kept until now.
+/// The present reservation.
 struct KeptBefore {
   std::vector<std::string> nodes;
-  int moves = 0;  ///< how often others were before that
+  int moves = 0;  ///< number of earlier changes of its nodes
 };
 
-/// Enough nodes for all members (as decideGang() has them, which found no room) once those that are not free enough have become empty:
-/// the soonest first, as keepNodes() expects it. One pod's members are on one node. A node that was kept before stays unless another
-/// one is expected in half the time, and so on, as there. Of several groups (`within`) the one where the last of its nodes is expected
-/// first, one that has all that were kept likewise.
+/// Returns enough nodes for all members (as in decideGang(), which did not fit), where nodes without enough capacity
+/// count as they will be when all their holders are gone. Takes the nodes that are expected first, as keepNodes() does.
+/// Members of one pod share a node. A reserved node is kept unless another one is expected in half the time, and so on,
+/// as in keepNodes(). With several groups (`within`), takes the one that is complete first; the same preference applies
+/// to a group with all reserved nodes.
 ///
-/// Holders of which `lasts` is true stay where they are. It is asked only about nodes that would be chosen, as it may be
-/// expensive.
+/// Holders for which `lasts` is true are expected to stay. It is called only for nodes about to be chosen, because it
+/// may be expensive.
 ///
-/// None: more than `most` would be needed, no nodes ever hold all, quotas would not let them have it, or the pods ask for more than
-/// eight different things.
-/// Costs a scan of the cluster for each thing that they ask for.
+/// Returns an empty list if more than `most` nodes are needed, no nodes can ever hold all members, their quotas do not
+/// allow it, or the pods have more than eight different requests. Scans the cluster once per different request.
 std::vector<KeptForMember> keepTogether(const Cluster& cluster, const std::vector<GangMember>& members,
                                         const std::vector<TopologyGroup>* within, const QuotaBook& book, int64_t now,
                                         const HeldSince& heldSince, const KeptBefore& before, std::size_t most,

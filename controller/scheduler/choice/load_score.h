@@ -1,13 +1,13 @@
-// How loaded a card is, from 0 to 100: what the presets order by.
+// Load score of a card, 0 … 100, by which policies and presets order cards and nodes.
 //
 //   used      = round(m · V + (1 − m) · T)
 //   available = round(m · (100 − V) + (1 − m) · (100 − T))
 //
-// m is the weight of memory: 0.7, unless the class says otherwise (memoryWeight, tflopsWeight). V is the percentage of its memory in use, T that of its TFLOPS, which is that of its core. Halves are rounded up, so
-// both may count the same half. Exact: no part is rounded before the sum is. Kept within 0 … 100 where a card is
-// overdrawn; nothing to hand out counts as used.
+// m is the weight of memory: 0.7 by default (class parameters memoryWeight, tflopsWeight). V is the percentage of its
+// memory in use, T that of its TFLOPS, which equals that of its core. Halves are rounded up, so both scores can include
+// the same half. Exact: rounds only the sum. Clamped to 0 … 100 for overdrawn cards; a capacity of 0 counts as used.
 //
-// Example: core 1000, memory 32 GiB; used 300, 16 GiB: V 50, T 30, used 44, available 56; of m = 0.25: 35, 65.
+// Example: core 1000, memory 32 GiB; used 300, 16 GiB: V 50, T 30, used 44, available 56. With m = 0.25: 35, 65.
 #pragma once
 
 #include <cstdint>
@@ -27,7 +27,7 @@ inline LoadScore loadScoreOf(Amount used, Amount capacity, int64_t memoryWeight 
   if (capacity.core <= 0) used.core = capacity.core = 1;
   auto scores = [&](auto wide) -> LoadScore {
     using Wide = decltype(wide);
-    const Wide whole = Wide(capacity.memory) * capacity.core * 10;  // of 1 %, in thousandths
+    const Wide whole = Wide(capacity.memory) * capacity.core * 10;  // 1 % of the card, in thousandths
     const Wide load = Wide(used.memory) * capacity.core * memoryWeight +
                       Wide(used.core) * capacity.memory * (kAllWeight - memoryWeight);
     if (load <= 0) return {0, 100};
@@ -41,10 +41,10 @@ inline LoadScore loadScoreOf(Amount used, Amount capacity, int64_t memoryWeight 
   return small ? scores(int64_t{}) : scores(__int128{});
 }
 
-/// The load scores of a node: the means over its healthy cards, in hundredths, halves up: 0 … 10,000; without cards 0. A sum
-/// would prefer nodes for their number of cards.
+/// Load scores of a node: the means over its healthy cards, in hundredths, halves rounded up: 0 … 10,000; 0 without
+/// cards. A sum would favour nodes with many cards.
 ///
-/// Example: two cards that score 33 and 0: 16.5, so 1,650.
+/// Example: two cards with the scores 33 and 0: 16.5, so 1,650.
 class NodeLoad {
  public:
   void add(const LoadScore& card) {
@@ -54,7 +54,7 @@ class NodeLoad {
   }
   int64_t used() const { return mean(used_); }
   int64_t available() const { return mean(available_); }
-  /// A score of used() or available() as a card's: 0 … 100.
+  /// Converts used() or available() to a card's scale: 0 … 100.
   static int64_t inPoints(int64_t hundredths) { return (hundredths + 50) / 100; }
 
  private:

@@ -9,8 +9,8 @@
 
 namespace egpu::scheduler {
 
-/// Load of a node in hundredths (NodeLoad), used or available as the policy counts it; 0 under a policy that is not by load.
-/// The index keeps the means under the usual weights; means under other weights are computed here.
+/// Returns the load of a node in hundredths (NodeLoad), used or available depending on the policy; 0 for a policy that
+/// does not use load. The index contains the means for the default weights; means for other weights are computed here.
 inline int64_t loadOf(const Cluster::State& state, NodeId id, const NodePolicy& policy, int64_t memoryWeight) {
   if (!policy.byLoad()) return 0;
   const bool used = policy.order == NodeOrder::usedScore;

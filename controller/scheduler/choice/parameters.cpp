@@ -23,7 +23,7 @@ Refusal refuse(std::string_view why, std::string_view field, std::string message
 }
 
 std::string shown(std::string_view text) {
-  // A megabyte of junk must not end up in a condition's message.
+  // Long input must not end up in a condition's message.
   constexpr std::size_t kShown = 64;
   return '"' + std::string(text.substr(0, kShown)) + (text.size() > kShown ? "…\"" : "\"");
 }
@@ -31,7 +31,7 @@ std::string shown(std::string_view text) {
 std::string plain(int64_t number) { return std::to_string(number); }
 std::string inBytes(int64_t number) { return std::to_string(number) + "e0"; }
 
-/// "1" or "1 or 2": the whole numbers next to a fraction, within 1 … max, each written so.
+/// Returns "1" or "1 or 2": the whole numbers next to a fraction, within 1 … max, formatted by `written`.
 std::string neighbours(__int128 nano, int64_t max, std::string (*written)(int64_t) = plain) {
   auto clamp = [max](__int128 v) { return v < 1 ? int64_t{1} : v > max ? max : static_cast<int64_t>(v); };
   int64_t below = clamp(nano / v1alpha::kNano);
@@ -40,7 +40,7 @@ std::string neighbours(__int128 nano, int64_t max, std::string (*written)(int64_
   return below == above ? least : least + " or " + written(above);
 }
 
-/// Syntax and sign, the same for every amount.
+/// Checks syntax and sign, for all amounts.
 std::optional<Quantity> readPositive(std::string_view field, std::string_view text, Refusal& refusal) {
   std::string error;
   std::optional<Quantity> q = v1alpha::parseQuantity(text, &error);
@@ -64,7 +64,7 @@ std::string list(const std::vector<std::string_view>& names) {
   return text;
 }
 
-/// "1.5" → 1500 thousandths, from `least` to `most` of them: at most three places.
+/// Reads "1.5" as 1500 thousandths, from `least` to `most`, with at most three decimals.
 std::optional<int64_t> readThousandths(std::string_view text, int64_t least, int64_t most) {
   int64_t value = 0;
   std::size_t i = 0, places = 0;
@@ -99,7 +99,7 @@ std::optional<std::vector<std::string>> readModels(std::string_view text) {
   }
 }
 
-/// A quantity up to max in the unit of which `perOne` make one; what is finer is refused with the nearest that are not.
+/// Reads a quantity up to max in units of 1 ÷ perOne. Finer values are refused with the nearest valid ones.
 std::optional<int64_t> readIn(int64_t perOne, std::string (*written)(int64_t), const char* bound,
                               std::string_view field, std::string_view text, int64_t max, Refusal& refusal) {
   const __int128 unit = v1alpha::kNano / perOne;
@@ -118,13 +118,13 @@ std::optional<int64_t> readIn(int64_t perOne, std::string (*written)(int64_t), c
   return static_cast<int64_t>(q->nano / unit);
 }
 
-/// Reads one class's parameters, key by key; what is wrong with a key is said of its field.
+/// Reads a class's parameters key by key; refusals name the key's field.
 class ParameterReader {
  public:
   ParameterReader(const core::StringMap& given, std::vector<Refusal>& refusals) : given_(given), refusals_(refusals) {}
 
   Parameters read() {
-    // The unit first: minMemory is read with it.
+    // The unit comes first, because minMemory is read with it.
     if (auto it = given_.find("memoryUnit"); it != given_.end() && it->second == "MiB") out_.memoryUnit = kMiB;
     for (const auto& [key, value] : given_) {
       field_ = "parameters[" + key + "]";
@@ -204,7 +204,7 @@ class ParameterReader {
     if (!readThousandths(value, 0, kAllWeight))
       invalid(value, "must be a decimal from 0 to 1 with at most three places, such as 0.7");
   }
-  /// Both together: whether some were given, and make sense. One alone says the other.
+  /// Reads both weights. Returns true if at least one is given and they are consistent; one determines the other.
   bool weights() {
     const auto of = [this](const char* key) -> std::optional<int64_t> {
       const auto it = given_.find(key);
@@ -212,7 +212,7 @@ class ParameterReader {
     };
     const auto memory = of("memoryWeight"), tflops = of("tflopsWeight");
     if (given_.contains("memoryWeight") != memory.has_value() || given_.contains("tflopsWeight") != tflops.has_value())
-      return false;  // was refused by itself
+      return false;  // has a refusal already
     if (!memory && !tflops) return false;
     out_.memoryWeight = memory ? *memory : kAllWeight - *tflops;
     field_ = std::string("parameters[") + (memory ? "memoryWeight]" : "tflopsWeight]");
@@ -224,7 +224,8 @@ class ParameterReader {
     }
     return true;
   }
-  /// Weights change nothing unless a policy is by load, or a claim may choose one: who gives them means something else.
+  /// Weights have no effect unless a policy uses load scores or a claim can choose one; giving them is probably a
+  /// mistake.
   void byLoad() {
     const NodePolicy* node = findNodePolicy(out_.nodePolicy);
     const CardPolicy* card = findCardPolicy(out_.cardPolicy);
@@ -236,7 +237,7 @@ class ParameterReader {
   void limit(const std::string& value, int64_t& target) {
     Refusal refusal;
     if (value == "0") {
-      target = 0;  // no limit, spelled out
+      target = 0;  // explicitly no limit
     } else if (std::optional<int64_t> n = readCount(field_, value, std::numeric_limits<int32_t>::max(), refusal)) {
       target = *n;
     } else {
@@ -254,12 +255,12 @@ class ParameterReader {
     if (std::optional<int64_t> bytes = readMemory(field_, value, out_.memoryUnit, refusal)) {
       out_.minMemory = *bytes;
     } else {
-      refusal.reason = std::string(reason::kInvalidParameter);  // a class is wrong in one way only
+      refusal.reason = std::string(reason::kInvalidParameter);  // errors of a class always have this reason
       refusals_.push_back(std::move(refusal));
     }
   }
 
-  /// For the nodes' agents; here it is only checked, so that its class says so and not a pod on its node.
+  /// Used by the nodes' agents. Checked here, so that the class reports an error before a pod runs into it.
   void hostPaths(const std::string& value) {
     std::string wrong;
     if (!v1alpha::parseHostPaths(value, &wrong))
@@ -275,7 +276,7 @@ class ParameterReader {
   const core::StringMap& given_;
   std::vector<Refusal>& refusals_;
   Parameters out_;
-  std::string field_;  ///< of the key that is being read
+  std::string field_;  ///< field of the current key
 };
 
 }  // namespace
@@ -337,7 +338,7 @@ std::optional<Refusal> readClaimPolicies(const v1alpha::ElasticGPUClaim& claim, 
     const auto names = node ? nodePolicyNames() : cardPolicyNames();
     if (std::find(names.begin(), names.end(), value) == names.end()) return unknown(field, value, list(names));
     std::string& policy = node ? parameters.nodePolicy : parameters.cardPolicy;
-    // A class that says which static machine it is keeps that.
+    // A class that names a static machine keeps it.
     if (!policy.starts_with(card_policy::kStaticPrefix) || value != card_policy::kStatic.name) policy = value;
   }
   return std::nullopt;

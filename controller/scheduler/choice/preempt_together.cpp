@@ -21,12 +21,13 @@
 namespace egpu::scheduler {
 namespace {
 
-/// Victims times members up to which victims are spared wherever members go; beyond it each member stays on its node.
+/// Maximum product of victims and members for which members can move while victims are spared; above, each member stays
+/// on its node.
 constexpr std::size_t kMostTriesToSpare = 4096;
-constexpr std::size_t kGroups = 16;  ///< of more groups each is looked at as if they were so many
+constexpr std::size_t kGroups = 16;  ///< each group gets at least this fraction of the decisions
 
-/// How many parts of members the cards of some nodes could hold at most, were all gone who may. A part is what one of them has of
-/// one card.
+/// Upper bound of the number of members' parts that the cards of some nodes could hold without evictable holders. A
+/// part is a member's amount on one card.
 class Capacity {
  public:
   Capacity(const Cluster& cluster, const std::vector<GangMember>& members) : state_(cluster.state()) {
@@ -41,7 +42,7 @@ class Capacity {
     freed_.resize(state_.cards.size());
   }
 
-  /// So much of the card may go.
+  /// Adds an evictable holding.
   void mayGo(const Holding& holding) {
     Freed& freed = freed_[state_.findCard(holding.card)];
     ++freed.claims;
@@ -49,7 +50,7 @@ class Capacity {
     freed.amount.memory += holding.charged.memory;
   }
 
-  /// False: not all fit on these nodes, whoever goes.
+  /// Returns false if these nodes can never hold all members.
   bool mayHold(const std::vector<std::string>& nodes) const {
     int64_t empty = 0, shares = 0;
     for (const std::string& name : nodes) {
@@ -72,7 +73,7 @@ class Capacity {
     Amount amount;
   };
 
-  /// The least of one card that it takes, of whatever type.
+  /// Lowers least_ to the smallest amount of the request on one card, over all types.
   void least(const Request& request) {
     for (const CardType& type : state_.types)
       if (const Need need = needOn(type, request); need.possible())
@@ -89,7 +90,7 @@ class Capacity {
 
   static constexpr int64_t kAny = int64_t{1} << 32;
   const Cluster::State& state_;
-  int64_t whole_ = 0, shares_ = 0;  ///< parts
+  int64_t whole_ = 0, shares_ = 0;  ///< number of parts
   Amount least_{std::numeric_limits<int64_t>::max(), std::numeric_limits<int64_t>::max()};
   std::vector<Freed> freed_;  ///< by card
 };
@@ -134,7 +135,7 @@ class PreemptingTogether {
     std::string node;
     Standing standing;
     int64_t amount = 0;            ///< millionths of cards
-    QuotaBook::Withdrawn quota{};  ///< while it is gone
+    QuotaBook::Withdrawn quota{};  ///< set while it is released
   };
   using Devices = std::set<std::string, std::less<>>;
   static std::string namespaceOf(const std::vector<GangMember>& members) {
@@ -143,7 +144,7 @@ class PreemptingTogether {
     return {};
   }
 
-  /// How many go, Σ priorities, −Σ since, Σ amounts.
+  /// Number of victims, sum of priorities, −sum of since, sum of amounts.
   using Cost = std::tuple<std::size_t, int64_t, int64_t, int64_t>;
 
   Holder holderOf(const std::string& device, const std::vector<Holding>& holdings) const {
@@ -201,7 +202,7 @@ class PreemptingTogether {
     keep(gone);
   }
 
-  /// Holders that may go on the group's nodes, and those that give back quota on any.
+  /// Returns the evictable holders on the group's nodes, and those on any node that release quota.
   Devices allHere() const {
     Devices all = givers_;
     for (const auto& [node, devices] : holdersOn_)
@@ -212,7 +213,8 @@ class PreemptingTogether {
     return all;
   }
 
-  /// Each member beside those before it, as by preempt(). Nothing: one can't be helped so.
+  /// Finds victims for each member with preempt(), beside the members before it. nullopt if one member cannot be placed
+  /// so.
   std::optional<Devices> oneAfterTheOther() {
     Devices gone;
     std::map<std::string, std::vector<std::size_t>, std::less<>> on;
@@ -287,7 +289,7 @@ class PreemptingTogether {
     return all;
   }
 
-  /// In the order in which they are spared.
+  /// Returns the victims in the order in which they are tried to be spared.
   std::vector<std::string> inOrder(const Devices& gone) const {
     std::vector<std::string> order(gone.begin(), gone.end());
     std::stable_sort(order.begin(), order.end(), [this](const auto& a, const auto& b) {
@@ -299,11 +301,11 @@ class PreemptingTogether {
     return order;
   }
 
-  /// As spare(), for many victims: each member stays on its node, so that one try per victim does. Fewer might go if
-  /// members moved.
+  /// As spare(), for many victims: each member stays on its node, so that one try per victim is enough. If members
+  /// could move, fewer victims might be enough.
   void spareOnTheirNodes(Devices& gone) {
     cut_ = true;
-    if (!fitWithout(gone)) return;  // as it did before
+    if (!fitWithout(gone)) return;  // as in the earlier try
     NominatedRooms rooms(book_);
     for (std::size_t i = 0; i < members_.size(); ++i)
       rooms.add(copy_, decided_.decisions[i].node, members_[i].request,
@@ -318,7 +320,7 @@ class PreemptingTogether {
     decided_.decisions = rooms.decisions();
   }
 
-  /// Until none can stay: who was needed beside one that stays now may be needed no more.
+  /// Repeats until no further victim can be spared: a spared victim can make another one unnecessary.
   void spare(Devices& gone) {
     const std::vector<std::string> order = inOrder(gone);
     set(gone, true);
@@ -335,7 +337,7 @@ class PreemptingTogether {
         }
       }
     }
-    (void)fit();  // what is decided without them
+    (void)fit();  // the decision without the victims
     set(gone, false);
     cut_ = spent();
   }
@@ -348,7 +350,7 @@ class PreemptingTogether {
       std::get<2>(cost) -= holder.standing.since;
       std::get<3>(cost) += holder.amount;
     }
-    best_.exact = best_.exact && !cut_;  // fewer might do here, too
+    best_.exact = best_.exact && !cut_;  // fewer victims might be enough
     if (found_ && cost_ <= cost) return;
     found_ = true;
     cost_ = cost;
@@ -359,17 +361,17 @@ class PreemptingTogether {
 
   Cluster copy_;
   const std::vector<GangMember>& members_;
-  const std::string namespace_;  ///< whose quotas count; empty: no member's
+  const std::string namespace_;  ///< namespace of the counted quotas; empty if no member is counted
   QuotaBook book_;
   const StandingOf& standing_;
-  int64_t share_;  ///< decisions for each member in a group to find who goes for it
-  int64_t tries_;  ///< decisions left for all of these
-  int64_t left_;   ///< decisions left to find who stays
+  int64_t share_;  ///< decisions per member and group to find victims
+  int64_t tries_;  ///< decisions left to find victims
+  int64_t left_;   ///< decisions left to spare victims
   const Enough& enough_;
-  std::map<std::string, Holder, std::less<>> holders_;                      ///< who may go
-  std::map<std::string, std::vector<std::string>, std::less<>> holdersOn_;  ///< they, by node
-  Devices givers_;                                                          ///< holders that give back quota
-  // Of the group that is being tried.
+  std::map<std::string, Holder, std::less<>> holders_;                      ///< evictable holders
+  std::map<std::string, std::vector<std::string>, std::less<>> holdersOn_;  ///< evictable holders by node
+  Devices givers_;                                                          ///< holders that release quota
+  // State of the current group.
   const TopologyGroup* group_ = nullptr;
   std::vector<TopologyGroup> only_;
   GangDecision decided_;

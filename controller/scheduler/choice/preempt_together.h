@@ -1,13 +1,11 @@
-// Who would have to go so that several requests get in, all or none: the members of a gang, each where it may go, or the claims of
-// one pod. As preempt() for one, but that holders on several nodes may have to go.
+// Finds the victims for several requests, all or none: the members of a gang, or the claims of one pod. Like preempt()
+// for one request, but victims can be on several nodes. Pure.
 //
-// A gang of two, each for one whole card, on nodes of two cards that are all taken, by holders of one card each:
+// A gang of two, each for one whole card, on nodes of two full cards with one holder per card:
 //
-//   n0: a (may go), b (may not)   n1: c, d (may go)                 two of a, c, d: who stands lowest
-//   that, both in one rack: n0 is in x, n1 in y                    c and d
-//   that, and d may not go either                                  nobody: one member alone would be helped
-//
-// Pure.
+//   n0: a (evictable), b (not)   n1: c, d (evictable)              two of a, c, d: the lowest ranks
+//   as before, within one rack; n0 is in x, n1 in y                c and d
+//   as before, d is not evictable either                           none: only one member would fit
 #pragma once
 
 #include <cstdint>
@@ -19,21 +17,23 @@
 namespace egpu::scheduler {
 
 struct PreemptionTogether {
-  /// What decideGang() would decide once the victims are gone. `lacking`: they don't all fit, whoever goes.
+  /// Decision of decideGang() after the evictions. `lacking`: they do not all fit, whatever the victims.
   GangDecision after;
-  std::vector<Victim> victims;  ///< by uid; empty if all fit as it is, or nobody's going helps
-  bool exact = true;  ///< none of them can be spared; false: the search was cut short, or not all groups were tried
+  std::vector<Victim> victims;  ///< by uid; empty if all fit already, or if no evictions help
+  bool exact = true;  ///< no victim can be spared; false: the search was cut short, or not all groups were tried
 };
 
-/// First each member has those go that preempt() names beside those before it; if it can't be helped so, all go who may. Then each
-/// stays that can be spared, those who hold least first, of these who stand higher. So no victim is for nothing, though fewer others might do. Of several
-/// groups (`within`, as in decideGang()) the one where fewest go, then the lowest, the youngest, those who hold least.
-/// Of many victims and members each member stays on its node while victims are spared (nominated_rooms.h), so that the
-/// cost is linear in victims; then the answer is not exact.
+/// Finds few victims. First, each member takes the victims of preempt() beside the members before it; if that fails,
+/// all evictable holders are taken. Then each victim that is not needed is spared, the smallest amount first, then the
+/// higher rank. So every victim is needed, although a smaller set might exist. With several groups (`within`, as in
+/// decideGang()) takes the group with the fewest victims, then the lowest priorities, the youngest, the smallest
+/// amounts. With many victims and members, each member stays on its node while victims are spared (nominated_rooms.h),
+/// so that the cost is linear in the victims; then the answer is not exact.
 ///
-/// Quota that a victim gives back counts, so victims may be on nodes that no member goes to. At most some `limit` decisions to find
-/// who goes, and as many to find who stays, then what was found is the answer, if anything was; likewise once it is `enough`. A
-/// group whose cards could not hold them all, were all gone who may, costs none. One copy of the cluster.
+/// Quota that victims release counts, so victims can be on nodes without members. Makes at most about `limit` decisions
+/// to find victims and `limit` more to spare them; then, or once `enough` is true, it returns the best result so far. A
+/// group whose cards could not hold all members without any evictable holder costs no decision. Makes one copy of the
+/// cluster.
 PreemptionTogether preemptTogether(const Cluster& cluster, const std::vector<GangMember>& members,
                                    const std::vector<TopologyGroup>* within = nullptr, const QuotaBook& book = {},
                                    const MayGo& mayGo = {}, const StandingOf& standing = {},

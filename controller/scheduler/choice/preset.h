@@ -1,11 +1,11 @@
-// Presets: a node policy and a card policy under one name (class parameter `preset`), and what else names two.
+// Presets: a node policy and a card policy under one name (class parameter `preset`).
 //
-// They are the placement modes of tensor-fusion, by its published formula (load_score.h):
+// They correspond to the placement modes of tensor-fusion, with its published formula (load_score.h):
 //   compact-first              the most loaded node, and there the most loaded cards
 //   low-load-first             the least loaded node, and there the least loaded cards
 //   node-compact-gpu-low-load  the most loaded node, and there the least loaded cards
-// Its nodes are ordered by the sum over all their cards, so of nodes alike but for their number of cards the larger one
-// goes first.
+// Unlike here, tensor-fusion orders nodes by the sum over their cards: of two nodes that differ only in the number of
+// cards, the larger one comes first.
 #pragma once
 
 #include <string>
@@ -20,19 +20,19 @@ struct Preset {
   std::string_view cardPolicy;
 };
 
-/// A node policy and a card policy by one name.
+/// A node policy and a card policy.
 struct Policies {
   std::string node, card;
 };
-/// A node policy (with the card policy of its name, or else binpack), a preset, or NODE/CARD. False: there is no such
-/// policy.
+/// Finds policies by the name of a node policy (with the card policy of that name, or binpack), a preset, or NODE/CARD.
+/// Returns false for unknown names.
 bool findPolicies(const std::string& name, Policies& out);
-/// All names that stand alone, sorted.
+/// Returns the names of node policies and presets, sorted.
 std::vector<std::string> policyNames();
 
-/// Null if there is no such preset.
+/// Returns null for an unknown preset.
 const Preset* findPreset(std::string_view name);
-/// All names, sorted.
+/// Returns all preset names, sorted.
 std::vector<std::string_view> presetNames();
 
 }  // namespace egpu::scheduler

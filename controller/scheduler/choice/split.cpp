@@ -9,9 +9,9 @@
 namespace egpu::scheduler {
 namespace {
 
-constexpr int64_t kMilli = 1000;  // thousandths of a TFLOPS in one
+constexpr int64_t kMilli = 1000;  // thousandths of a TFLOPS in one TFLOPS
 
-/// The coarser step if it divides the amount.
+/// Returns the coarser step if it divides the amount, otherwise 1.
 int64_t stepOf(int64_t amount, int64_t coarse) { return amount % coarse == 0 ? coarse : 1; }
 
 int64_t scaled(int64_t value, int64_t times, int64_t by) {
@@ -50,7 +50,7 @@ int64_t SplitTotal::coreFor(const CardType& type, int64_t part) const {
 
 int64_t SplitTotal::roomOn(const CardType& type, const Amount& free) const {
   if (steps_ <= 0 || (of_ == Of::tflops && (type.milliTflops <= 0 || type.core <= 0))) return 0;
-  // Who is overdrawn gives nothing, not even what needs none of it.
+  // An overdrawn card has no capacity, even for requests that do not need the overdrawn resource.
   if (free.core < 0 || free.memory < 0) return 0;
   const int64_t core = std::min(type.core, grantableFrom(free.core, request_.coreOvercommit));
   const int64_t memory = std::min(type.memory, grantableFrom(free.memory, request_.memoryOvercommit));
@@ -60,7 +60,7 @@ int64_t SplitTotal::roomOn(const CardType& type, const Amount& free) const {
     if (memory_ > 0) room = std::min(room, scaled(memory / memoryUnit_, steps_, memory_));
     return room;
   }
-  // Memory in proportion grows with the part: the largest part that it still fits.
+  // Memory in proportion grows with the part: find the largest part that fits.
   auto fits = [&](int64_t part) { return memoryInProportion(coreFor(type, part), type) <= memory; };
   if (fits(room)) return room;
   int64_t good = 0;
@@ -125,7 +125,7 @@ Division::Quality Division::qualityOf(std::span<const uint32_t> set) const {
   if (sum < total_) return {};
   if (split_ == Split::fill) return {0, set.size()};
   int64_t rest = total_, sharing = cards;
-  // From the least room up: who can't take an equal part is filled.
+  // From the smallest capacity up: cards that cannot hold an equal part are filled.
   while (rooms_[set[static_cast<std::size_t>(sharing - 1)]] * sharing < rest) {
     rest -= rooms_[set[static_cast<std::size_t>(sharing - 1)]];
     --sharing;
@@ -140,7 +140,7 @@ std::vector<int64_t> Division::parts(std::span<const uint32_t> set) const {
   int64_t rest = total_;
   if (split_ == Split::fill) {
     for (std::size_t i = 0; i < set.size(); ++i) {
-      const int64_t toCome = static_cast<int64_t>(set.size() - i) - 1;  // each of them gets a step at least
+      const int64_t toCome = static_cast<int64_t>(set.size() - i) - 1;  // each later card gets at least one step
       parts[i] = std::min(rooms_[set[i]], rest - toCome);
       rest -= parts[i];
     }

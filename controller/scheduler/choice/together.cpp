@@ -15,7 +15,7 @@
 namespace egpu::scheduler {
 namespace {
 
-constexpr std::size_t kNodesAtOnce = 64;  ///< tried between two pauses
+constexpr std::size_t kNodesAtOnce = 64;  ///< nodes tried between two pauses
 
 class Trying {
  public:
@@ -44,13 +44,13 @@ class Trying {
       return together;
     }
     if (best.fits && allOn(best.node, together.decisions, &best)) return together;
-    const bool pinned = !requests_.front().pinnedNode.empty();  // then there is no other node to look at
+    const bool pinned = !requests_.front().pinnedNode.empty();  // then no other node needs to be tried
     for (std::size_t i = 0; i < requests_.size(); ++i)
       together.alone[i] = decide(cluster_, requests_[i], pinned ? suits_ : NodePredicate()).fits;
     if (pinned) return together;
     if (std::find(together.alone.begin(), together.alone.end(), false) != together.alone.end()) return together;
     std::string node = preferred(together.alone);
-    while (!node.empty() && !allOn(node, together.decisions)) node = any();  // it was taken in a pause
+    while (!node.empty() && !allOn(node, together.decisions)) node = any();  // the capacity was taken in a pause
     return together;
   }
 
@@ -61,10 +61,10 @@ class Trying {
   }
 
  private:
-  /// How much the first request's policy likes a node: more is better, of equals the first by name.
+  /// Score of a node by the first request's policy: higher is better; ties go to the lower name.
   using Liking = std::tuple<int64_t, int64_t>;
 
-  /// first: what the first request is known to be given there, if nothing else is.
+  /// first: the decision for the first request on the empty trial, if known.
   bool allOn(std::string_view node, std::vector<Decision>& decisions, const Decision* first = nullptr) {
     return allOn(node, inOrder_, decisions, first) || allOn(node, largestFirst_, decisions, nullptr);
   }
@@ -97,7 +97,7 @@ class Trying {
     return decide(cluster_, pinned_[i]);
   }
 
-  /// Tries every node; notes in `alone` which requests fit anywhere by themselves.
+  /// Tries every node. Records in `alone` which requests fit on some node by themselves.
   std::string preferred(std::vector<bool>& alone) {
     alone.assign(requests_.size(), false);
     std::string best;
@@ -123,7 +123,7 @@ class Trying {
     return best;
   }
 
-  /// The first node that holds them all; nothing happens between its being found and the return.
+  /// Returns the first node that can hold all requests. No pause is called after it is found.
   std::string any() {
     std::string found;
     std::vector<Decision> decisions;

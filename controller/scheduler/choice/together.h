@@ -1,4 +1,4 @@
-// Several requests on one node, all or none: the claims of one pod.
+// Decides several requests on one node, all or none: the claims of one pod.
 #pragma once
 
 #include <optional>
@@ -13,28 +13,27 @@
 namespace egpu::scheduler {
 
 struct Together {
-  std::vector<Decision> decisions;  ///< one per request; empty: no node holds them all
-  /// If there is no such node: whether each request would fit on some node by itself. Once one is known to fit nowhere,
-  /// the others may be given the benefit of the doubt.
+  std::vector<Decision> decisions;  ///< one per request; empty = no node can hold them all
+  /// Without such a node: whether each request fits on some node alone. Once one request fits nowhere, the values of
+  /// the others may be too optimistic.
   std::vector<bool> alone;
-  std::optional<QuotaExcess> excess{};  ///< nothing was decided because of a quota
+  std::optional<QuotaExcess> excess{};  ///< set if a quota prevents the decision
 };
 
-/// First the node that the first request likes best. If that can't hold them all: a look at the index tells whether a
-/// request fits nowhere at all; else every node that suits is tried once, and of those that hold all of them the one is
-/// taken that the first request's node policy prefers (fragmentation: by fill). `pause` is called during that, and the
-/// cluster may change in it. What is tried is taken of the cluster and given back: it is as before when this returns,
-/// and in every pause.
-/// On a node the requests are placed in their order, or, if that fails, the largest first.
+/// Tries the best node of the first request first. If it cannot hold all requests, the index shows whether some request
+/// fits nowhere. Otherwise every suitable node is tried once, and the first request's node policy chooses among those
+/// that can hold all (fragmentation: by fill). `pause` is called during that scan, and the cluster can change in it.
+/// Trial allocations are released in every pause and before the call returns. On a node, the requests are placed in
+/// their order or, if that fails, the largest first.
 Together decideTogether(Cluster& cluster, const std::vector<Request>& requests, const NodePredicate& suits = {},
                         const Pause& pause = {});
 
-/// All of them on that node, as decideTogether() places them there; empty if it can't hold them all. The cluster is as
-/// before when this returns.
+/// Places all requests on that node, as decideTogether() does; empty if it cannot hold them all. The cluster is
+/// unchanged on return.
 std::vector<Decision> togetherOn(Cluster& cluster, const std::vector<Request>& requests, std::string_view node);
 
-/// That node, its cards and what is held of them by who has cards, to another cluster, instead of what that knows of them; what
-/// else is held there stays. Nothing if it isn't there.
+/// Copies a node with its cards and their allocations to another cluster, and replaces earlier data of the node there.
+/// Other allocations there stay. Does nothing without a Node object of that name.
 void copyNode(const Cluster& from, std::string_view node, Cluster& to);
 
 }  // namespace egpu::scheduler

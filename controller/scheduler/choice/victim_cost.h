@@ -6,11 +6,11 @@
 
 namespace egpu::scheduler {
 
-/// What is lost with holders, in the order in which it counts. Sums of it are compared as it is.
+/// Loss from evictions, in the order of its components. Sums are compared in the same way.
 struct VictimLoss {
   int64_t priority = 0;
   int64_t age = 0;     ///< −since
-  int64_t amount = 0;  ///< what they hold, in millionths of cards
+  int64_t amount = 0;  ///< amount of the holders, in millionths of cards
   auto operator<=>(const VictimLoss&) const = default;
   VictimLoss operator+(const VictimLoss& other) const {
     return {priority + other.priority, age + other.age, amount + other.amount};
@@ -18,7 +18,7 @@ struct VictimLoss {
   VictimLoss operator*(int64_t n) const { return {priority * n, age * n, amount * n}; }
 };
 
-/// Number of victims and what is lost with them.
+/// Number of victims and their loss.
 struct VictimCost {
   int64_t holders = 0;
   VictimLoss loss;

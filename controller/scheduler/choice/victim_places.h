@@ -1,5 +1,4 @@
-// Places where holders may be evicted for a request, in the order of what at least is lost there. Internal to
-// scheduler/.
+// Places where holders can be evicted for a request, ordered by a lower bound of the loss. Internal to scheduler/.
 #pragma once
 
 #include <set>
@@ -11,20 +10,20 @@
 
 namespace egpu::scheduler {
 
-/// One card, or all of a node's.
+/// One card, or all cards of a node.
 struct VictimPlace {
-  VictimCost bound;  ///< no set here costs less
+  VictimCost bound;  ///< lower bound of the cost of all victim sets here
   NodeId node = kNone;
-  CardId card = kNone;  ///< kNone: anywhere on the node
+  CardId card = kNone;  ///< kNone = anywhere on the node
 };
 
-/// Places of one request, kept for further searches for the same request on the same cluster. A search evaluates only
-/// nodes that changed again. It asks itself whether a node suits.
+/// Places of one request, reused by further searches for the same request on the same cluster. A search evaluates only
+/// changed nodes again, and calls the node predicate itself.
 struct VictimPlaces {
   Request request{};
   std::vector<VictimPlace> all{};
-  bool known = false;          ///< `all` holds the places of `request`
-  std::set<NodeId> changed{};  ///< since then
+  bool known = false;          ///< `all` has the places of `request`
+  std::set<NodeId> changed{};  ///< nodes changed since then
 };
 
 }  // namespace egpu::scheduler

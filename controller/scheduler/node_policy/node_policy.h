@@ -22,7 +22,7 @@ struct NodePolicy {
   std::string_view name;
   Walk walk;
   NodeOrder order = NodeOrder::fill;
-  /// True if the policy uses load scores, whose weights the class can set.
+  /// True if the policy uses load scores. The class can set their weights.
   constexpr bool byLoad() const { return order == NodeOrder::usedScore || order == NodeOrder::availableScore; }
 };
 

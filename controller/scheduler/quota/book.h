@@ -94,8 +94,8 @@ class QuotaBook {
   /// Returns the claims with the largest shares of the exceeded quota, "default/a 40Gi, default/b 4Gi and 3 more",
   /// without the requesting ones. Empty if there are none.
   std::string holders(const QuotaExcess& excess, std::size_t most) const;
-  /// Returns the names of at most `most` claims, the largest holders first, whose release would bring the request
-  /// within its quotas. Empty: these are not enough.
+  /// Returns the names of at most `most` claims that, if released, would bring the request within its quotas; the
+  /// largest holders first. Empty: these are not enough.
   std::vector<std::string> releasesThatDo(const QuotaExcess& excess, std::size_t most) const;
   /// Version of the namespace's quotas if one of them refuses claims; changes when any of them changes.
   std::optional<uint64_t> refusing(std::string_view namespace_) const;

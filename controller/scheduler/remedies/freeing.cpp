@@ -146,8 +146,7 @@ std::optional<Freeing::Freed> Freeing::on(const NodeRecord& node) {
     for (topology::Set set : topology::fixedSets(policy_->machineOf(node), size)) {
       Cards cards;
       for (; set != 0; set &= set - 1) {
-        const std::size_t place = topology::lowestCard(set);  // a machine named by the class can have more cards than
-                                                              // the node
+        const std::size_t place = topology::lowestCard(set);  // the class's machine can have more cards than the node
         if (place < node.cards.size() && couldServe(node.cards[place])) cards.push_back(node.cards[place]);
       }
       if (cards.size() < size) continue;

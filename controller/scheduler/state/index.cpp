@@ -298,7 +298,7 @@ void NodeIndex::erase(NodeId id) {
   places_[id].leaf = kNone;
   cut(blocks_[block], slotIn(blocks_[block], id));
   --mix.nodes;
-  // A block left empty goes, and its parent with it if it was the only child.
+  // Removes empty blocks, and their parents if they become empty.
   while (blocks_[block].count == 0 && blocks_[block].parent != kNone) {
     const uint32_t parent = blocks_[block].parent;
     cut(blocks_[parent], slotIn(blocks_[parent], block));

@@ -60,7 +60,7 @@ class NodeIndex {
     int64_t fill = 0;
   };
   enum class Answer { no, yes, stop };
-  /// Returns the first node of the mix, lowest fill first, whose summary reaches `least` and that accept(NodeId,
+  /// Returns the first node of the mix, lowest fill first, that reaches `least` by its summary and that accept(NodeId,
   /// int64_t fill) accepts. Returns no node if there is none or `accept` stops the walk. Ties: lower name first. Skips
   /// nodes with a fill below `from`.
   template <class Accept>
@@ -78,8 +78,8 @@ class NodeIndex {
     // node.
     return firstOfItsFill(found.node) ? found : emptiest(mix, least, accept, found.fill);
   }
-  /// Calls visit(NodeId, int64_t fill, int32_t number) for the nodes whose summary reaches `least` and whose wide
-  /// number exceeds `above`, which the visitor can raise; lowest fill first or last.
+  /// Calls visit(NodeId, int64_t fill, int32_t number) for the nodes that reach `least` by their summary and have a
+  /// wide number above `above`. The visitor can raise `above`. Lowest fill first or last.
   template <class Visit>
   void eachAbove(const CardMix& mix, const Summary& least, bool ascending, std::size_t number, const int32_t& above,
                  Visit visit) const {

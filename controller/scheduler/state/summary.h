@@ -20,8 +20,7 @@ struct alignas(64) Summary {
   static constexpr std::size_t kCoreSteps = 11;    ///< tenths of the largest card; the last step is an empty card
   static constexpr std::size_t kMemorySteps = 40;  ///< steps of a Scale
   static constexpr std::size_t kMemoryAt = 0;      ///< + core step: maximum memory of a card with that core free
-  static constexpr std::size_t kCoreAt = kMemoryAt + kCoreSteps;  ///< + memory step: maximum core of a card with that
-                                                                  ///< memory free
+  static constexpr std::size_t kCoreAt = kMemoryAt + kCoreSteps;     ///< + memory step: maximum core on a card with it
   static constexpr std::size_t kCoreRanks = kCoreAt + kMemorySteps;  ///< core of the 2nd, 4th card by free core
   static constexpr std::size_t kMemoryRank = kCoreRanks + 2;         ///< memory of the 2nd card by free memory
   static constexpr std::size_t kEmpty = kMemoryRank + 1;             ///< number of cards without holders
@@ -42,7 +41,7 @@ struct alignas(64) Summary {
   std::array<uint8_t, kCount> at{};
 
   static uint8_t clamped(int64_t n) { return static_cast<uint8_t>(std::clamp<int64_t>(n, 0, kMost)); }
-  /// Encodes node resources, which span orders of magnitude: exact below 16 units, then five significant binary digits.
+  /// Encodes node resources, which span orders of magnitude: exact below 32 units, then five significant binary digits.
   static uint8_t coarse(int64_t amount, int64_t unit) {
     if (amount < 0) return 0;
     const uint64_t n = static_cast<uint64_t>(amount / unit);
