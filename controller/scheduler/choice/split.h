@@ -5,9 +5,9 @@
 // steps, at least one step each, exact in sum, on at most 16 cards. The capacity of a card is the number of steps that
 // it can hold, limited by its core or its memory.
 //
-//   evenly  all parts are equal or differ by one step, except that cards with less capacity are filled up. Choice of the
-//           cards: first the least difference between the largest and the smallest part, then the fewest cards, then
-//           by the card policy. A single card that can hold everything is the most even.
+//   evenly  all parts are equal or differ by one step, except that cards with less capacity are filled up. Choice of
+//           the cards: first the least difference between the largest and the smallest part, then the fewest cards,
+//           then by the card policy. A single card that can hold everything is the most even.
 //   fill    as few cards as possible: the card with the most capacity first, each filled up before the next.
 //
 // With explicit memory each card gets memory in proportion to its part, in whole MiB (bytes if the total is no
