@@ -71,7 +71,7 @@ struct Condition {
   bool operator==(const Condition&) const = default;
 };
 
-/// Identifies an object within its kind. Written as "namespace/name", or as "name" for cluster-scoped kinds.
+/// Identifies an object within its kind: "namespace/name", or "name" for cluster-scoped kinds.
 struct ObjectKey {
   std::string namespace_;
   std::string name;

@@ -77,7 +77,7 @@ struct Container {
   bool operator==(const Container&) const = default;
 };
 
-/// An entry of spec.resourceClaims or of status.resourceClaimStatuses. For a template, the spec's entry has no claim
+/// An entry of spec.resourceClaims or status.resourceClaimStatuses. In spec, entries with a template have no claim
 /// name.
 struct PodResourceClaim {
   std::string name;
@@ -113,7 +113,7 @@ struct Pod {
   std::vector<PodResourceClaim> resourceClaims;
   std::vector<Container> initContainers;
   std::vector<Container> containers;
-  StringMap requests;  ///< requests of the whole pod (spec.resources): resource name → quantity text
+  StringMap requests;  ///< requests of the whole pod (spec.resources)
   StringMap overhead;  ///< overhead of its runtime class
   std::vector<PodVolume> volumes;
   int64_t priority = 0;
@@ -129,16 +129,14 @@ struct Pod {
   std::vector<Condition> conditions;
   bool operator==(const Pod&) const = default;
   bool finished() const { return phase == "Succeeded" || phase == "Failed"; }
-  /// True if the pod is controlled by the owner with uid `maker`, has a node, and is neither finished nor being
-  /// deleted.
+  /// True if its controller has the uid `maker`, and it has a node and is neither finished nor being deleted.
   bool placedBy(std::string_view maker) const {
     const auto* owner = metadata.controller();
     return owner != nullptr && owner->uid == maker && !nodeName.empty() && !finished() && !metadata.deleting();
   }
 };
 
-/// The part of a ResourceClaim's status.allocation that this project writes: one result, pinned to one node by
-/// metadata.name.
+/// The part of status.allocation that this project writes: one result, pinned to one node by metadata.name.
 struct ResourceClaimAllocation {
   std::string request, driver, pool, device;
   std::string nodeName;             ///< from nodeSelector matchFields metadata.name
@@ -181,7 +179,7 @@ struct ResourceClaim {
 struct ResourceClaimTemplate {
   ObjectMeta metadata;
   StringMap labels, annotations;  ///< spec.metadata of the ResourceClaims
-  ResourceClaim claim;            ///< spec.spec; only the fields of a spec are set
+  ResourceClaim claim;            ///< spec.spec; only the fields of a spec
   bool operator==(const ResourceClaimTemplate&) const = default;
 };
 
@@ -273,7 +271,7 @@ template <>
 inline constexpr Kind kindOf<DeviceTaintRule>{"resource.k8s.io", "v1", "DeviceTaintRule", "devicetaintrules", false};
 template <>
 inline constexpr Kind kindOf<PriorityClass>{"scheduling.k8s.io", "v1", "PriorityClass", "priorityclasses", false};
-/// The version of Kubernetes 1.37. Clients that watch PodGroups first check which version the server has.
+/// The version of Kubernetes 1.37. Clients first check which version the server has.
 template <>
 inline constexpr Kind kindOf<PodGroup>{"scheduling.k8s.io", "v1beta1", "PodGroup", "podgroups", true};
 

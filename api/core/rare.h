@@ -33,7 +33,6 @@ class Rare {
   T* operator->() { return part_.get(); }
   const T* operator->() const { return part_.get(); }
 
-  /// Replaces the part with a newly constructed one.
   template <class... Of>
   T& emplace(Of&&... of) {
     part_ = std::make_unique<T>(std::forward<Of>(of)...);

@@ -1,5 +1,5 @@
-// A gang: claims of one namespace that are decided together, all or none. It is described by the annotations of its
-// members or by a PodGroup.
+// A gang: claims of one namespace that are decided together, all or none. Annotations of its members or a PodGroup
+// describe it.
 #pragma once
 
 #include <cstddef>
@@ -14,8 +14,7 @@ namespace egpu::v1alpha {
 struct Gang {
   static constexpr std::size_t kLeast = 2, kMost = 1024;  ///< members
   std::string name;
-  std::size_t size = 0;   ///< exact number of claims; for a PodGroup the minimum number of pods, however many claims
-                          ///< each has
+  std::size_t size = 0;   ///< exact number of claims; for a PodGroup the minimum number of pods
   std::string topology;   ///< node label; empty = anywhere
   bool podGroup = false;  ///< described by a PodGroup
   /// Name for messages: "gang train", "PodGroup train".
@@ -23,14 +22,14 @@ struct Gang {
   bool operator==(const Gang&) const = default;
 };
 
-/// Returns the gang that the annotations describe. nullopt if there is none or gangMistake() reports a mistake.
+/// Returns the described gang. nullopt if there is none or gangMistake() reports a mistake.
 std::optional<Gang> gangOf(const core::StringMap& annotations);
-/// Returns the gang of a PodGroup. nullopt if its pods are scheduled independently: it has no minimum count, or a
-/// minimum of 1 without a topology.
+/// Returns the gang of a PodGroup. nullopt if its pods are scheduled independently: no minimum count, or a minimum of 1
+/// without a topology.
 std::optional<Gang> gangOf(const core::PodGroup& group);
-/// Returns the first mistake with its annotation, or nullopt. Valid are: a name of at most 63 characters, valid as a
-/// label value; a size of 2 … 1024 without sign or leading zero; a label key as topology. Size and topology require a
-/// name. The name of a PodGroup replaces all of these.
+/// Returns the first mistake with its annotation, or nullopt. Valid: a name of at most 63 characters, as a label value;
+/// a size of 2 … 1024 without sign or leading zero; a label key as topology. Size and topology need a name. The name of
+/// a PodGroup replaces all of these.
 std::optional<FieldError> gangMistake(const core::StringMap& annotations);
 
 }  // namespace egpu::v1alpha

@@ -1,5 +1,4 @@
-// The class parameter `hostPaths`: host paths and CDI devices that the class's plugin may give to containers, in
-// addition to those that every plugin may give.
+// The class parameter `hostPaths`: further host paths and CDI devices that the class's plugin may give to containers.
 #pragma once
 
 #include <optional>
@@ -9,16 +8,16 @@
 
 namespace egpu::v1alpha {
 
-/// True for an absolute path without empty, "." or ".." components and without a trailing '/'. "/" is not clean.
+/// True for an absolute path other than "/", without empty, "." or ".." components and without a trailing '/'.
 bool isCleanPath(std::string_view path);
 
 /// Error message for an invalid pattern; the pattern's text precedes it.
 inline constexpr std::string_view kNoHostPath =
     "is no absolute path, with a '*' or '/' at its end or not, and no CDI device, or there are more than 64";
 
-/// Parses patterns separated by commas. A pattern is an absolute path, a path prefix that ends in '/' (everything
-/// below) or '*' (everything that begins so), or a CDI device: "vendor.com/class=name" or "vendor.com/class=*". An
-/// empty text has no patterns. On an error returns nullopt and sets `wrong`, if given, to the first invalid pattern.
+/// Parses patterns separated by commas: an absolute path, a prefix that ends in '/' (everything below) or '*'
+/// (everything that begins so), or a CDI device: "vendor.com/class=name" or "vendor.com/class=*". An empty text has
+/// none. On an error returns nullopt and sets `wrong`, if given, to the first invalid pattern.
 std::optional<std::vector<std::string>> parseHostPaths(std::string_view text, std::string* wrong);
 
 }  // namespace egpu::v1alpha

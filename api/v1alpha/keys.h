@@ -1,5 +1,4 @@
-// All annotations, labels, finalizers, drivers and well-known names of the project, with their meaning. No other file
-// spells them out.
+// All annotations, labels, finalizers, drivers and well-known names of the project. No other file spells them out.
 #pragma once
 
 #include <string_view>
@@ -14,8 +13,7 @@ inline constexpr std::string_view kRoleCard = "card";
 inline constexpr std::string_view kRoleDevice = "device";
 inline constexpr std::string_view kNodeLabel =
     "elasticgpu.io/node";  ///< for convenience only; spec.card.nodeName is authoritative
-/// Card: provisioner whose plugin discovered it (labelValueOf of its name). Only that plugin can report the card as
-/// gone.
+/// Card: provisioner whose plugin discovered it (labelValueOf its name). Only that plugin can report it as gone.
 inline constexpr std::string_view kDiscoveredByLabel = "elasticgpu.io/discovered-by";
 inline constexpr std::string_view kAmountsLabel =
     "elasticgpu.io/amounts";  ///< "true" on a ResourceClaimTemplate made from the amounts in its name
@@ -25,33 +23,30 @@ inline constexpr std::string_view kSimulatedLabel = "elasticgpu.io/simulated";  
 inline constexpr std::string_view kClaimAnnotationPrefix = "egpuc.elasticgpu.io/";      ///< pod: + <name> → claim
 inline constexpr std::string_view kTemplateAnnotationPrefix = "egpuct.elasticgpu.io/";  ///< pod: + <name> → template
 inline constexpr std::string_view kAmountAnnotationPrefix =
-    "egpu.elasticgpu.io/";  ///< pod: class, gpu, gpu-core, gpu-memory
+    "egpu.elasticgpu.io/";  ///< pod: + class, gpu, gpu-core, … (pod_amounts.h)
 inline constexpr std::string_view kDefaultClassAnnotation = "elasticgpu.io/is-default-class";
 /// Claim: its own policy, allowed if the class has claimPolicies: "true"; otherwise the claim is rejected.
 inline constexpr std::string_view kNodePolicyAnnotation = "elasticgpu.io/node-policy";
 inline constexpr std::string_view kCardPolicyAnnotation = "elasticgpu.io/card-policy";
-/// Device whose claim is gone: uids of the pods that were running then, separated by commas. The device is retained
-/// while one of them runs.
+/// Device whose claim is gone: uids, separated by commas, of the pods that ran then. While one of them runs, the device
+/// is retained.
 inline constexpr std::string_view kHeldForAnnotation = "elasticgpu.io/held-for";
 /// Pod: + container name → edits by the node agent (env, devices, mounts). Written by the simulated kubelet.
 inline constexpr std::string_view kPreparedAnnotationPrefix = "prepared.elasticgpu.io/";
 
-/// Claim: name of its gang, number of members and, optionally, a node label for which all members get the same value.
+/// Claim: name of its gang, number of members and, optionally, a node label with one value for all members.
 inline constexpr std::string_view kGangAnnotation = "elasticgpu.io/gang";
 inline constexpr std::string_view kGangSizeAnnotation = "elasticgpu.io/gang-size";
 inline constexpr std::string_view kGangTopologyAnnotation = "elasticgpu.io/gang-topology";
-/// Claim, instead of the three above: the PodGroup that describes its gang. The controller writes it on claims created
-/// for the group's pods.
+/// Claim, instead of the three above: the PodGroup that describes its gang. Set by the controller on a group's claims.
 inline constexpr std::string_view kGangPodGroupAnnotation = "elasticgpu.io/gang-pod-group";
-/// Claim of a movable class: uid of the device to replace with another one as soon as no pod uses it.
+/// Claim of a movable class: uid of the device to leave for another one as soon as no pod uses it.
 inline constexpr std::string_view kMoveAnnotation = "elasticgpu.io/move";
 
-/// Namespace: "true" allows claims with admin access (spec.adminAccess). Defined by Kubernetes; tenants must not be
-/// able to label namespaces.
+/// Namespace: "true" allows spec.adminAccess. Defined by Kubernetes; tenants must not be able to label namespaces.
 inline constexpr std::string_view kAdminAccessLabel = "resource.kubernetes.io/admin-access";
 
-/// Card: set by an operator after a repair or reset. The value is the reason of the condition NeedsRepair. The agent
-/// removes it again.
+/// Card: set by an operator after a repair or reset, to the reason of the condition NeedsRepair. The agent removes it.
 inline constexpr std::string_view kRepairedAnnotation = "elasticgpu.io/repaired";
 
 // Finalizers.
@@ -130,7 +125,7 @@ inline constexpr std::string_view kResizing = "Resizing";  ///< the requested am
 inline constexpr std::string_view kResizeInfeasible = "ResizeInfeasible";  ///< its cards cannot hold the amounts
 inline constexpr std::string_view kResizeFailed = "ResizeFailed";          ///< its provisioner rejected the resize
 inline constexpr std::string_view kScalingQuotaExceeded = "ScalingQuotaExceeded";
-/// The usable memory of the card is less than the sum of its shares. On a card, a reason of its condition SharesFit.
+/// The shares on a card exceed its usable memory. On a card, a reason of its condition SharesFit.
 inline constexpr std::string_view kCardTooSmall = "CardTooSmall";
 inline constexpr std::string_view kCardMemoryChanged = "CardMemoryChanged";  ///< the memory of its whole cards changed
 inline constexpr std::string_view kNotResizable = "NotResizable";  ///< its class or provisioner does not allow it

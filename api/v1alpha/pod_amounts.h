@@ -32,8 +32,8 @@ bool namesAmounts(std::string_view templateName);
 /// if the name differs from the encoding that amountsTemplate() produces.
 std::optional<ElasticGPUClaimSpec> amountsOf(std::string_view templateName);
 
-/// Returns the first mistake in a pod's annotations, by annotation, or nullopt. Checks that need other objects (class,
-/// cards) are not made.
+/// Returns the first mistake in a pod's annotations, or nullopt. Checks that need other objects (class, cards) are not
+/// made.
 std::optional<FieldError> amountsMistake(const StringMap& annotations);
 /// Returns the first mistake in an encoded name, for pods that reference the template directly. The field is the
 /// request's.

@@ -39,8 +39,7 @@ std::optional<Quantity> parseQuantity(std::string_view text, std::string* error 
 
 /// Returns the shortest exact form with a binary suffix: "4Gi", "1536Mi", "1000".
 std::string formatBytes(int64_t bytes);
-/// Returns text for people: formatBytes() if its number has at most four digits, otherwise rounded to one decimal:
-/// "15.6Gi".
+/// Returns text for people: formatBytes() if its number has at most four digits, else rounded to one decimal: "15.6Gi".
 std::string readableBytes(int64_t bytes);
 /// 100 → "10%", 1000 → "100%", 5 → "0.5%".
 std::string formatMilliCards(int64_t milli);

@@ -1,8 +1,8 @@
-// Current and target amounts of a device on its cards, from spec.cards or from a resize. Standard library only.
+// Amounts of a device on its cards, from spec.cards or from a resize. Standard library only.
 //
 // Steps of a resize: spec.target states the new amounts; the cards' ledger entries grow to the maximum of old and new;
-// the plugin applies the target; status.inForce states the applied amounts; the entries shrink to them. So an entry is
-// never below the amounts in force.
+// the plugin applies the target; status.inForce states it; the entries shrink to it. So an entry is never below the
+// amounts in force.
 #pragma once
 
 #include <algorithm>
@@ -27,7 +27,7 @@ inline const std::vector<DeviceCard>& cardsInForce(const ElasticGPU& device) {
   const auto* cards = internal::cardsOf(device.status.inForce, device.spec);
   return cards != nullptr ? *cards : device.spec.cards;
 }
-/// Returns the target amounts, for the cards of spec.cards in that order. Valid as long as the device.
+/// Returns the target amounts, in the same order. Valid as long as the device.
 inline const std::vector<DeviceCard>& cardsWanted(const ElasticGPU& device) {
   const auto* cards = internal::cardsOf(device.spec.target, device.spec);
   return cards != nullptr ? *cards : cardsInForce(device);
@@ -40,8 +40,7 @@ inline int64_t numberInForce(const ElasticGPU& device) {
 /// True if the target is not in force yet.
 inline bool isResizing(const ElasticGPU& device) { return targetNumber(device) != numberInForce(device); }
 
-/// Minimum of the ledger entry for card `place` of spec.cards: the target's amounts, but at least the charged amounts
-/// in force.
+/// Minimum of the ledger entry for card `place` of spec.cards: the maximum of the target and the amounts in force.
 inline DeviceCard cardCharged(const ElasticGPU& device, std::size_t place) {
   DeviceCard most = cardsWanted(device)[place];
   const auto& now = cardsInForce(device)[place];

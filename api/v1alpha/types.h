@@ -116,7 +116,7 @@ struct ElasticGPUSpec {
   bool operator==(const ElasticGPUSpec&) const = default;
 };
 
-/// Texts for printer columns: the amounts charged on a card (written by the auditor, debounced) or granted to a device.
+/// For printer columns: amounts charged on a card (written by the auditor, debounced) or granted to a device.
 struct AllocatedSummary {
   int64_t core = 0, memory = 0, claims = 0;
   std::string coreText, memoryText;  ///< "35%", "12Gi/80Gi"

@@ -35,8 +35,8 @@ inline FieldErrors validateUpdate(const ElasticGPUQuota&, const ElasticGPUQuota&
 bool isDnsLabel(std::string_view text);      ///< RFC 1123 label, 1–63 characters
 bool isDnsSubdomain(std::string_view text);  ///< RFC 1123 subdomain, 1–253 characters
 
-/// Returns a label value for a name of up to 253 characters. Names longer than a label's 63 characters are truncated,
-/// with an eight-digit hexadecimal hash of the whole name appended.
+/// Returns a label value for a name of up to 253 characters. Above a label's 63 characters, the name is truncated, and
+/// eight hexadecimal digits of its hash are appended.
 std::string labelValueOf(std::string_view name);
 
 }  // namespace egpu::v1alpha

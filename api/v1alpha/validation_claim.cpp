@@ -50,7 +50,6 @@ void checkAmount(const std::string& field, std::string_view resource, const Quan
     refuse("gpu-memory is at most 16Pi; a bare whole number is GiB, bytes need a suffix or quotes (\"4e9\")");
 }
 
-/// Checks the requests in `field`.
 void checkRequests(const StringMap& requests, const std::string& field, FieldErrors& errors) {
   const auto requestField = [&field](const std::string& key) { return field + "[" + key + "]"; };
   const std::string* prefixed = nullptr;  // first key with a provisioner's prefix

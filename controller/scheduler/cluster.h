@@ -1,5 +1,5 @@
-// The scheduler's state: nodes, cards and the amounts taken from them, with indexes that are updated by events. Pure
-// state: no I/O, locks, clocks. Not thread-safe; the cache serialises access. Copyable for simulation.
+// The scheduler's state: nodes, cards and allocations, with indexes that events update. Pure state: no I/O, locks,
+// clocks. Not thread-safe; the cache serialises access. Copyable for simulation.
 #pragma once
 
 #include <cstdint>
@@ -28,8 +28,8 @@ struct CardInfo {
   bool healthy = true;  ///< false = quarantined; allocations stay
 };
 
-/// Refers to a card by its object name. The hint is the card's position when the decision was made; it saves the name
-/// look-up while the card is still there.
+/// Refers to a card by object name. The hint is its position when the decision was made, and saves the look-up while
+/// the card is still there.
 struct CardRef {
   static constexpr uint32_t kNoHint = UINT32_MAX;
   std::string_view name;
@@ -90,15 +90,14 @@ class Cluster {
   void upsertCard(const CardInfo& card);
   /// Removes a card with its allocations.
   void removeCard(std::string_view name);
-  /// Allocates an amount (charged) of a card to a device, and replaces an earlier allocation of the same device there.
-  /// `ofNode` is the CPU and memory that is allocated on the card's node together with it; a device of several cards
-  /// passes it for one card only. Returns false and does nothing if the card is unknown.
+  /// Allocates an amount (charged) of a card to a device; replaces an earlier allocation of that device there. `ofNode`
+  /// is the CPU and memory allocated on the card's node with it; a device of several cards passes it for one card only.
+  /// Returns false and does nothing if the card is unknown.
   bool take(CardRef card, std::string_view deviceUid, Amount charged, NodeAmount ofNode = {});
   /// Releases an allocation and its amounts on the node; no-op if there is none.
   void giveBack(CardRef card, std::string_view deviceUid);
-  /// Allocates CPU and memory of a node to a pod without cards, and replaces an earlier amount of the same uid. Does
-  /// not count as a claim. Returns false and does nothing without a Node object of that name. Removing the node
-  /// releases it.
+  /// Allocates CPU and memory of a node to a pod without cards; replaces an earlier amount of that uid. It does not
+  /// count as a claim. Returns false and does nothing without a Node object. Removing the node releases it.
   bool takeOfNode(std::string_view node, std::string_view uid, NodeAmount amount);
   /// Releases such an amount; no-op if there is none.
   void giveBackOfNode(std::string_view node, std::string_view uid);
@@ -110,8 +109,8 @@ class Cluster {
   Learned learned() const;
   /// Restores the learned demand. The cluster must be empty; then add nodes, cards and allocations, and call reprice().
   void learn(const Learned& learned);
-  /// Recomputes the prices of the fragmentation policy, if it has any. Afterwards decisions depend only on learned(),
-  /// the present state and later events, and no longer on earlier decisions.
+  /// Recomputes the prices of the fragmentation policy, if any. Afterwards decisions depend on learned(), the present
+  /// state and later events, but no longer on earlier decisions.
   void reprice();
 
   std::size_t nodeCount() const;

@@ -37,7 +37,7 @@ struct Decision {
   /// Maximum distance of the link score from the best division. Nonzero only for card policy topology with more than 16
   /// fitting cards (topology/best_effort.h).
   int64_t linkGap = 0;
-  std::optional<QuotaExcess> excess{};  ///< set if a quota is the only reason that it does not fit
+  std::optional<QuotaExcess> excess{};  ///< set if a quota is the reason that it does not fit
   std::size_t alternative = 0;          ///< index of the alternative that was decided, for claims with several
   bool operator==(const Decision&) const = default;
 };

@@ -45,8 +45,8 @@ std::string share(int64_t n) { return v1alpha::formatMilliCards(std::max<int64_t
 std::string tflops(int64_t n) { return v1alpha::formatThousandths(std::max<int64_t>(n, 0)) + " TFLOPS"; }
 std::string cpu(int64_t n) { return n > 0 && n % 1000 != 0 ? number(n) + 'm' : number(n / 1000); }
 
-/// Nodes or cards that have too little of one resource, and the smallest gap among them. The text is made at the end,
-/// when the smallest gap is known.
+/// Items that have too little of one resource, and the smallest gap. The text is made at the end, when that gap is
+/// known.
 struct Shortfall {
   Counting& stage;
   std::string_view what;  ///< "short of free core"
@@ -81,8 +81,8 @@ std::string counted(int64_t n, std::string_view noun) {
   return std::to_string(n) + ' ' + std::string(noun) + (n == 1 ? "" : "s");
 }
 
-/// Returns the reason for cards whose model the request does not name. If no card of the cluster has one of its models,
-/// the reason lists the existing models, because the name could be misspelt.
+/// Reason for cards of models that the request does not name. Lists the existing models if no card of the cluster has
+/// one of the request's models, because the name could be misspelt.
 std::string otherModelText(const Cluster::State& state, const Request& request) {
   const std::string text = "of another model";
   if (request.models.empty()) return text;
@@ -262,7 +262,6 @@ class Explaining {
     return all;
   }
 
-  /// The node and card that are being evaluated.
   struct Place {
     std::string_view node;
     std::string_view card;

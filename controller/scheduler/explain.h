@@ -1,5 +1,5 @@
-// Explains why a request fits nowhere, stage by stage, and finds the smallest changes after which it fits. The results
-// are values, used for conditions, API responses and tables.
+// Explains stage by stage why a request fits nowhere, and finds the smallest changes after which it fits. Results are
+// values, for conditions, API responses and tables.
 #pragma once
 
 #include <cstdint>
@@ -23,13 +23,13 @@ struct Dropped {
   bool operator==(const Dropped&) const = default;
 };
 
-/// Number of nodes or cards that one stage excluded, the reasons, and the first of them by name.
+/// Items that one stage excluded: number, reasons, and the first of them by name.
 struct StageReport {
   std::string stage;  ///< "node", "model", "capacity", "core", …
   int64_t before = 0;
   int64_t after = 0;
   std::vector<std::pair<std::string, int64_t>> reasons = {};  ///< reason → count, by count descending, then text
-  std::vector<Dropped> dropped = {};  ///< first excluded items, by node and card; before − after is their total number
+  std::vector<Dropped> dropped = {};  ///< first excluded items, by node and card; before − after is the total
   bool operator==(const StageReport&) const = default;
 };
 
@@ -40,7 +40,7 @@ struct Remedy {
     release,  ///< free `rooms` on `node`
     add,      ///< add `cards` empty cards like `card` to `node`; empty = to one new node
   };
-  /// Capacity to release on one card (charged), and the minimum number of its claims to release.
+  /// Capacity to release on one card (charged), and the minimum number of claims.
   struct CardRoom {
     std::string card;
     Amount amount;
@@ -58,10 +58,9 @@ struct Remedy {
   bool operator==(const Remedy&) const = default;
 };
 
-/// Result of explain(). A card is counted at the first stage at which it fails. Stages of nodes: "node" and, if
-/// requested, "node cpu" and "node memory". Stages of cards: "pinned" (if requested), "health", "model", "minMemory",
-/// "capacity", "quota" (if there are quotas), "claims", then "empty" (whole cards) or "core" and "memory". The last
-/// stage counts nodes again: "cards".
+/// Result of explain(). A card is counted at the first stage that it fails. Stages of nodes: "node" and, if requested,
+/// "node cpu", "node memory". Stages of cards: "pinned" (if any), "health", "model", "minMemory", "capacity", "quota"
+/// (if any), "claims", then "empty" (whole cards) or "core" and "memory". Finally "cards" counts nodes again.
 struct Explanation {
   std::vector<StageReport> stages;
   std::vector<Remedy> remedies;  ///< alternatives to each other; smaller requests first
@@ -71,18 +70,17 @@ struct Explanation {
   bool operator==(const Explanation&) const = default;
 };
 
-/// Called periodically during a long scan, so that the caller can unlock the cluster for other work. The cluster may
-/// change meanwhile; counts made before are not updated.
+/// Called periodically during a long scan, so that the caller can unlock the cluster. The cluster may change meanwhile;
+/// earlier counts are not updated.
 using Pause = std::function<void()>;
 
-/// Returns the reason why `suits` rejects a node, for a StageReport: "with a taint that the claim's class does not
-/// tolerate". If null or empty, kUnsuitedForPod is used.
+/// Returns why `suits` rejects a node, for a StageReport: "with a taint that the claim's class does not tolerate". Null
+/// or empty: kUnsuitedForPod.
 using WhyUnsuited = std::function<std::string(std::string_view node)>;
 inline constexpr std::string_view kUnsuitedForPod = "not suitable for the pod";
 
-/// Explains the result of decide(); for a request that fits, the report shows the nodes and cards that passed. Scans
-/// the cluster: call it once per change of the answer, not per decision. At most `names` excluded items are listed per
-/// stage.
+/// Explains the result of decide(); for a request that fits, shows the nodes and cards that passed. Scans the cluster:
+/// call it once per change of the answer. Lists at most `names` excluded items per stage.
 Explanation explain(const Cluster& cluster, const Request& request, const NodePredicate& suits = {},
                     std::size_t names = 0, const Pause& pause = {}, const WhyUnsuited& whyUnsuited = {});
 

@@ -63,9 +63,9 @@ class Forecasting {
     return n;
   }
 
-  /// Counts by division. Returns false if only decisions can give the number: for shares of several cards and totals
-  /// over several cards, where the choice of cards matters; for policies that do not take cards in any order; and for
-  /// nodes with several models whose own limits are below the sum.
+  /// Counts by division. Returns false if only decisions can give the number: if the choice of cards matters (shares
+  /// of, or a total over, several cards; policies that do not take any cards), or if a node with several models is
+  /// limited by itself.
   bool byDivision(const NodeRecord& node) {
     if (!request_.pinnedCards.empty() || divides(request_) || !policy_->takesAny) return false;
     if (request_.cards > 1 && !request_.wholeCards) return false;

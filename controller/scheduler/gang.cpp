@@ -28,7 +28,7 @@ class Gathering {
     for (std::size_t i = 0; i < members.size(); ++i) uids_.push_back("gang/" + std::to_string(i));
   }
 
-  /// Places the members of the furthest try, explains the member that it lacked, and releases all.
+  /// Places the members of the furthest try, explains the lacking member, and releases all.
   Explanation explain(const std::vector<TopologyGroup>* within, const WhyUnsuitedForMember& whyUnsuited) {
     const GangDecision decision = run(within);
     if (!decision.lacking || decision.lacking->excess || (within != nullptr && furthest_.group == nullptr)) return {};
@@ -115,7 +115,7 @@ class Gathering {
   /// Number of nodes evaluated so far.
   std::size_t looks() const { return inGroup_ ? inGroup_->looks() : asks_; }
 
-  /// Pauses after `placed` units. Returns the number of leading units that still have their places afterwards.
+  /// Pauses after `placed` units. Returns how many leading units still have their places.
   std::size_t othersDecide(const std::vector<Unit>& order, std::size_t placed) {
     takeBack(0);
     pause_();
@@ -150,8 +150,8 @@ class Gathering {
            });
   }
 
-  /// Places all members of one unit on one node. Otherwise places none, and returns the first member without a place on
-  /// the node on which most of them fit.
+  /// Places a unit on one node. Otherwise returns the first member that lacks a place on the node that held most of
+  /// them.
   std::optional<std::size_t> unitIn(const Unit& unit, std::optional<QuotaExcess>& excess) {
     std::set<std::string, std::less<>> tried;
     std::optional<std::size_t> lacks;
@@ -190,8 +190,8 @@ class Gathering {
     };
   }
 
-  /// Maps members to InGroup's kinds: 0 for members without constraints and kind, one number per kind, and one for each
-  /// other member.
+  /// Maps members to InGroup's kinds: 0 without constraints and kind, one number per kind, and one for each other
+  /// member.
   std::size_t kindOf(std::size_t i) const {
     const GangMember& member = members_[i];
     if (!member.suits && !member.hasRoom) return 0;
@@ -259,8 +259,8 @@ class Gathering {
     }
   }
 
-  /// Returns how many of the placed members are within the quotas together. The filter on cards cannot decide this for
-  /// totals to be divided or nodes with several card types.
+  /// Returns how many placed members are within the quotas together. The filter on cards cannot decide this for divided
+  /// totals or nodes with several card types.
   std::size_t withinQuotas(const std::vector<std::size_t>& order, std::optional<QuotaExcess>& excess) const {
     if (asked_.size() < order.size() || !(excess = book_.excess(asked_))) return order.size();
     std::vector<QuotaAsked> some;

@@ -85,8 +85,8 @@ std::vector<bool> alone(const Cluster& cluster, const Request& request, const st
   return fit;
 }
 
-/// True if the quotas' filter on cards is exact: for one request with fixed amounts per card, every choice of cards on
-/// a node that passes the filter is within the quotas.
+/// True if the quotas' filter on cards is exact: for one request with fixed amounts per card, all choices of cards on a
+/// node that passes are within the quotas.
 bool filtered(const std::vector<Request>& requests) { return requests.size() == 1 && !divides(requests.front()); }
 
 class JudgingAll {

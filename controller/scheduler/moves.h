@@ -64,12 +64,12 @@ inline constexpr int64_t kMostMoveDecisions = 20'000;
 MovePlan movesToLetIn(const Cluster& cluster, const Request& request, const NodePredicate& suits, const Movers& movers,
                       int64_t limit = kMostMoveDecisions, const Pause& pause = {});
 
-/// Finds few moves that let all members of a gang in. Runs two searches and takes the result with fewer moves:
-/// movesToLetIn() for each member, beside the capacity of the members before it, and the victims of preemptTogether().
-/// With several groups (`within`, as in decideGang()) the group with the fewest moves wins. No claim moves if all
-/// members fit already, or if a quota stops them, which gang->lacking names. A plan is possible only if decideGang()
-/// lets all members in after its moves, without reserved capacity. exact: with fewer moves too few cards would be
-/// empty; without a plan: no moves at all would be enough.
+/// Finds few moves that let all members of a gang in: the better result of two searches. One is movesToLetIn() for each
+/// member, beside the capacity of the members before it; the other uses the victims of preemptTogether(). With several
+/// groups (`within`, as in decideGang()) the group with the fewest moves wins. No claim moves if all members fit
+/// already, or if a quota stops them, which gang->lacking names. A plan is possible only if decideGang() lets all
+/// members in after its moves, without reserved capacity. `exact`: with fewer moves too few cards would be empty;
+/// without a plan: no moves at all would be enough.
 MovePlan movesToLetAllIn(const Cluster& cluster, const std::vector<GangMember>& members,
                          const std::vector<TopologyGroup>* within, const QuotaBook& book, const Movers& movers,
                          int64_t limit = kMostMoveDecisions, const Pause& pause = {});
@@ -87,9 +87,9 @@ using MovePlanner = std::function<MovePlan(const Cluster&)>;
 /// again, in either order. Wherever it goes, the remaining plan must be shorter and reach the same goal.
 bool firstMoveHolds(const Cluster& cluster, const MovePlan& plan, const Movers& movers, const MovePlanner& planner);
 /// Reorders the plan so that it begins with a move for which firstMoveHolds() is true. Considers at most `most` moves
-/// that can be made first; each other move still has the capacity that it needs. Returns false and keeps the order if
-/// there is none. For one request all moves leave one node; for a gang they leave several. Then a claim that its policy
-/// would return to one of these nodes may still be able to leave another at once.
+/// that can be made first; each other move still has its capacity. Returns false and keeps the order if there is none.
+/// For one request all moves leave one node, for a gang several nodes: a claim that its policy would return to one of
+/// them may still be able to leave another at once.
 bool beginWithMoveThatHolds(const Cluster& cluster, MovePlan& plan, const Movers& movers, const MovePlanner& planner,
                             std::size_t most);
 

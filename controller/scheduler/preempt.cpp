@@ -74,8 +74,7 @@ class Preempting {
   using Rank = std::tuple<const Cost&, std::string_view>;
   Rank rankOf(const Place& place) const { return {place.bound, state_.nodes[place.node].name}; }
 
-  /// True if the cut could have missed an acceptable set: only the set that spare() leaves was tested, another of equal
-  /// size might be accepted.
+  /// True if an acceptable set may have been missed: only the set that spare() leaves was tested.
   bool cutShort() const { return given_.settles && cutAt_ != std::numeric_limits<int64_t>::max(); }
 
   /// A possible victim.
@@ -311,8 +310,7 @@ class Preempting {
     }
   }
 
-  /// For too many sets to try: releases all holders, then restores each holder that can be spared, the smallest first,
-  /// so that few victims remain.
+  /// For too many sets to try: releases all holders, then restores each that can be spared, the smallest first.
   void spare(const std::string& node, std::vector<Holder> holders) {
     std::stable_sort(holders.begin(), holders.end(),
                      [](const Holder& a, const Holder& b) { return a.loss.amount < b.loss.amount; });

@@ -11,8 +11,8 @@
 namespace egpu::scheduler {
 namespace {
 
-/// Returns a cluster of only this claim's cards, with the allocations of other holders if `others`. Nodes are
-/// schedulable and cards healthy, because cordons and quarantine do not affect a claim that is already there.
+/// Returns a cluster of this claim's cards only, with other holders' allocations if `others`. Nodes are schedulable and
+/// cards healthy, because cordons and quarantine do not affect present claims.
 Cluster cardsAlone(const Cluster& cluster, const std::vector<Holding>& holdings, bool others) {
   Cluster alone;
   for (const Holding& each : holdings) {
@@ -45,7 +45,7 @@ Request onOwnCards(const Request& request, const std::vector<Holding>& old) {
   return pinned;
 }
 
-/// Removes limits that do not apply to shrinking, or to whether the cards could hold the amounts at all.
+/// Removes limits that do not apply to shrinking, or to whether the cards could hold the amounts.
 Request whateverTheyBecame(Request pinned) {
   pinned.models.clear();
   pinned.minMemory = pinned.maxClaimsPerCard = 0;

@@ -1,9 +1,9 @@
 // Queue order of pending requests, and reservations of nodes for requests that have waited for long.
 //
-// Order: higher priority first, then the older request, then the lower name. Requests that fit can overtake requests
-// that do not, so that small requests use the capacity that large ones cannot use. Large requests would then never find
-// a whole free node. Therefore a node is reserved for a request that has waited for `after` seconds: no later request
-// is placed there until it is served.
+// Order: higher priority first, then the older request, then the lower name. Requests that fit can overtake others, so
+// that small requests use the capacity that large ones cannot use. Large requests would then never find a whole free
+// node. Therefore a node is reserved for a request that has waited for `after` seconds: no later request is placed
+// there until it is served.
 #pragma once
 
 #include <cstdint>
@@ -58,11 +58,11 @@ using HolderLasts = std::function<bool(std::string_view device)>;
 /// Returns the reservations for now: for the first requests in queue order that have waited for long and fit nowhere.
 /// `waiting` is in queue order; `before` has the present reservations.
 ///
-/// The node is the one that is expected to be free first (choice/expected_room.h). A reserved node is kept unless
-/// another node is expected in half the time, after eight such moves in a quarter, after sixteen in an eighth, and so
-/// on. Otherwise a reservation would never settle, because in a busy cluster some recently started holder is always
-/// expected to end soon. Ties: lower name. So reservations are bounded by `most` and `share`. They end when their owner
-/// is served, leaves, or is no longer among the first.
+/// The node is the one that is expected to be free first (choice/expected_room.h); ties: lower name. A reserved node is
+/// kept unless another one is expected in half the time, after eight such moves in a quarter, after sixteen in an
+/// eighth, and so on. Otherwise reservations would never settle, because in a busy cluster some recent holder is always
+/// expected to end soon. Reservations are bounded by `most` and `share`. They end when the owner is served, leaves, or
+/// is no longer among the first.
 ///
 /// Costs a scan of the cluster for each reservation. For replays, which know all pending requests. The controller
 /// searches for one claim at a time, with the same choice/keep_together.h (cache/kept_nodes.cpp).
@@ -71,8 +71,7 @@ std::vector<Kept> keepNodes(const Cluster& cluster, const std::vector<Waiter>& w
                             const Keeping& keeping = {});
 
 constexpr int kMovesToHalve = 8;
-/// Weighs the expected seconds of a node that is reserved already, after `moves` moves: half of them, and half of that
-/// for each kMovesToHalve moves.
+/// Weighs the expected seconds of a reserved node: a half, and half of that again for each kMovesToHalve moves.
 int64_t expectedOfKept(int64_t seconds, int moves);
 
 }  // namespace egpu::scheduler

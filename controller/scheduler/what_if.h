@@ -60,7 +60,7 @@ struct ReleaseClaim {
 struct ResizeClaim {
   std::string claim;
   Request request;
-  std::string refused{};        ///< why the resize would be rejected; it is tried nevertheless
+  std::string refused{};        ///< why it would be rejected; it is tried nevertheless
   bool runs = false;            ///< its pods run and keep their old limits: released capacity is not free yet
   std::string undecided{};      ///< why the new request cannot be decided; empty = it can
   std::string refusedToGrow{};  ///< like `refused`, for resizes that grow on some card

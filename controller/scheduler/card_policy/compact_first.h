@@ -3,7 +3,7 @@
 // Example: a node with cards of core 1000, memory 32 GiB; a request of core 300, memory 4 GiB on one card.
 //   0: used 500 /  8 GiB     score 33 (32.5)
 //   1: used 200 / 16 GiB     score 41           chosen: memory weighs more
-// Divided: as binpack.
+// Split: as binpack.
 #pragma once
 
 #include "controller/scheduler/card_policy/ranked.h"

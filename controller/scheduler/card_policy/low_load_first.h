@@ -3,7 +3,7 @@
 // Example: a node with cards of core 1000, memory 32 GiB; a request of core 300, memory 4 GiB on one card.
 //   0: used 500 /  8 GiB     score 68 (67.5)    chosen: memory weighs more
 //   1: used 200 / 16 GiB     score 59
-// Divided: as spread.
+// Split: as spread.
 #pragma once
 
 #include "controller/scheduler/card_policy/ranked.h"

@@ -1,6 +1,6 @@
-// Places a gang's members one after the other within a group of nodes. The result is that of decide() limited to these
-// nodes; the index is not used, because it contains all nodes, most of which are in other groups. Nodes are evaluated
-// once for all members with equal requests. Internal to scheduler/.
+// Places a gang's members one after the other within a group of nodes, as decide() would if there were no others. The
+// index is not used, because most of its nodes are in other groups. Nodes are evaluated once for all equal members.
+// Internal to scheduler/.
 #pragma once
 
 #include <cstddef>
@@ -24,9 +24,9 @@ class InGroup {
     std::size_t place = kNowhere;  ///< position of the node in the group
     Decision decision;
   };
-  /// Decides for one member. kind: members of one kind have the same `suits`, which is called once per node; null = all
-  /// nodes suit. open: called for the node about to be chosen; a node that it rejects is closed to its kind until
-  /// touched(). Null = all nodes are open.
+  /// Decides for one member. kind: members of one kind have the same `suits`, called once per node; null = all nodes
+  /// suit. open: called for the node about to be chosen; a rejected node is closed to its kind until touched(). Null =
+  /// all are open.
   Chosen decide(std::size_t kind, Request request, const NodePredicate& suits, const NodePredicate& open);
 
   /// Marks a node for re-evaluation after an allocation or release there.

@@ -19,7 +19,7 @@ namespace {
 
 constexpr std::size_t kMostUnlike = 8;  ///< maximum number of different requests; each costs a scan
 constexpr std::string_view kMember = "member/";
-/// Start time of a holder that is never expected to leave. Differences to now do not overflow.
+/// Start time of a holder that is expected to stay. Differences to now do not overflow.
 constexpr int64_t kSinceEver = std::numeric_limits<int64_t>::min() / 4;
 constexpr int64_t kNever = -kSinceEver;  ///< seconds
 
@@ -92,7 +92,7 @@ class KeepingTogether {
   struct Alike {
     const Pod* pod = nullptr;             ///< the first of them
     std::vector<Candidate> soonest;       ///< a heap with the soonest candidate in front
-    std::shared_ptr<Expected> leaving{};  ///< accounts for holders that stay; null until the first check
+    std::shared_ptr<Expected> leaving{};  ///< as `soonest`, with holders that stay; null until the first check
     std::size_t from = 0;                 ///< position in kept_: earlier nodes are full for them
   };
 
@@ -134,7 +134,7 @@ class KeepingTogether {
     return soonest;
   }
 
-  /// Reinserts the candidate with the holders that stay taken into account, unless it then never has capacity.
+  /// Reinserts the candidate with holders that stay taken into account, unless it then never has capacity.
   void checkAgain(Alike& alike, Candidate candidate) const {
     if (!alike.leaving) {
       alike.leaving = std::make_shared<Expected>();
@@ -153,7 +153,7 @@ class KeepingTogether {
                    [this](const auto& a, const auto& b) { return isLater(a, b); });
   }
 
-  /// Empties a node that already has capacity for some members, and places the pod there.
+  /// Empties a node that has capacity for some members already, and places the pod there.
   bool makeMoreOf(Node& node, const Pod& pod) {
     if (std::exchange(node.empty, true)) return false;
     makeEmpty(node.name);

@@ -1,6 +1,6 @@
 // Chooses the nodes to reserve for requests that need their capacity at the same time: the pods of a gang, or the
-// claims of one pod. Like keepNodes() for one request, but nodes that have enough capacity already are reserved as
-// well. Otherwise later requests would take it before the other nodes are free. Pure.
+// claims of one pod. Like keepNodes() for one request, but also reserves nodes with enough free capacity, which later
+// requests would take otherwise. Pure.
 //
 // A gang of three, each for two whole cards, has waited for long. Nodes of two cards, with the ages of their holders:
 //
@@ -33,11 +33,10 @@ struct KeptBefore {
   int moves = 0;  ///< number of earlier changes of its nodes
 };
 
-/// Returns enough nodes for all members (as in decideGang(), which did not fit), where nodes without enough capacity
-/// count as they will be when all their holders are gone. Takes the nodes that are expected first, as keepNodes() does.
-/// Members of one pod share a node. A reserved node is kept unless another one is expected in half the time, and so on,
-/// as in keepNodes(). With several groups (`within`), takes the one that is complete first; the same preference applies
-/// to a group with all reserved nodes.
+/// Returns enough nodes for all members (as in decideGang(), which did not fit). Nodes without enough capacity count as
+/// empty, and are taken in the order in which keepNodes() expects them. Members of one pod share a node. A reserved
+/// node is kept unless another one is expected in half the time, and so on, as in keepNodes(). Of several groups
+/// (`within`), the one that is complete first is taken, with the same preference for the group of all reserved nodes.
 ///
 /// Holders for which `lasts` is true are expected to stay. It is called only for nodes about to be chosen, because it
 /// may be expensive.

@@ -21,13 +21,12 @@
 namespace egpu::scheduler {
 namespace {
 
-/// Maximum product of victims and members for which members can move while victims are spared; above, each member stays
-/// on its node.
+/// Maximum product of victims and members for which members can move while victims are spared.
 constexpr std::size_t kMostTriesToSpare = 4096;
 constexpr std::size_t kGroups = 16;  ///< each group gets at least this fraction of the decisions
 
-/// Upper bound of the number of members' parts that the cards of some nodes could hold without evictable holders. A
-/// part is a member's amount on one card.
+/// Upper bound of the parts of members that some nodes could hold without evictable holders. A part is a member's
+/// amount on one card.
 class Capacity {
  public:
   Capacity(const Cluster& cluster, const std::vector<GangMember>& members) : state_(cluster.state()) {
@@ -73,7 +72,7 @@ class Capacity {
     Amount amount;
   };
 
-  /// Lowers least_ to the smallest amount of the request on one card, over all types.
+  /// Lowers least_ to the request's smallest amount on one card of any type.
   void least(const Request& request) {
     for (const CardType& type : state_.types)
       if (const Need need = needOn(type, request); need.possible())
@@ -202,7 +201,7 @@ class PreemptingTogether {
     keep(gone);
   }
 
-  /// Returns the evictable holders on the group's nodes, and those on any node that release quota.
+  /// Returns the evictable holders on the group's nodes, and those elsewhere that release quota.
   Devices allHere() const {
     Devices all = givers_;
     for (const auto& [node, devices] : holdersOn_)
@@ -213,8 +212,7 @@ class PreemptingTogether {
     return all;
   }
 
-  /// Finds victims for each member with preempt(), beside the members before it. nullopt if one member cannot be placed
-  /// so.
+  /// Finds victims for each member with preempt(), beside the members before it. nullopt if that fails for a member.
   std::optional<Devices> oneAfterTheOther() {
     Devices gone;
     std::map<std::string, std::vector<std::size_t>, std::less<>> on;
@@ -289,7 +287,7 @@ class PreemptingTogether {
     return all;
   }
 
-  /// Returns the victims in the order in which they are tried to be spared.
+  /// Returns the victims in the order in which they are spared.
   std::vector<std::string> inOrder(const Devices& gone) const {
     std::vector<std::string> order(gone.begin(), gone.end());
     std::stable_sort(order.begin(), order.end(), [this](const auto& a, const auto& b) {
@@ -301,8 +299,7 @@ class PreemptingTogether {
     return order;
   }
 
-  /// As spare(), for many victims: each member stays on its node, so that one try per victim is enough. If members
-  /// could move, fewer victims might be enough.
+  /// As spare(), with one try per victim: each member stays on its node. Otherwise fewer victims might be enough.
   void spareOnTheirNodes(Devices& gone) {
     cut_ = true;
     if (!fitWithout(gone)) return;  // as in the earlier try
@@ -320,7 +317,7 @@ class PreemptingTogether {
     decided_.decisions = rooms.decisions();
   }
 
-  /// Repeats until no further victim can be spared: a spared victim can make another one unnecessary.
+  /// Repeats until no further victim can be spared, because a spared victim can make another one unnecessary.
   void spare(Devices& gone) {
     const std::vector<std::string> order = inOrder(gone);
     set(gone, true);

@@ -50,7 +50,7 @@ int64_t SplitTotal::coreFor(const CardType& type, int64_t part) const {
 
 int64_t SplitTotal::roomOn(const CardType& type, const Amount& free) const {
   if (steps_ <= 0 || (of_ == Of::tflops && (type.milliTflops <= 0 || type.core <= 0))) return 0;
-  // An overdrawn card has no capacity, even for requests that do not need the overdrawn resource.
+  // An overdrawn card has no capacity, even if the request does not need the overdrawn resource.
   if (free.core < 0 || free.memory < 0) return 0;
   const int64_t core = std::min(type.core, grantableFrom(free.core, request_.coreOvercommit));
   const int64_t memory = std::min(type.memory, grantableFrom(free.memory, request_.memoryOvercommit));

@@ -190,8 +190,8 @@ class LettingAllIn {
     if (!decided.lacking) best_ = Found{made_, std::move(decided)};
   }
 
-  /// Frees capacity for a member and reserves it, on `node` if given. The moves of a member are in a feasible order
-  /// after the moves for the members before it, so the moves of all members are.
+  /// Frees and reserves capacity for a member, on `node` if given. Each member's moves are feasible in their order
+  /// after those of the members before it, so all are.
   bool one(std::size_t i, const std::string& node) {
     const GangMember& member = members_[i];
     Request request = member.request;

@@ -68,7 +68,7 @@ class QuotaBook {
   /// remaining quota is never higher than without holds. Replaces earlier holds; used() and the changes are not
   /// affected.
   void hold(const std::vector<QuotaHold>& holds);
-  /// Reports the namespace as freed, although no claim was released: rejected claims may be within its quotas now.
+  /// Reports the namespace as freed: rejected claims may be within its quotas now, although none was released.
   void noteFreed(std::string_view namespace_);
 
   /// Returns the recorded part, or null.
@@ -85,17 +85,16 @@ class QuotaBook {
   std::optional<std::vector<QuotaLack>> lacks(const std::vector<QuotaAsked>& asked, bool alone = false) const;
   /// Returns the amounts that the holder's release frees in each of the namespace's quotas, by name.
   std::vector<QuotaAmounts> givenBackBy(const std::string& holder) const;
-  /// Notes that a claim of the namespace was rejected, so that changes report `freed` when usage falls below the
-  /// present one.
+  /// Notes a rejection, so that takeChanges() reports `freed` when usage falls below the present one.
   void refused(std::string_view namespace_);
 
   /// Usage of all claims that the quota counts. nullopt: no such quota.
   std::optional<QuotaAmounts> used(std::string_view namespace_, std::string_view quota) const;
-  /// Returns the claims with the largest shares of the exceeded quota, "default/a 40Gi, default/b 4Gi and 3 more",
-  /// without the requesting ones. Empty if there are none.
+  /// Returns the largest holders of the exceeded quota except the requesting claims, "default/a 40Gi, default/b 4Gi and
+  /// 3 more"; empty if there are none.
   std::string holders(const QuotaExcess& excess, std::size_t most) const;
-  /// Returns the names of at most `most` claims that, if released, would bring the request within its quotas; the
-  /// largest holders first. Empty: these are not enough.
+  /// Returns at most `most` names of claims, the largest holders first, that would bring the request within its quotas
+  /// if released. Empty: these are not enough.
   std::vector<std::string> releasesThatDo(const QuotaExcess& excess, std::size_t most) const;
   /// Version of the namespace's quotas if one of them refuses claims; changes when any of them changes.
   std::optional<uint64_t> refusing(std::string_view namespace_) const;
@@ -166,9 +165,8 @@ class QuotaBook {
   bool untold_ = false;
 };
 
-/// Returns text such as "held by default/a 40Gi, default/b 4Gi and 3 more: without default/a it would be within its
-/// quotas"; empty if no other claim has any. releases: include the part after the colon, if few releases would be
-/// enough.
+/// Returns "held by default/a 40Gi, default/b 4Gi and 3 more: without default/a it would be within its quotas"; empty
+/// if no other claim has any. releases: include the part after the colon if few releases are enough.
 std::string quotaHoldersText(const QuotaBook& book, const QuotaExcess& excess, bool releases);
 
 }  // namespace egpu::scheduler

@@ -100,7 +100,7 @@ class PreemptingWithin {
     return asked;
   }
 
-  /// Returns the distinct lacks over the card types that could hold the request. within: with some types nothing lacks.
+  /// Returns the distinct lacks over the suitable card types. within: with some types nothing lacks.
   std::vector<Lacks> lacksByType(bool& within) const {
     std::vector<Lacks> all;
     for (const CardType& type : cluster_.state().types) {
@@ -206,8 +206,7 @@ class PreemptingWithin {
     best_ = std::move(found);
   }
 
-  /// True if the request fits after the release of all givers. Also sets beside_, a lower bound for every set of
-  /// givers.
+  /// True if the request fits without all givers. Also sets beside_.
   bool mayFit() {
     Set all;
     for (const Giver& each : givers_) all.push_back(&each);
@@ -242,7 +241,7 @@ class PreemptingWithin {
     }
   }
 
-  /// Tries all sets with n more givers from index `from` on that free the missing amounts, each giver being necessary.
+  /// Tries all sets with n more givers from index `from` on that free the missing amounts and need each giver.
   void choose(const Cover& cover, std::size_t from, std::size_t n, const Amounts& missing, const VictimLoss& loss) {
     if (n == 0) {
       if (none(missing) && allNeeded(cover.lacks)) tryWithout(chosen_);

@@ -27,9 +27,8 @@ class Freeing {
   /// The arguments must outlive it.
   Freeing(const Cluster::State& state, const Request& request, Needs& needs);
 
-  /// Returns the least capacity to release on the node's cards; nullopt if the request would not fit even if all were
-  /// empty. For a total to be divided, the result is not minimal: cards are freed one after the other, by the cost per
-  /// step.
+  /// Returns the least capacity to release on the node's cards; nullopt if even empty cards could not hold the request.
+  /// Not minimal for a total to be divided: cards are freed one after the other, by the cost per step.
   std::optional<Freed> on(const NodeRecord& node);
   /// True if the card, when empty, could hold the request or a part of it.
   bool couldServe(CardId id);

@@ -31,8 +31,8 @@ std::string amountText(const Remedy::CardRoom& room) {
   return text;
 }
 
-/// Returns text such as "free 2 more cards of node n: x, y" for whole cards, otherwise "free 10% of each of cards x, y,
-/// 20% of card z (node n)". Cards that lack the same amount are listed together.
+/// "free 2 more cards of node n: x, y" for whole cards, otherwise "free 10% of each of cards x, y, 20% of card z (node
+/// n)". Cards that lack the same amount are listed together.
 std::string roomsText(const Remedy& remedy, bool wholeCards) {
   std::vector<std::pair<std::string, std::vector<std::string_view>>> alike;
   for (const Remedy::CardRoom& room : remedy.rooms) {
@@ -55,8 +55,8 @@ std::string roomsText(const Remedy& remedy, bool wholeCards) {
   return text;
 }
 
-/// Number of totals below the largest candidate that are tried one by one, because a smaller total can fit worse. For
-/// at most 16 cards of equal capacity, one of 16 consecutive totals fits.
+/// Number of totals tried one by one below the largest candidate, because a smaller total can fit worse. With at most
+/// 16 cards of equal capacity, one of 16 consecutive totals fits.
 constexpr int64_t kTriedOneByOne = 64;
 
 class Searching {
@@ -99,8 +99,8 @@ class Searching {
     return decide(cluster_, r, suits_).fits;
   }
 
-  /// Returns the largest n in [least, most] for which set(n) fits. Bisects, which requires that a smaller n never fits
-  /// worse. Where this is not guaranteed, tries the first `exact` numbers from `most` down, and bisects below them.
+  /// Returns the largest n in [least, most] for which set(n) fits. Bisects, if a smaller n never fits worse. Otherwise
+  /// tries the first `exact` numbers from `most` down, and bisects below them.
   template <class Set>
   std::optional<int64_t> largest(int64_t least, int64_t most, Set set, int64_t exact = 0) const {
     for (; exact > 0 && most >= least; --exact, --most)
@@ -120,8 +120,8 @@ class Searching {
     consider(best, largest(leastSteps(), (original - 1) / unit, scaled), original, unit, set, text);
   }
 
-  /// For a total divided together with its memory, the memory per step is rounded, so a smaller total can fit worse.
-  /// The search starts from the largest total that fits without memory.
+  /// For a total divided with its memory, a smaller total can fit worse, because the memory per step is rounded. The
+  /// search starts from the largest total that fits without memory.
   template <class Set>
   std::optional<int64_t> largestCompute(int64_t most, Set set) const {
     if (!divides(request_) || !ownMemory()) return largest(leastSteps(), most, set);
@@ -196,8 +196,7 @@ class Searching {
     return remedy;
   }
 
-  /// For requests that fit after no single reduction: reduces compute and memory in proportion, then raises each again
-  /// as far as possible.
+  /// If no single reduction is enough: reduces compute and memory in proportion, then raises each as far as possible.
   void shrinkBoth(std::optional<Smaller>& best, const std::string& each) const {
     constexpr int64_t kParts = 1000;
     const bool rated = request_.milliTflopsPerCard > 0;
@@ -298,7 +297,7 @@ class Searching {
     });
   }
 
-  /// Returns a card that is large enough, and how many of them provide the steps of a divided total that a node lacks.
+  /// Returns a card that is large enough, and how many of them provide what a divided total lacks on a node.
   std::optional<std::pair<v1alpha::Card, int64_t>> cardsFor(const SplitTotal& total, int64_t lacking) const {
     v1alpha::Card card;
     const int64_t perCard = total.of() == SplitTotal::Of::core ? card.core / total.inUnits(1) : lacking;

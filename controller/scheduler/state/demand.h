@@ -59,10 +59,10 @@ class Demand {
   void tidy();
   void findAgain();
 
-  std::vector<Entry> entries_;                                ///< in the order of their first observation
+  std::vector<Entry> entries_;                                ///< in the order of first observation
   std::unordered_multimap<std::size_t, std::size_t> places_;  ///< positions in entries_, by demandHash()
   int64_t seen_ = 0;
-  double unit_ = 1;  ///< weight of a request observed now; it grows, so that the other weights need not shrink
+  double unit_ = 1;  ///< weight of a request observed now; grows instead of shrinking all others
 };
 
 /// True if two requests are of one class.

@@ -1,9 +1,8 @@
 // The data of a Cluster. Internal to scheduler/; all other code uses cluster.h.
 //
-// Records are stored in arrays and refer to each other by position, so a copy for simulation copies a few arrays. A
-// large cluster does not fit into the processor's caches, and memory accesses dominate the cost of a decision.
-// Therefore the cards of a node are neighbours, a record contains only the data that decisions read, and strings are
-// stored elsewhere.
+// Records are in arrays and refer to each other by position, so a copy for simulation copies a few arrays. A large
+// cluster does not fit into the processor's caches, and memory accesses dominate the cost of a decision. Therefore the
+// cards of a node are neighbours, a record has only the data that decisions read, and strings are elsewhere.
 #pragma once
 
 #include <cstdint>
@@ -148,7 +147,7 @@ struct Survey {
   Summary summary;
 };
 
-/// Callers should use the functions below instead of the fields, because the representation changes.
+/// Use the functions below instead of the fields, because the representation changes.
 struct Cluster::State {
   std::vector<CardType> types;
   std::map<CardType, TypeId> typeIds;
@@ -190,7 +189,7 @@ struct Cluster::State {
   /// Returns the full description of the card, composed from its parts.
   v1alpha::Card cardOf(CardId id) const;
   /// Calls f(std::string_view deviceUid, const Amount& charged, const NodeAmount& ofNode) for every allocation on a
-  /// card, in no particular order.
+  /// card, unordered.
   template <class F>
   void eachTake(CardId id, F f) const {
     for (const CardAllocation& allocation : allocations_.of(cards[id].allocations))
