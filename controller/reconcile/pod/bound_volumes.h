@@ -1,5 +1,5 @@
-// Where the volumes of a pod are, if they are bound already: PersistentVolumeClaims and PersistentVolumes are read when
-// a pod with such volumes chooses a node, not watched, as few do.
+// Node affinities of a pod's bound volumes. PersistentVolumeClaims and PersistentVolumes are read when a pod with such
+// volumes chooses a node. They are not watched, because few pods with claims have them.
 #pragma once
 
 #include <map>
@@ -19,9 +19,9 @@ class BoundVolumes {
  public:
   BoundVolumes(kube::Client& client, base::Clock& clock) : client_(client), clock_(clock) {}
 
-  /// The node affinities of the pod's bound volumes. A claim that isn't there, isn't bound or may not be read restricts
-  /// nothing: then the scheduler decides, and what it can't use comes back. What is bound is remembered for half a
-  /// minute.
+  /// Returns the node affinities of the pod's bound volumes. A volume claim that does not exist, is not bound or may
+  /// not be read restricts nothing: the scheduler then decides, and clears an allocation that it can't use. Bound
+  /// volumes are cached for 30 s.
   base::Result<std::vector<core::NodeSelector>> of(const core::Pod& pod, std::stop_token stop);
 
  private:

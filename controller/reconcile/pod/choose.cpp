@@ -1,4 +1,4 @@
-// A node for all of a pod's claims that have no device, and why there is none.
+// Chooses a node for all of a pod's claims that have no device, or reports why no node suits.
 #include <algorithm>
 #include <limits>
 
@@ -14,11 +14,11 @@ namespace reason = v1alpha::keys::reason;
 using std::chrono::milliseconds;
 
 namespace {
-constexpr milliseconds kNodeRefusedFor{120'000};  ///< a node on which the API server refused the device
-constexpr std::size_t kLooksUnderLock = 256;      ///< at nodes, while nobody else can decide
+constexpr milliseconds kNodeRefusedFor{120'000};  ///< backoff of a node on which the API server refused the device
+constexpr std::size_t kLooksUnderLock = 256;      ///< nodes to evaluate while other decisions are blocked
 constexpr std::size_t kHoweverMany = std::numeric_limits<std::size_t>::max();
 
-/// Of several times after which to look again, the first; none of them is zero.
+/// The shortest of several requeue delays; ignores delays of zero.
 class Soonest {
  public:
   void add(milliseconds time) {
@@ -30,7 +30,7 @@ class Soonest {
   milliseconds first_{0};
 };
 
-/// False: the excess is of a limit for each claim, which other claims exceed.
+/// False if the quota limits each claim, and only other claims exceed it.
 bool exceeds(const scheduler::QuotaExcess& excess, const cache::Claim& claim) {
   if (!excess.perClaim) return true;
   return std::any_of(excess.asked.begin(), excess.asked.end(), [&](const auto& asked) {
@@ -52,7 +52,7 @@ std::optional<PodSync::Choice> PodSync::choiceOf(const core::Pod& pod, const std
     const auto& name = one.claim->metadata.name;
     if (one.device) {
       const auto& device = *one.device;
-      if (device.metadata.deleting()) return std::nullopt;  // on its way out; its last event brings us here again
+      if (device.metadata.deleting()) return std::nullopt;  // its deletion requeues the pod
       if (!choice.node.empty() && device.spec.nodeName != choice.node)
         return because("pod " + pod.metadata.name + " is on node " + choice.node + ", its claim " + name + " on node " +
                        device.spec.nodeName);
@@ -60,8 +60,8 @@ std::optional<PodSync::Choice> PodSync::choiceOf(const core::Pod& pod, const std
       choice.fixedBy = name;
       continue;
     }
-    // The claim's own step takes a device that stands already, reports a refusal, or decides without the pod, which is
-    // woken then.
+    // The claim's own step binds an existing device, reports a refusal, or decides without the pod. It wakes the pod
+    // then.
     if (claims_.takesDevice(*one.claim)) return because(waitText(pod, "claim " + name));
     const auto& uid = one.claim->metadata.uid;
     auto ask = claims_.ask(*one.claim);
@@ -76,7 +76,7 @@ std::optional<PodSync::Choice> PodSync::choiceOf(const core::Pod& pod, const std
     choice.asked.push_back(std::move(ask));
     choice.open.push_back(&one);
   }
-  if (!choice.node.empty())  // so that it is looked up and not looked for
+  if (!choice.node.empty())  // so that the node is looked up instead of searched for
     for (auto& ask : choice.asks) ask.request.pinnedNode = choice.node;
   return choice;
 }
@@ -93,7 +93,7 @@ Outcome PodSync::choose(const core::Pod& pod, const std::vector<Used>& used, std
     }
   const auto choice = choiceOf(pod, used, &outcome);
   if (!choice) return outcome;
-  const bool chosen = !waiting_.chosen.nodeOf(pod).empty();  // then the scheduler's own back-off is enough
+  const bool chosen = !waiting_.chosen.nodeOf(pod).empty();  // then the scheduler's own backoff is enough
   if (choice->wait.count() > 0 && !chosen) return Outcome::after(choice->wait);
   auto volumes = volumes_.of(pod, stop);
   if (!volumes.ok()) return Outcome::retry(volumes.status());
@@ -103,7 +103,7 @@ Outcome PodSync::choose(const core::Pod& pod, const std::vector<Used>& used, std
     });
   });
   const auto timesFreed = cluster_.timesFreed();
-  // Before looking: what is given back from now on brings us here again.
+  // Before the search, so that capacity released from now on requeues the pod.
   if (!waitForRoom(pod, *choice) && !chosen) return Outcome::after(WaitingForRoom::kYieldAtMost);
   auto tried = decideFirst(*choice, nodes);
   auto& together = tried.together;
@@ -119,7 +119,7 @@ Outcome PodSync::choose(const core::Pod& pod, const std::vector<Used>& used, std
     return toldToBinder(pod, noRoom(pod, used, *choice, together, nodes, stop));
   }
   notShort(core::keyOf(pod.metadata));
-  if (!nodes.promise(together.decisions.front().node)) {  // another pod was promised it meanwhile
+  if (!nodes.promise(together.decisions.front().node)) {  // another pod was promised the capacity meanwhile
     for (const auto& ask : choice->asks) cluster_.forget(ask.claimUid);
     return Outcome::again();
   }
@@ -138,7 +138,7 @@ const cache::Claim* PodSync::chosenByOthers(const core::Pod& pod, const std::vec
 Outcome PodSync::awaitTurn(const core::Pod& pod, const std::vector<Used>& used, const cache::Claim& claim) {
   const auto& name = claim.metadata.name;
   const auto* bound = findCondition(claim.status.conditions, kBound);
-  if (bound == nullptr || bound->reason == reason::kWaitingForConsumer)  // else the reason is told
+  if (bound == nullptr || bound->reason == reason::kWaitingForConsumer)  // else tellConditions() reports the reason
     tell(pod, name, reason::kWaitingForConsumer, "other pods that use it, older or equal ones, choose its node first");
   return Outcome::done().says(waitReports(pod, used, waitText(pod, "claim " + name)));
 }
@@ -188,7 +188,7 @@ Outcome PodSync::overQuota(const core::Pod& pod, const std::vector<Used>& used, 
     next.add(outcome.delay);
   }
   addWaitReports(pod, within, waitText(pod, exceeding), said);
-  // A node that was refused for a while may have cards that the quota does not count.
+  // A node whose backoff ends may have cards that the quota does not count.
   for (const auto& one : used) next.add(waiting_.nodes.untilNextNode(one.claim->metadata.uid));
   return next.outcome().says(std::move(said));
 }
@@ -212,10 +212,10 @@ std::optional<Outcome> PodSync::makeRoom(const core::Pod& pod, const Choice& cho
   const auto& open = choice.open;
   if (open.size() == 1) {
     const auto& claim = *open.front()->claim;
-    // Two plans for one claim would undo each other for ever. One that has more to choose for makes none.
+    // Only the oldest pod that has no other open claim plans: two plans for one claim would undo each other forever.
     if (anotherWaits(pod, claim, Others::older, 1))
       return claim.status.nominated ? std::optional(Outcome::done()) : std::nullopt;
-    // The claim's step takes back what it does not find to be of use (leaveToConsumer): both go by the same claims.
+    // The claim's step drops a nomination without preemptsWith() (leaveToConsumer), so both must use the same claims.
     if (claims_.preemptsWith(open.front()->claim).size() != 1) return std::nullopt;
     return claims_.makeRoom(claim, choice.asked.front(), suits, stop);
   }
@@ -242,7 +242,7 @@ bool PodSync::forgetRefusedNodes(const std::vector<cache::ClusterView::Ask>& ask
 Outcome PodSync::noFit(const core::Pod& pod, const std::vector<Used>& used, const Choice& choice,
                        const std::vector<bool>& alone, NodeChoice& nodes) {
   const auto& open = choice.open;
-  // If each fits by itself, none of them is to blame.
+  // If each claim fits by itself, no single claim is the cause.
   const bool each = std::find(alone.begin(), alone.end(), false) == alone.end();
   const auto more = [&] {
     auto text = whyNotTogether(pod, choice, each, nodes);
@@ -269,7 +269,7 @@ Outcome PodSync::noFit(const core::Pod& pod, const std::vector<Used>& used, cons
     next.add(outcome.delay);
   }
   addWaitReports(pod, fitting, waitText(pod, lacking), said);
-  // A node that was refused for a while may serve again without any event.
+  // The backoff of a node may end without any event.
   for (const auto& one : used) next.add(waiting_.nodes.untilNextNode(one.claim->metadata.uid));
   return next.outcome().says(std::move(said));
 }
@@ -345,19 +345,19 @@ Outcome PodSync::writeIntents(const core::Pod& pod, const Choice& choice,
   for (std::size_t i = 0; i < decisions.size(); ++i) {
     const auto& claim = *choice.open[i]->claim;
     const auto device =
-        binder_.writeIntent(claim, *choice.asked[i].cls, decisions[i], stop);  // the claim's step goes on
+        binder_.writeIntent(claim, *choice.asked[i].cls, decisions[i], stop);  // the claim's step continues
     const bool ours = device.ok() && belongsTo(*device, claim) && !device->metadata.deleting();
     if (ours && device->spec.nodeName == decisions[i].node) continue;
-    // What is left is not written for a node where the pod's other claims are not.
+    // The remaining claims are not written for a node that the pod's other claims do not share.
     for (std::size_t rest = i + 1; rest < decisions.size(); ++rest) cluster_.forget(choice.asks[rest].claimUid);
     if (device.status().code() == base::Code::invalid)  // perhaps only on that node
       waiting_.nodes.reject(claim.metadata.uid, decisions[i].node, "the device was refused", kNodeRefusedFor);
-    else if (ApiRejections::isRefusal(device.status()))  // a quota, rights: others are tried first
+    else if (ApiRejections::isRefusal(device.status()))  // a quota or rights: try other nodes first
       waiting_.nodes.refusedOn(claim.metadata.uid, decisions[i].node);
     if (!device.ok()) return Outcome::retry(device.status());
     stores_.usage.unplan(core::keyOf(pod.metadata));
-    if (ours) return Outcome::again();                      // another pod was faster: the rest follows it, or all move
-    if (belongsTo(*device, claim)) return Outcome::done();  // rolled back; its last event brings us here again
+    if (ours) return Outcome::again();  // another pod was faster: the remaining claims follow it, or all move
+    if (belongsTo(*device, claim)) return Outcome::done();  // rolled back; its deletion requeues the pod
     const auto why = "an ElasticGPU named " + device->metadata.name + " exists and isn't this claim's";
     return Outcome::retry({base::Code::alreadyExists, why}).says(notBound(claim, reason::kProvisionFailed, why));
   }
@@ -403,9 +403,9 @@ std::vector<cache::ClusterView::Ask> PodSync::asksOf(const Choice& choice, const
 }
 
 scheduler::Together PodSync::decide(std::vector<cache::ClusterView::Ask> asks, NodeChoice& nodes) {
-  for (auto& ask : asks) ask.first = false;  // some of the nodes at a time
+  for (auto& ask : asks) ask.first = false;  // `first` is for searches of all nodes; each call here searches some
   scheduler::Together together;
-  std::optional<scheduler::QuotaExcess> excess;  // the first that kept it from nodes
+  std::optional<scheduler::QuotaExcess> excess;  // the first excess that was found
   const auto within = [&](const scheduler::NodePredicate& suitable) {
     auto decided = cluster_.decideTogether(asks, suitable);
     if (!excess) excess = decided.excess;

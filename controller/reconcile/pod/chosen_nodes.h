@@ -1,6 +1,6 @@
-// Nodes that another scheduler has chosen for pods, while their binding is under way (binder.h): the pods' steps decide
-// for exactly that node, and the claims' steps go on as if the pod had reserved them. Lost with the process: then the
-// scheduler hears of a failure and chooses again, and what was begun is given up by its pod's step.
+// Nodes that another scheduler has chosen for pods whose binding is under way (pod_binder.h). The pods' steps decide
+// for exactly that node, and the claims' steps continue as if the pod had reserved them. In memory only: after a
+// restart the scheduler gets an error and chooses again, and the pod's step rolls back its intents.
 #pragma once
 
 #include <cstddef>
@@ -17,12 +17,12 @@ namespace egpu::reconcile {
 /// Thread-safe.
 class ChosenNodes {
  public:
-  /// Pods with one of these schedulerNames are left to those schedulers: no node is chosen for them here, and none of
-  /// their claims is kept on a node without a binding. Before the first step.
+  /// Leaves pods with these schedulerNames to those schedulers: no node is chosen for them here, and their intents are
+  /// rolled back unless a binding is under way. Call it before the first step.
   void leaveTo(std::set<std::string> schedulers) { schedulers_ = std::move(schedulers); }
   bool leavesToScheduler(const core::Pod& pod) const { return schedulers_.count(pod.schedulerName) != 0; }
 
-  /// A binding begins. False: one of that pod is under way.
+  /// Begins a binding. Returns false if a binding of that pod is under way.
   bool begin(const core::ObjectKey& pod, const std::string& uid, const std::string& node) {
     const std::lock_guard lock(mutex_);
     return chosen_.try_emplace(pod, Chosen{uid, node, {}}).second;
@@ -31,19 +31,19 @@ class ChosenNodes {
     const std::lock_guard lock(mutex_);
     chosen_.erase(pod);
   }
-  /// Empty if no binding of the pod is under way.
+  /// Returns the chosen node; empty if no binding of the pod is under way.
   std::string nodeOf(const core::Pod& pod) const {
     const std::lock_guard lock(mutex_);
     const auto it = chosen_.find(core::keyOf(pod.metadata));
     return it != chosen_.end() && it->second.uid == pod.metadata.uid ? it->second.node : std::string();
   }
 
-  /// The pod's claims can't be given there, and why.
+  /// Records why the pod's claims can't be allocated on the chosen node.
   void refuse(const core::ObjectKey& pod, const std::string& why) {
     const std::lock_guard lock(mutex_);
     if (const auto it = chosen_.find(pod); it != chosen_.end()) it->second.refusal = why;
   }
-  /// Empty: nothing speaks against it so far.
+  /// Returns the recorded reason; empty if there is none.
   std::string refusal(const core::ObjectKey& pod) const {
     const std::lock_guard lock(mutex_);
     const auto it = chosen_.find(pod);
@@ -58,7 +58,7 @@ class ChosenNodes {
   struct Chosen {
     std::string uid, node, refusal;
   };
-  std::set<std::string> schedulers_;  ///< constant once steps are made
+  std::set<std::string> schedulers_;  ///< constant after the first step
   mutable std::mutex mutex_;
   std::map<core::ObjectKey, Chosen> chosen_;  ///< guarded by mutex_
 };

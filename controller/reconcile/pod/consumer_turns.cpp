@@ -12,19 +12,19 @@ namespace egpu::reconcile {
 
 namespace {
 
-/// Equal for pods that the same nodes suit.
+/// Reduces a pod to the fields that decide which nodes suit it.
 core::Pod kindOf(const core::Pod& pod) {
   core::Pod kind = pod;
   kind.metadata = {};
   for (const auto& claim : v1alpha::annotatedClaims(pod)) kind.metadata.annotations[claim] = {};
   if (std::any_of(pod.volumes.begin(), pod.volumes.end(), [](const auto& volume) { return volume.ephemeral; }))
-    kind.metadata.name = pod.metadata.name;  // the names of its volumes' claims begin so
+    kind.metadata.name = pod.metadata.name;  // the claims of its ephemeral volumes are named after it
   kind.conditions = {};
   kind.phase = {};
   return kind;
 }
 
-/// Of the fields in which pods that share a claim mostly differ.
+/// Hashes the fields in which pods that share a claim mostly differ.
 std::size_t hashOf(const core::Pod& kind) {
   std::string text = kind.schedulerName + " " + kind.nodeName + " " + std::to_string(kind.priority);
   const auto add = [&text](const std::string& more) { text.append(" ").append(more); };
@@ -101,7 +101,7 @@ ConsumerTurns::Choosers ConsumerTurns::Shared::choosers(const std::string& names
     if (at < kMaxFirst || at >= begin) choosers.pods.push_back({namespace_, name});
     ++at;
   }
-  for (auto it = left_.begin(); it != left_.end(); ++it)  // one tells the claim, and the others lose their gates
+  for (auto it = left_.begin(); it != left_.end(); ++it)  // the first reports on the claim, gated pods lose their gates
     if (it == left_.begin() || it->second) choosers.pods.push_back({namespace_, it->first.second});
   return choosers;
 }
@@ -110,7 +110,7 @@ bool ConsumerTurns::Shared::chooses(const std::string& pod, std::size_t turn) {
   const auto known = known_.find(pod);
   if (known == known_.end() || known->second.kind == kinds_.end()) return true;
   const auto& own = known->second.turn;
-  if (!first_.contains(own)) return false;  // it is equal to an older one
+  if (!first_.contains(own)) return false;  // it is equal to an older pod
   std::size_t at = 0;
   for (auto it = first_.begin(); it != first_.end() && at < kMaxFirst; ++it, ++at)
     if (*it == own) return true;
@@ -194,7 +194,7 @@ void ConsumerTurns::podChanged(const cache::Stores& stores, const core::ObjectKe
   for (const auto& claim : claims) {
     const auto known = shared_.find({pod.namespace_, claim});
     if (known == shared_.end()) continue;
-    const auto now = stores.pods.get(pod);  // what is told may be old news
+    const auto now = stores.pods.get(pod);  // the event may be older than the cache
     if (now && v1alpha::usesClaim(*now, claim))
       known->second.put(stores, *now, chosen_);
     else

@@ -1,15 +1,15 @@
-// Which pods choose the node of a claim that many pods share. A claim of a class that waits for its first consumer is
-// decided by a pod that uses it. Where no node suits, each change would make every one of these pods search all nodes.
-// So only a few of them search:
+// Selects the pods that choose the node of a claim that many pods share. A claim that waits for its first consumer is
+// decided by a pod that uses it. If no node suits, each change would make every one of these pods search all nodes. So
+// only a few of them search:
 //
 //   up to kMaxPods pods use the claim   all of them
-//   more                                of equal pods the oldest one alone; of those the kMaxFirst oldest ones, always,
-//                                       and kMaxNext others, which change every kTurnInterval until all had their turn
+//   more                                the oldest of each set of equal pods; of those always the kMaxFirst oldest, and
+//                                       kMaxNext more, which change every kTurnInterval until all had their turn
 //
 //   pods p0 … p99 of one Deployment and q of another one: p0 and q choose; p1 … p99 follow once the claim has a node
 //
-// Two pods are equal if nothing differs that decides which nodes suit them: claims, requests, node selector, affinity,
-// tolerations, volumes, priority, scheduler. Pods whose node another scheduler chooses are not counted.
+// Two pods are equal if they agree in all fields that decide which nodes suit them: claims, requests, node selector,
+// affinity, tolerations, volumes, priority, scheduler. Pods whose node another scheduler chooses take no turns.
 #pragma once
 
 #include <chrono>
@@ -29,7 +29,7 @@
 
 namespace egpu::reconcile {
 
-/// Thread-safe. Lost with the process, which costs nothing: it is computed from the pods.
+/// Thread-safe. In memory only; recomputed from the pods after a restart.
 class ConsumerTurns {
  public:
   static constexpr std::size_t kMaxPods = 8;
@@ -40,30 +40,30 @@ class ConsumerTurns {
   ConsumerTurns(base::Clock& clock, const ChosenNodes& chosen) : clock_(clock), chosen_(chosen) {}
 
   struct Choosers {
-    std::vector<core::ObjectKey> pods;  ///< consumers that choose now, and those whose scheduler chooses
-    bool inTurns = false;               ///< others choose after kTurnInterval
+    std::vector<core::ObjectKey> pods;  ///< consumers that choose now, and pods whose scheduler chooses
+    bool inTurns = false;               ///< other pods choose after kTurnInterval
   };
   Choosers choosersOf(const cache::Stores& stores, const cache::Claim& claim);
-  /// Whether the pod, a consumer of the claim, chooses its node now.
+  /// True if the pod, a consumer of the claim, chooses the claim's node now.
   bool chooses(const cache::Stores& stores, const cache::Claim& claim, const core::Pod& pod);
-  /// Whether no older pod is a consumer of the claim.
+  /// True if no older pod is a consumer of the claim.
   bool isOldest(const cache::Stores& stores, const cache::Claim& claim, const core::Pod& pod);
-  /// For people; empty if all pods of the claim choose.
+  /// Describes the turns, for people; empty if all pods of the claim choose.
   std::string text(const core::ObjectKey& claim) const;
 
-  /// The pod came, went or changed. claims: those that it names, or named.
+  /// Called when the pod was created, deleted or changed. claims: those that it names, or named.
   void podChanged(const cache::Stores& stores, const core::ObjectKey& pod, const std::set<std::string>& claims);
-  /// The claim has a device, or is gone.
+  /// Drops the state of a claim that has a device or is gone.
   void forgetClaim(const std::string& claimUid);
-  /// Claims of which anything is remembered; for tests.
+  /// Number of claims with state; for tests.
   std::size_t claims() const;
 
  private:
-  /// Position among the consumers of one claim: the oldest first.
+  /// Order of the consumers of one claim: the oldest first.
   using Turn = std::pair<Age, std::string>;
-  /// Equal pods.
+  /// A set of equal pods.
   struct Kind {
-    core::Pod pod;         ///< with nothing but what makes them equal
+    core::Pod pod;         ///< reduced to the fields that make pods equal
     std::set<Turn> turns;  ///< never empty
   };
   using Kinds = std::multimap<std::size_t, Kind>;  ///< by a hash of the pod
@@ -84,11 +84,11 @@ class ConsumerTurns {
     std::string claimUid;
 
    private:
-    /// The kind of that pod; a new one if it is equal to no other.
+    /// Returns the kind of that pod; adds one if the pod is equal to no other.
     Kinds::iterator kindFor(core::Pod pod);
-    /// Positions in first_ of the pods that have their turn.
+    /// Returns the range of positions in first_ whose pods have their turn.
     std::pair<std::size_t, std::size_t> next(std::size_t turn) const;
-    /// The first and the last pod of these positions, counted anew for another turn and after a change.
+    /// First and last pod of that range, recomputed for another turn and after a change.
     struct Window {
       std::size_t turn = 0;
       Turn first, last;
@@ -96,12 +96,12 @@ class ConsumerTurns {
     const Window& windowOf(std::size_t turn);
 
     Kinds kinds_;
-    std::set<Turn> first_;                ///< the oldest of each kind
-    std::optional<Window> window_;        ///< nothing after a change
-    std::map<Turn, bool> left_;           ///< pods whose scheduler chooses; true: gated
-    std::map<std::string, Known> known_;  ///< by name of the pod
+    std::set<Turn> first_;                ///< the oldest pod of each kind
+    std::optional<Window> window_;        ///< reset by each change
+    std::map<Turn, bool> left_;           ///< pods whose scheduler chooses their node; true: gated
+    std::map<std::string, Known> known_;  ///< by pod name
   };
-  /// Null: all pods of the claim choose. With mutex_ held.
+  /// Returns null if all pods of the claim choose. mutex_ is held.
   Shared* sharedBy(const cache::Stores& stores, const cache::Claim& claim);
   std::size_t turnNow() const { return static_cast<std::size_t>(clock_.now().time_since_epoch() / kTurnInterval); }
 

@@ -17,7 +17,7 @@ namespace reason = v1alpha::keys::reason;
 
 namespace {
 
-/// What the claim's condition Bound says, if it says why not.
+/// Returns the message of condition Bound, after a colon, if the condition is not True; otherwise empty.
 std::string saidOf(const cache::Claim& claim) {
   const auto* bound = findCondition(claim.status.conditions, kBound);
   return bound == nullptr || bound->status == "True" || bound->message.empty() ? std::string() : ": " + bound->message;
@@ -54,7 +54,7 @@ std::vector<std::string> usedOrAnnotated(const core::Pod& pod) {
 std::string PodSync::unstamped(const core::Pod& pod) const {
   for (const auto& one : v1alpha::podClaims(pod)) {
     if (one.state != v1alpha::PodClaimState::pending) continue;
-    // One that isn't there yet may be made because the pod names it, or come by a later watch.
+    // A template that does not exist yet may be created because the pod names it, or may arrive by a later watch.
     const auto of = stores_.carrierTemplates.get({pod.metadata.namespace_, one.templateName});
     if (!of || asks(of->claim)) return "no ResourceClaim is made yet from its template " + one.templateName;
   }
@@ -82,7 +82,7 @@ void PodSync::addDemand(const core::Pod& pod, const core::ObjectKey& key, PodDem
   const auto carrier = stores_.carriers.get(key);
   const bool ofOthers = carrier && !asks(*carrier) && carrier->deviceClassName != keys::kDeviceClass;
   if (!claim && ofOthers && !v1alpha::annotatedClaims(pod).contains(key.name)) return;  // another driver's
-  if (!claim) {  // pods and claims come by different watches
+  if (!claim) {  // pods and claims arrive by different watches
     if (writer_.read<cache::Claim>(key, {}, {}).ok()) claim = stores_.claims.get(key);
     if (!claim) {
       demand.later = prefix + (carrier && asks(*carrier) ? "no ElasticGPUClaim is made yet for its ResourceClaim"

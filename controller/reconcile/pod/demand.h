@@ -1,4 +1,4 @@
-// What a pod's claims ask of a node that somebody else chooses: a scheduler with an extender.
+// Requirements of a pod's claims for a node that another scheduler chooses through our extender.
 #pragma once
 
 #include <string>
@@ -10,29 +10,29 @@
 namespace egpu::reconcile {
 
 struct PodDemand {
-  /// Not empty: nothing can be said now, and that ends by itself (a claim that is about to be bound): ask again.
+  /// Not empty: the answer is not known yet, for example while a claim is about to be bound. The caller asks again.
   std::string later;
-  /// Not empty: no node would do, whoever goes: somebody has to change something.
+  /// Not empty: no node suits, even after evictions, until a user changes something.
   std::string never;
-  /// Not empty: only this one, where `fixedBy` is.
+  /// Not empty: the only possible node, where claim `fixedBy` is.
   std::string node, fixedBy;
-  /// Those that are still to be placed: all of them together on one node. Empty: any node would do, or `node`.
+  /// Requests of the claims that are still to be placed, all on one node. Empty: any node suits, or `node`.
   std::vector<cache::ClusterView::Ask> asks;
-  /// Of each of `asks`, what else would do (spec.firstAvailable).
+  /// Further alternatives of each of `asks` (spec.firstAvailable).
   std::vector<std::vector<scheduler::Request>> otherwise;
-  /// Devices of claims among `asks` that stand on some node and are given up if the pod goes elsewhere.
+  /// Devices of claims among `asks`. They are on some node and are rolled back if the pod goes elsewhere.
   std::vector<std::string> devices;
-  /// Nothing is asked: any node would do.
+  /// True if nothing is required: any node suits.
   bool any() const { return later.empty() && never.empty() && node.empty() && asks.empty(); }
 };
 
-/// The device is marked (V2), as its claim is to leave it: no pod is let go to it before that is over, or its mark is off.
+/// True if the device is marked (V2) because its claim has to leave it. No gate is removed for it while it is marked.
 bool isLeft(const cache::Gpu& device);
 
-/// What else would do than `asks`, as scheduler::Combinations has it.
+/// Returns the other combinations of alternatives, in the order of scheduler::Combinations.
 std::vector<std::vector<cache::ClusterView::Ask>> otherAsks(const PodDemand& demand);
 
-/// v1alpha::claimNames(), then those that only annotations name.
+/// Returns v1alpha::claimNames(), then the claims that only annotations name.
 std::vector<std::string> usedOrAnnotated(const core::Pod& pod);
 
 }  // namespace egpu::reconcile

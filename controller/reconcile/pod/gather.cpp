@@ -1,4 +1,5 @@
-// Claims of one pod that came to be on several nodes, or where there is no room for the rest: intents that may be given up are.
+// Brings the claims of one pod to one node: rolls back intents that are on other nodes, or beside which the rest does
+// not fit.
 #include <algorithm>
 
 #include "api/v1alpha/pod_claims.h"
@@ -12,7 +13,7 @@ bool PodSync::movable(const core::Pod& pod, const Used& one) const {
   if (!one.device || !claims_.movable(*one.claim, *one.device)) return false;
   const auto node = stores_.nodes.get({"", one.device->spec.nodeName});
   if (!node) return true;
-  // It stays for another pod all of whose claims are there.
+  // The intent stays for another pod that has all its claims on this node.
   for (const auto& other : stores_.podsOfClaim(core::keyOf(one.claim->metadata))) {
     if (other->metadata.uid == pod.metadata.uid || !isConsumer(stores_, *other)) continue;
     if (!other->nodeName.empty() && other->nodeName != node->metadata.name) continue;
@@ -36,7 +37,7 @@ std::optional<Outcome> PodSync::gather(const core::Pod& pod, const std::vector<U
     node = first->device->spec.nodeName;
   }
   if (std::none_of(used.begin(), used.end(), elsewhere)) return std::nullopt;
-  // All stay with those that can't move, or with the first by name, so that two pods of the same claims agree.
+  // The others join the claims that can't move, or else the first by name, so that two pods of the same claims agree.
   node = pod.nodeName;
   const Used* first = nullptr;
   std::vector<const Used*> moving;
@@ -48,7 +49,7 @@ std::optional<Outcome> PodSync::gather(const core::Pod& pod, const std::vector<U
     } else if (node.empty()) {
       node = one.device->spec.nodeName;
     } else if (node != one.device->spec.nodeName) {
-      return std::nullopt;  // moving the others would not bring these together
+      return std::nullopt;  // moving the movable claims would not bring these together
     }
   }
   if (node.empty() && first != nullptr) node = first->device->spec.nodeName;
@@ -59,7 +60,7 @@ std::optional<Outcome> PodSync::gather(const core::Pod& pod, const std::vector<U
 }
 
 Outcome PodSync::regroup(const std::vector<const Used*>& moving, const std::string& why, std::stop_token stop) {
-  auto all = Outcome::done();  // the last event of what was given up brings us here again
+  auto all = Outcome::done();  // the deletion of the rolled-back devices requeues the pod
   for (const auto* one : moving) {
     auto outcome = claims_.regroup(*one->claim, *one->device, why, stop);
     if (outcome.isRetry()) return std::move(outcome).says(std::move(all.said));
@@ -71,7 +72,7 @@ Outcome PodSync::regroup(const std::vector<const Used*>& moving, const std::stri
 std::optional<Outcome> PodSync::startOver(const core::Pod& pod, const std::vector<Used>& used, const Choice& choice,
                                           bool* anyShort, std::stop_token stop) {
   if (!pod.nodeName.empty() || choice.fixedBy.empty()) return std::nullopt;
-  std::vector<cache::ClusterView::Ask> asks;  // in their order: what is found must be found again
+  std::vector<cache::ClusterView::Ask> asks;  // in their order, so that the later decision has the same result
   std::vector<const Used*> moving;
   std::vector<std::string> devices;
   for (const auto& one : used) {

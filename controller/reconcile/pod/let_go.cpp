@@ -1,4 +1,4 @@
-// (W9) All claims of a gated pod are carried: it is let go to their node, if that suits it.
+// (W9) Removes the gate of a pod whose ResourceClaims are all allocated, if their node suits the pod.
 #include <algorithm>
 
 #include "api/v1alpha/keys.h"
@@ -22,8 +22,8 @@ bool PodSync::suitsAnotherPod(const core::Pod& pod, const std::vector<Used>& use
 
 Outcome PodSync::unsuited(const core::Pod& pod, const std::vector<Used>& used, bool anyBound, const std::string& why) {
   const auto& node = used.front().device->spec.nodeName;
-  // Pinned there it could never run, and a pin is for good; not pinned, the scheduler would clear what another pod
-  // needs.
+  // A pod pinned there could never run, and a pin is permanent. Without a pin the scheduler would clear an allocation
+  // that another pod needs.
   return Outcome::done().says(notCarried(used, "pod " + pod.metadata.name + " can't run on node " + node +
                                                    (anyBound ? "" : ", chosen for another pod") + ": " + why));
 }
@@ -53,21 +53,21 @@ std::optional<Outcome> PodSync::areApart(const core::Pod& pod, const std::vector
 
 Outcome PodSync::letGo(const core::Pod& pod, const std::vector<Used>& used, std::stop_token stop) {
   for (const auto& one : used) {
-    // A pin is for good: not to hardware that is gone. What becomes of a Lost claim is an event.
+    // A pin is permanent, so never pin to hardware that is gone. The end of the Lost state is an event.
     if (one.claim->status.phase == phase::kLost || one.device->status.phase == phase::kFailed) return Outcome::done();
-    if (one.device->metadata.deleting() && !committed(*one.device)) return Outcome::done();  // rolled back
-    if (isLeft(*one.device)) return Outcome::done();  // or the mark goes: an event
+    if (one.device->metadata.deleting() && !committed(*one.device)) return Outcome::done();  // being rolled back
+    if (isLeft(*one.device)) return Outcome::done();  // the end of the mark is an event
     if (one.device->status.reason == reason::kCardGone) return Outcome::after(milliseconds(100));  // Lost soon, or not
   }
   if (const auto apart = areApart(pod, used)) return *apart;
-  if (!allCarried(pod, used)) return Outcome::done();  // their allocations are events
+  if (!allCarried(pod, used)) return Outcome::done();  // each allocation is an event
   const bool anyBound =
       std::any_of(used.begin(), used.end(), [](const auto& one) { return one.device->status.phase == phase::kBound; });
   const auto& node = used.front().device->spec.nodeName;
   const auto object = stores_.nodes.get({"", node});
   auto volumes = volumes_.of(pod, stop);
   if (!volumes.ok()) return Outcome::retry(volumes.status());
-  // That may have taken long.
+  // Reading the volumes may have taken long.
   if (std::any_of(used.begin(), used.end(),
                   [this](const auto& one) { return claims_.deviceOf(*one.claim) != one.device; }))
     return Outcome::again();
@@ -88,9 +88,9 @@ bool PodSync::allCarried(const core::Pod& pod, const std::vector<Used>& used) {
     if (!carrier || carrier->metadata.deleting() || !claims_.carries(*carrier, *one.claim) || !carrier->allocation ||
         carrier->allocation->device != one.device->metadata.name)
       return false;
-    if (!claims_.gangIsBound(*one.claim)) return false;  // routing.cpp: the last one's brings us here
+    if (!claims_.gangIsBound(*one.claim)) return false;  // routing.cpp requeues the pod once the last member is Bound
     const bool bound = one.device->status.phase == phase::kBound;
-    if (!bound && !claims_.waitsForConsumer(*one.claim)) return false;  // Immediate: Bound first
+    if (!bound && !claims_.waitsForConsumer(*one.claim)) return false;  // an Immediate claim must be Bound first
   }
   return true;
 }

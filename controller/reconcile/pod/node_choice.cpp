@@ -50,7 +50,7 @@ const NodeChoice::Verdict& NodeChoice::look(std::string_view name) {
   return verdict;
 }
 
-/// Where it is already, and where the scheduler makes room for it, room is not the question.
+/// Capacity is not checked on the pod's own node, nor where the scheduler evicts pods for it.
 bool NodeChoice::needsRoomOn(const std::string& node) const {
   return pod_.nodeName.empty() && pod_.nominatedNodeName != node;
 }

@@ -1,5 +1,5 @@
-// Which nodes suit one pod now, for the decision where its claims go. Nodes are looked at as the decision comes to
-// them; as that happens inside the cluster view's lock, only so many, and the rest outside of it.
+// Nodes that suit one pod now, for the decision where its claims go. A node is evaluated when the decision reaches it.
+// That happens under the cluster view's lock, so the number is limited, and the rest is evaluated outside of it.
 #pragma once
 
 #include <cstddef>
@@ -16,38 +16,38 @@
 
 namespace egpu::reconcile {
 
-/// For one pass of a pod's step; not thread-safe. Stores and pod must outlive it.
+/// For one pass of a pod's step; not thread-safe. `stores` and `pod` must outlive it.
 class NodeChoice {
  public:
-  /// volumes: as of node_fit.h. onlyNode: if not empty, no other is asked for. rejected: nodes not to be tried now.
+  /// volumes: as in node_fit.h. onlyNode: if not empty, the only candidate. rejected: true for nodes to exclude.
   NodeChoice(cache::Stores& stores, const core::Pod& pod, std::vector<core::NodeSelector> volumes, std::string onlyNode,
              std::function<bool(std::string_view node)> rejected);
 
-  /// Suits as it is. False for a node that wasn't looked at because the patience is over.
+  /// True if the node suits the pod now. False for a node that was not evaluated because of setPatience().
   bool suits(std::string_view node);
-  /// So many nodes may be looked at from now on; those looked at before cost nothing.
+  /// Limits how many more nodes may be evaluated; nodes evaluated before do not count.
   void setPatience(std::size_t nodes) { patience_ = nodes; }
-  /// suits() may have said no for want of patience.
+  /// True if suits() may have returned false only because of that limit.
   bool impatient() const { return impatient_; }
   void lookAtAll();
-  /// After lookAtAll(): suits, or would if all pods that use claims had left it.
+  /// After lookAtAll(): true if the node suits, or would suit without the pods that use claims and are not replaced.
   bool suitsOnceFree(std::string_view node);
 
-  /// Some nodes are liked better than others (preferred affinity, taints to avoid): then by groups() only.
+  /// True if some nodes are better than others (preferred affinity, taints to avoid). Then search groups() in order.
   bool ranked() const;
-  /// After lookAtAll(): nodes that suit, the best liked ones first; the last of at most kGroups holds all the rest.
+  /// After lookAtAll(): suitable nodes, the most preferred first; the last of at most kGroups groups holds the rest.
   std::vector<scheduler::NodePredicate> groups();
   /// After lookAtAll(): nodes that would suit once pods of lower priority are evicted; null if there are none.
   scheduler::NodePredicate byEviction();
-  /// After lookAtAll(): there is a node that suits.
+  /// After lookAtAll(): true if a node suits.
   bool anySuits();
-  /// After lookAtAll(): some node is only short of what other pods may give back.
+  /// After lookAtAll(): true if a node is short only of CPU, memory or pod slots, which other pods may release.
   bool anyShort() const { return short_ > 0; }
 
-  /// The pod counts on this node from now on. False if there is no room for it any more: others were faster.
+  /// Counts the pod on this node from now on. Returns false if other pods have taken the capacity meanwhile.
   bool promise(const std::string& node);
 
-  /// After lookAtAll(), for people: "3 cordoned, 1 short of CPU …"; empty if all suit.
+  /// After lookAtAll(): nodes per reason, for people: "3 cordoned, 1 short of CPU …"; empty if all suit.
   std::string text() const;
 
  private:
@@ -55,11 +55,11 @@ class NodeChoice {
   enum class Fit { suits, byEviction, no };
   struct Verdict {
     Fit fit = Fit::no;
-    bool onceFree = false;  ///< short of what pods have that leave one day: cache::NodeUsage::ofLastingPods()
+    bool onceFree = false;  ///< suits without pods that leave one day: cache::NodeUsage::ofLastingPods()
     NodeScore score;
   };
   const Verdict& look(std::string_view name);
-  /// Whether it may be one of the nodes at all.
+  /// True if the node is a candidate at all.
   bool isAsked(std::string_view node) const;
   bool needsRoomOn(const std::string& node) const;
 

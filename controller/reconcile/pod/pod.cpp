@@ -28,7 +28,7 @@ Outcome PodSync::step(const core::ObjectKey& key, std::stop_token stop) {
     return Outcome::done();
   }
   if (const auto node = waiting_.chosen.nodeOf(*pod); pod->nodeName.empty() && !node.empty()) {
-    core::Pod there = *pod;  // a scheduler is binding it: decided as for one that sits there
+    core::Pod there = *pod;  // a scheduler is binding it: decide as if it were on that node
     there.nodeName = node;
     pod = std::make_shared<const core::Pod>(std::move(there));
   }
@@ -56,7 +56,7 @@ Outcome PodSync::awaitEnd(const core::Pod& pod, const PodObstacle& obstacle) {
                     });
   if (ours && obstacle.reason != reason::kWaitingForConsumer)
     tellOnce(pod, {}, obstacle.reason, obstacle.reason, obstacle.message);
-  return Outcome::done();  // its end is an event of the pod or its namespace
+  return Outcome::done();  // the end of the obstacle is an event of the pod or its namespace
 }
 
 Outcome PodSync::decideFor(const core::Pod& pod, const std::vector<Used>& used, std::stop_token stop) {
@@ -66,7 +66,7 @@ Outcome PodSync::decideFor(const core::Pod& pod, const std::vector<Used>& used, 
     return !one.device && cluster_.decidedInGang(one.claim->metadata.uid);
   });
   if (open) {
-    if (!promised) stores_.usage.unplan(key);  // until it is promised a node anew
+    if (!promised) stores_.usage.unplan(key);  // until it is promised a node again
   } else {
     notShort(key);
     plan(pod, used);
@@ -130,7 +130,7 @@ std::optional<std::vector<PodSync::Used>> PodSync::claimsOf(const core::Pod& pod
   std::vector<Used> used;
   if (const auto pending = v1alpha::pendingClaim(pod)) {
     if (tellUnstamped(pod, pending->templateName, stop)) *lacks = "template " + pending->templateName;
-    return std::nullopt;  // that it has its ResourceClaim is an event of the pod
+    return std::nullopt;  // the stamped ResourceClaim is an event of the pod
   }
   const auto annotated = v1alpha::annotatedClaims(pod);
   std::set<std::string> names;
@@ -138,14 +138,14 @@ std::optional<std::vector<PodSync::Used>> PodSync::claimsOf(const core::Pod& pod
     if (!names.insert(entry.claim).second) continue;
     const core::ObjectKey claimKeyOf{key.namespace_, entry.claim};
     auto claim = stores_.claims.get(claimKeyOf);
-    if (!claim && gated(pod)) {  // pods and claims come by different watches
+    if (!claim && gated(pod)) {  // pods and claims arrive by different watches
       const auto now = writer_.read<cache::Claim>(claimKeyOf, {}, stop);
       if (now.ok()) claim = stores_.claims.get(claimKeyOf);
     }
     const auto carrier = stores_.carriers.get(claimKeyOf);
     if (!claim) {
       if (carrier && Carrier::isOthers(*carrier) && annotated.count(entry.claim) == 0)
-        continue;  // another driver's: not ours to wait for
+        continue;  // another driver's: nothing to wait for
       if (tellMissing(pod, entry, carrier.get())) *lacks = "claim " + entry.claim;
       return std::nullopt;  // the claim's creation is an event
     }
@@ -156,7 +156,7 @@ std::optional<std::vector<PodSync::Used>> PodSync::claimsOf(const core::Pod& pod
              "an ElasticGPUClaim of that name exists and was not made for the pod's ResourceClaim: give one of them "
              "another name");
       }
-      return std::nullopt;  // its end is an event
+      return std::nullopt;  // the end of the earlier ResourceClaim or claim is an event
     }
     if (claim->metadata.deleting()) {
       *lacks = "claim " + entry.claim;
@@ -170,7 +170,7 @@ std::optional<std::vector<PodSync::Used>> PodSync::claimsOf(const core::Pod& pod
 
 bool PodSync::tellUnstamped(const core::Pod& pod, const std::string& name, std::stop_token stop) {
   const core::ObjectKey key{pod.metadata.namespace_, name};
-  if (!gated(pod)) return false;  // it may be another driver's
+  if (!gated(pod)) return false;  // the template may be another driver's
   const auto report = [&](const std::string& of, std::string_view why, const std::string& message) {
     tellOf(pod, of, why, message);
     return true;
@@ -180,11 +180,11 @@ bool PodSync::tellUnstamped(const core::Pod& pod, const std::string& name, std::
     return ready != nullptr && ready->status == "False" &&
            report("template " + name, ready->reason, ready->reason + ": " + ready->message);
   }
-  if (v1alpha::namesAmounts(name)) {  // it is made for the pod
+  if (v1alpha::namesAmounts(name)) {  // the controller creates this template for the pod
     const auto why = amountsRefusal(stores_, pod, name);
     return why && report("amounts", reason::kInvalidParameter, *why);
   }
-  if (stores_.carrierTemplates.get(key)) return false;  // Kubernetes stamps it soon
+  if (stores_.carrierTemplates.get(key)) return false;  // Kubernetes stamps the ResourceClaim soon
   return writer_.read<core::ResourceClaimTemplate>(key, {}, stop).status().code() == base::Code::notFound &&
          report("template " + name, "NotFound",
                 "there is no ElasticGPUClaimTemplate or ResourceClaimTemplate of that name");
@@ -207,12 +207,12 @@ bool PodSync::tellMissing(const core::Pod& pod, const v1alpha::PodClaim& entry, 
 }
 
 void PodSync::plan(const core::Pod& pod, const std::vector<Used>& used) {
-  if (!pod.nodeName.empty()) return;  // it counts there by itself
+  if (!pod.nodeName.empty()) return;  // a pod on a node is counted there already
   const auto& node = used.front().device->spec.nodeName;
   bool counts = std::all_of(used.begin(), used.end(), [&](const auto& one) {
     return one.device->spec.nodeName == node && !one.device->metadata.deleting();
   });
-  // A pod that can't be placed there holds up no other, unless the scheduler makes room for it there.
+  // A pod that can't be placed there blocks no other pod, unless the scheduler evicts pods for it there.
   const auto* scheduled = findCondition(pod.conditions, "PodScheduled");
   if (scheduled != nullptr && scheduled->reason == "Unschedulable" && pod.nominatedNodeName != node) counts = false;
   const auto key = core::keyOf(pod.metadata);
@@ -242,7 +242,7 @@ std::string waitText(const core::Pod& pod, const std::string& names) {
 }
 
 namespace {
-/// What Bound says of a claim that has a device is mostly of before it had one. Not that: what became of the device.
+/// True if condition Bound reports on the claim's device. Other reasons of a claim with a device date from before it.
 bool isOfDevice(const cache::Claim& claim, const core::Condition& bound) {
   return claim.status.phase == phase::kLost || bound.reason == reason::kProvisionFailed ||
          bound.reason == reason::kProvisionerUnavailable;
@@ -267,7 +267,7 @@ void PodSync::tellOnce(const core::Pod& pod, const std::string& of, std::string_
     if (last == what) return;
     last = what;
   }
-  // A queue that holds its pods is as it should be.
+  // A pod that a queue holds back is no problem.
   const auto* type = event == reason::kWaitingForGates ? "Normal" : "Warning";
   events_.event(kube::referenceTo(pod), type, event, message);
 }
@@ -289,7 +289,8 @@ void PodSync::tellConditions(const core::Pod& pod, const std::vector<Used>& used
       if (condition == nullptr || condition->status != "False" || condition->message.empty()) continue;
       if (type == kBound && decided && !isOfDevice(*claim, *condition)) continue;
       if (condition->reason == reason::kWaitingForConsumer || condition->reason == reason::kProvisioning) continue;
-      // An obstacle of other pods, or one that is over: each step of a pod reports again that a node does not suit it.
+      // Skip obstacles of other pods, and node mismatches: these may be over, and each step of a pod reports them
+      // again.
       if (isObstacle(*condition) || condition->reason == reason::kNodeUnsuitable) continue;
       return tell(pod, claim->metadata.name, condition->reason, condition->reason + ": " + condition->message);
     }

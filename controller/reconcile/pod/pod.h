@@ -1,19 +1,20 @@
-// Pods that use claims: the first consumer chooses a node for all its claims together, and a gated pod is let go once
-// they are carried.
+// Reconciles pods that use claims. A pod chooses one node for all of its claims that have no device, and loses its
+// scheduling gate once the ResourceClaims of all its claims are allocated.
 //
-// What keeps a gate, in the order of a step (what the pod hears of it: tell, tellConditions):
-//   awaitEnd          the pod may not be scheduled: another controller's gate, a scheduler that is not served (schedulability.h)
-//   claimsOf          a claim is not stamped from its template yet, isn't there, or is being deleted
-//   leaveToScheduler  of a scheduler with our extender alone: a claim's class or plugin refuses (choiceOf)
+// What keeps the gate, in the order of a step. tell() and tellConditions() report it on the pod:
+//   awaitEnd          the pod may not be scheduled (schedulability.h): another controller's gate, a scheduler that is
+//                     not served
+//   claimsOf          a claim is not stamped from its template yet, does not exist, or is being deleted
+//   leaveToScheduler  only with a scheduler that uses our extender: a claim's class or plugin refuses (choiceOf)
 //   gather            claims are on several nodes, and some can move
-//   awaitTurn         a claim has no device, and of its many pods others choose its node (consumer_turns.h)
-//   choose            a claim has no device: its class or plugin refuses (choiceOf); several choices came to nothing,
-//                     and the next one waits; a quota is used up (overQuota); others make room first (noRoom); no node
-//                     has room and suits (noFit); the API server refused the device (writeIntents). Of an Immediate
-//                     class: its own step says why
-//   letGo             a claim is Lost, its device Failed or going; areApart; allCarried: no allocation yet, or an
-//                     Immediate claim is not Bound; the node does not suit the pod (unsuited)
-//   removeGate        the API server refuses the patch: ApiRejections says so
+//   awaitTurn         a claim has no device, and other pods of the claim choose its node (consumer_turns.h)
+//   choose            a claim has no device: its class or plugin refuses (choiceOf); several choices failed and the
+//                     next one is in backoff; a quota is exceeded (overQuota); a preemption is under way (noRoom); no
+//                     node has capacity and suits (noFit); the API server refused the device (writeIntents). For an
+//                     Immediate class, the claim's own step reports the reason
+//   letGo             a claim is Lost, its device is Failed or being deleted; areApart; allCarried: no allocation yet,
+//                     or an Immediate claim is not Bound; the node does not suit the pod (unsuited)
+//   removeGate        the API server refuses the patch: ApiRejections reports it
 #pragma once
 
 #include <chrono>
@@ -42,11 +43,11 @@
 
 namespace egpu::reconcile {
 
-/// Message of a claim that could be decided, but for these claims (or this template) of its pod.
+/// Message for a claim that could be decided if it were not for `names`: other claims, or a template, of its pod.
 std::string waitText(const core::Pod& pod, const std::string& names);
 
-/// Thread-safe, one thread per pod at a time. Its claims and what it is told: pod.cpp; its node: choose.cpp; claims that are apart:
-/// gather.cpp; its gate: let_go.cpp.
+/// Thread-safe; at most one thread per pod at a time. pod.cpp reads the claims and emits events, choose.cpp chooses a
+/// node, gather.cpp brings claims to one node, and let_go.cpp removes the gate.
 class PodSync {
  public:
   PodSync(Writer& writer, cache::Stores& stores, cache::ClusterView& cluster, Binder& binder, ClaimSync& claims,
@@ -63,15 +64,18 @@ class PodSync {
         enqueue_(std::move(enqueue)) {}
 
   Outcome step(const core::ObjectKey& key, std::stop_token stop);
-  /// Pods of which something is remembered; for tests.
+  /// Number of remembered entries, at most two per pod; for tests.
   std::size_t remembered() const;
-  /// A claim's device by claimRef, or null.
+  /// Returns the claim's device by claimRef, or null.
   cache::Store<cache::Gpu>::Ptr deviceOf(const cache::Claim& claim) const { return claims_.deviceOf(claim); }
-  /// What its claims ask of a node that another scheduler chooses; the pod as that one knows it.
+  /// Returns the requirements of the pod's claims for a node that another scheduler chooses. pod: as that scheduler
+  /// knows it.
   PodDemand demandOf(const core::Pod& pod);
-  /// What is said of a template of the pod's without a ResourceClaim yet, unless it is known to be another driver's; else empty.
+  /// Returns a message if a template of the pod has no ResourceClaim yet and is not known to be another driver's; else
+  /// empty.
   std::string unstamped(const core::Pod& pod) const;
-  /// Pods left a node or ask less of it: who was only short of that is enqueued.
+  /// Called when pods left the node or request less of it. Enqueues the pods, oldest first, that lacked CPU, memory or
+  /// pod slots and now fit there.
   void freed(const std::string& node);
 
  private:
@@ -86,124 +90,133 @@ class PodSync {
     Age age;
     cache::PodRequests requests;
   };
-  /// The claims that the pod names; nothing if one of them is missing or being deleted, which an event on the pod reports.
-  /// lacks: that claim or template, unless it is about to be made.
+  /// Returns the claims that the pod names. nullopt if a claim does not exist, is being deleted or belongs to another
+  /// ResourceClaim; an event on the pod reports that. lacks: set to that claim or template, unless it is about to be
+  /// created.
   std::optional<std::vector<Used>> claimsOf(const core::Pod& pod, std::string* lacks, std::stop_token stop);
-  /// The pod's claims that exist and are not being deleted.
+  /// Returns the pod's claims that exist and are not being deleted.
   std::vector<Used> presentClaims(const core::Pod& pod) const;
-  /// Nothing is decided for the pod before that obstacle has ended.
+  /// Reports the obstacle. Nothing is decided for the pod before the obstacle ends.
   Outcome awaitEnd(const core::Pod& pod, const PodObstacle& obstacle);
   Outcome decideFor(const core::Pod& pod, const std::vector<Used>& used, std::stop_token stop);
   void notShort(const core::ObjectKey& pod);
   Outcome choose(const core::Pod& pod, const std::vector<Used>& used, std::stop_token stop);
-  /// Another scheduler chooses the node of its claims: nothing is chosen here, and no intent kept without a binding.
+  /// Leaves the choice of a node to another scheduler: chooses none and rolls back intents that no binding needs.
   Outcome leaveToScheduler(const core::Pod& pod, const std::vector<Used>& used, std::stop_token stop);
-  /// All of the claim's pods are left so: another one's step says of it what keeps it, and the two would overwrite each
-  /// other.
+  /// True if all consumers of the claim are left to another scheduler. Otherwise the step of another pod reports on the
+  /// claim, and the two reports would overwrite each other.
   bool leftAltogether(const cache::Claim& claim) const;
-  /// One claim's part of demandOf().
+  /// Adds the part of one claim to demandOf().
   void addDemand(const core::Pod& pod, const core::ObjectKey& claim, PodDemand& demand);
   void addOpen(const cache::Claim& claim, const GpuPtr& device, PodDemand& demand);
-  /// What the pod chooses for: its claims without a device, and what they ask for.
+  /// The pod's claims without a device, and their requests.
   struct Choice {
     std::vector<const Used*> open;
     std::vector<Asked> asked;
     std::vector<cache::ClusterView::Ask> asks;
-    std::string node;  ///< if not empty, the only one: the pod or another claim of it is there
+    std::string node;  ///< if not empty, the only candidate: the pod or another of its claims is there
     std::string fixedBy;
-    milliseconds wait{0};  ///< until the next choice
+    milliseconds wait{0};  ///< time until the next choice is allowed
   };
-  /// Nothing if there is nothing to choose now, and then what the step comes to.
+  /// Returns nullopt if there is nothing to choose now; `outcome` is then the result of the step.
   std::optional<Choice> choiceOf(const core::Pod& pod, const std::vector<Used>& used, Outcome* outcome);
-  /// The first combination of their alternatives that fits, as scheduler::Combinations has them; if none does, the first one where
-  /// the scheduler can make room for the pod. Nothing: why not, of the first one; `excess` only if quotas speak against all, `alone`
-  /// of whichever alternative.
+  /// Tries combinations of the claims' alternatives in the order of scheduler::Combinations and returns the first one
+  /// that fits. If none fits, tries the first combination on nodes where the scheduler can evict pods for this pod. If
+  /// that fails too, `excess` is set only if a quota excludes all combinations, and `alone` is true for a claim of
+  /// which any alternative fits by itself.
   struct Tried {
     scheduler::Together together;
-    bool firstOverQuota = false;  ///< of the claims' alternatives the first: no node would help it
+    bool firstOverQuota = false;  ///< a quota excludes the first combination: no node would help it
   };
   Tried decideFirst(const Choice& choice, NodeChoice& nodes);
-  /// Perhaps, for what was tried in vain on all nodes.
+  /// Requests a node reservation for claims that fit no node now: ClusterView::keepNodeFor().
   void keepNode(const Choice& choice, NodeChoice& nodes);
-  /// What is asked where these alternatives are tried.
+  /// Returns the requests of one combination. which: the number of each claim's alternative.
   static std::vector<cache::ClusterView::Ask> asksOf(const Choice& choice, const std::vector<std::size_t>& which);
-  /// Where all of them go together as things are.
+  /// Places all requests on one node without evictions.
   scheduler::Together decide(std::vector<cache::ClusterView::Ask> asks, NodeChoice& nodes);
-  /// Notes that the pod, and what it asks of a node, waits. False: it yields to others (WaitingForRoom::add).
+  /// Registers the pod and its requests as pending. Returns false if the pod yields to other keys
+  /// (WaitingForRoom::add).
   bool waitForRoom(const core::Pod& pod, const Choice& choice);
-  /// (C6) Who has to make room for all that the pod chooses for, on one node. Nothing: nobody can, or may, for all of it.
+  /// (C6) Searches for victims whose eviction frees capacity for all open claims of the pod on one node. nullopt if
+  /// there are none, or if this pod may not preempt.
   std::optional<Outcome> makeRoom(const core::Pod& pod, const Choice& choice, NodeChoice& nodes, std::stop_token stop);
-  /// Nothing was decided: what the pod's own intents hold up is given up, or the claims say NoFit or QuotaExceeded.
+  /// Called when no decision was made. Rolls back the pod's own intents if that helps, preempts, or reports NoFit or
+  /// QuotaExceeded.
   Outcome noRoom(const core::Pod& pod, const std::vector<Used>& used, const Choice& choice,
                  const scheduler::Together& together, NodeChoice& nodes, std::stop_token stop);
-  /// A quota keeps some of the claims from being decided, and so all of them.
+  /// Reports that a quota excludes some of the claims. None of them is decided then.
   Outcome overQuota(const core::Pod& pod, const std::vector<Used>& used, const Choice& choice,
                     const scheduler::QuotaExcess& excess);
-  /// Nodes on which the API server refused one of the claims serve again, when nothing else does. Whether there were
-  /// any.
+  /// Allows the nodes again on which the API server refused one of the claims. Returns whether there were any.
   bool forgetRefusedNodes(const std::vector<cache::ClusterView::Ask>& asks);
   Outcome noFit(const core::Pod& pod, const std::vector<Used>& used, const Choice& choice,
                 const std::vector<bool>& alone, NodeChoice& nodes);  // (C6)
-  /// each: every claim fits by itself.
+  /// Explains why the claims do not fit together. each: every claim fits by itself.
   static std::string whyNotTogether(const core::Pod& pod, const Choice& choice, bool each, NodeChoice& nodes);
   Outcome writeIntents(const core::Pod& pod, const Choice& choice, const std::vector<scheduler::Decision>& decisions,
                        std::stop_token stop);  // W1
-  /// An intent that may be given up, and that is of no use where it is to another pod.
+  /// True if the claim's intent may be rolled back and no other pod needs it on its node.
   bool movable(const core::Pod& pod, const Used& one) const;
-  /// The first of the pod's claims whose node other pods choose for now (ConsumerTurns); null: there is none.
+  /// Returns the first of the pod's claims whose node other pods choose for now (ConsumerTurns); null if there is none.
   const cache::Claim* chosenByOthers(const core::Pod& pod, const std::vector<Used>& used);
-  /// The pod chooses no node before others have chosen for this claim, or before its turn.
+  /// Defers the pod's choice: other pods choose for this claim first, or it is not this pod's turn.
   Outcome awaitTurn(const core::Pod& pod, const std::vector<Used>& used, const cache::Claim& claim);
-  /// Reports for the pod's claims that could be decided, but for the pod's other claims.
+  /// Returns reports for the pod's claims that could be decided if it were not for the pod's other claims.
   std::vector<Said> waitReports(const core::Pod& pod, const std::vector<Used>& used, const std::string& why);
   /// Adds a report for each of these claims that the pod reports on.
   void addWaitReports(const core::Pod& pod, const std::vector<const Used*>& open, const std::string& why,
                       std::vector<Said>& said) const;
-  /// Whether this pod reports which of its other claims keeps the claim waiting. Of several pods the oldest one does,
-  /// unless another one could choose and reports what keeps it: two texts would overwrite each other.
+  /// True if this pod reports which of its other claims keeps the claim waiting. Of several pods the oldest one
+  /// reports, unless another pod could choose and reports why it can't: two reports would overwrite each other.
   bool reportsOn(const core::Pod& pod, const cache::Claim& claim) const;
-  /// Why the claim is not decided is said for an older pod that waits for it too: two texts would overwrite each other.
+  /// True if an older pod that waits for the claim reports why it is pending: two reports would overwrite each other.
   bool olderSays(const core::Pod& pod, const cache::Claim& claim) const;
-  /// Its room is what another pod plans, which says so.
+  /// True if another pod planned the claim's nominated capacity, and reports on it.
   bool plannedByAnother(const core::Pod& pod, const Choice& choice, const cache::Claim& claim) const;
   enum class Others { all, older };
-  /// Another pod waits behind its gate for the same claim, its claims are there, and no more than so many of them have no device.
+  /// True if another gated pod waits for the claim, all its claims exist, and at most `mostOpen` of them have no
+  /// device.
   bool anotherWaits(const core::Pod& pod, const cache::Claim& claim, Others which, std::size_t mostOpen) const;
-  /// The pod's claims are on several nodes: those that may move leave theirs. Nothing if none can or need be moved.
+  /// Rolls back intents of claims that are on another node than the pod's other claims. nullopt if none can or need be
+  /// moved.
   std::optional<Outcome> gather(const core::Pod& pod, const std::vector<Used>& used, std::stop_token stop);
-  /// There is no room beside the pod's own intents, but there would be for all of its claims anew: the intents are
-  /// given up. Nothing if that wouldn't help; anyShort is set if it might once other pods give something back.
+  /// Rolls back the pod's intents if there is no capacity beside them, but all of its claims would fit on another node.
+  /// nullopt if that would not help; sets `anyShort` if it might help once other pods release something.
   std::optional<Outcome> startOver(const core::Pod& pod, const std::vector<Used>& used, const Choice& choice,
                                    bool* anyShort, std::stop_token stop);
   Outcome regroup(const std::vector<const Used*>& moving, const std::string& why, std::stop_token stop);
-  /// Says so if the pod's claims are on several nodes, and then what the step comes to.
+  /// Returns a report if the pod's claims are on several nodes; otherwise nullopt.
   static std::optional<Outcome> areApart(const core::Pod& pod, const std::vector<Used>& used);
   static std::vector<Said> notCarried(const std::vector<Used>& used, const std::string& message);
-  /// Every claim's ResourceClaim is allocated on its device.
+  /// True if every claim's ResourceClaim is allocated on its device, and all gangs and Immediate claims are Bound.
   bool allCarried(const core::Pod& pod, const std::vector<Used>& used);
-  /// The write itself; nothing: it is done.
+  /// Applies the patch that removes the gate. nullopt: it is removed.
   std::optional<Outcome> removeGate(const core::Pod& pod, const std::string& body, std::stop_token stop);
-  /// What a choice for a binding comes to is told to who waits for it.
+  /// Forwards the failure of a choice to the pending binding of the pod, if there is one.
   Outcome toldToBinder(const core::Pod& pod, Outcome outcome);
   Outcome liftGate(const core::Pod& pod, const std::vector<Used>& used, bool anyBound, std::stop_token stop);
   Outcome letGo(const core::Pod& pod, const std::vector<Used>& used, std::stop_token stop);  // W9
-  /// The pod may not be let go to its claims' node.
+  /// Reports that the claims' node does not suit the pod; its gate stays.
   static Outcome unsuited(const core::Pod& pod, const std::vector<Used>& used, bool anyBound, const std::string& why);
   bool suitsAnotherPod(const core::Pod& pod, const std::vector<Used>& used, const core::Node& node) const;
-  /// The pod counts on the node of its claims' devices, or, if there is none, nowhere.
+  /// Counts the pod on the node of its claims' devices, or nowhere if the devices are apart or the pod can't be placed
+  /// there.
   void plan(const core::Pod& pod, const std::vector<Used>& used);
-  /// An event on a pod without a node, once per claim and reason: who looks at the pod must see what it waits for.
+  /// Emits an event on a pod without a node, so that its user sees why it waits. Not repeated for the same claim and
+  /// reason.
   void tell(const core::Pod& pod, const std::string& claim, std::string_view why, const std::string& message);
-  /// The same of what else it waits for.
+  /// Like tell(), for an object other than a claim.
   void tellOf(const core::Pod& pod, const std::string& of, std::string_view why, const std::string& message);
-  /// Such an event with a reason of its own. of, why: what was told before under the same words is not told again.
+  /// Emits an event with its own reason, unless the pod's last event had the same `of` and `why`.
   void tellOnce(const core::Pod& pod, const std::string& of, std::string_view why, std::string_view event,
                 const std::string& message);
-  /// Why Kubernetes has not stamped a ResourceClaim for it from that template. False: no reason is known.
+  /// Reports why Kubernetes has not stamped a ResourceClaim from that template. Returns false if no reason is known.
   bool tellUnstamped(const core::Pod& pod, const std::string& name, std::stop_token stop);
-  /// Why there is no ElasticGPUClaim. carrier: the ResourceClaim of that name, or null. False: no reason is known.
+  /// Reports why there is no ElasticGPUClaim. carrier: the ResourceClaim of that name, or null. Returns false if no
+  /// reason is known.
   bool tellMissing(const core::Pod& pod, const v1alpha::PodClaim& entry, const core::ResourceClaim* carrier);
-  /// news: what this step says on its claims.
+  /// Emits an event for the first condition that keeps a claim waiting. news: reports of this step on its claims.
   void tellConditions(const core::Pod& pod, const std::vector<Used>& used, const std::vector<Said>& news);
 
   Writer& writer_;
@@ -216,8 +229,8 @@ class PodSync {
   kube::EventSink& events_;
   const std::function<void(const std::string& queueKey)> enqueue_;
   mutable std::mutex mutex_;
-  std::map<core::ObjectKey, std::string> told_;  ///< what each pod was told last; guarded by mutex_
-  /// Pods that found nodes too short of CPU, memory or pods, and what they ask for; guarded by mutex_.
+  std::map<core::ObjectKey, std::string> told_;  ///< object and reason of each pod's last event; guarded by mutex_
+  /// Requests of pods that found nodes too short of CPU, memory or pod slots; guarded by mutex_.
   std::map<core::ObjectKey, Short> short_;
 };
 

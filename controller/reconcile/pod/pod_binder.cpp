@@ -19,7 +19,7 @@ using std::chrono::milliseconds;
 
 namespace {
 
-constexpr milliseconds kLook{2};  ///< between two looks at what the watches told
+constexpr milliseconds kLook{2};  ///< interval between two reads of the cache
 constexpr milliseconds kRollBack{1'000};
 constexpr int kRollBackLooks = 500;
 
@@ -29,7 +29,7 @@ std::string listed(const std::set<std::string>& names) {
   return text;
 }
 
-/// Why a pod can't be bound there, whatever its claims are.
+/// Returns why the pod can't be bound there, whatever its claims are.
 Status unfit(const cache::Stores& stores, const core::Pod& pod, const std::string& node) {
   if (pod.metadata.deleting()) return {Code::conflict, "the pod is being deleted"};
   if (pod.finished()) return {Code::conflict, "the pod has finished"};
@@ -138,7 +138,7 @@ std::string PodBinder::obstacle(const core::Pod& pod, const std::string& node) {
 }
 
 void PodBinder::awaitRollBack(const core::Pod& pod, std::stop_token stop) const {
-  if (!waiting_.chosen.leavesToScheduler(pod)) return;  // its intents are the first consumer's, and stay
+  if (!waiting_.chosen.leavesToScheduler(pod)) return;  // the pod is the first consumer of its intents: they stay
   for (int looks = 0; looks < kRollBackLooks && !stop.stop_requested(); ++looks) {
     const auto names = usedOrAnnotated(pod);
     const bool idle = std::any_of(names.begin(), names.end(), [&](const auto& name) {
@@ -159,7 +159,7 @@ Status PodBinder::post(const core::Pod& pod, const std::string& node, std::stop_
   request.body = codec::patch::binding(pod, node);  // W10
   const auto answer = writer_.client().call(std::move(request), stop);
   if (answer.ok()) return Status::okay();
-  // Whether it came to it nevertheless: bound by this, or by an earlier answer that nobody got.
+  // The pod may be bound nevertheless: by this request, or by an earlier one whose answer was lost.
   const auto now = writer_.read<core::Pod>(core::keyOf(pod.metadata), pod.metadata.uid, stop);
   if (now.ok() && now->metadata.uid == pod.metadata.uid && now->nodeName == node) return Status::okay();
   return answer.status();

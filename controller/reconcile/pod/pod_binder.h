@@ -1,13 +1,14 @@
-// A pod is bound to a node that another scheduler has chosen (an extender's `bind`). Its claims get their devices there
-// first, by the same steps and writes as any: the choice is noted (chosen_nodes.h), the pod's step decides for that
-// node alone, the claims' steps provision without waiting for a reservation. Once all are Bound and carried:
+// Binds a pod to a node that another scheduler has chosen (an extender's `bind`). First the pod's claims get devices
+// there, by the same steps and writes as other claims: the choice is recorded (chosen_nodes.h), the pod's step decides
+// for that node alone, and the claims' steps provision without waiting for a reservation. Once all claims are Bound and
+// their ResourceClaims allocated:
 //
-//   W10 POST pods/<name>/binding   with the pod's uid. It has that node already: done. Crash before: the scheduler was not
-//                                  answered, and asks again; claims that are Bound then stay on that node, intents are
-//                                  given up by the pod's step. Crash after: the pod is on its node, as any
+//   W10 POST pods/<name>/binding   with the pod's uid. The pod has that node already: done. Crash before: the scheduler
+//                                  gets no answer and asks again; Bound claims stay on that node, and the pod's step
+//                                  rolls back intents. Crash after: the pod is on its node, as any other pod
 //
-// Whatever goes wrong before W4 of a claim, its intent is rolled back; a claim that is Bound stays Bound on that node,
-// as after a pod that has left.
+// If anything fails before W4 of a claim, its intent is rolled back. A Bound claim stays Bound on that node, as it does
+// after its pod has gone.
 #pragma once
 
 #include <chrono>
@@ -30,22 +31,23 @@ class PodBinder {
             std::function<void(const std::string& queueKey)> enqueue)
       : writer_(writer), stores_(stores), pods_(pods), waiting_(waiting), clock_(clock), enqueue_(std::move(enqueue)) {}
 
-  /// Blocks until the pod is bound there or that is known to fail, at most `within` and the time of a write. The
-  /// message says why not, for people. uid: of the pod that was meant; empty = whichever has the name.
+  /// Blocks until the pod is bound there or that is known to fail: at most `within`, the time of a write, and after a
+  /// failure one second for rolling back. The message explains a failure for people. uid: of the expected pod; empty =
+  /// any of that name.
   base::Status bind(const core::ObjectKey& pod, const std::string& uid, const std::string& node,
                     std::chrono::milliseconds within, std::stop_token stop);
 
  private:
-  /// Nothing: its claims are there.
+  /// Waits until the pod's claims are allocated on the node. nullopt: they are.
   std::optional<base::Status> place(const core::Pod& pod, const std::string& node, std::chrono::milliseconds within,
                                     std::stop_token stop);
-  /// All of its claims are Bound on the node and carried there.
+  /// True if all claims are Bound on the node and their ResourceClaims are allocated there.
   bool placed(const core::Pod& pod, const std::string& node) const;
-  /// Why the claims can't get there any more; empty: they may.
+  /// Returns why the claims can't be allocated there any more; empty if they can.
   std::string obstacle(const core::Pod& pod, const std::string& node);
-  /// What the claims say that are not there yet.
+  /// Returns why the first claim that is not there yet waits; empty if all are there.
   std::string unfinished(const core::Pod& pod, const std::string& node) const;
-  /// Waits for the idle intents to be given up, a while.
+  /// Waits, for at most a second, until the idle intents are rolled back.
   void awaitRollBack(const core::Pod& pod, std::stop_token stop) const;
   base::Status post(const core::Pod& pod, const std::string& node, std::stop_token stop);  // W10
 

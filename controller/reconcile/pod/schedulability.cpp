@@ -124,12 +124,12 @@ PodObstacle obstacleOf(const cache::Stores& stores, const cache::Claim& claim, b
   cache::Store<core::Pod>::Ptr oldest;
   for (const auto& pod : stores.podsOfClaim(key)) {
     if (isConsumer(stores, *pod)) return {};
-    const bool toReport = alive(*pod);  // a pod that ends is no news of the claim
+    const bool toReport = alive(*pod);  // a pod that is ending is not reported on the claim
     if (toReport && (!oldest || ageOf(pod->metadata) < ageOf(oldest->metadata))) oldest = pod;
   }
   const auto first = oldest ? obstacleOf(stores, *oldest) : PodObstacle();
   if (first || owner == nullptr) return first;
-  // Its status may not name the ResourceClaim yet.
+  // The pod's status may not name the ResourceClaim yet.
   const auto pod = stores.pods.get({key.namespace_, owner->name});
   if (pod && pod->metadata.uid == owner->uid) return obstacleOf(stores, *pod);
   return {reason::kWaitingForConsumer, "pod " + owner->name + ", which the claim was made for, is gone"};

@@ -15,7 +15,7 @@ std::optional<int64_t> integer(std::string_view text) {
   return value;
 }
 
-/// value: null if the node lacks the key.
+/// True if the requirement holds. value: of its key on the node; null if the node lacks the key.
 bool holds(const core::NodeSelectorRequirement& requirement, const std::string* value) {
   const auto listed = [&] {
     return value != nullptr &&

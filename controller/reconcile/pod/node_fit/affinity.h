@@ -1,4 +1,4 @@
-// Node selector and node affinity, as kube-scheduler's NodeAffinity plugin understands them. Pure.
+// Node selector and node affinity, with the semantics of kube-scheduler's NodeAffinity plugin. Pure.
 #pragma once
 
 #include <cstdint>
@@ -7,14 +7,14 @@
 
 namespace egpu::reconcile {
 
-/// Requirements of a term all hold; a term without any matches nothing. An operator that isn't known, or a value that
-/// isn't a number where one is needed, doesn't hold.
+/// True if all requirements of the term hold; a term without any matches nothing. A requirement with an unknown
+/// operator, or with a value that is not a number where one is needed, does not hold.
 bool matches(const core::NodeSelectorTerm& term, const core::Node& node);
-/// Terms are alternatives; without any, nothing matches.
+/// True if any term matches; without terms, nothing matches.
 bool matches(const core::NodeSelector& selector, const core::Node& node);
-/// Every key of the pod's nodeSelector is a label of the node with that value.
+/// True if every key of the pod's nodeSelector is a label of the node with that value.
 bool selects(const core::StringMap& nodeSelector, const core::Node& node);
-/// Σ weights of the preferred terms that match; an empty term weighs nothing.
+/// Returns Σ weights of the preferred terms that match; an empty term weighs nothing.
 int64_t preference(const core::Pod& pod, const core::Node& node);
 
 }  // namespace egpu::reconcile

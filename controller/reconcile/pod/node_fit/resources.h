@@ -8,8 +8,8 @@
 
 namespace egpu::reconcile {
 
-/// Empty: what the node can give holds what runs there and this besides; else what it is short of. What isn't asked
-/// for at all is not missed, however overdrawn the node is.
+/// Returns the resource that the node lacks for the pod beside `taken`; empty if the pod fits. A resource that the pod
+/// does not request is never lacking, even on an overcommitted node.
 std::string shortOf(const cache::PodRequests& wanted, const cache::NodeUsage::Sum& taken, const core::Node& node);
 
 }  // namespace egpu::reconcile

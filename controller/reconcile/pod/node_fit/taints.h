@@ -1,4 +1,4 @@
-// Taints and tolerations, as kube-scheduler's TaintToleration and NodeUnschedulable plugins understand them. Pure.
+// Taints and tolerations, with the semantics of kube-scheduler's TaintToleration and NodeUnschedulable plugins. Pure.
 #pragma once
 
 #include <cstdint>
@@ -7,13 +7,14 @@
 
 namespace egpu::reconcile {
 
-/// An empty effect matches all effects, an empty key with the operator Exists all keys; no operator means Equal.
+/// True if the toleration matches. An empty effect matches all effects, an empty key with the operator Exists all keys;
+/// no operator means Equal.
 bool tolerates(const core::Toleration& toleration, const core::Taint& taint);
-/// The first taint that keeps the pod off (NoSchedule, NoExecute); null if there is none.
+/// Returns the first taint that excludes the pod (NoSchedule, NoExecute); null if there is none.
 const core::Taint* untolerated(const core::Pod& pod, const core::Node& node);
-/// How many taints ask the pod to go elsewhere if it can (PreferNoSchedule).
+/// Number of PreferNoSchedule taints that the pod does not tolerate.
 int64_t taintsToAvoid(const core::Pod& pod, const core::Node& node);
-/// The node is cordoned and the pod does not tolerate that.
+/// True if the node is cordoned and the pod does not tolerate that.
 bool cordonedFor(const core::Pod& pod, const core::Node& node);
 
 }  // namespace egpu::reconcile

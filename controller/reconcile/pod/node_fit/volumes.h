@@ -1,5 +1,5 @@
-// Where a pod's bound volumes can be reached, as kube-scheduler's VolumeBinding plugin asks it. Pure; bound_volumes.h
-// reads them.
+// Whether a pod's bound volumes can be reached from a node, as in kube-scheduler's VolumeBinding plugin. Pure;
+// bound_volumes.h reads the volumes.
 #pragma once
 
 #include <vector>
@@ -8,7 +8,7 @@
 
 namespace egpu::reconcile {
 
-/// Each is the node affinity of one bound PersistentVolume; all must admit the node.
+/// True if all volumes admit the node. Each is the node affinity of one bound PersistentVolume.
 bool reachable(const std::vector<core::NodeSelector>& volumes, const core::Node& node);
 
 }  // namespace egpu::reconcile
