@@ -36,11 +36,11 @@ std::string differsText(const GangChoice::ClaimPtr& claim, const v1alpha::Gang& 
   return "claim " + claim->metadata.name + " says another size or topology of " + gang.text();
 }
 
-/// A claim that names a gang, and what speaks for its being a member.
+/// A claim that names a gang, and its rank for membership.
 struct Candidate {
   GangChoice::ClaimPtr claim;
   v1alpha::Gang gang;
-  int rank = 3;  ///< 0: it is committed; 1: decided; 2: chosen by the last step
+  int rank = 3;  ///< 0: committed; 1: decided; 2: chosen by the last step; 3: other
   bool isDecided() const { return rank <= 1; }
 };
 
@@ -56,7 +56,7 @@ GangChoice chooseByAnnotation(const cache::Stores& stores, const cache::ClusterV
     const auto named = v1alpha::gangOf(claim->metadata.annotations);
     if (!named || claim->metadata.deleting()) continue;
     const auto device = heldDeviceOf(stores, *claim);
-    // A member whose pod may not be scheduled counts only if it has its device already.
+    // A claim whose pod may not be scheduled counts only if it has its device already.
     if (!device && obstacleOf(stores, *claim, waitsForConsumer(stores, *claim))) continue;
     const auto& now = claim->status.phase;
     const bool commits =
@@ -89,7 +89,7 @@ GangChoice chooseByAnnotation(const cache::Stores& stores, const cache::ClusterV
   members.lacks = hereText(here.size(), "members", members.gang) +
                   (differs ? "; " + differsText(differs, members.gang) : std::string());
   members.gone = here.size() + succeededMembers(stores, gang.namespace_, members.gang) >= members.gang.size;
-  // An earlier gang of that name may have left such pods: only beside a pod that was let go do they make it whole.
+  // Such pods may be left from an earlier gang of that name: they count only beside a pod that has passed its gate.
   members.missing =
       !members.gone || std::none_of(here.begin(), here.end(), [&](const auto& each) { return memory.wasLetGo(*each); });
   if (!members.missing) members.lacks.clear();

@@ -1,4 +1,4 @@
-// The choice of the members of a gang, from the objects that the caches have.
+// Chooses the members of a gang from the objects in the caches.
 #pragma once
 
 #include <functional>
@@ -13,51 +13,52 @@
 
 namespace egpu::reconcile {
 
-/// Members that were chosen, the oldest first. Of a PodGroup the claims of the first pods that make it up.
+/// The chosen members of a gang, the oldest first. For a PodGroup: the claims of its first pods, as many as it needs.
 struct GangChoice {
   using ClaimPtr = cache::Store<cache::Claim>::Ptr;
-  v1alpha::Gang gang;  ///< as the annotations of `definer` or the PodGroup say; size 0: no claim names it
+  v1alpha::Gang gang;  ///< annotations of `definer`, or the PodGroup; size 0: no claim names it
   std::vector<ClaimPtr> here;
-  ClaimPtr definer;  ///< the first member that has something already, else the oldest; null: a PodGroup
-  std::vector<GroupPod> furtherPods;  ///< of a PodGroup
-  bool full = false;                  ///< no further claim, or pod of a PodGroup, is needed
-  bool missing = false;               ///< some are not here
-  bool gone = false;                  ///< and those that are not have Succeeded; of a PodGroup some have
-  bool looksAgain = false;            ///< no event may tell when the gang is complete
-  std::string lacks;                  ///< empty, or why nothing can be decided
+  ClaimPtr definer;                   ///< oldest member with a device or decision, else the oldest; null: a PodGroup
+  std::vector<GroupPod> furtherPods;  ///< pods of the PodGroup beyond its size
+  bool full = false;                  ///< no further claim is needed; for a PodGroup: no further pod
+  bool missing = false;               ///< some members are not here
+  bool gone = false;                  ///< the members that are not here have Succeeded; for a PodGroup: some pods have
+  bool looksAgain = false;            ///< the gang may become complete without an event
+  std::string lacks;                  ///< why nothing can be decided; empty if it can
 };
 
-/// State of claims that no object has; the reconcilers keep it.
+/// State of claims that no object contains; the reconcilers keep it.
 struct GangMemory {
-  /// The gang's last step chose the claim; null: no step is known.
+  /// True if the gang's last step chose the claim; null: no step is known.
   std::function<bool(const std::string& claimUid)> wasChosen{};
-  /// A pod of the claim runs, or may.
+  /// True if a pod of the claim runs, or may run.
   std::function<bool(const cache::Claim&)> wasLetGo;
 };
 
-/// Claims that have something already, then members that the last step chose, then the oldest that say the same size and topology.
-/// A claim that comes later never takes the place of a member. gang: gangIdOf().
+/// Chooses claims with a device or a decision first, then members that the last step chose, then the oldest claims that
+/// specify the same size and topology. A later claim never takes the place of a member. gang: gangIdOf().
 GangChoice chooseByAnnotation(const cache::Stores& stores, const cache::ClusterView& cluster,
                               const core::ObjectKey& gang, const GangMemory& memory);
 GangChoice chooseOfGroup(const cache::Stores& stores, const cache::ClusterView& cluster, const std::string& namespace_,
                          const v1alpha::Gang& gang);
-/// The text for a claim of a PodGroup's pod that is not made yet.
+/// Returns the message for a pod of a PodGroup whose claims are not all made yet.
 std::string notMadeText(const GroupPod& pod);
 
 struct OpenMembers {
-  std::vector<GangChoice::ClaimPtr> open;  ///< nothing is decided for them
-  std::string standsOn;                    ///< a node of a member that has its device; empty: none has
-  GangChoice::ClaimPtr leaves;             ///< its device is going: it is open once that is gone. Null: no member's is
+  std::vector<GangChoice::ClaimPtr> open;  ///< members without a device or a decision
+  std::string standsOn;                    ///< node of a member's device; empty: no member has one
+  GangChoice::ClaimPtr leaves;  ///< a member whose device is going; it is open once that is gone. Null: there is none
 };
 OpenMembers openMembersOf(const cache::Stores& stores, const cache::ClusterView& cluster,
                           const std::vector<GangChoice::ClaimPtr>& here);
 
-/// The device that the claim has: the one that its status names, else one that stays, else one that is going. Null: none.
+/// Returns the claim's device: the one that its status names, else one that stays, else one that is going. Null: none.
 cache::Store<cache::Gpu>::Ptr heldDeviceOf(const cache::Stores& stores, const cache::Claim& claim);
 
-/// Empty, or why a claim can't be decided together with others. takesDevice: it names a device, or one is reserved for it.
+/// Returns why the claim can't be decided together with others; empty if it can. takesDevice: it names a device, or one
+/// is reserved for it.
 std::string decidedByItself(const cache::Claim& claim, bool takesDevice);
-/// Nodes by the value of a label; without `only`, or those of that node's value alone.
+/// Groups nodes by the value of a label. only: if not empty, a node; returns only the group of its value.
 std::vector<scheduler::TopologyGroup> topologyGroups(const cache::Stores& stores, const std::string& label,
                                                      const std::string& only);
 

@@ -1,5 +1,5 @@
-// (C14): members of a gang. They are chosen once: a claim that has something already stays a member, and so does one that the last
-// step of the gang chose, whatever comes later.
+// (C14) Members of a gang. Members are chosen once: a claim with a device or decision stays a member, and so does a
+// claim that the gang's last step chose, whatever claims come later.
 #include <algorithm>
 #include <string>
 #include <utility>
@@ -116,7 +116,7 @@ bool ClaimSync::gangIsBound(const cache::Claim& claim) const {
   const auto gang = gangOf(stores_, claim);
   if (!gang) return false;
   const auto roster = waiting_.rosters.of(gangIdOf(claim.metadata.namespace_, *gang));
-  if (roster && roster->full && !roster->bound) return false;  // wakeGang() brings its pods back
+  if (roster && roster->full && !roster->bound) return false;  // wakeGang() requeues its pods
   const auto members = membersOf(claim, *gang);
   return allBound(members.here) && (!members.missing || members.gone || letGo(members));
 }

@@ -22,7 +22,7 @@ bool saysItself(const core::StringMap& annotations) { return annotations.contain
 
 std::string_view groupOf(const cache::Claim& claim) { return claim.metadata.annotation(keys::kGangPodGroupAnnotation); }
 
-/// Of a pod that waits: whether the claim of that name is none of ours, or made.
+/// True if the claim of that name exists and is not being deleted, or is another driver's.
 bool isMade(const cache::Stores& stores, const core::ObjectKey& key) {
   const auto claim = stores.claims.get(key);
   if (claim) return !claim->metadata.deleting();
@@ -54,7 +54,7 @@ core::ObjectKey gangIdOf(const std::string& namespace_, const v1alpha::Gang& gan
 
 std::optional<core::ObjectKey> gangNamedBy(const cache::Claim& claim) {
   const auto& meta = claim.metadata;
-  if (groupOf(claim).empty() && !saysItself(meta.annotations)) return std::nullopt;  // of nearly all
+  if (groupOf(claim).empty() && !saysItself(meta.annotations)) return std::nullopt;  // nearly all claims
   if (v1alpha::gangMistake(meta.annotations)) return std::nullopt;
   if (saysItself(meta.annotations))
     return core::ObjectKey{meta.namespace_, std::string(meta.annotation(keys::kGangAnnotation))};
@@ -83,7 +83,7 @@ std::vector<GroupPod> podsOfGroup(const cache::Stores& stores, const std::string
     auto one = groupPodOf(stores, pod, group);
     const bool held =
         std::any_of(one.claims.begin(), one.claims.end(), [&holds](const auto& claim) { return holds(*claim); });
-    // A pod that may not be scheduled counts only for what it holds already.
+    // A pod that may not be scheduled counts only if it holds something already.
     if (!succeeded && !held && !isUser(stores, *pod)) continue;
     counted.emplace_back(Turn{!one.letGo, !held, ageOf(pod->metadata)}, std::move(one));
   }
@@ -98,7 +98,7 @@ std::size_t succeededMembers(const cache::Stores& stores, const std::string& nam
   std::size_t count = 0;
   for (const auto& pod : stores.succeededPods(namespace_))
     for (const auto& entry : v1alpha::podClaims(*pod)) {
-      if (entry.state == v1alpha::PodClaimState::named) continue;  // it was not made for the pod, nor goes with it
+      if (entry.state == v1alpha::PodClaimState::named) continue;  // the claim was not made for the pod and outlives it
       const auto of = stores.carrierTemplates.get({namespace_, entry.templateName});
       if (of ? !asks(of->claim) : !v1alpha::namesAmounts(entry.templateName)) continue;
       const bool itself = of && saysItself(of->annotations);

@@ -1,4 +1,4 @@
-// Of which gang a claim is, and who else is of it: from what the caches know.
+// Membership of claims and pods in gangs, as far as the caches know.
 #pragma once
 
 #include <cstddef>
@@ -12,28 +12,32 @@
 
 namespace egpu::reconcile {
 
-/// As its annotations say it, or the PodGroup that they name. Nothing: it is of none, or it can't be said yet.
+/// Returns the gang of the claim's annotations or of the PodGroup that they name. nullopt: none, or not known yet.
 std::optional<v1alpha::Gang> gangOf(const cache::Stores& stores, const cache::Claim& claim);
-/// The gang that its annotations name rightly, by namespace and name; a PodGroup by namespace, and a slash before its name, which no
-/// gang's name begins with. Nothing: they name none.
+/// Returns the gang that valid annotations name, by namespace and name. A PodGroup's name is prefixed with a slash,
+/// with which no gang's name begins. nullopt: they name none.
 std::optional<core::ObjectKey> gangNamedBy(const cache::Claim& claim);
 core::ObjectKey gangIdOf(const std::string& namespace_, const v1alpha::Gang& gang);
-/// It is of one, rightly said or not, or of a PodGroup that is not there yet. A PodGroup counts where the API server has the kind.
+/// True if the claim names a gang, validly or not, or a PodGroup that does not exist yet. PodGroups count only where
+/// the API server has the kind.
 bool inGang(const cache::Stores& stores, const cache::Claim& claim);
-/// A pod of a PodGroup that counts: it waits, runs, or has Succeeded. One that failed is to be replaced.
+/// A pod that counts for a PodGroup: it waits, runs, or has Succeeded. A failed pod will be replaced and does not
+/// count.
 struct GroupPod {
   cache::Store<core::Pod>::Ptr pod;
-  std::vector<cache::Store<cache::Claim>::Ptr> claims;  ///< of the PodGroup's gang; none of one that has Succeeded
-  bool letGo = false;                                   ///< it is not behind our gate, or was not
-  bool whole = true;                                    ///< its claims are made, all of them
+  std::vector<cache::Store<cache::Claim>::Ptr> claims;  ///< those in the gang; none if the pod has Succeeded
+  bool letGo = false;                                   ///< it is not gated, or has Succeeded
+  bool whole = true;                                    ///< all its claims are made
 };
-/// The pod, with its claims that name this PodGroup.
+/// Returns the pod, with its claims that name this PodGroup.
 GroupPod groupPodOf(const cache::Stores& stores, const cache::Store<core::Pod>::Ptr& pod, std::string_view group);
-/// In the order in which they count: those that were let go, then those that hold something already (`holds`), then the oldest.
+/// Returns the pods in the order in which they count: pods without a gate, then pods with claims that hold something
+/// already (`holds`), then the oldest.
 std::vector<GroupPod> podsOfGroup(const cache::Stores& stores, const std::string& namespace_, const std::string& group,
                                   const std::function<bool(const cache::Claim&)>& holds);
 
-/// Members of a gang, said by annotations, that have gone with a pod that Succeeded, as far as such pods are still there.
+/// Number of members of an annotated gang that are gone because their pod has Succeeded, as far as such pods still
+/// exist.
 std::size_t succeededMembers(const cache::Stores& stores, const std::string& namespace_, const v1alpha::Gang& gang);
 
 }  // namespace egpu::reconcile

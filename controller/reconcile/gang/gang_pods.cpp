@@ -14,7 +14,7 @@ namespace egpu::reconcile {
 
 namespace {
 
-/// What of a pod says where it can go.
+/// Reduces a pod to the fields that decide where it can go.
 core::Pod asksOf(const core::Pod& pod) {
   core::Pod asks = pod;
   asks.metadata = {};
@@ -72,7 +72,7 @@ base::Result<std::string> GangPods::add(const ClaimPtr& claim, const std::option
 
 base::Status GangPods::choose(Member& member, std::stop_token stop) {
   const auto& pod = *member.pod;
-  if (pod.nodeName.empty()) stores_.usage.unplan(core::keyOf(pod.metadata));  // until it is promised a node anew
+  if (pod.nodeName.empty()) stores_.usage.unplan(core::keyOf(pod.metadata));  // until it is promised a node again
   auto asks = asksOf(pod);
   for (const auto& known : alike_)
     if (known->onlyNode == member.onlyNode && known->pod->metadata.namespace_ == pod.metadata.namespace_ &&
@@ -106,7 +106,7 @@ bool GangPods::hasRoom(const Member& member, std::string_view node, std::span<co
   }
   const auto object =
       others.pods > 0 && member.pod->nodeName.empty() ? stores_.nodes.get({"", std::string(node)}) : nullptr;
-  if (!object) return true;  // it was looked at alone
+  if (!object) return true;  // `suits` has checked the member's pod alone
   const auto self = core::keyOf(member.pod->metadata);
   auto taken = onceFree ? stores_.usage.ofLastingPods(node, self) : stores_.usage.of(node, self);
   taken.requests += others.requests;
@@ -115,14 +115,14 @@ bool GangPods::hasRoom(const Member& member, std::string_view node, std::span<co
 }
 
 std::vector<cache::ClusterView::GangPlace> GangPods::places() {
-  for (const auto& alike : alike_) alike->nodes->lookAtAll();  // not while nobody else can decide
+  for (const auto& alike : alike_) alike->nodes->lookAtAll();  // here, as no other decision is blocked
   std::vector<cache::ClusterView::GangPlace> places;
   using Kind = std::tuple<const Alike*, std::string, std::string, std::string>;
   std::map<Kind, std::size_t> kinds;
   for (const auto& member : members_) {
     auto& place = places.emplace_back();
     place.with = member.with;
-    // All that `suits` and hasRoom() go by, the pod's own name aside, under which nothing counts yet.
+    // All values that `suits` and hasRoom() depend on, except the pod's own name, under which nothing counts yet.
     const auto& uid = member.claim->metadata.uid;
     const Kind kind{member.alike, member.onlyNode, member.tolerated ? member.claim->spec.className : std::string(),
                     leftAlone_.anyRejected(uid) ? uid : std::string()};

@@ -1,6 +1,6 @@
-// The pods of a gang's open members: one pod's members go to one node together, and those of classes that wait for the first
-// consumer to nodes that suit their pods, beside the pods of the others. The rules are those of pod/node_choice.h, but for likings
-// among nodes that suit, and for room that the scheduler would have to make by evicting others.
+// Placement constraints of a gang's open members by their pods. Members of one pod go to one node. Members that are
+// placed with their pods go to nodes that suit these pods, beside the pods of the other members. The rules are those of
+// pod/node_choice.h, without preferences among nodes and without nodes where the scheduler would have to evict pods.
 #pragma once
 
 #include <cstddef>
@@ -30,25 +30,27 @@ class GangPods {
   GangPods(const GangPods&) = delete;
   GangPods& operator=(const GangPods&) = delete;
 
-  /// The next member. tolerated: of a class that doesn't wait for a consumer, which nodes its claims tolerate (null = any);
-  /// nothing: it waits for one; of members of one class the same. Empty: added. Else what it waits for.
+  /// Adds the next member. Returns why it has to wait; empty: it is added. tolerated: for a member that is not placed with
+  /// its pod, the nodes that its class tolerates (null = any), equal for members of one class; nullopt: the member is
+  /// placed with its pod.
   base::Result<std::string> add(const ClaimPtr& claim, const std::optional<scheduler::NodePredicate>& tolerated,
                                 std::stop_token stop);
-  /// One per member. They refer to this.
+  /// Returns one place per member. They refer to this object.
   std::vector<cache::ClusterView::GangPlace> places();
-  /// The pods count on these nodes from now on. False, and none does: there is no room for one of them any more.
+  /// Counts the pods on these nodes from now on. Returns false, and counts none, if one of the nodes lacks the
+  /// capacity.
   bool promise(const std::vector<scheduler::Decision>& decisions);
-  /// Why a node is none for the member, as scheduler::WhyUnsuited; empty: it does not suit its pod.
+  /// Returns why the node is excluded for the member, as scheduler::WhyUnsuited; empty: it does not suit its pod.
   std::string whyUnsuited(std::size_t member, std::string_view node) const;
-  /// For people: which nodes don't suit the member's pod; empty if all do.
+  /// Explains which nodes don't suit the member's pod, for people; empty if all do.
   std::string text(std::size_t member) const;
-  /// Some node is only short of what other pods may give back.
+  /// True if a node is short only of CPU, memory or pod slots, which other pods may release.
   bool anyShort() const;
 
  private:
-  /// Pods that ask the same of a node are looked at once.
+  /// Pods with equal requirements; their nodes are evaluated once.
   struct Alike {
-    PodPtr pod;  ///< one of them
+    PodPtr pod;  ///< any of these pods
     core::Pod asks;
     std::string onlyNode;
     cache::PodRequests requests;
@@ -56,20 +58,22 @@ class GangPods {
   };
   struct Member {
     ClaimPtr claim;
-    PodPtr pod;  ///< null: none, or of no interest
+    PodPtr pod;  ///< null: the claim has no consumer
     std::optional<std::size_t> with;
-    Alike* alike = nullptr;  ///< null: its pod's first member has it, or it does not wait for a pod
+    Alike* alike = nullptr;  ///< null: its pod's first member has it, or it is not placed with its pod
     scheduler::NodePredicate tolerated;
     std::string onlyNode;
   };
-  /// The pod that it is for: one that is on a node, else the oldest. Null: none is there.
+  /// Returns the consumer that the claim is for: one that is on a node, else the oldest. Null: there is none.
   PodPtr podOf(const cache::Claim& claim) const;
-  /// Where the pod is, or another claim of its is; empty: nowhere yet. Nothing: in two places, or on its way out of one.
+  /// Returns the node of the pod or of its claims' devices; empty: none yet. nullopt: several nodes, or a device is
+  /// going.
   std::optional<std::string> nodeOf(const core::Pod& pod) const;
   base::Status choose(Member& member, std::stop_token stop);
-  /// Where the node may be the member's, whatever it lacks now.
+  /// True if the node is a candidate for the member, whatever it lacks now.
   bool mayGoTo(const Member& member, std::string_view node) const;
-  /// Beside those. onceFree: and other pods that last.
+  /// True if the node has capacity for the member's pod beside the pods of members `placed`. onceFree: counts only pods
+  /// that last (cache::NodeUsage::ofLastingPods()).
   bool hasRoom(const Member& member, std::string_view node, std::span<const std::size_t> placed, bool onceFree) const;
 
   cache::Stores& stores_;

@@ -1,5 +1,5 @@
-// Members of each gang as its last step chose them, so that a step of one member need not look at all. In memory: another process
-// chooses anew, those first that have a device already.
+// Members of each gang as its last step chose them, so that a member's step need not read all of them. In memory only:
+// after a restart members are chosen again, those with a device first.
 #pragma once
 
 #include <cstddef>
@@ -23,28 +23,28 @@ struct GangRoster {
     bool operator==(const Member&) const = default;
   };
   v1alpha::Gang gang;
-  std::vector<Member> members;                  ///< the oldest first; of a PodGroup the claims of its first pods
-  std::unordered_set<std::string> uids;         ///< of these
+  std::vector<Member> members;                  ///< the oldest first; for a PodGroup: the claims of its first pods
+  std::unordered_set<std::string> uids;         ///< of `members`
   std::unordered_set<std::string> furtherUids;  ///< claims of a PodGroup's further pods
-  Member definer;                               ///< the member whose annotations say size and topology
-  Member speaker;         ///< the oldest member that nothing is decided for; without uid: there is none
-  std::string standsOn;   ///< node of a member that has its device; empty: none has
-  std::string lacks;      ///< empty, or why nothing can be decided
-  bool full = false;      ///< no further claim, or pod of a PodGroup, is needed
-  bool gone = false;      ///< members that are missing have Succeeded; of a PodGroup, some have
-  bool bound = false;     ///< all members are Bound, and none is missing
+  Member definer;                               ///< the member whose annotations give size and topology
+  Member speaker;         ///< the oldest member without a device or decision; it reports for all. No uid: there is none
+  std::string standsOn;   ///< node of a member's device; empty: no member has one
+  std::string lacks;      ///< why nothing can be decided; empty if it can
+  bool full = false;      ///< no further claim is needed; for a PodGroup: no further pod
+  bool gone = false;      ///< the missing members have Succeeded; for a PodGroup: some pods have
+  bool bound = false;     ///< all members here are Bound, and the gang waits for no further one
   bool hasCards = false;  ///< all members have their cards, and none is missing
 
-  /// The gang needs no more claims, and this one is none of its members: its step need not wake the gang.
+  /// True if the gang needs no more claims and this claim is not a member: its step need not wake the gang.
   bool excludes(const std::string& claimUid) const { return full && !gang.podGroup && !uids.contains(claimUid); }
 };
 
-/// By gang: namespace and name, a PodGroup's with a slash before its name. Thread-safe.
+/// Rosters by gang: namespace and name; a PodGroup's name is prefixed with a slash. Thread-safe.
 class GangRosters {
  public:
   using Ptr = std::shared_ptr<const GangRoster>;
 
-  /// Null: no step has chosen yet.
+  /// Returns null if no step has chosen yet.
   Ptr of(const core::ObjectKey& gang) const {
     const std::lock_guard lock(mutex_);
     const auto known = rosters_.find(gang.str());
@@ -61,18 +61,18 @@ class GangRosters {
     rosters_.erase(gang.str());
     withoutCards_.erase(gang.str());
   }
-  /// Position, among the members, of the one that a step last found without its cards; 0: none was found.
+  /// Returns the position of the member that a step last found without its cards; 0: none was found.
   std::size_t firstWithoutCards(const core::ObjectKey& gang) const {
     const std::lock_guard lock(mutex_);
     const auto known = withoutCards_.find(gang.str());
     return known == withoutCards_.end() ? 0 : known->second;
   }
-  /// Nothing is noted of a gang without a roster.
+  /// Records that position; ignored for a gang without a roster.
   void noteWithoutCards(const core::ObjectKey& gang, std::size_t member) {
     const std::lock_guard lock(mutex_);
     if (rosters_.contains(gang.str())) withoutCards_[gang.str()] = member;
   }
-  /// A step found that all members of this roster have their cards. Another roster, made meanwhile, stays as it is.
+  /// Records that all members of this roster have their cards; ignored if another roster has replaced it.
   void noteCards(const core::ObjectKey& gang, const Ptr& roster) {
     auto noted = std::make_shared<GangRoster>(*roster);
     noted->hasCards = true;
@@ -89,7 +89,7 @@ class GangRosters {
   mutable std::mutex mutex_;
   // Guarded by mutex_.
   std::map<std::string, Ptr> rosters_;
-  std::map<std::string, std::size_t> withoutCards_;  ///< of gangs that have a roster
+  std::map<std::string, std::size_t> withoutCards_;  ///< only of gangs with a roster
 };
 
 }  // namespace egpu::reconcile

@@ -1,5 +1,5 @@
-// (C14): the step of a gang. It has a key of its own in the work queue, so that a claim, pod or device that changes marks the gang
-// once, and one step looks at all members. What each member reports besides is its own step's.
+// (C14) The step of a gang. The gang has a key of its own in the work queue, so that claims, pods and devices that
+// change mark it once, and one step reads all members. All other reports of a member come from its own step.
 #include <algorithm>
 #include <string>
 #include <utility>
@@ -16,7 +16,7 @@ namespace reason = v1alpha::keys::reason;
 
 namespace {
 
-/// What a gang lacks may come without an event.
+/// Requeue delay of a gang that may become complete without an event.
 constexpr std::chrono::milliseconds kGangLooksAgain{5'000};
 
 }  // namespace
@@ -36,7 +36,7 @@ Outcome ClaimSync::gangStep(const core::ObjectKey& gang, std::stop_token stop) {
   } else {
     members = membersByAnnotation(gang);
   }
-  if (members.gang.size == 0) {  // no claim names it, or the PodGroup is none, or not there
+  if (members.gang.size == 0) {  // no claim names it, or the PodGroup does not exist or is no gang
     waiting_.rosters.erase(gang);
     return Outcome::done();
   }
@@ -47,7 +47,8 @@ Outcome ClaimSync::gangStep(const core::ObjectKey& gang, std::stop_token stop) {
     for (const auto& each : members.here) cluster_.keepNothing(each->metadata.uid);
   if (members.open.empty()) return members.looksAgain ? Outcome::after(kGangLooksAgain) : Outcome::done();
   const auto& speaker = *members.open.front();
-  // What a member gives back is no room for the others: they are of no use before it is decided anew. The end of its device is an event.
+  // Capacity that a member releases is of no use to the others before this member is decided again. The end of its
+  // device is an event.
   if (members.lacks.empty() && members.oneLeaves) return Outcome::done();
   if (members.lacks.empty()) {
     auto outcome = decideGang(speaker, members, gangKey(gang), stop);
@@ -66,7 +67,7 @@ void ClaimSync::wakeGang(const core::ObjectKey& gang, const GangRoster* before, 
                          const GangMembers& members) {
   const auto wake = [this](const core::ObjectMeta& claim) { enqueue_(claimKey(core::keyOf(claim))); };
   if (before == nullptr || !(before->gang == now.gang)) {
-    // None has been told what it waits for, or in what gang.
+    // No claim has reported yet why it waits, or in which gang.
     for (const auto& claim : stores_.claimsOfGang(gang.namespace_, gang.name))
       if (claim->status.phase != phase::kBound) wake(claim->metadata);
   } else {
@@ -75,7 +76,7 @@ void ClaimSync::wakeGang(const core::ObjectKey& gang, const GangRoster* before, 
       if (speakerChanged || !before->uids.contains(each->metadata.uid)) wake(each->metadata);
     for (const auto& each : before->members)
       if (!now.uids.contains(each.uid)) enqueue_(claimKey(each.claim));
-    // Claims beyond the size that came with the last member have reported nothing, as they could become members.
+    // Claims beyond the size that came with the last member have reported nothing, because they could become members.
     if (now.full && !before->full && !now.gang.podGroup)
       for (const auto& claim : stores_.claimsOfGang(gang.namespace_, gang.name))
         if (now.excludes(claim->metadata.uid)) wake(claim->metadata);
@@ -83,15 +84,15 @@ void ClaimSync::wakeGang(const core::ObjectKey& gang, const GangRoster* before, 
       for (const auto& claim : pod.claims)
         if (!before->furtherUids.contains(claim->metadata.uid)) wake(claim->metadata);
   }
-  // A member keeps its room as long as the one that speaks has a nomination.
+  // A member keeps its nominated capacity as long as the speaker has a nomination.
   const bool nominated = !members.open.empty() && members.open.front()->status.nominated;
   for (const auto& each : members.open)
     if (!nominated && each->status.nominated) wake(each->metadata);
-  // Members whose cards waited for those of the others go on.
+  // Members whose cards waited for other members' cards continue.
   if (now.hasCards && (before == nullptr || !before->hasCards))
     for (const auto& each : members.here)
       if (waiting_.gangs.over(GangTimes::What::cards, each->metadata.uid)) wake(each->metadata);
-  // Members that have something give it back after a while.
+  // Members that have a device release it after a while.
   if (before != nullptr && before->hasCards && !now.hasCards)
     for (const auto& each : members.here)
       if (deviceOf(*each)) wake(each->metadata);
@@ -117,11 +118,11 @@ Outcome ClaimSync::tellMember(const cache::Claim& claim, const v1alpha::Gang& ga
       return waitsForGang(claim, gang.podGroup
                                      ? "no pod of " + gang.text() + " uses it"
                                      : gang.text() + " has its " + std::to_string(gang.size) + " members already");
-    return gang.podGroup ? waitsForGang(claim, roster.lacks) : Outcome::done();  // the gang's next step brings it back
+    return gang.podGroup ? waitsForGang(claim, roster.lacks) : Outcome::done();  // the gang's next step requeues it
   }
   if (roster.speaker.uid.empty() || roster.speaker.uid == uid) return Outcome::done();
   const auto speaker = stores_.claims.get(roster.speaker.claim);
-  // Its room is kept as long as the one that speaks says who has to go.
+  // Its capacity stays nominated as long as the speaker reports the victims.
   if (claim.status.nominated && speaker && speaker->status.nominated) return Outcome::done();
   return waitsForGang(claim, "claim " + roster.speaker.claim.name + " says what " + gang.text() + " waits for");
 }

@@ -1,4 +1,4 @@
-// Since when a member of a gang has been waiting for the others. In memory: with another process the times begin anew.
+// Times since when members of gangs wait for other members. In memory only: after a restart the times begin again.
 #pragma once
 
 #include <chrono>
@@ -16,13 +16,13 @@ namespace egpu::reconcile {
 class GangTimes {
  public:
   enum class What {
-    cards,      ///< it has its cards, another one lacks its
-    whole,      ///< it is Bound, another one lacks its cards
-    provision,  ///< its provisioner fails
+    cards,      ///< the member has its cards, another member has none
+    whole,      ///< the member is Bound, another member has no cards
+    provision,  ///< the member's provisioner fails
   };
   explicit GangTimes(base::Clock& clock) : clock_(clock) {}
 
-  /// How long that has been so of this device; from now on if it was not.
+  /// Returns for how long this state has lasted for the device. Starts the time if the state is new.
   std::chrono::milliseconds since(What what, const std::string& claimUid, const std::string& device) {
     const std::lock_guard lock(mutex_);
     const auto now = clock_.now();
@@ -30,7 +30,7 @@ class GangTimes {
     if (known.device != device) known = {device, now};
     return std::chrono::duration_cast<std::chrono::milliseconds>(now - known.from);
   }
-  /// It is so no more. Whether it was.
+  /// Ends the state. Returns whether it was set.
   bool over(What what, const std::string& claimUid) {
     const std::lock_guard lock(mutex_);
     const auto known = times_.find(claimUid);

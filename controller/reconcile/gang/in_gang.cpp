@@ -1,5 +1,5 @@
-// (C14): a member of a gang. Nothing is held while one is missing; then the gang's step decides for all, and each writes its own.
-// Who is a member: gang_members.cpp.
+// (C14) A member of a gang. No member gets cards while one is missing. Then the gang's step decides for all members,
+// and each member's step writes its own intent. gang_members.cpp chooses the members.
 #include <algorithm>
 #include <map>
 
@@ -19,13 +19,13 @@ namespace reason = v1alpha::keys::reason;
 
 namespace {
 
-/// So long a member keeps its cards for those that lack theirs.
+/// Time for which a member keeps its cards while other members have none.
 constexpr std::chrono::milliseconds kGangWithin{60'000};
-/// And so long it says nothing of it, and looks again after it.
+/// Time after which a member reports that it waits; also its requeue delay.
 constexpr std::chrono::milliseconds kGangSays{5'000};
-/// That the API server has PodGroups no more is no event.
+/// Requeue delay for a missing PodGroup: if the API server loses the kind, there is no event.
 constexpr std::chrono::milliseconds kGroupComes{60'000};
-/// What is in the way goes by itself, and no event may tell it.
+/// Requeue delay for an obstacle that ends by itself, perhaps without an event.
 constexpr std::chrono::milliseconds kLookSoon{500};
 
 }  // namespace
@@ -57,7 +57,7 @@ Outcome ClaimSync::withGang(const ClaimPtr& claim, const Asked& asked, std::stop
   const bool further = roster && roster->furtherUids.contains(claim->metadata.uid);
   if (further) return withFurtherPod(claim, *found, *roster, stop);
   if (!roster || !roster->excludes(claim->metadata.uid)) enqueue_(gangKey(id));
-  return roster ? tellMember(*claim, *found, *roster) : Outcome::done();  // the gang's first step brings it back
+  return roster ? tellMember(*claim, *found, *roster) : Outcome::done();  // the gang's first step requeues it
 }
 
 Outcome ClaimSync::withFurtherPod(const ClaimPtr& claim, const v1alpha::Gang& gang, const GangRoster& roster,
@@ -114,7 +114,7 @@ Outcome ClaimSync::decideGang(const cache::Claim& claim, const GangMembers& memb
   GangAsks gathered;
   GangPods pods(stores_, volumes_, waiting_.nodes);
   if (auto outcome = askGang(claim, members, pods, gathered, stop)) {
-    if (!outcome->said.empty() || outcome->isDone())  // it is not asked for as a whole now
+    if (!outcome->said.empty() || outcome->isDone())  // the gang is not decided as a whole now
       for (const auto& each : members.open) cluster_.keepNothing(each->metadata.uid);
     return *std::move(outcome);
   }
@@ -135,7 +135,7 @@ Outcome ClaimSync::decideGang(const cache::Claim& claim, const GangMembers& memb
   using Found = WaitingForRoom::Found;
   const auto found = !decided ? Found::unknown : decided->lacking ? Found::nothing : Found::room;
   if (waiting_.room.decided(queueKey, found)) enqueue_(roomKey());
-  if (!decided) return Outcome::after(kLookSoon);  // a member has a decision of its own, or one as of now
+  if (!decided) return Outcome::after(kLookSoon);  // a member has got a decision or a device meanwhile
   if (decided->lacking) {
     const auto& excess = decided->lacking->excess;
     const bool preempts = gathered.preempt && !members.oneLeaves && (!excess || excess->releasesMayHelp());
@@ -144,7 +144,7 @@ Outcome ClaimSync::decideGang(const cache::Claim& claim, const GangMembers& memb
         return *std::move(making);
     return gangLacks(claim, queueKey, {members, asks, pods, within, preempts}, *decided->lacking);
   }
-  if (!pods.promise(decided->decisions)) {  // another pod was promised it meanwhile
+  if (!pods.promise(decided->decisions)) {  // another pod was promised the capacity meanwhile
     for (const auto& ask : asks) cluster_.forget(ask.claimUid);
     return Outcome::again();
   }
@@ -159,7 +159,7 @@ std::string ClaimSync::whyGangLacks(const GangTry& tried) {
       tried.asks, places, tried.within,
       [&tried](std::size_t member, std::string_view node) { return tried.pods.whyUnsuited(member, node); });
   if (explanation.stages.empty()) return {};
-  // The pod's other claims take the room: by itself it fits.
+  // The pod's other claims take the capacity: the claim fits by itself.
   return explanation.stages.back().after > 0 ? "no node has room for all claims of its pod" : explanation.text();
 }
 
@@ -175,10 +175,10 @@ Outcome ClaimSync::gangLacks(const cache::Claim& claim, const std::string& queue
              (lacking.group.empty() ? "" : " in " + gang.topology + " " + lacking.group) + "; claim " + name +
              " does not";
   if (lacking.excess) {
-    // Of the others that are open, the excess counts those that were placed before it.
+    // The excess counts the open members that were placed before this one.
     const auto counts = lacking.fit + 1 == members.open.size() ? Beside::all : Beside::some;
     auto over = overQuota(claim, *lacking.excess, why + ": ", counts);
-    // Cards that the quota does not count may be where CPU or memory is short: as below.
+    // Cards that the quota does not count may be on nodes that are short of CPU or memory: requeue as below.
     return pods.anyShort() ? Outcome::after(kGangSays).says(std::move(over.said)) : over;
   }
   if (!gang.topology.empty() && lacking.group.empty()) why += ": no node has label " + gang.topology;
@@ -186,7 +186,7 @@ Outcome ClaimSync::gangLacks(const cache::Claim& claim, const std::string& queue
   if (const auto unsuited = pods.text(lacking.member); !unsuited.empty()) rest += "; " + unsuited;
   const auto vain = preempts ? preemption_.inVain(claim.metadata.uid, "it", "members") : std::string();
   if (!vain.empty()) rest += "; " + vain;
-  // The count and the explanation change with every release; they are worth a write now and then, not each time.
+  // Every release changes the count and the explanation, so they are written at intervals only.
   const auto* told = findCondition(claim.status.conditions, kBound);
   const bool same = told != nullptr && told->reason == reason::kNoFit && told->message.ends_with(rest) &&
                     told->message.find("members of " + gang.text() + " fit") != std::string::npos;
@@ -195,7 +195,7 @@ Outcome ClaimSync::gangLacks(const cache::Claim& claim, const std::string& queue
   why += rest;
   const auto turn = preempts ? awaitPlan(claim, queueKey) : std::chrono::milliseconds(0);
   auto said = notBound(claim, reason::kNoFit, std::move(why));
-  // That CPU or memory is given back is no event of a claim's.
+  // A release of CPU or memory is no event of a claim.
   const auto next = pods.anyShort() && (turn.count() == 0 || turn > kGangSays) ? kGangSays : turn;
   if (stands) return Outcome::after(next.count() > 0 ? next : WaitingForRoom::kExplainEvery);
   return (next.count() > 0 ? Outcome::after(next) : Outcome::done()).says(std::move(said));
@@ -203,7 +203,7 @@ Outcome ClaimSync::gangLacks(const cache::Claim& claim, const std::string& queue
 
 bool ClaimSync::hasItsCards(const cache::Claim& claim) const {
   const auto device = deviceOf(claim);
-  if (device && device->status.phase == keys::phase::kBound) return true;  // one that a user deletes is held, too
+  if (device && device->status.phase == keys::phase::kBound) return true;  // even if it is being deleted (held)
   if (!device || device->metadata.deleting()) return false;
   const auto& cards = device->spec.cards;
   return committed(*device) || std::all_of(cards.begin(), cards.end(), [&](const auto& share) {
@@ -215,7 +215,7 @@ bool ClaimSync::hasItsCards(const cache::Claim& claim) const {
 ClaimSync::GangCards ClaimSync::knownCardsOf(const cache::Claim& claim, const core::ObjectKey& gang) const {
   const auto roster = waiting_.rosters.of(gang);
   if (!roster || !roster->full || !roster->lacks.empty() || !roster->uids.contains(claim.metadata.uid)) return {};
-  if (roster->hasCards) return {true};  // a member that loses its cards brings back the gang's step
+  if (roster->hasCards) return {true};  // a member that loses its cards requeues the gang's step
   for (auto i = waiting_.rosters.firstWithoutCards(gang); i < roster->members.size(); ++i) {
     auto member = stores_.claims.get(roster->members[i].claim);
     if (!member || member->metadata.uid != roster->members[i].uid || member->metadata.deleting()) return {};
@@ -251,10 +251,10 @@ std::optional<Outcome> ClaimSync::awaitGang(const cache::Claim& claim, const cac
   if (!cards.all && !cards.lacks) {
     const auto roster = waiting_.rosters.of(id);
     const auto found = membersOf(claim, *gang);
-    if (!gang->podGroup && found.full && !found.has(claim))  // two leaders, or one and a new one, chose other members
+    if (!gang->podGroup && found.full && !found.has(claim))  // two leaders chose different members
       return giveUp(claim, device, {}, stop).says(notBound(claim, reason::kWaitingForGang, found.lacks));
     cards = cardsOf(found, id, roster);
-    for (const auto& member : found.here)  // members that came before wait for this
+    for (const auto& member : found.here)  // the earlier members wait for this one
       if (cards.all && member->metadata.uid != uid && waiting_.gangs.over(GangTimes::What::cards, member->metadata.uid))
         enqueue_(claimKey(core::keyOf(member->metadata)));
   }

@@ -1,5 +1,6 @@
-// (C14) after W6: a member that is Bound while another one lacks its cards, and nobody's pod runs yet. After a while it gives back
-// what it has, in the order in which room is made for others (preempted.cpp): mark, no carrier, claim Pending, device Failed, gone.
+// (C14) after W6: a member is Bound while another member has no cards, and no pod of the gang runs yet. After a while
+// the member releases its cards, in the order of a preemption (preempted.cpp): mark, ResourceClaim deleted, claim
+// Pending, device Failed, device deleted.
 #include <algorithm>
 
 #include "api/v1alpha/gang.h"
@@ -17,11 +18,11 @@ using std::chrono::milliseconds;
 
 namespace {
 
-constexpr milliseconds kKeptFor{60'000};            ///< so long it keeps its cards for those that lack theirs
-constexpr milliseconds kLooksAgain{5'000};          ///< until another look
-constexpr milliseconds kLooksWhileRunning{30'000};  ///< the same while a pod of a member's runs
-constexpr milliseconds kFailsFor{300'000};  ///< so long a provisioner may fail before its member gives up its cards
-constexpr milliseconds kRestsFor{300'000};  ///< and so long it is not decided anew then
+constexpr milliseconds kKeptFor{60'000};            ///< for members that have none
+constexpr milliseconds kLooksAgain{5'000};          ///< requeue delay
+constexpr milliseconds kLooksWhileRunning{30'000};  ///< requeue delay while a pod of the gang runs
+constexpr milliseconds kFailsFor{300'000};          ///< time before a member whose provisioner fails releases its cards
+constexpr milliseconds kRestsFor{300'000};          ///< backoff of the claim after that
 
 }  // namespace
 
@@ -33,14 +34,14 @@ bool ClaimSync::wasLetGo(const cache::Claim& claim) const {
 
 std::string ClaimSync::gangLacking(const cache::Claim& claim, const cache::Gpu& device) const {
   const auto gang = inGang(claim) ? gangOf(stores_, claim) : std::nullopt;
-  // What is to be retained may hold what its user made there.
+  // A retained device may hold data of its user.
   if (!gang || isStatic(claim) || device.spec.reclaimPolicy != "Delete") return {};
   const auto id = gangIdOf(claim.metadata.namespace_, *gang);
   auto cards = knownCardsOf(claim, id);
   if (!cards.all && !cards.lacks) {
     const auto roster = waiting_.rosters.of(id);
     const auto members = membersOf(claim, *gang);
-    if (!members.has(claim)) return {};  // one too many: nobody waits for it
+    if (!members.has(claim)) return {};  // one claim too many: no member waits for it
     cards = cardsOf(members, id, roster);
   }
   if (cards.all) return {};
@@ -54,7 +55,7 @@ std::optional<Outcome> ClaimSync::leavesGang(const ClaimPtr& claim, const GpuPtr
   if (device->status.phase == phase::kFailed)
     return marked ? std::optional(madeRoom(*claim, *device, stop)) : std::nullopt;
   if (device->status.phase != phase::kBound || (!marked && !inGang(*claim))) return std::nullopt;
-  if (device->metadata.deleting() || !hardwareGone(*device).empty()) return std::nullopt;  // has a word of its own
+  if (device->metadata.deleting() || !hardwareGone(*device).empty()) return std::nullopt;  // has its own report
   const auto& uid = claim->metadata.uid;
   const auto why = gangLacking(*claim, *device);
   const auto gang = why.empty() ? std::nullopt : gangOf(stores_, *claim);
@@ -64,14 +65,14 @@ std::optional<Outcome> ClaimSync::leavesGang(const ClaimPtr& claim, const GpuPtr
     waiting_.gangs.over(GangTimes::What::whole, uid);
     if (runs) *again = kLooksWhileRunning;
     if (!marked) return std::nullopt;
-    return Outcome::nextState(binder_.setPhase(*device, phase::kBound, "", "", stop).status());  // it keeps what it has
+    return Outcome::nextState(binder_.setPhase(*device, phase::kBound, "", "", stop).status());  // it keeps its device
   }
   if (marked) return givesBack(*claim, *device, stop);
   *again = kLooksAgain;
   if (waiting_.gangs.since(GangTimes::What::whole, uid, device->metadata.uid) < kKeptFor ||
       claim->status.phase != phase::kBound)
     return std::nullopt;
-  // Since when tells one mark from another, as in preempted.cpp.
+  // The time distinguishes this mark from earlier ones, as in preempted.cpp.
   const auto text = why + "; its own are given back since " + base::rfc3339(clock_.wall());
   base::log::info("a gang is not whole", {{"claim", core::keyOf(claim->metadata).str()}, {"why", why}});
   return Outcome::nextState(binder_.setPhase(*device, phase::kBound, reason::kWaitingForGang, text, stop).status());
@@ -80,10 +81,10 @@ std::optional<Outcome> ClaimSync::leavesGang(const ClaimPtr& claim, const GpuPtr
 Outcome ClaimSync::givesBack(const cache::Claim& claim, const cache::Gpu& device, std::stop_token stop) {
   const auto key = core::keyOf(claim.metadata);
   const auto carrier =
-      carrier_.release(key, claim.metadata.uid, device.metadata.name, stop);  // no pod may take it anew
+      carrier_.release(key, claim.metadata.uid, device.metadata.name, stop);  // no pod may reserve it again
   if (carrier.state == Carrier::Release::failed) return Outcome::retry(carrier.error);
   if (carrier.state == Carrier::Release::inUse) return Outcome::after(kLooksAgain);
-  // What follows can't be taken back: that its pods are still behind their gates is asked of the server.
+  // The next writes can't be undone, so a quorum read checks that the pods are still gated.
   if (const auto read = readPods(claim, stop); !read.ok()) return Outcome::retry(read);
   const auto used = inUse(claim, device, stop);
   if (!used.ok()) return Outcome::retry(used.status());

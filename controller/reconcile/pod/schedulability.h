@@ -47,9 +47,9 @@ bool isPlacedWithPod(const cache::Stores& stores, const cache::Claim& claim, con
 /// True if the step of its pod decides for the claim and reports why it waits: the claim is placed with its pod and is
 /// in no gang. The claim's own step or its gang's does this otherwise. False if there is no such class.
 bool isDecidedByPod(const cache::Stores& stores, const cache::Claim& claim);
-/// Returns the obstacle of the claim's oldest pod, as far as the cache knows, if the claim has no device and none of its
-/// pods is a consumer. waits: the claim's class binds for consumers only. A claim of another class has an obstacle only
-/// if it was stamped for a pod; a claim that was made by hand is bound by itself.
+/// Returns the obstacle of the claim's oldest pod, as far as the cache knows, if the claim has no device and none of
+/// its pods is a consumer. waits: the claim's class binds for consumers only. A claim of another class has an obstacle
+/// only if it was stamped for a pod; a claim that was made by hand is bound by itself.
 PodObstacle obstacleOf(const cache::Stores& stores, const cache::Claim& claim, bool waits);
 
 }  // namespace egpu::reconcile
