@@ -30,9 +30,9 @@ class GangPods {
   GangPods(const GangPods&) = delete;
   GangPods& operator=(const GangPods&) = delete;
 
-  /// Adds the next member. Returns why it has to wait; empty: it is added. tolerated: for a member that is not placed with
-  /// its pod, the nodes that its class tolerates (null = any), equal for members of one class; nullopt: the member is
-  /// placed with its pod.
+  /// Adds the next member. Returns why it has to wait; empty: it is added. tolerated: for a member that is not placed
+  /// with its pod, the nodes that its class tolerates (null = any), equal for members of one class; nullopt: the member
+  /// is placed with its pod.
   base::Result<std::string> add(const ClaimPtr& claim, const std::optional<scheduler::NodePredicate>& tolerated,
                                 std::stop_token stop);
   /// Returns one place per member. They refer to this object.

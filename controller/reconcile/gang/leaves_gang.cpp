@@ -18,7 +18,7 @@ using std::chrono::milliseconds;
 
 namespace {
 
-constexpr milliseconds kKeptFor{60'000};            ///< for members that have none
+constexpr milliseconds kKeptFor{60'000};            ///< time for which a member keeps its cards for members without
 constexpr milliseconds kLooksAgain{5'000};          ///< requeue delay
 constexpr milliseconds kLooksWhileRunning{30'000};  ///< requeue delay while a pod of the gang runs
 constexpr milliseconds kFailsFor{300'000};          ///< time before a member whose provisioner fails releases its cards

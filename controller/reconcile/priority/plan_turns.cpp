@@ -13,7 +13,7 @@ void PlanTurns::erase(const std::string& claimUid) {
 
 void PlanTurns::wait(const QueueOrder& order, const std::string& queueKey) {
   const std::lock_guard lock(mutex_);
-  erase(order.age.uid);  // of another priority before
+  erase(order.age.uid);  // it may have had another priority
   const Position at{order, queueKey};
   inOrder_.insert(at);
   positions_.emplace(order.age.uid, at);

@@ -1,5 +1,5 @@
-// Claims that wait until victims may be searched for them. One search is made at a time, and each is followed by a rest,
-// so the claims take turns: the highest priority first, then the oldest.
+// Claims that wait until victims may be searched for them. Searches run one at a time, each followed by a pause, so the
+// claims take turns: the highest priority first, then the oldest.
 #pragma once
 
 #include <chrono>
@@ -18,22 +18,22 @@ namespace egpu::reconcile {
 /// Thread-safe. The clock must outlive it.
 class PlanTurns {
  public:
-  /// A claim that has made no search for so long loses its turn.
+  /// Time after which a claim that has not searched loses its turn.
   static constexpr std::chrono::milliseconds kTurnAtMost{250};
 
   explicit PlanTurns(base::Clock& clock) : clock_(clock) {}
 
-  /// The claim waits for its turn. order: with the claim's uid. queueKey: key whose step makes the search.
+  /// Adds the claim to those that wait for their turn. order: with the claim's uid. queueKey: key whose step searches.
   void wait(const QueueOrder& order, const std::string& queueKey);
-  /// A search was made for the claim, or none is needed any more. True: another may have the turn.
+  /// Removes the claim: it has searched, or needs no search any more. Returns true if another claim may have the turn.
   bool done(const std::string& claimUid);
 
   struct Next {
-    std::optional<std::string> queueKey;  ///< has the turn from now on
+    std::optional<std::string> queueKey;  ///< key that has the turn from now on
     std::optional<std::chrono::milliseconds>
-        again;  ///< time until next() is to be called again; none: wait() or done() tells
+        again;  ///< time until next() is to be called again; none: after wait() or done()
   };
-  /// rest: time for which no search may be made.
+  /// Gives the next claim its turn. rest: time for which no search may be made.
   Next next(std::chrono::milliseconds rest);
   bool hasTurn(const std::string& queueKey) const;
 
@@ -48,7 +48,7 @@ class PlanTurns {
   base::Clock& clock_;
   mutable std::mutex mutex_;  // guards all below
   std::set<Position> inOrder_;
-  std::map<std::string, Position> positions_;  ///< the same by uid of the claim
+  std::map<std::string, Position> positions_;  ///< by uid of the claim
   std::optional<Turn> turn_;
 };
 

@@ -22,27 +22,27 @@ namespace reason = v1alpha::keys::reason;
 
 namespace {
 
-constexpr std::chrono::milliseconds kRest{15'000};    ///< of a claim for which nobody could make room
-constexpr std::chrono::milliseconds kFirstRest{500};  ///< likewise, if there may be another candidate soon; then longer
-/// Rest after a search for victims, in multiples of its processor time. Searches without a result have a tenth of the
-/// time at most. Searches that find victims are no more than there are victims: they have half of it.
+constexpr std::chrono::milliseconds kRest{15'000};    ///< backoff of a claim without victims, and longest pause
+constexpr std::chrono::milliseconds kFirstRest{500};  ///< first backoff if another candidate may appear soon
+/// Pause after a search for victims, in multiples of its processor time. Searches without a result use a tenth of the
+/// time at most. Searches with victims are limited by the number of victims: they may use half of it.
 constexpr int kRestPerLook = 9, kRestPerPlan = 1;
-/// So long a nomination stands whose victims are gone, if the next decision finds no room all the same.
+/// Time for which a nomination without remaining victims stands if the next decision still finds no capacity.
 constexpr std::chrono::milliseconds kFitsWithin{2'000};
-/// So long other claims wait for the step that writes the rest of a plan.
+/// Time for which other claims wait for the step that writes the rest of a plan.
 constexpr std::chrono::milliseconds kWrittenWithin{5'000};
 constexpr std::size_t kVictimsNamed = 3;  ///< victims in a message
-constexpr std::size_t kNodesNamed = 3;    ///< nodes in one
+constexpr std::size_t kNodesNamed = 3;    ///< nodes in a message
 constexpr std::string_view kMoves = "moves to another device, as annotation ";
 
-/// A ResourceClaim that somebody made by hand outlives its pods: the next pod may take what it has before the last one has ended,
-/// and evictions would make no room.
+/// True if the claim was made for a ResourceClaim that was created by hand. Such a claim outlives its pods: the next
+/// pod may use it before the last one has ended, so evictions would free no capacity.
 bool outlivesItsPods(const cache::Stores& stores, const cache::Claim& claim) {
   const auto carrier = stores.carriers.get(core::keyOf(claim.metadata));
   return carrier && asks(*carrier) && stampedFor(*carrier) == nullptr;
 }
 
-/// The claim that has the device and may lose it, by this parameter of its class.
+/// Returns the claim that holds the device and may lose it by this parameter of its class; else null.
 cache::Store<cache::Claim>::Ptr claimThatMay(const char* parameter, const cache::Stores& stores,
                                              const cache::Gpu& device) {
   const auto& spec = device.spec;
@@ -55,27 +55,27 @@ cache::Store<cache::Claim>::Ptr claimThatMay(const char* parameter, const cache:
   return own && !claim->metadata.deleting() && !outlivesItsPods(stores, *claim) ? claim : nullptr;
 }
 
-/// The claim that has the device and may move. A gang is of no use without one of its members, and moves of whole gangs are not
-/// planned.
+/// Returns the claim that holds the device and may move; else null. A gang is of no use without one of its members, and
+/// moves of whole gangs are not planned.
 cache::Store<cache::Claim>::Ptr movableHolder(const cache::Stores& stores, const cache::Gpu& device) {
   auto claim = claimThatMay("movable", stores, device);
   return claim && !gangOfHolder(stores, *claim) ? claim : nullptr;
 }
 
-/// All that have to go for them.
+/// Returns the victims of all nominations.
 std::vector<std::string> victimsOf(std::span<const v1alpha::Nomination> rooms) {
   std::vector<std::string> victims;
   for (const auto& room : rooms) victims.insert(victims.end(), room.victims.begin(), room.victims.end());
   return victims;
 }
 
-/// A claim is about to have the device, which is no candidate before that.
+/// True if a claim is about to be bound to the device. The device is no candidate before that.
 bool becomesBound(const cache::Gpu& device) {
   const auto& phase = device.status.phase;
   return (phase.empty() || phase == phase::kPending) && !device.metadata.deleting() && device.spec.claimRef.has_value();
 }
 
-/// Priority of the claim that is about to have the device; the highest if that is gone.
+/// Returns the priority of that claim; the highest if the claim is gone.
 int64_t priorityOfOwner(const cache::Stores& stores, const cache::Gpu& device) {
   const auto claim = stores.claims.get({device.spec.claimRef->namespace_, device.spec.claimRef->name});
   return claim ? priorityOf(stores, *claim).value : std::numeric_limits<int64_t>::max();
@@ -87,7 +87,7 @@ int64_t lowestOf(const std::vector<cache::ClusterView::Ask>& asks) {
   return lowest->turn.priority;
 }
 
-/// Whether a victim is on none of the nodes: it gives back quota.
+/// True if a victim is on none of the nodes: its release frees quota.
 bool anyElsewhere(const cache::Stores& stores, std::span<const v1alpha::Nomination> rooms) {
   const auto victims = victimsOf(rooms);
   std::set<std::string> nodes;
@@ -95,12 +95,12 @@ bool anyElsewhere(const cache::Stores& stores, std::span<const v1alpha::Nominati
   return std::any_of(victims.begin(), victims.end(), [&](const std::string& name) {
     const auto device = stores.devices.get({"", name});
     const auto holder = device ? preemptibleClaim(stores, *device) : nullptr;
-    if (holder && gangNamedBy(*holder)) return false;  // it may go because another member does
+    if (holder && gangNamedBy(*holder)) return false;  // it may be a victim because another member is
     return device && !nodes.contains(device->spec.nodeName);
   });
 }
 
-/// For people.
+/// Lists the nodes, for people.
 std::string nodesOf(std::span<const v1alpha::Nomination> rooms) {
   std::set<std::string> nodes;
   for (const auto& room : rooms) nodes.insert(room.nodeName);
@@ -150,7 +150,7 @@ VictimGang victimGangOf(const cache::Stores& stores, const cache::Gpu& device, c
 cache::Store<cache::Claim>::Ptr movableClaim(const cache::Stores& stores, const cache::Gpu& device) {
   if (!stores.claimsPreempting(device.metadata.name).empty()) return nullptr;
   auto claim = movableHolder(stores, device);
-  // One that is on its way as it was asked to is still where it was.
+  // A claim that moves because of its annotation is still on this device.
   return claim && (device.status.reason.empty() || asksToMove(*claim, device)) ? claim : nullptr;
 }
 
@@ -190,7 +190,8 @@ std::vector<v1alpha::Nomination> Preemption::planForAll(const AskedTogether& ask
   auto now = standing(asked);
   const auto victims = victimsOf(now);
   if (!now.empty() && victims.empty()) {
-    // It fits by now: the last victim went after the decision that found no room. The nomination stands for the next one.
+    // The claims fit by now: the last victim was released after the decision that found no capacity. The nomination
+    // stands for the next decision.
     const std::lock_guard lock(mutex_);
     const auto at = clock_.now();
     auto& until = restingUntil_["fits/" + asked.claims.front()->metadata.uid].until;
@@ -261,13 +262,13 @@ Preemption::Candidates Preemption::candidatesFor(const AskedTogether& asked) con
   Candidates candidates;
   const auto priority = lowestOf(asked.asks);
   const auto pods = podsOf(asked);
-  // A pod names both: it would have neither.
+  // A pod that uses both claims would end up with neither.
   const auto shares = [&](const cache::Claim& holder) {
     if (pods.empty() || holder.metadata.namespace_ != asked.claims.front()->metadata.namespace_) return false;
     const auto theirs = stores_.podsOfClaim(core::keyOf(holder.metadata));
     return std::any_of(theirs.begin(), theirs.end(), [&](const auto& pod) { return pods.contains(pod->metadata.uid); });
   };
-  std::unordered_map<std::string, int64_t> ofClass;  // priorities of classes that were looked up
+  std::unordered_map<std::string, int64_t> ofClass;  // priorities of PriorityClasses that were looked up
   const auto priorityOfHolder = [&](const cache::Claim& holder) {
     const auto& name = holder.spec.priorityClassName;
     if (name.empty() || name.starts_with("system-")) return priorityOf(stores_, holder).value;
@@ -280,7 +281,7 @@ Preemption::Candidates Preemption::candidatesFor(const AskedTogether& asked) con
   };
   const auto heldUp = heldUpNow();
   const auto own = gangNamedBy(*asked.claims.front());
-  std::set<std::string> exempt;  // gangs of which a member may not go now
+  std::set<std::string> exempt;  // gangs with a member that can't be evicted now
   for (const auto& device : stores_.preemptibleDevices()) {
     const auto holder = preemptibleClaim(stores_, *device);
     if (!holder) {
@@ -380,7 +381,7 @@ std::vector<v1alpha::Nomination> Preemption::search(const AskedTogether& asked, 
     const auto device = stores_.devices.get({"", name});
     if (!device) return {};  // gone meanwhile
     const auto room = firstOn.find(device->spec.nodeName);
-    // 0: it gives back quota, wherever it is, or is of a victim's gang.
+    // 0: it is on another node, as it frees quota or belongs to a victim's gang.
     rooms[room == firstOn.end() ? 0 : room->second].victims.push_back(name);
   }
   return rooms;

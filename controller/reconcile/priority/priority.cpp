@@ -10,7 +10,7 @@ namespace egpu::reconcile {
 namespace {
 
 constexpr int64_t kHighestForUsers =
-    1'000'000'000;  // what is above is Kubernetes' own: scheduling's HighestUserDefinablePriority
+    1'000'000'000;  // higher values are Kubernetes' own: scheduling's HighestUserDefinablePriority
 
 Priority ofClass(const cache::Stores& stores, const cache::Claim& claim) {
   const auto& name = claim.spec.priorityClassName;

@@ -1,4 +1,4 @@
-// Whose turn it is: the priority of a claim.
+// The priority of a claim.
 #pragma once
 
 #include <cstdint>
@@ -10,13 +10,13 @@ namespace egpu::reconcile {
 
 struct Priority {
   int64_t value = 0;
-  bool preempts = true;      ///< others may have to make room for the claim
-  std::string unknown = {};  ///< why its priorityClassName says nothing; `value` is then what it said last
+  bool preempts = true;      ///< the claim may preempt other claims
+  std::string unknown = {};  ///< why its priorityClassName is invalid; `value` is then the last known one
 };
 
-/// Of its spec.priorityClassName; else the highest of its live pods; else of the default PriorityClass (of several the lowest, as
-/// kube-apiserver does for pods), else 0.
-/// Names that begin with "system-" count in kube-system only: a claim has no ResourceQuota that would keep others from them.
+/// Returns the priority of the claim's spec.priorityClassName; without one, the highest of its live pods; without pods,
+/// that of the default PriorityClass (of several the lowest, as kube-apiserver does for pods), else 0. Names that begin
+/// with "system-" are valid in kube-system only, because no ResourceQuota restricts their use by claims.
 Priority priorityOf(const cache::Stores& stores, const cache::Claim& claim);
 
 }  // namespace egpu::reconcile

@@ -1,6 +1,6 @@
-// (C6), (C14) others have to make room for claims that are of use together only: a gang's open members, or what a pod chooses for.
-// For all of them, or for none. V1 is a nomination of each; what follows is claim/preempted.cpp's, which asks of all what it asks of
-// one.
+// (C6), (C14) Preemption for claims that are of use only together: a gang's open members, or the open claims of a pod.
+// V1 is a nomination of each claim, for all or for none. claim/preempted.cpp does the rest, with the same checks for
+// all claims as for one.
 #include <algorithm>
 
 #include "api/v1alpha/keys.h"
@@ -36,7 +36,7 @@ std::optional<Outcome> ClaimSync::makeRoomForAll(const std::string& what, const 
   for (const auto& each : asked.claims)
     if (preemption_.turns().done(each->metadata.uid)) enqueue_(plansKey());
   for (auto& each : asked.claims) {
-    auto current = stores_.claims.get(core::keyOf(each->metadata));  // with what the last plan wrote
+    auto current = stores_.claims.get(core::keyOf(each->metadata));  // with the nomination that the last plan wrote
     if (!current || current->metadata.uid != each->metadata.uid || current->metadata.deleting())
       return Outcome::again();
     each = std::move(current);
@@ -47,9 +47,10 @@ std::optional<Outcome> ClaimSync::makeRoomForAll(const std::string& what, const 
   if (isNew) rooms = preemption_.planForAll(asked, stop);
   if (rooms.empty()) return std::nullopt;
   if (std::all_of(rooms.begin(), rooms.end(), [](const auto& room) { return room.victims.empty(); }))
-    return Outcome::after(Preemption::kOthersPlan);  // the last victim went just now
-  // V1: the one that speaks first, as the others keep their rooms as long as it has one. Nobody goes before all have theirs.
-  // No step holds its worker for long: the step that searches a large plan writes the first nomination alone.
+    return Outcome::after(Preemption::kOthersPlan);  // the last victim was released just now
+  // V1: first the speaker's nomination, as the others keep theirs only while it has one. No victim is evicted before
+  // all are written. The step that searches a large plan writes the first one alone, so that no step occupies its
+  // worker for long.
   const std::size_t most = isNew && rooms.size() > kNominationsAtOnce ? 1 : kNominationsAtOnce;
   for (std::size_t i = begin; i < rooms.size(); ++i) {
     if (i == begin + most) {
@@ -66,7 +67,7 @@ std::optional<Outcome> ClaimSync::makeRoomForAll(const std::string& what, const 
     if (!written.ok()) return Outcome::nextState(written);
   }
   preemption_.shared().forget(SharedPlans::keyOf(*asked.claims.front()));
-  for (const auto& room : rooms)  // who looked before the last room was written found that nothing is needed
+  for (const auto& room : rooms)  // steps that checked before the last write found no need
     for (const auto& name : room.victims)
       if (const auto device = stores_.devices.get({"", name}); device && device->spec.claimRef)
         enqueue_(claimKey({device->spec.claimRef->namespace_, device->spec.claimRef->name}));

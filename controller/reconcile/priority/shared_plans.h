@@ -20,7 +20,7 @@
 
 namespace egpu::reconcile {
 
-/// Positions 0 … size, handed out in batches to several threads. Thread-safe.
+/// Positions below a size, handed out in batches to several threads. Thread-safe.
 class Batches {
  public:
   static constexpr std::size_t kBatch = 64;
@@ -29,7 +29,7 @@ class Batches {
     uint64_t round = 0;
   };
   explicit Batches(std::size_t size) : size_(size) {}
-  /// Returns a batch for the caller alone. The caller calls done() or startOver() afterwards. Nothing: all are handed
+  /// Returns a batch for the caller alone. The caller calls done() or startOver() afterwards. nullopt: all are handed
   /// out.
   std::optional<Batch> next();
   void done(const Batch& batch);
@@ -55,15 +55,15 @@ class SharedPlans {
  public:
   explicit SharedPlans(base::Clock& clock) : clock_(clock) {}
 
-  /// Returns the key of the plan of the claim's gang. Empty: the claim is of no gang.
+  /// Returns the key of the plan of the claim's gang. Empty: the claim is in no gang.
   static std::string keyOf(const cache::Claim& claim);
-  /// Lock that a step holds while it checks a plan. Not owned: another step checks one now.
+  /// Lock that a step holds while it checks a plan. Not owned: another step is checking one.
   std::unique_lock<std::mutex> checks() { return {checking_, std::try_to_lock}; }
   /// Returns the result of a check within kPlanTtl, or null.
   std::shared_ptr<const SharedPlan> find(const std::string& key) const;
   /// Number that changes with forget(): the result of a check that began before is out of date.
   uint64_t generation() const { return generation_; }
-  /// Keeps the result of a check that began at this generation, unless it is out of date. Budgets that were asked for
+  /// Stores the result of a check that began at this generation, unless it is out of date. Budgets that were asked for
   /// the same victims stay asked.
   std::shared_ptr<const SharedPlan> put(const std::string& key, SharedPlan plan, uint64_t generation);
   /// Drops the result: a new plan was written.
@@ -75,7 +75,7 @@ class SharedPlans {
   struct Checked {
     std::shared_ptr<const SharedPlan> plan;
     base::Clock::Steady at;
-    bool stands = true;  ///< false: dropped, but for its budgets
+    bool stands = true;  ///< false: dropped, except for its budgets
   };
   base::Clock& clock_;
   std::mutex checking_;
