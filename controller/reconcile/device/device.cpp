@@ -24,14 +24,15 @@ std::set<std::string> parts(std::string_view text) {
   return all;
 }
 
-/// Its cards are its own until somebody decides otherwise: without an entry for it a card is offered to nobody.
+/// True if the device keeps its ledger entries. The scheduler takes no claims on a card that lacks the entry of a
+/// committed device.
 bool keepsEntries(const cache::Gpu& device) {
   if (device.metadata.deleting()) return false;
   return device.status.phase == phase::kBound ||
          (device.status.phase == phase::kReleased && device.spec.reclaimPolicy != "Delete");
 }
 
-/// The claim that the device's entries were written for, "namespace/name"; empty if no card has one.
+/// Returns the claim that the device's entries were written for, "namespace/name"; empty if no card has one.
 std::string claimInLedger(const cache::Stores& stores, const cache::Gpu& device) {
   for (const auto& share : device.spec.cards) {
     const auto card = stores.cards.get({"", share.name});
@@ -42,14 +43,14 @@ std::string claimInLedger(const cache::Stores& stores, const cache::Gpu& device)
   return {};
 }
 
-/// Of a claim that is gone: as it was noted for who is held for, or as the device's own name says it.
+/// Returns the uid of a claim that is gone: from annotation elasticgpu.io/held-for, else from the device's name.
 std::string uidOfGoneClaim(const cache::Gpu& device) {
   const auto noted = device.metadata.annotation(keys::kHeldForAnnotation);
   if (const auto end = noted.find(':'); end != std::string_view::npos) return std::string(noted.substr(0, end));
   const std::string_view name = device.metadata.name;
   if (name.substr(0, keys::kDevicePrefix.size()) == keys::kDevicePrefix)
     return std::string(name.substr(keys::kDevicePrefix.size()));
-  return device.metadata.uid;  // no claim's
+  return device.metadata.uid;  // the uid of no claim
 }
 }  // namespace
 
@@ -66,8 +67,8 @@ Outcome DeviceSync::step(const std::string& name, std::stop_token stop) {
     case ClaimState::live:
       return device->metadata.deleting() ? deleting(*device, stop) : claimed(*device, stop);
     case ClaimState::leaving:
-      // The claim's step releases it and deletes it; what is left to do here is the undo. (D2) under a leaving claim
-      // waits for it.
+      // The claim's step releases and deletes the device; only the undo remains here. A (D2) device of a leaving claim
+      // waits for that step.
       if (device->metadata.deleting())
         return device->status.phase == phase::kBound ? Outcome::done() : undo(*device, stop);
       return keepsEntries(*device) ? restoreEntries(*device, false, stop) : Outcome::done();
@@ -94,20 +95,21 @@ DeviceSync::ClaimState DeviceSync::claimOf(const cache::Gpu& device, std::stop_t
 
 Outcome DeviceSync::claimed(const cache::Gpu& device, std::stop_token stop) {
   if (keepsEntries(device)) return restoreEntries(device, false, stop);
-  return Outcome::done();  // (D1): the claim's step goes on with it; Failed likewise
+  return Outcome::done();  // (D1) or Failed: the claim's step continues
 }
 
 Outcome DeviceSync::restoreEntries(const cache::Gpu& device, bool lower, std::stop_token stop) {
   for (const auto& share : device.spec.cards) {
     auto card = stores_.cards.get({"", share.name});
-    // Gone, failed or elsewhere: the claim's step says Lost. An entry on another node's card would hold up that card
-    // for nothing.
+    // If a card is gone, being deleted or on another node, the claim's step reports Lost. An entry on another node's
+    // card would occupy that card for nothing.
     if (!card || card->metadata.deleting() || card->spec.card->nodeName != device.spec.nodeName) return Outcome::done();
   }
   const auto status = binder_.restoreEntries(device, lower, stop);
   if (status.ok() || status.code() == base::Code::conflict) return status.ok() ? Outcome::done() : Outcome::again();
   if (status.code() == base::Code::invalid) {
-    // Two committed devices on a card that shrank or was written by hand. Nothing here may decide who loses.
+    // Two committed devices share a card that shrank or was edited by hand. The controller must not decide which of
+    // them loses its cards.
     base::log::error("the ledger can't take back the entry of a committed device",
                      {{"device", device.metadata.name}, {"why", status.message()}});
     events_.event(kube::referenceTo(device), "Warning", "LedgerDrift", status.message());
@@ -132,7 +134,7 @@ base::Result<std::vector<std::string>> DeviceSync::holders(const cache::Gpu& dev
   const bool reserved = carrier.state == Carrier::Release::inUse;
   const core::ObjectKey key{device.spec.claimRef->namespace_, device.spec.claimRef->name};
   std::vector<std::string> names;
-  const auto prefix = device.spec.claimRef->uid + ":";  // what is recorded for an earlier claim counts no more
+  const auto prefix = device.spec.claimRef->uid + ":";  // records for an earlier claim do not count
   const auto known = device.metadata.annotation(keys::kHeldForAnnotation);
   const bool first = known.substr(0, prefix.size()) != prefix;
   const std::set<std::string> held = first ? std::set<std::string>() : parts(known.substr(prefix.size()));
@@ -147,7 +149,7 @@ base::Result<std::vector<std::string>> DeviceSync::holders(const cache::Gpu& dev
   }
   auto pods = users_.look(key, device.spec.nodeName, stop);
   if (!pods.ok()) return pods.status();
-  std::set<std::string> recorded(carrier.pods.begin(), carrier.pods.end());  // one of them may get its node just now
+  std::set<std::string> recorded(carrier.pods.begin(), carrier.pods.end());  // any may get its node just now
   for (const auto& pod : *pods) {
     if (!holds(pod)) continue;
     names.push_back(pod.metadata.name);
@@ -182,7 +184,7 @@ std::optional<Outcome> DeviceSync::heldForPods(const cache::Gpu& device, std::st
 
 Outcome DeviceSync::orphaned(const cache::Gpu& device, std::stop_token stop) {
   const auto& phase = device.status.phase;
-  // Released, or deleted before it was committed: that was decided already, and whoever used it had gone by then.
+  // Released, or deleted before it was committed: the release was decided before, and its users had ended by then.
   if (phase != phase::kReleased && (committed(device) || !device.metadata.deleting()))
     if (auto held = heldForPods(device, stop)) return *held;
   if (phase == phase::kBound) {  // (D2) → (D3)
@@ -190,7 +192,7 @@ Outcome DeviceSync::orphaned(const cache::Gpu& device, std::stop_token stop) {
     return released.ok() ? Outcome::again() : Outcome::afterWrite(released.status());
   }
   if (device.metadata.deleting()) return undo(device, stop);
-  if (phase == phase::kAvailable) {  // claimRef was an intent that came to nothing
+  if (phase == phase::kAvailable) {  // the claimRef was an intent that failed
     const auto body = codec::patch::claimRef(device.metadata.uid, device.metadata.resourceVersion, std::nullopt);
     return Outcome::afterWrite(writer_.patch(device, body, {}, stop).status());
   }
@@ -202,10 +204,10 @@ Outcome DeviceSync::orphaned(const cache::Gpu& device, std::stop_token stop) {
 }
 
 Outcome DeviceSync::deleting(const cache::Gpu& device, std::stop_token stop) {
-  // Deleted by a user under a live claim: held until the claim goes, as a volume is. An uncommitted or Failed one is
-  // rolled back.
+  // A user deleted it under a live claim: a Bound device is held until the claim goes, as a volume is. An uncommitted
+  // or Failed device is rolled back.
   if (device.status.phase == phase::kBound) {
-    if (device.status.reason == keys::reason::kCardGone) return Outcome::done();  // the claim's step has the word
+    if (device.status.reason == keys::reason::kCardGone) return Outcome::done();  // the claim's step decides
     const auto& ref = *device.spec.claimRef;
     const auto text = "is being deleted; waits for its claim " + ref.namespace_ + "/" + ref.name + " to be deleted";
     if (device.status.reason != keys::reason::kInUse)
@@ -288,7 +290,7 @@ Outcome DeviceSync::unclaimed(const cache::Gpu& device, std::stop_token stop) {
   }
   if (!entries.ok()) return entries.code() == base::Code::conflict ? Outcome::again() : Outcome::retry(entries);
   if (device.status.phase == phase::kAvailable) return noteLostCards(device, stop);
-  // (D3) → (D4): its claimRef was cleared. Pending, "": (D6).
+  // (D3) → (D4): its claimRef was cleared. In phase Pending or "": (D6).
   return Outcome::afterWrite(binder_.setPhase(device, phase::kAvailable, "", "", stop).status());
 }
 

@@ -1,4 +1,4 @@
-// The device's half of the state machine (state_machine.h): everything that leads away from being bound.
+// The device's half of the state machine (state_machine.h): all transitions that lead away from Bound.
 #pragma once
 
 #include <optional>
@@ -16,7 +16,7 @@
 
 namespace egpu::reconcile {
 
-/// Thread-safe, one thread per device at a time.
+/// Thread-safe; at most one thread per device at a time.
 class DeviceSync {
  public:
   DeviceSync(Writer& writer, cache::Stores& stores, Binder& binder, Provisioning& provisioning, Carrier& carrier,
@@ -34,24 +34,25 @@ class DeviceSync {
  private:
   Outcome claimed(const cache::Gpu& device, std::stop_token stop);   // (D1), (D2) with a live claim
   Outcome orphaned(const cache::Gpu& device, std::stop_token stop);  // its claim is gone: roll back or release
-  /// Nothing: nobody may use what it gives any more. Else what became of saying for whom it is held.
+  /// nullopt: no pod may use the device any more. Otherwise the result of reporting for which pods it is held.
   std::optional<Outcome> heldForPods(const cache::Gpu& device, std::stop_token stop);
-  /// The pods that run and for which a device without claim is held: those that ran, or had its ResourceClaim reserved,
-  /// when its claim was first found to be gone. Later ones of the same claim's name use another device.
+  /// Returns the names of the running pods for which a device without claim is held: pods that ran, or had its
+  /// ResourceClaim reserved, when its claim was first found to be gone. Later pods that name this claim use another
+  /// device.
   base::Result<std::vector<std::string>> holders(const cache::Gpu& device, const Carrier::Released& carrier,
                                                  std::stop_token stop);
   Outcome unclaimed(const cache::Gpu& device, std::stop_token stop);  // (D3), (D4), (D6)
-  /// A Bound device whose claimRef was taken off gets it back, as the ledger says it: its pods run on. Nothing: the
-  /// ledger doesn't say.
+  /// Restores the claimRef of a Bound device from the ledger if it was removed, because the device's pods still run.
+  /// nullopt: the ledger names no claim.
   std::optional<Outcome> putClaimRefBack(const cache::Gpu& device, std::stop_token stop);
   Outcome deleting(const cache::Gpu& device, std::stop_token stop);  // (D5)
   Outcome undo(const cache::Gpu& device, std::stop_token stop);
-  /// Entries of a committed device that a card lost are put back (the card reappeared, or drift). lower: as Binder's.
+  /// Restores entries of a committed device that a card lost (the card reappeared, or drift). lower: as in Binder.
   Outcome restoreEntries(const cache::Gpu& device, bool lower, std::stop_token stop);
   Outcome noteLostCards(const cache::Gpu& device, std::stop_token stop);
 
   enum class ClaimState { live, leaving, gone, unknown };
-  /// In the cache, and if it isn't there as the device says, by quorum read.
+  /// Looks the claim up in the cache and, if it is not there as the device names it, by quorum read.
   ClaimState claimOf(const cache::Gpu& device, std::stop_token stop, base::Status* error);
 
   Writer& writer_;

@@ -10,13 +10,13 @@ namespace egpu::reconcile {
 
 namespace {
 
-/// Cards that share a fate, for one part of the sentence.
+/// Cards that are lost for the same reason, for one part of the sentence.
 struct Loss {
   std::string singular, plural;  ///< "is gone", "are gone"
   std::vector<std::string> cards;
 };
 
-/// The fate of one card; empty words if the card is as the device needs it.
+/// Returns why a card is lost, in singular and plural; empty if the card is as the device needs it.
 std::pair<std::string, std::string> fateOf(const cache::Gpu* card, const cache::Gpu& device) {
   const auto be = [](const std::string& rest) { return std::pair("is " + rest, "are " + rest); };
   if (card == nullptr) return be("gone");

@@ -1,4 +1,4 @@
-// Which cards of a device can no longer serve it: gone, being deleted, failed, or moved to another node.
+// Cards of a device that can no longer serve it: gone, being deleted, failed, or moved to another node.
 #pragma once
 
 #include <string>
@@ -7,8 +7,8 @@
 
 namespace egpu::reconcile {
 
-/// Names every lost card with what became of it: "cards gpu-a, gpu-b are gone; card gpu-c is being removed".
-/// Empty if the cache has all cards as the device needs them.
+/// Lists all lost cards with the reasons: "cards gpu-a, gpu-b are gone; card gpu-c is being removed". Empty if the
+/// cache has all cards as the device needs them.
 std::string lostCards(const cache::Stores& stores, const cache::Gpu& device);
 
 }  // namespace egpu::reconcile

@@ -18,7 +18,7 @@ plugin::Reply missing(const std::string& why) { return {plugin::ReplyCode::unava
 
 }  // namespace
 
-/// One of a plugin's places while it is held.
+/// A concurrent call of a plugin, held for the lifetime of this object.
 class Provisioning::Turn {
  public:
   Turn(Provisioning& owner, std::string_view plugin) : owner_(owner), plugin_(plugin) {
@@ -43,7 +43,7 @@ class Provisioning::Turn {
   bool held_ = false;
 };
 
-/// A claim while its provision call is under way.
+/// Marks a claim while its provision call is under way.
 class Provisioning::UnderWay {
  public:
   UnderWay(Provisioning& owner, const cache::Gpu& device) : owner_(owner), plugin_(device.spec.provisioner) {
@@ -128,7 +128,7 @@ std::optional<plugin::Reply> Provisioning::resize(const cache::Gpu& device) {
   using plugin::ReplyCode;
   const bool refused = reply.outcome == ReplyCode::invalid || reply.outcome == ReplyCode::exists ||
                        reply.outcome == ReplyCode::reschedule;
-  if (!refused) note(key, device.spec.provisioner, reply);  // else the next call is another one: back to what it has
+  if (!refused) note(key, device.spec.provisioner, reply);  // else the next call restores the amounts in force
   return reply;
 }
 
@@ -209,7 +209,7 @@ void Provisioning::pluginChanged(const std::string& provisioner) {
     if (failure.provisioner == provisioner) failure.again = {};
 }
 
-/// Nobody is to hear of it: the next process asks again, with the same key.
+/// True if the failure is due to the shutdown. It is not reported: the next process asks again, with the same key.
 bool Provisioning::cutShort(const plugin::Reply& reply) const { return !reply.ok() && registry_.closing(); }
 
 void Provisioning::judge(const std::string& provisioner, const plugin::Reply& reply) {
@@ -219,7 +219,7 @@ void Provisioning::judge(const std::string& provisioner, const plugin::Reply& re
   {
     std::lock_guard lock(mutex_);
     auto& trouble = turns_[provisioner].trouble;
-    if (bad != trouble.empty()) return;  // as before
+    if (bad != trouble.empty()) return;  // unchanged
     trouble = bad ? "provision: " + std::string(plugin::toString(reply.outcome)) +
                         (reply.message.empty() ? "" : ": " + reply.message)
                   : std::string();

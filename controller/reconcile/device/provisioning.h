@@ -1,5 +1,5 @@
-// Calls of provisioners on behalf of devices: what a plugin is told, and a bound on how many workers one plugin may
-// hold, so that one that hangs harms only its own class.
+// Calls provisioners on behalf of devices. Limits how many workers one plugin may occupy, so that a plugin that hangs
+// harms only its own classes.
 #pragma once
 
 #include <algorithm>
@@ -22,11 +22,11 @@
 
 namespace egpu::reconcile {
 
-/// When to ask again a plugin that has no turn free now, and one that is still at work.
+/// Requeue delays: of a plugin without a free call, and of one that is still working.
 constexpr std::chrono::milliseconds kPluginBusy{50};
 constexpr std::chrono::milliseconds kPollBackground{500};
 
-/// How long a plugin that failed is left alone for what it failed at, after so long a wait before (0: none).
+/// Returns the next backoff of a plugin for a failed call. before: the previous backoff (0: none).
 inline std::chrono::milliseconds nextWait(std::chrono::milliseconds before) {
   constexpr std::chrono::milliseconds first{500}, longest{16'000};
   return before.count() == 0 ? first : std::min(2 * before, longest);
@@ -36,8 +36,8 @@ inline std::chrono::milliseconds nextWait(std::chrono::milliseconds before) {
 class Provisioning {
  public:
   using Told = std::function<void(const std::string& plugin)>;
-  /// atMost: calls under way per plugin. begins: before each provision call; troubled: trouble() came or went. Both are
-  /// called with the plugin's name and may be null.
+  /// atMost: calls under way per plugin. begins: called before each provision call; troubled: called when trouble()
+  /// appears or ends. Both get the plugin's name and may be null.
   Provisioning(plugin::Registry& registry, const cache::Stores& stores, base::Clock& clock, int atMost,
                Told begins = {}, Told troubled = {})
       : registry_(registry),
@@ -47,63 +47,64 @@ class Provisioning {
         begins_(std::move(begins)),
         troubled_(std::move(troubled)) {}
 
-  /// W3; nothing if it is not the device's turn (see delay()): too many calls of that plugin are under way, its last
-  /// failure is too fresh, or the controller stops. A device without a provisioner needs none: ok. A failure like the
-  /// one before says the same again for a while, whatever its text: each new text would be a write.
+  /// W3. nullopt if the device has to wait (see delay()): too many calls of that plugin are under way, its last failure
+  /// is too recent, or the controller stops. Ok for a device without a provisioner. A failure with the same code as the
+  /// one before repeats its text for a while, because each new text would be a write.
   std::optional<plugin::Reply> provision(const cache::Gpu& device);
-  /// R3, likewise: the device is given what it is to have.
+  /// R3, with the amounts of the device's target; otherwise as provision().
   std::optional<plugin::Reply> resize(const cache::Gpu& device);
-  /// Empty, or why its plugin, which is there, never will.
+  /// Returns why the device's plugin, if it is loaded, can't resize; empty if it can.
   std::string cannotResize(const cache::Gpu& device) const;
-  /// Claims for which a provision call of that plugin is under way, and since when.
+  /// Returns the claims for which a provision call of that plugin is under way, and since when.
   std::vector<std::pair<core::ObjectKey, base::Clock::Steady>> underWay(std::string_view provisioner) const;
-  /// What a plugin that can't be relied on did last (it hung, died or answered garbage when it was to provision); empty
-  /// since it answered as it should.
+  /// Returns the last fault of an unreliable plugin (it hung, died or answered garbage to a provision call); empty once
+  /// the plugin has answered properly.
   std::string trouble(std::string_view provisioner) const;
-  /// The same for taking it back.
+  /// Deprovisions the device; otherwise as provision().
   std::optional<plugin::Reply> deprovision(const cache::Gpu& device);
-  /// The device of that uid is gone: whether deprovision() had gone well for it. Forgets it.
+  /// Returns whether deprovision() succeeded for the device of that uid, which is gone. Forgets the device.
   bool takeUndone(const std::string& uid);
-  /// The same for a key that no device has any more.
+  /// Deprovisions a key that no device has any more. nullopt: no call is free, or the controller stops.
   std::optional<plugin::Reply> deprovisionKey(std::string_view provisioner, const std::string& key);
-  /// How long a device that got no answer stays away. From a plugin all of whose turns are taken longer the more are
-  /// turned away, so that a crowd before a plugin that hangs doesn't keep everybody else's workers busy.
+  /// Requeue delay of a device that got no answer. If all calls of a plugin are taken, the delay grows with the number
+  /// of refused devices, so that many devices of a plugin that hangs do not occupy the workers of other classes.
   std::chrono::milliseconds delay(const cache::Gpu& device) const;
-  /// The plugin came, went or recovered: what failed may be tried at once.
+  /// The plugin was added, removed or has recovered: failed calls may be tried at once.
   void pluginChanged(const std::string& provisioner);
   std::optional<plugin::ListReply> list(std::string_view provisioner);
   /// For people: "nodePolicy, cardPolicy, …", the parameters that never reach a plugin.
   static std::string coreParameters();
-  /// What the plugin says of the class's parameters.
+  /// Returns the plugin's verdict on the class's parameters. nullopt: no call is free, or the controller stops.
   std::optional<plugin::Reply> validate(const cache::Class& cls);
-  /// Whether the plugin is to be asked which place it prefers. Not for a while after it failed at that: our order stands.
+  /// True if the plugin is to be asked which place it prefers. False for a while after it failed; the scheduler's order
+  /// then stands.
   bool prefers(std::string_view provisioner);
-  /// In which order the class's plugin would have these places for the claim. Nothing: none of its turns is free.
+  /// Returns these places in the order that the class's plugin prefers for the claim. nullopt: no call is free.
   std::optional<plugin::PreferReply> prefer(const cache::Class& cls, const core::ObjectKey& claim,
                                             const std::vector<scheduler::Decision>& places);
 
-  /// Null if not there; why says what is known.
+  /// Null if the plugin is not loaded; `why` is then set to the known reason.
   plugin::Provisioner* find(std::string_view name, std::string* why) { return registry_.find(name, why); }
   plugin::Registry& registry() { return registry_; }
 
  private:
   class Turn;
   class UnderWay;
-  /// What one device is called for, and failed at.
+  /// Kinds of calls for a device, each with its own backoff.
   enum class Call { provision, deprovision, resize };
   static constexpr std::array kCalls{Call::provision, Call::deprovision, Call::resize};
   struct Failure {
     std::string provisioner;
     plugin::ReplyCode outcome = plugin::ReplyCode::ok;
-    std::string message;          ///< as said
-    base::Clock::Steady said{};   ///< since when
-    base::Clock::Steady again{};  ///< not called before
+    std::string message;          ///< as reported
+    base::Clock::Steady said{};   ///< when it was reported
+    base::Clock::Steady again{};  ///< time before which it is not called
     std::chrono::milliseconds wait{0};
   };
-  using FailureKey = std::pair<std::string, Call>;  ///< of a device's uid
+  using FailureKey = std::pair<std::string, Call>;  ///< by uid of the device
 
   bool mayCall(const FailureKey& key) const;
-  /// Notes what became of a call; a failure's text may become that of the one before.
+  /// Records the result of a call. May replace a failure's text by the text of the failure before.
   void note(const FailureKey& key, const std::string& provisioner, plugin::Reply& reply);
   plugin::DeviceRequest requestFor(const cache::Gpu& device, const std::vector<v1alpha::DeviceCard>& cards) const;
   plugin::CardShare shareOf(const std::string& card, const std::string& uuid, int64_t core, int64_t memory) const;
@@ -115,18 +116,19 @@ class Provisioning {
   const int atMost_;
   const Told begins_, troubled_;
   mutable std::mutex mutex_;
-  /// Devices, at most: forgetting that one was undone costs a look at its plugin's list, that one failed a call.
+  /// Maximum number of remembered devices. Forgetting a successful deprovision costs a list of its plugin, forgetting a
+  /// failure costs a failed call.
   static constexpr std::size_t kRemembered = 65'536;
   struct Turns {
     int taken = 0;
-    int refused = 0;                                        ///< since one was given
-    std::map<core::ObjectKey, base::Clock::Steady> claims;  ///< being provisioned, since when
+    int refused = 0;                                        ///< devices since the last free call
+    std::map<core::ObjectKey, base::Clock::Steady> claims;  ///< being provisioned, and since when
     std::string trouble;
-    base::Clock::Steady preferAgain{};  ///< it failed at prefer and is not asked before
+    base::Clock::Steady preferAgain{};  ///< prefer failed; time before which it is not asked
   };
   std::map<std::string, Turns, std::less<>> turns_;  ///< by plugin; guarded by mutex_
-  std::set<std::string> undone_;                     ///< uids; guarded by mutex_
-  std::map<FailureKey, Failure> failed_;             ///< what failed last; guarded by mutex_
+  std::set<std::string> undone_;                     ///< uids of deprovisioned devices; guarded by mutex_
+  std::map<FailureKey, Failure> failed_;             ///< last failures; guarded by mutex_
 };
 
 }  // namespace egpu::reconcile

@@ -14,7 +14,7 @@ namespace keys = v1alpha::keys;
 
 namespace {
 
-/// In its own namespace, by either way of naming.
+/// True if a pod names a claim of its namespace, by resourceClaims or by annotation.
 bool names(const core::Pod& pod, const std::string& claim) {
   return v1alpha::usesClaim(pod, claim) || v1alpha::annotatedClaims(pod).contains(claim);
 }
@@ -45,7 +45,7 @@ Users::Users(Writer& writer, cache::Stores& stores, Binder& binder, kube::EventS
 
 void Users::onDevice(const std::string& name) {
   std::lock_guard lock(mutex_);
-  const auto now = stores_.devices.get({"", name});  // what was told may be old news
+  const auto now = stores_.devices.get({"", name});  // the event may be older than the cache
   if (const auto known = held_.find(name); known != held_.end()) {
     auto& devices = byClaim_[known->second];
     devices.erase(name);

@@ -1,5 +1,5 @@
-// Who uses what a device gives. A pod that runs keeps its device even where the objects that led it there, the claim
-// and its ResourceClaim, are gone: a tenant can strip and delete both. Pods are the last word.
+// Pods that use a device. A pod that runs keeps its device even if the claim and the ResourceClaim that led it there
+// are gone, because a tenant can strip and delete both. Only the pods decide.
 #pragma once
 
 #include <map>
@@ -19,30 +19,31 @@
 
 namespace egpu::reconcile {
 
-/// A pod that still may run or runs; not one that is being deleted before it got a node.
+/// True if the pod runs or may still run; false if it was deleted before it got a node.
 bool alive(const core::Pod& pod);
-/// It waits behind our scheduling gate.
+/// True if the pod waits behind our scheduling gate.
 bool gated(const core::Pod& pod);
-/// A live pod that has a node: the claim is in use. One that is being deleted runs until its node says otherwise.
+/// True if a live pod has a node: its claims are in use. A pod that is being deleted runs until its node reports its
+/// end.
 bool running(const core::Pod& pod);
 
-/// Thread-safe. Also keeps the list of held devices: those that say so in their condition Held.
+/// Thread-safe. Also lists the held devices: those whose condition Held is True.
 class Users {
  public:
-  /// Listens to the stores, which must outlive it, as must metrics.
+  /// Listens to the stores. Stores and metrics must outlive it.
   Users(Writer& writer, cache::Stores& stores, Binder& binder, kube::EventSink& events, base::Clock& clock,
         base::Metrics& metrics);
 
-  /// Running pods that name the claim, by resourceClaims or by annotation, as far as the cache knows.
+  /// Returns running pods that name the claim, by resourceClaims or by annotation, as far as the cache knows.
   std::vector<cache::Store<core::Pod>::Ptr> known(const core::ObjectKey& claim) const;
-  /// The same by quorum read, of one node (empty: of any): what can't be taken back is decided on this. The stores are
-  /// told of what is found, so that its end is an event.
+  /// Like known(), by quorum read, of one node (empty: of any). Writes that can't be undone depend on it. The stores
+  /// get the pods that it finds, so that their end is an event.
   base::Result<std::vector<core::Pod>> look(const core::ObjectKey& claim, const std::string& node,
                                             std::stop_token stop);
-  /// Says on the device that it is held: condition, event and, by the condition, metric elasticgpu_devices_held. who:
-  /// what must end.
+  /// Reports on the device that it is held: by condition, event and, through the condition, metric
+  /// elasticgpu_devices_held. who: the users that must end.
   base::Status hold(const cache::Gpu& device, std::string_view reason, const std::string& who, std::stop_token stop);
-  /// Names of the held devices whose claimRef is "namespace/name", of whatever uid.
+  /// Returns the names of the held devices whose claimRef is "namespace/name", of any uid.
   std::vector<std::string> heldFor(const core::ObjectKey& claim) const;
 
  private:
@@ -56,7 +57,7 @@ class Users {
   base::Metrics& metrics_;
   mutable std::mutex mutex_;
   std::map<std::string, core::ObjectKey> held_;               ///< device → claim; guarded by mutex_
-  std::map<core::ObjectKey, std::set<std::string>> byClaim_;  ///< the same by claim; guarded by mutex_
+  std::map<core::ObjectKey, std::set<std::string>> byClaim_;  ///< devices by claim; guarded by mutex_
 };
 
 }  // namespace egpu::reconcile

@@ -105,8 +105,8 @@ class Preemption {
   const PlanTurns& turns() const { return turns_; }
   /// PlanTurns::next() with the remaining pause of searches.
   PlanTurns::Next giveTurn();
-  /// Describes the victims and the obstacles to their eviction for readers of that namespace, who may be unable to read
-  /// others. Claims of other namespaces are only counted. rooms: of one claim, or of several that are planned for
+  /// Describes the victims and the obstacles to their eviction, for readers of that namespace. They may be unable to
+  /// read other namespaces, so claims there are only counted. rooms: of one claim, or of several that are planned for
   /// together.
   std::string text(std::span<const v1alpha::Nomination> rooms, const std::string& reader) const;
   /// Describes the preemptor for readers of that namespace, as text() does.
