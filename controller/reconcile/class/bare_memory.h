@@ -9,8 +9,8 @@
 
 namespace egpu::reconcile {
 
-/// Empty unless gpu-memory is written without a suffix, counts GiB, and is more than the largest card has. A total that
-/// is divided over cards gets no hint.
+/// Returns an empty text unless gpu-memory is written without a suffix, counts GiB, and exceeds the largest card. A
+/// total that is divided over cards gets no hint.
 std::string bareMemoryHint(const cache::Stores& stores, const core::StringMap& requests,
                            const scheduler::Request& request);
 

@@ -81,7 +81,7 @@ milliseconds ClassSync::untilAsked(const std::string& uid) {
   return std::chrono::ceil<milliseconds>(it->second.again - now);
 }
 
-/// What is known of classes of that name that are no more.
+/// Forgets the answers for deleted classes of that name.
 void ClassSync::forgetOthers(const std::string& name, const std::string& uid) {
   std::lock_guard lock(mutex_);
   for (auto it = known_.begin(); it != known_.end();) {
@@ -97,7 +97,7 @@ Readiness ClassSync::ask(const cache::Class& cls, bool& remember) {
   if (provisioning_.find(cls.provisioner, &why) == nullptr) {
     answer.reason = std::string(reason::kProvisionerUnavailable);
     answer.message = why.empty() ? "provisioner " + cls.provisioner + " is not loaded" : why;
-    remember = false;  // finding out costs nothing
+    remember = false;  // the check is free
     return answer;
   }
   const auto state = provisioning_.registry().readiness(cls.provisioner);
@@ -137,7 +137,7 @@ void ClassSync::forget(const std::string& uid) {
   told_.erase(uid);
 }
 
-/// True if a claim of the class was told since the last time that its plugin could not say.
+/// True if a claim of the class got a passing answer since the last call.
 bool ClassSync::claimsWait(const cache::Class& cls) {
   std::lock_guard lock(mutex_);
   return told_.erase(cls.metadata.uid) > 0;
@@ -156,7 +156,7 @@ Outcome ClassSync::step(const std::string& name, std::stop_token stop) {
   auto answer = look(*cls, true, failedNow);
   if (answer.later) return Outcome::after(std::chrono::milliseconds(100));
   if (!answer.passing && claimsWait(*cls)) answered_(*cls);
-  // Claims go on trying: by that it is found out when the plugin has recovered.
+  // Claims still call the plugin: this shows when it has recovered.
   if (const auto trouble = provisioning_.trouble(cls->provisioner); answer.ready() && !trouble.empty()) {
     answer.reason = std::string(reason::kProvisionerUnavailable);
     answer.message = "provisioner " + cls->provisioner + ": " + trouble;
@@ -168,8 +168,8 @@ Outcome ClassSync::step(const std::string& name, std::stop_token stop) {
   ready.reason = answer.ready() ? "Ready" : answer.reason;
   ready.message = answer.message;
   ready.observedGeneration = cls->metadata.generation;
-  // A plugin that isn't there tells by the registry when it is; one that is there and could not answer does not. Its
-  // words may be others each time, and written: our own write must not have it asked again at once.
+  // The registry reports when a missing plugin appears, but not when a loaded one can answer again. Its message may
+  // differ each time, and is written: this write must not trigger the next call at once.
   auto again = answer.passing ? Outcome::after(untilAsked(cls->metadata.uid)) : Outcome::done();
   const auto now = base::rfc3339(clock_.wall());
   const bool told = setCondition(conditions, ready, now);

@@ -1,4 +1,4 @@
-// Classes: which one a claim means, whether it can serve, and its Ready condition.
+// Finds the class of a claim, checks whether the class can serve, and maintains its Ready condition.
 #pragma once
 
 #include <chrono>
@@ -20,24 +20,24 @@ namespace egpu::reconcile {
 /// Whether a class can serve claims. reason empty = it can.
 struct Readiness {
   std::string reason;    ///< ProvisionerUnavailable | InvalidParameter
-  std::string message;   ///< of one that can serve: what its plugin's sandbox leaves open
-  bool passing = false;  ///< the plugin is there and could not say: the class's step asks again, with back-off
+  std::string message;   ///< for a class that can serve: the gaps of its plugin's sandbox
+  bool passing = false;  ///< the plugin is loaded but gave no verdict: the class's step asks again, with backoff
   bool later = false;    ///< not known yet: the plugin is busy, ask again soon
   bool ready() const { return reason.empty() && !later; }
 };
 
-/// The class of a claim: by either spelling, or the default one (the oldest, then by name, if several are annotated).
-/// Null and `why` (if given) if there is none.
+/// Returns the class of a claim: the one that it names in either spelling, or the default class (the oldest, then by
+/// name, if several are annotated). Null if there is none, and `why` (if given) is set.
 cache::Store<cache::Class>::Ptr classOf(const cache::Stores& stores, const cache::Claim& claim, std::string* why);
-/// Its name, for people: the one that the claim's device was made by, else the one named, else the default one.
+/// Returns the name of that class: the one that the claim's device was made with, else the one named, else the default.
 std::string classNameOf(const cache::Stores& stores, const cache::Claim& claim);
 
 /// Thread-safe.
 class ClassSync {
  public:
   using Told = std::function<void(const cache::Class& cls)>;
-  /// failed: the plugin could not say, and the class is to be stepped; answered: it has said at last, and the class's
-  /// claims are to be tried again. Called on any thread, from within readiness() and step().
+  /// failed: the plugin gave no verdict, so the class must be reconciled. answered: it has given one at last, so the
+  /// class's claims must be tried again. Both are called on any thread, from within readiness() and step().
   ClassSync(Writer& writer, const cache::Stores& stores, Provisioning& provisioning, base::Clock& clock, Told failed,
             Told answered)
       : writer_(writer),
@@ -47,24 +47,24 @@ class ClassSync {
         failed_(std::move(failed)),
         answered_(std::move(answered)) {}
 
-  /// Keeps the Ready condition.
+  /// Updates the conditions of the class: Ready, and whether its models exist.
   Outcome step(const std::string& name, std::stop_token stop);
 
-  /// Asks the plugin once per class and state of the plugin. What it could not say only step() asks again: a thousand
-  /// claims of the class must not.
+  /// Asks the plugin once per class and state of the plugin. If the plugin gave no verdict, only step() asks again, so
+  /// that thousands of claims of the class do not.
   Readiness readiness(const cache::Class& cls);
-  /// A plugin came, went or recovered: what was known of its classes is forgotten.
+  /// Forgets the answers for all classes of a plugin that was added, removed or has recovered.
   void pluginChanged(const std::string& provisioner);
-  /// The class of this uid is gone.
+  /// Forgets a class that is gone.
   void forget(const std::string& uid);
 
   static bool isDefault(const cache::Class& cls);
 
  private:
   Readiness ask(const cache::Class& cls, bool& remember);
-  /// mayAsk: what the plugin could not say is asked again, if its time has come.
+  /// mayAsk: asks again if the plugin gave no verdict and the backoff is over.
   Readiness look(const cache::Class& cls, bool mayAsk, bool& failedNow);
-  /// Until the plugin of a class that it could not answer for is asked again.
+  /// Returns the time until the plugin is asked again about a class without a verdict.
   std::chrono::milliseconds untilAsked(const std::string& uid);
   bool claimsWait(const cache::Class& cls);
   void forgetOthers(const std::string& name, const std::string& uid);
@@ -78,7 +78,7 @@ class ClassSync {
   struct Known {
     std::string name, provisioner;
     Readiness answer;
-    std::chrono::milliseconds wait{0};  ///< of a passing answer: longer each time
+    std::chrono::milliseconds wait{0};  ///< backoff of a passing answer; grows each time
     base::Clock::Steady again{};
   };
   std::map<std::string, Known> known_;  ///< by class uid; guarded by mutex_

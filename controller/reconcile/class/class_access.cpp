@@ -44,7 +44,7 @@ const core::Taint* untolerated(const cache::Class& cls, const cache::NodeTaints:
   return nullptr;
 }
 
-/// Names of classes that are open to these labels and that `suits`: "gold, share"; empty if there are none.
+/// Returns the names of classes that are open to these labels and pass `suits`: "gold, share"; empty if there are none.
 std::string openClasses(const cache::Stores& stores, const core::StringMap& labels,
                         const std::function<bool(const cache::Class&)>& suits) {
   std::vector<std::string> names;
@@ -82,7 +82,7 @@ std::optional<scheduler::Refusal> accessRefusal(const cache::Stores& stores, con
                                                 const std::string& namespace_) {
   if (!cls.allowedNamespaces || namespace_.empty()) return std::nullopt;
   const auto object = stores.namespaces.get({"", namespace_});
-  if (!object)  // its labels may be the very ones that keep it out; it is asked again when it is seen
+  if (!object)  // its labels may exclude it; the question is repeated once it is seen
     return scheduler::Refusal{std::string(v1alpha::keys::reason::kInvalidParameter), "spec.egpuClassName",
                               "class " + cls.metadata.name +
                                   " is for some namespaces only (its allowedNamespaces), and namespace " + namespace_ +
@@ -123,7 +123,7 @@ std::optional<scheduler::Refusal> observingRefusal(const cache::Stores& stores, 
 
 scheduler::NodePredicate toleratedNodes(const cache::Stores& stores, const cache::Class& cls) {
   if (!stores.taints.any()) return {};
-  cache::Class tolerating;  // the class may be gone before the question is
+  cache::Class tolerating;  // the class may be deleted before the predicate is called
   tolerating.tolerations = cls.tolerations;
   return [&stores, tolerating](std::string_view node) {
     const auto taints = stores.taints.of(node);
