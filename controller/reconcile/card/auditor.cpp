@@ -73,7 +73,7 @@ void Auditor::tell(const cache::Gpu& card, std::set<Drift> found) {
     const auto told = reported_.find(card.metadata.name);
     for (const auto& drift : found)
       if (told == reported_.end() || told->second.count(drift) == 0) fresh.push_back(drift);
-    // What is mended is forgotten, so that it is told anew if it comes again.
+    // Drift that is repaired is forgotten, so that it is reported again if it recurs.
     if (found.empty())
       reported_.erase(card.metadata.name);
     else
@@ -119,7 +119,7 @@ Outcome Auditor::assumed(std::stop_token stop) {
 }
 
 bool Auditor::repair(const cache::AssumedDecision& decision, std::stop_token stop) {
-  // Seen now, the device counts by itself.
+  // If this read finds the device, the device counts by itself.
   const auto device = writer_.read<cache::Gpu>({"", std::string(keys::kDevicePrefix) + decision.claimUid}, {}, stop);
   if (!device.ok() && device.status().code() != base::Code::notFound) return false;
   if (!cluster_.forgetDecision(decision.claimUid, decision.number)) return true;
@@ -132,7 +132,8 @@ bool Auditor::repair(const cache::AssumedDecision& decision, std::stop_token sto
   return true;
 }
 
-/// While the device is resized the entry is raised, holds more, and is lowered only once that is in force.
+/// True if the entry agrees with the device. During a resize the entry is raised first, and lowered only once the
+/// target is in force.
 bool Auditor::agrees(const cache::Gpu& device, const v1alpha::DeviceCard& share, const v1alpha::LedgerEntry& entry) {
   if (share.chargedCore == entry.core && share.chargedMemory == entry.memory) return true;
   if (!device.spec.target) return false;
@@ -145,8 +146,8 @@ void Auditor::books(const cache::Gpu& card) {
   const auto audit = cluster_.audit(name);
   if (!audit.known) return;
   std::set<Drift> found;
-  // Σ entries + free = capacity, with free as the scheduler has it; decisions under way may only make it believe less
-  // is free.
+  // Σ entries + free = capacity, with the scheduler's value of free. Decisions under way may only make that value
+  // smaller.
   if (audit.ledgerCore > audit.core || overdrawnMemory(stores_, card) > 0)
     found.insert({"overCommitted", v1alpha::formatMilliCards(audit.ledgerCore) + " and " +
                                        v1alpha::formatBytes(audit.ledgerMemory) + " charged of " +
@@ -165,7 +166,7 @@ void Auditor::books(const cache::Gpu& card) {
     for (std::size_t i = 0; i < device->spec.cards.size(); ++i) {
       const auto share = v1alpha::cardCharged(*device, i);
       if (share.name != name) continue;
-      // R2 of a leader that is no more, after R5 of the same number: the claim's step lowers it again.
+      // R2 of a dead leader, after R5 of the same number: the claim's step lowers the entry again.
       const bool more = entry->second.core > share.chargedCore || entry->second.memory > share.chargedMemory;
       if (more && !v1alpha::isResizing(*device) && device->spec.claimRef)
         enqueue_(claimKey({device->spec.claimRef->namespace_, device->spec.claimRef->name}));
@@ -178,7 +179,7 @@ void Auditor::books(const cache::Gpu& card) {
   tell(card, std::move(found));
 }
 
-/// A card that is being deleted stays until the last claim has left it.
+/// Message of a card that is being deleted. It stays until the last claim has left it.
 std::string Auditor::leaving(const cache::Gpu& card) const {
   constexpr std::size_t kMaxNamed = 4;
   const auto& entries = card.spec.allocations;
@@ -196,8 +197,8 @@ std::string Auditor::leaving(const cache::Gpu& card) const {
   return text + " to leave it";
 }
 
-// Sets the phase of a card: Terminating while it is being deleted; else, of a card that did not fail, Unhealthy,
-// Tainted, Full or Available. Reason and message say why the card takes no claims.
+// Sets the phase of a card: Terminating while it is being deleted; otherwise, unless the card failed, Unhealthy,
+// Tainted, Full or Available. Reason and message explain why the card takes no claims.
 void Auditor::judge(const cache::Gpu& card, const v1alpha::AllocatedSummary& sum,
                     v1alpha::ElasticGPUStatus& after) const {
   constexpr std::string_view kUnhealthy = "Unhealthy", kTainted = keys::reason::kTainted, kFull = "Full",
@@ -257,7 +258,7 @@ Outcome Auditor::summary(const std::string& name, std::stop_token stop) {
   for (const auto& [uid, entry] : card->spec.allocations) {
     sum.core += entry.core;
     sum.memory += entry.memory;
-    if (entry.core > 0 || entry.memory > 0) ++sum.claims;  // who only observes has nothing
+    if (entry.core > 0 || entry.memory > 0) ++sum.claims;  // admin access holds nothing
   }
   sum.coreText = v1alpha::formatMilliCards(sum.core);
   sum.memoryText = v1alpha::formatBytes(sum.memory) + "/" + v1alpha::formatBytes(card->spec.card->memory);

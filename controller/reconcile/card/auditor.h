@@ -1,4 +1,4 @@
-// The continuous check that every card's books are right, their repair, and the summary that people see on a card.
+// Checks and repairs every card's ledger continuously, and writes the summary that people see on a card.
 #pragma once
 
 #include <chrono>
@@ -20,14 +20,14 @@
 namespace egpu::reconcile {
 
 struct AuditorOptions {
-  /// A card's status.allocated is written when it has been wrong that long, so that a burst of binds costs one write.
-  /// Negative: never.
+  /// A card's status.allocated is written once it has been wrong for this long, so that a burst of binds costs one
+  /// write. Negative: never.
   std::chrono::milliseconds summaryDelay{1000};
-  /// It waits up to this long while claims are bound: none is bound later for the sake of a column.
+  /// Maximum delay of that write while claims are being bound, so that the summary delays no binding.
   std::chrono::milliseconds longestSummaryDelay{10'000};
 };
 
-/// A card's step: hardware state, garbage, books, summary. Thread-safe, one thread per card at a time.
+/// The step of a card: hardware state, garbage, ledger, summary. Thread-safe; at most one thread per card at a time.
 class Auditor {
  public:
   Auditor(Writer& writer, cache::Stores& stores, cache::ClusterView& cluster, Binder& binder, Sweeper& sweeper,
@@ -46,11 +46,11 @@ class Auditor {
         options_(options) {}
 
   Outcome step(const std::string& card, std::stop_token stop);
-  /// Decisions that count although no device of their claim is known. One that is a minute old and neither written nor
-  /// tried again is drift and is forgotten. Done once there is none.
+  /// Checks decisions that count although no device of their claim is known. A decision that is a minute old and was
+  /// neither written nor repeated is drift, and is forgotten. Done once there are no decisions left.
   Outcome assumed(std::stop_token stop);
 
-  /// Problems found since the start, by cause; for tests and the operations page.
+  /// Number of problems found since the start, by cause; for tests and the operations page.
   std::map<std::string, int64_t> drift() const;
 
  private:
@@ -61,16 +61,16 @@ class Auditor {
   Outcome summary(const std::string& name, std::stop_token stop);
   std::string leaving(const cache::Gpu& card) const;
   void judge(const cache::Gpu& card, const v1alpha::AllocatedSummary& sum, v1alpha::ElasticGPUStatus& after) const;
-  /// Condition SharesFit, while the card has less memory than its shares hold.
+  /// Sets condition SharesFit to False while the card has less memory than its shares hold, else removes it.
   void judgeShares(const cache::Gpu& card, v1alpha::ElasticGPUStatus& after) const;
   struct Drift {
     std::string cause, detail;
     auto operator<=>(const Drift&) const = default;
   };
-  /// Tells what was not found the last time.
+  /// Reports the drift that the last check did not find.
   void tell(const cache::Gpu& card, std::set<Drift> found);
   void report(const cache::Gpu& card, const Drift& drift);
-  /// False if the server could not be asked.
+  /// Checks a decision that is too old and forgets it. Returns false if the server could not be asked.
   bool repair(const cache::AssumedDecision& decision, std::stop_token stop);
 
   Writer& writer_;
@@ -82,11 +82,11 @@ class Auditor {
   base::Metrics& metrics_;
   kube::EventSink& events_;
   const std::function<void(const std::string&)> enqueue_;
-  const std::function<bool()> binding_;  ///< whether claims are being bound
+  const std::function<bool()> binding_;  ///< true while claims are being bound
   const AuditorOptions options_;
   mutable std::mutex mutex_;  // guards all below
   std::map<std::string, base::Clock::Steady> wrongSince_;
-  std::map<std::string, std::set<Drift>> reported_;  ///< card → what is wrong with it and was told
+  std::map<std::string, std::set<Drift>> reported_;  ///< card → drift that is reported
   std::map<std::string, int64_t> drift_;
   std::map<uint64_t, base::Clock::Steady> assumedSince_;  ///< by the decision's number
 };

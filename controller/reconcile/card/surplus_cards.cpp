@@ -43,7 +43,7 @@ std::shared_ptr<const cache::Gpu> SurplusCards::surplusFor(const cache::Gpu& car
     const auto known = counts_.find(card.spec.card->nodeName);
     if (known == counts_.end() || known->second <= kMaxCardsOfNode) return nullptr;
   }
-  std::size_t count = 0, before = 0;  // before: those that are kept rather than this card
+  std::size_t count = 0, before = 0;  // before: cards that are kept rather than this one
   std::shared_ptr<const cache::Gpu> own, last;
   for (const auto& each : stores_.cardsOnNode(card.spec.card->nodeName)) {
     if (each->metadata.deleting()) continue;
@@ -61,7 +61,7 @@ Outcome SurplusCards::card(const cache::Gpu& card, std::stop_token stop) {
   const auto surplus = surplusFor(card);
   if (!surplus) return Outcome::done();
   const auto& node = surplus->spec.card->nodeName;
-  // The same words for all: thousands of cards make one event.
+  // One text for all cards: thousands of them make one event.
   const std::string why = "node " + node + " has more than " + std::to_string(kMaxCardsOfNode) +
                           " cards; those that were published after them are deleted";
   base::log::warn("surplus card", {{"card", surplus->metadata.name}, {"why", why}});

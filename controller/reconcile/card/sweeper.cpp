@@ -23,7 +23,7 @@ Outcome Sweeper::card(const cache::Gpu& card, std::stop_token stop) {
     const core::ObjectKey key{"", entry.device};
     auto cached = stores_.devices.get(key);
     if (cached && cached->metadata.uid == uid && names(*cached, card.metadata.name)) continue;
-    // OBSERVATION: an entry without a device. The entry was seen first; what is read now decides.
+    // OBSERVATION: an entry without a device. The entry was seen first, so a quorum read now decides.
     auto now = writer_.read<cache::Gpu>(key, cached ? cached->metadata.uid : std::string(), stop);
     if (!now.ok() && now.status().code() != base::Code::notFound) return Outcome::retry(now.status());
     if (now.ok() && now->metadata.uid == uid && names(*now, card.metadata.name)) continue;
@@ -56,7 +56,7 @@ Outcome Sweeper::plugin(const std::string& name, std::stop_token stop) {
   std::set<std::string> unknown(listing->keys.begin(), listing->keys.end());
   stores_.devices.forEach([&](const auto& device) { unknown.erase(device->metadata.uid); });
   if (unknown.empty()) return Outcome::done();
-  // The list came first; devices that are there now, by a quorum read, keep their keys.
+  // The plugin's list came first: devices that exist now, by a quorum read, keep their keys.
   auto all = writer_.client().listAll<cache::Gpu>({}, stop);
   if (!all.ok()) return Outcome::retry(all.status());
   for (const auto& gpu : *all) unknown.erase(gpu.metadata.uid);

@@ -1,5 +1,5 @@
-// Garbage: ledger entries, plugin keys and finalizers whose device is no more (state_machine.h, S1 to S3, S5). Never judged
-// by the cache alone.
+// Garbage collection of ledger entries, plugin keys and finalizers whose device is gone, and of surplus cards
+// (state_machine.h, S1 to S3, S5). (S1) and (S2) rely on quorum reads, never on the cache alone.
 #pragma once
 
 #include <stop_token>
@@ -13,16 +13,16 @@
 
 namespace egpu::reconcile {
 
-/// Thread-safe, one thread per card and plugin at a time.
+/// Thread-safe; at most one thread per card and plugin at a time.
 class Sweeper {
  public:
-  /// Made before the stores are filled.
+  /// Construct it before the stores are filled.
   Sweeper(Writer& writer, cache::Stores& stores, Provisioning& provisioning, kube::EventSink& events)
       : writer_(writer), stores_(stores), provisioning_(provisioning), surplus_(writer, stores, events) {}
 
   /// (S1), (S3) and (S5) of one card.
   Outcome card(const cache::Gpu& card, std::stop_token stop);
-  /// (S2): asks the plugin, then the API server.
+  /// (S2) of one plugin: lists the keys of the plugin first, then the devices of the API server.
   Outcome plugin(const std::string& name, std::stop_token stop);
 
  private:
