@@ -12,7 +12,7 @@ namespace {
 using scheduler::kQuotaKeys;
 using scheduler::QuotaKey;
 
-/// The keys of which so many percent of the limit are used, with commas between.
+/// Lists the keys of which at least `percent` of the limit is used, separated by commas.
 std::string nearLimit(const scheduler::Quota& quota, const scheduler::QuotaAmounts& used, int64_t percent) {
   std::string keys;
   for (std::size_t i = 0; i < kQuotaKeys; ++i)
@@ -48,7 +48,8 @@ QuotaSync::Status QuotaSync::statusOf(const cache::Quota& quota, const scheduler
   near.observedGeneration = quota.metadata.generation;
   const auto now = base::rfc3339(clock_.wall());
   setCondition(after.conditions, std::move(near), now);
-  setModelsExist(after.conditions, stores_.models, limits.models, "spec.selector.models", quota.metadata.generation, now);
+  setModelsExist(after.conditions, stores_.models, limits.models, "spec.selector.models", quota.metadata.generation,
+                 now);
   return after;
 }
 
@@ -78,7 +79,7 @@ Outcome QuotaSync::step(const core::ObjectKey& key, std::stop_token stop) {
     for (const auto& [name, text] : after.summary) amounts += (amounts.empty() ? ": " : ", ") + name + " " + text;
     events_.event(kube::referenceTo(*quota), "Warning", "QuotaAlmostUsed", is->message + amounts);
   }
-  // Once this stands, nobody tells it any more: rather an event twice than none.
+  // The event comes before the write, after which it would not be repeated: two events are better than none.
   const auto written = writer_.patch(*quota, body, "status", stop);
   return written.ok() ? Outcome::done() : Outcome::afterWrite(written.status());
 }

@@ -1,5 +1,5 @@
-// ElasticGPUQuotas: what is used of them, in their status and as metrics, and the alert. That no claim exceeds one is
-// decided with its cards (cache/cluster_view.h), not here.
+// Reports the usage of ElasticGPUQuotas in their status and as metrics, and alerts near the limit. The limits are
+// enforced with the placement decision (cache/cluster_view.h), not here.
 #pragma once
 
 #include <chrono>
@@ -18,13 +18,13 @@
 
 namespace egpu::reconcile {
 
-/// Of a quota: True while alertPercent of some limit is used.
+/// Condition of a quota: True while alertPercent of some limit is used.
 inline constexpr std::string_view kNearLimit = "NearLimit";
 
-/// The key quota/<namespace>/<name>. Thread-safe, one thread per quota at a time.
+/// Reconciles the key quota/<namespace>/<name>. Thread-safe; at most one thread per quota at a time.
 class QuotaSync {
  public:
-  /// Between two writes of one quota's status, however fast claims come and go.
+  /// Minimum interval between two writes of one quota's status, however fast claims come and go.
   static constexpr std::chrono::milliseconds kEvery{1'000};
 
   QuotaSync(Writer& writer, cache::Stores& stores, cache::ClusterView& cluster, base::Clock& clock,
@@ -47,8 +47,8 @@ class QuotaSync {
   kube::EventSink& events_;
   std::mutex mutex_;
   struct Known {
-    base::Clock::Steady written{};       ///< last
-    std::vector<std::string_view> keys;  ///< that have gauges
+    base::Clock::Steady written{};       ///< time of the last write
+    std::vector<std::string_view> keys;  ///< keys that have gauges
   };
   std::map<core::ObjectKey, Known> known_;  ///< guarded by mutex_
 };
