@@ -1,4 +1,4 @@
-// Resizes that came to nothing, so that they are not tried again at once; and when last was said why one can't be.
+// Backoff of refused resizes, and of the explanation why a resize does not fit.
 #pragma once
 
 #include <chrono>
@@ -12,7 +12,7 @@
 
 namespace egpu::reconcile {
 
-/// Thread-safe. Lost with the process, which only costs one more try each.
+/// Thread-safe. In memory only; a restart costs one more try for each.
 class ResizesRefused {
  public:
   static constexpr std::chrono::milliseconds kExplainEvery{15'000};
@@ -20,15 +20,15 @@ class ResizesRefused {
   explicit ResizesRefused(base::Clock& clock) : clock_(clock) {}
 
   struct Refusal {
-    std::string reason, message;  ///< empty: there is none, or its time is over
+    std::string reason, message;  ///< empty: there is none, or its backoff is over
     std::chrono::milliseconds endsIn{0};
   };
-  /// These requests of the claim were refused: not tried again until they are others, or the time is over, `first` and twice as long each time, at
-  /// most `longest`.
+  /// Records that these requests of the claim were refused. They are not tried again until they change or the backoff
+  /// ends: `first`, doubled each time, at most `longest`.
   void refused(const std::string& claimUid, const core::StringMap& requests, std::string_view reason,
                const std::string& message, std::chrono::milliseconds first, std::chrono::milliseconds longest);
   Refusal refusal(const std::string& claimUid, const core::StringMap& requests) const;
-  /// Why these requests don't fit may be said again only kExplainEvery after the last time: true = now (and noted).
+  /// True, and recorded, if the explanation for these requests may be written: once every kExplainEvery.
   bool mayExplain(const std::string& claimUid, const core::StringMap& requests);
   void forgetClaim(const std::string& claimUid);
   std::size_t claims() const;

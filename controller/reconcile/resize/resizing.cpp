@@ -1,4 +1,4 @@
-// (C15) A bound claim asks for other amounts: R1 to R6 of state_machine.h, and why it can't have them.
+// (C15) A bound claim requests other amounts: R1 to R6 of state_machine.h, and the reasons why a resize is refused.
 #include <algorithm>
 #include <utility>
 #include <variant>
@@ -18,17 +18,17 @@ using std::chrono::milliseconds;
 
 namespace {
 
-constexpr milliseconds kPluginRefuses{300'000};  ///< what a plugin refused is not asked for again before
+constexpr milliseconds kPluginRefuses{300'000};  ///< backoff of requests that a plugin refused
 constexpr milliseconds kLedgerRefuses{1'000}, kLongestOfLedger{60'000};
 constexpr milliseconds kPluginAway{5'000};
 constexpr milliseconds kNotAllowed{
-    60'000};  ///< that its namespace may use the class again is no event of a bound claim
+    60'000};  ///< requeue delay: regained access of its namespace is no event of a bound claim
 
 Said notResized(const cache::Claim& claim, std::string_view reason, std::string message) {
   return Said::of(claim.metadata, Said::As::notResized, reason, std::move(message));
 }
 
-/// What its device has, or is on its way to have, as it was asked for; empty where nothing else may be asked for.
+/// Returns the requests for which the device has its amounts or its target; empty where no others are allowed.
 const core::StringMap& requestsTaken(const cache::Claim& claim, const cache::Gpu& device) {
   return device.spec.target ? device.spec.target->requests : claim.status.requests;
 }
@@ -42,7 +42,7 @@ std::string textOf(const plugin::Reply& reply, const cache::Gpu& device) {
          (reply.message.empty() ? "" : ": " + reply.message);
 }
 
-/// Whether a card's entry counts more than the device has of it.
+/// True if the ledger entry on some card is larger than the device's charge.
 bool countsMore(const cache::Stores& stores, const cache::Gpu& device) {
   for (std::size_t i = 0; i < device.spec.cards.size(); ++i) {
     const auto has = v1alpha::cardCharged(device, i);
@@ -96,16 +96,16 @@ std::optional<Outcome> ClaimSync::followCards(const cache::Claim& claim, const c
   if (v1alpha::isResizing(device) || device.metadata.deleting()) return std::nullopt;
   const auto size = sizeOfItsCards(stores_, claim, device);
   if (!size) return std::nullopt;
-  // Its ledger or its plugin refused the same before.
+  // The ledger or the plugin refused the same size before.
   if (const auto refusal = waiting_.resizes.refusal(claim.metadata.uid, size->requests); !refusal.reason.empty())
     return Outcome::after(refusal.endsIn);
   return Outcome::nextState(binder_.writeTarget(device, *size, stop).status());  // R1
 }
 
 base::Status ClaimSync::lowerEntries(const cache::Claim& claim, const cache::Gpu& device, std::stop_token stop) {
-  // The entry is above the memory of the card: the excess is neither used nor free for other claims.
+  // The entry exceeds the memory of the card: the excess is neither used nor free for other claims.
   if (takesWholeCards(claim, device)) return binder_.writeEntries(device, stop);
-  // Containers that run keep the limits that they began with: so does the room that they may fill.
+  // Running containers keep the limits that they began with, so the capacity that they may use stays charged.
   if (countsMore(stores_, device)) {
     const auto used = inUse(claim, device, stop);
     if (!used.ok()) return used.status();
@@ -138,7 +138,7 @@ Outcome ClaimSync::retarget(const cache::Claim& claim, const cache::Gpu& device,
                                     {},
                                     device.spec.className,
                                     turnOf(claim, priorityOf(stores_, claim).value, clock_.wall())};
-  // Before deciding: room, and quotas, that change from now on bring us here again.
+  // Before the decision, so that capacity and quotas that change from now on requeue the claim.
   const auto queueKey = claimKey(core::keyOf(claim.metadata));
   waiting_.room.add(queueKey, ageOf(claim.metadata), ask.turn.priority);
   const auto resizing = cluster_.decideResize(ask, device);
@@ -166,7 +166,7 @@ Outcome ClaimSync::writeTarget(const cache::Claim& claim, const cache::Gpu& devi
   const auto written = binder_.writeTarget(device, target, stop);  // R1
   if (written.ok()) return Outcome::again();
   const auto code = written.status().code();
-  // Of unknown outcome: it counts until the device is seen, or decided anew.
+  // If the result of the write is unknown, the decision counts until the device is seen or decided again.
   if (code != base::Code::unknownOutcome && code != base::Code::deadline) cluster_.forgetResize(device);
   return Outcome::nextState(written.status());
 }
@@ -176,7 +176,7 @@ Outcome ClaimSync::noResize(const cache::Claim& claim, const cache::Gpu& device,
   const std::string_view why = resizing.excess ? reason::kScalingQuotaExceeded : reason::kResizeInfeasible;
   const auto* old = findCondition(claim.status.conditions, kResized);
   const bool told = old != nullptr && old->reason == why;
-  // What is free and used changes all the time; it is worth a write now and then.
+  // Free and used amounts change all the time, so they are written at intervals only.
   if (!waiting_.resizes.mayExplain(claim.metadata.uid, claim.spec.requests) && told)
     return Outcome::after(ResizesRefused::kExplainEvery);
   if (resizing.excess) {
@@ -227,7 +227,7 @@ Outcome ClaimSync::bringInForce(const cache::Claim& claim, const cache::Gpu& dev
 
 Outcome ClaimSync::goBack(const cache::Claim& claim, const cache::Gpu& device, const base::Status& why,
                           std::stop_token stop) {
-  // It is on its way back already: whoever refuses that is asked again.
+  // The device is on its way back already: retry with the plugin or the ledger that refuses it.
   if (v1alpha::cardsWanted(device) == v1alpha::cardsInForce(device)) return Outcome::retry(why);
   const auto& requests = device.status.inForce ? device.status.inForce->requests : claim.status.requests;
   return Outcome::nextState(binder_.writeTarget(device, nextTarget(device, requests), stop).status());  // R1

@@ -16,7 +16,7 @@ namespace {
 
 constexpr int64_t kWholeCore = 1000;
 
-/// The requests that the device has its amounts of.
+/// Returns the requests from which the device's amounts were made.
 const core::StringMap& requestsOf(const cache::Claim& claim, const cache::Gpu& device) {
   if (device.spec.target) return device.spec.target->requests;
   if (!claim.status.requests.empty()) return claim.status.requests;
@@ -25,7 +25,8 @@ const core::StringMap& requestsOf(const cache::Claim& claim, const cache::Gpu& d
   return claim.spec.requests;
 }
 
-/// The charge for so much memory, by the ratio of the share: a class with memoryOvercommit charges less than it grants.
+/// Returns the charge for this memory, in the ratio of the share: a class with memoryOvercommit charges less than it
+/// grants.
 int64_t chargedInProportion(int64_t memory, const v1alpha::DeviceCard& share) {
   if (share.chargedMemory == share.memory || share.memory <= 0) return memory;
   return static_cast<int64_t>((static_cast<__int128>(memory) * share.chargedMemory + share.memory - 1) / share.memory);
@@ -43,7 +44,7 @@ bool takesWholeCards(const cache::Claim& claim, const cache::Gpu& device) {
   const auto& cards = v1alpha::cardsInForce(device);
   const auto isWhole = [](const auto& card) { return card.core == kWholeCore && card.chargedCore == kWholeCore; };
   if (cards.empty() || device.spec.adminAccess || !std::all_of(cards.begin(), cards.end(), isWhole)) return false;
-  // A claim that named the device asks for nothing: the device's source decides.
+  // A claim that named the device requests nothing: the source of the device decides.
   if (device.metadata.name != deviceNameFor(claim))
     return device.spec.source && device.spec.source->kind == v1alpha::SourceKind::physicalGPU;
   auto asked = claim;
