@@ -29,7 +29,8 @@ bool marked(const core::ResourceClaimTemplate& made) {
   return made.metadata.labels.contains(std::string(keys::kAmountsLabel));
 }
 
-/// The API server may have written the parameters in another order, and fills in what is usual.
+/// True if the content is that of the name. The API server may have written the parameters in another order, and fills
+/// in defaults.
 bool says(const core::ResourceClaimTemplate& made, const core::ObjectKey& key,
           const v1alpha::ElasticGPUClaimSpec& spec) {
   auto wanted = madeOf(key, spec).claim;
@@ -42,7 +43,7 @@ bool says(const core::ResourceClaimTemplate& made, const core::ObjectKey& key,
   return read.ok() && *read == spec && there == wanted;
 }
 
-/// The templates of amounts that the pod names; none of one that is finished.
+/// Returns the templates of amounts that the pod names; none if it is finished.
 std::set<core::ObjectKey> namedBy(const core::Pod* pod) {
   std::set<core::ObjectKey> names;
   if (pod == nullptr || pod->finished()) return names;
@@ -62,7 +63,7 @@ std::set<core::ObjectKey> AmountsSync::podChanged(const core::Pod* before, const
   for (const auto& key : changed)
     if (const auto known = known_.find(key); known != known_.end() && !now.contains(key)) {
       known->second.pods.erase(pod);
-      if (known->second.pods.empty()) known_.erase(known);  // its step notes since when, if it is there
+      if (known->second.pods.empty()) known_.erase(known);  // if it exists, its step records since when it is unused
     }
   for (const auto& key : now) {
     known_[key].pods.insert(pod);
@@ -100,7 +101,7 @@ Outcome AmountsSync::step(const core::ObjectKey& key, const core::ResourceClaimT
     return Outcome::done();
   }
   const auto spec = v1alpha::amountsOf(key.name);
-  if (!spec || v1alpha::amountsMistake(key.name)) return Outcome::done();  // the pods hear of it
+  if (!spec || v1alpha::amountsMistake(key.name)) return Outcome::done();  // the pods report it
   if (made == nullptr) {
     const auto written = writer_.create(madeOf(key, *spec), stop);
     if (written.ok()) return Outcome::done();
@@ -114,7 +115,7 @@ Outcome AmountsSync::step(const core::ObjectKey& key, const core::ResourceClaimT
 
 Outcome AmountsSync::makeAnew(const core::ResourceClaimTemplate& made, std::stop_token stop) {
   if (remade_.wait(core::keyOf(made.metadata)).count() == 0) return remove(made, stop);
-  // Said on the pods that wait for it as any other refusal is, and looked at again with back-off.
+  // Reported on the pods that wait for it like any other refusal, and requeued with backoff.
   base::Status changed(base::Code::invalid, "ResourceClaimTemplate " + made.metadata.name +
                                                 " says something else than its name once it is made: an admission "
                                                 "policy or a webhook changes it");
@@ -123,7 +124,7 @@ Outcome AmountsSync::makeAnew(const core::ResourceClaimTemplate& made, std::stop
 }
 
 Outcome AmountsSync::remove(const core::ResourceClaimTemplate& made, std::stop_token stop) {
-  const auto status = writer_.remove(made, stop);  // its end is an event
+  const auto status = writer_.remove(made, stop);  // its deletion is an event
   return status.code() == base::Code::conflict ? Outcome::again() : Outcome::ofWrite(status);
 }
 

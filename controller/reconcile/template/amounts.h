@@ -1,14 +1,14 @@
-// ResourceClaimTemplates that amounts on pods ask for: their names spell them (api/v1alpha/pod_amounts.h), and
-// Kubernetes stamps ResourceClaims from them as from any other.
+// ResourceClaimTemplates for amounts on pods. Their names encode the amounts (api/v1alpha/pod_amounts.h). Kubernetes
+// stamps ResourceClaims from them as from any other template.
 //
-//   a pod that isn't finished names one   it is made, marked elasticgpu.io/amounts; deleted by somebody: made again
-//   a marked one that says something else deleted and made again: its spec can't change. If the API server made it so, ever more
-//                                         seldom, and said on the pods
-//   one of that name without the mark     somebody's own: left alone, and said on the pods if it says something else
-//   no such pod for kUnusedFor            a marked one is deleted. A pod that comes just then is found without it, and it is
-//                                         made again: Kubernetes, which stamps from it, tries again until then
+//   a pod that isn't finished names one   created, marked elasticgpu.io/amounts; created again if it is deleted
+//   a marked one with other content       deleted and created again, because its spec is immutable. If the API server
+//                                         itself changes it, with growing backoff, and reported on the pods
+//   an unmarked one of that name          it is a user's: left alone, and reported on the pods if its content differs
+//   no such pod for kUnusedFor            a marked one is deleted. For a pod that is created just then it is created
+//                                         again; Kubernetes, which stamps from it, retries until then
 //
-// Amounts that can't be are made into nothing; the pods hear why (pod/pod.cpp).
+// Nothing is created for invalid amounts; the pods report why (pod/pod.cpp).
 #pragma once
 
 #include <chrono>
@@ -29,34 +29,35 @@
 
 namespace egpu::reconcile {
 
-/// Thread-safe, one thread per key at a time.
+/// Thread-safe; at most one thread per key at a time.
 class AmountsSync {
  public:
   static constexpr std::chrono::minutes kUnusedFor{10};
 
-  /// All of these must outlive it.
+  /// The arguments must outlive it.
   AmountsSync(Writer& writer, cache::Stores& stores, Remade& remade, base::Clock& clock)
       : writer_(writer), stores_(stores), remade_(remade), clock_(clock) {}
 
-  /// Takes note of what a pod names; either is null if there is none. The templates that are to be looked at anew.
+  /// Records the templates that a pod names; before, after: null if the pod is new or gone. Returns the templates to
+  /// reconcile.
   std::set<core::ObjectKey> podChanged(const core::Pod* before, const core::Pod* after);
-  /// Of a name that spells amounts and that is no ElasticGPUClaimTemplate's. made: what stands there, or null.
+  /// Step of a name that encodes amounts and is not that of an ElasticGPUClaimTemplate. made: the template, or null.
   Outcome step(const core::ObjectKey& key, const core::ResourceClaimTemplate* made, std::stop_token stop);
-  /// Templates that pods name, whether they are there or not: what a standby took note of.
+  /// Returns the recorded templates that pods name, whether they exist or not; a standby records them, too.
   std::vector<core::ObjectKey> named() const;
-  /// Templates of which something is remembered; for tests.
+  /// Number of recorded templates; for tests.
   std::size_t remembered() const;
 
  private:
   struct Known {
-    std::set<core::ObjectKey> pods;  ///< that name it and are not finished
+    std::set<core::ObjectKey> pods;  ///< pods that name it and are not finished
     std::optional<base::Clock::Steady> unusedSince;
   };
-  /// Nothing: it is used. Else how long it is not to be looked at; 0: it goes.
+  /// nullopt: it is used. Otherwise the time until it may be deleted; 0: now.
   std::optional<std::chrono::milliseconds> unused(const core::ObjectKey& key);
   void forget(const core::ObjectKey& key);
   Outcome remove(const core::ResourceClaimTemplate& made, std::stop_token stop);
-  /// What stands there says something else.
+  /// Deletes a template with different content, so that the next step creates it; returns an error during backoff.
   Outcome makeAnew(const core::ResourceClaimTemplate& made, std::stop_token stop);
 
   Writer& writer_;
@@ -67,13 +68,13 @@ class AmountsSync {
   std::map<core::ObjectKey, Known> known_;  ///< guarded by mutex_
 };
 
-/// What a pod that names such a template must hear, or nothing: its amounts can't be, by the annotation if there is one,
-/// or somebody else's template has that name.
+/// Returns why a pod that names such a template can't be served: its amounts are invalid (by the annotation if there is
+/// one), or a user's template has that name. nullopt: it can.
 std::optional<std::string> amountsRefusal(const cache::Stores& stores, const core::Pod& pod,
                                           const std::string& templateName);
 
-/// Of a claim that was stamped for amounts on the pod: " (asked for by …)" with these annotations, for whoever reads what
-/// is wrong with the claim; of others nothing.
+/// Returns " (asked for by …)" with the pod's annotations for a claim that was stamped for amounts on the pod, so that
+/// messages on the claim lead to them; empty for other claims.
 std::string askedByAnnotations(const core::Pod& pod, std::string_view claim);
 
 }  // namespace egpu::reconcile

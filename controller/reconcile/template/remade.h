@@ -1,5 +1,5 @@
-// ResourceClaimTemplates that are made anew because they say something else than they must. Where the API server itself changes
-// what it is given (a mutating admission policy or webhook), that would go on for ever: each time it waits for longer.
+// Backoff of ResourceClaimTemplates that are created again because their content differs. If the API server itself
+// changes them (a mutating admission policy or webhook), this would go on forever, so each wait is longer.
 #pragma once
 
 #include <chrono>
@@ -12,7 +12,7 @@
 
 namespace egpu::reconcile {
 
-/// Thread-safe. What it remembers is lost with the process. The clock must outlive it.
+/// Thread-safe. In memory only. The clock must outlive it.
 class Remade {
  public:
   static constexpr std::chrono::milliseconds kFirst{1'000};
@@ -20,9 +20,9 @@ class Remade {
 
   explicit Remade(base::Clock& clock) : clock_(clock) {}
 
-  /// It says something else: how long it stays as it is. 0: it is to be made anew now, which is noted.
+  /// Called when the content differs. Returns the remaining backoff; 0: create it again now, which starts the next one.
   std::chrono::milliseconds wait(const core::ObjectKey& key);
-  /// It says what it must, or nobody wants it any more.
+  /// Ends the backoff: the content is right, or no pod or template needs it any more.
   void over(const core::ObjectKey& key);
   std::size_t remembered() const;
 

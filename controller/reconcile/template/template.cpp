@@ -30,7 +30,7 @@ core::ResourceClaimTemplate madeOf(const cache::ClaimTemplate& claims) {
   return made;
 }
 
-/// The uid of the template that it was made of; empty: of none.
+/// Returns the uid of the ElasticGPUClaimTemplate that owns it; empty: none does.
 std::string_view ownerOf(const core::ResourceClaimTemplate& made) {
   constexpr auto& kind = core::kindOf<cache::ClaimTemplate>;
   for (const auto& owner : made.metadata.ownerReferences)
@@ -38,14 +38,14 @@ std::string_view ownerOf(const core::ResourceClaimTemplate& made) {
   return {};
 }
 
-/// The API server may have written the parameters in another order.
+/// True if the content is that of the template. The API server may have written the parameters in another order.
 bool says(const core::ResourceClaimTemplate& made, const cache::ClaimTemplate& claims) {
   auto wanted = madeOf(claims).claim;
   auto there = made.claim;
   if (there.config.size() != 1 || made.labels != claims.labels || made.annotations != claims.annotations) return false;
   const auto spec = codec::decodeClaimSpec(std::exchange(there.config.front().parameters, {}));
   wanted.config.front().parameters.clear();
-  there.request.count = 0;  // where the API server fills in what is usual
+  there.request.count = 0;  // the API server fills in defaults
   there.request.allocationMode.clear();
   return spec.ok() && *spec == claims.spec && there == wanted;
 }
@@ -69,7 +69,7 @@ Outcome TemplateSync::step(const core::ObjectKey& key, std::stop_token stop) {
 
 std::optional<Outcome> TemplateSync::ownerGone(const core::ResourceClaimTemplate& made, std::string_view uid,
                                                std::stop_token stop) {
-  // OBSERVATION: the cache has no such template. It may be late: ask.
+  // OBSERVATION: the cache has no such template. The cache may be late, so a quorum read decides.
   const auto now = writer_.read<cache::ClaimTemplate>(core::keyOf(made.metadata), {}, stop);
   if (now.ok() && now->metadata.uid == uid) return Outcome::again();
   if (!now.ok() && now.status().code() != base::Code::notFound) return Outcome::retry(now.status());
@@ -90,7 +90,7 @@ std::optional<Outcome> TemplateSync::keep(const cache::ClaimTemplate& claims, st
         "a ResourceClaimTemplate of that name exists and is not this template's: delete it, or make a template of "
         "another name",
         stop);
-  if (made->metadata.deleting())  // its end is an event
+  if (made->metadata.deleting())  // its deletion is an event
     return say(claims, kDeleting,
                "its ResourceClaimTemplate is being deleted, and is made again once that is gone", stop);
   if (!says(*made, claims)) return makeAnew(claims, *made, stop);
@@ -110,7 +110,7 @@ Outcome TemplateSync::makeAnew(const cache::ClaimTemplate& claims, const core::R
 }
 
 Outcome TemplateSync::remove(const core::ResourceClaimTemplate& made, std::stop_token stop) {
-  const auto status = writer_.remove(made, stop);  // its end is an event
+  const auto status = writer_.remove(made, stop);  // its deletion is an event
   return status.code() == base::Code::conflict ? Outcome::again() : Outcome::ofWrite(status);
 }
 

@@ -1,11 +1,11 @@
-// ElasticGPUClaimTemplates: for each a ResourceClaimTemplate of its name is kept, from which Kubernetes stamps a
-// ResourceClaim per pod. What becomes of those stands in claim/stock.h.
+// Keeps a ResourceClaimTemplate for each ElasticGPUClaimTemplate, with the same name. Kubernetes stamps a ResourceClaim
+// per pod from it; claim/stock.h handles these.
 //
-//   no ResourceClaimTemplate      made, owned by the template; deleted by somebody: made again
-//   one that says something else  deleted and made again: its spec can't change. If the API server made it so, ever more seldom, and the
-//                                 template is not Ready (TemplateChanged)
-//   one of somebody else          left alone; the template is not Ready (TemplateTaken)
-//   the template is gone          its ResourceClaimTemplate is deleted; claims that were made of it stay with their pods
+//   no ResourceClaimTemplate      created, owned by the template; created again if it is deleted
+//   its content differs           deleted and created again, because its spec is immutable. If the API server itself
+//                                 changes it, with growing backoff, and the template is not Ready (TemplateChanged)
+//   it has another owner          left alone; the template is not Ready (TemplateTaken)
+//   the template is gone          its ResourceClaimTemplate is deleted; claims made from it stay with their pods
 #pragma once
 
 #include <cstddef>
@@ -21,27 +21,28 @@
 
 namespace egpu::reconcile {
 
-/// Thread-safe, one thread per key at a time.
+/// Thread-safe; at most one thread per key at a time.
 class TemplateSync {
  public:
   TemplateSync(Writer& writer, cache::Stores& stores, base::Clock& clock)
       : writer_(writer), stores_(stores), clock_(clock), remade_(clock), amounts_(writer, stores, remade_, clock) {}
 
-  /// Of ElasticGPUClaimTemplates, and of ResourceClaimTemplates of the same name.
+  /// Step of the ElasticGPUClaimTemplate and the ResourceClaimTemplate of this name.
   Outcome step(const core::ObjectKey& key, std::stop_token stop);
   AmountsSync& amounts() { return amounts_; }
   const AmountsSync& amounts() const { return amounts_; }
-  /// Templates of which something is remembered; for tests.
+  /// Number of remembered entries; for tests.
   std::size_t remembered() const { return amounts_.remembered() + remade_.remembered(); }
 
  private:
-  /// What stands there is of a template that is no more. Nothing: it is not.
+  /// Deletes a ResourceClaimTemplate whose owner, the template of this uid, is gone by quorum read. Never nullopt.
   std::optional<Outcome> ownerGone(const core::ResourceClaimTemplate& made, std::string_view uid, std::stop_token stop);
-  /// Nothing: the ResourceClaimTemplate is as it must be.
+  /// Creates the ResourceClaimTemplate, or checks the existing one. nullopt: it is as it must be.
   std::optional<Outcome> keep(const cache::ClaimTemplate& claims, std::stop_token stop);
   Outcome say(const cache::ClaimTemplate& claims, std::string_view reason, std::string message, std::stop_token stop);
   Outcome remove(const core::ResourceClaimTemplate& made, std::stop_token stop);
-  /// What stands there says something else.
+  /// Deletes a ResourceClaimTemplate with different content, so that the next step creates it; reports it during
+  /// backoff.
   Outcome makeAnew(const cache::ClaimTemplate& claims, const core::ResourceClaimTemplate& made, std::stop_token stop);
 
   Writer& writer_;
