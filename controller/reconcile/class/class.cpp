@@ -137,7 +137,7 @@ void ClassSync::forget(const std::string& uid) {
   told_.erase(uid);
 }
 
-/// True if a claim of the class got a passing answer since the last call.
+/// True if, since the last call, a claim of the class was refused because the plugin gave no verdict.
 bool ClassSync::claimsWait(const cache::Class& cls) {
   std::lock_guard lock(mutex_);
   return told_.erase(cls.metadata.uid) > 0;

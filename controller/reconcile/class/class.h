@@ -21,7 +21,7 @@ namespace egpu::reconcile {
 struct Readiness {
   std::string reason;    ///< ProvisionerUnavailable | InvalidParameter
   std::string message;   ///< for a class that can serve: the gaps of its plugin's sandbox
-  bool passing = false;  ///< the plugin is loaded but gave no verdict: the class's step asks again, with backoff
+  bool passing = false;  ///< transient: the loaded plugin gave no verdict; the class's step asks again, with backoff
   bool later = false;    ///< not known yet: the plugin is busy, ask again soon
   bool ready() const { return reason.empty() && !later; }
 };
@@ -78,7 +78,7 @@ class ClassSync {
   struct Known {
     std::string name, provisioner;
     Readiness answer;
-    std::chrono::milliseconds wait{0};  ///< backoff of a passing answer; grows each time
+    std::chrono::milliseconds wait{0};  ///< backoff without a verdict; grows each time
     base::Clock::Steady again{};
   };
   std::map<std::string, Known> known_;  ///< by class uid; guarded by mutex_

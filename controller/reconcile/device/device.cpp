@@ -149,7 +149,7 @@ base::Result<std::vector<std::string>> DeviceSync::holders(const cache::Gpu& dev
   }
   auto pods = users_.look(key, device.spec.nodeName, stop);
   if (!pods.ok()) return pods.status();
-  std::set<std::string> recorded(carrier.pods.begin(), carrier.pods.end());  // any may get its node just now
+  std::set<std::string> recorded(carrier.pods.begin(), carrier.pods.end());  // pods that may get a node just now
   for (const auto& pod : *pods) {
     if (!holds(pod)) continue;
     names.push_back(pod.metadata.name);

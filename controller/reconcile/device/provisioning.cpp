@@ -43,7 +43,7 @@ class Provisioning::Turn {
   bool held_ = false;
 };
 
-/// Marks a claim while its provision call is under way.
+/// Registers a claim while its provision call is under way.
 class Provisioning::UnderWay {
  public:
   UnderWay(Provisioning& owner, const cache::Gpu& device) : owner_(owner), plugin_(device.spec.provisioner) {

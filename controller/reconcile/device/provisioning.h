@@ -72,7 +72,7 @@ class Provisioning {
   /// The plugin was added, removed or has recovered: failed calls may be tried at once.
   void pluginChanged(const std::string& provisioner);
   std::optional<plugin::ListReply> list(std::string_view provisioner);
-  /// For people: "nodePolicy, cardPolicy, …", the parameters that never reach a plugin.
+  /// Lists the parameters that never reach a plugin, for people: "nodePolicy, cardPolicy, …".
   static std::string coreParameters();
   /// Returns the plugin's verdict on the class's parameters. nullopt: no call is free, or the controller stops.
   std::optional<plugin::Reply> validate(const cache::Class& cls);

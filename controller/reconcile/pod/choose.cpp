@@ -350,7 +350,7 @@ Outcome PodSync::writeIntents(const core::Pod& pod, const Choice& choice,
     if (ours && device->spec.nodeName == decisions[i].node) continue;
     // The remaining claims are not written for a node that the pod's other claims do not share.
     for (std::size_t rest = i + 1; rest < decisions.size(); ++rest) cluster_.forget(choice.asks[rest].claimUid);
-    if (device.status().code() == base::Code::invalid)  // perhaps only on that node
+    if (device.status().code() == base::Code::invalid)  // the refusal may concern this node only
       waiting_.nodes.reject(claim.metadata.uid, decisions[i].node, "the device was refused", kNodeRefusedFor);
     else if (ApiRejections::isRefusal(device.status()))  // a quota or rights: try other nodes first
       waiting_.nodes.refusedOn(claim.metadata.uid, decisions[i].node);

@@ -57,7 +57,8 @@ Outcome PodSync::letGo(const core::Pod& pod, const std::vector<Used>& used, std:
     if (one.claim->status.phase == phase::kLost || one.device->status.phase == phase::kFailed) return Outcome::done();
     if (one.device->metadata.deleting() && !committed(*one.device)) return Outcome::done();  // being rolled back
     if (isLeft(*one.device)) return Outcome::done();  // the end of the mark is an event
-    if (one.device->status.reason == reason::kCardGone) return Outcome::after(milliseconds(100));  // Lost soon, or not
+    // The claim becomes Lost soon, or its card returns.
+    if (one.device->status.reason == reason::kCardGone) return Outcome::after(milliseconds(100));
   }
   if (const auto apart = areApart(pod, used)) return *apart;
   if (!allCarried(pod, used)) return Outcome::done();  // each allocation is an event

@@ -23,7 +23,7 @@ namespace reason = v1alpha::keys::reason;
 namespace {
 
 constexpr std::chrono::milliseconds kRest{15'000};    ///< backoff of a claim without victims, and longest pause
-constexpr std::chrono::milliseconds kFirstRest{500};  ///< first backoff if another candidate may appear soon
+constexpr std::chrono::milliseconds kFirstRest{500};  ///< first backoff if a candidate may appear soon; doubles
 /// Pause after a search for victims, in multiples of its processor time. Searches without a result use a tenth of the
 /// time at most. Searches with victims are limited by the number of victims: they may use half of it.
 constexpr int kRestPerLook = 9, kRestPerPlan = 1;

@@ -25,7 +25,7 @@ class Batches {
  public:
   static constexpr std::size_t kBatch = 64;
   struct Batch {
-    std::size_t from = 0, to = 0;  ///< without `to`
+    std::size_t from = 0, to = 0;  ///< excluding `to`
     uint64_t round = 0;
   };
   explicit Batches(std::size_t size) : size_(size) {}
