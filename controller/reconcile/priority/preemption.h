@@ -22,9 +22,9 @@
 namespace egpu::reconcile {
 
 /// Returns the claim that holds the device if it may be evicted, else null. Its class must be preemptible and its
-/// reclaimPolicy Delete. It must be Bound to a device of its own; neither may be lost or being deleted. It must not be made for
-/// a ResourceClaim that was created by hand. A member of a gang is evicted only with all other members that may be
-/// (VictimGang).
+/// reclaimPolicy Delete. It must be Bound to a device of its own; neither may be lost or being deleted. It must not be
+/// made for a ResourceClaim that was created by hand. A member of a gang is evicted only with all other members that
+/// may be (VictimGang).
 cache::Store<cache::Claim>::Ptr preemptibleClaim(const cache::Stores& stores, const cache::Gpu& device);
 /// Returns the claim that holds the device if it may be moved, else null: its class is movable, it is in no gang, no
 /// preemptor names the device, and otherwise as preemptibleClaim().
