@@ -1,25 +1,29 @@
-// Decide and assume: the one serialised section around the scheduler's picture of the cluster.
+// Allocation state of the cluster, and the critical section that decides and assumes.
 //
-// a card's allocations are the union of three sources, each under the device's uid (or, before the device exists,
-// "claim/<claim uid>"):
-//   ledger entry seen on the card  ∪  device that names the card  ∪  decision made but not yet written
-// so that a decision counts from the moment it is made until the last trace of its device is gone, whichever watch is
-// late.
+// The allocations of a card are the union of three sources, each under the device's uid or, before the device exists,
+// under "claim/<claim uid>":
+//   ledger entry of the card  ∪  device that names the card  ∪  assumed decision that is not written yet
+// So a decision counts from the moment it is made until the last trace of its device is gone, whichever watch is late.
 //
-// A card is offered unless: it is unhealthy, Failed or being deleted; a DeviceTaintRule keeps claims off it; a device that names it is on another node (its
-// uuid turned up elsewhere: wait until the entries are gone); or a committed device that names it lacks its entry (it
-// reappeared: first the entries).
+// A card is schedulable unless one of these holds:
+//   - It is unhealthy, Failed or being deleted.
+//   - A DeviceTaintRule keeps claims off it.
+//   - A device that names it is on another node: the card's uuid moved, and the old entries must go first.
+//   - A committed device that names it lacks its entry: the card reappeared, and its entries are restored first.
+//   - A device takes the whole card but is charged less memory than the card has: the card gained memory.
 //
-// Quotas are judged in the same section and count the same allocations, each for the claim that a device names, a
-// decision was made for, or, where neither is known, the ledger's entry names. A device that names no claim is nobody's.
-// Room that is kept (status.nominated of a claim that preempts; a node for one that has waited for long, scheduler/waiting.h) is
-// taken in the picture while others decide who come later in the order of scheduler::comesBefore(): as much of it as is free,
-// and more as its holders go. Quota that is nominated to a claim, or reserved for it (quota/quota_reservations.h), is counted
-// likewise. The owner, and claims that come before it, decide as if it were not there. What is nominated stands in
-// the claims' statuses; the nodes are found anew by the next leader.
+// Quotas are checked in the same critical section and count the same allocations. An allocation counts for the claim
+// that its device or its decision names, otherwise for the claim that the ledger entry names. The allocation of a
+// device without a claimRef counts for no claim.
 //
-// Two leaders that overlap may each decide up to a quota until the lease is settled, and so exceed it together; never a
-// card's ledger, which the API server guards.
+// Nominated capacity (status.nominated of a preemptor) is allocated temporarily while requests are decided that come
+// later in queue order (scheduler::comesBefore()): first the part that is free, and more as victims leave. Nodes that
+// are reserved for claims pending for long (scheduler/waiting.h) are filtered out for such requests. Nominated or
+// reserved quota (quota/quota_reservations.h) counts as used for them. The owner, and requests that come before it,
+// ignore all three. Nominations are stored in the claims' statuses; the next leader searches for reservations again.
+//
+// Two leaders that overlap may each decide up to a quota and together exceed it. They cannot over-commit a card: the
+// API server guards its ledger.
 #pragma once
 
 #include <atomic>
@@ -62,15 +66,15 @@
 
 namespace egpu::cache {
 
-/// One device's part of a card, for the allocation map. Amounts are charged ones.
+/// Allocation of a card to one device, for the allocation map. Amounts are charged amounts.
 struct MapAllocation {
-  std::string device;     ///< object name; empty while only decided
-  std::string deviceUid;  ///< or "claim/<uid>"
+  std::string device;     ///< object name; empty if the allocation is only assumed
+  std::string deviceUid;  ///< or "claim/<claim uid>"
   std::string claim;      ///< "namespace/name"
-  std::string phase;      ///< of the device; "Pending" while only decided
+  std::string phase;      ///< of the device; "Pending" if the allocation is only assumed
   int64_t core = 0;
   int64_t memory = 0;
-  std::optional<v1alpha::DeviceUsage> usage{};  ///< what runs has of it, if the card's agent says
+  std::optional<v1alpha::DeviceUsage> usage{};  ///< by running processes, if the card's agent reports it
   bool observes() const { return core == 0 && memory == 0; }
 };
 struct MapCard {
@@ -79,273 +83,288 @@ struct MapCard {
   int64_t core = 0, memory = 0;          ///< capacity
   int64_t usedCore = 0, usedMemory = 0;  ///< Σ allocations
   bool offered = true;
-  std::string why;  ///< why it isn't offered
+  std::string why;  ///< why the card is not schedulable; empty if it is
   std::vector<MapAllocation> allocations;
-  core::Rare<v1alpha::CardUsage> usage{};  ///< as its agent says
+  core::Rare<v1alpha::CardUsage> usage{};  ///< as the card's agent reports it
 };
 struct MapNode {
   std::string name;
   bool schedulable = true;
   std::vector<MapCard> cards;
-  /// A claim holds something on it. One that only observes does not.
+  /// True if a claim holds an amount on the node. Claims with admin access hold none.
   bool isUsed() const;
 };
 struct AllocationMap {
-  std::vector<MapNode> nodes;  ///< by name; cards by index
-  std::string next{};          ///< last node of this page if there is another page; else empty
+  std::vector<MapNode> nodes;  ///< by name; the cards of a node by index
+  std::string next{};          ///< last node of this page if another page follows; otherwise empty
 };
-/// Which nodes of the map are wanted.
+/// Selects nodes of the map.
 struct MapPage {
-  std::string node{};     ///< this one alone; empty = any
-  std::string after{};    ///< those whose names are greater; empty = from the first on
-  std::size_t limit = 0;  ///< so many at most; 0 = all
-  bool idle = false;      ///< only those on which no claim holds anything
+  std::string node{};     ///< only this node; empty = all
+  std::string after{};    ///< only nodes with greater names; empty = from the first on
+  std::size_t limit = 0;  ///< maximum number of nodes; 0 = no limit
+  bool idle = false;      ///< only nodes on which no claim holds an amount
 };
 
 struct ClusterTotals {
   int64_t nodes = 0, cards = 0, offered = 0, quarantined = 0, allocations = 0;
-  int64_t free = 0, partly = 0, full = 0;  ///< of the offered cards: no allocations; some; no core or no memory is left
+  int64_t free = 0, partly = 0,
+          full = 0;  ///< schedulable cards: without allocations; with some; without free core or memory
   int64_t core = 0, usedCore = 0, memory = 0, usedMemory = 0;
 };
 
-/// A decision that counts although no device of its claim is known.
+/// A decision that counts although its claim has no known device yet.
 struct AssumedDecision {
   std::string claimUid;
   std::string claim;    ///< "namespace/name"
-  uint64_t number = 0;  ///< each decision has its own
+  uint64_t number = 0;  ///< unique per decision
   std::vector<std::string> cards;
 };
 
-/// How a card's allocations and its ledger disagree; the auditor names the cause.
+/// Differences between a card's allocations and its ledger. The auditor finds the cause.
 struct CardAudit {
   bool known = false;
   int64_t core = 0, memory = 0;                 ///< capacity
   int64_t ledgerCore = 0, ledgerMemory = 0;     ///< Σ entries
-  int64_t usedCore = 0, usedMemory = 0;         ///< as the scheduler believes
-  std::vector<std::string> entryWithoutDevice;  ///< uids in the ledger that no cached device naming the card has
-  std::vector<std::string> deviceWithoutEntry;  ///< names of committed devices that the ledger lacks
+  int64_t usedCore = 0, usedMemory = 0;         ///< allocated according to the scheduler
+  std::vector<std::string> entryWithoutDevice;  ///< uids in the ledger without a cached device that names the card
+  std::vector<std::string> deviceWithoutEntry;  ///< names of committed devices without an entry in the ledger
 };
 
-/// Why nothing grows on that node, for people.
+/// Message: why no device on that node can grow.
 std::string keptNodeText(const std::string& node);
 
-/// Thread-safe. Reads the stores (which must outlive it) inside its own lock, so late notifications can't turn it back.
+/// Thread-safe. Reads the stores inside its own lock, so a late notification cannot bring back an old state. The stores
+/// must outlive it.
 class ClusterView {
  public:
-  explicit ClusterView(Stores& stores);  ///< listens to the stores
+  explicit ClusterView(Stores& stores);  ///< registers itself with the stores
   ClusterView(const ClusterView&) = delete;
   ClusterView& operator=(const ClusterView&) = delete;
 
-  /// Whose turn it is. Times are seconds of the wall clock.
+  /// Position in queue order. Times are seconds of the wall clock.
   struct Turn {
     int64_t priority = 0;
-    int64_t since = 0;         ///< the claim's creation
-    int64_t waitingSince = 0;  ///< since when it has been waiting, as far as it says
+    int64_t since = 0;         ///< creation of the claim
+    int64_t waitingSince = 0;  ///< pending since then, according to the claim's status
     int64_t now = 0;
   };
   struct Ask {
     std::string claimUid;
     std::string claim;  ///< "namespace/name"
     scheduler::Request request;
-    /// Of the nodes that suit, if others are asked for the same ones: the same text for the same nodes. What fits none
-    /// of them is then looked for once, until something becomes free.
+    /// Key of the node predicate: equal texts mean equal sets of suitable nodes; empty = not cached. A request that
+    /// fits no node of the set is cached as unschedulable until capacity is freed.
     std::string nodes;
-    std::string className{};  ///< of the claim, for quotas
+    std::string className{};  ///< class of the claim, for quotas
     Turn turn{};
-    bool first = true;  ///< of a claim's alternatives the first, and asked for all nodes at once: else no node is kept
+    bool first = true;  ///< first alternative of the claim, evaluated on all nodes; otherwise nothing is reserved
   };
-  /// decide() and, if it fits, the assumption of its allocations under "claim/<uid>" (an earlier one of that claim is dropped
-  /// before). Within the quotas of the claim's namespace: `excess` says if they are why it doesn't fit.
+  /// Decides one request within the quotas of its namespace and, if it fits, assumes its allocations under
+  /// "claim/<uid>". Drops an earlier assumption of the claim. `excess` is set if a quota is why it does not fit.
   scheduler::Decision decideAndAssume(const Ask& ask, const scheduler::NodePredicate& suits = {});
-  /// False: decideAndAssume() would not find room for the claim, whatever nodes suit. True: it may. Remembers requests
-  /// that do not fit until room becomes free, on a card or in the quotas of their namespace.
+  /// False if decideAndAssume() would find no capacity whatever nodes suit; true if it may. Caches requests that do not
+  /// fit until capacity is freed, on a card or in the quotas of their namespace.
   bool mayFit(const Ask& ask);
-  /// What decideAndAssume() would decide, then without that node, and so on: at most so many decisions, each on a node of its own.
-  /// Assumes nothing; an earlier assumption of that claim is dropped.
+  /// Returns up to `most` decisions, each on a different node, in the order in which decideAndAssume() would choose
+  /// them. Assumes nothing, but drops an earlier assumption of the claim.
   std::vector<scheduler::Decision> candidates(const Ask& ask, const scheduler::NodePredicate& suits, std::size_t most);
-  /// All asks on one node, all or none, and the assumption of what was decided. If the node that the first ask likes
-  /// best can't hold them all, every node is looked at once; others decide meanwhile. Within the namespace's quotas.
+  /// Decides all requests on one node within the namespace's quotas, all or none, and assumes the decisions. If the
+  /// best node of the first request cannot hold them all, evaluates every node once and releases the lock in between.
   scheduler::Together decideTogether(const std::vector<Ask>& asks, const scheduler::NodePredicate& suits);
-  /// Where one member of a gang can go; as in scheduler::GangMember.
+  /// Nodes for one member of a gang; see scheduler::GangMember.
   struct GangPlace {
     scheduler::NodePredicate suits{};
     decltype(scheduler::GangMember::hasRoom) hasRoom{};
     std::optional<std::size_t> with{};
     std::optional<std::size_t> kind{};
-    /// The same once the pods that use claims have left a node, for nodes to keep; null = as it is.
+    /// The same conditions once all pods that use claims have left a node, for reservations; null = no difference.
     scheduler::NodePredicate suitsOnceFree{};
     decltype(scheduler::GangMember::hasRoom) hasRoomOnceFree{};
   };
-  /// All asks, each at its place (one per ask), all or none, and the assumption of what was decided: scheduler::decideGang(),
-  /// within the namespace's quotas. If each is nominated for a node, they have these nodes first. `within`: groups of which one holds them all. Others
-  /// decide between two of them, and between two members where looking for their nodes takes long. Room that is kept from every one of the asks is left alone. If they don't
-  /// fit, perhaps nodes are kept for them from now on (scheduler/choice/keep_together.h).
-  /// Nothing: one of them is decided for already, or has a device. Who asks looks again then, and of two who ask at once
-  /// for the same gang only one decides.
+  /// Decides all requests of a gang, each on its place (one per request), all or none, and assumes the decisions; see
+  /// scheduler::decideGang(). Respects the namespace's quotas and capacity that is nominated or reserved against every
+  /// one of the requests. If each member has a nomination, tries the nominated nodes first. `within`: groups of nodes,
+  /// one of which must hold all members. Releases the lock between two groups, and between two members if searching
+  /// their nodes takes long. If the gang does not fit, may reserve nodes for it (scheduler/choice/keep_together.h).
+  /// Returns nullopt if a member is assumed or has a device already. The caller then evaluates the gang again, so of
+  /// two concurrent callers for one gang only one decides.
   std::optional<scheduler::GangDecision> decideGang(const std::vector<Ask>& asks, const std::vector<GangPlace>& places,
                                                     const std::vector<scheduler::TopologyGroup>* within = nullptr);
-  /// What decideGang() decided for the claim, as long as it is assumed: the claim's own step writes it.
+  /// Decision of decideGang() for the claim while it is assumed. The claim's own step writes it.
   std::optional<scheduler::Decision> decidedInGang(std::string_view claimUid) const;
-  /// Whether decideTogether() would find a node if these devices were gone. Assumes nothing.
+  /// True if decideTogether() would find a node if these devices were gone. Assumes nothing.
   bool wouldFitTogether(const std::vector<Ask>& asks, const scheduler::NodePredicate& suits,
                         const std::vector<std::string>& withoutDevices);
-  /// What scheduler::judge() says of these nodes for all asks together, one verdict per node, were these devices gone and
-  /// what is kept for others taken, as when it is decided. Assumes nothing. Others decide in between where it takes long.
+  /// Returns scheduler::judge() of these nodes for all requests together, one verdict per node, as if these devices
+  /// were gone. Respects nominated and reserved capacity as a decision does. Assumes nothing. Releases the lock in
+  /// between if there are many nodes.
   std::vector<scheduler::NodeVerdict> judge(const std::vector<Ask>& asks, std::span<const std::string_view> nodes,
                                             const std::vector<std::string>& withoutDevices = {},
                                             scheduler::Judge what = scheduler::Judge::fitAndLiking);
-  /// Decisions are made meanwhile: in a large cluster, the picture may change between its first node and its last. What
-  /// took long may be told again for a while (explanations.h), under `suits` to who asks for the same `nodes` (as in
-  /// Ask).
+  /// Explains why the request does not fit. Releases the lock in between, so a large cluster may change between the
+  /// first node and the last. A slow explanation is cached for a while (explanations.h): without `suits` for all
+  /// callers, with `suits` for callers with the same `nodes` (see Ask::nodes).
   scheduler::Explanation explain(const scheduler::Request& request, const scheduler::NodePredicate& suits = {},
                                  std::string_view nodes = {}, const scheduler::WhyUnsuited& whyUnsuited = {}) const;
-  /// scheduler::explainGang() on a copy, as of preempt(): why decideGang() finds no room for one of the asks.
+  /// Explains, on a snapshot like preempt(), why decideGang() finds no capacity for one of the requests.
   scheduler::Explanation explainGang(const std::vector<Ask>& asks, const std::vector<GangPlace>& places,
                                      const std::vector<scheduler::TopologyGroup>* within,
                                      const scheduler::WhyUnsuitedForMember& whyUnsuited);
-  /// Who would have to go so that it fits: preempt() on a copy, in which what is nominated to others who come before has
-  /// happened already. Others decide meanwhile, but for the time that the copy takes: it is made once for all who ask while
-  /// nothing changes. Assumes nothing. enough: of the search; true ends it with what was found.
+  /// Finds victims for the request: scheduler::preempt() on a snapshot in which the nominations that come before the
+  /// request are carried out. Holds the lock only to copy the cluster; callers share the copy until the cluster
+  /// changes. Assumes nothing. enough: ends the search when it returns true; the result is then the best one found so
+  /// far.
   scheduler::Preemption preempt(const Ask& ask, const scheduler::NodePredicate& suits, const scheduler::MayGo& mayGo,
                                 const scheduler::StandingOf& standing, const scheduler::Enough& enough = {});
-  /// Likewise so that all asks fit, each at its place, all or none: preemptTogether() on such a copy. What holds others' rooms and
-  /// nodes is as for decideGang().
+  /// Finds victims so that all requests fit, each on its place, all or none: scheduler::preemptTogether() on such a
+  /// snapshot. Respects nominations and reservations as decideGang() does.
   scheduler::PreemptionTogether preemptTogether(const std::vector<Ask>& asks, const std::vector<GangPlace>& places,
                                                 const std::vector<scheduler::TopologyGroup>* within,
                                                 const scheduler::MayGo& mayGo, const scheduler::StandingOf& standing,
                                                 const scheduler::Enough& enough = {});
-  /// How often preempt() and preemptTogether() have copied the cluster.
+  /// Number of snapshots that were copied.
   uint64_t copies() const;
-  /// Whether all asks would fit, each on the node that it is nominated for (one per ask) and within its quotas, if all victims of
-  /// these nominations were gone, and not all if these (names of devices) stayed: one victim, or those of one gang, which leave
-  /// together. False too if they fit there as it is, or one needs no room any more.
+  /// True if `group` is needed: all requests fit, each on its nominated node (`rooms`, one per request) and within its
+  /// quotas, once all victims of these nominations are gone, but not if `group` stays. `group` are names of devices:
+  /// one victim, or the victims of one gang, which leave together. False if the requests fit without evictions, or one
+  /// of them needs no capacity any more.
   bool needs(const std::vector<Ask>& asks, const std::vector<v1alpha::Nomination>& rooms,
              const std::vector<std::string>& group);
-  /// Names of the victims that leave together with one victim, it among them.
+  /// Names of the victims that leave together with one victim, including it.
   using VictimGroup = std::function<std::vector<std::string>(const std::string& victim)>;
-  /// Names of the victims that are needed, as needs() has it, where each group that is not needed stays before the next is
-  /// tried. Empty: the asks fit as it is. Nothing: they need no room, or would not fit without all of them either. Costs
-  /// about as much as needs() of one group. groupOf is called without a lock.
+  /// Names of the victims that are needed as in needs(), if each group that is not needed stays before the next one is
+  /// tried. Empty: the requests fit without evictions. Nullopt: they need no capacity, or do not fit even without all
+  /// victims. Costs about as much as needs() for one group. Calls groupOf without a lock.
   std::optional<std::set<std::string>> neededVictims(const std::vector<Ask>& asks,
                                                      const std::vector<v1alpha::Nomination>& rooms,
                                                      const VictimGroup& groupOf);
-  /// For whom room is kept that the ask could else have, for people: claims of its own namespace by name. Empty = for nobody.
+  /// Message: nominations and reservations of other claims that withhold capacity from the request. Names a claim only
+  /// if it is in the same namespace. Empty if there are none.
   std::string keptFrom(const Ask& ask) const;
-  /// The nodes on which anything is kept that the asks, on one node together, could else have.
+  /// Nodes with a nomination or reservation that withholds capacity from the requests, placed together on one node.
   std::set<std::string, std::less<>> nodesKeptFrom(const std::vector<Ask>& asks) const;
-  /// The nodes on which anything is kept for anybody but the claim of that name ("namespace/name"; empty: for anybody).
+  /// Nodes with a nomination or reservation for any claim other than this one ("namespace/name"; empty = for any
+  /// claim).
   std::set<std::string, std::less<>> nodesKeptForOthers(std::string_view claim) const;
-  /// For people: which node is reserved for the claim, or why none is. Empty: it has not waited for long, or no node could
-  /// ever hold it.
+  /// Message: the node that is reserved for the claim, or why none is. Empty if the claim has not been pending for
+  /// long, or no node can ever hold it.
   std::string reservationText(std::string_view claimUid) const;
-  /// What is kept of nodes for those who have waited for long: by name of the claim.
+  /// Node reservations, each with the name of its claim.
   std::vector<scheduler::Kept> keptNodes() const;
-  /// How long a claim waits until a node is kept for it, and how many at most. Before the first decision.
+  /// Sets after which time nodes are reserved, and how many at most. Call before the first decision.
   void keeping(const scheduler::Keeping& keeping) { keeping_ = keeping; }
-  /// The same request, with what quotas leave to the claim: for explain().
+  /// Returns the request with the amounts that the quotas leave to the claim, for explain().
   scheduler::Request withinQuota(const Ask& ask);
-  /// The claim is about to get this device, which stands already: assumed as by a decision, unless a quota is exceeded.
+  /// Charges the quotas for an existing device that the claim is about to get, as a decision would, unless a quota is
+  /// exceeded.
   std::optional<scheduler::QuotaExcess> reserve(const Ask& ask, const Gpu& device);
-  /// The excess that reserve() would return. Assumes nothing.
+  /// Returns the excess that reserve() would return. Assumes nothing.
   std::optional<scheduler::QuotaExcess> excessWith(const Ask& ask, const Gpu& device);
-  /// What the device has if its claim asks for this of the cards that it is on, within the quotas of its namespace and beside room that
-  /// is kept from it: scheduler::resizeInPlace(). In place: what it takes more counts from now on, until the device is seen with another
-  /// target, or forgetResize(). An earlier decision for the device is dropped. See resizes.cpp.
+  /// Decides a resize of the device on its own cards (scheduler::resizeInPlace()), within the quotas of its namespace
+  /// and beside capacity that is nominated or reserved for other claims. In place: the additional amounts count from
+  /// now on, until the device has another target or forgetResize() is called. Drops an earlier decision for the device.
+  /// See resizes.cpp.
   scheduler::Resizing decideResize(const Ask& ask, const Gpu& device);
-  /// What decideResize() leaves to others: of each of the device's cards, and whether its node is kept. Assumes nothing.
+  /// Capacity that decideResize() leaves to other claims: nominated amounts on the device's cards, and whether its node
+  /// is reserved. Assumes nothing.
   struct KeptFromResize {
     std::vector<scheduler::Holding> cards;
     bool node = false;
     bool operator==(const KeptFromResize&) const = default;
   };
   KeptFromResize keptFromResize(const Ask& ask, const Gpu& device) const;
-  /// What was decided for it came to nothing. Costs nothing if nothing was.
+  /// Drops the decision of decideResize() for the device. Takes no lock while no resize is decided.
   void forgetResize(const Gpu& device);
-  /// Where it would fit if the device were gone. Assumes nothing.
+  /// Decides where the request would fit if the device were gone. Assumes nothing.
   scheduler::Decision decideWithout(const Ask& ask, const Gpu& device, const scheduler::NodePredicate& suits);
-  /// What is used of a quota: see QuotaBook. Nothing: no such quota.
+  /// Amounts used of a quota, see QuotaBook::used(). Nullopt if there is no such quota.
   std::optional<scheduler::QuotaAmounts> quotaUsed(const core::ObjectKey& quota);
-  /// Names the claims that have most of the exceeded quota and, if releases are asked for, those that would have to go;
-  /// may be empty.
+  /// Message: the claims that use most of the exceeded quota and, if `releases`, the claims whose release would
+  /// suffice. May be empty.
   std::string quotaHolders(const scheduler::QuotaExcess& excess, bool releases);
-  /// The asks, of one claim or of several that are decided together, are over a quota: no node is kept for them, and perhaps
-  /// the quota is reserved for them from now on. decideAndAssume() and decideGang() need not be followed by it.
+  /// Handles requests (of one claim, or of several that are decided together) that exceed a quota: releases their node
+  /// reservations, and may reserve the quota for them. decideAndAssume() and decideGang() do this themselves.
   void waitForQuota(const std::vector<Ask>& asks, const scheduler::QuotaExcess& excess);
-  /// Version of the namespace's quotas, if one of them refuses.
+  /// Version of the namespace's quotas if one of them refuses claims that exceed it, instead of letting them wait.
   std::optional<uint64_t> refusingQuotas(std::string_view namespace_) const;
-  /// The decision came to nothing, or nothing can be decided: nothing is kept for the claim. (That its device exists is noticed by itself.)
+  /// Drops the claim's assumption and reservations: the decision was not written, or nothing can be decided. Not needed
+  /// once the claim's device exists; the view notices that itself.
   void forget(std::string_view claimUid);
-  /// Nobody wants it just now: no node is kept for it. What was decided for it stands.
+  /// Releases the claim's reservations because it is not wanted at present. Its assumption stays.
   void keepNothing(std::string_view claimUid);
-  /// They found no room on any of these nodes, one claim or several of one pod: perhaps a node is kept for them from now on;
-  /// where none of these can be, one of the others, unless that is null. Who decides for all nodes at once (Ask::first) need not
-  /// ask for it. Others decide meanwhile, as for preempt().
+  /// May reserve a node for requests (of one claim, or of several claims of one pod) that fit no node which `suits`
+  /// accepts. Prefers a node that `suits` accepts, then one that `otherwise` accepts (null = none). decideAndAssume()
+  /// and decideTogether() do this themselves, with `suits` only. Releases the lock during the search, as preempt()
+  /// does.
   void keepNodeFor(const std::vector<Ask>& asks, const scheduler::NodePredicate& suits,
                    const scheduler::NodePredicate& otherwise);
-  /// Whether any node is kept, or was when tendKept() was last called. Costs nothing.
+  /// True if a node or quota is reserved, or was at the last call of tendKept(). Takes no lock.
   bool keepsNodes() const { return keepsNodes_.load(std::memory_order_relaxed); }
-  /// Who has not asked for minutes has no node any longer, whatever became of it. Returns those ("namespace/name") that
-  /// should ask again if they still want theirs.
+  /// Ends reservations whose owners did not renew them for minutes, for whatever reason. Returns the owners
+  /// ("namespace/name") that should renew theirs if they still want it.
   std::vector<std::string> tendKept(int64_t now);
-  /// The claim has this device, whoever decided it: it counts instead of what was assumed for the claim.
+  /// Counts the device instead of the claim's assumption, whichever process decided it.
   void adopted(std::string_view claimUid, const Gpu& device);
-  /// What was decided for claims "namespace/name" of other uids than this one (empty: for all of that name) is
-  /// forgotten: they are gone, and if a device was written for them after all, it counts by itself.
+  /// Drops assumptions for claims of the name "namespace/name" with another uid (empty = with any uid): these claims
+  /// are gone. If a device was written for one of them, the device counts by itself.
   void forgetEarlier(std::string_view claim, std::string_view uid);
 
-  /// Called, without the lock, after something became free or offered: waiting claims may fit now. Set before the
-  /// stores fill.
+  /// Sets the callback for freed capacity: an allocation was released, or a card or node became schedulable, so pending
+  /// claims may fit. It is called without the lock. Set before the stores fill.
   void onCapacity(std::function<void()> listener) { grown_ = std::move(listener); }
-  /// Number of times that capacity was freed, counted before the listener of onCapacity() is called.
+  /// Number of times that capacity was freed, counted before the callback of onCapacity() is called.
   uint64_t timesFreed() const;
-  /// Called, without the lock, after something was used or given back that a quota of the namespace counts, or its
-  /// quotas changed. freed: who was told of an excess may be within them now. Set before the stores fill.
+  /// Sets the callback for quota changes: the usage that a quota of the namespace counts changed, or its quotas did.
+  /// freed: claims that exceeded a quota may be within it now. It is called without the lock. Set before the stores
+  /// fill.
   void onQuota(std::function<void(const std::string& namespace_, bool freed)> listener) {
     counted_ = std::move(listener);
   }
-  /// Called, without the lock, after each decision: whether it fits and how long it took. Set before the first
-  /// decision.
+  /// Sets the callback after each decision: whether it fits, and how long it took. It is called without the lock. Set
+  /// before the first decision.
   void onDecision(std::function<void(bool fits, double seconds)> listener) { decided_ = std::move(listener); }
 
-  /// Is told of everything that decisions depend on, and of the decisions. Set before the stores fill; must outlive the
-  /// view.
+  /// Reports every change of the cluster state, and every decision, to `listener`. Set before the stores fill;
+  /// `listener` must outlive the view.
   void listen(ClusterListener& listener) { cluster_.tell(&listener); }
 
-  /// Whether any decision is assumed. Costs nothing.
+  /// True if any decision is assumed. Takes no lock.
   bool assuming() const { return assuming_.load(std::memory_order_relaxed); }
   std::vector<AssumedDecision> assumed() const;
-  /// forget(), unless the claim was decided anew since. False if there is no such decision any more.
+  /// Drops the claim's assumption if it still has this number. False if there is no such decision any more.
   bool forgetDecision(std::string_view claimUid, uint64_t number);
 
-  /// The map, or a page of it. Decisions go on meanwhile: the state of each node is of one moment, that of two nodes
-  /// perhaps of two. The cost is that of the nodes on the page, and with `idle` of the nodes between them.
+  /// Returns the allocation map, or a page of it. Releases the lock between nodes: each node's state is consistent, two
+  /// nodes may be of different moments. Costs the nodes of the page and, with `idle`, the nodes between them.
   AllocationMap map(const MapPage& page = {}) const;
-  /// Likewise.
+  /// Totals over all cards. Releases the lock in between.
   ClusterTotals totals() const;
   CardAudit audit(std::string_view card) const;
-  /// Empty if the card is offered, else why not ("not known" included).
+  /// Reason why the card is not schedulable, or "not known"; empty if it is schedulable.
   std::string quarantineReason(std::string_view card) const;
-  /// A copy for what-if questions.
+  /// Copies the cluster, for what-if questions.
   scheduler::Cluster copy() const;
 
  private:
   struct CardState;
   using Cards = std::map<std::string, CardState, std::less<>>;
   struct DeviceState {
-    Store<Gpu>::Ptr object;                 ///< set while the lock is free
-    std::vector<Cards::value_type*> cards;  ///< those that it names, each once; they stay while it does
+    Store<Gpu>::Ptr object;                 ///< not null while the mutex is free
+    std::vector<Cards::value_type*> cards;  ///< cards that it names, each once; valid as long as the device
   };
   using Devices = std::unordered_map<std::string, DeviceState>;
   struct Held {
     ToldAllocation take;
-    const Devices::value_type* device = nullptr;  ///< set while a device says so
+    const Devices::value_type* device = nullptr;  ///< device that reports the allocation; null if none
   };
-  /// What the scheduler's picture doesn't have of a card: that knows what the object says, and the sum of each take.
+  /// State of a card that the scheduler's cluster lacks. The cluster has the object's spec, and the effective amount of
+  /// each allocation.
   struct CardState {
     bool present = false;              ///< the card object exists
-    std::string why;                   ///< not offered because the object itself says so
-    std::vector<Held> held;            ///< in no order; a ledger has at most 128 entries
-    Held* find(std::string_view uid);  ///< null: nobody of that uid holds any of it
+    std::string why;                   ///< reason in the card's object why it is not schedulable; empty if none
+    std::vector<Held> held;            ///< unordered; a ledger has at most 128 entries
+    Held* find(std::string_view uid);  ///< null if that uid has no allocation on the card
   };
 
   struct Assumed {
@@ -353,217 +372,224 @@ class ClusterView {
     scheduler::Amount charged;
   };
 
-  // What a store's listener is told may be old news: the store is read again.
+  // The arguments of a store's listener may be outdated: these read the store again.
   void refreshClaim(const Claim* before, const Claim* after);
   void refreshNode(const core::Node* before, const core::Node* after);
   void refreshCard(const Gpu* before, const Gpu* after);
   void refreshDevice(const Gpu* before, const Gpu* after);
   void refreshTaint(const core::DeviceTaintRule* before, const core::DeviceTaintRule* after);
   void refreshQuota(const Quota* before, const Quota* after);
-  /// Before the uid of a claim: what its decision is assumed under.
+  /// Prefix of the uid under which a claim's decision is assumed.
   static constexpr std::string_view kAssumed = "claim/";
   static std::string assumedKey(std::string_view claimUid);
-  static constexpr std::size_t kCardsAtOnce = 256;  ///< looked at while nobody else can decide
-  /// Lets others decide. A mutex that is locked again at once is had by nobody else.
+  static constexpr std::size_t kCardsAtOnce = 256;  ///< visited per critical section
+  /// Unlocks for a moment so that another thread can decide. A mutex that is locked again at once is never free for the
+  /// threads that wait for it.
   static void giveWay(std::unique_lock<std::mutex>& lock);
-  /// Whether the device should have its entries on its cards.
+  /// True if the device should have its entries on its cards.
   static bool committed(const Gpu& device);
   // With mutex_ held.
-  /// `device`: the one that says so, if a device does.
+  /// Updates one source of an allocation. `device`: the reporting device if the source is a device.
   void setTake(Cards::value_type& card, const std::string& uid, AllocationSource source,
                const std::optional<scheduler::Amount>& amount, const Devices::value_type* device = nullptr);
-  /// Tells the quotas what is held, and for whom.
+  /// Updates the quotas' usage by this allocation.
   void count(const Cards::value_type& card, const Held& held);
   std::optional<scheduler::QuotaClaim> ownerOf(const Cards::value_type& card, const Held& held) const;
-  /// Of a namespace that came to be counted, what it holds is counted: once, by a look at all cards.
+  /// Counts all existing allocations after a namespace got its first quota. Visits all cards, once.
   void catchUp();
-  /// For a claim of a namespace with quotas; nothing for others.
+  /// Quota identity of the claim; nullopt if its namespace has no quotas. Calls catchUp() first.
   std::optional<scheduler::QuotaClaim> counted(const Ask& ask);
-  /// Amounts for quotas of a claim that takes this device. Nothing: no quota counts it.
+  /// Amounts that quotas count if the claim takes this device; nullopt if no quota counts them.
   std::optional<scheduler::QuotaAsked> askedWith(const Ask& ask, const Gpu& device);
   std::optional<scheduler::QuotaExcess> excessOf(const Ask& ask, const scheduler::QuotaAsked& asked);
   scheduler::Together decideFor(const std::vector<Ask>& asks, const std::vector<scheduler::Request>& requests,
                                 const scheduler::NodePredicate& suits, const scheduler::Pause& pause);
-  /// Room that others come before; see kept_room.cpp.
+  /// Nomination of a claim; see kept_room.cpp.
   struct Nominated {
     scheduler::Waiter owner;
     v1alpha::Nomination room;
-    std::string className{};  ///< class of the claim; empty: not known
+    std::string className{};  ///< class of the claim; empty if not known
   };
   struct KeptNode {
     scheduler::Waiter owner;
     std::string node;
-    int64_t lookedAt = 0;  ///< as Turn::now
-    int64_t askedAt = 0;   ///< when a decision for it was last tried in vain
+    int64_t lookedAt = 0;  ///< last search; as Turn::now
+    int64_t askedAt = 0;   ///< last renewal: a decision for it was tried and did not fit
     int moves = 0;         ///< as scheduler::Kept
     bool ofGang = false;
-    int64_t used = 0;  ///< seconds that were counted for the claim's namespace
+    int64_t used = 0;  ///< seconds charged to the claim's namespace
   };
-  /// In the picture: card, and the uid it is taken under.
+  /// Card and uid of each temporary allocation in the cluster.
   using TakenBack = std::vector<std::pair<std::string, std::string>>;
-  /// What nominated room is taken under, before the uid of its claim.
+  /// Prefix of the uid under which a claim's nominated capacity is allocated temporarily.
   static constexpr std::string_view kNominated = "nominated/";
   static std::string nominatedKey(std::string_view claimUid);
   void refreshNomination(const Claim& claim, bool gone);
-  /// Since when its turn counts: of a gang's, or one of several of a pod, as of the oldest of them.
+  /// Creation time for queue order: that of the oldest claim of the same gang, PodGroup or pods.
   int64_t sinceOf(const Claim& claim) const;
   static scheduler::Waiter waiterOf(const Ask& ask);
   bool waitsNoMore(const std::string& claimUid) const;
   bool anyWaitsNoMore(const std::vector<Ask>& asks) const;
-  /// The node has more free than may be withheld for a claim (Keeping::freeCardPercent): nobody is kept from it.
+  /// True if the node has more free cards than a reservation may withhold (Keeping::freeCardPercent). The reservation
+  /// then blocks no request.
   bool withholdsTooMuch(const KeptNode& kept) const;
   bool nodeIsKeptFrom(const std::vector<Ask>& asks, const std::string& ownerUid, const KeptNode& kept) const;
   bool roomIsKeptFrom(const std::vector<Ask>& asks, const std::string& ownerUid, const Nominated& nominated) const;
-  /// What will be, for who looks at it without the lock.
+  /// Snapshot for searches without the lock.
   struct Then {
     std::shared_ptr<const scheduler::Cluster> cluster;
-    std::vector<std::string> closed;  ///< nodes that are kept from the asks
-    scheduler::QuotaBook book{};      ///< quotas of the asks' namespace
-    /// `suits` without those. Refers to this.
+    std::vector<std::string> closed;  ///< nodes that are reserved against the requests
+    scheduler::QuotaBook book{};      ///< quotas of the requests' namespace
+    /// Returns `suits` without the closed nodes. Refers to this object.
     scheduler::NodePredicate open(const scheduler::NodePredicate& suits) const;
   };
-  /// Once what is nominated to others who come before the asks has come true. Unlocks.
+  /// Snapshot after the nominations that come before the requests are carried out. Unlocks `lock`.
   Then then(const std::vector<Ask>& asks, std::unique_lock<std::mutex>& lock);
-  /// Copies the rooms of these nominations, and releases what their victims have: uids by name in `victims`. False: the
-  /// asks need no room any more, or do not all fit even so.
+  /// Copies the nodes of these nominations to `tried` and releases their victims' allocations there. `victims`: the
+  /// victims' uids by name. False if the requests need no capacity any more, or do not all fit even then.
   bool releaseAll(const std::vector<Ask>& asks, const std::vector<v1alpha::Nomination>& rooms,
                   scheduler::NominatedRooms& tried, std::unordered_map<std::string, std::string>& victims);
-  /// Of the devices of these names that are known.
+  /// Uids of those devices that are known.
   std::vector<std::string> uidsOf(const std::vector<std::string>& devices) const;
-  /// With each one's quotas; rooms and nodes that are kept are not looked at.
+  /// Gang members for the requests, each with its quota identity. Ignores nominations and reservations.
   std::vector<scheduler::GangMember> membersOf(const std::vector<Ask>& asks, const std::vector<GangPlace>& places);
-  /// The same, each on the node that it is nominated for; empty: not each is, or may not go there.
+  /// Returns `members`, each pinned to its nominated node; empty if one has no nomination or is pinned elsewhere.
   std::vector<scheduler::GangMember> inTheirRoom(const std::vector<Ask>& asks,
                                                  std::vector<scheduler::GangMember> members) const;
-  /// Quota that is nominated to claims that come before the asks, of one namespace, or reserved for them. carriedOut: victims have
-  /// gone.
+  /// Quota that is nominated to, or reserved for, claims that come before the requests, which are of one namespace.
+  /// carriedOut: the victims are gone already.
   std::vector<scheduler::QuotaHold> quotaHolds(const std::vector<Ask>& asks, bool carriedOut) const;
-  /// The quotas of the asks' namespace once those nominations have come true.
+  /// Quotas of the requests' namespace after those nominations are carried out.
   scheduler::QuotaBook quotasThen(const std::vector<Ask>& asks);
-  /// waitForQuota(), with mutex_ held.
+  /// Implements waitForQuota() with mutex_ held.
   void reserveQuota(const std::vector<Ask>& asks, const scheduler::QuotaExcess& excess);
-  /// The claim waits for quota no longer.
+  /// Releases the claim's quota reservation: it does not wait for quota any more.
   void reserveNoQuota(std::string_view claimUid);
-  /// Nodes on which rooms that are kept from the asks are all that is free, in order: none of the asks fits there.
+  /// Nodes, sorted, whose free capacity is all nominated against the requests: none of them fits there.
   std::vector<std::string> filledNodes(const std::vector<Ask>& asks) const;
-  /// filled: nodes that are closed to the asks anyway; the rooms there need not be taken.
+  /// Allocates the nominated capacity and quota that the requests must leave free, until letHave(). Skips the nodes in
+  /// `filled`, which are closed to the requests anyway.
   TakenBack holdBack(const std::vector<Ask>& asks, const std::vector<std::string>& filled = {});
   void letHave(const TakenBack& taken);
-  /// `suits` without the nodes that are kept from the asks; it and `open` outlive the answer.
+  /// Returns `suits` without nodes that are reserved against the requests. `asks`, `suits` and `open` must outlive the
+  /// result.
   const scheduler::NodePredicate& openNodes(const std::vector<Ask>& asks, const scheduler::NodePredicate& suits,
                                             scheduler::NodePredicate& open) const;
   const scheduler::NodePredicate& openNodes(const std::vector<Ask>& asks, scheduler::NodePredicate&& suits,
                                             scheduler::NodePredicate& open) const = delete;
-  /// Nodes that are kept from the asks are none for them.
+  /// Clears the verdicts of nodes that are reserved against the requests.
   void closeKept(const std::vector<Ask>& asks, std::span<const std::string_view> nodes,
                  std::vector<scheduler::NodeVerdict>& verdicts) const;
-  /// shared: what is found to fit nowhere is found so for all who ask the same.
+  /// shared: a request that fits no node is cached as unschedulable for all equal requests.
   scheduler::Decision decideOne(const Ask& ask, AskedNodes& nodes, bool shared, Suitability& told);
-  /// Has the claim's own nominated node first.
+  /// Tries the claim's own nominated node first.
   scheduler::Decision decideHere(const Ask& ask, const scheduler::NodePredicate& suits);
-  /// The cluster as it is now, for who looks at it without the lock; the same one until something changes.
+  /// Snapshot of the cluster for use without the lock; shared until the cluster changes.
   std::shared_ptr<const scheduler::Cluster> picture();
-  /// Since when the device is there, and its name, for nodes to keep.
+  /// Records the device's name and creation time, for reservation searches.
   void noteAge(const Gpu& device);
-  /// keepNodeFor() found that node for them, or none (empty), while others decided.
+  /// Applies the result of keepNodeFor()'s search, which ran without the lock: reserves `node`, or releases the
+  /// reservation if `node` is empty.
   void keepOne(const Ask& ask, const std::vector<Ask>& asks, std::string node);
-  /// As keepNodeFor() of a gang: its nodes. Without mutex_ held; the look is without it.
+  /// Implements keepNodeFor() for a gang and its nodes. Call without mutex_ held; the search runs without it.
   void keepForGang(const std::vector<Ask>& asks, const std::vector<GangPlace>& places,
                    const std::vector<scheduler::TopologyGroup>* within);
   bool waitsForLong(const std::vector<Ask>& asks) const;
-  /// Whether all are there still: nothing is kept for claims that went meanwhile, as nobody would end it.
+  /// True if all claims still exist. A reservation for a deleted claim would never be released.
   bool allStand(const std::vector<Ask>& asks) const;
-  /// Whether nodes to keep for them are looked for now.
+  /// True if a search for nodes to reserve may start now.
   bool looksNow(const std::vector<Ask>& asks);
   void looked(const Ask& ask, bool found);
-  /// Of so many nodes that have cards one; one at least.
+  /// One node per `share` nodes that have cards; at least one, at most `atMost`.
   std::size_t mostNodes(std::size_t atMost, std::size_t share) const;
-  /// Whether one more node may be kept; if too many are, instead of the one of that claim (by uid), which comes later.
+  /// True if one more node may be reserved. At the limit, `insteadOf` becomes the claim (uid) that is last in queue
+  /// order; true if `waiter` comes before it.
   bool hasPlace(const scheduler::Waiter& waiter, std::string& insteadOf) const;
-  /// They want what is kept for them. Counts a gang's time.
+  /// Renews the claims' reservations, and charges the time since the last renewal.
   void noteAsked(const std::vector<Ask>& asks);
-  /// Whether nodes were kept for gangs of the namespace for too long.
+  /// True if nodes were reserved for gangs of the namespace for too long.
   bool gangsRest(const std::string& namespace_, int64_t now);
-  /// Ends what is reserved for the claims if they, or their namespace, had reservations for too long. True: none may begin.
+  /// Ends the claims' reservations if they, or their namespace, had reservations for too long. Returns true if so: none
+  /// may begin.
   bool endInTime(const std::vector<Ask>& asks);
-  /// No node is reserved for the claims, for that reason.
+  /// Releases the claims' reservations and records why no node is reserved for them.
   void noteUnreserved(const std::vector<Ask>& asks, const std::string& why);
   struct NodeSearch {
     const scheduler::Cluster& cluster;
     const std::vector<Ask>& asks;
-    scheduler::NodePredicate suits;      ///< null: any node
-    scheduler::NodePredicate otherwise;  ///< tried if none suits; null: none
+    scheduler::NodePredicate suits;      ///< null = any node
+    scheduler::NodePredicate otherwise;  ///< tried if no node suits; null = none
     scheduler::KeptBefore before;
   };
-  /// Without mutex_ held. Empty: there is none. why: if some node would do but for a limit, that limit, for people.
+  /// Call without mutex_ held. Returns the node to reserve; empty if there is none. why: the limit that excludes every
+  /// node, if it is a limit, for people.
   std::string nodeToKeep(const NodeSearch& search, std::string* why) const;
   std::string nodeToKeep(const NodeSearch& search, bool isLimited, const scheduler::HolderLasts& lasts) const;
-  /// Likewise.
+  /// Time since which the device exists; `now` if it is not known. Call without mutex_ held.
   int64_t heldSince(std::string_view device, int64_t now) const;
-  /// Likewise. Whether the holder of the device shows no sign of ending (holder_signs.h). atMost: a holder of whose end no
-  /// object tells anything is taken to stay once it has been there for so many seconds.
+  /// True if the holder of the device shows no sign of ending (holder_signs.h). atMost: age in seconds after which a
+  /// holder without any sign is taken to stay. Call without mutex_ held.
   bool holderLasts(std::string_view device, int64_t now, int64_t atMost) const;
   scheduler::KeptBefore keptFor(const std::vector<Ask>& asks) const;
-  /// Whether nodes are kept for a gang that comes before these.
+  /// True if nodes are reserved for a gang that comes before these requests.
   bool anotherGangKeeps(const std::vector<Ask>& asks) const;
   void keepInstead(const std::vector<Ask>& asks, const std::vector<scheduler::KeptForMember>& kept);
-  /// It waits for room no longer. isServed: it has room.
+  /// Releases the claim's node reservation: it does not wait for capacity any more. isServed: it has capacity.
   void keepNoNode(std::string_view claimUid, bool isServed = false);
   using KeptNodes = std::map<std::string, KeptNode, std::less<>>;
-  /// A reservation that served its purpose takes no time from other claims of the namespace.
+  /// Removes the reservation. If it was served, its time is not charged to the other claims of the namespace.
   KeptNodes::iterator endReservation(KeptNodes::iterator kept, bool isServed);
   void addDevice(Devices::value_type& entry);
-  /// What it is charged on each of its cards: what it has, or is to have.
+  /// Charges the device on each of its cards: the larger of the amounts that it has and is to have.
   void chargeDevice(Devices::value_type& entry);
   void dropResize(std::string_view deviceUid);
   void removeDevice(Devices::iterator known);
   void offer(const Cards::value_type& card);
   std::string reasonAgainst(const Cards::value_type& card) const;
-  /// What the device's object says of its allocations is missing.
+  /// Map entry of the card, without the fields that come from device objects.
   MapCard mapCard(const Cards::value_type& card) const;
-  /// Names of nodes from the beginning of the page on, in order; empty for cards that do not say on which node they
-  /// are.
+  /// Sorted names of the nodes from the start of the page on; the empty name stands for cards without a node.
   std::vector<std::string> nodesOf(const MapPage& page) const;
-  /// With mutex_ held. Nothing: it is gone.
+  /// Call with mutex_ held. Nullopt if the node is gone.
   std::optional<MapNode> mapNode(const std::string& name) const;
-  /// Fills in what the objects of card and devices say. Without the lock.
+  /// Adds the fields that come from the objects of cards and devices. Call without the lock.
   void describe(MapCard& card) const;
   void describe(MapAllocation& take) const;
-  /// The device takes the assumption's place. What the decision had elsewhere becomes free.
+  /// Replaces the claim's assumption by the device. Capacity that only the assumption held becomes free.
   void settle(const Gpu& device);
-  /// Lets the cluster learn from a request, once however often it is tried in vain.
+  /// Adds the request to the cluster's demand statistics, once per claim however often it is retried.
   void learn(const Ask& ask);
   void assume(const Ask& ask, const scheduler::Decision& decision);
-  /// Tells what was decided, before it is assumed.
+  /// Reports decisions to the listener. Call before they are assumed.
   void tell(std::span<const Ask> asks, const std::vector<scheduler::Decision>& decisions, Suitability nodes,
             bool meanwhile);
-  /// Returns what was assumed. Touches growth_.
+  /// Drops the claim's assumption and returns its allocations. May set growth_.
   std::vector<Assumed> drop(std::string_view claimUid);
-  /// drop() before deciding anew: what is tried frees nothing. See freedBy().
+  /// Drops the assumption before the claim is decided again. Does not set growth_: a retry frees nothing. See freedBy().
   std::vector<Assumed> retract(std::string_view claimUid);
-  /// Whether something was retracted that is not assumed again; then who waits must be told.
+  /// True if a retracted allocation is not assumed again, so that pending claims must be requeued.
   bool freedBy(std::string_view claimUid, const std::vector<Assumed>& retracted) const;
-  /// Takes the devices' allocations out of the scheduler's picture, or puts them back.
+  /// Removes the devices' allocations from the scheduler's cluster, or restores them.
   void setAside(const std::vector<std::string>& devices, bool aside);
-  /// Visits each card that is there, others deciding in between. The lock is held during a visit.
+  /// Visits each card whose object exists. Holds the lock during a visit, and releases it between some of them.
   void eachCard(const std::function<void(const Cards::value_type&)>& visit) const;
   void forgetIfEmpty(Cards::value_type& card);
-  /// Clears growth_.pending, takes the changes of quotas, and calls the listeners without the lock.
+  /// Takes and clears growth_.pending and the quotas' changes, and calls the listeners without the lock.
   void announce();
 
   Stores& stores_;
-  mutable std::mutex explaining_;      ///< taken before mutex_
+  mutable std::mutex explaining_;      ///< locked before mutex_
   mutable Explanations explanations_;  ///< protected by explaining_
   std::function<void()> grown_;
   std::function<void(const std::string&, bool)> counted_;
   std::function<void(bool, double)> decided_;
 
-  mutable std::shared_mutex ages_;  ///< taken after mutex_, or without
+  mutable std::shared_mutex ages_;  ///< locked after mutex_, or alone
   struct Since {
     int64_t created = 0;  ///< seconds of the wall clock
     std::string device;   ///< name
   };
-  std::map<std::string, Since, std::less<>> heldSince_;  ///< by uid of a device that is known; protected by ages_
+  std::map<std::string, Since, std::less<>> heldSince_;  ///< by uid of each known device; protected by ages_
 
   // Protected by mutex_.
   mutable std::mutex mutex_;
@@ -575,33 +601,36 @@ class ClusterView {
     std::string claim, className;
     uint64_t number = 0;
     std::vector<Assumed> cards;
-    std::optional<scheduler::Decision> inGang{};  ///< what it was, if it waits to be written by the claim's own step
+    std::optional<scheduler::Decision> inGang{};  ///< decision of a gang that the claim's own step has yet to write
   };
-  std::unordered_map<std::string, Assumption> assumptions_;  ///< by claim uid; few: they end with the device's coming
-  std::unordered_map<std::string, std::vector<std::string>> resizes_;  ///< decided: by device uid, its cards
-  std::atomic<std::size_t> resizesDecided_{0};                         ///< written with mutex_ held
-  /// Claims that were learned from and wait. More than kMostLearned are forgotten, to be counted once more.
+  std::unordered_map<std::string, Assumption>
+      assumptions_;  ///< by claim uid; few, since each ends when its device appears
+  std::unordered_map<std::string, std::vector<std::string>>
+      resizes_;                                 ///< by device uid: its cards with assumed resizes
+  std::atomic<std::size_t> resizesDecided_{0};  ///< written with mutex_ held
+  /// Pending claims whose requests are in the demand statistics. Cleared at kMostLearned; claims are then counted
+  /// again.
   std::unordered_set<std::string> learned_;
   static constexpr std::size_t kMostLearned = 65'536;
   std::map<std::string, Nominated, std::less<>> nominated_;  ///< by claim uid
   KeptNodes keptNodes_;                                      ///< by claim uid
   ReservationTurns gangTurns_;                               ///< by namespace
   ReservationTurns claimTurns_;                              ///< by claim uid
-  ReservationTurns namespaceTurns_;                          ///< of reservations for claims, by namespace
-  /// By claim uid: why no node is reserved for it. Of claims that wait.
+  ReservationTurns namespaceTurns_;                          ///< for reservations of claims, by namespace
+  /// Why no node is reserved, by claim uid. Pending claims only.
   std::map<std::string, std::string, std::less<>> unreserved_;
   QuotaReservations quotaReservations_;
   std::atomic<bool> keepsNodes_{false};  ///< written with mutex_ held
-  std::atomic<bool> looking_{false};     ///< for a node to keep, without mutex_
+  std::atomic<bool> looking_{false};     ///< a search for a node runs without mutex_
   scheduler::Keeping keeping_;
   struct Picture {
-    std::shared_ptr<const scheduler::Cluster> cluster;  ///< null: none was needed since the last change
-    uint64_t changes = 0;                               ///< of the cluster, when it was made
+    std::shared_ptr<const scheduler::Cluster> cluster;  ///< null if none was needed since the last change
+    uint64_t changes = 0;                               ///< ToldCluster::changes() when it was made
     uint64_t copies = 0;
   };
   Picture picture_;
-  int64_t keptLast_ = 0;                                ///< when a node was last looked for, as Turn::now
-  std::map<std::string, int64_t, std::less<>> inVain_;  ///< when it was, for a claim (by uid) that found none: of late
+  int64_t keptLast_ = 0;                                ///< last search for a node to reserve; as Turn::now
+  std::map<std::string, int64_t, std::less<>> inVain_;  ///< time of recent searches that found none, by claim uid
   uint64_t lastNumber_ = 0;
   /// Capacity that was freed, or a card that became schedulable.
   struct Growth {
@@ -617,16 +646,16 @@ class ClusterView {
   struct Hopeless {
     scheduler::Request request;
     std::string nodes;
-    Suitability told;  ///< what is told of it
+    Suitability told;  ///< reported to the listener
   };
-  /// What fits none of the nodes that it may have, since something last became free.
+  /// Requests that fit none of their suitable nodes, since capacity was last freed.
   std::deque<Hopeless> hopeless_;
-  std::deque<scheduler::Request> unfit_;  ///< likewise, of any nodes
+  std::deque<scheduler::Request> unfit_;  ///< requests that fit no node at all, since then
   struct Unfit {
     scheduler::QuotaClaim claim;  ///< namespace and class count
     scheduler::Request request;
   };
-  std::deque<Unfit> unfitWithin_;      ///< likewise, of namespaces with quotas
+  std::deque<Unfit> unfitWithin_;      ///< such requests of namespaces with quotas
   std::atomic<bool> assuming_{false};  ///< written with mutex_ held
 };
 
