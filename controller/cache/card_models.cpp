@@ -8,7 +8,7 @@ namespace {
 
 constexpr std::size_t kMaxNamed = 8;
 
-/// "A100, H100 and T4"; further ones are counted.
+/// "A100, H100 and T4"; names after kMaxNamed are only counted.
 std::string listText(const std::vector<std::string>& names, const std::string& last) {
   std::string text;
   for (std::size_t i = 0; i < std::min(names.size(), kMaxNamed); ++i) {
@@ -25,7 +25,7 @@ CardModels::CardModels(Store<v1alpha::ElasticGPU>& cards) {
     if (before && after && before->spec.card->model == after->spec.card->model) return;
     bool changed = false;
     {
-      // Events of several threads may come in any order; their sum does not depend on it.
+      // Events of several threads may arrive in any order; the sum does not depend on it.
       const std::lock_guard lock(mutex_);
       for (const auto& [card, sign] : {std::pair(before, -1), std::pair(after, 1)}) {
         if (card == nullptr) continue;
@@ -43,8 +43,7 @@ CardModels::CardModels(Store<v1alpha::ElasticGPU>& cards) {
 
 bool CardModels::anyOf(const std::vector<std::string>& models) const {
   const std::lock_guard lock(mutex_);
-  return models.empty() ||
-         std::any_of(models.begin(), models.end(), [this](const auto& model) {
+  return models.empty() || std::any_of(models.begin(), models.end(), [this](const auto& model) {
            const auto known = cardsOf_.find(model);
            return known != cardsOf_.end() && known->second > 0;
          });

@@ -7,7 +7,7 @@ namespace egpu::cache {
 
 namespace {
 
-/// What decisions depend on: attributes are for people.
+/// The card without attributes, which are for people: decisions do not depend on them.
 v1alpha::Card bare(v1alpha::Card card) {
   card.attributes.clear();
   return card;

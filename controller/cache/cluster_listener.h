@@ -1,5 +1,5 @@
-// What the scheduler's picture is told to whoever keeps a record of it: every change and every decision, in the order
-// in which they happen, so that the same calls on a copy of the picture give the same decisions.
+// Observer of the scheduler's cluster state. It receives every change and every decision, in the order in which they
+// happen, so that the same calls on a copy of the state give the same decisions.
 #pragma once
 
 #include <cstdint>
@@ -29,11 +29,11 @@ struct Took {
 struct GaveBack {
   std::string card, uid;
 };
-/// A claim asks for the first time: Cluster::observe().
+/// First attempt of a claim: Cluster::observe().
 struct Asked {
   scheduler::Request request;
 };
-/// The device is this claim's.
+/// The device belongs to this claim.
 struct DeviceMade {
   std::string device, claim;  ///< uids
 };
@@ -43,14 +43,13 @@ struct ClaimGone {
 using Change = std::variant<scheduler::NodeInfo, NodeGone, scheduler::CardInfo, CardGone, Took, GaveBack, Asked,
                             DeviceMade, ClaimGone>;
 
-/// What a decision was told of the nodes that it asked about. Of very many only one of the two lists is kept.
+/// Answers of a decision's node predicate. If there are very many nodes, only one of the two lists is kept.
 struct Suitability {
-  static constexpr std::size_t kMost = 1024;  ///< nodes in a list
+  static constexpr std::size_t kMost = 1024;  ///< length of a list
 
   std::vector<std::string> suited, refused;
-  bool onlySuited = false;  ///< nodes in neither list don't suit; else they were not asked about
-  bool lost =
-      false;  ///< too many of both, or answers that changed meanwhile: what was decided can't be worked out again
+  bool onlySuited = false;  ///< true: nodes in neither list do not suit; false: the predicate was not called for them
+  bool lost = false;  ///< both lists were too long, or answers changed during the decision: it cannot be reproduced
 };
 
 struct Decided {
@@ -59,28 +58,29 @@ struct Decided {
     std::string claim;  ///< "namespace/name"
     scheduler::Request request;
   };
-  std::vector<Ask> asks;                       ///< on one node, all or none
-  std::vector<scheduler::Decision> decisions;  ///< one per ask; none: nothing fits
+  std::vector<Ask> asks;                       ///< placed on one node, all or none
+  std::vector<scheduler::Decision> decisions;  ///< one per request; empty if nothing fits
   Suitability nodes;
-  bool meanwhile = false;  ///< the picture changed while it was decided, or quotas, which are not told, had a say
+  bool meanwhile =
+      false;  ///< the state changed during the decision, or it depends on state that is not reported, such as quotas
 };
 
-/// Called inside the view's lock: must return at once, and call nothing of the view.
+/// Called inside the view's lock: must return at once, and must not call the view.
 class ClusterListener {
  public:
   virtual ~ClusterListener() = default;
-  /// Whether it wants all() before the next decision.
+  /// True if the listener needs all() before the next decision.
   virtual bool wantsAll() const = 0;
-  /// The picture as it is. What is told next comes after it.
+  /// Receives the current cluster. Later changes apply to it.
   virtual void all(const scheduler::Cluster& cluster) = 0;
   virtual void changed(Change change) = 0;
   virtual void decided(Decided decided) = 0;
 };
 
-/// Asks a predicate and notes its answers.
+/// Calls a predicate and records its answers.
 class AskedNodes {
  public:
-  /// note: false: asks only. `suits` must outlive it.
+  /// note: false = does not record. `suits` must outlive this object.
   AskedNodes(const scheduler::NodePredicate& suits, bool note);
   AskedNodes(const AskedNodes&) = delete;
   AskedNodes& operator=(const AskedNodes&) = delete;
@@ -97,13 +97,13 @@ class AskedNodes {
   bool changed_ = false;
 };
 
-/// The scheduler's cluster, whose changes are told. Not thread-safe.
+/// The scheduler's cluster, which reports its changes to a listener. Not thread-safe.
 class ToldCluster : public scheduler::Cluster {
  public:
-  /// Null: nobody. Must outlive it.
+  /// Null = no listener. Must outlive this object.
   void tell(ClusterListener* listener) { listener_ = listener; }
   bool told() const { return listener_ != nullptr; }
-  /// Of the changes so far, told or not.
+  /// Number of changes so far, whether reported or not.
   uint64_t changes() const { return changes_; }
 
   void upsertNode(const scheduler::NodeInfo& node);
@@ -114,9 +114,9 @@ class ToldCluster : public scheduler::Cluster {
   void giveBack(scheduler::CardRef card, std::string_view deviceUid);
   void observe(const scheduler::Request& request);
 
-  /// What is no change of the picture itself.
+  /// Reports a change that is not a change of the cluster itself.
   void note(Change change);
-  /// Before a decision: the whole picture, if it is wanted.
+  /// Reports the whole cluster, if the listener needs it. Call before a decision.
   void show();
   void decided(Decided decided);
 

@@ -1,4 +1,4 @@
-// What ClusterView tells of its picture: the allocation map, totals, and how a card's ledger and its allocations differ.
+// Read access to ClusterView: the allocation map, totals, and differences between a card's ledger and its allocations.
 #include <algorithm>
 #include <tuple>
 #include <utility>
@@ -194,7 +194,7 @@ std::string ClusterView::quarantineReason(std::string_view card) const {
 
 scheduler::Cluster ClusterView::copy() const {
   std::lock_guard lock(mutex_);
-  return cluster_;  // without who is told
+  return cluster_;  // without the listener
 }
 
 }  // namespace egpu::cache

@@ -85,10 +85,10 @@ void ClusterView::refreshCard(const Gpu* before, const Gpu* after) {
     if (object) {
       const auto& spec = *object->spec.card;
       const auto known = cluster_.findCard(name);
-      // Whatever else a card is described by may be what somebody waits for.
+      // Any other change of the card's description may be what a pending claim waits for.
       if (!known.known || !before || !before->spec.card || !(*before->spec.card == spec)) growth_.note();
       state.why = cache::troubleOf(*object).reason;
-      // Its health is judged last: it depends on the takes.
+      // Health is evaluated last, because it depends on the allocations.
       cluster_.upsertCard({name, spec, known.known && known.healthy});
       if (!state.present)
         for (const auto& held : state.held)
@@ -139,7 +139,7 @@ void ClusterView::refreshDevice(const Gpu* before, const Gpu* after) {
       if (!fresh && was->spec.claimRef != device->spec.claimRef)
         for (auto* const card : entry.second.cards)
           if (const auto* held = card->second.find(device->metadata.uid)) count(*card, *held);
-      // One that is going may be known of late, and its claim decided anew.
+      // A device that is being deleted may arrive late, when its claim has been decided again: keep that assumption.
       if (fresh || !device->metadata.deleting()) settle(*device);
     }
   }
@@ -223,7 +223,7 @@ std::optional<scheduler::QuotaClaim> ClusterView::counted(const Ask& ask) {
 scheduler::Together ClusterView::decideFor(const std::vector<Ask>& asks,
                                            const std::vector<scheduler::Request>& requests,
                                            const scheduler::NodePredicate& suits, const scheduler::Pause& pause) {
-  std::vector<scheduler::QuotaClaim> claims;  // of one pod, or one: of one namespace
+  std::vector<scheduler::QuotaClaim> claims;  // from one pod at most: one namespace
   for (const auto& ask : asks)
     if (auto claim = counted(ask)) claims.push_back(*std::move(claim));
   if (claims.empty()) return scheduler::decideTogether(cluster_, requests, suits, pause);
@@ -302,7 +302,7 @@ void ClusterView::setTake(Cards::value_type& card, const std::string& uid, Alloc
   held->take.set(source, amount);
   if (source == AllocationSource::device) held->device = device;
   if (held->take.nobodySays()) {
-    if (before != Amount{}) {  // who only observes was never in the picture
+    if (before != Amount{}) {  // an allocation for admin access was never in the cluster
       cluster_.giveBack(name, uid);
       book_.drop(uid, name);
       growth_.note();
@@ -324,12 +324,12 @@ void ClusterView::setTake(Cards::value_type& card, const std::string& uid, Alloc
 
 namespace {
 
-/// Whether the device was made for a claim of all memory of its cards: the claim names no amount of memory.
+/// True if the device was made for a claim of all memory of its cards: the claim names no amount of memory.
 bool takesAllMemory(const Stores& stores, const Gpu& device) {
   const auto& ref = device.spec.claimRef;
   const auto claim = ref ? stores.claims.get({ref->namespace_, ref->name}) : nullptr;
   if (!claim || claim->metadata.uid != ref->uid) return false;
-  // A claim that named the device asks for nothing: the device's source decides.
+  // A claim that named the device has no requests: the device's source decides.
   if (device.metadata.name != std::string(v1alpha::keys::kDevicePrefix) + claim->metadata.uid)
     return device.spec.source && device.spec.source->kind == v1alpha::SourceKind::physicalGPU;
   const auto& requests = device.spec.target               ? device.spec.target->requests
@@ -339,7 +339,8 @@ bool takesAllMemory(const Stores& stores, const Gpu& device) {
                       [](const auto& request) { return request.first.ends_with(v1alpha::keys::kGpuMemory); });
 }
 
-/// Whether the device takes the whole card, which has gained memory: the claim's step is to charge it.
+/// True if the device takes the whole card and the card has gained memory. The claim's step then charges the device for
+/// it.
 bool isChargedLess(const Stores& stores, const Gpu& device, const std::string& card, int64_t memory) {
   constexpr int64_t kWholeCore = 1000;
   for (std::size_t i = 0; i < device.spec.cards.size(); ++i) {
@@ -358,7 +359,7 @@ std::string ClusterView::reasonAgainst(const Cards::value_type& card) const {
   const auto known = cluster_.findCard(name);
   const auto node = known.node;
   if (auto taint = stores_.taintOn(node, name)) return std::move(taint.reason);
-  std::string first, why;  // of the devices that speak against it, the one that comes first by name
+  std::string first, why;  // name of the first blocking device
   for (const auto& held : state.held) {
     if (!held.device || held.take.sum() == Amount{}) continue;
     const auto& device = *held.device->second.object;
@@ -468,7 +469,7 @@ void ClusterView::keepNothing(std::string_view claimUid) {
 }
 
 void ClusterView::adopted(std::string_view claimUid, const Gpu& device) {
-  refreshDevice(nullptr, &device);  // who saw it first may be about to tell
+  refreshDevice(nullptr, &device);  // the thread that saw it first may not have notified yet
   forget(claimUid);
 }
 
@@ -512,7 +513,7 @@ uint64_t ClusterView::timesFreed() const {
 void ClusterView::announce() {
   bool grew = false;
   std::vector<scheduler::QuotaBook::Change> changes;
-  std::shared_ptr<const scheduler::Cluster> old;  // large: it goes without the lock
+  std::shared_ptr<const scheduler::Cluster> old;  // large: freed after unlocking
   {
     std::lock_guard lock(mutex_);
     if (picture_.cluster && picture_.changes != cluster_.changes()) old = std::move(picture_.cluster);

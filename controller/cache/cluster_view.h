@@ -465,7 +465,8 @@ class ClusterView {
   void reserveQuota(const std::vector<Ask>& asks, const scheduler::QuotaExcess& excess);
   /// Releases the claim's quota reservation: it does not wait for quota any more.
   void reserveNoQuota(std::string_view claimUid);
-  /// Nodes, sorted, whose free capacity is all nominated against the requests: none of them fits there.
+  /// Sorted names of nodes whose free capacity is nominated to other claims in full, so that none of the requests fits
+  /// there.
   std::vector<std::string> filledNodes(const std::vector<Ask>& asks) const;
   /// Allocates the nominated capacity and quota that the requests must leave free, until letHave(). Skips the nodes in
   /// `filled`, which are closed to the requests anyway.

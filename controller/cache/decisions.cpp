@@ -1,4 +1,5 @@
-// What is decided in the picture: for one claim, for all of a pod, for a gang; and what would be, told without assuming it.
+// Decisions of ClusterView: for one claim, for all claims of a pod, for a gang; and what-if decisions that assume
+// nothing.
 #include <algorithm>
 #include <chrono>
 #include <functional>
@@ -10,8 +11,8 @@ namespace egpu::cache {
 
 namespace {
 
-// Nodes judged while nobody else can decide, some hundreds of microseconds each way: of one request with one look at
-// each, of several by trying them on.
+// Nodes per critical section of judge(); each limit takes some hundreds of microseconds. A single request reads each
+// node once; several requests are tried on each node.
 constexpr std::size_t kNodesJudged = 8192;
 constexpr std::size_t kNodesTried = 256;
 
@@ -21,7 +22,7 @@ scheduler::Decision ClusterView::decideOne(const Ask& ask, AskedNodes& nodes, bo
   scheduler::Decision decision;
   if (counted(ask)) {
     scheduler::Together within;
-    // Its own room first, as decideHere() does.
+    // Tries its nominated node first, as decideHere() does.
     const auto own = nominated_.find(ask.claimUid);
     auto here = ask.request;
     if (own != nominated_.end() && (here.pinnedNode.empty() || here.pinnedNode == own->second.room.nodeName)) {
@@ -56,7 +57,8 @@ scheduler::Decision ClusterView::decideAndAssume(const Ask& ask, const scheduler
   const std::vector<Ask> asks{ask};
   const auto retracted = retract(ask.claimUid);
   learn(ask);
-  // To take and give back the room of a large gang for each claim that waits would cost more than all else.
+  // Allocating and releasing a large gang's nominated capacity for each pending claim would cost more than the
+  // decision.
   const auto filled = filledNodes(asks);
   const scheduler::NodePredicate beside = [&filled, &suits](std::string_view node) {
     return !std::binary_search(filled.begin(), filled.end(), node, std::less<>()) && (!suits || suits(node));
@@ -69,12 +71,12 @@ scheduler::Decision ClusterView::decideAndAssume(const Ask& ask, const scheduler
   Suitability told;
   auto decision = decideOne(ask, nodes, shared, told);
   letHave(held);
-  // Neither quotas nor what is kept is told: what was decided within them can't be worked out again.
+  // The listener knows neither quotas, nominations nor reservations, so it could not reproduce such a decision.
   tell({&ask, 1}, decision.fits ? std::vector{decision} : std::vector<scheduler::Decision>(), std::move(told),
        kept || counted(ask).has_value());
   if (decision.fits) {
     assume(ask, decision);
-    learned_.erase(ask.claimUid);  // it no longer waits
+    learned_.erase(ask.claimUid);  // it is no longer pending
   } else if (decision.excess && ask.first) {
     reserveQuota(asks, *decision.excess);
   }
@@ -90,11 +92,11 @@ scheduler::Decision ClusterView::decideAndAssume(const Ask& ask, const scheduler
 
 bool ClusterView::mayFit(const Ask& ask) {
   const std::lock_guard lock(mutex_);
-  if (nominated_.contains(ask.claimUid)) return true;  // in its own room
+  if (nominated_.contains(ask.claimUid)) return true;  // on its nominated node
   const auto& request = ask.request;
   if (std::find(unfit_.begin(), unfit_.end(), request) != unfit_.end()) return false;
   if (auto claim = counted(ask)) {
-    // Asked in queue order: what the quotas refuse to one claim they refuse to those that come after it.
+    // Called in queue order: if the quotas refuse one claim, they also refuse later claims with an equal request.
     const auto isAlike = [&](const Unfit& each) {
       return each.request == request && each.claim.namespace_ == claim->namespace_ &&
              each.claim.className == claim->className;
@@ -154,7 +156,8 @@ scheduler::Together ClusterView::decideTogether(const std::vector<Ask>& asks, co
   cluster_.show();
   scheduler::NodePredicate open;
   AskedNodes nodes(openNodes(asks, suits, open), cluster_.told());
-  // Neither quotas nor what is kept is told, nor what changed meanwhile: what was decided so can't be worked out again.
+  // The listener knows no quotas, nominations, reservations or intermediate changes: it could not reproduce the
+  // decision.
   bool given =
       open || std::any_of(asks.begin(), asks.end(), [this](const Ask& ask) { return counted(ask).has_value(); });
   std::vector<scheduler::Request> requests;
@@ -178,7 +181,7 @@ scheduler::Together ClusterView::decideTogether(const std::vector<Ask>& asks, co
   bool freed = false;
   for (std::size_t i = 0; i < asks.size(); ++i) {
     if (!together.decisions.empty()) {
-      // Another pod may have decided for the same claim meanwhile.
+      // Another pod may have decided the same claim during a pause.
       const auto others = retract(asks[i].claimUid);
       assume(asks[i], together.decisions[i]);
       learned_.erase(asks[i].claimUid);
@@ -234,12 +237,13 @@ std::optional<scheduler::GangDecision> ClusterView::decideGang(const std::vector
   auto gang = there.empty() ? scheduler::GangDecision() : decide(there);
   if (gang.decisions.empty()) gang = decide(members);
   letHave(held);
-  if (anyWaitsNoMore(asks)) return std::nullopt;  // somebody else was quicker in a pause
+  if (anyWaitsNoMore(asks)) return std::nullopt;  // decided by another thread during a pause
   const bool outside = gang.lacking && gang.lacking->excess;
   if (outside) book_.refused(members.front().claim->namespace_);
   if (outside) reserveQuota(asks, *gang.lacking->excess);
   for (std::size_t i = 0; i < gang.decisions.size(); ++i) {
-    // What is told of several asks is decided for one node. These were decided with what is not told.
+    // The listener takes several requests as one node's, so each is reported alone; and it cannot reproduce a gang's
+    // decision.
     tell({&asks[i], 1}, {gang.decisions[i]}, {}, true);
     assume(asks[i], gang.decisions[i]);
     assumptions_[asks[i].claimUid].inGang = gang.decisions[i];
@@ -271,7 +275,7 @@ bool ClusterView::wouldFitTogether(const std::vector<Ask>& asks, const scheduler
   TakenBack held;
   const auto begin = [&] {
     setAside(withoutDevices, true);
-    held = holdBack(asks);  // of what they free, too
+    held = holdBack(asks);  // including capacity that they free
   };
   const auto end = [&] {
     letHave(held);
@@ -306,7 +310,7 @@ std::vector<scheduler::NodeVerdict> ClusterView::judge(const std::vector<Ask>& a
     const auto here = nodes.subspan(verdicts.size())
                           .first(std::min(nodes.size() - verdicts.size(), simple ? kNodesJudged : kNodesTried));
     setAside(withoutDevices, true);
-    const auto held = holdBack(asks);  // of what they free, too
+    const auto held = holdBack(asks);  // including capacity that they free
     auto some = scheduler::judge(cluster_, requests, here, book_, claims, what);
     letHave(held);
     setAside(withoutDevices, false);
@@ -317,7 +321,7 @@ std::vector<scheduler::NodeVerdict> ClusterView::judge(const std::vector<Ask>& a
 }
 
 void ClusterView::setAside(const std::vector<std::string>& devices, bool aside) {
-  scheduler::Cluster& cluster = cluster_;  // told nobody: it is put back before anything is decided
+  scheduler::Cluster& cluster = cluster_;  // without notification: restored before the next decision
   for (const auto& name : devices) {
     const auto known = devices_.find(name);
     if (known == devices_.end()) continue;
@@ -337,12 +341,12 @@ scheduler::Explanation ClusterView::explain(const scheduler::Request& request, c
                                             std::string_view nodes, const scheduler::WhyUnsuited& whyUnsuited) const {
   const bool shared = !suits || !nodes.empty();
   using Clock = Explanations::Clock;
-  // One at a time: of those who wait for the same, the others find it told.
+  // One thread at a time: threads that wait with an equal request then find the cached explanation.
   const std::lock_guard one(explaining_);
   const auto began = Clock::now();
   if (shared)
     if (const auto* known = explanations_.find(request, nodes, began)) return *known;
-  // A look at 100,000 nodes takes long, and nobody's GPU waits for it: those who decide come in between.
+  // Reading 100,000 nodes takes long and is not urgent, so decisions run in between.
   std::unique_lock lock(mutex_);
   auto explanation = scheduler::explain(
       cluster_, request, suits, 0, [&lock] { giveWay(lock); }, whyUnsuited);

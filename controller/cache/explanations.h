@@ -1,5 +1,5 @@
-// What was said of late about why requests do not fit: a thousand claims that wait for the same are not a thousand
-// scans of the cluster.
+// Cache of recent explanations why requests do not fit, so that a thousand claims pending for the same capacity do not
+// cause a thousand scans of the cluster.
 #pragma once
 
 #include <chrono>
@@ -11,18 +11,18 @@
 
 namespace egpu::cache {
 
-/// Explanations of requests, each for the nodes that may serve it: `nodes` is the same text for the same nodes. Not
+/// Explanations by request and by `nodes`, a key of the nodes that may serve it: equal texts mean equal nodes. Not
 /// thread-safe.
 class Explanations {
  public:
   using Clock = std::chrono::steady_clock;
-  /// One that took less than this is made anew each time, which is cheap and exact.
+  /// A faster explanation is not cached: making it again is cheap, and exact.
   static constexpr std::chrono::milliseconds kLong{2};
-  /// Another one is told again for so many times as long as it took: so much of the time, at most, goes into each.
+  /// A slower explanation stays valid for this multiple of the time that it took. This bounds the time spent on each.
   static constexpr int kToldFor = 20;
   static constexpr std::size_t kMost = 64;
 
-  /// Null: it has to be made. Valid until the next call.
+  /// Null if there is no valid explanation. The result is valid until the next call.
   const scheduler::Explanation* find(const scheduler::Request& request, std::string_view nodes, Clock::time_point now);
   void told(const scheduler::Request& request, std::string_view nodes, const scheduler::Explanation& explanation,
             Clock::time_point began, Clock::time_point ended);

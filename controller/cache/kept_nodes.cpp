@@ -1,4 +1,4 @@
-// Which nodes ClusterView keeps for claims and gangs that have waited for long.
+// Node reservations of ClusterView for claims and gangs that have been pending for long.
 #include <algorithm>
 #include <limits>
 #include <shared_mutex>
@@ -13,27 +13,28 @@
 namespace egpu::cache {
 namespace {
 
-constexpr int64_t kLookEvery = 1;   ///< seconds between two looks for a node to keep: each is a scan of the cluster
-constexpr int64_t kLookAgain = 15;  ///< the same for a claim that has one
-constexpr int64_t kLookAfterVain = 300;  ///< the same for one that found none: others have their looks meanwhile
-constexpr int64_t kAsksAgain = 120;      ///< who has a node and has not asked for so long is told to …
-constexpr int64_t kAsksNoMore = 600;     ///< … and then has it no longer; longer than any rest of a claim that waits
+constexpr int64_t kLookEvery = 1;        ///< seconds between two searches for a node to reserve: each scans the cluster
+constexpr int64_t kLookAgain = 15;       ///< seconds between two searches for a claim that has a reservation
+constexpr int64_t kLookAfterVain = 300;  ///< seconds after a failed search of a claim, so that other claims have theirs
+constexpr int64_t kAsksAgain = 120;      ///< seconds after which the owner is asked to renew its reservation
+constexpr int64_t kAsksNoMore =
+    600;  ///< seconds after which a reservation that was not renewed ends; longer than any backoff of a pending claim
 constexpr int64_t kReservationAtMost = ReservationTurns::kReservationAtMost;
 constexpr int64_t kHowLongEver = std::numeric_limits<int64_t>::max();
 
-/// Whether so much time has passed since. Where the clock was set back it begins anew.
+/// True if `atLeast` seconds have passed since `since`. If the clock was set back, the time starts again.
 bool passed(int64_t now, int64_t& since, int64_t atLeast) {
   since = std::min(since, now);
   return now - since >= atLeast;
 }
 
-/// As std::erase_if(), whose predicate may change nothing.
+/// Like std::erase_if(), but the predicate may change the values.
 template <class Value, class Ends>
 void endThose(std::map<std::string, Value, std::less<>>& all, const Ends& ends) {
   for (auto it = all.begin(); it != all.end();) it = ends(it->second) ? all.erase(it) : std::next(it);
 }
 
-/// One look at a time.
+/// Sets the flag while a search runs, so that only one runs at a time.
 class Looking {
  public:
   explicit Looking(std::atomic<bool>& flag) : flag_(flag) { flag_ = true; }
@@ -45,7 +46,7 @@ class Looking {
   std::atomic<bool>& flag_;
 };
 
-/// As they can go once nodes are free; empty: as they can go now.
+/// The members with their conditions once nodes are free; empty if these conditions do not differ.
 std::vector<scheduler::GangMember> onceFree(std::vector<scheduler::GangMember> members,
                                             const std::vector<ClusterView::GangPlace>& places) {
   bool any = false;
@@ -64,7 +65,7 @@ std::string timeText(int64_t seconds) { return base::rfc3339(base::Clock::Wall(s
 
 std::string hoursText(int64_t seconds) { return std::to_string(seconds / 3600) + " hours"; }
 
-/// Fewer nodes than a share of which one node is kept.
+/// True if Keeping::freeCardPercent applies: it does in clusters of fewer nodes with cards than Keeping::share.
 bool isSmall(const scheduler::Cluster& cluster, const scheduler::Keeping& keeping) {
   return cluster.gpuNodeCount() < keeping.share && keeping.freeCardPercent < 100;
 }
@@ -99,7 +100,7 @@ bool ClusterView::hasPlace(const scheduler::Waiter& waiter, std::string& instead
 }
 
 int64_t ClusterView::heldSince(std::string_view device, int64_t now) const {
-  if (device.starts_with(kNominated)) return 0;  // room that is to be others' for long
+  if (device.starts_with(kNominated)) return 0;  // nominated capacity is expected to stay allocated for long
   const std::shared_lock lock(ages_);
   const auto known = heldSince_.find(device);
   return known == heldSince_.end() ? now : known->second.created;
@@ -130,7 +131,8 @@ std::string ClusterView::nodeToKeep(const NodeSearch& search, bool isLimited,
   const auto tryOn = [&](const scheduler::NodePredicate& open) {
     const scheduler::NodePredicate within = [&](std::string_view node) {
       const auto free = scheduler::freeCardsOn(cluster, node);
-      const auto more = std::max<int64_t>(0, wanted - free);  // they come free and are withheld until it is served
+      const auto more =
+          std::max<int64_t>(0, wanted - free);  // more cards become free and are withheld until the claim is served
       return (free + more) * 100 <= keeping_.freeCardPercent * (all + more) && (!open || open(node));
     };
     std::vector<scheduler::GangMember> members;
@@ -214,7 +216,7 @@ bool ClusterView::looksNow(const std::vector<Ask>& asks) {
 void ClusterView::noteAsked(const std::vector<Ask>& asks) {
   const auto now = asks.front().turn.now;
   const auto namespace_ = namespaceOf(asks.front().claim);
-  int64_t since = now;  // a gang asked last
+  int64_t since = now;  // last renewal of the gang
   for (const auto& ask : asks) quotaReservations_.renew(ask.claimUid, now);
   for (const auto& ask : asks) {
     const auto own = keptNodes_.find(ask.claimUid);
@@ -270,7 +272,7 @@ void ClusterView::keepNodeFor(const std::vector<Ask>& asks, const scheduler::Nod
     return announce();
   }
   if (!looksNow(asks)) return;
-  for (const auto& each : asks)  // one that was of a gang has one node as others have
+  for (const auto& each : asks)  // a former gang member gets one node like any claim
     if (const auto own = keptNodes_.find(each.claimUid); own != keptNodes_.end() && own->second.ofGang)
       keepNoNode(each.claimUid);
   const auto known =
@@ -375,10 +377,10 @@ void ClusterView::keepForGang(const std::vector<Ask>& asks, const std::vector<Ga
 
 void ClusterView::keepInstead(const std::vector<Ask>& asks, const std::vector<scheduler::KeptForMember>& kept) {
   const auto before = keptFor(asks);
-  std::set<std::string> given;  // up
+  std::set<std::string> given;  // nodes that are released
   std::erase_if(keptNodes_, [&](const auto& each) {
     const auto own = [&](const Ask& ask) { return ask.claimUid == each.first; };
-    // A younger gang has its turn later.
+    // Ends the reservations of another gang, too, which comes later in queue order: it gets its own later.
     const bool goes = std::any_of(asks.begin(), asks.end(), own) || (each.second.ofGang && !kept.empty());
     if (goes) given.insert(each.second.node);
     return goes;

@@ -1,4 +1,4 @@
-// Who may not have what: room that is nominated to a claim, and nodes that are kept for one, beside which others decide.
+// Nominations and node reservations in ClusterView: which requests they block, and how decisions leave them free.
 #include <algorithm>
 #include <utility>
 
@@ -35,7 +35,7 @@ void ClusterView::refreshNomination(const Claim& claim, bool gone) {
   const auto& uid = claim.metadata.uid;
   {
     const std::lock_guard lock(mutex_);
-    const auto now = stores_.claims.get(core::keyOf(claim.metadata));  // what is told may be old news
+    const auto now = stores_.claims.get(core::keyOf(claim.metadata));  // the caller's object may be outdated
     const bool stands = !gone && now && now->metadata.uid == uid && now->status.nominated &&
                         !now->metadata.deleting() && now->status.phase != phase::kBound;
     const auto known = nominated_.find(uid);
@@ -62,21 +62,22 @@ scheduler::Waiter ClusterView::waiterOf(const Ask& ask) {
   return {ask.claim, ask.turn.priority, ask.turn.since, &ask.request};
 }
 
-/// One that has its room, or is about to, needs no other.
+/// True if the claim has its capacity, or is about to have it: it needs no reservation or nomination.
 bool ClusterView::waitsNoMore(const std::string& claimUid) const {
   return assumptions_.contains(claimUid) || !stores_.devicesOfClaim(claimUid).empty();
 }
 
 bool ClusterView::nodeIsKeptFrom(const std::vector<Ask>& asks, const std::string& ownerUid,
                                  const KeptNode& kept) const {
-  const auto observes = [](const Ask& ask) { return ask.request.observes; };  // takes no room of anybody
+  const auto observes = [](const Ask& ask) { return ask.request.observes; };  // takes no capacity
   if (std::all_of(asks.begin(), asks.end(), observes)) return false;
   return !waitsNoMore(ownerUid) && std::all_of(asks.begin(), asks.end(), [&](const Ask& ask) {
     return observes(ask) || (ask.claimUid != ownerUid && scheduler::comesBefore(kept.owner, waiterOf(ask)));
   }) && !withholdsTooMuch(kept);
 }
 
-/// Not even older ones of the same priority may take what others made room for, unless room is made for them, too.
+/// A nomination blocks requests of lower priority, and requests of equal priority, even older ones, unless they have a
+/// nomination of their own; then queue order decides.
 bool ClusterView::roomIsKeptFrom(const std::vector<Ask>& asks, const std::string& ownerUid,
                                  const Nominated& nominated) const {
   const auto& owner = nominated.owner;
@@ -109,7 +110,7 @@ ClusterView::TakenBack ClusterView::holdBack(const std::vector<Ask>& asks, const
   TakenBack taken;
   if (!book_.empty()) book_.hold(quotaHolds(asks, false));
   if (nominated_.empty()) return taken;
-  scheduler::Cluster& cluster = cluster_;  // told nobody: it is given back before anything is told
+  scheduler::Cluster& cluster = cluster_;  // without notification: released before the next notification
   for (const auto& [uid, nominated] : nominated_) {
     if (std::binary_search(filled.begin(), filled.end(), nominated.room.nodeName)) continue;
     if (!roomIsKeptFrom(asks, uid, nominated)) continue;
@@ -178,7 +179,7 @@ std::string ClusterView::keptFrom(const Ask& ask) const {
   std::string text;
   const std::string own = ask.claim.substr(0, ask.claim.find('/') + 1);
   const auto add = [&](const scheduler::Waiter& owner, const std::string& node) {
-    // Who reads it may not read other namespaces.
+    // Users may not be allowed to read other namespaces.
     text += (text.empty() ? "kept for others: room on node " : ", on node ") + node +
             (owner.name.starts_with(own) ? " for claim " + owner.name : " for a claim of another namespace");
   };

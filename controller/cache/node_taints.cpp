@@ -27,7 +27,7 @@ void NodeTaints::changed(const core::Node* before, const core::Node* after) {
   if (ofNode(before) == ofNode(after)) return;
   const auto& name = (after ? after : before)->metadata.name;
   const std::unique_lock lock(mutex_);
-  const auto now = nodes_.get({"", name});  // what was told may be old news
+  const auto now = nodes_.get({"", name});  // `after` may be outdated
   auto taints = ofNode(now.get());
   ++version_;
   if (taints.empty()) {

@@ -1,4 +1,4 @@
-// The taints of nodes that keep pods off, kept apart from the nodes: a decision asks it of many nodes at once.
+// Taints of nodes that keep pods off, stored apart from the nodes because a decision reads them for many nodes at once.
 #pragma once
 
 #include <cstdint>
@@ -14,26 +14,26 @@
 
 namespace egpu::cache {
 
-/// NoSchedule and NoExecute only. Thread-safe.
+/// Holds taints of effect NoSchedule and NoExecute only. Thread-safe.
 class NodeTaints {
  public:
   using Taints = std::vector<core::Taint>;
 
-  explicit NodeTaints(Store<core::Node>& nodes);  ///< listens to it
+  explicit NodeTaints(Store<core::Node>& nodes);  ///< registers itself with the store
   NodeTaints(const NodeTaints&) = delete;
   NodeTaints& operator=(const NodeTaints&) = delete;
 
-  /// Some node has such a taint.
+  /// True if a node has such a taint.
   bool any() const;
-  /// Another one whenever of() may say something else.
+  /// Differs from before whenever of() may return something else.
   uint64_t version() const;
-  /// Null: none. Nodes with the same taints share one list.
+  /// Null if the node has none. Nodes with equal taints share one list.
   std::shared_ptr<const Taints> of(std::string_view node) const;
-  /// For people: the nodes with one list of taints.
+  /// Nodes that share one list of taints, for messages.
   struct Group {
     Taints taints;
     std::size_t nodes = 0;
-    std::string example;  ///< the first by name
+    std::string example;  ///< first name in alphabetical order
   };
   std::vector<Group> groups() const;
 

@@ -131,7 +131,7 @@ bool NodeUsage::plan(const core::Pod& pod, const std::string& node, const std::f
     const auto key = core::keyOf(pod.metadata).str();
     const auto known = pods_.find(key);
     if (known != pods_.end() && known->second.uid == pod.metadata.uid && !known->second.planned)
-      return true;  // it is there
+      return true;  // it has a node, or is finished
     if (fits && !fits(sumOf(node, key, kAllPriorities))) return false;
     put(key, {pod.metadata.uid, node, 0, pod.priority, requestsOf(pod), true, leaves(pod)}, freed);
   }

@@ -1,5 +1,4 @@
-// What the pods on each node ask of it. Of all pods of the cluster only these sums are kept, whole only the few that
-// use claims (stores.h).
+// Sums of the requests of all pods, per node. Only the few pods that use claims are stored as objects (stores.h).
 #pragma once
 
 #include <cstdint>
@@ -32,31 +31,32 @@ class NodeUsage {
   NodeUsage(const NodeUsage&) = delete;
   NodeUsage& operator=(const NodeUsage&) = delete;
 
-  /// Called, without the lock, after a pod left a node or came to ask less of it. Set before anything is seen.
+  /// Sets the callback after a pod left a node, or its requests there shrank. It is called without the lock. Set before
+  /// the first pod.
   void onFreed(std::function<void(const std::string& node)> listener) { freed_ = std::move(listener); }
 
-  /// A pod as it is now. It counts from the time it has a node until it is finished or gone, also while it is being
-  /// deleted. An older state than the one known is ignored, unless a list tells it that began after that was seen: then
-  /// the server's history went back.
+  /// Records the current state of a pod. A pod counts from the time it has a node until it is finished or gone, also
+  /// while it is being deleted. A state older than the known one is ignored, unless it comes from a list that began
+  /// after the known state was recorded: then the server's history went back.
   void seen(const core::Pod& pod);
-  /// The pod of this uid is gone; empty: whichever has that name.
+  /// Records that the pod of this uid (empty = any pod of that name) is gone.
   void gone(const core::ObjectKey& key, std::string_view uid);
-  /// All pods there are follow, one listed() at a time. At the end, those that were not among them are gone; plans of
-  /// those that have no node yet are kept.
+  /// A list of all pods follows: one listed() per pod. listEnds() drops the pods that were not listed; it keeps plans
+  /// of listed pods that have no node yet.
   void listBegins();
   void listed(const core::Pod& pod);
   void listEnds();
 
-  /// A pod that has no node yet shall go to this one: it counts there until it has a node, is finished or gone, or is
-  /// planned elsewhere. With `fits`, only if that holds for what else counts there; false if it doesn't. One look and
-  /// one step: two pods can't be promised the same room.
+  /// Plans a pod without a node for this node: it counts there until it has a node, is finished or gone, or is planned
+  /// elsewhere. With `fits`, plans only if `fits` accepts the sum of the node's other pods, and returns false
+  /// otherwise. Check and plan are one step, so two pods cannot get the same capacity.
   bool plan(const core::Pod& pod, const std::string& node, const std::function<bool(const Sum&)>& fits = {});
-  /// It shall go nowhere any more. A pod that is on a node stays counted.
+  /// Ends the pod's plan. A pod that is on a node stays counted.
   void unplan(const core::ObjectKey& pod);
 
-  /// What counts on the node but for one pod. leastPriority: pods below it are left out, as if they had been evicted.
+  /// Sum of the node's pods, without one pod and without pods below leastPriority, as if those had been evicted.
   Sum of(std::string_view node, const core::ObjectKey& without, int64_t leastPriority = kAllPriorities) const;
-  /// The same of pods that use no claims, so that no cards come free when they go, or that their controllers replace
+  /// Sum of the node's pods whose end frees no cards: pods that use no claims, and pods that their controllers replace
   /// (holder_signs.h).
   Sum ofLastingPods(std::string_view node, const core::ObjectKey& without) const;
 
@@ -68,8 +68,8 @@ class NodeUsage {
     int64_t priority = 0;
     PodRequests requests;
     bool planned = false;
-    bool leaves = false;  ///< it uses claims, and is not replaced
-    uint64_t list = 0;    ///< lists_ when it was put
+    bool leaves = false;  ///< the pod uses claims, and is not replaced
+    uint64_t list = 0;    ///< lists_ when the entry was put
   };
   // With mutex_ held.
   Sum sumOf(std::string_view node, const std::string& without, int64_t leastPriority) const;
@@ -84,9 +84,9 @@ class NodeUsage {
   mutable std::mutex mutex_;
   std::unordered_map<std::string, Entry> pods_;   ///< by "namespace/name"; guarded by mutex_
   std::unordered_map<std::string, Sums> nodes_;   ///< guarded by mutex_
-  std::unordered_map<std::string, Sum> lasting_;  ///< of pods that don't leave, by node; guarded by mutex_
+  std::unordered_map<std::string, Sum> lasting_;  ///< pods that do not leave, by node; guarded by mutex_
   std::unordered_set<std::string> listed_;        ///< keys, between listBegins() and listEnds(); guarded by mutex_
-  uint64_t lists_ = 0;                            ///< that have begun; guarded by mutex_
+  uint64_t lists_ = 0;                            ///< number of lists that have begun; guarded by mutex_
 };
 
 }  // namespace egpu::cache

@@ -13,7 +13,7 @@ using base::Code;
 
 namespace {
 
-/// The newest first.
+/// Newest version first.
 template <class T>
 constexpr std::array<std::string_view, 0> kVersions{};
 template <>

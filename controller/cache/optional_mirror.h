@@ -1,5 +1,5 @@
-// The mirror of a kind that a cluster may not have: DeviceTaintRules, served from 1.36 on where they are switched on and by themselves
-// from 1.37 on; PodGroups, served from 1.36 on where they are switched on, in another version each release.
+// Mirror of a kind that a cluster may not serve. DeviceTaintRules are served from 1.36 on if enabled, and by default
+// from 1.37 on. PodGroups are served from 1.36 on if enabled, in a different version in each release.
 #pragma once
 
 #include <chrono>
@@ -22,15 +22,16 @@ namespace egpu::cache {
 
 struct OptionalMirrorOptions {
   kube::ReflectorOptions reflector;
-  std::chrono::milliseconds lookEvery{600'000};  ///< for the kind, or for another version of it
-  std::chrono::milliseconds lookAgain{5'000};    ///< after an answer that told nothing
-  std::function<void(bool)> served{};  ///< told whether it can be listed, when that is known and when it changes
+  std::chrono::milliseconds lookEvery{600'000};  ///< interval between checks for the kind, or another version of it
+  std::chrono::milliseconds lookAgain{5'000};    ///< interval after an inconclusive answer
+  std::function<void(bool)>
+      served{};  ///< receives whether the kind can be listed, when that is known and when it changes
 };
 
-/// Fills the store from the first version that the server has: of DeviceTaintRules v1, v1beta2 (v1alpha3, 1.33 to 1.35, has other fields
-/// and is not read), of PodGroups v1beta1, v1alpha3, v1alpha2 (1.35 has them in other objects). Where it has none, or doesn't permit to
-/// list them, the store is empty, the log says so once, and the kind is looked for again seldom. start() once; the destructor stops and
-/// joins. Client and store must outlive it.
+/// Fills the store from the first version that the server serves: of DeviceTaintRules v1, v1beta2 (v1alpha3, 1.33 to
+/// 1.35, has other fields and is not read); of PodGroups v1beta1, v1alpha3, v1alpha2 (1.35 has them in other objects).
+/// If it serves none, or does not permit to list them, the store is empty, the log reports it once, and the kind is
+/// checked for rarely. Call start() once; the destructor stops and joins. Client and store must outlive the mirror.
 template <class T>
 class OptionalMirror {
  public:
@@ -39,7 +40,7 @@ class OptionalMirror {
 
   void start();
   void stop();  ///< idempotent
-  /// They are listed, or it is known that there can be none. Blocks until then; false if stopped first.
+  /// Blocks until the objects are listed, or are known not to exist. False if stopped first.
   bool waitForSync(std::stop_token stop);
 
  private:
@@ -52,19 +53,20 @@ class OptionalMirror {
     OptionalMirror& mirror_;
   };
   void run(const std::stop_token& stop);
-  /// The version that can be listed, empty if none can; an error tells nothing.
+  /// Returns the version that can be listed, empty if none can. An error is inconclusive.
   base::Result<std::string_view> served(const std::stop_token& stop);
   void follow(std::string_view version);
   void clear();
   void setSynced();
 
-  kube::Client client_;  ///< asks once: it comes again by itself
+  kube::Client client_;  ///< without retries: run() repeats the call
   kube::Client& mirrored_;
   Store<T>& store_;
   const OptionalMirrorOptions options_;
   Sink sink_;
-  // Of the thread alone:
-  std::optional<std::string_view> version_;  ///< that is followed; empty: none; no value: not known yet
+  // Used by the thread only:
+  std::optional<std::string_view>
+      version_;  ///< version that is followed; empty: none is served; nullopt: not known yet
   std::optional<kube::Reflector<T>> reflector_;
 
   std::mutex mutex_;

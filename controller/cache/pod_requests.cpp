@@ -20,9 +20,9 @@ Nano amount(const core::StringMap& requests, std::string_view resource) {
 }
 
 int64_t total(const core::Pod& pod, std::string_view resource, bool ofThePod, Nano unit) {
-  Nano running = 0;   // all that run together in the end
-  Nano starting = 0;  // the most while it starts
-  Nano sidecars = 0;  // those started so far
+  Nano running = 0;   // all that run together after the start
+  Nano starting = 0;  // maximum during the start
+  Nano sidecars = 0;  // sidecars started so far
   for (const auto& container : pod.containers) running += amount(container.requests, resource);
   for (const auto& container : pod.initContainers) {
     const Nano own = amount(container.requests, resource);

@@ -1,4 +1,4 @@
-// What a pod asks of the node that it runs on, counted as kube-scheduler counts it.
+// Requests of a pod to the node that it runs on, counted as kube-scheduler counts them.
 #pragma once
 
 #include <cstdint>
@@ -11,7 +11,7 @@
 
 namespace egpu::cache {
 
-/// CPU in milli-cores, the rest in bytes; fractions are rounded up.
+/// CPU in milli-cores, memory and storage in bytes; fractions are rounded up.
 struct PodRequests {
   int64_t cpuMilli = 0;
   int64_t memoryBytes = 0;
@@ -31,9 +31,10 @@ struct PodRequests {
   }
 };
 
-/// Per resource the larger of two: all containers and sidecars together, or the init container that needs most beside
-/// the sidecars started before it. CPU and memory asked for by the pod as a whole take the place of that. The overhead
-/// of its runtime class comes on top. A quantity that can't be read counts nothing: the API server lets none in. Pure.
+/// Returns per resource the larger of two amounts: the sum of all containers and sidecars, or the init container that
+/// needs most together with the sidecars started before it. CPU and memory requests of the pod as a whole replace that
+/// amount. The overhead of the runtime class is added. An unreadable quantity counts as 0; the API server admits none.
+/// Pure.
 PodRequests requestsOf(const core::Pod& pod);
 
 using ResourceAmounts = std::map<std::string, int64_t, std::less<>>;
@@ -41,7 +42,7 @@ using ResourceAmounts = std::map<std::string, int64_t, std::less<>>;
 /// True for resources that a device plugin or an operator names ("nvidia.com/gpu"), and for huge pages.
 bool isExtended(std::string_view resource);
 
-/// Extended resources of which the pod asks for more than 0, counted as kube-scheduler counts them. Pure.
+/// Returns the extended resources that the pod requests more than 0 of, counted as kube-scheduler counts them. Pure.
 ResourceAmounts extendedRequestsOf(const core::Pod& pod);
 
 }  // namespace egpu::cache

@@ -1,4 +1,4 @@
-// Preemption and explanations on a copy of the cluster, while others decide.
+// Preemption and explanations on a snapshot of the cluster, while other decisions run.
 #include <algorithm>
 #include <utility>
 
@@ -9,7 +9,7 @@
 namespace egpu::cache {
 namespace {
 
-/// The nomination has come true: its victims are gone, its owner has its room.
+/// Carries out a nomination in `cluster`: releases the victims, and allocates the nominated capacity for the owner.
 void carryOut(scheduler::Cluster& cluster, const std::string& key, const v1alpha::Nomination& room,
               const std::vector<std::string>& victimUids) {
   for (const auto& card : cluster.cardsOf(room.nodeName))
@@ -22,7 +22,7 @@ void carryOut(scheduler::Cluster& cluster, const std::string& key, const v1alpha
 
 std::shared_ptr<const scheduler::Cluster> ClusterView::picture() {
   if (!picture_.cluster || picture_.changes != cluster_.changes()) {
-    picture_.cluster = std::make_shared<const scheduler::Cluster>(cluster_);  // without who is told
+    picture_.cluster = std::make_shared<const scheduler::Cluster>(cluster_);  // without the listener
     picture_.changes = cluster_.changes();
     ++picture_.copies;
   }

@@ -1,5 +1,5 @@
-// What ClusterView decides for devices that are to be resized. What a decision takes more is assumed under the device's own uid, beside what
-// its object and its entries say.
+// Decisions of ClusterView for devices that are to be resized. The additional amounts are assumed under the device's
+// own uid, beside the amounts of its object and its entries.
 #include <algorithm>
 #include <utility>
 

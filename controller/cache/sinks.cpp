@@ -80,7 +80,7 @@ void PodSink::apply(codec::WatchEvent<core::Pod>&& event) {
   if (object) usage_.seen(event.object);
   if (event.type == codec::EventType::deleted)
     usage_.gone(core::keyOf(event.object.metadata), event.object.metadata.uid);
-  // An annotation may be taken away again: what is known is told of that.
+  // A pod may lose the annotation for which it is stored: the store must see that change.
   if (!object || isKept(event.object) || pods_.get(core::keyOf(event.object.metadata))) inner_.apply(std::move(event));
 }
 

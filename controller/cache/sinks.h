@@ -1,4 +1,4 @@
-// What the reflectors fill: the sinks that feed the stores.
+// Sinks of the reflectors: they fill the stores.
 #pragma once
 
 #include <string>
@@ -8,7 +8,7 @@
 
 namespace egpu::cache {
 
-/// What a reflector of T fills, of the kinds that sinks.cpp names. Keeps a reference to its store.
+/// Fills the store of T from a reflector, for the kinds that sinks.cpp names. Keeps a reference to its store.
 template <class T>
 class StoreSink : public kube::Sink<T> {
  public:
@@ -23,7 +23,7 @@ class StoreSink : public kube::Sink<T> {
   Store<T>& store_;
 };
 
-/// One watch of ElasticGPUs feeds two stores.
+/// Fills the stores of cards and devices from one watch of ElasticGPUs.
 class GpuSink final : public kube::Sink<Gpu> {
  public:
   explicit GpuSink(Stores& stores) : stores_(stores) {}
@@ -37,7 +37,7 @@ class GpuSink final : public kube::Sink<Gpu> {
   Stores& stores_;
 };
 
-/// Of pods that isKept() leaves out only what they ask of their nodes is kept.
+/// Stores the pods that isKept() accepts. Of all other pods, only the requests to their nodes are kept.
 class PodSink final : public kube::Sink<core::Pod> {
  public:
   explicit PodSink(Stores& stores) : usage_(stores.usage), pods_(stores.pods), inner_(stores.pods) {}

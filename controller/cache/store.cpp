@@ -157,7 +157,7 @@ void Store<T>::listEnds(const std::string& resourceVersion) {
   }
   for (const auto& object : vanished) {
     const auto& meta = object->metadata;
-    // What is younger than the list may be there all the same: then the watch from the list's version shows it again.
+    // An object that is newer than the list may still exist. Then the watch from the list's version shows it again.
     const bool forGood = versionOf(meta.resourceVersion) <= version;
     bury(core::keyOf(meta), meta.uid, 0, object.get(), forGood);
   }
@@ -185,7 +185,7 @@ void Store<T>::put(const T& object, By by) {
       const bool replaces = by == By::list && entry->put != list_;
       if (replaces && *before == *after) return;
       if (!replaces && version != 0 && version <= versionOf(before->metadata.resourceVersion))
-        return;  // we know this or newer
+        return;  // this state or a newer one is stored
       if (before->metadata.uid != meta.uid) remember(before->metadata.uid);
     }
     if (!there) entry = entries_.insert({after}).first;

@@ -56,12 +56,12 @@ std::string textOf(const core::DeviceTaintRule& rule) {
          ":" + taint.effect;
 }
 
-/// Whether a device of this name was made for the claim of this uid.
+/// True if a device of this name was made for the claim of this uid.
 bool isNamedAfter(std::string_view device, std::string_view claimUid) {
   return device.starts_with(keys::kDevicePrefix) && device.substr(keys::kDevicePrefix.size()) == claimUid;
 }
 
-constexpr auto kGang = v1alpha::keys::kGangAnnotation;  ///< and the others begin so
+constexpr auto kGang = v1alpha::keys::kGangAnnotation;  ///< also the prefix of the other gang annotations
 
 }  // namespace
 
@@ -120,7 +120,7 @@ void Stores::indexGpus() {
     const auto& ref = d.spec.claimRef;
     if (ref && ref->reserves()) emit(ref->namespace_ + "/" + ref->name);
   });
-  // Bound is what most devices are, and nobody looks for them by it.
+  // Most devices are Bound, and no caller looks them up by that phase.
   byPhase_ = devices.addIndex([](const Gpu& d, const Emit& emit) {
     if (d.status.phase != phase::kBound) emit(d.status.phase);
   });
@@ -157,10 +157,10 @@ void Stores::indexClaims() {
   byGang_ = claims.addIndex([](const Claim& c, const Emit& emit) {
     const auto gang = c.metadata.annotation(kGang);
     if (!gang.empty()) emit(std::string(c.metadata.namespace_).append("/").append(gang));
-    const auto group = c.metadata.annotation(keys::kGangPodGroupAnnotation);  // no gang's name begins so
+    const auto group = c.metadata.annotation(keys::kGangPodGroupAnnotation);  // no gang's name begins with "/"
     if (!group.empty()) emit(std::string(c.metadata.namespace_).append("//").append(group));
   });
-  // Of those that name none only the open ones are looked for.
+  // Claims that are Bound and name no PriorityClass are not looked up.
   byPriorityClass_ = claims.addIndex([](const Claim& c, const Emit& emit) {
     if (!c.spec.priorityClassName.empty() || c.status.phase != phase::kBound) emit(c.spec.priorityClassName);
   });

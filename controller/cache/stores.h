@@ -1,4 +1,4 @@
-// The informers' stores of everything this project looks at, with the indexes that reconciling needs.
+// Stores of all objects that the controller reads, with the indexes that reconciling needs.
 #pragma once
 
 #include <atomic>
@@ -24,8 +24,8 @@ using Class = v1alpha::ElasticGPUClass;
 using Quota = v1alpha::ElasticGPUQuota;
 using ClaimTemplate = v1alpha::ElasticGPUClaimTemplate;
 
-/// Why a card's object says that the card is not for use: a word and, if there are some, the words of who found it out.
-/// Both empty if it doesn't say so.
+/// Reason why a card must not be used, according to its object, and the message of the component that found it, if any.
+/// Both are empty if the object reports none.
 struct Trouble {
   std::string reason, message;
   explicit operator bool() const { return !reason.empty(); }
@@ -33,17 +33,19 @@ struct Trouble {
   bool operator==(const Trouble&) const = default;
 };
 Trouble troubleOf(const Gpu& card);
-/// Whether the two differ in status.usage, and in nothing else: nobody decides anything by it.
+/// True if the two differ in status.usage only. No decision depends on the usage.
 bool onlyUsageDiffers(const Gpu& before, const Gpu& after);
 bool onlyUsageDiffers(const Claim& before, const Claim& after);
-/// Whether the rule keeps claims off what is called so on the node: its effect is NoSchedule or NoExecute, and its
-/// selector means our driver, the node's pool and that name, or leaves them open.
+/// True if the rule keeps claims off this card or device of the node: its effect is NoSchedule or NoExecute, and its
+/// selector names our driver, the node's pool and this device, or leaves them open.
 bool keepsOff(const core::DeviceTaintRule& rule, std::string_view node, std::string_view device);
-/// Whether the pod is kept: it names claims, by resourceClaims or by annotation, or a PodGroup, of which every pod counts.
+/// True if the pod is stored: it names claims, by resourceClaims or annotation, or a PodGroup (all pods of which
+/// count).
 bool isKept(const core::Pod& pod);
 
-/// Thread-safe, as its stores are. Listeners are registered before the reflectors start. Claims are kept without labels
-/// and annotations (but for their policies and gangs), ElasticGPUs without labels, capacity, source and node affinity.
+/// Thread-safe, as its stores are. Register listeners before the reflectors start. Claims are stored without labels,
+/// and with the annotations for policies, moves and gangs only; ElasticGPUs without labels, capacity, source and node
+/// affinity.
 class Stores {
  public:
   Stores();
@@ -52,28 +54,28 @@ class Stores {
   Stores& operator=(const Stores&) = delete;
 
   Store<Gpu> cards;    ///< ElasticGPUs with spec.card
-  Store<Gpu> devices;  ///< the others
+  Store<Gpu> devices;  ///< all other ElasticGPUs
   Store<Claim> claims;
   Store<Class> classes;
   Store<Quota> quotas;
-  Store<core::Pod> pods;  ///< only those that isKept() says
+  Store<core::Pod> pods;  ///< only those that isKept() accepts
   Store<core::Node> nodes;
   Store<core::ResourceClaim> carriers;
   Store<core::Namespace> namespaces;
   Store<ClaimTemplate> templates;
   Store<core::PriorityClass> priorityClasses;
-  Store<core::ResourceClaimTemplate> carrierTemplates;  ///< what Kubernetes stamps ResourceClaims from
-  Store<core::DeviceTaintRule> taintRules;              ///< empty where the API server has no such kind
-  Store<core::PodGroup> podGroups;                      ///< empty where the API server has no such kind
-  std::atomic<bool> podGroupsServed{false};             ///< it has the kind, and lets us read it
-  /// Names of the schedulers that place pods here (flags --schedulers and --extender-scheduler). Constant once steps are
-  /// made.
+  Store<core::ResourceClaimTemplate> carrierTemplates;  ///< Kubernetes creates ResourceClaims from these
+  Store<core::DeviceTaintRule> taintRules;              ///< empty if the API server does not serve the kind
+  Store<core::PodGroup> podGroups;                      ///< empty if the API server does not serve the kind
+  std::atomic<bool> podGroupsServed{false};             ///< the API server serves the kind and permits reading it
+  /// Names of the schedulers that place pods here (flags --schedulers and --extender-scheduler). Constant after the
+  /// first step.
   std::set<std::string, std::less<>> servedSchedulers{std::string(core::kDefaultScheduler)};
   NodeTaints taints{nodes};
   CardModels models{cards};
-  NodeUsage usage;  ///< of all pods, those without claims too
+  NodeUsage usage;  ///< sums over all pods, including pods without claims
 
-  /// Devices whose claimRef has this uid; the one that is named after it comes last.
+  /// Devices whose claimRef has this uid; the device that is named after the uid comes last.
   std::vector<Store<Gpu>::Ptr> devicesOfClaim(std::string_view claimUid) const;
   /// Devices that name this card.
   std::vector<Store<Gpu>::Ptr> devicesOnCard(std::string_view card) const { return devices.find(byCard_, card); }
@@ -81,52 +83,51 @@ class Stores {
   std::vector<Store<Gpu>::Ptr> devicesToUndo(std::string_view provisioner) const {
     return devices.find(byProvisioner_, provisioner);
   }
-  /// Devices that nobody has and that an administrator reserved for a claim of this name: claimRef without uid.
+  /// Unbound devices that an administrator reserved for a claim of this name: claimRef without uid.
   std::vector<Store<Gpu>::Ptr> devicesReservedFor(const core::ObjectKey& claim) const {
     return devices.find(byReservation_, claim.str());
   }
   std::vector<Store<Gpu>::Ptr> devicesInPhase(std::string_view phase) const { return devices.find(byPhase_, phase); }
-  /// What keeps a card from new claims: its object, or, in second place, a DeviceTaintRule.
+  /// Reason why new claims must not use the card: from its object or, if that has none, from a DeviceTaintRule.
   Trouble troubleOf(const Gpu& card) const;
   /// The first DeviceTaintRule by name that keeps claims off the card or device of that name on the node.
   Trouble taintOn(std::string_view node, std::string_view gpu) const;
-  /// Cards of which troubleOf() says something, by name.
+  /// Cards for which troubleOf() is not empty, sorted by name.
   std::vector<Store<Gpu>::Ptr> cardsInTrouble() const;
   /// Cards that the rule keeps claims off, by name.
   std::vector<Store<Gpu>::Ptr> cardsTaintedBy(const core::DeviceTaintRule& rule) const;
   std::vector<Store<Gpu>::Ptr> cardsOnNode(std::string_view node) const { return cards.find(byCardNode_, node); }
-  /// Claims whose spec names this ElasticGPU, given by their users ("egpu-<own uid>" is not listed: it follows from the
-  /// uid).
+  /// Claims whose spec names this ElasticGPU by their user's choice. The name "egpu-<own uid>" does not count.
   std::vector<Store<Claim>::Ptr> claimsNaming(std::string_view gpu) const { return claims.find(byGpuName_, gpu); }
-  /// Claims for which this device has to go: Pending ones whose status.nominated names it as a victim.
+  /// Claims that need the device as a victim: Pending claims whose status.nominated names it.
   std::vector<Store<Claim>::Ptr> claimsPreempting(std::string_view device) const {
     return claims.find(byVictim_, device);
   }
-  /// Devices whose class says preemptible, and that go with their claims.
+  /// Devices whose class is preemptible, and that are deleted with their claims.
   std::vector<Store<Gpu>::Ptr> preemptibleDevices() const { return devices.find(byPreemptible_, "yes"); }
-  /// Claims of a namespace that say they are of this gang.
+  /// Claims of a namespace whose annotation names this gang.
   std::vector<Store<Claim>::Ptr> claimsOfGang(std::string_view namespace_, std::string_view gang) const {
     return claims.find(byGang_, std::string(namespace_).append("/").append(gang));
   }
-  /// Claims of a namespace that say they are of the gang of this PodGroup.
+  /// Claims of a namespace whose annotation names the gang of this PodGroup.
   std::vector<Store<Claim>::Ptr> claimsOfPodGroup(std::string_view namespace_, std::string_view group) const {
     return claimsOfGang(namespace_, std::string("/").append(group));
   }
-  /// Pods of this PodGroup, finished ones too.
+  /// Pods of this PodGroup, including finished ones.
   std::vector<Store<core::Pod>::Ptr> podsOfPodGroup(std::string_view namespace_, std::string_view group) const {
     return pods.find(byPodGroup_, std::string(namespace_).append("/").append(group));
   }
-  /// Pods of a namespace that have Succeeded.
+  /// Pods of a namespace in phase Succeeded.
   std::vector<Store<core::Pod>::Ptr> succeededPods(std::string_view namespace_) const {
     return pods.find(bySucceeded_, namespace_);
   }
-  /// Claims whose spec names this PriorityClass; "" = those that name none.
+  /// Claims whose spec names this PriorityClass. "" = claims that name none and are not Bound.
   std::vector<Store<Claim>::Ptr> claimsOfPriority(std::string_view name) const {
     return claims.find(byPriorityClass_, name);
   }
-  /// Claims of a class that are not Bound; "" = those that want the default class.
+  /// Claims of a class that are not Bound; "" = claims without a class name.
   std::vector<Store<Claim>::Ptr> openClaimsOfClass(std::string_view cls) const { return claims.find(byClass_, cls); }
-  /// Pods, finished ones too, that use "namespace/name" of a claim.
+  /// Pods, including finished ones, that use the claim.
   std::vector<Store<core::Pod>::Ptr> podsOfClaim(const core::ObjectKey& claim) const {
     return pods.find(byPodClaim_, claim.str());
   }
@@ -136,25 +137,24 @@ class Stores {
                                            const std::function<bool(const core::Pod&)>& accepts) const;
   Store<core::Pod>::Ptr firstPodByAge(const core::ObjectKey& claim,
                                       const std::function<bool(const core::Pod&)>& accepts) const;
-  /// Pods, finished ones too, that name "namespace/name" of a claim by annotation only: nothing made a resourceClaim of
-  /// it.
+  /// Pods, including finished ones, that name the claim by annotation only: they have no resourceClaim for it.
   std::vector<Store<core::Pod>::Ptr> podsAnnotatedWith(const core::ObjectKey& claim) const {
     return pods.find(byPodAnnotation_, claim.str());
   }
   std::vector<Store<Quota>::Ptr> quotasIn(std::string_view namespace_) const {
     return quotas.find(byQuotaNamespace_, namespace_);
   }
-  /// Pods that wait behind our scheduling gate.
+  /// Pods with our scheduling gate.
   std::vector<Store<core::Pod>::Ptr> gatedPods() const { return pods.find(byGate_, "gated"); }
 
-  /// Some node has a taint of effect PreferNoSchedule.
+  /// True if a node has a taint of effect PreferNoSchedule.
   bool anyTaintToAvoid() const { return nodes.any(byAvoided_, "yes"); }
 
-  /// Card or device, whichever has that name; null if neither.
+  /// Returns the card or the device of that name; null if there is neither.
   Store<Gpu>::Ptr gpu(std::string_view name) const;
   Store<Gpu>& storeOf(const Gpu& gpu) { return gpu.isCard() ? cards : devices; }
 
-  /// What the API server answered to a write or quorum read of ours, and what it said is gone.
+  /// Stores the API server's answer to our own write or quorum read; observedGone() records that an object is gone.
   void observed(const Gpu& o) { storeOf(o).observed(o); }
   void observed(const Claim& o) { claims.observed(o); }
   void observed(const Class& o) { classes.observed(o); }
@@ -171,7 +171,7 @@ class Stores {
   template <class T>
   void observedGone(const core::ObjectKey& key, std::string_view uid);
 
-  /// Every store has had its first list. Those of DeviceTaintRules and PodGroups may never have one.
+  /// True if every store has had its first list, except DeviceTaintRules and PodGroups, which may never have one.
   bool synced() const;
 
  private:

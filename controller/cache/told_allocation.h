@@ -1,4 +1,6 @@
-// What one device, or one decision, has of one card, as three sources tell it.
+// Allocation of one card to one device, or to one assumed decision. Three sources report it: the card's ledger entry,
+// the device object, and the assume cache. While watch events are in flight they may differ; the effective amount is
+// the component-wise maximum.
 #pragma once
 
 #include <algorithm>
@@ -12,7 +14,7 @@
 
 namespace egpu::cache {
 
-/// Who says so: an entry on the card; a device that names the card; a decision that is not yet written.
+/// Source of an amount: an entry on the card; a device that names the card; a decision that is not yet written.
 enum class AllocationSource : uint8_t { ledger, device, assumed };
 
 /// Not thread-safe: the view's lock protects it.
@@ -20,9 +22,9 @@ class ToldAllocation {
  public:
   explicit ToldAllocation(std::string uid) : uid_(std::move(uid)) {}
 
-  /// Of the device, or "claim/<uid>".
+  /// Uid of the device, or "claim/<uid>".
   const std::string& uid() const { return uid_; }
-  /// What the source says, if it says anything.
+  /// Amount that the source reports; nullopt if it reports none.
   const std::optional<scheduler::Amount>& of(AllocationSource source) const {
     return told_[static_cast<std::size_t>(source)];
   }
@@ -33,7 +35,7 @@ class ToldAllocation {
   void set(AllocationSource source, const std::optional<scheduler::Amount>& amount) {
     told_[static_cast<std::size_t>(source)] = amount;
   }
-  /// What counts: the largest of each amount.
+  /// Returns the effective amount: the component-wise maximum.
   scheduler::Amount sum() const {
     scheduler::Amount sum;
     for (const auto& amount : told_) {

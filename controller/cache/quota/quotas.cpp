@@ -1,4 +1,4 @@
-// Quotas in ClusterView: what is nominated to claims, or reserved for them, beside what claims have.
+// Quotas in ClusterView: quota that is nominated to claims, or reserved for them, beside the quota that claims use.
 #include <algorithm>
 #include <utility>
 
@@ -65,7 +65,7 @@ void ClusterView::reserveQuota(const std::vector<Ask>& asks, const scheduler::Qu
     waiter.claimUids.push_back(ask.claimUid);
   }
   waiter.asked = scheduler::leastAsked(cluster_, claims, requests, excess.models);
-  // A reservation for what the quotas never allow would block the namespace for nothing.
+  // A reservation for amounts that the quotas never allow would block the namespace without purpose.
   const auto never = book_.lacks(waiter.asked, true);
   if (waiter.asked.empty() || !never || !never->empty()) return;
   const auto space = claims.front().namespace_;

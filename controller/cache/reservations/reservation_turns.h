@@ -1,8 +1,8 @@
-// How long nodes may be reserved for owners that are never served: for kReservationAtMost in all, and then for as long
-// not at all. Time without a reservation counts backwards.
+// Time budget of node reservations for owners that are never served: kReservationAtMost in total, then a pause of the
+// same length. Time without a reservation reduces the time used.
 //
-//   used 24 h                        rests for 24 h, then begins anew
-//   used 10 h, 4 h without, 5 h      11 h are used
+//   used 24 h                           pause of 24 h, then a new budget
+//   used 10 h, 4 h without, used 5 h    11 h used
 //
 // An owner is a claim, a namespace, or the gangs of a namespace. Not thread-safe.
 #pragma once
@@ -19,22 +19,22 @@ class ReservationTurns {
  public:
   static constexpr int64_t kReservationAtMost = 86'400;  ///< seconds
 
-  /// The owner had a reservation from `from` to `to`. Reservations at the same time count once.
+  /// Records a reservation of the owner from `from` to `to`. Overlapping times count once.
   void use(const std::string& owner, int64_t from, int64_t to);
-  /// So many seconds of the owner don't count: their reservation served its purpose.
+  /// Gives these seconds back to the owner: the reservation served its purpose.
   void giveBack(std::string_view owner, int64_t seconds);
   void forget(std::string_view owner);
-  /// Until when the owner may have no reservation; nothing if it may have one now.
+  /// End of the owner's pause; nullopt if the owner may have a reservation now.
   std::optional<int64_t> restsUntil(std::string_view owner, int64_t now);
   std::size_t size() const { return turns_.size(); }
 
  private:
   struct Turn {
     int64_t used = 0;    ///< seconds
-    int64_t until = 0;   ///< when that was so
-    bool rests = false;  ///< until it is zero
+    int64_t until = 0;   ///< time to which `used` refers
+    bool rests = false;  ///< in the pause, until `used` has run down to zero
   };
-  std::map<std::string, Turn, std::less<>> turns_;  ///< none whose time has counted back to zero, as of the last call
+  std::map<std::string, Turn, std::less<>> turns_;  ///< without owners whose time had run down to zero at the last call
 };
 
 }  // namespace egpu::cache
