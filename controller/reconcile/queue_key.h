@@ -1,4 +1,4 @@
-// What a work queue's key stands for: "claim/ns/name", "device/name", … Handlers only make keys; steps take them apart.
+// Keys of the work queue: "claim/ns/name", "device/name", … Event handlers make keys; steps parse them.
 #pragma once
 
 #include <optional>
@@ -28,7 +28,7 @@ enum class Concern {
   quota,
   claimTemplate
 };
-/// As keys begin.
+/// First part of a key of the concern.
 std::string_view nameOf(Concern concern);
 
 struct QueueKey {
@@ -41,7 +41,7 @@ struct QueueKey {
 };
 
 inline std::string claimKey(const core::ObjectKey& key) { return "claim/" + key.str(); }
-/// A gang of the namespace, by its name; a PodGroup's by a slash and its name.
+/// Key of a gang of the namespace, by its name; a PodGroup's gang has the name "/" + PodGroup.
 inline std::string gangKey(const core::ObjectKey& gang) { return "gang/" + gang.str(); }
 inline std::string carrierKey(const core::ObjectKey& key) { return "carrier/" + key.str(); }
 inline std::string podKey(const core::ObjectKey& key) { return "pod/" + key.str(); }
@@ -49,20 +49,20 @@ inline std::string deviceKey(std::string_view name) { return "device/" + std::st
 inline std::string cardKey(std::string_view name) { return "card/" + std::string(name); }
 inline std::string nodeKey(std::string_view name) { return "node/" + std::string(name); }
 inline std::string classKey(std::string_view name) { return "class/" + std::string(name); }
-/// Calls of that plugin that are under way.
+/// Key for the running calls of that plugin.
 inline std::string callsKey(std::string_view plugin) { return "calls/" + std::string(plugin); }
-/// Decisions that are not yet written, all of them.
+/// Key for all decisions that are not yet written.
 inline std::string assumedKey() { return "assumed/all"; }
-/// Nodes that are kept for claims, all of them.
+/// Key for all reservations.
 inline std::string keptKey() { return "kept/all"; }
-/// Turns of those that wait for room.
+/// Key for the requeueing of claims that wait for capacity.
 inline std::string roomKey() { return "room/all"; }
-/// Turns of those that wait until victims may be searched for them.
+/// Key for the requeueing of claims that wait until victims may be searched for them.
 inline std::string plansKey() { return "plans/all"; }
 inline std::string quotaKey(const core::ObjectKey& key) { return "quota/" + key.str(); }
-/// What a claim uses of its cards.
+/// Key for the usage of a claim's cards.
 inline std::string usageKey(const core::ObjectKey& claim) { return "usage/" + claim.str(); }
-/// A template of claims, and the ResourceClaimTemplate of its name.
+/// Key for a template of claims, and the ResourceClaimTemplate of its name.
 inline std::string templateKey(const core::ObjectKey& key) { return "template/" + key.str(); }
 inline std::string pluginKey(std::string_view name) { return "plugin/" + std::string(name); }
 
