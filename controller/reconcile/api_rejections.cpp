@@ -13,7 +13,7 @@ namespace reason = v1alpha::keys::reason;
 
 namespace {
 constexpr std::chrono::seconds kTellEvery{15};
-constexpr int kPassing = 2;  ///< failures in a row that nobody need hear of
+constexpr int kPassing = 2;  ///< number of failures in a row that are not reported
 }  // namespace
 
 bool ApiRejections::isRefusal(const base::Status& status) {
@@ -26,14 +26,14 @@ void ApiRejections::over(const std::string& queueKey) {
 }
 
 namespace {
-/// The claim that has the device, or null.
+/// Claim of the device, or null.
 cache::Store<cache::Claim>::Ptr claimOf(const cache::Stores& stores, const cache::Gpu& device) {
   const auto& ref = device.spec.claimRef;
   auto claim = ref ? stores.claims.get({ref->namespace_, ref->name}) : nullptr;
   return claim && claim->metadata.uid == ref->uid ? claim : nullptr;
 }
 
-/// Pods behind our gate whose claims are to be stamped from that template.
+/// Pods with our gate whose claims are to be created from that template.
 std::vector<cache::Store<core::Pod>::Ptr> podsWaitingFor(const cache::Stores& stores, const core::ObjectKey& source) {
   auto pods = stores.gatedPods();
   std::erase_if(pods, [&](const auto& pod) {
@@ -102,7 +102,7 @@ void ApiRejections::sayOnPod(const core::ObjectKey& key, const std::string& mess
   const auto pod = stores_.pods.get(key);
   if (!pod) return;
   event<core::Pod>(pod, message);
-  for (const auto& name : v1alpha::claimNames(*pod)) {  // those that the pod's step chooses for
+  for (const auto& name : v1alpha::claimNames(*pod)) {  // claims for which the pod's step chooses a node
     const core::ObjectKey claim{key.namespace_, name};
     const auto known = stores_.claims.get(claim);
     if (known && known->status.phase != phase::kBound) sayOnClaim(claim, message, stop);
@@ -111,7 +111,7 @@ void ApiRejections::sayOnPod(const core::ObjectKey& key, const std::string& mess
 
 void ApiRejections::sayOnClaim(const core::ObjectKey& key, const std::string& message, std::stop_token stop) {
   const auto claim = stores_.claims.get(key);
-  if (!claim)  // it could not even be made for its ResourceClaim
+  if (!claim)  // the claim could not be created for its ResourceClaim
     for (const auto& pod : stores_.podsOfClaim(key)) event<core::Pod>(pod, message);
   if (!claim) return;
   if (claim->metadata.deleting() || claim->status.phase == phase::kLost) return event<cache::Claim>(claim, message);

@@ -1,5 +1,5 @@
-// What the API server refuses for reasons of its own (rights, quota, an admission policy) is said where its user looks,
-// with the server's words. The step itself is tried again with back-off.
+// Reports writes that the API server rejects for its own reasons (rights, quota, an admission policy) where the user
+// looks, with the server's message. The step itself is retried with backoff.
 #pragma once
 
 #include <map>
@@ -21,14 +21,15 @@ class ApiRejections {
   ApiRejections(const cache::Stores& stores, ClaimStatus& status, kube::EventSink& events, base::Clock& clock)
       : stores_(stores), status_(status), events_(events), clock_(clock) {}
 
-  /// The server understood the write and said no; trying again changes nothing by itself.
+  /// True if the server processed the write and rejected it; a retry alone changes nothing.
   static bool isRefusal(const base::Status& status);
-  /// Something on the server's way fails (a webhook, most often): 500, which may pass.
+  /// True for 500: a component on the server's side fails, most often a webhook, perhaps temporarily.
   static bool isFailure(const base::Status& status) { return status.http == 500; }
-  /// The key's step was refused, or failed for the third time in a row: a condition on the claim that it is about and
-  /// an event, once per message and at most so often that changing messages (a quota's figures) don't make a loop.
+  /// Reports that the key's step was refused, or failed for the third time in a row: a condition on its claim, and an
+  /// event. Reports each message once, and at an interval, so that changing messages (a quota's figures) do not cause a
+  /// loop.
   void note(const QueueKey& key, const base::Status& why, std::stop_token stop);
-  /// The key's step did not fail so.
+  /// Records that the key's step was neither refused nor failed.
   void over(const std::string& queueKey);
 
  private:
@@ -44,10 +45,10 @@ class ApiRejections {
   std::mutex mutex_;
   struct Told {
     int failures = 0;
-    std::string message;  ///< empty: nothing is told yet
+    std::string message;  ///< empty: nothing is reported yet
     base::Clock::Steady at;
   };
-  std::map<std::string, Told> told_;  ///< by queue key, of those that are refused or fail now; guarded by mutex_
+  std::map<std::string, Told> told_;  ///< by queue key, only keys that are refused or fail now; guarded by mutex_
 };
 
 }  // namespace egpu::reconcile

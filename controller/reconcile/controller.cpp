@@ -20,7 +20,7 @@ Controller::Controller(kube::Client& client, plugin::Registry& registry, base::C
       reconciler_(
           client, stores_, cluster_, registry, clock, events, metrics,
           [this](const std::string& key) {
-            if (leads_) queue_.add(key);  // a standby's queue would only grow: see enqueueAll()
+            if (leads_) queue_.add(key);  // a standby's queue would only grow; see enqueueAll()
           },
           options_.reconciler),
       gpuSink_(stores_),
@@ -76,7 +76,7 @@ void Controller::start() {
 }
 
 void Controller::gather(std::stop_token stop) {
-  // No decision on half a world: a card not yet listed is a card that is gone.
+  // Decisions need all lists: a card that is not listed yet would count as gone.
   if (!gpus_.waitForSync(stop) || !claims_.waitForSync(stop) || !classes_.waitForSync(stop) ||
       !quotas_.waitForSync(stop) || !pods_.waitForSync(stop) || !nodes_.waitForSync(stop) ||
       !carriers_.waitForSync(stop) || !namespaces_.waitForSync(stop) || !templates_.waitForSync(stop) ||
@@ -94,7 +94,7 @@ void Controller::gather(std::stop_token stop) {
   setReady();
 }
 
-/// True once this controller leads. A standby is ready before that: its mirrors are what a failover waits for.
+/// Returns true once this controller leads. A standby is ready before that, because a failover waits for its mirrors.
 bool Controller::awaitLead(std::stop_token stop) {
   if (leads_) return true;
   base::log::info("listed everything, standing by", {{"claims", stores_.claims.size()}});
@@ -119,8 +119,8 @@ void Controller::lead() {
   readyChanged_.notify_all();
 }
 
-/// What a standby was told while it dropped keys. A change that is told meanwhile is enqueued by itself: leads_ is set
-/// before the stores are read.
+/// Enqueues the keys that a standby dropped. Changes from now on are enqueued by their events: leads_ is set before the
+/// stores are read.
 void Controller::enqueueAll() {
   reconciler_.enqueueStart();
   queue_.add(roomKey());
@@ -172,15 +172,16 @@ void Controller::work(std::stop_token stop) {
   }
 }
 
-/// The namespace on whose behalf a key is worked on, so that what fails or is slow there holds up nobody else. Devices
-/// are their claims': releasing one deletes a ResourceClaim. Cards have a group of their own, as each wants a write at
-/// the first start, and so has what claims use; all other keys of cluster scope share one.
+/// Returns the namespace for which a key is stepped, so that slow or failing steps of one namespace delay no other. A
+/// device belongs to its claim's namespace, because releasing it deletes a ResourceClaim. Cards have a group of their
+/// own, because each needs a write at the first start; so have usage and quota keys. All other keys of cluster scope
+/// share one group.
 std::string Controller::tenantOf(const std::string& key) const {
   const auto parsed = QueueKey::parse(key);
   if (!parsed) return {};
-  if (parsed->concern == Concern::card) return "/cards";  // no namespace's name
+  if (parsed->concern == Concern::card) return "/cards";  // not the name of a namespace
   if (parsed->concern == Concern::usage || parsed->concern == Concern::quota)
-    return "/usage";  // no claim waits for the sake of a column
+    return "/usage";  // status columns must not delay claims
   if (parsed->concern != Concern::device) return parsed->object.namespace_;
   const auto device = stores_.devices.get({"", parsed->object.name});
   return device && device->spec.claimRef ? device->spec.claimRef->namespace_ : std::string();

@@ -1,4 +1,4 @@
-// The running controller: reflectors feed the stores, the queue holds keys, workers step them.
+// The running controller: reflectors fill the stores, the queue holds keys, and workers step the keys.
 #pragma once
 
 #include <atomic>
@@ -32,45 +32,45 @@ struct ControllerOptions {
   ReconcilerOptions reconciler;
   workqueue::RateLimit rateLimit{std::chrono::milliseconds(5), std::chrono::milliseconds(60'000), 100, 1000};
   std::chrono::milliseconds drain{20'000};
-  bool standby = false;                        ///< only mirror, until lead()
+  bool standby = false;                        ///< mirrors only, until lead()
   scheduler::Keeping keeping;                  ///< limits of node reservations
-  cache::ClusterListener* listener = nullptr;  ///< is told of every decision; must outlive the controller
+  cache::ClusterListener* listener = nullptr;  ///< receives every decision; must outlive the controller
 };
 
-/// All references must outlive it. start() and stop() from one thread; the rest is thread-safe.
+/// All references must outlive it. Call start() and stop() from one thread; all other functions are thread-safe.
 class Controller {
  public:
   Controller(kube::Client& client, plugin::Registry& registry, base::Clock& clock, kube::EventSink& events,
              base::Metrics& metrics, ControllerOptions options = {});
   ~Controller();
 
-  /// Starts the reflectors; the workers begin once everything has been listed and, of a standby, lead() was called.
+  /// Starts the reflectors. The workers start after all lists and, on a standby, after lead().
   void start();
-  /// A standby's workers may begin. Returns at once; thread-safe.
+  /// Lets a standby's workers start. Returns at once; thread-safe.
   void lead();
-  /// Another one leads: nothing is begun any more, calls under way are cancelled. Returns at once; thread-safe. stop()
-  /// follows.
+  /// Stops leading because another process leads: starts no further step, and cancels running calls. Returns at once;
+  /// thread-safe. Call stop() afterwards.
   void abandon();
-  /// Takes no more keys, lets running steps finish (at most options.drain, then their calls are cancelled), joins.
+  /// Takes no more keys, waits for running steps (at most options.drain, then cancels their calls), and joins.
   /// Idempotent.
   void stop();
 
-  /// Everything is listed, and the workers run unless this is a standby.
+  /// True if all lists are complete and the workers run; a standby needs the lists only.
   bool ready() const { return ready_.load(); }
   bool waitUntilReady(std::stop_token stop = {});
-  /// No key is ready or being worked on. Keys that wait for a time (a debounced summary, a back-off) don't count.
+  /// True if no key is ready or being stepped. Keys that are delayed (a debounced summary, a backoff) do not count.
   bool quiet() const;
 
   const cache::Stores& stores() const { return stores_; }
   const cache::ClusterView& cluster() const { return cluster_; }
   const Reconciler& reconciler() const { return reconciler_; }
-  /// What a scheduler's extender asks and does.
+  /// For a scheduler's extender.
   Reconciler& reconciler() { return reconciler_; }
   cache::ClusterView& cluster() { return cluster_; }
-  /// The workers run: this process's decisions count.
+  /// True if the workers run, so that this process decides.
   bool works() const { return ready_.load() && leads_.load(); }
   std::size_t queueDepth() const { return queue_.depth(); }
-  /// The key whose step has been running for longest, and since when.
+  /// Key of the step that has run longest, and its start.
   std::optional<std::pair<std::string, base::Clock::Steady>> longestStep() const { return queue_.longestWork(); }
 
  private:
@@ -83,7 +83,7 @@ class Controller {
 
   const ControllerOptions options_;
   base::Metrics& metrics_;
-  std::atomic<bool> leads_;  ///< before all that may enqueue
+  std::atomic<bool> leads_;  ///< initialised before all members that may enqueue
   cache::Stores stores_;
   cache::ClusterView cluster_;
   workqueue::WorkQueue queue_;
@@ -116,9 +116,9 @@ class Controller {
 
   std::mutex readyMutex_;
   std::condition_variable_any readyChanged_;
-  std::atomic<bool> ready_{false};  ///< written with readyMutex_ held, as is leads_
+  std::atomic<bool> ready_{false};  ///< ready_ and leads_ are written with readyMutex_ held
   std::atomic<bool> stopped_{false};
-  std::stop_source cancel_;            ///< ends API calls of steps under way
+  std::stop_source cancel_;            ///< cancels API calls of running steps
   std::vector<std::jthread> workers_;  ///< filled by starter_, joined after it
   std::jthread starter_;
 };

@@ -32,7 +32,7 @@ struct Said {
   As as = As::notBound;
   core::ObjectKey claim;
   std::string uid,
-      resourceVersion;  ///< of the claim when it was evaluated; if the claim has changed, it is evaluated again
+      resourceVersion;  ///< the claim when it was evaluated; a claim that has changed is evaluated again
   std::string reason, message;
   core::Rare<v1alpha::ClaimUsage> usage{};      ///< for `uses`
   core::Rare<v1alpha::Nomination> nominated{};  ///< for `notBound`: the nomination for the claim

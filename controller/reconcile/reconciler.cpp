@@ -13,7 +13,8 @@ namespace egpu::reconcile {
 namespace phase = v1alpha::keys::phase;
 
 namespace {
-constexpr int kStatesAtOnce = 16;  ///< of a claim, more than lie between nothing and Bound; then others' turn comes
+constexpr int kStatesAtOnce =
+    16;  ///< states of a claim per step: more than lie between unbound and Bound; then other keys are stepped
 constexpr std::chrono::milliseconds kOthersTurn{50};
 constexpr std::chrono::milliseconds kTendKept{60'000};
 }  // namespace
@@ -90,7 +91,7 @@ Outcome Reconciler::node(const std::string& name) {
   auto pods = stores_.gatedPods();
   std::sort(pods.begin(), pods.end(),
             [](const auto& a, const auto& b) { return ageOf(a->metadata) < ageOf(b->metadata); });
-  waiting_.room.grew();  // pods without gate; claims, for which its taints count
+  waiting_.room.grew();  // claims for which the node's taints count, and ungated pods
   enqueue_(roomKey());
   for (const auto& pod : pods) enqueue_(podKey(core::keyOf(pod->metadata)));
   for (const auto& device : stores_.devicesInPhase(phase::kAvailable))
@@ -108,7 +109,7 @@ Outcome Reconciler::say(Outcome outcome, std::stop_token stop) {
 
 Outcome Reconciler::calls(const std::string& plugin, std::stop_token stop) {
   auto outcome = claims_.calls(plugin);
-  // One claim that can't be written to must not stretch the key of all: what was not said is said next time.
+  // One claim whose write fails must not delay the key of all claims: its report is repeated in the next step.
   const auto status = status_.say(outcome.said, stop);
   if (!status.ok()) base::log::debug("not said on all claims", {{"plugin", plugin}, {"why", status.str()}});
   return outcome;
@@ -117,7 +118,7 @@ Outcome Reconciler::calls(const std::string& plugin, std::stop_token stop) {
 Outcome Reconciler::claim(const core::ObjectKey& key, std::stop_token stop) {
   Outcome outcome;
   for (int state = 0; state < kStatesAtOnce; ++state) {
-    waiting_.remove(claimKey(key));  // until it is seen to wait
+    waiting_.remove(claimKey(key));  // the step adds the key again if it has to wait
     outcome = say(claims_.step(key, stop), stop);
     if (!outcome.isAgain() || stop.stop_requested()) return outcome;
   }
@@ -125,7 +126,7 @@ Outcome Reconciler::claim(const core::ObjectKey& key, std::stop_token stop) {
 }
 
 Outcome Reconciler::gang(const core::ObjectKey& key, std::stop_token stop) {
-  waiting_.remove(gangKey(key));  // until it is seen to wait
+  waiting_.remove(gangKey(key));  // the step adds the key again if it has to wait
   return say(claims_.gangStep(key, stop), stop);
 }
 
@@ -153,7 +154,8 @@ bool Reconciler::isNearRunning(const core::Pod& pod) const {
     const auto claim = stores_.claims.get(key);
     if (!claim) return false;
     if (claim->status.phase == phase::kBound || awaitsFirstChoice(*claim)) return true;
-    const auto carrier = stores_.carriers.get(key);  // allocated before the claim is Bound, if that waits for the pod
+    const auto carrier =
+        stores_.carriers.get(key);  // allocated before the claim is Bound if the claim waits for the pod
     return carrier && carrier->allocation;
   });
 }
@@ -277,7 +279,7 @@ Outcome Reconciler::step(const std::string& queueKey, std::stop_token stop) {
     apiRejections_.note(*key, outcome.why, stop);
   else
     apiRejections_.over(queueKey);
-  // Mostly the decision is written by the end of its step.
+  // Usually the decision is written by the end of its step.
   if (cluster_.assuming() && !watchingAssumed_.exchange(true)) enqueue_(assumedKey());
   if (cluster_.keepsNodes() && !watchingKept_.exchange(true)) enqueue_(keptKey());
   if (outcome.isRetry() && base::log::enabled(base::log::Level::debug))

@@ -1,5 +1,4 @@
-// All steps of the state machine behind one call: step(key). The controller's workers and the tests call the same
-// function.
+// All steps of the state machine behind one call: step(key). The controller's workers and the tests call it.
 #pragma once
 
 #include <atomic>
@@ -43,11 +42,11 @@
 namespace egpu::reconcile {
 
 struct ReconcilerOptions {
-  int callsPerPlugin = 4;  ///< at once; fewer than there are workers
+  int callsPerPlugin = 4;  ///< concurrent calls per plugin; must be fewer than the workers
   AuditorOptions auditor;
-  std::chrono::milliseconds usageEvery{60'000};  ///< between two writes of what a claim uses
-  std::set<std::string> otherSchedulers;         ///< they choose the nodes of their pods (ChosenNodes::leaveTo)
-  /// Schedulers that place pods on the nodes that are chosen here.
+  std::chrono::milliseconds usageEvery{60'000};  ///< minimum time between two writes of a claim's usage
+  std::set<std::string> otherSchedulers;         ///< these choose the nodes of their pods (ChosenNodes::leaveTo)
+  /// Schedulers that place pods on the nodes that the controller chooses.
   std::set<std::string> schedulers{std::string(core::kDefaultScheduler)};
 };
 
@@ -55,20 +54,20 @@ struct ReconcilerOptions {
 class Reconciler {
  public:
   using Enqueue = std::function<void(const std::string& queueKey)>;
-  /// `enqueue` is called from any thread, also from within step(). Steps use client.brief(): a step that fails ends,
-  /// and its key is what is tried again.
+  /// `enqueue` is called from any thread, also from within step(). Steps use client.brief(): calls are not retried,
+  /// because a failed step ends and its key is retried.
   Reconciler(kube::Client& client, cache::Stores& stores, cache::ClusterView& cluster, plugin::Registry& registry,
              base::Clock& clock, kube::EventSink& events, base::Metrics& metrics, Enqueue enqueue,
              ReconcilerOptions options = {});
 
-  /// One pass over what the key stands for. Blocks for API and plugin calls.
+  /// Runs one step of the key. Blocks for API and plugin calls.
   Outcome step(const std::string& queueKey, std::stop_token stop = {});
-  /// What no watch brings: the plugins' lists. Once at the start.
+  /// Enqueues keys that no watch enqueues: the plugins' lists and templates. Call once at the start.
   void enqueueStart();
 
-  /// For schedulers that choose nodes themselves. Steps must be made meanwhile.
+  /// For schedulers that choose nodes themselves. Steps must be running.
   PodDemand demandOf(const core::Pod& pod) { return pods_.demandOf(pod); }
-  /// Whether any node is not tried now for one of these claims; whether this one isn't (nodes_left_alone.h).
+  /// True if any node is backed off for one of these claims; true if this node is (nodes_left_alone.h).
   bool leavesAnyAlone(const std::vector<cache::ClusterView::Ask>& asks) const;
   bool leavesAlone(const std::vector<cache::ClusterView::Ask>& asks, std::string_view node) const;
   base::Status bindPod(const core::ObjectKey& pod, const std::string& uid, const std::string& node,
@@ -76,43 +75,43 @@ class Reconciler {
     return podBinder_.bind(pod, uid, node, within, std::move(stop));
   }
 
-  /// Empty, or why the device's plugin never resizes it.
+  /// Why the device's plugin never resizes it; empty if it may.
   std::string cannotResize(const cache::Gpu& device) const { return provisioning_.cannotResize(device); }
   std::map<std::string, int64_t> drift() const { return auditor_.drift(); }
   std::size_t waitingForRoom() const { return waiting_.room.size(); }
-  /// Whether the key's step goes before others of its namespace, so that pods run before further claims are made and
-  /// decided: it has the turn for room that became free, it is a claim that has a device and is not Bound yet, or a pod
-  /// whose claims can be decided or are carried. Called by the queue, with its lock held.
+  /// True if the key's step precedes other keys of its namespace, so that pods run before further claims are created
+  /// and decided: it has the turn for freed capacity, it is a claim with a device that is not Bound yet, or a pod whose
+  /// claims can be decided or are allocated. Called by the queue, with its lock held.
   bool goesFirst(const std::string& queueKey) const;
-  /// Claims, pods and carriers of which something is remembered; for tests.
+  /// Number of claims, pods and ResourceClaims with state here; for tests.
   std::size_t remembered() const {
     return waiting_.claims() + pods_.remembered() + carrier_.remembered() + stock_.remembered() +
            templates_.remembered();
   }
 
  private:
-  /// The states of a claim one after the other, as long as each leads to the next one at once.
+  /// Runs the states of a claim one after the other, as long as each leads to the next one at once.
   Outcome claim(const core::ObjectKey& key, std::stop_token stop);
-  /// Whether the key has the turn for room, or for a search for victims.
+  /// True if the key has the turn for capacity, or for a search for victims.
   bool hasTurn(const std::string& queueKey) const;
-  /// It has a device and is not Bound yet.
+  /// True if the claim has a device and is not Bound yet.
   bool isBeingBound(const cache::Claim& claim) const;
-  /// It waits for its first consumer, for which no node was looked for in vain.
+  /// True if the claim waits for its first consumer, and no search for a node has failed.
   bool awaitsFirstChoice(const cache::Claim& claim) const;
-  /// It waits for our gate alone, and each of its claims is Bound, is carried, or is to be decided for the first time.
+  /// True if the pod waits for our gate alone, and each of its claims is Bound, is allocated, or is undecided so far.
   bool isNearRunning(const core::Pod& pod) const;
   Outcome gang(const core::ObjectKey& key, std::stop_token stop);
   Outcome pod(const core::ObjectKey& key, std::stop_token stop);
   Outcome node(const std::string& name);
   Outcome calls(const std::string& plugin, std::stop_token stop);
-  /// Ends what is kept for claims that want it no longer; those that may are asked.
+  /// Expires reservations that were not renewed, and enqueues the owners that should renew.
   Outcome kept();
-  /// Turns of those that wait for room.
+  /// Gives turns to keys that wait for capacity.
   Outcome room();
-  /// Whether the room that there is now may suit it.
+  /// True if the capacity that is free now may suit the needs.
   bool mayFit(const RoomNeeds& needs);
   Outcome stepOf(const QueueKey& key, std::stop_token stop);
-  /// Writes what a step says on claims.
+  /// Writes the condition updates of a step.
   Outcome say(Outcome outcome, std::stop_token stop);
   void count(const QueueKey& key, const Outcome& outcome, base::Clock::Steady start);
 
@@ -122,7 +121,7 @@ class Reconciler {
   base::Metrics& metrics_;
   plugin::Registry& registry_;
   const Enqueue enqueue_;
-  kube::Client client_;  ///< brief
+  kube::Client client_;  ///< without retries
   StatusAlternations alternations_;
   Writer writer_;
   Waiting waiting_;
@@ -146,7 +145,7 @@ class Reconciler {
   Auditor auditor_;
   Routing routing_;
   std::atomic<bool> watchingAssumed_{false};  ///< assumedKey() is queued
-  std::atomic<bool> watchingKept_{false};     ///< keptKey() is
+  std::atomic<bool> watchingKept_{false};     ///< keptKey() is queued
 };
 
 }  // namespace egpu::reconcile

@@ -28,7 +28,7 @@ std::string_view reasonOf(const cache::Claim& claim) {
   return bound == nullptr ? std::string_view() : std::string_view(bound->reason);
 }
 
-/// Objects, those first whose turn it is.
+/// Returns the objects in queue order, the oldest first.
 template <class Ptr>
 std::vector<Ptr> olderFirst(std::vector<Ptr> objects) {
   std::sort(objects.begin(), objects.end(),
@@ -38,13 +38,13 @@ std::vector<Ptr> olderFirst(std::vector<Ptr> objects) {
 
 core::ObjectKey claimOf(const v1alpha::ClaimRef& ref) { return {ref.namespace_, ref.name}; }
 
-/// Full or not is of no interest to who has some of it.
+/// True if nothing changed that matters to the users of the card. Whether it is full does not.
 bool sameHealth(const cache::Gpu& a, const cache::Gpu& b) {
   return cache::troubleOf(a) == cache::troubleOf(b) && a.metadata.deletionTimestamp == b.metadata.deletionTimestamp &&
          a.spec.card == b.spec.card;
 }
 
-/// Some entry is gone, or is less.
+/// True if an entry is gone, or is smaller.
 bool gaveBack(const cache::Gpu& before, const cache::Gpu& after) {
   return std::any_of(before.spec.allocations.begin(), before.spec.allocations.end(), [&](const auto& entry) {
     const auto now = after.spec.allocations.find(entry.first);
@@ -53,14 +53,14 @@ bool gaveBack(const cache::Gpu& before, const cache::Gpu& after) {
   });
 }
 
-/// Bytes that the entries have above the card's memory.
+/// Bytes by which the entries exceed the card's memory.
 int64_t overdrawn(const cache::Gpu& card) {
   int64_t sum = -card.spec.card->memory;
   for (const auto& [uid, entry] : card.spec.allocations) sum += entry.memory;
   return std::max<int64_t>(0, sum);
 }
 
-/// What a device uses of the card; nullopt = nothing is known of the card.
+/// Usage of the card by a device; nullopt if the card's usage is unknown.
 std::optional<v1alpha::DeviceUsage> useOf(const cache::Gpu* card, const std::string& deviceUid) {
   if (card == nullptr || !card->status.usage) return std::nullopt;
   const auto& devices = card->status.usage->devices;
@@ -139,7 +139,7 @@ void Routing::onClaim(const cache::Claim* before, const cache::Claim* after) {
   const auto& meta = (after ? after : before)->metadata;
   const auto key = core::keyOf(meta);
   enqueue_(claimKey(key));
-  // Gone, going or made anew: its device and its carrier look for themselves.
+  // The claim is gone, being deleted or created again: its device and its ResourceClaim have steps of their own.
   if (!after || meta.deleting() || (before && before->metadata.uid != meta.uid)) {
     for (const auto& device : stores_.devicesOfClaim((before ? before : after)->metadata.uid))
       enqueue_(deviceKey(device->metadata.name));
@@ -162,7 +162,7 @@ void Routing::plannedWith(const core::ObjectKey& claim) {
   for (const auto& pod : stores_.podsOfClaim(claim))
     for (const auto& name : v1alpha::claimNames(*pod)) {
       const core::ObjectKey key{claim.namespace_, name};
-      // Without it the pod plans for nothing: another one of those may.
+      // Without this claim the pod's plan is void: another of its claims may plan.
       if (const auto other = stores_.claims.get(key); other && other->status.phase != phase::kBound)
         enqueue_(claimKey(key));
     }
@@ -188,7 +188,7 @@ void Routing::gangOf(const cache::Claim& claim) {
 
 void Routing::onPodGroup(const core::PodGroup* before, const core::PodGroup* after) {
   if (before && after && before->minCount == after->minCount && before->topology == after->topology)
-    return;  // its status
+    return;  // only its status changed
   const auto& meta = (after ? after : before)->metadata;
   enqueue_(gangKey({meta.namespace_, "/" + meta.name}));
   for (const auto& claim : olderFirst(stores_.claimsOfPodGroup(meta.namespace_, meta.name))) {
@@ -225,13 +225,13 @@ void Routing::onDevice(const cache::Gpu* before, const cache::Gpu* after) {
   }
   if (!before || !after || before->status.phase != after->status.phase || before->spec.claimRef != after->spec.claimRef)
     claimsOfDevice(device);
-  // What it holds, and how to come by it, is part of what those who wait are told.
+  // The messages of pending claims mention the device's amounts, and how to get them.
   if (before && after && before->status.phase != after->status.phase && after->status.phase == phase::kAvailable)
     roomChanged();
   const bool leaves = !after || (before && !before->metadata.deleting() && after->metadata.deleting());
   if (leaves && device.spec.claimRef)
     if (const auto claim = stores_.claims.get(claimOf(*device.spec.claimRef))) gangOf(*claim);
-  // What it may have left: entries, and, if it went without our undo (torn out by force), its effect.
+  // The device may have left entries and, if it was removed by force without our undo, the plugin's share.
   if (!after)
     for (const auto& card : device.spec.cards) enqueue_(cardKey(card.name));
   if (before && (!after || before->metadata.uid != after->metadata.uid) && !before->spec.provisioner.empty() &&
@@ -252,14 +252,14 @@ void Routing::onCard(const cache::Gpu* before, const cache::Gpu* after) {
   if (after) claimsUse(before, *after);
   if (before && after && cache::onlyUsageDiffers(*before, *after)) return;
   enqueue_(cardKey(name));
-  // A device made by hand for which there was no room has no decision that would be made again.
+  // A device made by hand that found no capacity has no claim whose step would decide again.
   if (before && after && gaveBack(*before, *after))
     for (const auto& device : stores_.devicesInPhase(phase::kFailed))
       if (std::any_of(device->spec.cards.begin(), device->spec.cards.end(),
                       [&name](const auto& share) { return share.name == name; }))
         enqueue_(deviceKey(device->metadata.name));
   if (before && after && sameHealth(*before, *after) && overdrawn(*before) == overdrawn(*after)) return;
-  // What keeps a card from those who wait is part of what they are told; that it is free again, ClusterView tells.
+  // The messages of pending claims report why a card is unusable. When it is usable again, ClusterView notifies.
   if (before && after && cache::troubleOf(*after)) roomChanged();
   usersOfCard(name);
 }
@@ -276,7 +276,8 @@ void Routing::onTaintRule(const core::DeviceTaintRule* before, const core::Devic
   const auto spec = [](const core::DeviceTaintRule& rule) {
     return std::tie(rule.selects, rule.driver, rule.pool, rule.device, rule.taint);
   };
-  if (before && after && spec(*before) == spec(*after)) return;  // its status, where evictions are counted
+  if (before && after && spec(*before) == spec(*after))
+    return;  // only its status changed, in which evictions are counted
   bool any = false;
   for (const auto* rule : {before, after}) {
     if (rule == nullptr) continue;
@@ -288,7 +289,7 @@ void Routing::onTaintRule(const core::DeviceTaintRule* before, const core::Devic
     if (const auto device = rule->device.empty() ? nullptr : stores_.devices.get({"", rule->device}))
       claimsOfDevice(*device);
   }
-  // As with a card's health: who waits is told why; that there is room again, ClusterView tells.
+  // As with a card's health: pending claims report the taint; when it is gone, ClusterView notifies.
   if (any && after) roomChanged();
 }
 
@@ -327,9 +328,9 @@ void Routing::onPod(const core::Pod* before, const core::Pod* after) {
   if (!pod.podGroupName.empty() && counts(before) != counts(after))
     enqueue_(gangKey({pod.metadata.namespace_, "/" + pod.podGroupName}));
   if (before && after && isConsumer(stores_, *before) != isConsumer(stores_, *after))
-    for (const auto& name : named)  // a member counts in its gang from now on, or no more
+    for (const auto& name : named)  // from now on the claim counts in its gang, or no longer does
       if (const auto claim = stores_.claims.get({pod.metadata.namespace_, name})) gangOf(*claim);
-  // What was held for it where it is of no use to others may move now.
+  // Claims that were held for this pod on a node that is useless to other pods may move now.
   if (before && alive(*before) && (!after || !alive(*after) || after->metadata.uid != before->metadata.uid))
     for (const auto& claim : v1alpha::claimNames(*before)) {
       const core::ObjectKey key{pod.metadata.namespace_, claim};
@@ -360,7 +361,7 @@ void Routing::openClaimsOf(const cache::Class& cls, std::string_view namespace_)
   };
   each(stores_.openClaimsOfClass(cls.metadata.name));
   if (ClassSync::isDefault(cls)) each(stores_.openClaimsOfClass(""));
-  // Claims that name a device obey its class, whatever they name as theirs.
+  // A claim that names a device follows the device's class, whatever class the claim names.
   for (const auto& device : stores_.devicesInPhase(phase::kAvailable))
     if (device->spec.className == cls.metadata.name) claimsOfDevice(*device);
 }
@@ -370,7 +371,7 @@ void Routing::onClass(const cache::Class* before, const cache::Class* after) {
   enqueue_(classKey(cls.metadata.name));
   if (before && (!after || after->metadata.uid != before->metadata.uid)) classes_.forget(before->metadata.uid);
   const bool defaultChanged = before && after && ClassSync::isDefault(*before) != ClassSync::isDefault(*after);
-  // Our own Ready condition: of interest to those who waited for it.
+  // If only our Ready condition changed, it matters to claims that waited for it.
   const bool own = before && after && before->conditions != after->conditions && !defaultChanged &&
                    before->allowedNamespaces == after->allowedNamespaces && before->tolerations == after->tolerations;
   const auto* was = own ? findCondition(before->conditions, kReady) : nullptr;
@@ -385,7 +386,8 @@ void Routing::claimsOfDevice(const cache::Gpu& device) {
 }
 
 void Routing::onNamespace(const core::Namespace* before, const core::Namespace* after) {
-  // A new namespace too: claims and namespaces come by different watches. Nothing is decided before the first lists.
+  // Includes new namespaces: claims and namespaces come by different watches. Nothing is decided before the first
+  // lists.
   if (!after || !stores_.namespaces.synced()) return;
   if (before && (before->phase != after->phase || before->metadata.deleting() != after->metadata.deleting()))
     podsIn(after->metadata.name);
@@ -408,7 +410,7 @@ void Routing::onTemplate(const cache::ClaimTemplate* before, const cache::ClaimT
   const auto key = core::keyOf((after ? after : before)->metadata);
   enqueue_(templateKey(key));
   if (before && after && before->conditions == after->conditions) return;
-  for (const auto& pod : stores_.gatedPods()) {  // what they wait for is another thing now
+  for (const auto& pod : stores_.gatedPods()) {  // the obstacle that these pods wait for has changed
     if (pod->metadata.namespace_ != key.namespace_) continue;
     const auto pending = v1alpha::pendingClaim(*pod);
     if (pending && pending->templateName == key.name) enqueue_(podKey(core::keyOf(pod->metadata)));

@@ -1,4 +1,4 @@
-// From what changed to the keys that must look at it: the only thing that event handlers do.
+// Event handlers: map a changed object to the queue keys that depend on it. They do nothing else.
 #pragma once
 
 #include <functional>
@@ -17,7 +17,7 @@
 
 namespace egpu::reconcile {
 
-/// Listens from construction on; after the destructor nothing is enqueued any more.
+/// Listens from construction on. After the destructor, nothing is enqueued.
 class Routing {
  public:
   using Enqueue = std::function<void(const std::string& queueKey)>;
@@ -27,46 +27,47 @@ class Routing {
   Routing(const Routing&) = delete;
   Routing& operator=(const Routing&) = delete;
 
-  /// Claims, of one namespace if one is given, that wait for something about their class.
+  /// Enqueues claims (of one namespace if given) that wait for a change of their class.
   void openClaimsOf(const cache::Class& cls, std::string_view namespace_ = {});
-  /// Claims that name the device or that it is reserved for.
+  /// Enqueues claims that name the device or for which it is reserved.
   void claimsOfDevice(const cache::Gpu& device);
 
  private:
   void onClaim(const cache::Claim* before, const cache::Claim* after);
   void onDevice(const cache::Gpu* before, const cache::Gpu* after);
   void onCard(const cache::Gpu* before, const cache::Gpu* after);
-  /// The claims that use another part of the card than before. Nothing else is woken by what is used.
+  /// Enqueues the claims whose usage of the card changed. No other key depends on usage.
   void claimsUse(const cache::Gpu* before, const cache::Gpu& after);
   void onCarrier(const core::ResourceClaim* before, const core::ResourceClaim* after);
   void onPod(const core::Pod* before, const core::Pod* after);
   void onNode(const core::Node* before, const core::Node* after);
   void onClass(const cache::Class* before, const cache::Class* after);
   void onNamespace(const core::Namespace* before, const core::Namespace* after);
-  /// Pods of a namespace that have no node, and their claims: whether they may be scheduled has changed.
+  /// Enqueues pods of a namespace that have no node, and their claims, after the namespace changed whether these may be
+  /// scheduled.
   void podsIn(const std::string& namespace_);
   void onTemplate(const cache::ClaimTemplate* before, const cache::ClaimTemplate* after);
   void onPriorityClass(const core::PriorityClass* before, const core::PriorityClass* after);
-  /// Gangs that a claim named or names, if something of it is of interest to its gang.
+  /// Enqueues the gangs that the claim named or names, if the change matters to its gang.
   void gangsOf(const cache::Claim* before, const cache::Claim* after);
   void gangOf(const cache::Claim& claim);
   void onPodGroup(const core::PodGroup* before, const core::PodGroup* after);
-  /// Claims of the same pods that room is being made for: together with this one.
+  /// Enqueues open claims of the claim's pods, which may share a nomination with it.
   void plannedWith(const core::ObjectKey& claim);
-  /// Claims whose device is named by one that room is made for, or was.
+  /// Enqueues the claims whose devices are victims in the claim's nomination.
   void victimsOf(const cache::Claim& claim);
   void onTaintRule(const core::DeviceTaintRule* before, const core::DeviceTaintRule* after);
-  /// Devices that have some of it, their claims, and claims that name it.
+  /// Enqueues devices that use the card, their claims, and claims that name it.
   void usersOfCard(const std::string& card);
   void onPlugin(const std::string& name);
-  /// Held devices whose claim has, or had, that name.
+  /// Enqueues held devices whose claim has, or had, that name.
   void heldFor(const core::ObjectKey& claim);
   void podsOf(const core::ObjectKey& claim);
-  /// Those that wait for room have their turns.
+  /// Begins a round for the keys that wait for capacity.
   void roomChanged();
-  /// Whether the claim has no device and its pods choose the node: then its own step enqueues those that may.
+  /// True if the claim has no device and its pods choose the node. Its own step then enqueues the pods that may choose.
   bool isLeftToPods(const core::ObjectKey& claim) const;
-  /// The registry can't forget a listener; this can.
+  /// Disconnects from the registry, which cannot remove a listener.
   struct Link {
     std::mutex mutex;
     Routing* routing = nullptr;

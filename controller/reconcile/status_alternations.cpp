@@ -15,12 +15,12 @@ using std::chrono::milliseconds;
 namespace {
 
 constexpr std::size_t kMaxObjects = 4096;
-constexpr std::size_t kMaxContents = 4;     ///< of one object: a cycle of more is not found
+constexpr std::size_t kMaxContents = 4;     ///< per object; a longer cycle is not detected
 constexpr std::size_t kMaxLogged = 400;     ///< characters of each of the two contents
-constexpr milliseconds kSoonAfter{30'000};  ///< contents that return later are no alternation
+constexpr milliseconds kSoonAfter{30'000};  ///< contents that return after a longer time do not alternate
 constexpr milliseconds kLogInterval{600'000};
 
-/// The body without what differs in each write of the same contents.
+/// Returns the body without values that differ in each write of the same contents.
 std::string contentsOf(std::string_view body) {
   constexpr std::array<std::string_view, 3> kLeftOut{R"("resourceVersion":")", R"("lastTransitionTime":")",
                                                      R"("time":")"};
@@ -40,7 +40,7 @@ std::string contentsOf(std::string_view body) {
   return text;
 }
 
-/// The hash of the contents without their numbers. Digits of names (node-1) and of amounts (16Gi) stay.
+/// Returns the hash of the contents without their numbers. Digits in names (node-1) and amounts (16Gi) stay.
 std::size_t shapeOf(std::string_view contents) {
   const auto isDigit = [](char c) { return c >= '0' && c <= '9'; };
   const auto isWord = [](char c) { return std::isalnum(static_cast<unsigned char>(c)) != 0 || c == '-' || c == '_'; };
@@ -63,7 +63,7 @@ std::string differing(std::string_view text, std::string_view other) {
   std::size_t head = 0, tail = 0;
   while (head < shorter && text[head] == other[head]) ++head;
   while (tail < shorter - head && text[text.size() - 1 - tail] == other[other.size() - 1 - tail]) ++tail;
-  constexpr std::size_t kAround = 40;  // so that the field can be seen
+  constexpr std::size_t kAround = 40;  // context that shows the field
   const auto from = head - std::min(head, kAround);
   return std::string(text.substr(from, std::min(kMaxLogged, text.size() - tail - from)));
 }

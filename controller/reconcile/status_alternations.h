@@ -1,5 +1,6 @@
-// Finds statuses that alternate: the same contents written again and again with others in between. Two steps that undo
-// each other would otherwise write as fast as the API server answers. Such writes are made later and later.
+// Detects statuses that alternate: the same contents are written again and again, with other contents in between. Two
+// steps that undo each other would otherwise write as fast as the API server answers. Such writes get an exponential
+// backoff.
 #pragma once
 
 #include <algorithm>
@@ -18,14 +19,15 @@
 
 namespace egpu::reconcile {
 
-/// Remembers the last contents of the objects written last. Thread-safe. Clock and metrics must outlive it.
+/// Stores the last contents of the objects written last. Thread-safe. Clock and metrics must outlive it.
 ///
-/// Contents are the body of the status patch without resourceVersion and times. An object whose generation changes
-/// begins anew, because its spec is an input of its status. Contents that differ from those before in numbers only may
-/// return more often: numbers count other objects (members of a gang, cards in use), which come and go.
+/// Contents are the body of the status patch without resourceVersion and times. The history of an object restarts when
+/// its generation changes, because its spec is an input of its status. Contents that differ from the previous ones in
+/// numbers only may return more often: numbers count other objects (members of a gang, cards in use), which come and
+/// go.
 class StatusAlternations {
  public:
-  static constexpr int kMaxReturns = 4;         ///< writes of the same contents, before the next one has to wait
+  static constexpr int kMaxReturns = 4;         ///< writes of the same contents before the next one must wait
   static constexpr int kMaxNumberReturns = 20;  ///< such writes after contents that differed in numbers only
   static constexpr std::chrono::milliseconds kFirstBackoff{200};
   static constexpr std::chrono::milliseconds kMaxBackoff{30'000};
@@ -35,17 +37,17 @@ class StatusAlternations {
   /// Time until these contents may be written; 0 = now. Contents that do not alternate never wait.
   std::chrono::milliseconds backoff(const core::ObjectMeta& object, std::string_view body) const;
   /// Records a write. Counts it in elasticgpu_status_alternations_total if it alternates, and logs the first one of an
-  /// object in ten minutes with the difference of its contents.
+  /// object in ten minutes, with the difference of its contents.
   void wrote(std::string_view kind, const core::ObjectMeta& object, std::string_view body);
 
-  /// Objects that are remembered; for tests.
+  /// Number of objects with a history; for tests.
   std::size_t size() const;
 
  private:
   struct Contents {
     std::size_t hash = 0, shape = 0;     ///< shape: hash of the contents without numbers
-    std::string text;                    ///< of contents that were written more than once
-    int returns = 1, numberReturns = 1;  ///< writes, each soon after the one before
+    std::string text;                    ///< set if the contents were written more than once
+    int returns = 1, numberReturns = 1;  ///< number of writes, each soon after the previous one
     base::Clock::Steady last{};
     /// Returns above the limit; 0: the limit is reached.
     int excess() const { return std::max(returns - kMaxReturns, numberReturns - kMaxNumberReturns); }
@@ -53,15 +55,15 @@ class StatusAlternations {
   struct History {
     std::string uid;
     int64_t generation = 0;
-    std::vector<Contents> contents;  ///< the one written last is the last
+    std::vector<Contents> contents;  ///< ordered by their last write
     int alternations = 0;
     base::Clock::Steady until{}, logged{};
   };
-  using Histories = std::list<History>;  ///< the one written last is the first
+  using Histories = std::list<History>;  ///< ordered by their last write, the newest first
 
   History& historyOf(const core::ObjectMeta& object);
   static std::chrono::milliseconds backoffAfter(int alternations);
-  /// Says once per object and period how the two contents differ.
+  /// Logs how the two contents differ, once per object and interval.
   void report(History& history, std::string_view kind, const core::ObjectMeta& object);
 
   base::Clock& clock_;

@@ -7,8 +7,8 @@
 namespace egpu::reconcile {
 
 namespace {
-/// Whether a status that returns to earlier contents shows two steps that undo each other. A quota's status does not: it
-/// counts claims, and takes earlier values as claims come and go.
+/// True if a status that returns to earlier contents shows two steps that undo each other. A quota's status does not:
+/// it counts claims, and returns to earlier values as claims come and go.
 template <class T>
 constexpr bool kMayAlternate = !std::is_same_v<T, cache::Quota>;
 }  // namespace
@@ -96,7 +96,7 @@ template <class T>
 base::Result<T> Writer::seen(const core::ObjectKey& key, std::string_view uid, base::Result<T> result,
                              std::stop_token stop) {
   if (result.ok()) {
-    // An object whose last finalizer goes while it is being deleted is answered once more and then is no more.
+    // The API server answers once more with an object whose last finalizer was removed during deletion, but it is gone.
     const auto& meta = result->metadata;
     if (meta.deleting() && meta.finalizers.empty())
       stores_.observedGone<T>(key, meta.uid);

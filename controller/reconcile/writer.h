@@ -1,5 +1,5 @@
-// Every write to the API server goes through here, so that the stores know at once what was answered (read your writes)
-// and a refused write is followed by the read that the next step needs.
+// All writes to the API server. The stores get each answer at once (read your writes), and a rejected write is followed
+// by the read that the next step needs.
 #pragma once
 
 #include <span>
@@ -22,20 +22,21 @@ class Writer {
 
   template <class T>
   base::Result<T> create(const T& object, std::stop_token stop);
-  /// Patches the object that `object` was read as. conflict, notFound and unknownOutcome: it is read again before
-  /// returning. throttled without a write: this status alternates; retryAfter says when it may be written.
+  /// Patches the version that `object` holds. conflict, notFound and unknownOutcome: reads the object again before
+  /// returning. throttled without a write: this status alternates; retryAfter is the time until it may be written.
   template <class T>
   base::Result<T> patch(const T& object, std::string_view body, std::string_view subresource, std::stop_token stop,
                         kube::PatchType type = kube::PatchType::merge);
-  /// Deletes exactly the object that was read: uid and resourceVersion are preconditions. The stores then know whether a
-  /// finalizer keeps it, from the answer or a read. after, unless null: a read after the deletion.
+  /// Deletes exactly the version that was read: uid and resourceVersion are preconditions. The stores then know from
+  /// the answer, or a read, whether a finalizer keeps the object. after, unless null: result of a read after the
+  /// deletion.
   template <class T>
   base::Status remove(const T& object, std::stop_token stop, base::Result<T>* after = nullptr);
-  /// Quorum read. notFound: `uid` (may be empty) is known to be gone; another uid found says so too.
+  /// Reads by quorum. notFound: `uid` (may be empty) is recorded as gone. So it is if the object found has another uid.
   template <class T>
   base::Result<T> read(const core::ObjectKey& key, std::string_view uid, std::stop_token stop);
-  /// read() of each of these claims, which are of one namespace: where there are more than a few, one list of it, whose size is
-  /// the namespace's. That some are gone is no error. The stores know those alone.
+  /// Reads each of these claims, which are of one namespace. For more than kFewReads, lists the namespace instead, at
+  /// the cost of its size. Claims that are gone are no error. The stores get these claims only.
   static constexpr std::size_t kFewReads = 4;  ///< number of claims up to which reads are cheaper than a list
   base::Status readAll(std::span<const cache::Store<cache::Claim>::Ptr> claims, std::stop_token stop);
 

@@ -1,4 +1,4 @@
-// From a claim to what it asks the scheduler for: (C2), (C3), (C4).
+// Resolves a claim to its scheduling request: (C2), (C3), (C4).
 #include <algorithm>
 #include <iterator>
 
@@ -12,13 +12,13 @@ namespace egpu::reconcile {
 namespace reason = v1alpha::keys::reason;
 
 namespace {
-/// Claims that have something of one card; its CRD leaves 16 entries more for those that observe.
+/// Claims that may hold part of one card; its CRD permits 16 more entries, for claims with admin access.
 constexpr int64_t kLedgerEntries = 128;
 
-/// To the card that it names, and to what a ledger holds.
+/// Limits the request to the card that the claim names, and to the number of entries that a ledger holds.
 void limit(const cache::Claim& claim, scheduler::Request& request) {
   if (ClaimSync::isStatic(claim)) request.pinnedCards = {claim.spec.elasticGPUName};
-  // Whatever room is left: a claim more would be refused there, and decided so again.
+  // The ledger would refuse one more claim whatever capacity is free, and the next decision would be the same.
   auto& most = request.maxClaimsPerCard;
   if (request.observes) return;
   if (most == 0 || most > kLedgerEntries) most = kLedgerEntries;

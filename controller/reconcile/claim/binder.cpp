@@ -37,7 +37,7 @@ std::string percent(int64_t milli) {
   return text;
 }
 
-/// What people see in a device's row: what it grants. It rides on writes that happen anyway.
+/// Granted amounts, for the columns of `kubectl get`. They are added to writes that happen anyway.
 std::optional<v1alpha::AllocatedSummary> summaryOf(const cache::Gpu& device, bool bound) {
   if (device.spec.cards.empty()) return std::nullopt;
   v1alpha::AllocatedSummary sum;
@@ -52,7 +52,7 @@ std::optional<v1alpha::AllocatedSummary> summaryOf(const cache::Gpu& device, boo
   return sum;
 }
 
-/// None for mig and remote, which need more than cards: their provisioners' classes make them.
+/// None for mig and remote devices, which need more than cards: their provisioners' classes make them.
 core::Rare<v1alpha::Source> sourceOf(std::string_view kind, const std::vector<v1alpha::DeviceCard>& cards) {
   v1alpha::Source source;
   if (kind == "physicalGPU")
@@ -64,7 +64,7 @@ core::Rare<v1alpha::Source> sourceOf(std::string_view kind, const std::vector<v1
   else
     return std::nullopt;
   for (const auto& card : cards) source.gpuNames.push_back(card.name);
-  if (source.kind != v1alpha::SourceKind::physicalGPU) source.gpuNames.resize(1);  // the rest stands in spec.cards
+  if (source.kind != v1alpha::SourceKind::physicalGPU) source.gpuNames.resize(1);  // the other cards are in spec.cards
   return source;
 }
 
@@ -122,7 +122,7 @@ base::Result<cache::Gpu> Binder::writeIntent(const cache::Claim& claim, const ca
   const auto code = written.status().code();
   if (code == base::Code::alreadyExists || code == base::Code::unknownOutcome || code == base::Code::deadline) {
     auto there = writer_.read<cache::Gpu>({"", device.metadata.name}, {}, stop);
-    if (there.ok()) {  // W1 crash, or another pod's choice: adopt what it says
+    if (there.ok()) {  // crash after W1, or another pod's choice: adopt the device
       cluster_.adopted(claim.metadata.uid, *there);
       return there;
     }
@@ -140,8 +140,8 @@ base::Result<cache::Gpu> Binder::writeClaimRef(const cache::Gpu& device, const c
 
 namespace {
 
-/// What the entry on the card of that place has to be, as far as amounts go. While a resize is under way nothing goes down: an earlier target
-/// may have let the plugin give what the entry holds.
+/// Amounts that the entry on the card at that place must have. During a resize no amount goes down, because the plugin
+/// may have granted an earlier target.
 v1alpha::LedgerEntry amountsFor(const cache::Gpu& device, std::size_t place, const v1alpha::LedgerEntry* have,
                                 bool lower) {
   const auto share = v1alpha::cardCharged(device, place);
@@ -155,7 +155,7 @@ v1alpha::LedgerEntry amountsFor(const cache::Gpu& device, std::size_t place, con
   return entry;
 }
 
-/// An entry that a card lost, of a device whose resize is under way: that is left to it.
+/// Amounts for an entry that a card lost while its device is resized. The resize step raises it.
 v1alpha::LedgerEntry amountsBefore(const cache::Gpu& device, std::size_t place) {
   const auto& share = v1alpha::cardsInForce(device)[place];
   v1alpha::LedgerEntry entry;
@@ -174,7 +174,7 @@ base::Status Binder::writeEntries(const cache::Gpu& device, std::stop_token stop
 }
 
 base::Status Binder::restoreEntries(const cache::Gpu& device, bool lower, std::stop_token stop) {
-  const bool changed = lower || !device.spec.target;  // one that was never resized has had nothing else
+  const bool changed = lower || !device.spec.target;  // a device that was never resized had no larger entry
   const auto there = v1alpha::isResizing(device) ? Entry::stays : changed ? Entry::changed : Entry::raised;
   for (std::size_t i = 0; i < device.spec.cards.size(); ++i)
     if (auto status = writeEntry(device, i, there, stop); !status.ok()) return status;
@@ -217,7 +217,7 @@ base::Status Binder::writeEntry(const cache::Gpu& device, std::size_t place, Ent
   if (written.ok()) return {};
   if (written.status().code() == base::Code::notFound) return {base::Code::invalid, "card " + name + " is gone"};
   if (written.status().code() != base::Code::invalid) return written.status();
-  auto now = writer_.read<cache::Gpu>({"", name}, (*card)->metadata.uid, stop);  // so that the next decision knows
+  auto now = writer_.read<cache::Gpu>({"", name}, (*card)->metadata.uid, stop);  // for the next decision
   if (!now.ok()) return written.status();
   const auto is = now->spec.allocations.find(uid);
   if (is != now->spec.allocations.end() && is->second.resize > entry.resize) return olderThan(device, is->second, stop);
@@ -259,7 +259,7 @@ base::Result<cache::Gpu> Binder::setPhase(const cache::Gpu& device, std::string_
   if (device.isDevice() && phase::committed(phase) && phase != device.status.phase)
     after.allocated = summaryOf(device, phase == phase::kBound);
   std::erase_if(after.conditions, [&](const auto& condition) {
-    // Of a claim's device; a card's is its agent's memory.
+    // The conditions of a claim's device; those of a card belong to its agent.
     return condition.type == kHeld || (condition.type == kHealthy && device.isDevice() && phase != phase::kBound);
   });
   return setStatus(device, after, stop);

@@ -1,5 +1,5 @@
-// Intent, ledger, effect, commit: the writes W1 to W5 of a claim's way to its device, and R1 to R5 of a device's to another size, each on
-// its own. What they come to is decided by the claim's step.
+// Single writes of the state machine: W1 to W5, which take a claim to its device, and R1 to R5, which resize a device.
+// The claim's step decides what follows from their results.
 #pragma once
 
 #include <optional>
@@ -13,11 +13,11 @@
 
 namespace egpu::reconcile {
 
-/// The device's name for a claim.
+/// Name of the device that is made for the claim.
 std::string deviceNameFor(const cache::Claim& claim);
-/// Bound, Released or Available: W4 has happened to it (for somebody).
+/// True if the device is Bound, Released or Available: W4 has happened to it, for some claim.
 bool committed(const cache::Gpu& device);
-/// The device belongs to exactly this claim.
+/// True if the device belongs to exactly this claim.
 bool belongsTo(const cache::Gpu& device, const cache::Claim& claim);
 
 /// Thread-safe.
@@ -26,43 +26,44 @@ class Binder {
   Binder(Writer& writer, cache::Stores& stores, cache::ClusterView& cluster, Provisioning& provisioning)
       : writer_(writer), stores_(stores), cluster_(cluster), provisioning_(provisioning) {}
 
-  /// W1. A device of that name already there is what the answer is about, whoever wrote it, and what was decided is
-  /// forgotten; the caller looks at its claimRef and its node.
+  /// W1. If a device of that name exists, returns that device, and forgets the decision. The caller must check its
+  /// claimRef and its node.
   base::Result<cache::Gpu> writeIntent(const cache::Claim& claim, const cache::Class& cls,
                                        const scheduler::Decision& decision, std::stop_token stop);
   /// W1 of a static claim: claimRef on an Available device, with its resourceVersion.
   base::Result<cache::Gpu> writeClaimRef(const cache::Gpu& device, const cache::Claim& claim, std::stop_token stop);
 
-  /// W2 on every card that lacks the entry; of a device that is resized R2, and once that is in force R5. invalid: a card has no room
-  /// (read anew by then), or is gone: roll back. conflict: the entries are ahead of this device (read anew by then).
+  /// W2 on every card that lacks the entry. For a device with a resize target: R2 or, once the target is in force, R5.
+  /// invalid: a card has no capacity (it was read again), or is gone: roll back. conflict: the entries are ahead of
+  /// this device (it was read again).
   base::Status writeEntries(const cache::Gpu& device, std::stop_token stop);
-  /// The same of a committed device, but for what the step that resizes it has to raise, and for what is more than it has: containers
-  /// that run may have that. lower: nobody does.
+  /// Restores entries of a committed device. Leaves to its resize step what that must raise, and keeps entries that are
+  /// larger than the device, which running containers may use. lower: no container runs, so these are lowered.
   base::Status restoreEntries(const cache::Gpu& device, bool lower, std::stop_token stop);
-  /// R1, with its resourceVersion.
+  /// R1, with the device's resourceVersion.
   base::Result<cache::Gpu> writeTarget(const cache::Gpu& device, const v1alpha::DeviceSize& target,
                                        std::stop_token stop);
-  /// R4: what it is to have is in force.
+  /// R4: the target is in force.
   base::Result<cache::Gpu> commitTarget(const cache::Gpu& device, std::stop_token stop);
   /// W4.
   base::Result<cache::Gpu> commitDevice(const cache::Gpu& device, std::stop_token stop);
-  /// W5, only what is missing of finalizer and name.
+  /// W5: adds the finalizer and the name, as far as they are missing.
   base::Result<cache::Claim> commitClaim(const cache::Claim& claim, const cache::Gpu& device, std::stop_token stop);
 
-  /// First half of rolling back: deletes the intent exactly as it was read. The device's own step undoes the rest.
+  /// First half of a roll back: deletes the intent exactly as it was read. The device's own step undoes the rest.
   base::Status rollBack(const cache::Gpu& device, std::stop_token stop);
-  /// Device status with resourceVersion; no write if it is so already.
+  /// Writes the device's status with its resourceVersion; no write if it does not change.
   base::Result<cache::Gpu> setPhase(const cache::Gpu& device, std::string_view phase, std::string_view reason,
                                     const std::string& message, std::stop_token stop);
-  /// Says that the device is kept for pods although what led to it is gone (condition Held); its phase stays. setPhase
-  /// ends that.
+  /// Reports that the device is kept for pods although its claim or ResourceClaim is gone (condition Held); its phase
+  /// stays. setPhase() ends that.
   base::Result<cache::Gpu> setHeld(const cache::Gpu& device, std::string_view reason, const std::string& message,
                                    const std::string& now, std::stop_token stop);
 
  private:
   base::Result<cache::Gpu> setStatus(const cache::Gpu& device, const v1alpha::ElasticGPUStatus& after,
                                      std::stop_token stop);
-  /// What may become of an entry that is there.
+  /// Permitted changes of an existing entry.
   enum class Entry { stays, raised, changed };
   base::Status writeEntry(const cache::Gpu& device, std::size_t place, Entry there, std::stop_token stop);
   base::Result<cache::Store<cache::Gpu>::Ptr> cardFor(const cache::Gpu& device, const std::string& name,

@@ -14,12 +14,12 @@ namespace {
 constexpr std::chrono::milliseconds kFirstRewrite{1000};
 constexpr std::chrono::milliseconds kLastRewrite{300'000};
 constexpr int kRewritesAtOnce =
-    10;  ///< for the same pods; the scheduler itself waits 1 s to 10 s between two looks at one
-/// The scheduler may be about to reserve what we take back. It reads the claim again then, and would reserve whatever
-/// it finds without looking at the node: so for that long it finds nothing.
+    10;  ///< for the same pods; the scheduler waits 1 s to 10 s between two attempts to schedule a pod
+/// Time without an allocation after we remove one. The scheduler may be about to reserve it: it then reads the
+/// ResourceClaim again, and would reserve any allocation without checking the node.
 constexpr std::chrono::milliseconds kSettle{3000};
 
-/// The device that our allocation names; empty without one.
+/// Device that our allocation names; empty without an allocation.
 std::string_view allocatedDevice(const core::ResourceClaim& carrier) {
   return carrier.allocation && carrier.allocation->driver == keys::kDriver
              ? std::string_view(carrier.allocation->device)
@@ -83,7 +83,7 @@ bool Carrier::markedAsCanBe(const core::ResourceClaim& carrier, const cache::Cla
 }
 
 bool Carrier::unchangeable(const core::ResourceClaim& carrier, const base::Status& answer) {
-  // Nothing of the spec was to be changed.
+  // Rejected although the patch does not change the spec.
   if (answer.code() != base::Code::invalid || !asks(carrier) ||
       answer.message().find("spec: Invalid value") == std::string::npos ||
       answer.message().find("field is immutable") == std::string::npos)
@@ -129,7 +129,7 @@ base::Result<core::ResourceClaim> Carrier::create(const cache::Claim& claim, std
   if (code != base::Code::alreadyExists && code != base::Code::unknownOutcome && code != base::Code::deadline)
     return written;
   auto there = writer_.read<core::ResourceClaim>(core::keyOf(claim.metadata), {}, stop);
-  // It never arrived, or is gone again: no event tells, so the write's own failure has it tried again.
+  // It was not created, or is gone again. Neither is an event, so the failed write is returned for a retry.
   if (there.status().code() == base::Code::notFound) return written;
   return there;
 }
@@ -152,7 +152,7 @@ Carrier::Answer Carrier::ensure(const cache::Claim& claim, const cache::Gpu& dev
   const auto key = core::keyOf(claim.metadata);
   auto carrier = stores_.carriers.get(key);
   if (!carrier) {
-    if (!madeFor(claim).empty()) return {State::leaving};  // it went, and the claim will
+    if (!madeFor(claim).empty()) return {State::leaving};  // the ResourceClaim is gone, and the claim will be deleted
     const auto pods = stores_.podsOfClaim(key);
     if (std::none_of(pods.begin(), pods.end(), [](const auto& pod) { return alive(*pod); })) return {State::unwanted};
     auto made = create(claim, stop);  // W7
@@ -160,7 +160,7 @@ Carrier::Answer Carrier::ensure(const cache::Claim& claim, const cache::Gpu& dev
     carrier = std::make_shared<const core::ResourceClaim>(*made);
   }
   if (!of(*carrier, claim) && !of(*carrier, claim.metadata.uid, device.metadata.name)) {
-    if (ours(*carrier)) return {State::leaving};  // of a claim of the same name before: (S4)
+    if (ours(*carrier)) return {State::leaving};  // it belongs to an earlier claim of this name: (S4)
     return {State::taken, {}, {}, "ResourceClaim \"" + key.name + "\" exists and isn't owned by this claim"};
   }
   if (carrier->metadata.deleting()) return {State::leaving};
@@ -175,7 +175,7 @@ Carrier::Answer Carrier::ensure(const cache::Claim& claim, const cache::Gpu& dev
   if (answer.state != State::taken || !carrier->reservedFor.empty() ||
       std::any_of(pods.begin(), pods.end(), [](const auto& pod) { return alive(*pod); }))
     return answer;
-  // No pod has it, or is about to: what somebody else wrote is taken back.
+  // No pod has reserved it or is about to: the foreign allocation is removed.
   const auto withdrawn = withdraw(*carrier, stop);
   if (!withdrawn.ok()) return {State::failed, {}, withdrawn};
   return {State::waiting, kSettle};
@@ -185,7 +185,7 @@ Carrier::Answer Carrier::allocated(const core::ResourceClaim& carrier, const cac
   const auto wanted = allocationFor(carrier, device);
   const auto& there = *carrier.allocation;
   if (there.driver != wanted.driver || there.device != wanted.device || there.nodeName != wanted.nodeName)
-    // Never moved unless the scheduler cleared it: somebody else wrote this.
+    // We move an allocation only after the scheduler cleared it, so another writer wrote this one.
     return {State::taken,
             {},
             {},
@@ -217,11 +217,12 @@ std::optional<Carrier::Answer> Carrier::notNow(const core::ResourceClaim& carrie
   if (memory.uid != carrier.metadata.uid) memory = {carrier.metadata.uid, key, 0, 0, {}, {}};
   if (memory.writes > 0) {
     if (!rewrite) return Answer{State::cleared};
-    if (pods != memory.pods) memory = {memory.uid, key, 1, 0, {}, pods};  // others than those whom it did not help
+    if (pods != memory.pods)
+      memory = {memory.uid, key, 1, 0, {}, pods};  // other pods than those that the last writes did not help
     const auto wait = std::min(kFirstRewrite * (1 << std::min(memory.writes - 1, 10)), kLastRewrite);
     const auto passed = passedSince(memory.last);
-    // Victims were evicted for one of the pods: if the scheduler comes back and finds no allocation, it gives their
-    // room away, and evicts others the next time.
+    // Victims were evicted for one of the pods. If the scheduler finds no allocation when it returns, it releases their
+    // capacity, and evicts other victims the next time.
     if (roomIsMade && memory.atOnce < kRewritesAtOnce)
       ++memory.atOnce;
     else if (passed < wait)
@@ -264,7 +265,7 @@ base::Status Carrier::withdraw(const core::ResourceClaim& carrier, std::stop_tok
     auto status = writer_.patch(carrier, body, "status", stop).status();
     if (!status.ok()) return status;
   }
-  // The claim moves: its next allocation is a first one, and without it nothing was cleared.
+  // The claim moves: its next allocation is a first one. Without an allocation, nothing was cleared.
   std::lock_guard lock(mutex_);
   if (carrier.allocation) withdrawn_[core::keyOf(carrier.metadata).str()] = clock_.now();
   written_.erase(core::keyOf(carrier.metadata).str());
@@ -280,7 +281,7 @@ void Carrier::forget(const core::ObjectKey& claim) {
 
 void Carrier::forgetGone(const core::ObjectKey& claim) {
   std::lock_guard lock(mutex_);
-  if (stores_.carriers.get(claim)) return;  // made anew
+  if (stores_.carriers.get(claim)) return;  // created again
   written_.erase(claim.str());
   withdrawn_.erase(claim.str());
   unchangeable_.erase(claim.str());
@@ -302,13 +303,13 @@ Carrier::Released Carrier::release(const core::ObjectKey& claim, const std::stri
     }
     return {Release::failed, read.status(), {}};
   }
-  if (!of(*read, claimUid, device)) return {};  // another's: not in our way
+  if (!of(*read, claimUid, device)) return {};  // another claim's: not a reason to wait
   if (asks(*read) && !read->metadata.deleting()) return takeBack(*read, stop);
   return letGo(std::move(*read), stop);
 }
 
 namespace {
-/// inUse: who has it reserved.
+/// Result for a ResourceClaim that is reserved, with the pods that reserve it.
 Carrier::Released inUse(const core::ResourceClaim& carrier) {
   Carrier::Released held{Carrier::Release::inUse, {}, {}};
   for (const auto& consumer : carrier.reservedFor)
@@ -328,7 +329,7 @@ Carrier::Released Carrier::letGo(core::ResourceClaim carrier, std::stop_token st
   const auto key = core::keyOf(carrier.metadata);
   if (!carrier.metadata.deleting()) {
     if (!carrier.reservedFor.empty() && !carrier.metadata.hasFinalizer(keys::kCarrierFinalizer)) {
-      // Without it the deletion would take it from under its pods.
+      // Without a finalizer, the deletion would remove it while its pods use it.
       auto all = carrier.metadata.finalizers;
       all.emplace_back(keys::kCarrierFinalizer);
       const auto body = codec::patch::finalizers(carrier.metadata.uid, carrier.metadata.resourceVersion, all);
@@ -336,7 +337,7 @@ Carrier::Released Carrier::letGo(core::ResourceClaim carrier, std::stop_token st
       if (!kept.ok()) return {Release::failed, kept.status(), {}};
       carrier = *kept;
     }
-    // Only what is read after the deletion counts: until then pods may still reserve it.
+    // Only a read after the deletion is final: until then pods may still reserve it.
     base::Result<core::ResourceClaim> again = base::Status(base::Code::unavailable, "not read");
     auto status = writer_.remove(carrier, stop, &again);
     if (!status.ok()) return {Release::failed, status, {}};
@@ -367,17 +368,17 @@ Outcome Carrier::step(const core::ObjectKey& key, std::stop_token stop) {
   auto claim = stores_.claims.get(key);
   if (claim && of(*carrier, *claim)) {
     if (!carrier->metadata.deleting() || claim->metadata.deleting())
-      return Outcome::done();  // its claim's step looks after it
-    // Deleted by hand under a live claim: let it go, the claim's step makes another.
+      return Outcome::done();  // the claim's step handles it
+    // It was deleted by hand under a live claim: remove it; the claim's step creates another one.
   } else {
-    // OBSERVATION: no such claim in the cache. The cache may be late: ask.
+    // OBSERVATION: the cache has no such claim. The cache may be late: read it.
     auto now = writer_.read<cache::Claim>(key, {}, stop);
     if (now.ok() && of(*carrier, *now)) return Outcome::done();
     if (!now.ok() && now.status().code() != base::Code::notFound) return Outcome::retry(now.status());
   }
   auto read = writer_.read<core::ResourceClaim>(key, carrier->metadata.uid, stop);
   if (!read.ok()) return read.status().code() == base::Code::notFound ? Outcome::done() : Outcome::retry(read.status());
-  // What it says by now is an event of its own.
+  // A newer version is an event of its own.
   if (read->metadata.resourceVersion != carrier->metadata.resourceVersion) return Outcome::again();
   const auto released = letGo(std::move(*read), stop);  // (S4)
   return released.state == Release::failed ? Outcome::retry(released.error) : Outcome::done();

@@ -23,10 +23,11 @@ namespace {
 constexpr milliseconds kAvailableSoon{500};
 constexpr milliseconds kUsualCall{1'000};
 constexpr milliseconds kNameTaken{15'000};
-constexpr milliseconds kRefusedFor{300'000};  ///< by the provisioner; by the API server at most
-constexpr int kStaleDecisions = 3;            ///< so often a ledger may refuse before it is not only a race
+constexpr milliseconds kRefusedFor{
+    300'000};  ///< backoff after a refusal by the provisioner; maximum after refusals by the API server
+constexpr int kStaleDecisions = 3;  ///< refusals of a claim by ledgers that still count as lost races
 
-/// How long a claim rests after the API server said 422 to its decision for the `times`-th time.
+/// Backoff of a claim after the API server has answered 422 to its decision for the `times`-th time.
 milliseconds afterRefusals(int times) { return std::min(milliseconds(1000 << std::min(times - 1, 10)), kRefusedFor); }
 }  // namespace
 
@@ -43,7 +44,7 @@ void ClaimSync::forgetIfGone(const core::ObjectKey& key, const std::string& uid)
 }
 
 Outcome ClaimSync::look(const core::ObjectKey& key, const ClaimPtr& claim, std::stop_token stop) {
-  // A write of unknown outcome leaves its decision assumed; with the claim that ends.
+  // Drops assumptions of an earlier claim of this name, left by a write of unknown outcome.
   cluster_.forgetEarlier(key.str(), claim ? claim->metadata.uid : std::string());
   if (!claim) return Outcome::done();  // devices that name it have steps of their own
   if (claim->metadata.deleting()) return withHealth(*claim, releasing(claim, stop), stop);
@@ -58,18 +59,19 @@ Outcome ClaimSync::look(const core::ObjectKey& key, const ClaimPtr& claim, std::
     auto outcome = committing(claim, device, stop);
     return outcome.isDone() && again.count() > 0 ? Outcome::after(again).says(std::move(outcome.said)) : outcome;
   }
-  if (device->status.phase == phase::kReleased)  // only by somebody's hand: release needs the claim to be going
+  if (device->status.phase ==
+      phase::kReleased)  // released by hand: the controller releases only devices of claims that are being deleted
     return lost(claim, device, "device " + device->metadata.name + " was released under the claim", stop);
   // OBSERVATION: phase is "", Pending or Available: not committed.
   if (device->metadata.deleting()) return rolledBack(*claim, *device);
   if (isStatic(*claim) && device->metadata.name != claim->spec.elasticGPUName && !reserved(*claim) &&
       std::none_of(device->spec.cards.begin(), device->spec.cards.end(),
                    [&](const auto& share) { return share.name == claim->spec.elasticGPUName; }))
-    return giveUp(*claim, *device, {}, stop);  // its user chose meanwhile
+    return giveUp(*claim, *device, {}, stop);  // its user named a card meanwhile
   return intended(claim, device, stop);
 }
 
-/// The last event of the device brings the claim back. Until then the claim reports why the device does not go.
+/// The last event of the device requeues the claim. Until then the claim reports why the device remains.
 Outcome ClaimSync::rolledBack(const cache::Claim& claim, const cache::Gpu& device) {
   if (device.status.reason != reason::kProvisionerUnavailable) return Outcome::done();
   return Outcome::done().says(
@@ -85,7 +87,7 @@ Outcome ClaimSync::withHealth(const cache::Claim& claim, Outcome outcome, std::s
   if (!device || device->status.phase != phase::kBound) return outcome;
   const auto told = status_.health(*now, *device, stop);
   if (!told.ok()) return Outcome::nextState(told.status());
-  return *told ? Outcome::again() : outcome;  // what was to be said is of the claim as it was
+  return *told ? Outcome::again() : outcome;  // the condition updates are for the claim before this write
 }
 
 Outcome ClaimSync::calls(const std::string& plugin) {
@@ -97,7 +99,7 @@ Outcome ClaimSync::calls(const std::string& plugin) {
     if (!claim || claim->metadata.deleting() || claim->status.phase == phase::kBound) continue;
     const auto* bound = findCondition(claim->status.conditions, kBound);
     if (bound != nullptr && bound->reason == reason::kProvisioning) continue;
-    // Its own step waits for the plugin and goes on with what it finds then.
+    // The claim's own step waits for the plugin and continues with the claim in the store.
     outcome.said.push_back(notBound(*claim, reason::kProvisioning, plugin + ": provisioning"));
   }
   return outcome;
@@ -114,7 +116,7 @@ bool ClaimSync::isStatic(const cache::Claim& claim) {
 bool ClaimSync::waitsForConsumer(const cache::Claim& claim) const { return !inGang(claim) && classWaits(claim); }
 
 bool ClaimSync::classWaits(const cache::Claim& claim) const {
-  // Once decided, the class that it was decided by: the default may be another one by now.
+  // If it is decided, uses the class that decided it: the default class may be another one by now.
   if (auto device = deviceOf(claim); device && !device->spec.className.empty()) {
     auto cls = stores_.classes.get({"", device->spec.className});
     return cls && cls->bindingMode == "WaitForFirstConsumer";
@@ -128,7 +130,9 @@ Outcome ClaimSync::unbound(const ClaimPtr& claim, std::stop_token stop) {
     if (const auto outcome = withoutItsDevice(claim, stop)) return *outcome;
   const auto obstacle = obstacleNow(*claim, stop);
   if (!obstacle.ok()) return Outcome::retry(obstacle.status());
-  const bool given = !*obstacle || madeFor(*claim).empty();  // a claim made by hand gets the device that it names
+  const bool given =
+      !*obstacle ||
+      madeFor(*claim).empty();  // a claim made by hand gets the device that it names, whatever the obstacle
   if (const auto outcome = given ? givenDevice(claim, stop) : std::nullopt) {
     cluster_.keepNothing(claim->metadata.uid);
     return *outcome;
@@ -150,7 +154,7 @@ Outcome ClaimSync::unbound(const ClaimPtr& claim, std::stop_token stop) {
     if (member && cluster_.decidedInGang(claim->metadata.uid)) {
       cluster_.forget(claim->metadata.uid);
       for (const auto& pod : stores_.podsOfClaim(core::keyOf(claim->metadata)))
-        enqueue_(podKey(core::keyOf(pod->metadata)));  // it counts where it was promised a place
+        enqueue_(podKey(core::keyOf(pod->metadata)));  // the pod's capacity on the node was planned with this decision
     }
     return refused(*claim, refusal);
   }
@@ -159,18 +163,19 @@ Outcome ClaimSync::unbound(const ClaimPtr& claim, std::stop_token stop) {
 }
 
 std::optional<Outcome> ClaimSync::withoutItsDevice(const ClaimPtr& claim, std::stop_token stop) {
-  // OBSERVATION: the claim names its own device, or says Bound, and the cache has no such device: late, or gone.
+  // OBSERVATION: the claim names its own device, or reports Bound, and the cache lacks that device: it is late, or
+  // gone.
   const auto& name = claim->status.elasticGPUName.empty() ? claim->spec.elasticGPUName : claim->status.elasticGPUName;
   const auto& uid = claim->metadata.uid;
   const bool waits = claim->status.phase != phase::kBound && claim->status.phase != phase::kLost;
   const bool ownName = name == deviceNameFor(*claim);
-  // It lost its device, to make room: that the device is gone is not asked with each step. W1 would find it.
+  // A claim that released its device as a victim: no read per step is needed. W1 would find the device.
   if (waits && ownName && waiting_.released.contains(uid)) return std::nullopt;
   auto now = writer_.read<cache::Gpu>({"", name}, {}, stop);
   if (now.ok() && belongsTo(*now, *claim)) return Outcome::again();
   if (!now.ok() && now.status().code() != base::Code::notFound) return Outcome::retry(now.status());
   if (now.ok() && name == deviceNameFor(*claim) && !now->spec.claimRef && !now->metadata.deleting()) {
-    // Somebody took it from its claim, and nobody else has it: it is this claim's by name.
+    // The claimRef was removed by hand, and no other claim has the device: by its name it is this claim's.
     if (now->status.phase == phase::kAvailable)
       return staticallyBound(claim, std::make_shared<const cache::Gpu>(*now), stop);
     if (now->status.phase != phase::kFailed) return Outcome::after(kAvailableSoon);
@@ -200,13 +205,13 @@ Outcome ClaimSync::awaitPods(const cache::Claim& claim, const PodObstacle& obsta
 Outcome ClaimSync::leaveToConsumer(const ClaimPtr& claim) {
   const auto choosers = waiting_.consumers.choosersOf(stores_, *claim);
   const bool consumed = !choosers.pods.empty();
-  // What kept a pod from choosing may be what brought us here.
+  // The event that requeued this claim may also have removed a pod's obstacle to choosing.
   for (const auto& pod : choosers.pods) enqueue_(podKey(pod));
   if (!consumed) cluster_.keepNothing(claim->metadata.uid);
   const auto* bound = findCondition(claim->status.conditions, kBound);
   const bool isOver = consumed && bound != nullptr && isObstacle(*bound);
   auto outcome = choosers.inTurns ? Outcome::after(ConsumerTurns::kTurnInterval) : Outcome::done();
-  // Room for what the pod chooses for is kept as long as all of it is there.
+  // The nomination for the pod's claims stays as long as all of them exist.
   if (consumed && !isOver && !(claim->status.nominated && preemptsWith(claim).empty())) return outcome;
   return std::move(outcome).says(
       notBound(*claim, reason::kWaitingForConsumer,
@@ -217,10 +222,10 @@ Outcome ClaimSync::choose(const cache::Claim& claim, const Asked& asked, std::st
   const auto queueKey = claimKey(core::keyOf(claim.metadata));
   const auto& uid = claim.metadata.uid;
   const auto timesFreed = cluster_.timesFreed();
-  // Before deciding: room, and taints that go, from now on bring us here again.
+  // Before deciding: capacity that becomes free, and taints that are removed, from now on requeue this claim.
   const bool mayLook = waiting_.room.add(queueKey, ageOf(claim.metadata), asked.turn.priority, needsOf(claim, asked));
   if (!mayLook) return Outcome::after(WaitingForRoom::kYieldAtMost);
-  // No pod is known whose tolerations count: the class's do.
+  // No pod is known, so the tolerations of the class count.
   const bool anyRejected = waiting_.nodes.anyRejected(uid);
   const auto nodes = anyRejected ? std::string() : toleratedNodesText(stores_, *asked.cls);
   const auto tolerated = toleratedNodes(stores_, *asked.cls);
@@ -263,7 +268,7 @@ scheduler::Decision ClaimSync::decide(const cache::Claim& claim, const Asked& as
   };
   if (!waiting_.nodes.anyRefused(uid)) return cluster_.decideAndAssume(ask, suits);
   ask.nodes.clear();
-  const bool first = std::exchange(ask.first, false);  // no node is kept of some of them
+  const bool first = std::exchange(ask.first, false);  // no reservation is made from a subset of the nodes
   auto decision = cluster_.decideAndAssume(ask, elsewhere);
   if (decision.fits) return decision;
   ask.first = first;
@@ -277,18 +282,19 @@ Outcome ClaimSync::intend(const cache::Claim& claim, const cache::Class& cls, co
   const auto& uid = claim.metadata.uid;
   const auto device = binder_.writeIntent(claim, cls, decision, stop);  // W1
   if (!device.ok()) {
-    if (ApiRejections::isRefusal(device.status())) waiting_.nodes.refusedOn(uid, decision.node);  // perhaps only there
+    if (ApiRejections::isRefusal(device.status()))
+      waiting_.nodes.refusedOn(uid, decision.node);  // another node may be accepted
     if (device.status().code() != base::Code::invalid) return Outcome::retry(device.status());
-    const auto why = "the device was refused: " + device.status().message();  // a policy may change: no event tells
+    const auto why = "the device was refused: " + device.status().message();  // a policy may change, which is no event
     waiting_.provisioners.refused(uid, cls.provisioner, why, afterRefusals(waiting_.provisioners.serverRefused(uid)));
     return refused(claim, why);
   }
   waiting_.released.forgetClaim(uid);
-  if (!belongsTo(*device, claim))  // that it goes is no event of this claim's
+  if (!belongsTo(*device, claim))  // the end of that object is no event of this claim
     return Outcome::after(kNameTaken)
         .says(notBound(claim, reason::kProvisionFailed,
                        "an ElasticGPU named " + device->metadata.name + " exists and isn't this claim's"));
-  return Outcome::again();  // (C7), or whatever state an adopted one is in
+  return Outcome::again();  // (C7), or the state of an adopted device
 }
 
 Outcome ClaimSync::refused(const cache::Claim& claim, const std::string& message) {
@@ -298,19 +304,19 @@ Outcome ClaimSync::refused(const cache::Claim& claim, const std::string& message
 }
 
 Outcome ClaimSync::intended(const ClaimPtr& claim, const GpuPtr& device, std::stop_token stop) {
-  // A device that stood before its claim is where it is: no consumer chooses its node.
+  // A device that existed before its claim stays on its node: no consumer chooses it.
   const bool late = classWaits(*claim) && !isStatic(*claim) && device->status.phase != phase::kAvailable;
   if (!reserved(*claim)) {
     const auto obstacle = obstacleNow(*claim, stop);
     if (!obstacle.ok()) return Outcome::retry(obstacle.status());
     const bool forPods = late || !madeFor(*claim).empty();
-    // Its consumer left before it was reserved, or may not be scheduled.
+    // Rolls back if the consumer left before it reserved the claim, or may not be scheduled.
     if ((late && !hasConsumer(stores_, *claim)) || (forPods && *obstacle)) return giveUp(*claim, *device, {}, stop);
   }
   const auto entries = binder_.writeEntries(*device, stop);  // W2
   if (!entries.ok()) {
     if (entries.code() != base::Code::invalid) return Outcome::retry(entries);
-    // (D1) 422: the decision was stale. Time and again: it isn't that, and deciding at once would go on for ever.
+    // (D1) 422: the decision was stale. Repeated refusals have another reason, and deciding at once would repeat them.
     const int times = waiting_.provisioners.serverRefused(claim->metadata.uid) - kStaleDecisions;
     if (times > 0)
       waiting_.provisioners.refused(claim->metadata.uid, device->spec.provisioner,
@@ -329,15 +335,15 @@ Outcome ClaimSync::provision(const ClaimPtr& claim, const GpuPtr& device, std::s
   const auto reply = provisioning_.provision(*device);  // W3
   if (!reply) return Outcome::after(provisioning_.delay(*device));
   if (!reply->ok()) {
-    // A call that takes long is said on the claim meanwhile: what came of it is said of the claim as it is now.
+    // If the call took long, the claim was updated meanwhile: report on its current version.
     const auto now = stores_.claims.get(core::keyOf(claim->metadata));
-    if (!now || now->metadata.uid != claim->metadata.uid) return Outcome::done();  // its device's step goes on
+    if (!now || now->metadata.uid != claim->metadata.uid) return Outcome::done();  // its device's step continues
     return notProvisioned(*now, *device, *reply, stop);
   }
   const auto now = binder_.commitDevice(*device, stop);  // W4
   if (!now.ok()) {
-    // 409, 404: read anew by now. Bound → we go on. Rolled back meanwhile → its undo may have been before our effect:
-    // undo that too.
+    // 409, 404: the device was read again. Bound: continue. Rolled back meanwhile: its undo may have run before the
+    // plugin provisioned, so undo that, too.
     auto current = stores_.devices.get({"", device->metadata.name});
     const bool gone = !current || current->metadata.uid != device->metadata.uid;
     if (gone || (current->metadata.deleting() && !committed(*current))) {
@@ -361,10 +367,10 @@ Outcome ClaimSync::notProvisioned(const cache::Claim& claim, const cache::Gpu& d
     case plugin::ReplyCode::inProgress:
       return Outcome::after(kPollBackground).says(says(reason::kProvisioning));
     case plugin::ReplyCode::reschedule: {
-      const bool fixed = reserved(claim) || device.status.phase == phase::kAvailable;  // can't be decided anew
+      const bool fixed = reserved(claim) || device.status.phase == phase::kAvailable;  // it cannot be decided again
       return fixed ? stuck(claim, text) : giveUp(claim, device, text, stop);
     }
-    case plugin::ReplyCode::exists:  // not this device, by the plugin's account
+    case plugin::ReplyCode::exists:  // the plugin has other content under this key
     case plugin::ReplyCode::invalid: {
       waiting_.provisioners.refused(claim.metadata.uid, device.spec.provisioner, text, kRefusedFor);
       auto outcome = reserved(claim) ? Outcome::after(kRefusedFor) : giveUp(claim, device, {}, stop);
@@ -386,11 +392,12 @@ Outcome ClaimSync::notProvisioned(const cache::Claim& claim, const cache::Gpu& d
 Outcome ClaimSync::committing(const ClaimPtr& claim, const GpuPtr& device, std::stop_token stop) {
   if (auto gone = hardwareGone(*device); !gone.empty()) return lost(claim, device, gone, stop);
   if (device->status.reason == reason::kCardGone)
-    // The hardware is back. First the device, so that a stale controller's Failed meets another resourceVersion.
+    // The hardware is back. The device is written first, so that a stale controller's Failed has an old
+    // resourceVersion.
     return Outcome::nextState(binder_.setPhase(*device, phase::kBound, "", "", stop).status());
   const auto now = binder_.commitClaim(*claim, *device, stop);  // W5
   const bool wrote = now.ok() && now->metadata.resourceVersion != claim->metadata.resourceVersion;
-  if (!now.ok() || wrote) return Outcome::nextState(now.status());  // gone: the device's step releases it
+  if (!now.ok() || wrote) return Outcome::nextState(now.status());  // if it is gone, the device's step releases it
   waiting_.forgetChoice(claim->metadata.uid);
   const auto status = status_.bound(*claim, *device, stop);  // W6
   if (!status.ok()) return Outcome::nextState(status);
@@ -400,14 +407,14 @@ Outcome ClaimSync::committing(const ClaimPtr& claim, const GpuPtr& device, std::
 
 Outcome ClaimSync::bound(const cache::Claim& claim, const cache::Gpu& device, std::stop_token stop) {
   auto outcome = carried(claim, device, stop);
-  const auto current = stores_.claims.get(core::keyOf(claim.metadata));  // with what W6 said
+  const auto current = stores_.claims.get(core::keyOf(claim.metadata));  // as updated by W6
   if (!current || current->metadata.uid != claim.metadata.uid) return outcome;
   auto resize = resizing(*current, device, stop);
   return resize ? std::move(outcome).beside(*std::move(resize)) : outcome;
 }
 
 Outcome ClaimSync::carried(const cache::Claim& claim, const cache::Gpu& device, std::stop_token stop) {
-  const auto current = stores_.claims.get(core::keyOf(claim.metadata));  // with what W6 said
+  const auto current = stores_.claims.get(core::keyOf(claim.metadata));  // as updated by W6
   if (!current || current->metadata.uid != claim.metadata.uid) return Outcome::done();
   const auto answer = carrier_.ensure(*current, device, true, stop);  // W7, W8
   if (answer.state == Carrier::State::failed) return Outcome::ofWrite(answer.error);
@@ -423,7 +430,7 @@ Outcome ClaimSync::carried(const cache::Claim& claim, const cache::Gpu& device, 
 bool ClaimSync::obstacleIsOver(const cache::Claim& claim, Carrier::State carrier) const {
   const auto* carried = findCondition(claim.status.conditions, kCarried);
   if (carried == nullptr || carried->status == "True") return false;
-  if (carried->reason == reason::kNodeUnsuitable) {  // whom it was said for is gone
+  if (carried->reason == reason::kNodeUnsuitable) {  // reported for a pod that is gone
     const auto pods = stores_.podsOfClaim(core::keyOf(claim.metadata));
     return std::none_of(pods.begin(), pods.end(),
                         [this](const auto& pod) { return isConsumer(stores_, *pod) && gated(*pod); });

@@ -161,8 +161,7 @@ class ClaimSync {
   /// Which undecided claims of its group an excess counts as if they had their amounts.
   enum class Beside { nobody, some, all };
   /// (C6) Reports an exceeded quota, for either of them. Add the claim to Waiting before deciding. first: text put
-  /// before the report, about claims that are decided with it. counts: which of those the excess counts; nobody if
-  /// there are none.
+  /// before the report, about claims that are decided with it. counts: which of those the excess counts.
   Outcome overQuota(const cache::Claim& claim, const scheduler::QuotaExcess& excess, const std::string& first = {},
                     Beside counts = Beside::nobody);
   /// Rolls back an intent that no pod has reserved, and the idle intents of the same pods, and avoids its node for a
@@ -279,7 +278,7 @@ class ClaimSync {
   /// Adds the claims of a pod beyond a PodGroup's first ones.
   void addFurtherPod(GangMembers& members, const GroupPod& pod) const;
   GangRoster rosterOf(const GangMembers& members) const;
-  /// Requeues members, and claims that are no members, for whose steps the gang's last step changed something.
+  /// Requeues members, and claims that are no members, if the gang's last step changed something for their steps.
   void wakeGang(const core::ObjectKey& gang, const GangRoster* before, const GangRoster& now,
                 const GangMembers& members);
   static Outcome waitsForGang(const cache::Claim& claim, std::string why);

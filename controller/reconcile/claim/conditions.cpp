@@ -19,7 +19,8 @@ namespace phase = v1alpha::keys::phase;
 namespace reason = v1alpha::keys::reason;
 
 bool setCondition(std::vector<core::Condition>& conditions, core::Condition value, const std::string& now) {
-  value.message = base::shortened(base::printable(value.message), kLongestMessage);  // parts are other people's words
+  value.message =
+      base::shortened(base::printable(value.message), kLongestMessage);  // may quote plugins and other components
   for (auto& condition : conditions) {
     if (condition.type != value.type) continue;
     value.lastTransitionTime = condition.status == value.status ? condition.lastTransitionTime : now;
@@ -72,7 +73,7 @@ core::Condition condition(std::string_view type, bool good, std::string_view why
   return c;
 }
 
-/// Which of the device's cards works no more, is tainted or can't hold its shares, and why; in that order.
+/// First of the device's cards that fails, is tainted or cannot hold its shares, and why; in that order.
 cache::Trouble unhealthy(const cache::Stores& stores, const cache::Gpu& device) {
   cache::Trouble tainted, tooSmall;
   if (const auto taint = stores.taintOn(device.spec.nodeName, device.metadata.name))
@@ -89,7 +90,7 @@ cache::Trouble unhealthy(const cache::Stores& stores, const cache::Gpu& device) 
   return tainted ? tainted : tooSmall;
 }
 
-/// As long as it is asked to leave its device, that may still be taken back.
+/// True if the claim has a Bound device. A request to leave it may still be withdrawn.
 bool hasBoundDevice(const cache::Stores& stores, const cache::Claim& claim) {
   const auto devices = stores.devicesOfClaim(claim.metadata.uid);
   return std::any_of(devices.begin(), devices.end(),
@@ -124,7 +125,7 @@ base::Status ClaimStatus::sayOnOne(std::span<const Said> all, std::stop_token st
   auto after = claim->status;
   base::Status changed;
   for (const auto& said : all) {
-    // What was given up is so, whatever became of the claim; all else is found out anew.
+    // An event about a released node stays true; all other updates must match the claim's version.
     if (said.as == Said::As::moves || said.resourceVersion == claim->metadata.resourceVersion)
       put(*claim, said, after);
     else
@@ -165,7 +166,8 @@ void ClaimStatus::putPending(const cache::Claim& claim, const Said& said, Status
   after.nodeName.clear();
   after.className = classNameOf(stores_, claim);
   after.capacity.clear();
-  if (!hasBoundDevice(stores_, claim)) after.requests.clear();  // else they say what that has, should it stay (V4)
+  if (!hasBoundDevice(stores_, claim))
+    after.requests.clear();  // otherwise they show the device's requests, in case it stays (V4)
   after.alternative.clear();
   after.usage.reset();
   after.priority = priorityOf(stores_, claim).value;
@@ -178,7 +180,7 @@ void ClaimStatus::putPending(const cache::Claim& claim, const Said& said, Status
       condition(kAccepted, accepted, accepted ? "Accepted" : said.reason, accepted ? "" : said.message, generation),
       now);
   setCondition(after.conditions, condition(kBound, false, said.reason, said.message, generation), now);
-  for (const auto about : {kHealthy, kResized})  // a device that is no longer the claim's
+  for (const auto about : {kHealthy, kResized})  // they described a device that is no longer the claim's
     dropCondition(after.conditions, about);
   const auto* old = findCondition(claim.status.conditions, kBound);
   if (old == nullptr || old->reason != said.reason) {
@@ -253,7 +255,7 @@ void ClaimStatus::putInForce(const cache::Claim& claim, const cache::Gpu& device
   if (memory > 0) after.capacity["memory"] = v1alpha::formatBytes(memory);
   const auto& was = claim.status.requests;
   if (mayResize(claim, device)) {
-    // Until they stand here, nobody may change those in the spec.
+    // Until status.requests is set, the API server rejects changes of the requests in the spec.
     after.requests = device.status.inForce ? device.status.inForce->requests : was.empty() ? claim.spec.requests : was;
   } else if (was == claim.spec.requests) {
     after.requests.clear();
@@ -271,7 +273,7 @@ void ClaimStatus::putInForce(const cache::Claim& claim, const cache::Gpu& device
          "the usable memory of its cards changed: it has core " + v1alpha::formatMilliCards(core) + ", memory " +
              v1alpha::formatBytes(memory) + "; containers that run keep what they began with");
   const auto* old = findCondition(claim.status.conditions, kResized);
-  if (resized || (quiet && old != nullptr && old->status != "True"))  // else it needs no word
+  if (resized || (quiet && old != nullptr && old->status != "True"))  // otherwise no condition is needed
     setCondition(after.conditions, condition(kResized, true, kResized, "", claim.metadata.generation),
                  base::rfc3339(clock_.wall()));
 }
@@ -294,7 +296,7 @@ void ClaimStatus::putLost(const cache::Claim& claim, const Said& said, Status& a
 
 void ClaimStatus::putPreempted(const cache::Claim& claim, const Said& said, Status& after) {
   putPending(claim, said, after);
-  // Bound says from now on why it waits; this, who has its room.
+  // From now on Bound reports why the claim is pending, and Preempted reports which claim got its capacity.
   setCondition(after.conditions, condition(kPreempted, true, said.reason, said.message, claim.metadata.generation),
                base::rfc3339(clock_.wall()));
 }
@@ -310,7 +312,8 @@ void ClaimStatus::putInUse(const cache::Claim& claim, const Said& said, Status& 
 void ClaimStatus::putCarried(const cache::Claim& claim, const Said& said, Status& after) {
   const bool good = said.as == Said::As::carried;
   const auto* old = findCondition(claim.status.conditions, kCarried);
-  if (good && (old == nullptr || old->status == "True")) return;  // a claim that always was needs no word about it
+  if (good && (old == nullptr || old->status == "True"))
+    return;  // a claim without an obstacle so far gets no condition
   setCondition(after.conditions,
                condition(kCarried, good, good ? "Carried" : said.reason, said.message, claim.metadata.generation),
                base::rfc3339(clock_.wall()));

@@ -1,5 +1,5 @@
-// A claim's conditions and phase as values: computed here, compared with what is there, written only if something
-// differs.
+// Conditions and phase of a claim as values: they are computed here, compared with the stored status, and written only
+// if they differ.
 #pragma once
 
 #include <optional>
@@ -22,32 +22,33 @@ inline constexpr std::string_view kAccepted = "Accepted";
 inline constexpr std::string_view kBound = "Bound";
 inline constexpr std::string_view kCarried = "Carried";
 inline constexpr std::string_view kHealthy = "Healthy";
-inline constexpr std::string_view kPreempted = "Preempted";  ///< it had to make room, and has no device since
-inline constexpr std::string_view kResized = "Resized";      ///< what it asks for since it was bound is what it has
+inline constexpr std::string_view kPreempted = "Preempted";  ///< it was a victim, or moved, and has had no device since
+inline constexpr std::string_view kResized = "Resized";      ///< True: the requests in the spec are in force
 inline constexpr std::string_view kReady = "Ready";
-inline constexpr std::string_view kModelsExist = "ModelsExist";  ///< of a class or quota that names models of cards
-inline constexpr std::string_view kHeld = "Held";  ///< of a device: kept for pods that run, though its claim is gone
+inline constexpr std::string_view kModelsExist = "ModelsExist";  ///< on a class or quota that names models of cards
+inline constexpr std::string_view kHeld = "Held";  ///< on a device: kept for running pods although its claim is gone
 
-inline constexpr std::string_view kDeleting = "Deleting";  ///< reason on a card and on a template that go
+inline constexpr std::string_view kDeleting = "Deleting";  ///< reason on a card or template that is being deleted
 
-/// The longest text of a condition or status message: the CRDs take 32,768 characters, people fewer.
+/// Maximum length of a condition or status message. The CRDs allow 32,768 characters; people read fewer.
 inline constexpr std::size_t kLongestMessage = 4096;
-/// Sets or adds a condition, its message shortened if it is longer; lastTransitionTime changes only with the status.
+/// Sets or adds a condition, with its message shortened if necessary; lastTransitionTime changes only with the status.
 /// True if anything changed.
 bool setCondition(std::vector<core::Condition>& conditions, core::Condition value, const std::string& now);
 const core::Condition* findCondition(const std::vector<core::Condition>& conditions, std::string_view type);
-/// Sets kModelsExist of an object that names `models` in `field`, or removes it where none are named. Without a card of one of
-/// them, it lists the models that exist. True if anything changed.
+/// Sets kModelsExist on an object that names `models` in `field`, or removes it if none are named. If no card of one of
+/// them exists, lists the models that exist. True if anything changed.
 bool setModelsExist(std::vector<core::Condition>& conditions, const cache::CardModels& cards,
                     const std::vector<std::string>& models, std::string_view field, int64_t generation,
                     const std::string& now);
 
-/// The claim has no device, and why.
+/// Condition update: the claim has no device, and why.
 inline Said notBound(const cache::Claim& claim, std::string_view reason, std::string message) {
   return Said::of(claim.metadata, Said::As::notBound, reason, std::move(message));
 }
 
-/// Whether the claim may ask for other amounts now that the device is its own: their class says so, and the device was made for it.
+/// True if the claim may change its requests after binding: its class permits it, and the device was made for the
+/// claim.
 bool mayResize(const cache::Claim& claim, const cache::Gpu& device);
 
 /// Writes statuses of claims. Thread-safe.
@@ -56,32 +57,32 @@ class ClaimStatus {
   ClaimStatus(Writer& writer, const cache::Stores& stores, kube::EventSink& events, base::Clock& clock)
       : writer_(writer), stores_(stores), events_(events), clock_(clock) {}
 
-  /// Writes what the claims don't say already, one write each, with events where it is news. A claim that is gone needs
-  /// no word. Code::conflict: a claim is no longer what it was when this was found out; the others were told.
+  /// Writes the condition updates that change something, one write per claim, with an event for news. Skips claims that
+  /// are gone. Code::conflict: a claim has changed since its update was computed; all other updates are written.
   base::Status say(const std::vector<Said>& all, std::stop_token stop);
-  /// W6: Bound to this device, with what it was granted, and whether its cards work; that is written on the device, too,
-  /// and first.
+  /// W6: Bound to this device, with the granted amounts and the health of its cards. Writes the health on the device,
+  /// too, and first.
   base::Status bound(const cache::Claim& claim, const cache::Gpu& device, std::stop_token stop);
-  /// Of that the latter alone. True: something was written.
+  /// Updates the health only. True if something was written.
   base::Result<bool> health(const cache::Claim& claim, const cache::Gpu& device, std::stop_token stop);
   void warn(const cache::Claim& claim, std::string_view reason, const std::string& message) {
     tell(claim, "Warning", reason, message);
   }
-  /// On a pod that has to go.
+  /// Reports an eviction on a pod.
   void event(const core::Pod& pod, std::string_view reason, const std::string& message) {
     events_.event(kube::referenceTo(pod), "Warning", reason, message);
   }
 
  private:
   using Status = v1alpha::ElasticGPUClaimStatus;
-  base::Status sayOnOne(std::span<const Said> all, std::stop_token stop);  ///< all of the same claim
+  base::Status sayOnOne(std::span<const Said> all, std::stop_token stop);  ///< updates of one claim
   void put(const cache::Claim& claim, const Said& said, Status& after);
   void putPending(const cache::Claim& claim, const Said& said, Status& after);
   void putCarried(const cache::Claim& claim, const Said& said, Status& after);
   void putLost(const cache::Claim& claim, const Said& said, Status& after);
   void putPreempted(const cache::Claim& claim, const Said& said, Status& after);
   void putNotResized(const cache::Claim& claim, const Said& said, Status& after);
-  /// Of cards that never failed neither device nor claim needs a word.
+  /// Reports health only if a card of the device fails, or failed before.
   base::Status putHealth(const cache::Claim& claim, const cache::Gpu& device, Status& after, std::stop_token stop);
   void putInForce(const cache::Claim& claim, const cache::Gpu& device, Status& after);
   void putInUse(const cache::Claim& claim, const Said& said, Status& after);

@@ -1,5 +1,5 @@
-// The first consumer's half of a claim: an intent that waits until the scheduler places a pod on its node, and what
-// becomes of it if that doesn't happen.
+// WaitForFirstConsumer: an intent that waits until the scheduler places a pod on its node, and what follows if the
+// scheduler does not.
 #include <algorithm>
 
 #include "api/v1alpha/keys.h"
@@ -18,11 +18,12 @@ using std::chrono::milliseconds;
 
 namespace {
 
-constexpr milliseconds kRejectFor{120'000};    ///< a node that plugin or scheduler refused
-constexpr milliseconds kPlaceWithin{300'000};  ///< by the scheduler
+constexpr milliseconds kRejectFor{120'000};  ///< backoff of a node that plugin or scheduler refused
+constexpr milliseconds kPlaceWithin{
+    300'000};  ///< time for the scheduler to place the pod; twice that while it preempts
 constexpr std::size_t kLongestQuote = 300;
 
-/// What the scheduler says about a pod that it can't place.
+/// Message of the scheduler about a pod that it cannot place; empty if there is none.
 std::string schedulerSays(const core::Pod& pod) {
   const auto* condition = findCondition(pod.conditions, "PodScheduled");
   if (condition == nullptr || condition->reason != "Unschedulable" || condition->message.empty()) return {};
@@ -53,8 +54,8 @@ base::Result<PodObstacle> ClaimSync::obstacleNow(const cache::Claim& claim, std:
 Outcome ClaimSync::waitForReservation(const ClaimPtr& claim, const GpuPtr& device, std::stop_token stop) {
   const auto& uid = claim->metadata.uid;
   const auto pod = podToPlace(*claim);
-  // Where the scheduler evicts others for the pod it looks again: what it cleared is written again there, so that
-  // nobody is evicted on a second node.
+  // If the scheduler evicts victims for the pod on this node, it returns to it: a cleared allocation is written again
+  // there, so that no victims are evicted on a second node.
   const bool nominated = pod && pod->nominatedNodeName == device->spec.nodeName;
   const auto answer = carrier_.ensure(*claim, *device, nominated, stop);  // W7, W8
   switch (answer.state) {
@@ -74,7 +75,7 @@ Outcome ClaimSync::waitForReservation(const ClaimPtr& claim, const GpuPtr& devic
     case Carrier::State::waiting:
       break;
     default:
-      return notCarried(*claim, answer);  // what keeps it from being allocated ends with an event
+      return notCarried(*claim, answer);  // the end of what blocks the allocation is an event
   }
   auto again = answer.state == Carrier::State::waiting ? answer.delay : milliseconds(0);
   if (!pod)
@@ -118,7 +119,7 @@ Outcome ClaimSync::notCarried(const cache::Claim& claim, const Carrier::Answer& 
 Outcome ClaimSync::moveAway(const cache::Claim& claim, const cache::Gpu& device, const std::string& why,
                             std::stop_token stop) {
   if (reserved(claim) || committed(device) || device.metadata.deleting()) return Outcome::done();
-  // The idle claims of the same pods move too: they must end on one node.
+  // The idle claims of the same pods move, too: all must be on one node.
   for (const auto& pod : stores_.podsOfClaim(core::keyOf(claim.metadata))) {
     if (!isConsumer(stores_, *pod)) continue;
     for (const auto& other : v1alpha::claimNames(*pod)) {
@@ -128,7 +129,7 @@ Outcome ClaimSync::moveAway(const cache::Claim& claim, const cache::Gpu& device,
       auto otherDevice = deviceOf(*otherClaim);
       if (!otherDevice || committed(*otherDevice) || otherDevice->metadata.deleting()) continue;
       auto outcome = giveUp(*otherClaim, *otherDevice, why, stop);
-      forgetIfGone(otherKey, otherClaim->metadata.uid);  // nobody else would, if it went meanwhile
+      forgetIfGone(otherKey, otherClaim->metadata.uid);  // no other step would, if the claim was deleted meanwhile
       if (outcome.isRetry()) return outcome;
     }
   }
@@ -180,13 +181,14 @@ Outcome ClaimSync::stuck(const cache::Claim& claim, const std::string& why) {
 Outcome ClaimSync::giveUp(const cache::Claim& claim, const cache::Gpu& device, std::string_view avoidNodeFor,
                           std::stop_token stop) {
   if (auto carrier = stores_.carriers.get(core::keyOf(claim.metadata)); carrier && Carrier::of(*carrier, claim)) {
-    if (!carrier->reservedFor.empty()) return Outcome::done();  // somebody counts on it now
+    if (!carrier->reservedFor.empty()) return Outcome::done();  // a pod has reserved it by now
     auto status = carrier_.withdraw(*carrier, stop);
     if (!status.ok()) return Outcome::retry(status);
   }
   if (!avoidNodeFor.empty())
     waiting_.nodes.reject(claim.metadata.uid, device.spec.nodeName, std::string(avoidNodeFor), kRejectFor);
-  if (device.status.phase == phase::kAvailable) {  // a device that stood before the claim is given back, not deleted
+  if (device.status.phase ==
+      phase::kAvailable) {  // a device that existed before the claim is kept: only its claimRef is cleared
     const auto body = codec::patch::claimRef(device.metadata.uid, device.metadata.resourceVersion, std::nullopt);
     return Outcome::ofWrite(writer_.patch(device, body, {}, stop).status());
   }

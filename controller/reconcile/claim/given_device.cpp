@@ -1,4 +1,4 @@
-// (C9): a claim gets a device that stands already, because it names it or because an administrator reserved it.
+// (C9) Binds an existing device to a claim that names it, or for which an administrator reserved it.
 #include <algorithm>
 
 #include "api/v1alpha/keys.h"
@@ -39,7 +39,7 @@ std::optional<Outcome> ClaimSync::givenDevice(const ClaimPtr& claim, std::stop_t
                                              "ElasticGPU \"" + claim->spec.elasticGPUName + "\" not found"));
       given = std::make_shared<const cache::Gpu>(*now);
     }
-    if (!given->isDevice()) return std::nullopt;  // it names a card, of which a device is to be made
+    if (!given->isDevice()) return std::nullopt;  // it names a card, so a new device is made
   } else {
     given = reservedFor(*claim);
     if (!given) return std::nullopt;
@@ -61,11 +61,11 @@ bool ClaimSync::holds(const cache::Gpu& device, const scheduler::Request& want) 
     constexpr int64_t kWholeCore = 1000;
     const auto card = stores_.cards.get({"", share.name});
     const bool all = share.core >= (card ? card->spec.card->core : kWholeCore);
-    // The memory of a device of whole cards follows its cards, once it is bound.
+    // The memory of a device of whole cards is adapted to its cards once it is bound.
     const bool memory = follows || share.memory >= (card ? card->spec.card->memory : 0);
     enough += all && memory ? 1 : 0;
   }
-  // Without a number of cards the amounts are totals over the device.
+  // Without a number of cards, the amounts are totals over the device.
   if (want.cards == 1 && !want.wholeCards) return core >= want.perCard.core && memory >= want.perCard.memory;
   return enough >= want.cards;
 }
@@ -74,7 +74,7 @@ std::string ClaimSync::notAvailable(const cache::Claim& claim, const cache::Gpu&
   const auto name = "device " + device.metadata.name;
   if (const auto& ref = device.spec.claimRef) {
     const core::ObjectKey of{ref->namespace_, ref->name};
-    // Who names a device may not read the namespace of who has it.
+    // The user may not be allowed to read the namespace of the device's claim.
     const auto who = of.namespace_ == claim.metadata.namespace_ ? "claim " + of.str() : "a claim of another namespace";
     if (ref->reserves() && of != core::keyOf(claim.metadata))
       return name + " is reserved for " + who + " by its spec.claimRef; name another device, or none";
@@ -112,7 +112,7 @@ std::string ClaimSync::againstClass(const cache::Gpu& device, const cache::Class
       return name + " is of a card of " + v1alpha::formatBytes(have.memory) + ", class " + cls.metadata.name +
              " gives out cards of at least " + v1alpha::formatBytes(want.minMemory);
   }
-  if (cls.bindingMode == "WaitForFirstConsumer") return {};  // its pods' tolerations count
+  if (cls.bindingMode == "WaitForFirstConsumer") return {};  // the tolerations of its pods count
   const auto taint = untoleratedTaint(stores_, cls, device.spec.nodeName);
   if (!taint.empty())
     return name + " is on node " + device.spec.nodeName + " with taint " + taint + ", which class " +
@@ -130,7 +130,7 @@ std::optional<Outcome> ClaimSync::againstRules(const cache::Claim& claim, const 
   const auto& className = named.spec.className;
   const bool asks = !claim.spec.requests.empty() || !claim.spec.firstAvailable.empty();
   const bool asksForAmounts = asks && !named.spec.cards.empty();
-  // A device without a class was made by hand for whoever names it; any other is its class's to give.
+  // A device without a class was made by hand for any claim that names it. For others, their class decides.
   if (className.empty() && !asksForAmounts) return std::nullopt;
   auto cls = className.empty() ? classOf(stores_, claim, nullptr) : stores_.classes.get({"", className});
   if (!cls && !className.empty()) {  // classes and devices come by different watches
@@ -144,7 +144,7 @@ std::optional<Outcome> ClaimSync::againstRules(const cache::Claim& claim, const 
   const auto asked = cls ? askOf(claim, std::move(cls)) : ask(claim);
   if (asked.later) return Outcome::after(kPluginBusy);
   if (!asked.ok()) return Outcome::done().says(asked.refusal(claim));
-  std::string first;  // what is wrong with the first alternative
+  std::string first;  // problem of the first alternative
   for (std::size_t i = 0; i < asked.alternatives(); ++i) {
     const auto& want = i == 0 ? asked.request : asked.otherwise[i - 1];
     auto why = className.empty() ? std::string() : againstClass(named, *asked.cls, want);
@@ -165,7 +165,7 @@ std::optional<Outcome> ClaimSync::overQuotaWith(const cache::Claim& claim, const
       uid, core::keyOf(claim.metadata).str(), {}, {}, named.spec.className, turnOf(claim, priority, clock_.wall())};
   Asked refused;
   if (refusedByQuota(claim, refused)) return Outcome::done().says(refused.refusal(claim));
-  // Before it is judged. No other claim takes what it names, so it need not yield.
+  // Added before the quota is checked. No other claim takes the device that it names, so it need not yield.
   waiting_.room.add(queueKey, ageOf(claim.metadata), priority, {{ask}, named.metadata.name});
   if (const auto excess = cluster_.reserve(ask, named)) return overQuota(claim, *excess);
   waiting_.room.remove(queueKey);
@@ -179,7 +179,7 @@ Outcome ClaimSync::staticallyBound(const ClaimPtr& claim, const GpuPtr& named, s
   if (auto outcome = overQuotaWith(*claim, *named)) return *std::move(outcome);
   const auto device = binder_.writeClaimRef(*named, *claim, stop);  // W1
   if (!device.ok()) cluster_.forget(claim->metadata.uid);
-  // Then (C7). 409: somebody was faster, the device was read anew.
+  // Continues with (C7). 409: another writer was first; the device was read again.
   if (device.ok() || device.status().code() == base::Code::conflict) return Outcome::again();
   return Outcome::retry(device.status());
 }

@@ -1,4 +1,4 @@
-// How a claim loses its device: (C11) the hardware is gone, (C12) its user deletes it.
+// Release of a claim's device: (C11) the hardware is gone, (C12) its user deletes the claim.
 #include <algorithm>
 
 #include "api/v1alpha/keys.h"
@@ -31,8 +31,8 @@ std::string ClaimSync::hardwareGone(const cache::Gpu& device) const { return los
 
 Outcome ClaimSync::lost(const ClaimPtr& claim, const GpuPtr& device, const std::string& message, std::stop_token stop) {
   if (device && device->status.phase == phase::kBound) {
-    // The device is marked before the claim is Lost: what may follow, Failed, needs exactly this version of the device.
-    // The mark is renewed when a further card is lost.
+    // The device is marked before the claim is Lost: Failed may follow, and requires this version of the device. The
+    // mark is renewed when a further card is lost.
     const auto marked = binder_.setPhase(*device, phase::kBound, reason::kCardGone, message, stop);
     if (!marked.ok() || marked->metadata.resourceVersion != device->metadata.resourceVersion)
       return Outcome::nextState(marked.status());
@@ -40,7 +40,7 @@ Outcome ClaimSync::lost(const ClaimPtr& claim, const GpuPtr& device, const std::
   const auto said = Said::of(claim->metadata, Said::As::lost, reason::kCardGone, message);
   if (claim->status.phase != phase::kLost) return Outcome::again().says(said);
   const bool named = isStatic(*claim) && device && device->metadata.name == claim->spec.elasticGPUName;
-  if (named || inUse(*claim)) return Outcome::done().says(said);  // a pod's end is an event
+  if (named || inUse(*claim)) return Outcome::done().says(said);  // the end of a pod is an event
   const auto carrier = carrier_.release(core::keyOf(claim->metadata), claim->metadata.uid,
                                         device ? device->metadata.name : claim->status.elasticGPUName, stop);
   if (carrier.state == Carrier::Release::failed) return Outcome::retry(carrier.error).says(said);
@@ -54,7 +54,7 @@ Outcome ClaimSync::unlost(const cache::Claim& claim, const cache::Gpu& device, c
   if (!used.ok()) return Outcome::retry(used.status());
   if (*used) return Outcome::done();
   if (device.status.phase == phase::kBound) {
-    // What follows can't be taken back: look again, at the server's own state.
+    // The next write is final, so the cards are read by quorum first.
     for (const auto& share : device.spec.cards) {
       const auto known = stores_.cards.get({"", share.name});
       const auto now = writer_.read<cache::Gpu>({"", share.name}, known ? known->metadata.uid : std::string(), stop);
@@ -72,7 +72,7 @@ Outcome ClaimSync::unlost(const cache::Claim& claim, const cache::Gpu& device, c
 std::optional<Outcome> ClaimSync::stillUsed(const cache::Claim& claim, const GpuPtr& device, std::stop_token stop) {
   const bool released =
       device ? device->status.phase == phase::kReleased : waiting_.released.contains(claim.metadata.uid);
-  // Released only once its ResourceClaim was gone and no pod used it, by quorum.
+  // The device was released only after a quorum read found no ResourceClaim and no pod that uses it.
   if (released && !stores_.carriers.get(core::keyOf(claim.metadata)) && !inUse(claim)) return std::nullopt;
   const auto name = device                                ? device->metadata.name
                     : claim.status.elasticGPUName.empty() ? deviceNameFor(claim)
@@ -91,7 +91,7 @@ std::optional<Outcome> ClaimSync::stillUsed(const cache::Claim& claim, const Gpu
   const auto said = Said::of(claim.metadata, Said::As::inUse, reason::kInUse,
                              "is being deleted; waits for " + who + (gone.empty() ? "" : "; " + gone));
   if (device && device->status.phase == phase::kBound && carrier.state == Carrier::Release::gone) {
-    // OBSERVATION: pods run, and the ResourceClaim that they came by is no more. Somebody tore it out.
+    // OBSERVATION: pods run, but their ResourceClaim is gone: it was removed by force.
     const auto held = users_.hold(*device, reason::kCarrierGone, who, stop);
     if (!held.ok()) return Outcome::nextState(held);
   }
@@ -104,8 +104,8 @@ std::optional<Outcome> ClaimSync::releaseDevice(const cache::Gpu& device, std::s
   if (phase == phase::kReleased && device.spec.reclaimPolicy != "Delete" && !deleting) return std::nullopt;  // Retain
   if (phase == phase::kBound)
     return Outcome::nextState(binder_.setPhase(device, phase::kReleased, "", "", stop).status());
-  if (deleting) return Outcome::done();  // its last event brings us here again
-  if (phase == phase::kAvailable) {      // chosen by name, never committed: given back
+  if (deleting) return Outcome::done();  // its last event requeues the claim
+  if (phase == phase::kAvailable) {      // named by the claim, never committed: only its claimRef is cleared
     const auto body = codec::patch::claimRef(device.metadata.uid, device.metadata.resourceVersion, std::nullopt);
     const auto cleared = writer_.patch(device, body, {}, stop);
     return cleared.ok() ? Outcome::again() : Outcome::ofWrite(cleared.status());
@@ -120,7 +120,7 @@ Outcome ClaimSync::releasing(const ClaimPtr& claim, std::stop_token stop) {
   if (device) {
     if (device->status.phase == phase::kReleased) waiting_.released.add(claim->metadata.uid);
     if (auto outcome = releaseDevice(*device, stop)) {
-      // The pods have ended: from here on the claim waits for its device.
+      // All pods have ended: from here on the claim waits for its device.
       const auto& why = device->status;
       if (!device->metadata.deleting() || why.reason != reason::kProvisionerUnavailable) return *outcome;
       return std::move(*outcome).says(Said::of(
@@ -128,7 +128,7 @@ Outcome ClaimSync::releasing(const ClaimPtr& claim, std::stop_token stop) {
           "is being deleted; waits for its device " + device->metadata.name + " to be removed: " + why.message));
     }
   } else if (!waiting_.released.contains(claim->metadata.uid)) {
-    // The cache may not know it yet.
+    // The cache may not have the device yet.
     const auto& noted = claim->status.elasticGPUName;
     const auto now = writer_.read<cache::Gpu>({"", noted.empty() ? deviceNameFor(*claim) : noted}, {}, stop);
     if (now.ok() && belongsTo(*now, *claim)) return Outcome::again();

@@ -1,5 +1,5 @@
-// (C6): the first of a claim's alternatives that fits (spec.firstAvailable; most have one). It stands in the device (W1) by
-// name, so that no later step chooses again. None: why not, and what would help.
+// (C6) Decides the first alternative of a claim that fits (spec.firstAvailable; most claims have one). The device (W1)
+// names it, so that no later step chooses again. If none fits, reports why, and remedies.
 #include <algorithm>
 
 #include "api/v1alpha/keys.h"
@@ -18,8 +18,8 @@ namespace reason = v1alpha::keys::reason;
 using std::chrono::milliseconds;
 
 namespace {
-constexpr std::size_t kMostNamed = 3;   ///< cards or devices in a message
-constexpr std::size_t kMostSaid = 200;  ///< of what was found out about a card
+constexpr std::size_t kMostNamed = 3;   ///< cards or devices named in a message
+constexpr std::size_t kMostSaid = 200;  ///< characters of a card's trouble in a message
 }  // namespace
 
 RoomNeeds needsOf(const cache::Claim& claim, const Asked& asked) {
@@ -54,7 +54,7 @@ Outcome ClaimSync::noneFits(const cache::Claim& claim, const Asked& asked,
   if (const auto& excess = tried.front().excess; !excess || excess->releasesMayHelp())
     if (auto making = makeRoom(claim, asked, suits, stop)) return *std::move(making);
   if (std::all_of(tried.begin(), tried.end(), overQuotas)) {
-    // One that may wait speaks before one that is refused.
+    // A quota that lets the claim wait is reported rather than one that refuses it.
     const auto waits = std::find_if(tried.begin(), tried.end(), [](const auto& each) { return !each.excess->refuse; });
     auto outcome = overQuota(claim, waits == tried.end() ? *tried.front().excess : *waits->excess);
     const bool preempts = asked.preempts && tried.front().excess->releasesMayHelp();
@@ -88,7 +88,7 @@ Outcome ClaimSync::noFit(const cache::Claim& claim, const Asked& asked, const sc
                          const scheduler::WhyUnsuited& whyUnsuited) {
   const auto* old = findCondition(claim.status.conditions, kBound);
   const bool told = old != nullptr && old->reason == reason::kNoFit && claim.status.phase == phase::kPending;
-  // What would fit changes with every release; it is worth a write now and then, not each time.
+  // The explanation changes with every release, so it is written at intervals only.
   if (!waiting_.room.mayExplain(claim.metadata.uid) && told) return Outcome::after(WaitingForRoom::kExplainEvery);
   if (isStatic(claim)) {
     auto why = cluster_.quarantineReason(claim.spec.elasticGPUName);
@@ -145,7 +145,7 @@ ClaimSync::Kept ClaimSync::keptDevices(std::string_view phase,
   Kept kept;
   kept.phase = phase;
   for (const auto& device : stores_.devicesInPhase(phase)) {
-    if (phase == phase::kAvailable && device->spec.claimRef) continue;  // about to be somebody's
+    if (phase == phase::kAvailable && device->spec.claimRef) continue;  // about to be bound
     bool counts = false;
     for (const auto& share : v1alpha::cardsInForce(*device)) {
       const auto card = stores_.cards.get({"", share.name});

@@ -16,7 +16,7 @@ void NodesLeftAlone::reject(const std::string& claimUid, const std::string& node
   const std::lock_guard lock(mutex_);
   auto& nodes = rejected_[claimUid];
   auto& rejection = nodes[node];
-  if (clock_.now() < rejection.until) return;  // the same once more
+  if (clock_.now() < rejection.until) return;  // the same refusal, reported again
   const auto longer = std::min(howLong * (int64_t{1} << std::min(rejection.times, 12)), kLongestRejection);
   rejection = {clock_.now() + longer, why, rejection.times + 1};
   if (nodes.size() <= kMostNodes) return;

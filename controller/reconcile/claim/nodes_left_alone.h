@@ -1,5 +1,5 @@
-// Nodes that are left alone for a claim: where a scheduler or a plugin would not have it, where the API server refused
-// its device, and how long a choice may take.
+// Backoff of nodes for a claim: nodes that a scheduler or plugin refused, nodes on which the API server refused its
+// device, and the time between choices.
 #pragma once
 
 #include <chrono>
@@ -15,7 +15,7 @@
 
 namespace egpu::reconcile {
 
-/// Reason of a node that is rejected for a claim, for people; NodesLeftAlone::text() has the details.
+/// Reason for people why a node is rejected for a claim; NodesLeftAlone::text() has the details.
 inline constexpr std::string_view kLeftAlone = "left alone after a refusal";
 
 /// Thread-safe.
@@ -23,35 +23,36 @@ class NodesLeftAlone {
  public:
   explicit NodesLeftAlone(base::Clock& clock) : clock_(clock) {}
 
-  /// Nodes that are not tried for a claim for a while, and why. Twice as long each time the same node is rejected
-  /// again, up to an hour; of many nodes the ones that come back first are forgotten.
+  /// Rejects a node for a claim for a while. The time doubles each time the same node is rejected again, up to an hour.
+  /// Of more than kMostNodes nodes, drops those whose time ends first.
   void reject(const std::string& claimUid, const std::string& node, const std::string& why,
               std::chrono::milliseconds howLong);
-  /// The node is another one now (labels, taints, readiness): it may be tried again for all claims.
+  /// Ends the node's rejections for all claims, after its labels, taints or readiness changed.
   void nodeChanged(std::string_view node);
   bool rejected(const std::string& claimUid, std::string_view node) const;
   bool anyRejected(const std::string& claimUid) const;
-  /// For people: "node n1 is not tried for a while: …"; empty if none is rejected.
+  /// Message: "node n1 is not tried for a while: …"; empty if no node is rejected.
   std::string text(const std::string& claimUid) const;
-  /// Until the first of its rejected nodes may be tried again; zero if none is rejected. No event tells it.
+  /// Time until the first of its rejected nodes may be tried again; zero if none is rejected. No event reports that
+  /// time.
   std::chrono::milliseconds untilNextNode(const std::string& claimUid) const;
 
-  /// The API server refused the device on that node (W1). Perhaps only there: others are tried first.
+  /// Records that the API server refused the device on that node (W1). Another node may be accepted, so it is tried
+  /// first.
   void refusedOn(const std::string& claimUid, const std::string& node);
   bool wasRefusedOn(const std::string& claimUid, std::string_view node) const;
   bool anyRefused(const std::string& claimUid) const;
-  /// All were tried, so they are tried again.
+  /// Forgets these nodes after all others were tried, so that they are tried again.
   void forgetRefused(const std::string& claimUid);
 
-  /// A choice of this claim came to nothing. The first few may be followed by another one at once, the next ones after
-  /// ever longer waits.
+  /// Records a failed choice for the claim. The first few are followed by the next choice at once, later ones after an
+  /// exponential backoff.
   void choiceFailed(const std::string& claimUid);
-  /// Until the next choice; zero if now.
+  /// Time until the next choice; zero if it may be made now.
   std::chrono::milliseconds untilNextChoice(const std::string& claimUid) const;
-  /// The scheduler has the claim's pod, with this device, and has not placed it. How long since that was first said of
-  /// this device.
+  /// Time since the first call for this device: the scheduler knows the claim's pod, and has not placed it.
   std::chrono::milliseconds unplacedFor(const std::string& claimUid, const std::string& device);
-  /// It need not place it (yet): the time starts anew.
+  /// Resets that time: the scheduler need not place the pod at present.
   void notUnplaced(const std::string& claimUid);
 
   void forgetClaim(const std::string& claimUid);

@@ -1,4 +1,4 @@
-// (C6): what a quota of its namespace keeps from a claim, who has it, and what would help.
+// (C6) Report of an exceeded quota: the claims that use it, and remedies.
 #include <algorithm>
 
 #include "api/v1alpha/keys.h"
@@ -13,8 +13,8 @@ using std::chrono::milliseconds;
 
 namespace {
 
-/// Changes of the quota or the claim that would help; empty if none of them would be enough. alone: no other claim is
-/// decided with it.
+/// Changes of the quota or the claim that would help; empty if no single change would be enough. alone: no other claim
+/// is decided with it.
 std::string remedy(const scheduler::QuotaExcess& excess, bool alone) {
   const auto key = std::string(scheduler::nameOf(excess.key));
   const auto amount = [&excess](int64_t n) { return scheduler::quotaText(excess.key, n); };
@@ -27,7 +27,7 @@ std::string remedy(const scheduler::QuotaExcess& excess, bool alone) {
                                                                          : "");
 }
 
-/// Amount that the excess counts as used and that only claims would have that are decided with this one.
+/// Amount that the excess counts as used although no claim has it yet: that of claims that are decided with this one.
 int64_t usedByNobody(const scheduler::QuotaExcess& excess, const std::optional<scheduler::QuotaAmounts>& used) {
   if (excess.perClaim || !used) return 0;
   const auto byOthers = (*used)[static_cast<std::size_t>(excess.key)] - excess.own;
@@ -42,12 +42,12 @@ Outcome ClaimSync::overQuota(const cache::Claim& claim, const scheduler::QuotaEx
   if (excess.refuse) waiting_.refusals.refused(uid, excess.version);
   const auto* old = findCondition(claim.status.conditions, excess.refuse ? kAccepted : kBound);
   const bool told = old != nullptr && old->reason == reason::kQuotaExceeded && claim.status.phase == phase::kPending;
-  // As with NoFit: what is used changes with every claim of the namespace.
+  // As with NoFit, the amounts change with every claim of the namespace, so they are written at intervals only.
   if (!waiting_.room.mayExplain(uid) && told) return Outcome::after(WaitingForRoom::kExplainEvery);
   const auto& space = claim.metadata.namespace_;
   const auto with = counts == Beside::nobody ? 0 : usedByNobody(excess, cluster_.quotaUsed({space, excess.quota}));
   auto why = first + excess.text(with);
-  // The amount that all need together is known only once all are counted.
+  // The amount that all need together is known only if all are counted.
   if (counts != Beside::some || excess.perClaim) why += remedy(excess, counts == Beside::nobody);
   if (excess.others) why += "; other limits are exceeded, too";
   if (const auto who = cluster_.quotaHolders(excess, counts != Beside::some); !who.empty()) why += "; " + who;
@@ -61,7 +61,7 @@ bool ClaimSync::refusedByQuota(const cache::Claim& claim, Asked& asked) {
   if (accepted == nullptr || accepted->status != "False" || accepted->reason != reason::kQuotaExceeded) return false;
   const auto& space = claim.metadata.namespace_;
   const auto queueKey = claimKey(core::keyOf(claim.metadata));
-  // A change of the quotas after the second read wakes the claim. The second read finds one before it.
+  // Quota changes after the second read requeue the claim; the second read sees earlier ones.
   waiting_.room.add(queueKey, ageOf(claim.metadata), priorityOf(stores_, claim).value,
                     {{}, {}, space, cluster_.refusingQuotas(space).value_or(0)});
   if (!waiting_.refusals.stillRefused(claim.metadata.uid, cluster_.refusingQuotas(space))) {

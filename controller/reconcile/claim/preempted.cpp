@@ -1,5 +1,5 @@
-// (C6) a claim for which others have to make room, and (C13) one that has to make it, or moves. Who that is, is found in
-// priority/preemption.h. A gang for which they have to: priority/room_for_all.cpp.
+// (C6) the preemptor side of a single claim, and (C13) victims and moves. The victims are selected in
+// priority/preemption.h; priority/room_for_all.cpp is the preemptor side of gangs and of a pod's claims.
 #include <algorithm>
 
 #include "api/v1alpha/keys.h"
@@ -19,10 +19,10 @@ using std::chrono::milliseconds;
 
 namespace {
 
-/// That the pods of another member of a gang have ended is no event of the claim's.
+/// Interval of checks whether the pods of other gang members have ended, which is no event of the claim.
 constexpr milliseconds kGangMembersEnd{500};
 
-/// To a node by its name, as W9 does it.
+/// True if the pod is pinned to a node by its name, as W9 pins it.
 bool pinned(const core::Pod& pod) {
   if (!pod.requiredNodeAffinity) return false;
   const auto& terms = pod.requiredNodeAffinity->terms;
@@ -32,7 +32,7 @@ bool pinned(const core::Pod& pod) {
   });
 }
 
-/// It runs, or is on its way to where the device is: pinned to its node, it would never run elsewhere.
+/// True if the pod runs, or is bound for the device's node: pinned to that node, it could not run elsewhere.
 bool mustGo(const core::Pod& pod) { return alive(pod) && !gated(pod) && (!pod.nodeName.empty() || pinned(pod)); }
 
 bool stays(const cache::Store<core::Pod>::Ptr& pod) { return !pod->metadata.deleting(); }
@@ -58,7 +58,7 @@ std::optional<milliseconds> ClaimSync::restsFromPlans(const cache::Claim& claim,
   const auto* bound = findCondition(claim.status.conditions, kBound);
   const bool told = bound != nullptr && (bound->reason == reason::kNoFit || bound->reason == reason::kQuotaExceeded) &&
                     claim.status.phase == phase::kPending;
-  if (!told) return milliseconds(0);  // who says so minds the rest
+  if (!told) return milliseconds(0);  // the reporting code respects the backoff
   const auto turn = awaitPlan(claim, queueKey);
   return turn.count() > 0 ? turn : rest;
 }
@@ -72,11 +72,11 @@ std::optional<Outcome> ClaimSync::makeRoom(const cache::Claim& claim, const Aske
   const auto plans = preemption_.plans(claim.metadata.uid);
   if (!plans) return Outcome::after(Preemption::kOthersPlan);
   if (preemption_.turns().done(claim.metadata.uid)) enqueue_(plansKey());
-  const auto current = stores_.claims.get(core::keyOf(claim.metadata));  // with what the last plan wrote
+  const auto current = stores_.claims.get(core::keyOf(claim.metadata));  // with the nomination of the last plan
   if (!current || current->metadata.uid != claim.metadata.uid) return Outcome::done();
   const auto nomination = preemption_.planFor(current, asked.of(*current), suits, stop);
   if (!nomination) return std::nullopt;
-  if (nomination->victims.empty()) return Outcome::after(Preemption::kOthersPlan);  // the last victim went just now
+  if (nomination->victims.empty()) return Outcome::after(Preemption::kOthersPlan);  // the last victim left just now
   auto said =
       notBound(*current, reason::kPreempting, preemption_.text({&*nomination, 1}, current->metadata.namespace_));
   said.nominated = nomination;
@@ -196,28 +196,28 @@ std::optional<Outcome> ClaimSync::makesRoom(const ClaimPtr& claim, const GpuPtr&
     return marked ? std::optional(madeRoom(*claim, *device, stop)) : std::nullopt;
   const bool moves = asksToMove(*claim, *device);
   if (!marked && !moves && stores_.claimsPreempting(device->metadata.name).empty())
-    return std::nullopt;  // of nearly all
+    return std::nullopt;  // true for nearly all claims
   if (device->status.phase != phase::kBound || !hardwareGone(*device).empty()) return std::nullopt;
-  // OBSERVATION: a claim of higher priority names the device. It is read by quorum, as what follows can't be taken back.
-  // Budgets were not asked before a move's mark: it becomes the preemptor's mark like any other, unless no pod is left.
+  // OBSERVATION: a claim of higher priority names the device. It is read by quorum, because the next steps are final.
+  // The mark of a move did not check disruption budgets, so the preemptor's mark replaces it, unless no pod is left.
   const bool forMove = markedToMove(*device);
   const auto need = forMove && podsToGo(*claim).empty() ? base::Result<Need>(Need{}) : needFor(*claim, *device, stop);
   if (!need.ok()) return Outcome::retry(need.status());
-  // After a restart every class is validated at once: the plugin's busy moment must not look like the end of the need.
+  // After a restart all classes are validated at once: a busy plugin does not mean that the need is over.
   if (need->later.count() > 0) return Outcome::after(need->later);
   if (need->isNeeded)
     return marked && !forMove ? leave(*claim, *device, need->preemptor, stop)
                               : mark(*claim, *device, need->preemptor, stop);
-  // Once a member of its gang has given back its device, all follow: the gang is of no use below its size.
+  // Once a member of its gang has released its device, all follow: the gang is useless below its size.
   if (marked && !forMove && hasLeftWithout(*claim)) return leave(*claim, *device, nullptr, stop);
-  // Who was let go meanwhile would wait for ever: what it was let go to is carried first.
+  // A pod that was ungated meanwhile would wait forever: the claim is first allocated for it.
   if (moves && !waitsForCarrier(*claim)) {
     const auto asked = movesNow(*claim, *device, stop);
     if (!asked.ok()) return Outcome::retry(asked.status());
     if (*asked) return forMove ? leave(*claim, *device, nullptr, stop) : markMoved(*claim, *device, stop);
   }
   if (!marked) return std::nullopt;
-  // The need is over: the claim keeps what it has.
+  // The need is over: the claim keeps its device.
   return Outcome::nextState(binder_.setPhase(*device, phase::kBound, "", "", stop).status());
 }
 
@@ -267,11 +267,11 @@ Outcome ClaimSync::mark(const cache::Claim& claim, const cache::Gpu& device, con
   const auto& who = *preemptor;
   const auto plan = preemption_.shared().find(SharedPlans::keyOf(who));
   const auto victims = plan ? plan->victims : victimsFor(preemptor);
-  // First whether all pods may go that have to, or, once somebody is marked, those of this claim: nobody loses his device,
-  // and no pod, for what can't be done.
+  // Dry-runs all evictions before the first victim is marked, so that no pod is disturbed for a plan that a disruption
+  // budget blocks. Later victims check only their own pods.
   const bool first = !preemption_.begun(victims);
   if (const auto rest = first ? preemption_.heldUpFor(victims) : milliseconds(0); rest.count() > 0)
-    return Outcome::after(rest);  // by one of the others' pods: said by now
+    return Outcome::after(rest);  // a victim's pod is blocked, which is reported
   if (const auto no = mayGo(claim, device, who, stop)) return *no;
   if (first && plan)
     if (auto no = askBudgets(*plan, who, stop)) return *std::move(no);
@@ -281,7 +281,7 @@ Outcome ClaimSync::mark(const cache::Claim& claim, const cache::Gpu& device, con
     if (!holder) continue;
     if (const auto no = mayGo(*holder, *other, who, stop)) return *no;
   }
-  // Since when tells one mark from another: what is said on the claim (V4) is of this one.
+  // The time distinguishes this mark from others: V4 reports this one.
   const auto text = preemption_.textFor(who, claim.metadata.namespace_) + " since " + base::rfc3339(clock_.wall());
   base::log::info("a claim makes room for another", {{"claim", core::keyOf(claim.metadata).str()},
                                                      {"device", device.metadata.name},
@@ -327,7 +327,7 @@ std::optional<Outcome> ClaimSync::evict(const core::Pod& pod, bool dry, const ca
     const auto now = writer_.read<core::Pod>(core::keyOf(pod.metadata), pod.metadata.uid, stop);
     return Outcome::again();
   }
-  // 429: a budget; 500: two budgets; else an admission policy.
+  // 429: one disruption budget; 500: two budgets; other refusals: an admission policy.
   if (status.code() != base::Code::throttled && !ApiRejections::isRefusal(status) && !ApiRejections::isFailure(status))
     return Outcome::retry(status);
   preemption_.heldUp(device.metadata.name,
@@ -364,8 +364,9 @@ Outcome ClaimSync::leave(const cache::Claim& claim, const cache::Gpu& device, co
                          std::stop_token stop) {
   const auto pods = podsToGo(claim);
   if (!preemptor && std::any_of(pods.begin(), pods.end(), stays))
-    return Outcome::done();  // as long as they like; none behind our gate comes while it is marked
-  // No pod may take it anew: not those, either, that are made in place of the last ones and have no gate.
+    return Outcome::done();  // a move waits for its pods; no gated pod is added while the device is marked
+  // First deletes the ResourceClaim, so that no pod can reserve it: neither the present pods nor ungated ones that
+  // replace them.
   const auto carrier = carrier_.release(core::keyOf(claim.metadata), claim.metadata.uid, device.metadata.name, stop);
   if (carrier.state == Carrier::Release::failed) return Outcome::retry(carrier.error);
   for (const auto& pod : pods) {
@@ -373,16 +374,16 @@ Outcome ClaimSync::leave(const cache::Claim& claim, const cache::Gpu& device, co
     if (const auto no = evict(*pod, false, device, *preemptor, stop)) return *no;
     const auto now = writer_.read<core::Pod>(core::keyOf(pod->metadata), pod->metadata.uid, stop);
     if (!now.ok() && now.status().code() != base::Code::notFound) return Outcome::retry(now.status());
-    return Outcome::again();  // judged anew before the next one
+    return Outcome::again();  // the need is checked again before the next eviction
   }
   // The end of its pods, and of their reservations, is an event.
   if (carrier.state == Carrier::Release::inUse || !pods.empty()) return Outcome::done();
   const auto used = inUse(claim, device, stop);
   if (!used.ok()) return Outcome::retry(used.status());
   if (*used) return Outcome::done();
-  // Members of one gang give back their devices only once the pods of all of them have ended.
+  // Members of one gang release their devices only after the pods of all of them have ended.
   if (preemptor && awaitsGang(claim, device, preemptor)) return Outcome::after(kGangMembersEnd);
-  // What follows can't be taken back: a gate may have been lifted (W9) by who saw the device before its mark.
+  // The next write is final. A pod may have been ungated (W9) by a step that saw the device before its mark.
   if (const auto read = readPods(claim, stop); !read.ok()) return Outcome::retry(read);
   if (!podsToGo(claim).empty()) return Outcome::again();
   const auto& why = device.status.message;
@@ -394,11 +395,12 @@ Outcome ClaimSync::leave(const cache::Claim& claim, const cache::Gpu& device, co
 }
 
 Outcome ClaimSync::madeRoom(const cache::Claim& claim, const cache::Gpu& device, std::stop_token stop) {
-  // They were this device's, in case that it stays; the next one is made of what the spec asks for.
+  // The status shows the requests of this device, in case it stays. The next device is made for the requests in the
+  // spec.
   const auto* bound = findCondition(claim.status.conditions, kBound);
   if (!claim.status.requests.empty() && bound != nullptr && claim.status.phase == phase::kPending)
     return Outcome::again().says(notBound(claim, bound->reason, bound->message));
-  if (device.metadata.deleting()) return Outcome::done();  // its last event brings us here again
+  if (device.metadata.deleting()) return Outcome::done();  // its last event requeues the claim
   const auto removed = writer_.remove(device, stop);       // V6
   return removed.ok() ? Outcome::done() : Outcome::retry(removed);
 }

@@ -1,4 +1,4 @@
-// (C6): a class's plugin may choose among the best candidates.
+// (C6) Choice by a class's plugin among the best candidates.
 #include <algorithm>
 
 #include "api/v1alpha/keys.h"
@@ -10,7 +10,7 @@ namespace egpu::reconcile {
 namespace reason = v1alpha::keys::reason;
 
 namespace {
-constexpr std::chrono::milliseconds kVetoedFor{120'000};  ///< provisioner.h tells it
+constexpr std::chrono::milliseconds kVetoedFor{120'000};  ///< documented in provisioner.h
 }  // namespace
 
 std::variant<scheduler::Decision, Outcome> ClaimSync::decideAsPreferred(const cache::Claim& claim, const Asked& asked,
@@ -28,12 +28,12 @@ std::variant<scheduler::Decision, Outcome> ClaimSync::decideAsPreferred(const ca
   if (!answer) return Outcome::after(kPluginBusy);
   if (answer->reply.outcome != plugin::ReplyCode::ok) return decide(claim, asked, suits, nodes);
   auto ask = asked.of(claim);
-  ask.first = false;  // no node is kept of these
+  ask.first = false;  // no reservation is made from these nodes only
   for (const auto& node : preferredNodes(claim, asked, candidates, *answer)) {
     ask.request.pinnedNode = node;
     if (auto decision = cluster_.decideAndAssume(ask, suits); decision.fits) return decision;
   }
-  // All are vetoed, or taken meanwhile: other candidates next time.
+  // All are vetoed, or were taken meanwhile: the next attempt has other candidates.
   waiting_.nodes.choiceFailed(uid);
   auto outcome = Outcome::after(waiting_.nodes.untilNextChoice(uid));
   if (const auto why = waiting_.nodes.text(uid); !why.empty())

@@ -1,4 +1,4 @@
-// Provisioners that are left alone for a claim, because they, or the API server, refused what it asks for.
+// Backoff of a claim after its provisioner or the API server refused its request.
 #pragma once
 
 #include <chrono>
@@ -16,16 +16,16 @@ class ProvisionersLeftAlone {
  public:
   explicit ProvisionersLeftAlone(base::Clock& clock) : clock_(clock) {}
 
-  /// What this claim asks for was refused: not tried again until the plugin changes or the time is over. How long that
-  /// is stands with the callers, in claim.cpp.
+  /// Records a refusal: the request is not tried again until the plugin changes or the time ends. The callers in
+  /// claim.cpp set the time.
   void refused(const std::string& claimUid, const std::string& provisioner, const std::string& message,
                std::chrono::milliseconds howLong);
-  /// The message, or empty if it may be tried.
+  /// Message of the refusal; empty if the request may be tried.
   std::string refusal(const std::string& claimUid) const;
-  /// Until it may be tried again without its plugin's changing; zero if now.
+  /// Time until the request may be tried again without a change of the plugin; zero if it may be tried now.
   std::chrono::milliseconds untilRefusalEnds(const std::string& claimUid) const;
-  /// The API server said 422 to what was decided: a ledger without the room, a policy. Returns how often since the
-  /// claim was last forgotten.
+  /// Counts an answer 422 of the API server to a decision: a ledger without capacity, or a policy. Returns the number
+  /// since the claim was last forgotten.
   int serverRefused(const std::string& claimUid);
   void pluginChanged(const std::string& provisioner);
 

@@ -1,5 +1,5 @@
-// Claims that a quota refused, and the version of their namespace's quotas then. Lost with the process, which costs each
-// claim one more look at the quotas.
+// Claims that a quota refused, with the version of their namespace's quotas at that time. Lost when the process ends;
+// then each claim is checked against the quotas once more.
 #pragma once
 
 #include <cstddef>
@@ -14,14 +14,14 @@ namespace egpu::reconcile {
 /// Thread-safe.
 class QuotaRefusals {
  public:
-  /// The claim was refused under that version of its namespace's quotas.
+  /// Records that the claim was refused under that version of its namespace's quotas.
   void refused(const std::string& claimUid, uint64_t version) {
     const std::lock_guard lock(mutex_);
     refused_[claimUid] = version;
   }
-  /// Whether a claim whose status says that it was refused still is: as long as the quotas have the version that refused it or,
-  /// if that is not known, the version of the first call. The answer under another version stays the same, as the claim's
-  /// step and that of its gang both ask. No version: no quota of the namespace refuses.
+  /// True if a claim whose status reports the refusal is still refused: while the quotas have the version that refused
+  /// it or, if that is not known, the version of the first call. Repeated calls with another version return the same,
+  /// because the claim's step and its gang's step both call this. No version: no quota of the namespace refuses claims.
   bool stillRefused(const std::string& claimUid, const std::optional<uint64_t>& version) {
     const std::lock_guard lock(mutex_);
     if (version) return refused_.try_emplace(claimUid, *version).first->second == *version;

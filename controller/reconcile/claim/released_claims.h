@@ -1,5 +1,5 @@
-// Claims whose device was found by quorum to be Released, or gone: no pod uses it, and nothing uses it since. Lost with the process,
-// which costs two reads per claim.
+// Claims whose device was found, by quorum read, to be Released or gone: no pod uses it, and none can from then on.
+// Lost when the process ends, which costs two reads per claim.
 #pragma once
 
 #include <cstddef>

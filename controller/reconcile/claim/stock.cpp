@@ -15,12 +15,12 @@ namespace keys = v1alpha::keys;
 
 namespace {
 
-/// A field of the one request.
+/// Path of a field of the single request.
 std::string field(std::string_view name) { return "spec.devices.requests[0].exactly." + std::string(name); }
 
 bool isOurs(const core::DeviceConfig& config) { return config.driver == keys::kDriver; }
 
-/// Of a label or annotation: Kubernetes' own say something of the ResourceClaim alone.
+/// True for labels and annotations of Kubernetes: these describe the ResourceClaim only.
 bool isKubernetes(std::string_view key) {
   const auto domain = key.substr(0, key.find('/'));
   return domain != key && (domain.ends_with("kubernetes.io") || domain.ends_with("k8s.io"));
@@ -31,7 +31,7 @@ core::StringMap withoutKubernetes(core::StringMap all) {
   return all;
 }
 
-/// Empty, or what of the request is not served here.
+/// Part of the request that is not supported here, for people; empty if there is none.
 std::string notServed(const core::ResourceClaim& carrier) {
   const auto& request = carrier.request;
   if (request.others > 0 || !request.alternatives.empty() || carrier.deviceClassName != keys::kDeviceClass)
@@ -45,7 +45,8 @@ std::string notServed(const core::ResourceClaim& carrier) {
   return {};
 }
 
-/// capacity.requests in a claim's words: names there are C identifiers, and a number without suffix is bytes.
+/// Converts capacity.requests to a claim's requests: names there are C identifiers, and a number without suffix is
+/// bytes.
 core::StringMap amountsOf(const core::StringMap& capacity) {
   core::StringMap requests;
   for (const auto& [name, amount] : capacity) {
@@ -59,7 +60,7 @@ core::StringMap amountsOf(const core::StringMap& capacity) {
   return requests;
 }
 
-/// The claim's spec as config says it, and amounts from the request's capacity; or what is wrong with them.
+/// Spec of the claim from config, with the amounts of the request's capacity; or an error message.
 std::variant<v1alpha::ElasticGPUClaimSpec, std::string> specOf(const core::ResourceClaim& carrier) {
   v1alpha::ElasticGPUClaimSpec spec;
   bool found = false;
@@ -104,7 +105,7 @@ std::variant<cache::Claim, std::string> claimFor(const core::ResourceClaim& carr
   claim.metadata.labels = withoutKubernetes(carrier.metadata.labels);
   claim.metadata.annotations = withoutKubernetes(carrier.metadata.annotations);
   constexpr auto& kind = core::kindOf<core::ResourceClaim>;
-  // Not blocking: that would need rights over the finalizers of all ResourceClaims.
+  // Not blocking: that would require rights on the finalizers of all ResourceClaims.
   claim.metadata.ownerReferences.push_back(
       {kind.apiVersion(), std::string(kind.kind), carrier.metadata.name, carrier.metadata.uid, true, false});
   claim.spec = std::get<v1alpha::ElasticGPUClaimSpec>(std::move(spec));
@@ -128,11 +129,11 @@ Outcome StockSync::step(const core::ObjectKey& key, std::stop_token stop) {
   if (!claim) return make(*carrier, stop);
   if (madeFor(*claim) != carrier->metadata.uid)
     tell(*carrier, "an ElasticGPUClaim of that name exists and was not made for it: give one of them another name");
-  return Outcome::done();  // the claim's own steps go on; its end is an event
+  return Outcome::done();  // the claim's own steps continue; its deletion is an event
 }
 
 std::optional<Outcome> StockSync::ownerGone(const cache::Claim& claim, std::stop_token stop) {
-  // OBSERVATION: the cache has no such ResourceClaim. It may be late: ask.
+  // OBSERVATION: the cache has no such ResourceClaim. It may be late: read it.
   const auto now = writer_.read<core::ResourceClaim>(core::keyOf(claim.metadata), {}, stop);
   if (now.ok() && now->metadata.uid == madeFor(claim)) return Outcome::again();
   if (!now.ok() && now.status().code() != base::Code::notFound) return Outcome::retry(now.status());
@@ -140,7 +141,7 @@ std::optional<Outcome> StockSync::ownerGone(const cache::Claim& claim, std::stop
 }
 
 Outcome StockSync::remove(const cache::Claim& claim, std::stop_token stop) {
-  const auto status = writer_.remove(claim, stop);  // its last event brings us here again
+  const auto status = writer_.remove(claim, stop);  // its last event requeues this key
   return status.code() == base::Code::conflict ? Outcome::again() : Outcome::ofWrite(status);
 }
 
@@ -162,7 +163,8 @@ std::optional<Outcome> StockSync::allocatedBefore(const core::ResourceClaim& car
     const auto device = writer_.read<cache::Gpu>({"", carrier.allocation->device}, {}, stop);
     if (!device.ok() && device.status().code() != base::Code::notFound) return Outcome::retry(device.status());
     const auto& ref = device.ok() ? device->spec.claimRef : std::nullopt;
-    // That it takes the allocation back is an event. Another claim's never would: somebody wrote it here.
+    // The device's removal of the allocation is an event. Another claim's device would never remove it: it was written
+    // by hand.
     if (ref && core::ObjectKey{ref->namespace_, ref->name} == core::keyOf(carrier.metadata)) return Outcome::done();
   }
   if (!carrier.reservedFor.empty()) return Outcome::done();
@@ -177,7 +179,7 @@ base::Status StockSync::joinGang(const core::ResourceClaim& carrier, cache::Clai
   if (owner == nullptr || (itself && !stores_.podGroupsServed)) return {};
   const core::ObjectKey key{carrier.metadata.namespace_, owner->name};
   auto pod = stores_.pods.get(key);
-  if (!pod || pod->metadata.uid != owner->uid) {  // they come by different watches
+  if (!pod || pod->metadata.uid != owner->uid) {  // pods and ResourceClaims come by different watches
     const auto now = writer_.read<core::Pod>(key, owner->uid, std::move(stop));
     if (!now.ok()) return now.status().code() == base::Code::notFound ? base::Status() : now.status();
     if (now->metadata.uid != owner->uid) return {};
@@ -202,14 +204,14 @@ Outcome StockSync::make(const core::ResourceClaim& carrier, std::stop_token stop
   auto wanted = claimFor(carrier);
   if (const auto* why = std::get_if<std::string>(&wanted)) {
     tell(carrier, *why);
-    return Outcome::done();  // its spec can't change
+    return Outcome::done();  // its spec is immutable
   }
   if (const auto joined = joinGang(carrier, std::get<cache::Claim>(wanted), stop); !joined.ok())
     return Outcome::retry(joined);
   const auto made = writer_.create(std::get<cache::Claim>(wanted), stop);
   if (made.ok()) {
     base::log::debug("made a claim for a ResourceClaim", {{"claim", core::keyOf(carrier.metadata).str()}});
-    return Outcome::done();  // its own event goes on
+    return Outcome::done();  // the claim's own event continues
   }
   return made.status().code() == base::Code::alreadyExists ? Outcome::again() : Outcome::retry(made.status());
 }

@@ -1,14 +1,17 @@
-// Stock ResourceClaims: those of our device class that others make and that say by themselves what they want. Kubernetes
-// stamps them from ResourceClaimTemplates, one per pod; people write them by hand. For each one an ElasticGPUClaim of its
-// name is made, owned by it, and bound as any other; the ResourceClaim is then that claim's carrier.
+// External ResourceClaims: ResourceClaims of our device class that other clients create with a request of their own.
+// Kubernetes creates them from ResourceClaimTemplates, one per pod; people write them by hand. For each one the
+// controller creates an ElasticGPUClaim of its name, owned by it, and binds it like any other. It then is that claim's
+// ResourceClaim.
 //
-//   no ElasticGPUClaim of its name    made (W0). Crash after it, or AlreadyExists: found by its owner reference. One that was
-//                                     not made for it is left alone, and its pods hear of it
-//   it can't be served                said on it and on its pods
-//   its ElasticGPUClaim is deleted    allocation taken back (Carrier::release), device released, made anew
-//   it is being deleted, or gone      its ElasticGPUClaim is deleted, which gives all back; its finalizer goes last
-//   allocated, its claim torn out     the device of that claim waits for its pods and takes the allocation back. No such
-//                                     device: taken back here
+//   no ElasticGPUClaim of its name   Created (W0). After a crash, or AlreadyExists: found by its owner reference. A claim
+//                                    that was not made for it is not touched; its pods get an event.
+//   it cannot be served              Reported by events on it and on its pods.
+//   its ElasticGPUClaim is deleted   The allocation is removed (Carrier::release), the device released, the claim created
+//                                    again.
+//   it is being deleted, or gone     Its ElasticGPUClaim is deleted, which releases everything; its finalizer goes last.
+//   allocated, its claim is gone     The claim's device waits for its pods and removes the allocation. If there is no
+//                                     no such device, the allocation is removed here.
+//                                     device, the allocation is removed here.
 #pragma once
 
 #include <map>
@@ -24,11 +27,11 @@
 
 namespace egpu::reconcile {
 
-/// It is a stock one, by its spec, which nobody can change. The carriers that we make never are.
+/// True if the ResourceClaim is external. Its spec, which is immutable, decides that. Ours never are.
 bool asks(const core::ResourceClaim& carrier);
-/// The ElasticGPUClaim that a stock one wants, or in words why it can't be served: the field, and what would be valid.
+/// The ElasticGPUClaim for an external ResourceClaim, or why it cannot be served: the field, and valid values.
 std::variant<cache::Claim, std::string> claimFor(const core::ResourceClaim& carrier);
-/// The uid of the ResourceClaim that the claim was made for; empty: it was made by hand.
+/// Uid of the ResourceClaim for which the claim was made; empty if it was made by hand.
 std::string_view madeFor(const cache::Claim& claim);
 
 /// Thread-safe, one thread per key at a time.
@@ -37,21 +40,21 @@ class StockSync {
   StockSync(Writer& writer, cache::Stores& stores, Carrier& carrier, kube::EventSink& events)
       : writer_(writer), stores_(stores), carrier_(carrier), events_(events) {}
 
-  /// Of a ResourceClaim, also of one that is none of these or no more: what Carrier::step does besides.
+  /// Step of a ResourceClaim. For one that is not external, or no longer exists, also runs Carrier::step().
   Outcome step(const core::ObjectKey& key, std::stop_token stop);
-  /// ResourceClaims of which something is remembered; for tests.
+  /// Number of ResourceClaims with state here; for tests.
   std::size_t remembered() const;
 
  private:
   using ClaimPtr = cache::Store<cache::Claim>::Ptr;
-  /// A claim that was made for a ResourceClaim that is no more. Nothing: it is there.
+  /// Deletes a claim whose ResourceClaim is gone. Nullopt: it exists.
   std::optional<Outcome> ownerGone(const cache::Claim& claim, std::stop_token stop);
   Outcome leaving(const core::ResourceClaim& carrier, const ClaimPtr& claim, std::stop_token stop);
   Outcome make(const core::ResourceClaim& carrier, std::stop_token stop);  // W0
-  /// One that says nothing of a gang is of the gang that the pod says it is made for, by annotations or else by the PodGroup that it
-  /// is of. Before W0: decided alone it would be too late.
+  /// Adds a claim without gang annotations to the gang of the pod it is made for: by the pod's annotations or otherwise
+  /// by its PodGroup. Must precede W0, because later the claim might be decided alone.
   base::Status joinGang(const core::ResourceClaim& carrier, cache::Claim& claim, std::stop_token stop);
-  /// Allocated for a claim that is no more. Nothing: it can be made anew.
+  /// Handles an allocation for a claim that is gone. Nullopt: the claim can be created.
   std::optional<Outcome> allocatedBefore(const core::ResourceClaim& carrier, std::stop_token stop);
   Outcome remove(const cache::Claim& claim, std::stop_token stop);
   void tell(const core::ResourceClaim& carrier, const std::string& message);
@@ -61,8 +64,7 @@ class StockSync {
   Carrier& carrier_;
   kube::EventSink& events_;
   mutable std::mutex mutex_;
-  std::map<core::ObjectKey, std::string>
-      told_;  ///< what each was told last, of those that are there; guarded by mutex_
+  std::map<core::ObjectKey, std::string> told_;  ///< last message for each existing one; guarded by mutex_
 };
 
 }  // namespace egpu::reconcile

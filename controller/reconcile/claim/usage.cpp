@@ -15,7 +15,7 @@ namespace {
 
 int64_t sum(int64_t a, int64_t b) { return a < 0 || b < 0 ? -1 : a + b; }
 
-/// What a text of ours says: "35%", "3.1Gi"; -1 = nothing.
+/// Parses an amount that we wrote: "35%", "3.1Gi"; -1 if there is none.
 int64_t amountOf(std::string_view text) {
   if (text.ends_with('%')) text.remove_suffix(1);
   const auto quantity = v1alpha::parseQuantity(text);

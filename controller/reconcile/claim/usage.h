@@ -1,4 +1,5 @@
-// What a claim uses, as its cards' objects say: copied into its status for people, seldom.
+// Usage of a claim's cards, as the cards' objects report it. It is copied to the claim's status for people, at
+// intervals.
 #pragma once
 
 #include <chrono>
@@ -10,14 +11,14 @@
 
 namespace egpu::reconcile {
 
-/// The key usage/<claim>: an event of a card brings it, and no claim is looked at for it. Thread-safe.
+/// Step of the key usage/<claim>, which card events enqueue. No claim's own step depends on usage. Thread-safe.
 class ClaimUse {
  public:
-  /// every: between two writes of one claim's use.
+  /// every: minimum time between two writes of one claim's usage.
   ClaimUse(const cache::Stores& stores, base::Clock& clock, std::chrono::milliseconds every)
       : stores_(stores), clock_(clock), every_(every) {}
 
-  /// Says what is used, if it moved noticeably: by a twentieth of the grant or of a card's time, or to or from zero.
+  /// Reports the usage if it moved noticeably: by 1/20 of the grant or of a card's time, or to or from zero.
   Outcome step(const core::ObjectKey& claim) const;
 
  private:

@@ -1,5 +1,5 @@
-// What claims wait for that no object says: room, a quota, a node or a provisioner that is left alone for a while. Lost with the
-// process, which only costs one more try each.
+// Conditions for which claims wait without an event: capacity, quotas, and backoffs of nodes and provisioners. Lost
+// when the process ends, which costs one more attempt each.
 #pragma once
 
 #include <cstddef>
@@ -35,7 +35,7 @@ struct Waiting {
   ConsumerTurns consumers;
   ReleasedClaims released;
 
-  /// The queue key does not wait for room, until its next step.
+  /// Removes the key from the queue for capacity until its next step.
   void remove(const std::string& queueKey) { room.remove(queueKey); }
   void forgetClaim(const std::string& claimUid) {
     forgetChoice(claimUid);
@@ -43,7 +43,7 @@ struct Waiting {
     resizes.forgetClaim(claimUid);
     released.forgetClaim(claimUid);
   }
-  /// It has its device: how that was come by is of no interest any more.
+  /// Drops the state of choosing: the claim has its device.
   void forgetChoice(const std::string& claimUid) {
     room.forgetClaim(claimUid);
     refusals.forgetClaim(claimUid);
@@ -51,7 +51,7 @@ struct Waiting {
     provisioners.forgetClaim(claimUid);
     consumers.forgetClaim(claimUid);
   }
-  /// Claims and gangs of which anything is remembered; for tests.
+  /// Number of claims and gangs with state here; for tests.
   std::size_t claims() const {
     return room.claims() + refusals.claims() + nodes.claims() + provisioners.claims() + gangs.claims() +
            rosters.size() + resizes.claims() + released.claims() + consumers.claims();

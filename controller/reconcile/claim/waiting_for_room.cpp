@@ -8,7 +8,7 @@ using std::chrono::milliseconds;
 
 namespace {
 
-/// Of a queue key "claim/namespace/name".
+/// Namespace of a queue key "claim/namespace/name".
 std::string_view namespaceOf(std::string_view queueKey) {
   const auto begin = queueKey.find('/') + 1;
   return queueKey.substr(begin, queueKey.find('/', begin) - begin);
@@ -38,7 +38,7 @@ bool WaitingForRoom::add(const std::string& queueKey, const Age& age, int64_t pr
   const Position at{{-priority, age}, queueKey};
   const auto [known, fresh] = keys_.try_emplace(queueKey);
   auto& entry = known->second;
-  if (!fresh && entry.order != at.first) keysInOrder_.erase({entry.order, queueKey});  // of another priority now
+  if (!fresh && entry.order != at.first) keysInOrder_.erase({entry.order, queueKey});  // its priority changed
   entry = {at.first, std::move(needs), false, false, round_, now};
   keysInOrder_.insert(at);
   // Capacity that became free after the turn was given may suit a key before this one.
@@ -176,7 +176,8 @@ WaitingForRoom::Next WaitingForRoom::next(const std::function<bool(const RoomNee
 
 bool WaitingForRoom::decided(const std::string& queueKey, Found found) {
   const std::lock_guard lock(mutex_);
-  // A step that began before the turn was given may have decided before capacity became free. The key is stepped once more.
+  // A step that began before the turn was given may have decided before capacity was freed. The key is stepped once
+  // more.
   if (!turn_ || turn_->at.second != queueKey || !turn_->begun) return false;
   hadTurn_[queueKey] = clock_.now();
   const std::string space(namespaceOf(queueKey));

@@ -1,5 +1,5 @@
-// Claims, pods and gangs that found no room on the cards or in their quotas. When room becomes free, those that it may
-// suit look for it one after the other: the highest priority first, then the oldest.
+// Claims, pods and gangs that found no capacity on the cards or in their quotas. When capacity is freed, those that it
+// may suit are evaluated one after the other: the highest priority first, then the oldest.
 #pragma once
 
 #include <chrono>
@@ -20,7 +20,7 @@
 
 namespace egpu::reconcile {
 
-/// Whose turn it is: older objects first, those of the same second by uid.
+/// Age of an object in queue order: older objects come first, objects of the same second by uid.
 struct Age {
   std::string created, uid;
   auto operator<=>(const Age&) const = default;
@@ -34,42 +34,43 @@ struct QueueOrder {
   auto operator<=>(const QueueOrder&) const = default;
 };
 
-/// What a key looks for room for: what a claim asks for, of which any will do. The first claim of a pod or a gang,
-/// because all of them need room. Without any: room for anything may suit it.
+/// Requests of a key, any of which would do. For a pod or a gang those of its first claim, because all of its claims
+/// need capacity. Empty: any freed capacity may suit it.
 struct RoomNeeds {
   std::vector<cache::ClusterView::Ask> anyOf{};
-  std::string device{};       ///< name of the device that the claim names, which needs room in quotas alone
-  std::string refusedIn{};    ///< namespace whose quotas refused the claim: only another version of them may suit
-  uint64_t refusedUnder = 0;  ///< version of the quotas that refused it
+  std::string device{};       ///< device that the claim names, which needs capacity in quotas only
+  std::string refusedIn{};    ///< namespace whose quotas refused the claim: only a new version of them may suit
+  uint64_t refusedUnder = 0;  ///< version of the quotas that refused the claim
 };
 
-/// Thread-safe. `mayFit` of next() is called with the lock held.
+/// Thread-safe. Calls `mayFit` of next() with the lock held.
 ///
-/// A round begins whenever room may have become free on a card or in a quota. It gives each key that the room may suit a turn, in queue order;
-/// the next key has its turn once this one has decided. A key that looks for room by itself during a round yields to
-/// keys before it that may still have a turn, so that they find what became free. The other keys look afterwards, a few
-/// at a time (kLooksAtOnce), so that their messages stay true.
+/// A round begins whenever capacity may have been freed, on a card or in a quota. It gives a turn to each key that the
+/// capacity may suit, in queue order; the next key gets its turn when this one has decided. During a round, a key that
+/// is evaluated without a turn yields to keys before it that may still get one, so that they find the freed capacity.
+/// Afterwards the other keys are evaluated, a few at a time (kLooksAtOnce), to keep their messages up to date.
 class WaitingForRoom {
  public:
   static constexpr std::chrono::milliseconds kExplainEvery{15'000};
-  /// A key whose step does not begin for so long loses its turn, and those of its namespace are not waited for in this
-  /// round: its steps hang.
+  /// A key whose step does not begin within this time loses its turn, and the round does not wait for other keys of its
+  /// namespace: the steps there hang.
   static constexpr std::chrono::milliseconds kTurnAtMost{100};
-  /// A key yields for so long, and then decides.
+  /// A key yields for at most this time, and then decides.
   static constexpr std::chrono::milliseconds kYieldAtMost{50};
-  /// Once so many keys of a namespace in a row found nothing during one round, keys of other namespaces do not yield to
-  /// it: the room does not suit its nodes or its quotas, and thousands of its keys would delay them.
+  /// Once this many keys of a namespace in a row found nothing during one round, keys of other namespaces do not yield
+  /// to it: the capacity does not suit its nodes or quotas, and thousands of its keys would delay the other keys.
   static constexpr std::size_t kVainTurns = 32;
-  /// A key that decided in vain gets no other turn for so long, so that rounds that follow each other reach all keys.
+  /// Time after a key's turn before it gets another one, so that successive rounds reach all keys.
   static constexpr std::chrono::milliseconds kTurnAgain{250};
-  /// So many keys that had no turn look every kExplainEvery. If no more keys wait, each has a turn.
+  /// Number of keys without a turn that are evaluated every kExplainEvery. If no more keys are queued, each gets a
+  /// turn.
   static constexpr std::size_t kLooksAtOnce = 32;
   static constexpr std::size_t kKeysAtOnce = 512;  ///< considered by one call of next()
 
   explicit WaitingForRoom(base::Clock& clock) : clock_(clock) {}
 
-  /// This queue key, of a claim or pod so old. Noted before it looks for room: what is freed from then on is not
-  /// missed. False: it yields, and looks later; it gets a turn in this round.
+  /// Adds the queue key of a claim, pod or gang of that age. Call before deciding, so that capacity freed from then on
+  /// requeues it. False: the key must yield, and gets a turn in this round.
   bool add(const std::string& queueKey, const Age& age, int64_t priority = 0, RoomNeeds needs = {});
   /// Whether the key keeps what it decided although capacity was freed after add(): false if a key before it may be
   /// served by that. It gives the decision up then, and yields as after add().
@@ -77,20 +78,20 @@ class WaitingForRoom {
   void remove(const std::string& queueKey);
   std::size_t size() const;
 
-  /// Room may have become free: a round begins, or the present one is repeated from its first key.
+  /// Begins a round, or repeats the present one from its first key: capacity may have been freed.
   void grew();
   struct Next {
-    std::vector<std::string> keys;                   ///< to be stepped: the one that has the turn, or those that look
-    std::optional<std::chrono::milliseconds> again;  ///< time until next() is to be called again; none: grew() tells
+    std::vector<std::string> keys;  ///< keys to enqueue: the one that has the turn, or those to be evaluated
+    std::optional<std::chrono::milliseconds> again;  ///< time of the next call of next(); nullopt: after grew()
   };
   Next next(const std::function<bool(const RoomNeeds&)>& mayFit);
-  /// What a key found in its turn. unknown: its step ended without a decision.
+  /// Result of a key's decision in its turn. unknown: its step ended without a decision.
   enum class Found { room, nothing, unknown };
-  /// The key has decided, or its step ended. True if it had the turn: next() is to be called.
+  /// Records that the key has decided, or that its step ended. True if it had the turn: call next().
   bool decided(const std::string& queueKey, Found found);
   bool hasTurn(const std::string& queueKey) const;
 
-  /// The explanation of a claim's NoFit may be written again only kExplainEvery after the last one: true = now (and noted).
+  /// True if the claim's message may be written now: kExplainEvery has passed since the last one. Records it.
   bool mayExplain(const std::string& claimUid);
   void forgetClaim(const std::string& claimUid);
   std::size_t claims() const;
@@ -103,40 +104,40 @@ class WaitingForRoom {
     RoomNeeds needs;
     bool yields = false;
     bool yielded = false;  ///< for kYieldAtMost: it decides now
-    uint64_t round = 0;    ///< the round during which it looked last
+    uint64_t round = 0;  ///< round of its last evaluation
     Steady lookedAt{};
   };
   struct Turn {
     Position at;
     Steady since{};
-    uint64_t round = 0;  ///< the round that gave it
-    bool begun = false;  ///< the key's step began after it, or looks after it
+    uint64_t round = 0;  ///< round that gave the turn
+    bool begun = false;  ///< a step of the key began after the turn was given
   };
   // With mutex_ held.
   void beginRound();
   std::set<Position>::const_iterator unvisited() const;
   bool isBeforeOthers(const Position& at) const;
-  /// Whether the key yields to the other one, which comes first.
+  /// True if the key yields to the other one, which comes first.
   bool yieldsTo(const std::string& other, const std::string& queueKey) const;
   /// Gives the next key its turn. False: no further key of this round gets one, or kKeysAtOnce were considered.
   bool giveTurn(const std::function<bool(const RoomNeeds&)>& mayFit, Next& result);
-  /// Those that looked longest ago, of those that have not looked during this round.
+  /// Selects the keys that were evaluated longest ago, of those not evaluated during this round.
   void giveLooks(Next& result);
 
   base::Clock& clock_;
   mutable std::mutex mutex_;                   // guards all below
   std::map<std::string, Entry> keys_;          ///< by queue key
-  std::set<Position> keysInOrder_;             ///< the same
-  bool inRound_ = false, passedOver_ = false;  ///< passedOver_: a key, because of kTurnAgain
-  std::optional<Steady> repeatAt_;             ///< the round that follows because of those
+  std::set<Position> keysInOrder_;             ///< keys of keys_, in queue order
+  bool inRound_ = false, passedOver_ = false;  ///< passedOver_: a key was skipped because of kTurnAgain
+  std::optional<Steady> repeatAt_;             ///< start of the round that follows for skipped keys
   uint64_t round_ = 0;
-  std::optional<Position> visited_;  ///< of this round, the last key considered
+  std::optional<Position> visited_;  ///< last key considered in this round
   std::optional<Turn> turn_;
-  std::map<std::string, std::size_t, std::less<>> vain_;  ///< turns in vain since one that found room, by namespace
+  std::map<std::string, std::size_t, std::less<>> vain_;  ///< unsuccessful turns in a row, by namespace
   std::set<std::string, std::less<>> late_;               ///< namespaces of keys that lost their turn in this round
-  std::map<std::string, Steady> hadTurn_;                 ///< in vain, by queue key; for kTurnAgain
+  std::map<std::string, Steady> hadTurn_;                 ///< time of the last turn, by queue key; for kTurnAgain
   std::map<std::string, Steady> yieldsSince_;             ///< by queue key, until the round ends
-  std::optional<Steady> nextLooks_;                       ///< none: no key waits for a look
+  std::optional<Steady> nextLooks_;                       ///< nullopt: no key is to be evaluated
   std::map<std::string, Steady> explained_;
 };
 
