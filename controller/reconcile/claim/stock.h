@@ -3,15 +3,14 @@
 // controller creates an ElasticGPUClaim of its name, owned by it, and binds it like any other. It then is that claim's
 // ResourceClaim.
 //
-//   no ElasticGPUClaim of its name   Created (W0). After a crash, or AlreadyExists: found by its owner reference. A claim
-//                                    that was not made for it is not touched; its pods get an event.
+//   no ElasticGPUClaim of its name   Created (W0). After a crash, or AlreadyExists: found by its owner reference. A
+//                                    claim that was not made for it is not touched; its pods get an event.
 //   it cannot be served              Reported by events on it and on its pods.
-//   its ElasticGPUClaim is deleted   The allocation is removed (Carrier::release), the device released, the claim created
-//                                    again.
-//   it is being deleted, or gone     Its ElasticGPUClaim is deleted, which releases everything; its finalizer goes last.
+//   its ElasticGPUClaim is deleted   The allocation is removed (Carrier::release), the device released, the claim
+//                                    created again.
+//   it is being deleted, or gone     Its ElasticGPUClaim is deleted, which releases all. Its finalizer goes last.
 //   allocated, its claim is gone     The claim's device waits for its pods and removes the allocation. If there is no
-//                                     no such device, the allocation is removed here.
-//                                     device, the allocation is removed here.
+//                                    such device, the allocation is removed here.
 #pragma once
 
 #include <map>
