@@ -108,8 +108,7 @@ struct MapPage {
 
 struct ClusterTotals {
   int64_t nodes = 0, cards = 0, offered = 0, quarantined = 0, allocations = 0;
-  int64_t free = 0, partly = 0,
-          full = 0;  ///< schedulable cards: without allocations; with some; without free core or memory
+  int64_t free = 0, partly = 0, full = 0;  ///< schedulable cards: no allocations; some; no core or no memory left
   int64_t core = 0, usedCore = 0, memory = 0, usedMemory = 0;
 };
 
@@ -183,12 +182,12 @@ class ClusterView {
     decltype(scheduler::GangMember::hasRoom) hasRoomOnceFree{};
   };
   /// Decides all requests of a gang, each on its place (one per request), all or none, and assumes the decisions; see
-  /// scheduler::decideGang(). Respects the namespace's quotas and capacity that is nominated or reserved against every
-  /// one of the requests. If each member has a nomination, tries the nominated nodes first. `within`: groups of nodes,
-  /// one of which must hold all members. Releases the lock between two groups, and between two members if searching
-  /// their nodes takes long. If the gang does not fit, may reserve nodes for it (scheduler/choice/keep_together.h).
-  /// Returns nullopt if a member is assumed or has a device already. The caller then evaluates the gang again, so of
-  /// two concurrent callers for one gang only one decides.
+  /// scheduler::decideGang(). Respects the namespace's quotas, and capacity that is nominated or reserved against all
+  /// of the requests. Tries nominated nodes first if each member has one. `within`: groups of nodes, one of which must
+  /// hold all members. Releases the lock between groups, and between members whose search takes long. May reserve nodes
+  /// for a gang that does not fit (scheduler/choice/keep_together.h). Returns nullopt if a member is assumed or has a
+  /// device already; the caller then evaluates the gang again. So of two concurrent callers for one gang, only one
+  /// decides.
   std::optional<scheduler::GangDecision> decideGang(const std::vector<Ask>& asks, const std::vector<GangPlace>& places,
                                                     const std::vector<scheduler::TopologyGroup>* within = nullptr);
   /// Decision of decideGang() for the claim while it is assumed. The claim's own step writes it.
@@ -197,8 +196,8 @@ class ClusterView {
   bool wouldFitTogether(const std::vector<Ask>& asks, const scheduler::NodePredicate& suits,
                         const std::vector<std::string>& withoutDevices);
   /// Returns scheduler::judge() of these nodes for all requests together, one verdict per node, as if these devices
-  /// were gone. Respects nominated and reserved capacity as a decision does. Assumes nothing. Releases the lock in
-  /// between if there are many nodes.
+  /// were gone and nominated and reserved capacity were taken. Assumes nothing. Releases the lock in between if it
+  /// takes long.
   std::vector<scheduler::NodeVerdict> judge(const std::vector<Ask>& asks, std::span<const std::string_view> nodes,
                                             const std::vector<std::string>& withoutDevices = {},
                                             scheduler::Judge what = scheduler::Judge::fitAndLiking);
@@ -211,10 +210,9 @@ class ClusterView {
   scheduler::Explanation explainGang(const std::vector<Ask>& asks, const std::vector<GangPlace>& places,
                                      const std::vector<scheduler::TopologyGroup>* within,
                                      const scheduler::WhyUnsuitedForMember& whyUnsuited);
-  /// Finds victims for the request: scheduler::preempt() on a snapshot in which the nominations that come before the
-  /// request are carried out. Holds the lock only to copy the cluster; callers share the copy until the cluster
-  /// changes. Assumes nothing. enough: ends the search when it returns true; the result is then the best one found so
-  /// far.
+  /// Finds victims for the request: scheduler::preempt() on a snapshot after the nominations that come before the
+  /// request. Holds the lock only to copy the cluster; callers share the copy until the cluster changes. Assumes
+  /// nothing. enough: returns true to end the search with its result so far.
   scheduler::Preemption preempt(const Ask& ask, const scheduler::NodePredicate& suits, const scheduler::MayGo& mayGo,
                                 const scheduler::StandingOf& standing, const scheduler::Enough& enough = {});
   /// Finds victims so that all requests fit, each on its place, all or none: scheduler::preemptTogether() on such a
@@ -226,9 +224,9 @@ class ClusterView {
   /// Number of snapshots that were copied.
   uint64_t copies() const;
   /// True if `group` is needed: all requests fit, each on its nominated node (`rooms`, one per request) and within its
-  /// quotas, once all victims of these nominations are gone, but not if `group` stays. `group` are names of devices:
+  /// quotas, once all victims of these nominations are gone, but not if `group` stays. `group` (names of devices) is
   /// one victim, or the victims of one gang, which leave together. False if the requests fit without evictions, or one
-  /// of them needs no capacity any more.
+  /// needs no capacity.
   bool needs(const std::vector<Ask>& asks, const std::vector<v1alpha::Nomination>& rooms,
              const std::vector<std::string>& group);
   /// Names of the victims that leave together with one victim, including it.
@@ -262,7 +260,7 @@ class ClusterView {
   /// Returns the excess that reserve() would return. Assumes nothing.
   std::optional<scheduler::QuotaExcess> excessWith(const Ask& ask, const Gpu& device);
   /// Decides a resize of the device on its own cards (scheduler::resizeInPlace()), within the quotas of its namespace
-  /// and beside capacity that is nominated or reserved for other claims. In place: the additional amounts count from
+  /// and beside capacity that is nominated or reserved for other claims. In place, the additional amounts count from
   /// now on, until the device has another target or forgetResize() is called. Drops an earlier decision for the device.
   /// See resizes.cpp.
   scheduler::Resizing decideResize(const Ask& ask, const Gpu& device);
@@ -283,26 +281,25 @@ class ClusterView {
   /// Message: the claims that use most of the exceeded quota and, if `releases`, the claims whose release would
   /// suffice. May be empty.
   std::string quotaHolders(const scheduler::QuotaExcess& excess, bool releases);
-  /// Handles requests (of one claim, or of several that are decided together) that exceed a quota: releases their node
-  /// reservations, and may reserve the quota for them. decideAndAssume() and decideGang() do this themselves.
+  /// Releases the node reservations of requests that exceed a quota (of one claim, or of several that are decided
+  /// together), and may reserve the quota for them. decideAndAssume() and decideGang() do this themselves.
   void waitForQuota(const std::vector<Ask>& asks, const scheduler::QuotaExcess& excess);
   /// Version of the namespace's quotas if one of them refuses claims that exceed it, instead of letting them wait.
   std::optional<uint64_t> refusingQuotas(std::string_view namespace_) const;
-  /// Drops the claim's assumption and reservations: the decision was not written, or nothing can be decided. Not needed
-  /// once the claim's device exists; the view notices that itself.
+  /// Drops the claim's assumption and reservations: the decision was not written, or nothing can be decided. Once the
+  /// claim's device exists, the view does this itself.
   void forget(std::string_view claimUid);
   /// Releases the claim's reservations because it is not wanted at present. Its assumption stays.
   void keepNothing(std::string_view claimUid);
-  /// May reserve a node for requests (of one claim, or of several claims of one pod) that fit no node which `suits`
-  /// accepts. Prefers a node that `suits` accepts, then one that `otherwise` accepts (null = none). decideAndAssume()
-  /// and decideTogether() do this themselves, with `suits` only. Releases the lock during the search, as preempt()
-  /// does.
+  /// May reserve a node for requests (of one claim, or of several of one pod) that fit no node which `suits` accepts:
+  /// such a node or otherwise one that `otherwise` accepts (null = none). decideAndAssume() and decideTogether() do
+  /// this themselves, with `suits` only. Releases the lock during the search.
   void keepNodeFor(const std::vector<Ask>& asks, const scheduler::NodePredicate& suits,
                    const scheduler::NodePredicate& otherwise);
   /// True if a node or quota is reserved, or was at the last call of tendKept(). Takes no lock.
   bool keepsNodes() const { return keepsNodes_.load(std::memory_order_relaxed); }
-  /// Ends reservations whose owners did not renew them for minutes, for whatever reason. Returns the owners
-  /// ("namespace/name") that should renew theirs if they still want it.
+  /// Ends reservations that were not renewed for minutes, for whatever reason. Returns the owners ("namespace/name")
+  /// that should renew theirs if they still want it.
   std::vector<std::string> tendKept(int64_t now);
   /// Counts the device instead of the claim's assumption, whichever process decided it.
   void adopted(std::string_view claimUid, const Gpu& device);
@@ -311,18 +308,17 @@ class ClusterView {
   void forgetEarlier(std::string_view claim, std::string_view uid);
 
   /// Sets the callback for freed capacity: an allocation was released, or a card or node became schedulable, so pending
-  /// claims may fit. It is called without the lock. Set before the stores fill.
+  /// claims may fit. Called without the lock. Set before the stores fill.
   void onCapacity(std::function<void()> listener) { grown_ = std::move(listener); }
   /// Number of times that capacity was freed, counted before the callback of onCapacity() is called.
   uint64_t timesFreed() const;
-  /// Sets the callback for quota changes: the usage that a quota of the namespace counts changed, or its quotas did.
-  /// freed: claims that exceeded a quota may be within it now. It is called without the lock. Set before the stores
-  /// fill.
+  /// Sets the callback for changes of the namespace's quotas, or of the usage that they count. freed: claims that
+  /// exceeded a quota may be within it now. Called without the lock. Set before the stores fill.
   void onQuota(std::function<void(const std::string& namespace_, bool freed)> listener) {
     counted_ = std::move(listener);
   }
-  /// Sets the callback after each decision: whether it fits, and how long it took. It is called without the lock. Set
-  /// before the first decision.
+  /// Sets the callback after each decision: whether it fits, and how long it took. Called without the lock. Set before
+  /// the first decision.
   void onDecision(std::function<void(bool fits, double seconds)> listener) { decided_ = std::move(listener); }
 
   /// Reports every change of the cluster state, and every decision, to `listener`. Set before the stores fill;

@@ -25,7 +25,7 @@ class NodeTaints {
 
   /// True if a node has such a taint.
   bool any() const;
-  /// Differs from before whenever of() may return something else.
+  /// Changes whenever of() may return something else.
   uint64_t version() const;
   /// Null if the node has none. Nodes with equal taints share one list.
   std::shared_ptr<const Taints> of(std::string_view node) const;

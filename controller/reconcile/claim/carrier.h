@@ -97,7 +97,7 @@ class Carrier {
 
  private:
   struct Memory {
-    std::string uid;  ///< of the carrier
+    std::string uid;  ///< uid of the ResourceClaim
     core::ObjectKey claim;
     int writes = 0;  ///< writes of its allocation since the last reset
     int atOnce = 0;  ///< number of these without a wait

@@ -116,7 +116,7 @@ class ClaimSync {
   static bool isStatic(const cache::Claim& claim);
   /// True if the claim gets an existing device: one that it names (even before it exists), or one reserved for it.
   bool takesDevice(const cache::Claim& claim) const;
-  /// True if a claim was bound within kRush, as happens when many claims are bound at a time.
+  /// True if a claim was bound within kRush: many claims are being bound.
   bool boundLately() const { return clock_.now() - boundAt_.load() < kRush; }
   /// True if the claim's class has WaitForFirstConsumer (false if the class is gone) and the claim is of no gang. Gang
   /// members are decided for all their pods at once, and Bound before any of these pods is ungated.
@@ -233,12 +233,13 @@ class ClaimSync {
                                    std::stop_token stop);
   /// True if its device is Bound, or the ledgers of all its cards have its entry.
   bool hasItsCards(const cache::Claim& claim) const;
-  /// Whether all members of a gang have their cards.
+  /// Result of the check whether all members of a gang have their cards.
   struct GangCards {
     bool all = false;  ///< they have, and none is missing
     ClaimPtr lacks{};  ///< otherwise a member that has none; null if none is known
   };
-  /// Result of the last cardsOf(), if it is current, so that n waiting members cost n reads and not n².
+  /// Checks the gang's roster from the first member that may lack its cards, so that n waiting members cost n reads,
+  /// not n².
   GangCards knownCardsOf(const cache::Claim& claim, const core::ObjectKey& gang) const;
   /// Reads all members, and records the result for knownCardsOf(). roster: from before the members were chosen.
   GangCards cardsOf(const GangMembers& members, const core::ObjectKey& gang, const GangRosters::Ptr& roster) const;
@@ -393,7 +394,7 @@ class ClaimSync {
   /// claims the last check of their plan counts instead (priority/shared_plans.h).
   struct Need {
     ClaimPtr preemptor{};   ///< null if no claim names the device
-    bool isNeeded = false;  ///< the preemptors' plan still helps all of them, and not without this device
+    bool isNeeded = false;  ///< all preemptors fit by their plan, but not without the release of this device
     milliseconds later{0};  ///< if not 0, neither is known yet; time until the next attempt
   };
   base::Result<Need> needFor(const cache::Claim& claim, const cache::Gpu& device, std::stop_token stop);

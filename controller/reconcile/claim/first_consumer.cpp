@@ -75,7 +75,7 @@ Outcome ClaimSync::waitForReservation(const ClaimPtr& claim, const GpuPtr& devic
     case Carrier::State::waiting:
       break;
     default:
-      return notCarried(*claim, answer);  // the end of what blocks the allocation is an event
+      return notCarried(*claim, answer);  // the obstacle to the allocation ends with an event
   }
   auto again = answer.state == Carrier::State::waiting ? answer.delay : milliseconds(0);
   if (!pod)

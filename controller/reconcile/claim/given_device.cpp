@@ -130,7 +130,7 @@ std::optional<Outcome> ClaimSync::againstRules(const cache::Claim& claim, const 
   const auto& className = named.spec.className;
   const bool asks = !claim.spec.requests.empty() || !claim.spec.firstAvailable.empty();
   const bool asksForAmounts = asks && !named.spec.cards.empty();
-  // A device without a class was made by hand for any claim that names it. For others, their class decides.
+  // A device without a class was made by hand for any claim that names it. The class of any other device decides.
   if (className.empty() && !asksForAmounts) return std::nullopt;
   auto cls = className.empty() ? classOf(stores_, claim, nullptr) : stores_.classes.get({"", className});
   if (!cls && !className.empty()) {  // classes and devices come by different watches
