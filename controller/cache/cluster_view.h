@@ -182,10 +182,10 @@ class ClusterView {
     decltype(scheduler::GangMember::hasRoom) hasRoomOnceFree{};
   };
   /// Decides all requests of a gang, each on its place (one per request), all or none, and assumes the decisions; see
-  /// scheduler::decideGang(). Respects the namespace's quotas, and capacity that is nominated or reserved against all
-  /// of the requests. Tries nominated nodes first if each member has one. `within`: groups of nodes, one of which must
-  /// hold all members. Releases the lock between groups, and between members whose search takes long. May reserve nodes
-  /// for a gang that does not fit (scheduler/choice/keep_together.h). Returns nullopt if a member is assumed or has a
+  /// scheduler::decideGang(). Respects the namespace's quotas, and nominations and reservations that block all of the
+  /// requests. Tries nominated nodes first if each member has one. `within`: groups of nodes, one of which must hold
+  /// all members. Releases the lock between groups, and between members whose search takes long. May reserve nodes for
+  /// a gang that does not fit (scheduler/choice/keep_together.h). Returns nullopt if a member is assumed or has a
   /// device already; the caller then evaluates the gang again. So of two concurrent callers for one gang, only one
   /// decides.
   std::optional<scheduler::GangDecision> decideGang(const std::vector<Ask>& asks, const std::vector<GangPlace>& places,
@@ -434,7 +434,7 @@ class ClusterView {
   /// Snapshot for searches without the lock.
   struct Then {
     std::shared_ptr<const scheduler::Cluster> cluster;
-    std::vector<std::string> closed;  ///< nodes that are reserved against the requests
+    std::vector<std::string> closed;  ///< nodes whose reservation blocks the requests
     scheduler::QuotaBook book{};      ///< quotas of the requests' namespace
     /// Returns `suits` without the closed nodes. Refers to this object.
     scheduler::NodePredicate open(const scheduler::NodePredicate& suits) const;
@@ -468,13 +468,13 @@ class ClusterView {
   /// `filled`, which are closed to the requests anyway.
   TakenBack holdBack(const std::vector<Ask>& asks, const std::vector<std::string>& filled = {});
   void letHave(const TakenBack& taken);
-  /// Returns `suits` without nodes that are reserved against the requests. `asks`, `suits` and `open` must outlive the
+  /// Returns `suits` without nodes whose reservation blocks the requests. `asks`, `suits` and `open` must outlive the
   /// result.
   const scheduler::NodePredicate& openNodes(const std::vector<Ask>& asks, const scheduler::NodePredicate& suits,
                                             scheduler::NodePredicate& open) const;
   const scheduler::NodePredicate& openNodes(const std::vector<Ask>& asks, scheduler::NodePredicate&& suits,
                                             scheduler::NodePredicate& open) const = delete;
-  /// Clears the verdicts of nodes that are reserved against the requests.
+  /// Clears the verdicts of nodes whose reservation blocks the requests.
   void closeKept(const std::vector<Ask>& asks, std::span<const std::string_view> nodes,
                  std::vector<scheduler::NodeVerdict>& verdicts) const;
   /// shared: a request that fits no node is cached as unschedulable for all equal requests.
@@ -518,8 +518,8 @@ class ClusterView {
     scheduler::NodePredicate otherwise;  ///< tried if no node suits; null = none
     scheduler::KeptBefore before;
   };
-  /// Call without mutex_ held. Returns the node to reserve; empty if there is none. why: the limit that excludes every
-  /// node, if it is a limit, for people.
+  /// Call without mutex_ held. Returns the node to reserve; empty if there is none. why: set to a message if a limit
+  /// excludes all nodes.
   std::string nodeToKeep(const NodeSearch& search, std::string* why) const;
   std::string nodeToKeep(const NodeSearch& search, bool isLimited, const scheduler::HolderLasts& lasts) const;
   /// Time since which the device exists; `now` if it is not known. Call without mutex_ held.
