@@ -61,8 +61,8 @@ struct Decided {
   std::vector<Ask> asks;                       ///< placed on one node, all or none
   std::vector<scheduler::Decision> decisions;  ///< one per request; empty if nothing fits
   Suitability nodes;
-  bool meanwhile =
-      false;  ///< the state changed during the decision, or it depends on state that is not reported, such as quotas
+  /// The state changed during the decision, or it depends on state that is not reported, such as quotas.
+  bool meanwhile = false;
 };
 
 /// Called inside the view's lock: must return at once, and must not call the view.

@@ -600,10 +600,10 @@ class ClusterView {
     std::vector<Assumed> cards;
     std::optional<scheduler::Decision> inGang{};  ///< decision of a gang that the claim's own step has yet to write
   };
-  std::unordered_map<std::string, Assumption>
-      assumptions_;  ///< by claim uid; few, since each ends when its device appears
-  std::unordered_map<std::string, std::vector<std::string>>
-      resizes_;                                 ///< by device uid: its cards with assumed resizes
+  /// By claim uid; few, since each ends when its device appears.
+  std::unordered_map<std::string, Assumption> assumptions_;
+  /// By device uid: its cards with assumed resizes.
+  std::unordered_map<std::string, std::vector<std::string>> resizes_;
   std::atomic<std::size_t> resizesDecided_{0};  ///< written with mutex_ held
   /// Pending claims whose requests are in the demand statistics. Cleared at kMostLearned; claims are then counted
   /// again.

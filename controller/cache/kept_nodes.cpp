@@ -17,8 +17,8 @@ constexpr int64_t kLookEvery = 1;        ///< seconds between two searches for a
 constexpr int64_t kLookAgain = 15;       ///< seconds between two searches for a claim that has a reservation
 constexpr int64_t kLookAfterVain = 300;  ///< seconds after a failed search of a claim, so that other claims have theirs
 constexpr int64_t kAsksAgain = 120;      ///< seconds after which the owner is asked to renew its reservation
-constexpr int64_t kAsksNoMore =
-    600;  ///< seconds after which a reservation that was not renewed ends; longer than any backoff of a pending claim
+/// Seconds after which a reservation that was not renewed ends; longer than any backoff of a pending claim.
+constexpr int64_t kAsksNoMore = 600;
 constexpr int64_t kReservationAtMost = ReservationTurns::kReservationAtMost;
 constexpr int64_t kHowLongEver = std::numeric_limits<int64_t>::max();
 
@@ -131,8 +131,8 @@ std::string ClusterView::nodeToKeep(const NodeSearch& search, bool isLimited,
   const auto tryOn = [&](const scheduler::NodePredicate& open) {
     const scheduler::NodePredicate within = [&](std::string_view node) {
       const auto free = scheduler::freeCardsOn(cluster, node);
-      const auto more =
-          std::max<int64_t>(0, wanted - free);  // more cards become free and are withheld until the claim is served
+      // More cards become free and are withheld until the claim is served.
+      const auto more = std::max<int64_t>(0, wanted - free);
       return (free + more) * 100 <= keeping_.freeCardPercent * (all + more) && (!open || open(node));
     };
     std::vector<scheduler::GangMember> members;

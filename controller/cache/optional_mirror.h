@@ -24,8 +24,8 @@ struct OptionalMirrorOptions {
   kube::ReflectorOptions reflector;
   std::chrono::milliseconds lookEvery{600'000};  ///< interval between checks for the kind, or another version of it
   std::chrono::milliseconds lookAgain{5'000};    ///< interval after an inconclusive answer
-  std::function<void(bool)>
-      served{};  ///< receives whether the kind can be listed, when that is known and when it changes
+  /// Receives whether the kind can be listed, when that is known and when it changes.
+  std::function<void(bool)> served{};
 };
 
 /// Fills the store from the first version that the server serves: of DeviceTaintRules v1, v1beta2 (v1alpha3, 1.33 to
@@ -65,8 +65,8 @@ class OptionalMirror {
   const OptionalMirrorOptions options_;
   Sink sink_;
   // Used by the thread only:
-  std::optional<std::string_view>
-      version_;  ///< version that is followed; empty: none is served; nullopt: not known yet
+  /// Version that is followed; empty: none is served; nullopt: not known yet.
+  std::optional<std::string_view> version_;
   std::optional<kube::Reflector<T>> reflector_;
 
   std::mutex mutex_;

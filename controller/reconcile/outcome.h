@@ -31,8 +31,7 @@ struct Said {
   };
   As as = As::notBound;
   core::ObjectKey claim;
-  std::string uid,
-      resourceVersion;  ///< the claim when it was evaluated; a claim that has changed is evaluated again
+  std::string uid, resourceVersion;  ///< the claim when it was evaluated; a claim that has changed is evaluated again
   std::string reason, message;
   core::Rare<v1alpha::ClaimUsage> usage{};      ///< for `uses`
   core::Rare<v1alpha::Nomination> nominated{};  ///< for `notBound`: the nomination for the claim

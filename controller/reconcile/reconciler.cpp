@@ -13,8 +13,8 @@ namespace egpu::reconcile {
 namespace phase = v1alpha::keys::phase;
 
 namespace {
-constexpr int kStatesAtOnce =
-    16;  ///< states of a claim per step: more than lie between unbound and Bound; then other keys are stepped
+/// States of a claim per step: more than lie between unbound and Bound; then other keys are stepped.
+constexpr int kStatesAtOnce = 16;
 constexpr std::chrono::milliseconds kOthersTurn{50};
 constexpr std::chrono::milliseconds kTendKept{60'000};
 }  // namespace
@@ -154,8 +154,8 @@ bool Reconciler::isNearRunning(const core::Pod& pod) const {
     const auto claim = stores_.claims.get(key);
     if (!claim) return false;
     if (claim->status.phase == phase::kBound || awaitsFirstChoice(*claim)) return true;
-    const auto carrier =
-        stores_.carriers.get(key);  // allocated before the claim is Bound if the claim waits for the pod
+    // A claim that waits for the pod is allocated before it is Bound.
+    const auto carrier = stores_.carriers.get(key);
     return carrier && carrier->allocation;
   });
 }

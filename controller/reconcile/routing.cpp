@@ -276,8 +276,8 @@ void Routing::onTaintRule(const core::DeviceTaintRule* before, const core::Devic
   const auto spec = [](const core::DeviceTaintRule& rule) {
     return std::tie(rule.selects, rule.driver, rule.pool, rule.device, rule.taint);
   };
-  if (before && after && spec(*before) == spec(*after))
-    return;  // only its status changed, in which evictions are counted
+  // Only its status changed, in which evictions are counted.
+  if (before && after && spec(*before) == spec(*after)) return;
   bool any = false;
   for (const auto* rule : {before, after}) {
     if (rule == nullptr) continue;

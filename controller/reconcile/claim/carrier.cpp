@@ -217,8 +217,8 @@ std::optional<Carrier::Answer> Carrier::notNow(const core::ResourceClaim& carrie
   if (memory.uid != carrier.metadata.uid) memory = {carrier.metadata.uid, key, 0, 0, {}, {}};
   if (memory.writes > 0) {
     if (!rewrite) return Answer{State::cleared};
-    if (pods != memory.pods)
-      memory = {memory.uid, key, 1, 0, {}, pods};  // other pods than those that the last writes did not help
+    // Restarts the backoff for other pods than those that the last writes did not help.
+    if (pods != memory.pods) memory = {memory.uid, key, 1, 0, {}, pods};
     const auto wait = std::min(kFirstRewrite * (1 << std::min(memory.writes - 1, 10)), kLastRewrite);
     const auto passed = passedSince(memory.last);
     // Victims were evicted for one of the pods. If the scheduler finds no allocation when it returns, it releases their

@@ -23,8 +23,8 @@ namespace {
 constexpr milliseconds kAvailableSoon{500};
 constexpr milliseconds kUsualCall{1'000};
 constexpr milliseconds kNameTaken{15'000};
-constexpr milliseconds kRefusedFor{
-    300'000};  ///< backoff after a refusal by the provisioner; maximum after refusals by the API server
+/// Backoff after a refusal by the provisioner; maximum after refusals by the API server.
+constexpr milliseconds kRefusedFor{300'000};
 constexpr int kStaleDecisions = 3;  ///< refusals of a claim by ledgers that still count as lost races
 
 /// Backoff of a claim after the API server has answered 422 to its decision for the `times`-th time.
@@ -59,8 +59,8 @@ Outcome ClaimSync::look(const core::ObjectKey& key, const ClaimPtr& claim, std::
     auto outcome = committing(claim, device, stop);
     return outcome.isDone() && again.count() > 0 ? Outcome::after(again).says(std::move(outcome.said)) : outcome;
   }
-  if (device->status.phase ==
-      phase::kReleased)  // released by hand: the controller releases only devices of claims that are being deleted
+  // Released by hand: the controller releases only devices of claims that are being deleted.
+  if (device->status.phase == phase::kReleased)
     return lost(claim, device, "device " + device->metadata.name + " was released under the claim", stop);
   // OBSERVATION: phase is "", Pending or Available: not committed.
   if (device->metadata.deleting()) return rolledBack(*claim, *device);
@@ -130,9 +130,8 @@ Outcome ClaimSync::unbound(const ClaimPtr& claim, std::stop_token stop) {
     if (const auto outcome = withoutItsDevice(claim, stop)) return *outcome;
   const auto obstacle = obstacleNow(*claim, stop);
   if (!obstacle.ok()) return Outcome::retry(obstacle.status());
-  const bool given =
-      !*obstacle ||
-      madeFor(*claim).empty();  // a claim made by hand gets the device that it names, whatever the obstacle
+  // A claim made by hand gets the device that it names, whatever the obstacle.
+  const bool given = !*obstacle || madeFor(*claim).empty();
   if (const auto outcome = given ? givenDevice(claim, stop) : std::nullopt) {
     cluster_.keepNothing(claim->metadata.uid);
     return *outcome;
@@ -282,8 +281,8 @@ Outcome ClaimSync::intend(const cache::Claim& claim, const cache::Class& cls, co
   const auto& uid = claim.metadata.uid;
   const auto device = binder_.writeIntent(claim, cls, decision, stop);  // W1
   if (!device.ok()) {
-    if (ApiRejections::isRefusal(device.status()))
-      waiting_.nodes.refusedOn(uid, decision.node);  // another node may be accepted
+    // Another node may be accepted.
+    if (ApiRejections::isRefusal(device.status())) waiting_.nodes.refusedOn(uid, decision.node);
     if (device.status().code() != base::Code::invalid) return Outcome::retry(device.status());
     const auto why = "the device was refused: " + device.status().message();  // a policy may change, which is no event
     waiting_.provisioners.refused(uid, cls.provisioner, why, afterRefusals(waiting_.provisioners.serverRefused(uid)));

@@ -19,8 +19,8 @@ namespace phase = v1alpha::keys::phase;
 namespace reason = v1alpha::keys::reason;
 
 bool setCondition(std::vector<core::Condition>& conditions, core::Condition value, const std::string& now) {
-  value.message =
-      base::shortened(base::printable(value.message), kLongestMessage);  // may quote plugins and other components
+  // Messages may quote plugins and other components.
+  value.message = base::shortened(base::printable(value.message), kLongestMessage);
   for (auto& condition : conditions) {
     if (condition.type != value.type) continue;
     value.lastTransitionTime = condition.status == value.status ? condition.lastTransitionTime : now;
@@ -166,8 +166,8 @@ void ClaimStatus::putPending(const cache::Claim& claim, const Said& said, Status
   after.nodeName.clear();
   after.className = classNameOf(stores_, claim);
   after.capacity.clear();
-  if (!hasBoundDevice(stores_, claim))
-    after.requests.clear();  // otherwise they show the device's requests, in case it stays (V4)
+  // With a Bound device, status.requests shows the device's requests, in case it stays (V4).
+  if (!hasBoundDevice(stores_, claim)) after.requests.clear();
   after.alternative.clear();
   after.usage.reset();
   after.priority = priorityOf(stores_, claim).value;
@@ -312,8 +312,8 @@ void ClaimStatus::putInUse(const cache::Claim& claim, const Said& said, Status& 
 void ClaimStatus::putCarried(const cache::Claim& claim, const Said& said, Status& after) {
   const bool good = said.as == Said::As::carried;
   const auto* old = findCondition(claim.status.conditions, kCarried);
-  if (good && (old == nullptr || old->status == "True"))
-    return;  // a claim without an obstacle so far gets no condition
+  // A claim without an obstacle so far gets no condition.
+  if (good && (old == nullptr || old->status == "True")) return;
   setCondition(after.conditions,
                condition(kCarried, good, good ? "Carried" : said.reason, said.message, claim.metadata.generation),
                base::rfc3339(clock_.wall()));

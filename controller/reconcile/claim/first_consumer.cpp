@@ -19,8 +19,8 @@ using std::chrono::milliseconds;
 namespace {
 
 constexpr milliseconds kRejectFor{120'000};  ///< backoff of a node that plugin or scheduler refused
-constexpr milliseconds kPlaceWithin{
-    300'000};  ///< time for the scheduler to place the pod; twice that while it preempts
+/// Time for the scheduler to place the pod; twice that while it preempts.
+constexpr milliseconds kPlaceWithin{300'000};
 constexpr std::size_t kLongestQuote = 300;
 
 /// Message of the scheduler about a pod that it cannot place; empty if there is none.
@@ -187,8 +187,8 @@ Outcome ClaimSync::giveUp(const cache::Claim& claim, const cache::Gpu& device, s
   }
   if (!avoidNodeFor.empty())
     waiting_.nodes.reject(claim.metadata.uid, device.spec.nodeName, std::string(avoidNodeFor), kRejectFor);
-  if (device.status.phase ==
-      phase::kAvailable) {  // a device that existed before the claim is kept: only its claimRef is cleared
+  // A device that existed before the claim is kept: only its claimRef is cleared.
+  if (device.status.phase == phase::kAvailable) {
     const auto body = codec::patch::claimRef(device.metadata.uid, device.metadata.resourceVersion, std::nullopt);
     return Outcome::ofWrite(writer_.patch(device, body, {}, stop).status());
   }
