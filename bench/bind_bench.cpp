@@ -1,6 +1,6 @@
-// Claims bound per second: the real controller against the embedded API server over loopback, next to the same five
-// writes per claim sent raw, in the same run. Both use the same client; the raw side has neither watches nor decisions.
-// real_bench.cpp does the same against a real API server.
+// Measures claims bound per second by the real controller against the embedded API server over loopback. The same run
+// also sends the same five writes per claim raw. Both sides use the same client; the raw side has neither watches nor
+// decisions. real_bench.cpp measures this against a real API server.
 #include <benchmark/benchmark.h>
 
 #include <memory>
@@ -17,7 +17,7 @@ using namespace egpu;
 constexpr int kClaims = 2'000;
 constexpr int kInFlight = 16;
 
-/// Each world has uids of its own: the plugin, loaded once, remembers what it made for those of the worlds before.
+/// Each world has uids of its own, because the plugin is loaded once and remembers the devices of earlier worlds.
 struct World {
   explicit World(uint64_t seed) : random{seed} { site.publish(kClaims); }
 
@@ -34,7 +34,7 @@ struct World {
   }
 };
 
-/// Interleaved, so that a noisy neighbour hits both.
+/// The two measurements alternate, so that a noisy neighbour affects both.
 void ClaimsBound(benchmark::State& state) {
   base::log::configure(base::log::Level::warn, false);
   double bound = 0, raw = 0;

@@ -1,4 +1,4 @@
-// Claims bound by the controller, and the same writes sent raw: what the benchmarks of binding share.
+// Shared by the benchmarks of binding: binds claims with the controller, and sends the same writes raw.
 #pragma once
 
 #include <atomic>
@@ -29,7 +29,7 @@ namespace egpu::bench {
 
 namespace keys = v1alpha::keys;
 
-/// Counts what is asked for: "POST elasticgpus 201" and how often. Thread-safe.
+/// Counts requests by method, resource and status, such as "POST elasticgpus 201". Thread-safe.
 class CountingTransport final : public kube::Transport {
  public:
   explicit CountingTransport(kube::Transport& real) : real_(real) {}
@@ -51,7 +51,7 @@ class CountingTransport final : public kube::Transport {
   }
 
  private:
-  /// "elasticgpus/status" of "/apis/elasticgpu.io/v1alpha/elasticgpus/egpu-…/status".
+  /// Returns "elasticgpus/status" for "/apis/elasticgpu.io/v1alpha/elasticgpus/egpu-…/status".
   static std::string resource(const std::string& target) {
     const std::string path = target.substr(0, target.find('?'));
     for (const char* each : {"elasticgpuclaims", "elasticgpuclasses", "elasticgpus", "events", "nodes"}) {
@@ -67,7 +67,7 @@ class CountingTransport final : public kube::Transport {
   std::map<std::string, int64_t> counts_;
 };
 
-/// A client of an API server with 100 nodes of 8 cards, a class and claims on it.
+/// A client of an API server, which holds 100 nodes of 8 cards, a class and claims of that class.
 class Site {
  public:
   explicit Site(const kube::Endpoint& endpoint) : transport_(must(kube::curlTransport(endpoint, clock))) {
@@ -114,8 +114,8 @@ class Site {
   plugin::InProcessRegistry plugins;
 };
 
-/// Seconds that a controller that has mirrored everything takes until all `claims` of the site are bound. (What the
-/// mirrors take is the cold start's benchmark, and would weigh on few claims as it doesn't on many.)
+/// Returns the seconds that a controller with synced caches needs to bind all `claims` of the site. The cold start has
+/// a benchmark of its own; included here it would distort runs with few claims more than runs with many.
 inline double bindAll(Site& site, int claims, int workers) {
   reconcile::ControllerOptions options;
   options.workers = workers;
@@ -125,7 +125,7 @@ inline double bindAll(Site& site, int claims, int workers) {
   (void)controller.waitUntilReady();
   const auto start = std::chrono::steady_clock::now();
   controller.lead();
-  // The controller's own cache tells when all is bound: asking the server would slow it down.
+  // Reads the controller's own cache: requests to the server would slow it down.
   while (true) {
     int64_t n = 0;
     controller.stores().claims.forEach([&](const auto& c) { n += c->status.phase == "Bound" ? 1 : 0; });
@@ -140,7 +140,7 @@ inline double bindAll(Site& site, int claims, int workers) {
   return took;
 }
 
-/// What the controller decides for a claim.
+/// The controller's decision for one claim.
 struct Share {
   v1alpha::ElasticGPUClaim claim;
   std::string node;
@@ -148,8 +148,8 @@ struct Share {
   std::string cardUid;
 };
 
-/// Decides for one claim after the other, in the order of the list, as the controller does: so that the raw writes meet
-/// on the same cards and the ledgers grow alike.
+/// Decides for the claims one by one in list order, as the controller does. The raw writes thus contend for the same
+/// cards, and the ledgers grow equally.
 class Decisions {
  public:
   explicit Decisions(Site& site) : class_(must(site.client.get<v1alpha::ElasticGPUClass>({"", "share"}))) {
@@ -177,10 +177,10 @@ class Decisions {
  private:
   v1alpha::ElasticGPUClass class_;
   scheduler::Cluster cluster_;
-  std::map<std::string, std::string> uids_;  // of the cards
+  std::map<std::string, std::string> uids_;  // card name → uid
 };
 
-/// W1, W2, W4, W5 and W6 of one claim, as the controller writes them.
+/// Sends the writes W1, W2, W4, W5 and W6 of one claim, as the controller does.
 inline void rawBind(kube::Client& client, const Share& share) {
   const v1alpha::ElasticGPUClaim& claim = share.claim;
   const v1alpha::DeviceCard& card = share.card;
@@ -232,7 +232,7 @@ inline void rawBind(kube::Client& client, const Share& share) {
            .status());
 }
 
-/// Seconds that the same writes take without watches and decisions, as many claims at once.
+/// Returns the seconds that the same writes take without watches and decisions, with `inFlight` claims at once.
 inline double rawBindAll(Site& site, int inFlight) {
   Decisions decisions(site);
   std::vector<Share> shares;

@@ -33,7 +33,7 @@ def mean(values):
 
 
 def row(runs):
-    """The means over the runs of what a policy made of a load."""
+    """Formats the waits of one policy at one load, as means over the runs."""
     cells = []
     for size in SIZES:
         waits = [run["waits"][size] for run in runs]

@@ -1,5 +1,6 @@
-// The client alone: small merge patches in flight over one transport, with what they cost this process. The embedded
-// API server runs in a process of its own, behind nghttpx where that is installed (HTTP/2 over TLS, as in a cluster).
+// Measures the API client alone: small merge patches in flight over one transport, and the processor time of this
+// process. The embedded API server runs in a separate process, behind nghttpx if that is installed (HTTP/2 over TLS, as
+// in a cluster).
 //   EGPU_BENCH_KUBECONFIG   measures that API server too; its namespace "default" gets leases named bench-…
 #include <benchmark/benchmark.h>
 #include <sys/prctl.h>
@@ -34,7 +35,7 @@ using bench::must;
 
 constexpr int kLeases = 256;
 
-/// The embedded API server in a child, so that its CPU time is not taken for the client's.
+/// Runs the embedded API server in a child process, so that its CPU time is not counted as the client's.
 class ServerProcess {
  public:
   ServerProcess() {
@@ -73,7 +74,7 @@ class ServerProcess {
   std::string address_;
 };
 
-/// What is measured, by name. Made before the first benchmark, gone after the last.
+/// The measured servers by name. Created before the first benchmark, destroyed after the last.
 struct Servers {
   std::string folder =
       (std::filesystem::temp_directory_path() / ("client-bench-" + std::to_string(::getpid()))).string();
@@ -154,7 +155,7 @@ void patches(benchmark::State& state, const kube::Endpoint& endpoint) {
 }  // namespace
 
 int main(int argc, char** argv) {
-  const Servers servers;  // before any thread: it forks
+  const Servers servers;  // before any thread starts, because it forks
   base::log::configure(base::log::Level::warn, false);
   benchmark::Initialize(&argc, argv);
   for (const auto& [name, endpoint] : servers.all)

@@ -1,8 +1,8 @@
-// B1: what a decision costs as the cluster grows. Clusters of 8-card nodes filled in the u pattern (card c of node i
-// has (7i + 13c) mod 10 tenths used), then brought to the wanted fill by claims of core 10 + i mod 40 %, memory 6 of 32
-// GiB, and kept there: each round releases claims chosen at random until there is room for the next one, decides for
-// that and commits it. Rounds are timed one by one; times are those of the whole decision, strings of the answer
-// and what is learned from the request included.
+// B1: measures the cost of a decision as the cluster grows. Clusters of 8-card nodes start in the u pattern (card c of
+// node i has (7i + 13c) mod 10 tenths used). Claims of core 10 + i mod 40 %, memory 6 of 32 GiB then fill them to the
+// wanted level. Each round releases random claims until the next one has capacity, decides for it and commits the
+// decision. Rounds are timed one by one. The times cover the whole decision, including the strings of the answer and
+// learning from the request.
 #include <benchmark/benchmark.h>
 #include <malloc.h>
 
@@ -28,7 +28,7 @@ constexpr int64_t kGi = int64_t{1} << 30;
 constexpr int64_t kCardsPerNode = 8;
 constexpr int64_t kMemory = 32 * kGi;
 
-/// The text of a uid: as long as the real ones, so that nothing profits from short strings.
+/// Text of a uid of realistic length, so that no code profits from short strings.
 std::string uid(uint64_t n) {
   char text[64];
   std::snprintf(text, sizeof text, "%08x-5e1f-4a3c-9b2d-%012llx", static_cast<unsigned>(n * 2654435761u),
@@ -36,13 +36,13 @@ std::string uid(uint64_t n) {
   return text;
 }
 
-/// What malloc has handed out.
+/// Bytes that malloc has handed out.
 double allocatedBytes() {
   const auto info = mallinfo2();
   return static_cast<double>(info.uordblks) + static_cast<double>(info.hblkhd);
 }
 
-/// A cluster at a fill, and the claims in it.
+/// A cluster at a fill level, and its claims.
 class Workload {
  public:
   struct Claim {
@@ -79,13 +79,13 @@ class Workload {
         claims_.push_back(std::move(claim));
       }
     }
-    // Up to the fill; near the top the larger claims no longer fit.
+    // Fills up to the target; near the top the larger claims no longer fit.
     for (int failures = 0; used_ < target_ && failures < 400;)
       failures = place(nextRequest("binpack", "binpack")) ? 0 : failures + 1;
   }
 
-  /// Until what comes next leaves the cluster at the fill; one claim at least if the last one did not fit, so that a
-  /// small cluster does not get stuck with fragments.
+  /// Releases claims until the next request keeps the cluster at the fill level. Releases at least one if the last
+  /// request did not fit, so that fragments do not block a small cluster.
   void makeRoomFor(const Request& next) {
     for (bool again = failed_; (again || used_ + next.perCard.core > target_) && !claims_.empty(); again = false) {
       random_ = random_ * 6364136223846793005u + 1442695040888963407u;
@@ -156,12 +156,12 @@ struct Made {
   double bytesPerCard = 0;
 };
 
-/// The start of a size and fill is made once; each benchmark churns a copy of it.
+/// Creates the start state of a size and fill level once; each benchmark changes a copy of it.
 const Made& start(int64_t nodes, int64_t fill) {
   static std::map<std::pair<int64_t, int64_t>, Made> made;
   Made& m = made[{nodes, fill}];
   if (!m.workload) {
-    for (auto it = made.begin(); it != made.end();)  // one at a time: 100k nodes are large
+    for (auto it = made.begin(); it != made.end();)  // keeps only one: 100k nodes are large
       it = it->second.workload && it->first.first != nodes ? made.erase(it) : std::next(it);
     Made& fresh = made[{nodes, fill}];
     fresh.workload = std::make_unique<Workload>(nodes, fill);
@@ -175,7 +175,7 @@ double quantile(std::vector<uint32_t>& sorted, double q) {
   return static_cast<double>(sorted[static_cast<std::size_t>(q * static_cast<double>(sorted.size() - 1))]);
 }
 
-/// p50 and p99 of decide + commit by (policies, fill, nodes), for the growth at the end.
+/// p50 and p99 of decide + commit by (policies, fill, nodes), for the growth printed at the end.
 std::map<std::tuple<std::string, int64_t, int64_t>, std::pair<double, double>>& results() {
   static std::map<std::tuple<std::string, int64_t, int64_t>, std::pair<double, double>> all;
   return all;
@@ -185,7 +185,7 @@ void decideAndCommit(benchmark::State& state, const char* nodePolicy, const char
   const int64_t nodes = state.range(0), fill = state.range(1);
   const Made& made = start(nodes, fill);
   Workload w = *made.workload;
-  // The copy is cold and the start was made under binpack; let the policy under test shape what it meets.
+  // Warms up the copy: it is cold and was filled under binpack, and the policy under test must shape the state.
   for (int i = 0; i < 20'000; ++i) {
     const Request request = w.nextRequest(nodePolicy, cardPolicy);
     w.makeRoomFor(request);
@@ -209,7 +209,7 @@ void decideAndCommit(benchmark::State& state, const char* nodePolicy, const char
     w.note(decision, device);
     released.push_back(nanos(t1 - t0));
     decided.push_back(nanos(t3 - t2));
-    if (decision.fits) committed.push_back(nanos(t4 - t2));  // what does not fit is answered in a tenth of the time
+    if (decision.fits) committed.push_back(nanos(t4 - t2));  // a request that does not fit takes a tenth of the time
   }
   for (auto* samples : {&decided, &committed, &released}) std::sort(samples->begin(), samples->end());
   state.counters["decide_p50_ns"] = quantile(decided, 0.5);

@@ -1,11 +1,12 @@
 #!/usr/bin/env python3
-"""A Deployment whose pods have a claim each, from apply to Running, beside the same without claims and beside what its claims add, sent raw.
+"""Measures a Deployment whose pods have a claim each, from apply to Running, beside the same pods without claims and beside the claims' own writes, sent
+raw.
 
-    deployment.py BIN_DIR [--replicas N] [--rounds N]
+deployment.py BIN_DIR [--replicas N] [--rounds N]
 
-One real API server with a syncing etcd, stock scheduler and controller manager, kwok's nodes. In turns: with claims, without, and raw: the
-same writes that claims add (of the controller, of the controller manager that stamps ResourceClaims, of the scheduler that reserves them),
-with the same contents, each pod's one after the other, many pods at once. Exit status 77 where Go is missing.
+Runs a real API server with a syncing etcd, the stock scheduler and controller manager, and kwok's nodes. The rounds alternate: with claims, without claims, and
+raw. Raw sends the writes that claims add (by the controller, by the controller manager that stamps ResourceClaims, by the scheduler that reserves them) with
+the same contents, one after the other for each pod, for many pods at once. Exit status 77 where Go is missing.
 """
 
 import argparse
@@ -32,7 +33,7 @@ DEPLOYMENTS = "/apis/apps/v1/namespaces/default/deployments"
 TEMPLATES = f"{GROUP}/namespaces/default/elasticgpuclaimtemplates"
 NODE_NAMES = [f"n-{index:02}" for index in range(50)]
 CARDS = 8
-PROCESSES, THREADS = 2, 16  # of the raw writer; one process alone would be what limits it
+PROCESSES, THREADS = 2, 16  # of the raw writer; a single process would be the bottleneck
 NAME = "serving"
 
 
@@ -44,7 +45,7 @@ def deployment(replicas, annotations):
 
 
 def runs(client, replicas, annotations):
-    """Seconds from apply until so many are Running, which one status shows."""
+    """Returns the seconds from apply until the Deployment's status reports that all replicas are ready."""
     started = time.monotonic()
     client.create(DEPLOYMENTS, deployment(replicas, annotations))
     while client.get(f"{DEPLOYMENTS}/{NAME}").get("status", {}).get("readyReplicas", 0) < replicas:
@@ -59,14 +60,14 @@ def away(client):
 
 
 def sample(client):
-    """What claims add to one pod, as it stands once it runs: claim, device, ResourceClaim."""
+    """Returns the objects that claims add to one running pod: claim, device, ResourceClaim."""
     claim = client.items(claims())[0]
     name = claim["metadata"]["name"]
     return claim, client.get(f"{GPUS}/{claim['status']['elasticGPUName']}"), client.get(f"{carriers()}/{name}")
 
 
 def made(stored, **metadata):
-    """A copy to be created anew, without owners, whom nobody would find, and its status by itself."""
+    """Returns a copy to be created without owners, which do not exist for it, and its status separately."""
     copy = json.loads(json.dumps(stored))
     kept = {key: copy["metadata"][key] for key in ("labels", "annotations") if key in copy["metadata"]}
     copy["metadata"] = {**kept, **metadata}
@@ -74,12 +75,12 @@ def made(stored, **metadata):
 
 
 def write_raw(client, stored, number):
-    """The writes that a claim adds to a pod, in their order."""
+    """Sends the writes that a claim adds to a pod, in their order."""
     claim, device, carrier = stored
     name, uid = f"raw-{number}", str(uuid.uuid4())
     body, status = made(carrier, name=name)
     client.create(carriers(), body)
-    client.create(pods() + "?dryRun=All", POD)  # in the place of the pod's status, which names its ResourceClaim
+    client.create(pods() + "?dryRun=All", POD)  # replaces the update of the pod's status, which names its ResourceClaim
     body, claim_status = made(claim, name=name)
     body["spec"].pop("elasticGPUName", None)
     client.create(claims(), body)
@@ -97,7 +98,7 @@ def write_raw(client, stored, number):
     reserved = status.pop("reservedFor", [])
     client.patch(f"{carriers()}/{name}/status", {"status": status})
     client.patch(f"{carriers()}/{name}/status", {"status": {"reservedFor": reserved}})
-    client.create(pods() + "?dryRun=All", POD)  # in the place of the gate that is lifted
+    client.create(pods() + "?dryRun=All", POD)  # replaces the removal of the pod's scheduling gate
 
 
 POD = {"metadata": {"name": "stands-for-a-patch"}, "spec": {"containers": [{"name": "main", "image": "none"}]}}
@@ -109,14 +110,14 @@ def raw_part(url, pki, stored, numbers):
         with concurrent.futures.ThreadPoolExecutor(THREADS) as pool:
             list(pool.map(lambda number: write_raw(client, stored, number), numbers))
     except Refused as refused:
-        raise RuntimeError(str(refused)) from None  # which another process can take in
+        raise RuntimeError(str(refused)) from None  # an exception that another process can unpickle
 
 
 def apiserver_client(url, pki):
     from client import Client  # pylint: disable=import-outside-toplevel  (in the other process)
     from pki import admin_context  # pylint: disable=import-outside-toplevel
     client = Client(url, admin_context(pathlib.Path(pki)))
-    client.separators = (",", ":")  # or a ResourceClaim with parameters can't be changed any more
+    client.separators = (",", ":")  # with other separators a ResourceClaim with parameters would no longer be mutable
     return client
 
 
@@ -142,7 +143,7 @@ def spread(values):
 
 
 def processor(cluster):
-    """Seconds so far, by process."""
+    """Returns the seconds of processor time so far, by process."""
     return {name: used(child.pid)[0] for name, child in cluster.processes.children.items()}
 
 

@@ -1,8 +1,8 @@
-// B5: what a scheduler waits for the extender, over HTTP with mutual TLS on loopback. elastic-gpu-scheduler's own workload:
-// N nodes of 8 cards of 32 GiB, card c of node i with (7i + 13c) mod 10 tenths used, pods whose claim asks for core
-// 10 + i mod 40 % and memory 6 GiB; for each pod filter over all nodes, then prioritize over those that passed.
-// Interleaved with it, on the same connection's terms: a listener that sends the same bytes back, and an empty request. The
-// client is a bare one, so that it costs the least that a client can.
+// B5: measures how long a scheduler waits for the extender, over HTTP with mutual TLS on loopback. The workload is
+// elastic-gpu-scheduler's: N nodes of 8 cards of 32 GiB, card c of node i with (7i + 13c) mod 10 tenths used, pods
+// whose claims ask for core 10 + i mod 40 % and memory 6 GiB. For each pod it calls filter with all nodes, then
+// prioritize with the nodes that passed. For comparison it interleaves a listener that echoes the same bytes over the
+// same kind of connection, and an empty request. The client is minimal, so that it costs as little as possible.
 //
 //   extender_bench [NODES=5000] [PODS=2000]
 #include <arpa/inet.h>
@@ -40,7 +40,7 @@ using Clock = std::chrono::steady_clock;
 constexpr int64_t kGi = int64_t{1} << 30;
 constexpr const char* kPlugin = "gpushare.provisioner.elasticgpu.io";
 
-/// No API server: nothing here asks one.
+/// A transport without API server: the benchmark sends no API requests.
 class NoServer final : public kube::Transport {
  public:
   base::Result<kube::HttpResponse> perform(const kube::HttpRequest&, std::stop_token) override {
@@ -66,7 +66,7 @@ class Echo final : public http::Handler {
   }
 };
 
-/// The controller's memory of a cluster, and what answers from it.
+/// The controller's caches of a cluster, and the extender that answers from them.
 class Subject {
  public:
   explicit Subject(int64_t nodes) {
@@ -92,7 +92,7 @@ class Subject {
   cache::Stores stores;
   cache::ClusterView cluster{stores};
   server::Extender& extender() { return extender_; }
-  std::string names;  ///< of the nodes, as a JSON array's elements
+  std::string names;  ///< names of the nodes, as a JSON array's elements
 
  private:
   std::string next() { return std::to_string(++version_); }
@@ -142,7 +142,7 @@ std::string write(const std::string& path, const std::string& text) {
   return path;
 }
 
-/// One kept connection; answers must have a Content-Length.
+/// A client with one persistent connection. Answers must have a Content-Length.
 class Client {
  public:
   Client(const std::string& address, const std::string& certificate, const std::string& key)
@@ -164,7 +164,7 @@ class Client {
   }
   ~Client() { ::close(fd_); }
 
-  /// The body; milliseconds from the first byte sent to the last one received are added to `took`.
+  /// Returns the body. Appends to `took` the milliseconds from the first byte sent to the last byte received.
   std::string post(const std::string& path, const std::string& body, std::vector<double>& took) {
     const std::string request =
         "POST " + path +
@@ -211,7 +211,7 @@ std::string askOf(int64_t i, const std::string& names) {
   return R"({"Pod":)" + podOf(i) + R"(,"Nodes":null,"NodeNames":[)" + names + "]}";
 }
 
-/// Of {"NodeNames":[…],…}: what stands between the brackets.
+/// Returns the text between the brackets of {"NodeNames":[…],…}.
 std::string passing(const std::string& answer) {
   const auto begin = answer.find('[') + 1;
   return answer.substr(begin, answer.find(']') - begin);
@@ -224,7 +224,7 @@ void show(const char* what, std::vector<double> took) {
 
 struct Took {
   std::vector<double> filter, prioritize, both, same, empty, direct;
-  double cpu = 0, cpuSame = 0;  ///< seconds of this process, client and server: filter and prioritize; the bytes alone
+  double cpu = 0, cpuSame = 0;  ///< seconds of this process, client and server: filter and prioritize; echo only
 };
 
 Took measure(Subject& subject, Client& client, Client& echo, int64_t pods) {

@@ -1,5 +1,6 @@
-// What a gang costs: 256 members on 10,000 nodes of 8 cards, in racks of 100 nodes. Half of the nodes have a share on one card,
-// so that whole ones are not all alike. Each row is decided some times on the same cluster; nothing of it is taken.
+// Measures decisions for gangs: 256 members on 10,000 nodes of 8 cards, in racks of 100 nodes. Half of the nodes have a
+// share on one card, so that whole cards are not all equal. Each row is decided several times on the same cluster; no
+// decision is committed.
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
@@ -66,7 +67,7 @@ void row(Scene& scene, const char* what, const std::vector<GangMember>& members,
               millis.back());
 }
 
-/// Others decide in the pauses: how long they wait for the next one.
+/// Measures how long other decisions wait: the longest time between two pauses.
 void pausedRow(Scene& scene, const char* what, const std::vector<GangMember>& members,
                const std::vector<TopologyGroup>& within) {
   double longest = 0;
@@ -82,7 +83,7 @@ void pausedRow(Scene& scene, const char* what, const std::vector<GangMember>& me
               std::chrono::duration<double, std::milli>(last - began).count(), longest);
 }
 
-/// Members whose pods ask something of a node, and the last of them what no node has, in one group of all nodes.
+/// Members whose pods have requirements on nodes; no node meets those of the last member. One group holds all nodes.
 void suitedRows(Scene& scene) {
   std::vector<TopologyGroup> all{{"linux", {}}};
   std::set<std::string, std::less<>> nodes;
@@ -103,7 +104,7 @@ void suitedRows(Scene& scene) {
   pausedRow(scene, "256 shares of unlike pods, no node for the last", members, all);
 }
 
-/// Nodes whose cards are all held, a card each.
+/// Nodes whose cards are all allocated, one card per claim.
 Cluster taken(int nodes) {
   Cluster cluster;
   for (int i = 0; i < nodes; ++i) {
@@ -126,7 +127,7 @@ void preemptRow(const Cluster& cluster, const char* what, const std::vector<Gang
   std::printf("%-58s %zu go%s   %8.0f ms\n", what, found.victims.size(), found.exact ? "" : " (cut short)", millis);
 }
 
-/// Every holder has its card since another second.
+/// Every holder got its card in a different second.
 void keepRow(const Cluster& cluster, const char* what, const std::vector<GangMember>& members,
              const std::vector<TopologyGroup>* within = nullptr) {
   const auto from = Clock::now();
@@ -150,7 +151,7 @@ void keepRows(const Scene& scene) {
   keepRow(cluster, "nodes kept for 256 shares", std::vector<GangMember>(kMembers, share));
 }
 
-/// What one look takes for a claim, or a pod's claims, that wait for long; and a copy of the cluster.
+/// Measures one search for a reservation, for a claim and for a pod's claims, and a copy of the cluster.
 void keepOneRows(int nodes) {
   const auto cluster = taken(nodes);
   std::map<std::string, int64_t, std::less<>> since;
@@ -180,7 +181,7 @@ void keepOneRows(int nodes) {
   row("a copy of the cluster", [&] { return Cluster(cluster).nodeCount(); });
 }
 
-/// Each node a group of its own.
+/// Each node is a group of its own.
 std::vector<TopologyGroup> hosts(int nodes) {
   std::vector<TopologyGroup> groups;
   for (int i = 0; i < nodes; ++i) {
@@ -214,7 +215,7 @@ void preemptRows() {
   }
 }
 
-/// Gangs up to the largest that is allowed, a card each.
+/// Gangs up to the largest allowed size, with one card per member.
 void largeRows() {
   auto scene = make(500);
   GangMember one;
@@ -245,7 +246,7 @@ int run() {
   row(scene, "256 shares in one rack", all(share), true);
   row(scene, "256 x 8 whole cards in one rack: 50 fit in each of 100", all(eight), true);
   suitedRows(scene);
-  for (int i = 0; i < kNodes; ++i)  // each rack is one member short
+  for (int i = 0; i < kNodes; ++i)  // each rack has one card too few
     for (int c = 1; c < kCards; ++c)
       if (i % kPerRack * (kCards - 1) + c - 1 >= 2 * (static_cast<int>(kMembers) - 1))
         scene.cluster.take("gpu-" + std::to_string(i) + "-" + std::to_string(c), "new", {300, 8 * kGi});

@@ -1,4 +1,4 @@
-// What benchmarks measure with: an end to what can't go on, the clock, the processor.
+// Shared by the benchmarks: abort on errors, clock and processor time.
 #pragma once
 
 #include <sys/resource.h>
@@ -12,7 +12,7 @@
 
 namespace egpu::bench {
 
-/// Ends the program with the message unless it went well.
+/// Prints the status and aborts the program unless it is OK.
 inline void must(const base::Status& s) {
   if (s.ok()) return;
   std::fprintf(stderr, "%s\n", s.str().c_str());
@@ -28,7 +28,7 @@ inline double secondsSince(std::chrono::steady_clock::time_point from) {
   return std::chrono::duration<double>(std::chrono::steady_clock::now() - from).count();
 }
 
-/// Of this process so far: all threads, user and system.
+/// Seconds of processor time that this process has used so far: all threads, user and system.
 inline double cpuSeconds() {
   rusage u{};
   ::getrusage(RUSAGE_SELF, &u);

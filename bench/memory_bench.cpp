@@ -1,5 +1,5 @@
-// Memory of what is cached: heap bytes per claim, per claim with its device and per card, indexes and scheduler state
-// included. The aim is 2 KiB per claim with its device.
+// Measures the memory of caches: heap bytes per claim, per claim with its device and per card, including indexes and
+// scheduler state. The target is 2 KiB per claim with its device.
 #include <benchmark/benchmark.h>
 #include <malloc.h>
 
@@ -45,8 +45,8 @@ void MemoryPerPair(benchmark::State& state) {
 }
 BENCHMARK(MemoryPerPair)->Unit(benchmark::kMillisecond)->Iterations(3);
 
-/// As a controller has them: on cards with ledgers, four to a card, and in the scheduler's picture. What the cards take
-/// without them is counted apart.
+/// Pairs as a controller has them: on cards with ledgers, four to a card, and in the scheduler's state. The memory of
+/// the cards alone is measured separately.
 void MemoryPerPlacedPair(benchmark::State& state) {
   const int64_t count = 100'000;
   double perPair = 0;

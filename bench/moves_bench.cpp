@@ -1,6 +1,7 @@
-// What a plan of moves costs: 1,000 nodes of 8 cards that were filled with shares and then left by half of them, at random, so that
-// hardly a card is whole. Every claim may move. Each row is planned on clusters of its own; beside it one decision on the same ones.
-// For gangs KAI's consolidation: 500 nodes of 8 cards, 3 of them taken by claims of one whole card, and a gang that asks for 10 times 6.
+// Measures plans of moves: 1,000 nodes of 8 cards are filled with shares, then a random half of the shares is released,
+// so that hardly any card is whole. Every claim may be moved. Each row plans on clusters of its own and times one
+// decision on the same clusters. The gang rows use KAI's consolidation scenario: 500 nodes of 8 cards, 3 of them taken
+// by claims of one whole card, and a gang that asks for 10 times 6.
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
@@ -121,8 +122,8 @@ Scene consolidation() {
   return scene;
 }
 
-/// Carries out one plan after the other, while nothing is held for the gang and each moved claim is decided before its card is given
-/// back, until the gang fits.
+/// Carries out plan after plan until the gang fits. No capacity is held for the gang, and each moved claim is decided
+/// before its card is released.
 void gangRow(const char* what, const std::vector<TopologyGroup>* within) {
   auto scene = consolidation();
   const std::vector<GangMember> members(kMembers, GangMember{whole(6)});

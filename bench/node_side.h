@@ -1,5 +1,5 @@
-// A node for benchmarks: an API server over loopback with bound claims, NVIDIA's driver by the fake NVML, plugins in
-// processes of their own, and watches that tell where a claim's time goes.
+// A node for benchmarks: an API server over loopback with bound claims, a driver root for the fake NVML, plugins in
+// processes of their own, and wrappers that record where a claim's time goes.
 #pragma once
 
 #include <chrono>
@@ -24,15 +24,16 @@
 
 namespace egpu::bench {
 
-/// Where the time of one claim went, in seconds. Its reads that other threads make for it stand in what is left.
+/// Time of one claim by part, in seconds. Reads that other threads make for the claim are not in any part except
+/// `total`.
 struct Split {
-  double worker = 0;  ///< until one took it
+  double worker = 0;  ///< wait until a worker took the claim
   double api = 0, plugin = 0, lock = 0, disk = 0;
-  double total = 0;  ///< worker included
+  double total = 0;  ///< `worker` included
 };
-inline thread_local Split* split = nullptr;  ///< of the claim that this thread works on
+inline thread_local Split* split = nullptr;  ///< the claim that this thread works on
 
-/// Adds how long it lives.
+/// Adds its own lifetime to a part of `split`.
 class Watched {
  public:
   explicit Watched(double Split::*part) : part_(part) {}
@@ -124,7 +125,7 @@ class WatchedFolder final : public agent::cdi::Folder {
   }
 };
 
-/// Eight cards as World's are called, and a driver as its installer leaves it.
+/// A machine with eight cards named as World names them, and with the files that the driver's installer leaves.
 class Machine {
  public:
   Machine() : root(std::getenv("ELASTICGPU_SYSTEM_ROOT")) {  // NOLINT(concurrency-mt-unsafe): one thread yet
@@ -142,7 +143,7 @@ class Machine {
     }
     std::vector<plugin::testing::CachedLibrary> cached;
     const std::string folder = "/usr/lib/" EGPU_MULTIARCH "/";
-    constexpr int kOthers = 1500, kDrivers = 24;  // names in the cache, as on a machine that compiles
+    constexpr int kOthers = 1500, kDrivers = 24;  // names in the loader cache, as on a developer's machine
     for (int i = 0; i < kOthers; ++i)
       cached.push_back({"libother" + std::to_string(i) + ".so.1", folder + "libother" + std::to_string(i) + ".so.1"});
     for (int i = 0; i < kDrivers; ++i) {
@@ -165,7 +166,8 @@ class Machine {
   }
 };
 
-/// So many claims, bound and reserved for a pod each on the node n1: shares of a card, of ten or more two whole cards.
+/// A node n1 with `claims` claims, each bound and reserved for a pod of its own. They ask for shares of a card; if
+/// there are ten or more, the first two ask for a whole card each.
 class NodeSide {
  public:
   NodeSide(const Machine& machine, int claims) : machine_(machine) {

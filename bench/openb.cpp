@@ -1,14 +1,14 @@
-// B10: how full a trace's cluster gets under a policy, and how fast; or how long pods wait in it. Prints one line of
-// JSON.
+// B10: measures how full a trace's cluster gets under a policy, and how fast; or how long pods wait in it. Prints one
+// line of JSON.
 //
 //   openb --nodes FILE --pods FILE --order FILE --policy NAME [--classes learned|trace] [--curve]
 //   openb … --departures --load LOAD [--keep-after SECONDS|never] [--preempt] [--moves]
 //
-// Files: openb/trace.h. NAME: a node policy, a preset, NODE/CARD, fgd or bestfit. --classes says what the fragmentation
-// policy knows of the demand: what it learns from the pods as they arrive, or, for comparison with published figures,
-// the trace's own distribution beforehand (which fgd always has). --curve adds allocated % by arrived %, 0 … 130.
-// --departures lets pods come and go (openb/churn.h), --load of the cards being asked for: 0.9, or 1.1. Exits 2 if an
-// argument or a file is no good.
+// openb/trace.h describes the files. NAME: a node policy, a preset, NODE/CARD, fgd or bestfit. --classes sets what the
+// fragmentation policy knows of the demand: `learned` from the pods as they arrive, or, for comparison with published
+// figures, the trace's own distribution beforehand (which fgd always has). --curve adds allocated % by arrived %, 0 …
+// 130. --departures lets pods arrive and depart (openb/churn.h); --load is the requested part of the cards, such as 0.9
+// or 1.1. Exits 2 if an argument or a file is invalid.
 #include <charconv>
 #include <cstdio>
 #include <map>
@@ -29,7 +29,7 @@ constexpr const char* kUsage =
     "usage: openb --nodes FILE --pods FILE --order FILE --policy NAME [--classes learned|trace] [--curve]\n"
     "       openb ... --departures --load LOAD [--keep-after SECONDS|never] [--preempt] [--moves]\n";
 
-/// What is wrong with an argument.
+/// Describes an invalid argument.
 struct BadArgument {
   std::string why;
 };
@@ -102,7 +102,7 @@ ChurnOptions churnOptions(const Arguments& all) {
   return options;
 }
 
-/// Who says where pods go, and in whose picture they are taken.
+/// The placer that chooses nodes, and the ledger in which pods are taken.
 struct Placing {
   std::unique_ptr<Scheduled> ledger;
   std::unique_ptr<Placer> other;  ///< null: the ledger itself

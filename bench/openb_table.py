@@ -23,7 +23,7 @@ PUBLISHED = {
     "multigpu50": ("81.3/90.3", "94.7/94.9", "95.7/95.8", "96.1/96.2", "95.6/95.7", "97.09/97.18"),
 }
 PUBLISHED_NAMES = ("Random", "DotProd", "Clustering", "Packing", "BestFit", "FGD")
-# What is run: the name in the table, the policy, further options.
+# Name in the table, policy and further options of each run.
 RUNS = (
     ("fragmentation", "fragmentation", []),
     ("fragmentation, trace's classes", "fragmentation", ["--classes", "trace"]),
@@ -72,7 +72,7 @@ def table(results, traces, seeds):
 
 
 def picture(curves, title):
-    """Allocated % over arrived %, 80 … 130: below, nearly everything fits under every policy."""
+    """Draws allocated % over arrived %, 80 … 130. Below 80 nearly everything fits under every policy."""
     width, height, left, top, right, bottom = 760, 440, 56, 44, 170, 48
     x0, x1, y0, y1 = 80, 130, 78, 98
     inner_width, inner_height = width - left - right, height - top - bottom
@@ -108,7 +108,7 @@ def picture(curves, title):
         out.append(f'<polyline points="{path}" fill="none" stroke="{COLOURS[name]}" stroke-width="2"/>')
         labels.append([y_of(points[-1][1]), name, points[-1][1]])
     labels.sort()
-    for i in range(1, len(labels)):  # no two on top of each other
+    for i in range(1, len(labels)):  # keeps labels from overlapping
         labels[i][0] = max(labels[i][0], labels[i - 1][0] + 16)
     for y, name, last in labels:
         out.append(f'<text x="{left + inner_width + 8}" y="{y + 4:.1f}" fill="{COLOURS[name]}">{name} {last:.1f}</text>')

@@ -1,6 +1,6 @@
-// What the agent takes to prepare claims and to give them back, 1, 30 and 100 at once, and where the time goes. All parts
-// are real but the hardware and gRPC: API reads over loopback, plugins in processes of their own, CDI files on the disk
-// of the temporary folder. "own" is what is left without the plugin's calls.
+// Measures how long the agent takes to prepare and unprepare 1, 30 and 100 claims at once, and where the time goes. All
+// parts except the hardware and gRPC are real: API reads over loopback, plugins in processes of their own, CDI files on
+// the disk of the temporary folder. "own" is the time without the plugin's calls.
 #include <benchmark/benchmark.h>
 
 #include <algorithm>
@@ -22,7 +22,7 @@ using namespace egpu;
 using bench::Split;
 using Splits = std::vector<Split>;
 
-/// Does it for all claims at once, as the kubelet's calls come.
+/// Runs `work` for all claims at once, as the kubelet's calls arrive.
 Splits allAtOnce(agent::dra::ClaimQueue& queue, const std::vector<agent::ClaimRef>& claims,
                  const std::function<base::Status(const agent::ClaimRef&)>& work) {
   Splits splits(claims.size());
@@ -86,7 +86,7 @@ void measure(benchmark::State& state, bool prepared) {
     all.insert(all.end(), wanted.begin(), wanted.end());
   }
   show(state, all);
-  state.counters["I_cpu_ms"] = cpu * 1000 / static_cast<double>(all.size());  // a claim's, the API server's included
+  state.counters["I_cpu_ms"] = cpu * 1000 / static_cast<double>(all.size());  // per claim, the API server's included
 }
 
 void Prepare(benchmark::State& state) { measure(state, true); }

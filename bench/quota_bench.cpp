@@ -1,7 +1,8 @@
-// What quotas add to a decision. 1,000 nodes of 8 cards; 50 namespaces with two quotas each, filled up to them; 10,000 claims
-// wait, 200 in each. Each round one claim of a namespace gives back, and those of it that wait are tried in their order, as
-// the controller does: who is within the quotas is decided, counted and taken, who is not is told which quota it is. Every
-// decision is timed, and beside it one of the same request on the same cluster without quotas, of which nothing is taken.
+// Measures what quotas add to a decision. 1,000 nodes of 8 cards; 50 namespaces with two quotas each, filled to the
+// quotas; 10,000 claims wait, 200 in each namespace. Each round releases one claim of a namespace and tries that
+// namespace's waiting claims in order, as the controller does. A claim within the quotas is decided, counted and taken;
+// otherwise the quota that it exceeds is reported. Every decision is timed. For comparison the same request is decided
+// on the same cluster without quotas, and not taken.
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
@@ -69,7 +70,7 @@ class Crowd {
     held_.resize(kSpaces);
     waiting_.resize(kSpaces);
     for (int s = 0; s < kSpaces; ++s) {
-      for (;;) {  // as much as the quotas permit
+      for (;;) {  // until the quotas are full
         auto claim = next(s);
         claim.decision = decideWithin(cluster_, book_, claim.owner, claim.request);
         if (!claim.decision.fits) break;
@@ -91,7 +92,7 @@ class Crowd {
         }
         queue.erase(queue.begin() + std::ptrdiff_t(i));
         queue.push_back(next(s));
-        break;  // what was given back is taken
+        break;  // the released capacity is taken
       }
     }
     without_.print("without quotas");

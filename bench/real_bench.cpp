@@ -1,10 +1,10 @@
-// One measurement against a real API server, one line of JSON on standard output. real_server.py starts the servers,
-// interleaves what is compared and prints the tables.
-//   real_bench KUBECONFIG bind N     N claims that wait, then a controller: claims bound per second
+// Takes one measurement against a real API server and prints one line of JSON to standard output. real_server.py starts
+// the servers, interleaves the compared measurements and prints the tables.
+//   real_bench KUBECONFIG bind N     N pending claims, then a controller: claims bound per second
 //   real_bench KUBECONFIG raw N      the same writes, sent raw
 //   real_bench KUBECONFIG latency N  one claim at a time: from create to Bound; and its writes one after the other
-//   real_bench KUBECONFIG list       all claims, devices and cards, each kind's pages one after the other, kinds at
-//   once real_bench KUBECONFIG start      a standby's cold start: until it has mirrored everything
+//   real_bench KUBECONFIG list       all claims, devices and cards: pages one after the other, kinds at once
+//   real_bench KUBECONFIG start      a standby's cold start: until its caches have synced
 #include <malloc.h>
 
 #include <algorithm>
@@ -27,7 +27,7 @@ using bench::Site;
 
 constexpr int kInFlight = 32;
 
-/// Bytes that are resident, once the allocator has given back what it can.
+/// Resident bytes, after the allocator has returned its free memory.
 int64_t resident() {
   ::malloc_trim(0);
   std::ifstream in("/proc/self/statm");
@@ -62,7 +62,7 @@ int bind(Site& site, int claims, bool raw) {
   return 0;
 }
 
-/// In turns of some claims each: by a controller, then by hand while there is none.
+/// Alternates in groups of claims: bound by a controller, then by raw writes while no controller runs.
 int latency(Site& site, int claims) {
   constexpr int kTurns = 5;
   site.publish(0);
@@ -95,7 +95,7 @@ int latency(Site& site, int claims) {
   return 0;
 }
 
-/// Objects and bytes of all pages of one collection, undecoded but for the token of the next page.
+/// Objects and bytes of all pages of one collection. Only the token of the next page is decoded.
 std::pair<int64_t, int64_t> pages(kube::Client& client, const std::string& path) {
   std::string token;
   int64_t objects = 0, bytes = 0;

@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
-"""Benchmarks against a real kube-apiserver, each beside its limit in the same run.
+"""Benchmarks against a real kube-apiserver, each beside its lower bound in the same run.
 
-    real_server.py BIN_DIR [--claims N] [--rounds N] [--pairs N] [--only NAME...]
+real_server.py BIN_DIR [--claims N] [--rounds N] [--pairs N] [--only NAME...]
 
-bind     claims bound per second ÷ the same writes sent raw; in turns, each on a server and an etcd of its own
+bind     claims bound per second ÷ the same writes sent raw; alternating, each on a server and an etcd of its own
 latency  create → Bound, one claim at a time ÷ its writes one after the other
 start    a cold start with many claims and devices: time ÷ raw parallel lists, own CPU, resident memory
 
@@ -31,12 +31,12 @@ from client import GPUS, claims  # noqa: E402
 from nodes import NODE_LABEL  # noqa: E402
 
 PREFIX = "/registry/elasticgpu.io/"
-DEVICES_EACH = 8  # on one card, which is its node's only one
+DEVICES_EACH = 8  # on one card, the only one of its node
 BATCH = 100  # operations in one transaction; etcd allows 128
 
 
 class Server:
-    """A fresh one with our CRDs."""
+    """A new API server with the project's CRDs."""
 
     def __enter__(self):
         self.folder = tempfile.TemporaryDirectory(prefix="egpu-bench-")
@@ -55,7 +55,7 @@ class Server:
         return json.loads(done.stdout.splitlines()[-1])
 
     def settle(self, options):
-        """Its caches follow what was written behind its back, and are warm for all that is compared."""
+        """Waits until the API server's caches include the objects written directly to etcd, and warms them for all compared runs."""
         for attempt in range(20):
             try:
                 return self.measure(options, "list")
@@ -94,7 +94,7 @@ def latency(options):
 
 
 class Etcd:
-    """Writes objects as the API server would have stored them: hundreds of thousands in a minute."""
+    """Writes objects to etcd in the API server's format: hundreds of thousands in a minute."""
 
     def __init__(self, url):
         self.connection = http.client.HTTPConnection(urllib.parse.urlsplit(url).netloc, timeout=120)
@@ -126,7 +126,7 @@ def stored(item, **metadata):
 
 
 def fill(server, options):
-    """Copies of one claim that was bound, with its device and card as they are, under names and uids of their own, on nodes of their own."""
+    """Copies one bound claim with its device and card; each copy has names and uids of its own, on a node of its own."""
     server.measure(options, "bind", 1)
     client = installation.client_of(server.cluster)
     claim = client.items(claims())[0]

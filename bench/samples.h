@@ -1,4 +1,4 @@
-// Objects of the size that clusters have, for the benchmarks.
+// Objects of realistic size for the benchmarks.
 #pragma once
 
 #include <string>

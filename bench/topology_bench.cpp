@@ -1,6 +1,6 @@
-// Choosing sets of cards by their links: by table on a DGX-1 with Volta cards, by search on larger nodes. `worse`
-// counts answers whose division or set scores less than that of trying every division; `gap_%` is what a bounded search
-// admits it may have missed.
+// Measures the choice of card sets by their links: by table on a DGX-1 with Volta cards, by search on larger nodes.
+// `worse` counts answers whose division or set scores less than the best of all divisions. `gap_%` is the loss that a
+// bounded search reports as possible.
 #include <benchmark/benchmark.h>
 
 #include <cstdint>
@@ -25,7 +25,7 @@ PairScores switched(std::size_t cards) {
   return scores;
 }
 
-/// All 255 sets of free cards × 8 sizes; the time is that of one answer.
+/// All 255 sets of free cards × 8 sizes; the time is per answer.
 void everyMaskAndSize(benchmark::State& state) {
   const Wiring wiring(testing::scoresOf(testing::dgx1Volta()));
   int64_t worse = 0;
@@ -45,14 +45,14 @@ void everyMaskAndSize(benchmark::State& state) {
 }
 BENCHMARK(everyMaskAndSize);
 
-/// What a topology that was never seen costs once.
+/// One-time cost of a topology that was not seen before.
 void buildTable(benchmark::State& state) {
   const PairScores scores = testing::scoresOf(testing::dgx1Volta());
   for (auto _ : state) benchmark::DoNotOptimize(Wiring(scores));
 }
 BENCHMARK(buildTable)->Unit(benchmark::kMicrosecond);
 
-/// Everything free, links drawn at random.
+/// All cards are free; links are random.
 void randomLinks(benchmark::State& state) {
   Random random(42);
   const auto cards = static_cast<std::size_t>(state.range(0)), size = static_cast<std::size_t>(state.range(1));
@@ -72,7 +72,7 @@ BENCHMARK(randomLinks)
     ->ArgsProduct({{32, 64}, {2, 4, 8}})
     ->Unit(benchmark::kMicrosecond);
 
-/// Sixteen cards behind NVSwitches: every set is as good as every other.
+/// Sixteen cards behind NVSwitches: every set is equally good.
 void nvSwitch(benchmark::State& state) {
   const Wiring wiring(switched(16));
   for (auto _ : state)

@@ -1,4 +1,4 @@
-// Decoding of watches and lists: bytes per second from JSON text to indexed state.
+// Measures the decoding of watches and lists: bytes per second from JSON text to indexed state.
 #include <benchmark/benchmark.h>
 
 #include <cstdlib>
@@ -14,7 +14,7 @@ namespace {
 
 using namespace egpu;
 
-/// Claims as a real API server sends them: managedFields are nearly half of the bytes.
+/// A claim as a real API server sends it: managedFields are nearly half of the bytes.
 std::string objectText(int64_t n) {
   std::string json = codec::encode(bench::claim(n));
   static const std::string managed =
@@ -34,9 +34,9 @@ void DecodeWatch(benchmark::State& state) {
     cache::Stores stores;
     cache::StoreSink<v1alpha::ElasticGPUClaim> sink(stores.claims);
     kube::LineFramer framer;
-    codec::WatchEvent<v1alpha::ElasticGPUClaim> event;  // one for all, as the reflector has it
+    codec::WatchEvent<v1alpha::ElasticGPUClaim> event;  // reused for all events, as in the reflector
     std::size_t events = 0;
-    // 16 KiB at a time, as the transport hands it on.
+    // 16 KiB at a time, as the transport delivers it.
     for (std::size_t at = 0; at < stream.size(); at += 16'384)
       if (!framer.feed(std::string_view(stream).substr(at, 16'384), [&](std::string_view line) {
             if (!codec::decodeWatchEvent(line, event).ok()) std::abort();

@@ -18,10 +18,10 @@
 namespace egpu::bench::openb {
 namespace {
 
-constexpr int64_t kLookEvery = 900;   // seconds between two looks at what to keep, and whom to move
-constexpr int64_t kMovesAfter = 600;  // seconds that one has waited before others are moved for it
+constexpr int64_t kLookEvery = 900;   // seconds between two searches for reservations and moves
+constexpr int64_t kMovesAfter = 600;  // seconds that a pod waits before other pods are moved for it
 constexpr int64_t kMostDecisions =
-    2'000;  // for one preemption or plan of moves; the product takes more, in its own time
+    2'000;  // per preemption or plan of moves; the product allows more, because it runs asynchronously
 
 struct Arrival {
   int64_t at = 0;
@@ -29,11 +29,11 @@ struct Arrival {
   int64_t life = 0;
 };
 
-/// The copies of a trace, going round.
+/// The copies of a trace, which wrap around.
 struct Circle {
   int64_t duration = 0;
   int64_t copies = 0;
-  std::vector<Arrival> arrivals;  // until the end of what is looked at, those that were there at 0 first
+  std::vector<Arrival> arrivals;  // until the end of the measured time; pods that exist at 0 come first
 };
 
 double milliOf(const Pod& pod) { return static_cast<double>(pod.cards * pod.milli); }
@@ -93,7 +93,8 @@ class Churning {
   }
 
   ChurnResult run() {
-    const std::clock_t start = std::clock();  // of this process: other work on the machine does not count
+    // processor time of this process: other work on the machine does not count
+    const std::clock_t start = std::clock();
     const Circle circle = circleOf(trace_, capacity_, options_);
     result_.copies = circle.copies;
     for (const Arrival& each : circle.arrivals) {
@@ -112,11 +113,12 @@ class Churning {
     const Pod* pod = nullptr;
     int64_t at = 0;
     int64_t life = 0;
-    int64_t waited = -1;  // until it was placed for the first time
-    int64_t began = -1;   // −1: waits, or was evicted
+    int64_t waited = -1;  // until the first placement
+    int64_t began = -1;   // −1: the pod waits or was evicted
     Seat seat;
   };
-  /// Who is tried first: the higher priority, then the older: ids are given by age.
+  /// The order in which pods are tried: higher priority first, then older pods first. Ids increase in the order of
+  /// arrival.
   using Turn = std::pair<int64_t, uint64_t>;
   struct Departure {
     int64_t at = 0;
@@ -129,7 +131,7 @@ class Churning {
   }
   int64_t priorityOf(uint64_t id) const { return options_.preempts && !jobs_[id].pod->bestEffort ? 1 : 0; }
   Turn turnOf(uint64_t id) const { return {-priorityOf(id), id}; }
-  /// Seconds of [from, to) that are measured.
+  /// Returns the seconds of [from, to) that are in the measured time.
   int64_t measuredOf(int64_t from, int64_t to) const {
     return std::max<int64_t>(0, std::min(to, end_) - std::max(from, options_.warmUp));
   }
@@ -140,7 +142,7 @@ class Churning {
                        static_cast<double>(options_.measured);
   }
 
-  /// Lets everything happen that happens until then.
+  /// Processes all events up to `until`.
   void advance(int64_t until) {
     while (true) {
       const int64_t departure = departures_.empty() ? end_ + 1 : departures_.top().at;
@@ -177,7 +179,7 @@ class Churning {
     ledger_.arrives(pod);
     if (&placer_ != static_cast<Placer*>(&ledger_)) placer_.arrives(pod);
     std::deque<uint64_t>& alike = waiting_[kindOf(id)];
-    if (alike.empty()) {  // where an equal one waits, this one finds no room either
+    if (alike.empty()) {  // if an equal pod waits, this one does not fit either
       Where where;
       if (!keptFor_.empty()) where.open = [&](std::size_t node) { return mayUse(node, id); };
       if (const auto seat = placer_.choose(pod, where)) return begin(id, *seat);
@@ -201,7 +203,7 @@ class Churning {
   void leave(uint64_t id) {
     const int64_t at = departures_.top().at;
     departures_.pop();
-    if (jobs_[id].began < 0 || jobs_[id].began + jobs_[id].life != at) return;  // it was evicted or moved since
+    if (jobs_[id].began < 0 || jobs_[id].began + jobs_[id].life != at) return;  // it was evicted or moved meanwhile
     free(id);
     serve(jobs_[id].seat.node);
   }
@@ -213,7 +215,7 @@ class Churning {
     if (&placer_ != static_cast<Placer*>(&ledger_)) placer_.giveBack(*job.pod, id, job.seat);
   }
 
-  /// It loses what it has done.
+  /// The pod loses its work.
   void interrupt(uint64_t id) {
     Job& job = jobs_[id];
     free(id);
@@ -229,7 +231,7 @@ class Churning {
     if (!alike.empty()) heads_.insert(turnOf(alike.front()));
   }
 
-  /// Room for who fits nowhere, by whom it comes before. Those come again at once, as pods of their own.
+  /// Evicts pods of lower priority for a pod that fits nowhere. The victims arrive again at once as new pods.
   bool preempt(uint64_t id) {
     if (!options_.preempts || priorityOf(id) == 0) return false;
     const auto holder = [](std::string_view device) { return Scheduled::idOf(device); };
@@ -254,7 +256,8 @@ class Churning {
     return true;
   }
 
-  /// For those that wait: by preemption for each kind's first, by moves for the first of all that has waited.
+  /// Frees capacity for waiting pods: by preemption for the first pod of each kind, by moves for the first pod in the
+  /// order that has waited long enough.
   void makeRoom() {
     if (!options_.preempts && !options_.moves) return;
     const std::vector<Turn> heads(heads_.begin(), heads_.end());
@@ -300,7 +303,7 @@ class Churning {
     return kept == keptFor_.end() || turnOf(id) <= turnOf(kept->second);
   }
 
-  /// A node has more room than before, for all that is known the only one: who waits is tried there, in order.
+  /// Capacity of the node was freed, presumably of no other one: tries the waiting pods there, in order.
   void serve(std::size_t node) {
     std::vector<std::size_t> nodes = {node};
     while (!nodes.empty()) {
@@ -314,7 +317,7 @@ class Churning {
           continue;
         }
         leftWaiting(id);
-        it = heads_.upper_bound({priority, id});  // the next of its kind is younger
+        it = heads_.upper_bound({priority, id});  // the next pod of its kind is younger
         begin(id, *seat);
         const auto kept = std::find_if(keptFor_.begin(), keptFor_.end(),
                                        [owner = id](const auto& each) { return each.second == owner; });
@@ -376,16 +379,16 @@ class Churning {
   const ChurnOptions options_;
   const int64_t end_;
   double capacity_ = 0;              // milli-cards
-  double used_ = 0;                  // likewise
+  double used_ = 0;                  // milli-cards
   int64_t now_ = 0;                  // seconds
-  int64_t nextLook_ = kLookEvery;    // at what to keep
-  std::vector<std::size_t> kindOf_;  // by pod; of one kind are those who ask for the same
+  int64_t nextLook_ = kLookEvery;    // next search for reservations
+  std::vector<std::size_t> kindOf_;  // by pod; pods of one kind have equal requests
   std::vector<Job> jobs_;            // by id
   std::priority_queue<Departure, std::vector<Departure>, std::greater<>> departures_;
   std::vector<std::deque<uint64_t>> waiting_;  // by kind, the oldest first
   std::set<Turn> heads_;                       // the first of each kind
   std::vector<scheduler::Kept> kept_;
-  std::map<std::size_t, uint64_t> keptFor_;  // the same by node's rank
+  std::map<std::size_t, uint64_t> keptFor_;  // by node's rank, as kept_
   ChurnResult result_;
 };
 

@@ -13,7 +13,7 @@ constexpr double kTypical = 0.95;
 }  // namespace
 
 Fgd::Fgd(const Trace& trace) : Scored(trace) {
-  // Which classes are typical does not depend on memory; whether a pod fits does.
+  // Typical classes do not depend on memory; whether a pod fits does.
   std::map<std::tuple<int64_t, int64_t, int64_t, Models>, std::size_t> kinds;
   std::vector<std::pair<int64_t, Class>> counted;
   for (const std::size_t kind : classOf_) {

@@ -30,7 +30,7 @@ Result replay(const Trace& trace, Placer& placer) {
   for (const Node& node : trace.nodes) capacity += 1000 * static_cast<double>(node.cards);
   std::array<double, Result::kPoints> sums{};
   std::array<int64_t, Result::kPoints> counts{};
-  const std::clock_t start = std::clock();  // of this process: other work on the machine does not count
+  const std::clock_t start = std::clock();  // processor time of this process: other work on the machine does not count
   for (const std::size_t at : trace.arrivals) {
     const Pod& pod = trace.pods[at];
     const double milli = static_cast<double>(pod.milli * pod.cards);

@@ -1,4 +1,5 @@
-// The protocol of the published results: pods arrive in order, each is tried once, nobody leaves, who fails is dropped.
+// Replays a trace by the protocol of the published results: pods arrive in order, each is tried once, a pod that does
+// not fit is dropped, and no pod departs.
 #pragma once
 
 #include <array>
@@ -12,52 +13,52 @@
 
 namespace egpu::bench::openb {
 
-/// Where a pod is.
+/// Node and cards of a placed pod.
 struct Seat {
-  std::size_t node = 0;            ///< its rank
-  std::vector<std::size_t> cards;  ///< of that node, from 0
+  std::size_t node = 0;            ///< the node's rank
+  std::vector<std::size_t> cards;  ///< indexes of cards on that node, from 0
 };
 
-/// Where a pod may go.
+/// Nodes on which a pod may be placed.
 struct Where {
-  std::optional<std::size_t> only;             ///< this node's rank, or nowhere
+  std::optional<std::size_t> only;             ///< if set, only the node with this rank
   std::function<bool(std::size_t node)> open;  ///< null: every node
   bool allows(std::size_t node) const { return (!only || *only == node) && (!open || open(node)); }
 };
 
-/// Who places the pods. Pods are those of its trace.
+/// Places pods. Pods are passed by reference to the elements of the trace.
 class Placer {
  public:
   virtual ~Placer() = default;
-  /// A pod is there, and will be tried: for who learns what is asked for.
+  /// Reports that a pod arrived and will be tried. For placers that learn the demand.
   virtual void arrives(const Pod&) {}
-  /// Where it would go; nothing: it does not fit.
+  /// Returns where the pod would be placed, or nothing if it does not fit.
   virtual std::optional<Seat> choose(const Pod& pod, const Where& where) = 0;
-  /// `id` is the pod's own while it is there.
+  /// `id` identifies the pod while it is placed.
   virtual void take(const Pod& pod, uint64_t id, const Seat& seat) = 0;
   virtual void giveBack(const Pod& pod, uint64_t id, const Seat& seat) = 0;
 };
 
-/// The sizes that figures are told for: without cards, a part of one, up to so many whole ones; the last: more than 4.
+/// Sizes of the figures: no cards, a part of a card, at most that many whole cards. The last size is more than 4 cards.
 inline constexpr std::array<const char*, 6> kSizes = {"cpu", "share", "1", "2", "4", "8"};
 std::size_t sizeOf(const Pod& pod);
 
 struct Result {
   static constexpr std::size_t kPoints = 131;
-  /// Allocated % by arrived %, 0 … 130: the mean over the arrivals at which arrived % rounds to it. Nothing where there
-  /// was none.
+  /// Allocated % by arrived %, 0 … 130: the mean over the arrivals at which arrived % rounds to the index. Nothing
+  /// where no arrival rounds to it.
   std::array<std::optional<double>, kPoints> allocated;
-  std::optional<double> firstFailure;           ///< arrived % at it
+  std::optional<double> firstFailure;           ///< arrived % at the first failure
   std::array<int64_t, kSizes.size()> failed{};  ///< pods, by size
   double seconds = 0;                           ///< of processor time
 };
 
-/// Both in milli-cards of all there are.
+/// Both percentages are of the milli-cards of all nodes.
 Result replay(const Trace& trace, Placer& placer);
 
-/// One line of JSON, without the newline; a point at which nothing arrived, and no failure, are null.
+/// Returns one line of JSON, without the newline. Points without an arrival are null, and so is a missing failure.
 std::string toJson(const std::string& policy, const Result& result, std::size_t decisions, bool withCurve);
-/// A number in JSON; nothing is null.
+/// Formats a number for JSON; nothing becomes null.
 std::string jsonNumber(std::optional<double> value, const char* format);
 
 }  // namespace egpu::bench::openb

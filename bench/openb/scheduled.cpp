@@ -34,7 +34,7 @@ Scheduled::Scheduled(const Trace& trace, const Policies& policies) : trace_(trac
   for (std::size_t i = 0; i < byRank.size(); ++i) {
     const Node& node = trace.nodes[byRank[i]];
     char name[32];
-    std::snprintf(name, sizeof name, "node-%08zu", i);  // of equal nodes the scheduler takes the lowest name
+    std::snprintf(name, sizeof name, "node-%08zu", i);  // among equal nodes the scheduler takes the lowest name
     cluster_.upsertNode({name, true, node.cpuMilli, node.memoryMib * kMiB});
     nodes_.emplace_back(name);
     cards_.emplace_back();
@@ -53,7 +53,7 @@ Scheduled::Scheduled(const Trace& trace, const Policies& policies) : trace_(trac
 
 void Scheduled::teach() {
   const std::size_t pods = requests_.size();
-  // Golden steps: all of them are visited, and any stretch is an even sample of the file.
+  // Golden-ratio steps visit all pods, and any stretch is an even sample of the file.
   std::size_t step = static_cast<std::size_t>(static_cast<double>(pods) * 0.618) + 1;
   while (std::gcd(step, pods) != 1) ++step;
   for (std::size_t i = 0; i < pods; ++i) cluster_.observe(requests_[i * step % pods]);

@@ -1,4 +1,4 @@
-// The scheduler itself as a placer: Cluster and decide(), with CPU, memory and models.
+// The project's scheduler as a placer: Cluster and decide(), with CPU, memory and models.
 #pragma once
 
 #include <map>
@@ -18,15 +18,16 @@ using scheduler::findPolicies;
 using scheduler::Policies;
 using scheduler::policyNames;
 
-/// The policies are asked only of what choose() decides: what others chose can be taken as well, and counts.
+/// The policies apply only to choose(). take() also accepts and counts choices of other placers.
 class Scheduled : public Placer {
  public:
   Scheduled(const Trace& trace, const Policies& policies);
-  /// Lets the cluster observe every pod of the trace's file beforehand, scattered: it knows the trace's distribution.
+  /// Lets the cluster observe all pods of the trace's file in scattered order, so that it knows the trace's
+  /// distribution.
   void teach();
   void arrives(const Pod& pod) override { cluster_.observe(requestOf(pod)); }
   std::optional<Seat> choose(const Pod& pod, const Where& where) override;
-  /// Of a decision that fits.
+  /// Converts a decision that fits.
   Seat seatOf(const scheduler::Decision& decision) const;
   void take(const Pod& pod, uint64_t id, const Seat& seat) override;
   void giveBack(const Pod& pod, uint64_t id, const Seat& seat) override;
@@ -35,9 +36,9 @@ class Scheduled : public Placer {
   const scheduler::Request& requestOf(const Pod& pod) const {
     return requests_[static_cast<std::size_t>(&pod - trace_.pods.data())];
   }
-  /// The rank of a node of the cluster.
+  /// Returns the rank of a node of the cluster.
   static std::size_t rankOf(std::string_view node);
-  /// Under which a pod's cards are taken.
+  /// Returns the device name for a pod's cards.
   static std::string deviceOf(uint64_t id) { return "pod-" + std::to_string(id); }
   static uint64_t idOf(std::string_view device) { return rankOf(device); }
 

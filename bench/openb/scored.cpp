@@ -72,7 +72,7 @@ Scored::Score Scored::scoreOn(const State& state, const Class& pod) const {
       const int64_t free = state.free[card];
       if (free < pod.milli) continue;
       const auto here = state.free.begin() + static_cast<std::ptrdiff_t>(card);
-      if (std::find(state.free.begin(), here, free) != here) continue;  // an equal card was tried
+      if (std::find(state.free.begin(), here, free) != here) continue;  // an equal card was already tried
     }
     State after = state;
     change(after, pod, cardsFor(state, pod, card), 1);

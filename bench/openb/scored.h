@@ -1,5 +1,6 @@
-// Policies published by others, for comparison: a pod goes to the node with the highest score, of equal ones to the
-// lowest rank. A pod of one card is given the card that makes the score; one of several the first that are whole.
+// Base of published policies, for comparison: a pod is placed on the node with the highest score, or on the lowest rank
+// of equal scores. A pod of one card gets the card that gives the score; a pod of several cards gets the first whole
+// cards.
 #pragma once
 
 #include <cstdint>
@@ -16,7 +17,7 @@ class Scored : public Placer {
   void giveBack(const Pod& pod, uint64_t id, const Seat& seat) override;
 
  protected:
-  using Models = uint64_t;  // bit per model
+  using Models = uint64_t;  // a bit per model
   struct Class {
     int64_t cpuMilli = 0, memoryMib = 0, cards = 0, milli = 0;
     Models models = 0;
@@ -27,25 +28,26 @@ class Scored : public Placer {
     Models model = 0;
     std::vector<int64_t> free;  // by card
     int64_t changes = 0;
-    double fragments = 0;  // as fragmentsOf()
+    double fragments = 0;  // value of fragmentsOf()
   };
 
   explicit Scored(const Trace& trace);
-  /// What score() may read of a node instead of working it out each time.
+  /// Returns State::fragments, which is cached so that score() does not compute it each time.
   virtual double fragmentsOf(const State&) const { return 0; }
-  /// Of a node on which the pod fits, with what it would take gone.
+  /// Scores a node on which the pod fits; `after` is the state with the pod placed.
   virtual double score(const State& before, const State& after) const = 0;
-  /// The fragments of every node, once fragmentsOf() can be asked.
+  /// Computes the fragments of every node. Subclasses call it at the end of their constructor, when fragmentsOf() has
+  /// its data.
   void begin();
 
-  std::vector<Class> classes_;        // of which pods are
+  std::vector<Class> classes_;        // distinct requests of pods
   std::vector<std::size_t> classOf_;  // by pod
   std::vector<State> nodes_;          // by rank
-  bool snug_ = false;                 // of cards that make equal scores: the one with the least free, else the first
+  bool snug_ = false;  // among cards with equal scores: true takes the one with the least free, false the first
 
  private:
   struct Score {
-    int64_t changes = -1;  // of the node when it was worked out
+    int64_t changes = -1;  // State::changes of the node when the score was computed
     bool fits = false;
     double score = 0;
     std::size_t card = 0;
@@ -62,15 +64,15 @@ class Scored : public Placer {
   std::vector<std::vector<Score>> scores_;  // by class and node
 };
 
-/// The least that is left of a node, of CPU and of cards in equal parts, each of the most that a node has, in hundredths;
-/// of its cards the one with the least left.
+/// Best fit: the node with the least left after placing. The sum counts CPU and cards equally, each relative to the
+/// largest node, in hundredths. Of the node's cards it takes the one with the least left.
 class BestFit : public Scored {
  public:
   explicit BestFit(const Trace& trace);
 
  private:
   double score(const State& before, const State& after) const override;
-  double mostCpu_ = 1, mostMilli_ = 1;  // of one node
+  double mostCpu_ = 1, mostMilli_ = 1;  // largest values of one node
 };
 
 }  // namespace egpu::bench::openb

@@ -11,7 +11,7 @@ namespace egpu::bench::openb {
 namespace {
 
 constexpr int64_t kMost = int64_t{1} << 40;
-constexpr int64_t kMostCards = 64;  // of a node
+constexpr int64_t kMostCards = 64;  // per node
 
 std::vector<std::string> split(std::string_view text, char at) {
   std::vector<std::string> parts(1);
@@ -25,7 +25,7 @@ std::vector<std::string> split(std::string_view text, char at) {
   return parts;
 }
 
-/// A file line by line, which knows where it is when something is wrong.
+/// Reads a file line by line and reports errors with their position.
 class Lines {
  public:
   explicit Lines(const std::string& path) : path_(path), in_(path) {
@@ -64,10 +64,10 @@ class Lines {
   int64_t number_ = 0;
 };
 
-/// Rows of a CSV file by the names in its header.
+/// Rows of a CSV file, read by the names in its header.
 class Table {
  public:
-  /// `optional`: further columns, empty in every row of a file that lacks them.
+  /// `optional`: more columns; if the file lacks them, they are empty in every row.
   Table(const std::string& path, std::vector<std::string> wanted, const std::vector<std::string>& optional = {})
       : lines_(path), wanted_(std::move(wanted)) {
     if (!lines_.next()) lines_.fail("the header is missing");

@@ -8,11 +8,11 @@ import time
 from figures import Figure
 from objects import CARDS, NODES, NodeGroup, claim, gpu_class, is_bound, is_running, named, pod
 from server import PATIENCE, Watch
-from client import claims, pods  # found by way of server
+from client import claims, pods  # importing server adds its folder to sys.path
 
 
 def pods_running(options):
-    """4,000 pods with a card each, which fill 500 nodes, from the first creation until all are Running."""
+    """Measures 4,000 pods with a card each, which fill 500 nodes, from the first creation until all are Running."""
     nodes = options.scaled(NODES)
     count = nodes * CARDS
     with options.server(NodeGroup(nodes)) as server:
@@ -39,7 +39,7 @@ def pods_running(options):
 
 
 def deleted_claims(options):
-    """Requests of the controller for each Bound claim that is deleted."""
+    """Counts the controller's requests for each Bound claim that is deleted."""
     count = options.scaled(2000)
     with options.server(NodeGroup(options.scaled(NODES))) as server:
         server.create_class(gpu_class("whole"))
@@ -59,7 +59,7 @@ def deleted_claims(options):
 
 
 def freed_card(options):
-    """Steps of the controller after one card has become free while 10,000 claims wait for one."""
+    """Counts the controller's steps after one card becomes free while 10,000 claims wait for a card."""
     nodes, waiting = options.scaled(100), options.scaled(10_000)
     with options.server(NodeGroup(nodes)) as server:
         server.create_class(gpu_class("whole"))
@@ -76,7 +76,7 @@ def freed_card(options):
 
 
 def list_time(server, count, *flags):
-    """Seconds of `kubectl get egpuc`, with kubectl's cache of the kinds filled."""
+    """Returns the seconds of `kubectl get egpuc`, with kubectl's discovery cache filled."""
     environment = dict(os.environ, KUBECONFIG=server.kubeconfig, HOME=server.work)
     for _ in range(2):
         began = time.monotonic()
@@ -89,7 +89,7 @@ def list_time(server, count, *flags):
 
 
 def listed_claims(options):
-    """`kubectl get egpuc` of 50,000 Bound claims of one namespace: with kubectl's default pages, and in one request."""
+    """Measures `kubectl get egpuc` for 50,000 Bound claims of one namespace: with kubectl's default pages, and in one request."""
     count = options.scaled(50_000)
     each = 16  # shares on a card
     with options.server(NodeGroup(max(1, -(-count // (CARDS * each))))) as server:

@@ -1,9 +1,9 @@
-"""Figures of a scenario: what was measured, its target, and whether the target is exceeded."""
+"""Figures of a scenario: the measured value, its target, and whether the target is missed."""
 
 import dataclasses
 import os
 
-TOLERANCE = 0.20  # share of a target by which it may be missed; repeated runs on a shared machine differ by about as much
+TOLERANCE = 0.20  # allowed deviation from a target, relative; repeated runs on a shared machine differ by about as much
 
 
 @dataclasses.dataclass
@@ -37,14 +37,14 @@ class Figure:
 
 
 def number(value):
-    """Three digits that count."""
+    """Formats a number with three significant digits."""
     if value == int(value) and abs(value) < 1e6:
         return str(int(value))
     return f"{value:.3g}" if abs(value) < 100 else f"{value:.0f}"
 
 
 class Table:
-    """Rows that are printed as they come, and the number of figures that missed their targets. `judged`: targets count."""
+    """Prints rows as they are added and counts figures that missed their targets. `judged`: whether targets count."""
 
     HEADER = ("scenario", "figure", "measured", "target", "verdict", "load")
     WIDTHS = (30, 52, 14, 14, 7)

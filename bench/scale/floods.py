@@ -1,4 +1,4 @@
-"""Scenarios of one tenant with the role `edit` that creates 4,000 objects of one kind: how much later another tenant's claims are Bound."""
+"""Scenarios in which one tenant with the role `edit` creates 4,000 objects of one kind: measures how much later another tenant's claims are Bound."""
 
 import functools
 
@@ -7,17 +7,17 @@ from figures import Figure
 from objects import PRIORITY_CLASSES, claim, gang, gpu_class, is_bound, pod, priority_class
 from server import Probing, wait
 from tenants import CARDS, FLOODER, MODEL
-from client import GPUS, Refused, carriers, claims, pods  # found by way of server
+from client import GPUS, Refused, carriers, claims, pods  # importing server adds its folder to sys.path
 
 MOST = 1024  # members of a gang
-RATE = 400  # objects a second, which is eight times what a kubectl sends
-QUIET, AFTER = 5.0, 16.0  # seconds of bind times before and after a flood; claims in vain look again every 15 s
+RATE = 400  # objects a second, eight times the rate of kubectl
+QUIET, AFTER = 5.0, 16.0  # seconds of bind times before and after a flood; unschedulable claims are retried every 15 s
 GROUP = f"/apis/elasticgpu.io/v1alpha/namespaces/{FLOODER}"
 TEMPLATES = f"{GROUP}/elasticgpuclaimtemplates"
 POD_GROUPS = f"/apis/scheduling.k8s.io/v1beta1/namespaces/{FLOODER}/podgroups"
 RESOURCE_TEMPLATES = f"/apis/resource.k8s.io/v1/namespaces/{FLOODER}/resourceclaimtemplates"
 LEASES = f"/apis/coordination.k8s.io/v1/namespaces/{FLOODER}/leases"
-# Classes of the flooder, all on the same nodes. Of each card some is left for the other tenant.
+# Classes of the flooder, all on the same nodes. They leave some of each card for the other tenant.
 SHARE, LATE, SPARE, RESIZABLE = "share", "late", "spare", "resizable"
 
 
@@ -31,17 +31,17 @@ def prepare(server):
 
 
 def too_much(index):
-    """Amounts that no card has; each index another one."""
+    """Amounts that no card has, different for each index."""
     return {"gpu": 1, "gpu_memory": f"{90 * 1024 + index}Mi"}
 
 
 def most_of_a_card(index):
-    """Amounts of which a card holds one; each index another one."""
+    """Amounts of which a card holds one, different for each index."""
     return {"gpu_core": 90, "gpu_memory": f"{4096 + index}Mi"}
 
 
 def creates(path, body):
-    """A writer that creates body(index)."""
+    """Returns a writer that creates body(index)."""
     return lambda client: lambda index: client.create(path, body(index))
 
 
@@ -50,13 +50,13 @@ def creates_claims(amounts, annotations=lambda _: None, class_name=SHARE):
 
 
 def edited(body, **spec):
-    """The object with more fields in its spec."""
+    """Adds fields to the spec of the object and returns it."""
     body["spec"].update(spec)
     return body
 
 
 def creates_pods(annotations, **spec):
-    """Pods with these annotations; spec: name of a field → function of the index."""
+    """Returns a writer of pods with these annotations. `spec`: name of a field → function of the index."""
     return creates(pods(FLOODER), lambda index: edited(bare_pod(f"pod-{index:04}", annotations(index)),
                                                        **{name: value(index) for name, value in spec.items()}))
 
@@ -69,17 +69,17 @@ def bare_pod(name, annotations):
 
 
 def amounts_on_pod(class_name=LATE, **amounts):
-    """Annotations by which a claim is made for a pod."""
+    """Annotations for which the controller creates a claim for the pod."""
     return {"egpu.elasticgpu.io/class": class_name, **{f"egpu.elasticgpu.io/{key.replace('_', '-')}": str(value) for key, value in amounts.items()}}
 
 
 def nowhere(index):
-    """A nodeSelector that suits no node; each index another one."""
+    """A nodeSelector that matches no node, different for each index."""
     return {"flooded": str(index)}
 
 
 def bound_device(client, name):
-    """The name of the device of a claim that the flooder makes and waits for."""
+    """Creates a claim of the flooder, waits until it is Bound and returns the name of its device."""
     path = claims(FLOODER)
     client.create(path, claim(name, SHARE, gpu_core=1, gpu_memory="1Gi"))
     wait(f"claim {name} is Bound", lambda: is_bound(client.get(f"{path}/{name}")), 60)
@@ -102,7 +102,7 @@ def claims_of_absent_devices(client):
 
 
 def gang_annotations_that_change(client):
-    """A tenth of the writes are claims, the others name other gangs on these."""
+    """The first 256 writes create claims of one gang; the other writes change the claims' gang annotations."""
     count = MOST // 4
     path = claims(FLOODER)
 
@@ -138,7 +138,7 @@ def resizes(client):
 
 
 def claims_deleted(client):
-    """Half of the writes create small claims, the others delete them."""
+    """Half of the writes create small claims, the other half delete them."""
     path, lag = claims(FLOODER), 200
 
     def write(index):
@@ -158,13 +158,13 @@ def preemptors(client):
 
 
 def pods_of_one_claim(client):
-    """Pods that share a claim which waits for its first consumer, and suit no node."""
+    """Pods that share a claim with the mode WaitForFirstConsumer, and match no node."""
     client.create(claims(FLOODER), claim("one", LATE, gpu=1))
     return lambda index: client.create(pods(FLOODER), edited(bare_pod(f"pod-{index:04}", {"egpuc.elasticgpu.io/gpu": "one"}), nodeSelector=nowhere(index)))
 
 
 def pods_of_many_claims(client):
-    """Pods that name 16 of 64 claims each, and suit no node."""
+    """Pods that name 16 of 64 claims each, and match no node."""
     for number in range(64):
         client.create(claims(FLOODER), claim(f"claim-{number:02}", LATE, gpu=1))
     return lambda index: client.create(pods(FLOODER), edited(bare_pod(
@@ -177,7 +177,7 @@ def pods_of_a_group(client):
 
 
 def pod_groups(client):
-    """Groups with a pod less than they need, in turns with their pods."""
+    """Groups that lack one pod, alternating with their pods."""
 
     def write(index):
         name = f"group-{index // 2:04}"
@@ -194,7 +194,7 @@ def template(index):
 
 
 def templates_and_pods(client):
-    """Templates, in turns with pods that name them and suit no node."""
+    """Templates, alternating with pods that name them and match no node."""
 
     def write(index):
         if index % 2:
@@ -207,7 +207,7 @@ def templates_and_pods(client):
 
 
 def resource_claim_spec(index):
-    """A ResourceClaim that asks for a claim of this project."""
+    """A ResourceClaim with parameters of an ElasticGPUClaim."""
     parameters = {"egpuClassName": SHARE, "resources": claim("", SHARE, **too_much(index))["spec"]["resources"]}
     return {"devices": {"requests": [{"name": "gpu", "exactly": {"deviceClassName": "elasticgpu.io"}}],
                         "config": [{"opaque": {"driver": "elasticgpu.io", "parameters": parameters}}]}}
@@ -273,7 +273,7 @@ KINDS = {
 
 
 def flood(kind, options):
-    """One tenant creates 4,000 objects of that kind."""
+    """One tenant creates 4,000 objects of the kind."""
     count = options.scaled(4000, least=4)
     share = min(1.0, options.scale)
     with options.server(*tenants.GROUPS) as server:
@@ -285,7 +285,7 @@ def flood(kind, options):
 
 
 def annotated_crowd(options):
-    """1,500 claims that name one gang, as fast as the server takes them."""
+    """1,500 claims of one gang, as fast as the server accepts them."""
     count = options.scaled(1500)
     share = min(1.0, options.scale)
     with options.server(*tenants.GROUPS) as server:

@@ -1,9 +1,9 @@
-"""Scenarios of gangs: one that fits, one that does not, and many that need room."""
+"""Scenarios of gangs: one that fits, one that does not, and many that need preemption."""
 
 from figures import Figure
 from objects import CARDS, NODES, PRIORITY_CLASSES, NodeGroup, bound_condition, claim, gang, gpu_class, is_bound, is_running, named, pod, priority_class
 from server import Watch
-from client import GPUS, claims, pods  # found by way of server
+from client import GPUS, claims, pods  # importing server adds its folder to sys.path
 
 
 def gang_of_pods(options):
@@ -25,7 +25,7 @@ def gang_of_pods(options):
 
 
 def impossible_gang(options):
-    """A gang of 10 × 8 cards on 500 nodes, of which 9 are free: the tenth member must be told what it lacks."""
+    """A gang of 10 × 8 cards on 500 nodes, of which 9 are free: the tenth member's condition must name the missing cards."""
     nodes = options.scaled(NODES, least=12)
     size = 10
     with options.server(NodeGroup(nodes)) as server:
@@ -50,8 +50,8 @@ def impossible_gang(options):
 
 
 def consolidation(options):
-    """41 gangs of 10 × 6 cards of high priority on 500 nodes with five free cards each. Each member needs a node of which one
-    claim of low priority leaves; nodes that have no member hold all of these."""
+    """41 gangs of 10 × 6 cards of high priority on 500 nodes with five free cards each. Each member needs a node on which one claim of low priority is
+    preempted; nodes without a member keep all of theirs."""
     nodes, gangs, size = options.scaled(NODES, least=25), options.scaled(41, least=2), 10
     with options.server(NodeGroup(nodes)) as server:
         server.create(PRIORITY_CLASSES, [priority_class("low", 100), priority_class("high", 1000)])

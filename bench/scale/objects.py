@@ -1,17 +1,17 @@
-"""Objects of the scenarios, and what their status says."""
+"""Objects of the scenarios, and predicates over their status."""
 
 import dataclasses
 
-API_VERSION = "elasticgpu.io/v1alpha"  # which a real API server wants to be named
+API_VERSION = "elasticgpu.io/v1alpha"  # a real API server requires it
 PRIORITY_CLASSES = "/apis/scheduling.k8s.io/v1/priorityclasses"
 NAMESPACES = "/api/v1/namespaces"
-NODES = 500  # of a scenario, unless it says otherwise
-CARDS = 8  # of a node
+NODES = 500  # default number of nodes of a scenario
+CARDS = 8  # per node
 
 
 @dataclasses.dataclass(frozen=True)
 class NodeGroup:
-    """Equal simulated nodes."""
+    """A group of equal simulated nodes."""
 
     count: int
     cards: int = CARDS
@@ -19,13 +19,13 @@ class NodeGroup:
     model: str = "H100-80GB"
 
     def yaml(self):
-        """As an entry of the controller's --nodes file."""
+        """Returns the entry of the controller's --nodes file."""
         return (f"- name: {self.name}\n  count: {self.count}\n  cpu: 192\n  memory: 2Ti\n"
                 f"  gpus:\n  - {{model: {self.model}, count: {self.cards}, memory: 80Gi, sms: 132, tflops: 989, numa: 0}}\n")
 
 
 def gpu_class(name, mode="Immediate", provisioner="physical", **parameters):
-    """A class of whole cards, or, of the provisioner gpushare, of shares."""
+    """A class of whole cards, or of shares with the provisioner gpushare."""
     return {"apiVersion": API_VERSION, "kind": "ElasticGPUClass", "metadata": {"name": name},
             "provisioner": f"{provisioner}.provisioner.elasticgpu.io", "egpuBindingMode": mode, "parameters": parameters}
 
@@ -38,7 +38,7 @@ def claim(name, class_name, annotations=None, priority=None, **amounts):
 
 
 def pod(name, class_name, annotations=None):
-    """A pod that asks for one whole card by annotations, so that a claim is made for it."""
+    """A pod that asks for one whole card by annotations, for which the controller creates a claim."""
     wanted = {"egpu.elasticgpu.io/class": class_name, "egpu.elasticgpu.io/gpu": "1"}
     return {"metadata": {"name": name, "annotations": dict(wanted, **(annotations or {}))},
             "spec": {"terminationGracePeriodSeconds": 0, "containers": [{"name": "main", "image": "none"}]}}
@@ -71,5 +71,5 @@ def is_nominated(found):
 
 
 def named(prefix, holds):
-    """The condition of objects whose names begin so."""
+    """Returns a predicate: the name begins with the prefix, and holds() is true."""
     return lambda found: found["metadata"]["name"].startswith(prefix) and holds(found)

@@ -5,13 +5,13 @@ import time
 from figures import Figure
 from objects import CARDS, NODES, PRIORITY_CLASSES, NodeGroup, bound_condition, claim, gang, gpu_class, is_bound, is_nominated, named, priority_class
 from server import Probing, Watch, wait
-from client import claims  # found by way of server
+from client import claims  # importing server adds its folder to sys.path
 
-STOP_PATIENCE = 60  # seconds that a controller has to end at SIGTERM before it is killed
+STOP_PATIENCE = 60  # seconds that a controller may take to end after SIGTERM before it is killed
 
 
 def full_cluster(server, nodes):
-    """Every card is held by a claim of low priority that may be preempted."""
+    """Allocates every card to a preemptible claim of low priority."""
     server.create(PRIORITY_CLASSES, [priority_class("low", 100), priority_class("high", 1000)])
     server.create_class(gpu_class("spare", preemptible="true"))
     server.create_class(gpu_class("whole"))
@@ -23,7 +23,7 @@ def members(name, size):
 
 
 def reclaim(options):
-    """A gang of 250 × 8 takes half of 500 full nodes. Then another one asks for the other half, and the controller gets SIGTERM."""
+    """A gang of 250 × 8 preempts half of 500 full nodes. Then a second gang asks for the other half, and the controller gets SIGTERM."""
     nodes = options.scaled(NODES, least=8)
     size = nodes // 2
     with options.server(NodeGroup(nodes)) as server:

@@ -5,13 +5,13 @@ import tempfile
 
 from objects import NodeGroup
 from server import Measured, wait
-import apiserver  # found by way of server
+import apiserver  # importing server adds its folder to sys.path
 import installation
 import nodes
 from client import until
 from parts import WHOLE
 
-LOG_LINES = 60  # of the controller, printed where a scenario fails
+LOG_LINES = 60  # of the controller, printed if a scenario fails
 
 
 class RealServer(Measured):
@@ -30,7 +30,7 @@ class RealServer(Measured):
     def _install(self, bin_dir, groups):
         installation.apply_manifests(self.cluster)
         self.client = installation.client_of(self.cluster)
-        self.client.separators = (",", ":")  # as kubectl sends JSON
+        self.client.separators = (",", ":")  # as in kubectl's JSON
         names = []
         for group in groups:
             names += [f"{group.name}-{index:04}" for index in range(group.count)]
@@ -47,5 +47,5 @@ class RealServer(Measured):
 
     def clean(self):
         for name in reversed(list(self.cluster.processes.children)):
-            self.cluster.processes.kill(name)  # an API server would drain its watches for most of a minute
+            self.cluster.processes.kill(name)  # a graceful API server drains its watches for most of a minute
         self.folder.cleanup()

@@ -1,11 +1,10 @@
 #!/usr/bin/env python3
-"""Crowds of claims against a controller with simulated nodes: a table of figures beside their targets.
+"""Runs many claims against a controller with simulated nodes and prints a table of figures beside their targets.
 
-    run.py BIN_DIR [--real] [--only NAME ...] [--scale F]
+run.py BIN_DIR [--real] [--only NAME ...] [--scale F]
 
-The controller is a standalone one, or with --real one on a real Kubernetes. Exit status 1 where a scenario fails, or a figure misses its
-target by more than 20 %; 77 where --real finds no Go. With --scale below 1, all numbers of nodes, claims and pods are multiplied by it;
-targets are printed then, but do not count.
+The controller is standalone, or with --real runs on a real Kubernetes. Exit status 1 if a scenario fails, or if a figure misses its target by more than 20 %;
+77 if --real finds no Go. With --scale below 1, all numbers of nodes, claims and pods are multiplied by it; targets are printed then, but do not count.
 """
 
 import argparse
@@ -22,7 +21,7 @@ import preemption
 from figures import Table
 from real import RealServer
 from server import Server
-from apiserver import Skip, guarded  # found by way of server
+from apiserver import Skip, guarded  # importing server adds its folder to sys.path
 
 REAL = ("pods", "gang", "reclaim", "single-preemptors", "deleted-claims")  # with --real
 SCENARIOS = {**crowds.SCENARIOS, **gangs.SCENARIOS, **floods.SCENARIOS, **preemption.SCENARIOS}
@@ -30,11 +29,11 @@ SCENARIOS = {**crowds.SCENARIOS, **gangs.SCENARIOS, **floods.SCENARIOS, **preemp
 
 class Options(argparse.Namespace):
     def scaled(self, count, least=1):
-        """A number of objects, multiplied by --scale."""
+        """Multiplies a number of objects by --scale."""
         return max(least, round(count * self.scale))
 
     def server(self, *groups):
-        """A controller with nodes of these groups; a context manager."""
+        """Returns a context manager of a controller with nodes of these groups."""
         return (RealServer if self.real else Server)(self.bin_dir, *groups)
 
 
@@ -48,7 +47,7 @@ def main():
     names = options.only or (REAL if options.real else SCENARIOS)
     if options.real and not set(names) <= set(REAL):
         parser.error("--real runs only " + ", ".join(REAL))
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # servers are stopped on the way out
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # stops the servers on exit
     table = Table(judged=options.scale >= 1)
     table.print_header()
     failed = []
@@ -58,7 +57,7 @@ def main():
             table.print_scenario(name, SCENARIOS[name](options), load)
         except Skip:
             raise
-        except Exception:  # the other scenarios are run all the same
+        except Exception:  # continues with the other scenarios
             traceback.print_exc()
             failed.append(name)
     if failed:

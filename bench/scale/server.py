@@ -1,4 +1,4 @@
-"""A controller that is measured, objects that are created by several threads, and watches that record times."""
+"""The measured controller, helpers that create objects with several threads, and watches that record times."""
 
 import collections
 import concurrent.futures
@@ -21,17 +21,16 @@ from objects import claim  # noqa: E402
 from standalone import Standalone  # noqa: E402
 
 WRITERS = 8  # threads that create objects
-PATIENCE = 900  # seconds until a scenario is given up
-QUIET = 3.0  # seconds without a step, after which the controller is at rest
-LOOKS = 0.25  # seconds between two looks at the probes
+PATIENCE = 900  # seconds until a scenario fails
+QUIET = 3.0  # seconds without a step after which the controller counts as idle
+LOOKS = 0.25  # seconds between two requests to the probes
 LABEL = re.compile(r'(\w+)="([^"]*)"')
 
 
 class Measured:
     """A controller whose API server is `client` and whose operations address is `ops`. A context manager that ends it.
 
-    Subclasses start it: Server here, and RealServer in real.py. They have `client`, `process`, the addresses `ops` and `probes`,
-    `dump_log()` and `clean()`."""
+    Subclasses start it: Server here, and RealServer in real.py. They have `client`, `process`, the addresses `ops` and `probes`, `dump_log()` and `clean()`."""
 
     def __enter__(self):
         return self
@@ -46,7 +45,7 @@ class Measured:
             return answer.read().decode()
 
     def probe(self, name, patience):
-        """None if the probe answers with 200 within so many seconds, else what happened instead."""
+        """Returns None if the probe answers with 200 within `patience` seconds, otherwise a description of the failure."""
         try:
             with urllib.request.urlopen(f"{self.probes}/{name}", timeout=patience):
                 return None
@@ -54,11 +53,11 @@ class Measured:
             return str(error)
 
     def metric(self, name, **labels):
-        """The sum of the series of that name whose labels have these values."""
+        """Returns the sum of the series of that name whose labels have these values."""
         return sum(value for found, value in self.series(name) if labels.items() <= found.items())
 
     def series(self, name):
-        """[(labels, value)] of a metric."""
+        """Returns the [(labels, value)] of a metric."""
         found = []
         for line in self.http("/metrics").splitlines():
             if line.startswith((name + "{", name + " ")):
@@ -70,7 +69,7 @@ class Measured:
         return self.metric("elasticgpu_reconciles_total")
 
     def rest(self, patience=PATIENCE):
-        """Waits until no step is made for QUIET seconds; the number of steps so far."""
+        """Waits until no step is made for QUIET seconds. Returns the number of steps so far."""
         seen, since, began = self.steps(), time.monotonic(), time.monotonic()
         while time.monotonic() < since + QUIET:
             if time.monotonic() > began + patience:
@@ -89,11 +88,11 @@ class Measured:
         wait(f"{count} claims are Bound", lambda: self.bound() >= count, patience)
 
     def requests(self, **labels):
-        """Requests that the controller has sent to the API server, watches and lists included."""
+        """Number of requests that the controller has sent to the API server, watches and lists included."""
         return self.metric("elasticgpu_api_requests_total", **labels)
 
     def terminate(self, patience):
-        """SIGTERM; AssertionError where the controller has not ended after so many seconds."""
+        """Sends SIGTERM. Raises AssertionError if the controller has not ended after `patience` seconds."""
         self.process.send_signal(signal.SIGTERM)
         try:
             self.process.wait(patience)
@@ -104,7 +103,7 @@ class Measured:
         self.client.create(CLASSES, body)
 
     def replace_class(self, body):
-        """Another class of that name: parameters of a class are immutable. Bound claims keep what they have."""
+        """Replaces the class of that name by deleting it, because a class's parameters are immutable. Bound claims keep their devices."""
         self.client.delete(f"{CLASSES}/{body['metadata']['name']}")
         self.create_class(body)
 
@@ -151,7 +150,7 @@ class Server(Measured, Standalone):
 
 
 def wait(what, look, patience=PATIENCE, pause=0.05):
-    """The first true answer of look()."""
+    """Returns the first true result of look()."""
     began = time.monotonic()
     while True:
         seen = look()
@@ -213,14 +212,14 @@ class Watch:
                     raise
             if self.closing:
                 return
-            # An API server ends the watch of a client that is too slow for it. What was missed is listed.
+            # An API server ends the watch of a client that is too slow. Objects missed meanwhile are listed.
             version = self.client.get(f"{self.path}?limit=1")["metadata"]["resourceVersion"]
             for found in self.client.items(self.path):
                 self._note(found, self.now())
             self._open(version)
 
     def _follow(self):
-        """Notes what the watch tells until the server ends it."""
+        """Records events until the server ends the watch."""
         while line := self.answer.readline():
             event = json.loads(line)
             if event["type"] in ("ADDED", "MODIFIED"):
@@ -235,7 +234,7 @@ class Watch:
 
 
 class Probing:
-    """Asks the liveness probe again and again, and records the longest step that the controller reports. A context manager."""
+    """Calls the liveness probe repeatedly and records the longest step that the controller reports. A context manager."""
 
     def __init__(self, server):
         self.server = server

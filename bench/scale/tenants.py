@@ -1,4 +1,4 @@
-"""Two tenants: one floods the API server with objects from a process of its own, and small claims of the other one are timed meanwhile."""
+"""Two tenants: one floods the API server with objects from a process of its own, while small claims of the other tenant are timed."""
 
 import concurrent.futures
 import multiprocessing
@@ -7,10 +7,10 @@ import time
 from figures import Figure
 from objects import NAMESPACES, NodeGroup, claim, gpu_class, is_bound
 from server import PATIENCE, wait
-from client import Client, claims  # found by way of server
+from client import Client, claims  # importing server adds its folder to sys.path
 
 FLOODER, OTHER = "flooder", "other"  # namespaces
-SHARED, APART = "shared", "apart"  # classes of the other tenant: on the nodes that the flooder fills, and on nodes that no class of the flooder reaches
+SHARED, APART = "shared", "apart"  # classes of the other tenant: on the nodes that the flooder fills, and on nodes without a class of the flooder
 WRITES = "writes"
 MODEL, APART_MODEL = "H100-80GB", "A100-80GB"
 CARDS = 4  # of each node
@@ -30,7 +30,7 @@ def percentile(values, share):
 
 
 def bind_time(server, name, class_name):
-    """Seconds from the creation of a small claim until it is Bound. Deletes the claim."""
+    """Returns the seconds from the creation of a small claim until it is Bound. Deletes the claim."""
     path = claims(OTHER)
     began = time.monotonic()
     server.client.create(path, claim(name, class_name, gpu_core=1, gpu_memory="1Gi"))
@@ -41,8 +41,8 @@ def bind_time(server, name, class_name):
 
 
 def write_time(server, name):
-    """Seconds of as many writes as a claim takes, one after the other, of an object that the controller does not read: what the API server
-    and the machine are slowed down by a flood."""
+    """Returns the seconds of as many sequential writes as a claim takes, to an object that the controller does not read: measures how much a flood slows
+    down the API server and the machine."""
     path = f"/apis/coordination.k8s.io/v1/namespaces/{OTHER}/leases"
     began = time.monotonic()
     server.client.create(path, {"metadata": {"name": name}, "spec": {}})
@@ -54,12 +54,12 @@ def write_time(server, name):
 
 
 class Binds:
-    """Times of claims of the other tenant by class, and of writes alone, in turns."""
+    """Times of the other tenant's claims by class, and of writes alone, alternating."""
 
-    PAUSE = 0.02  # seconds between two of them
+    PAUSE = 0.02  # seconds between two measurements
 
     def __init__(self, server, prefix, goes_on):
-        """Measures as long as goes_on() holds, and at least one of each."""
+        """Measures while goes_on() is true, and at least one of each."""
         self.times = {SHARED: [], APART: [], WRITES: []}
         number = 0
         while number < len(self.times) or goes_on():
@@ -74,8 +74,8 @@ class Binds:
 
 
 class Flood:
-    """Writes of the flooder: writer(client) returns a function of an index, which is called for 0 … count - 1 by several threads in a
-    process of its own. `rate`: calls a second at most; none: as fast as the server answers."""
+    """Writes of the flooder. writer(client) returns a function of an index; several threads of a separate process call it for 0 … count - 1. `rate`: maximum
+    calls a second; None: as fast as the server answers."""
 
     def __init__(self, server, writer, count, rate=None):
         self.seconds = multiprocessing.Value("d", 0.0)
@@ -107,7 +107,7 @@ class Flood:
 
 
 def measure(server, writer, count, what, rate, quiet, after):
-    """Figures of a flood: bind times of the other tenant for `quiet` seconds before it, during it and for `after` seconds from its end."""
+    """Returns the figures of a flood: bind times of the other tenant for `quiet` seconds before it, during it and for `after` seconds after its end."""
     Binds(server, "first", lambda: False)  # classes become ready meanwhile
     until = time.monotonic() + quiet
     alone = Binds(server, "alone", lambda: time.monotonic() < until)
