@@ -1,4 +1,4 @@
-// The annotations of gangs: what is read of them, and every mistake.
+// The annotations of gangs: their parsed values, and every mistake.
 #include "api/v1alpha/gang.h"
 
 #include <gtest/gtest.h>

@@ -1,4 +1,4 @@
-// The types that objects are made of: parts that are rarely there, small maps.
+// The types that objects are composed of: heap-allocated optionals and small maps.
 #include <gtest/gtest.h>
 
 #include <map>

@@ -46,8 +46,10 @@ TEST(PodAmounts, ANameSpellsThemAndIsReadBack) {
 }
 
 TEST(PodAmounts, AModelAnIsolationAndAPriorityAreSpelledToo) {
-  const StringMap all = {{"gpu-core", "10"},      {"model", "NVIDIA A100-SXM4-80GB|Tesla_T4"},
-                         {"isolation", "hami-core"}, {"priority", "high.prio-1"},
+  const StringMap all = {{"gpu-core", "10"},
+                         {"model", "NVIDIA A100-SXM4-80GB|Tesla_T4"},
+                         {"isolation", "hami-core"},
+                         {"priority", "high.prio-1"},
                          {"class", "share"}};
   const std::string name =
       "egpu-amounts.core-10.model--n-v-i-d-i-a-3-a100-2-s-x-m4-280-g-b-6-tesla-4-t4.isolation-hami-2core"
@@ -94,12 +96,26 @@ TEST(PodAmounts, DifferentOnesNeverHaveTheSameName) {
 }
 
 TEST(PodAmounts, WhatIsNotExactlySoSpellsNothing) {
-  for (const auto* name :
-       {"egpu-amounts", "egpu-amounts.", "egpu-amounts.unreadable", "egpu-amounts.class-a", "egpu-amounts.gpu-",
-        "egpu-amounts.core-10.gpu-1", "egpu-amounts.gpu-1.gpu-1", "egpu-amounts.gpu-1.", "egpu-amounts.gpu-1.class-",
-        "egpu-amounts.gpu-1-", "egpu-amounts.gpu-1-3", "egpu-amounts.gpu-1-x", "egpu-amounts.tflops-1.gpu-1",
-        "egpu-amounts.class-a.model-x", "egpu-amounts.model-x", "egpu-amounts.gpu-1.model-",
-        "egpu-amounts.gpu-1.class-A", "egpu-amountsgpu-1", "tenth", ""})
+  for (const auto* name : {"egpu-amounts",
+                           "egpu-amounts.",
+                           "egpu-amounts.unreadable",
+                           "egpu-amounts.class-a",
+                           "egpu-amounts.gpu-",
+                           "egpu-amounts.core-10.gpu-1",
+                           "egpu-amounts.gpu-1.gpu-1",
+                           "egpu-amounts.gpu-1.",
+                           "egpu-amounts.gpu-1.class-",
+                           "egpu-amounts.gpu-1-",
+                           "egpu-amounts.gpu-1-3",
+                           "egpu-amounts.gpu-1-x",
+                           "egpu-amounts.tflops-1.gpu-1",
+                           "egpu-amounts.class-a.model-x",
+                           "egpu-amounts.model-x",
+                           "egpu-amounts.gpu-1.model-",
+                           "egpu-amounts.gpu-1.class-A",
+                           "egpu-amountsgpu-1",
+                           "tenth",
+                           ""})
     EXPECT_FALSE(amountsOf(name)) << name;
   EXPECT_FALSE(amountsOf("egpu-amounts.gpu-" + std::string(25, '1')));
   EXPECT_FALSE(amountsOf("egpu-amounts.gpu-1.class-" + std::string(250, 'c')));
@@ -127,7 +143,9 @@ TEST(PodAmounts, EveryMistakeNamesItsAnnotation) {
       {{{"gpu-core", "10"}, {"class", ""}}, "class", "is not the name of an ElasticGPUClass"},
       {{{"gpu-core", "10"}, {"class", std::string(240, 'c')}}, "class", "too long"},
       {{{"class", "share"}}, "gpu-core", "missing: say how much, by gpu, gpu-core, gpu-memory or tflops"},
-      {{{"gpu", "1"}, {"memory", "4Gi"}}, "memory", "unknown; known are class, gpu, gpu-core, gpu-memory, tflops, model, isolation and priority"},
+      {{{"gpu", "1"}, {"memory", "4Gi"}},
+       "memory",
+       "unknown; known are class, gpu, gpu-core, gpu-memory, tflops, model, isolation and priority"},
       {{{"gpu", "1"}, {"", "4Gi"}}, "", "unknown; known are"},
       {{{"gpu", "1"}, {"model", ""}}, "model", "is empty"},
       {{{"gpu", "1"}, {"model", "A100||T4"}}, "model", "a model has 1 to 253 characters"},
@@ -145,7 +163,7 @@ TEST(PodAmounts, EveryMistakeNamesItsAnnotation) {
     EXPECT_NE(mistake->message.find(one.says), std::string::npos) << mistake->message;
     const auto name = nameOf(one.amounts);
     EXPECT_TRUE(namesAmounts(name)) << name;
-    // No template is ever made of it: the name spells nothing, or something that is a mistake by itself.
+    // No template is created for it: the name spells no amounts, or amounts that are a mistake.
     EXPECT_TRUE(amountsMistake(name)) << name;
   }
   EXPECT_FALSE(amountsMistake(annotations({{"gpu-core", "10"}, {"gpu-memory", "4Gi"}, {"class", "share"}})));

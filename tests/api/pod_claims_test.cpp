@@ -1,4 +1,4 @@
-// The claims of a pod in their three states, and what annotations ask for beside them.
+// The claims of a pod in their three states, and those that annotations ask for.
 #include "api/v1alpha/pod_claims.h"
 
 #include <gtest/gtest.h>
@@ -11,7 +11,7 @@ namespace {
 
 using Names = std::vector<std::string>;
 
-/// As the codec reads a pod: entries of the spec, then those of the status.
+/// Returns a pod as the codec reads it: entries of the spec, then those of the status.
 core::Pod podOf(std::vector<core::PodResourceClaim> spec, std::vector<core::PodResourceClaim> status = {},
                 core::StringMap annotations = {}) {
   core::Pod pod;
@@ -66,7 +66,7 @@ TEST(PodClaims, AnEntryThatNeedsNoClaimIsNeitherPendingNorUsed) {
 }
 
 TEST(PodClaims, AStatusBeforeItsSpecIsStillItsTemplates) {
-  core::Pod pod;  // the order of a decoder's list is not promised
+  core::Pod pod;  // a decoder does not guarantee the order of the list
   pod.resourceClaims = {{"a", "p-a"}, {"a", "", "t"}};
   EXPECT_EQ(text(podClaims(pod)), "a stamped p-a of t; ");
 }
@@ -81,8 +81,8 @@ TEST(PodClaims, AnnotationsCountWhereNoEntryStandsForThem) {
   EXPECT_EQ(onlyAnnotatedClaims(before), annotatedClaims(before));
   EXPECT_EQ(text(podClaimsOnceAdmitted(before)),
             "main named mine of ; side named alone of ; a pending  of t; egpu pending  of egpu-amounts.gpu-1; ");
-  const auto after = podOf({{"main", "mine"}, {"a", "", "t"}, {"egpu", "", "egpu-amounts.gpu-1"}}, {{"a", "p-a"}},
-                           annotations);
+  const auto after =
+      podOf({{"main", "mine"}, {"a", "", "t"}, {"egpu", "", "egpu-amounts.gpu-1"}}, {{"a", "p-a"}}, annotations);
   EXPECT_EQ(onlyAnnotatedClaims(after), (std::set<std::string>{"alone"}));
   EXPECT_EQ(text(podClaimsOnceAdmitted(after)),
             "main named mine of ; a stamped p-a of t; egpu pending  of egpu-amounts.gpu-1; side named alone of ; ");

@@ -28,7 +28,7 @@ struct Row {
   bool whole = true;
 };
 
-// Every row as k8s.io/apimachinery answers it, but for values beyond the cap.
+// Every row matches k8s.io/apimachinery, except for values beyond the cap.
 TEST(Quantity, table) {
   const Row rows[] = {
       {"0", "0"},
@@ -72,7 +72,7 @@ TEST(Quantity, table) {
       {"-1e999", "-9223372036854775807000000000", false},
       {"0e999", "0"},
       {"0.000000000000000000000000000000Ei", "0", false},
-      // Numbers without digits, where Kubernetes takes them for 0.
+      // Numbers without digits, which Kubernetes accepts as 0.
       {"+", "0"},
       {".", "0"},
       {"Ki", "0"},
@@ -169,7 +169,7 @@ Digits times(const Digits& a, int b) {
   return out;
 }
 
-/// digits · factor^power with so many digits behind the point → nanos, up, capped.
+/// Converts digits · factor^power, with the digits of `fraction` behind the point, to nanos: rounded up, capped.
 std::string reference(bool negative, const std::string& whole, const std::string& fraction, int factor, int power) {
   Digits value;
   for (const char c : whole + fraction) value.insert(value.begin(), c - '0');
@@ -239,8 +239,8 @@ TEST(QuantityProperty, agreesWithUnboundedArithmetic) {
 }
 
 TEST(QuantityProperty, anythingElseIsRefused) {
-  // Any text that is accepted must be spelled of a number and a known suffix; found by a scan that shares nothing with
-  // the parser.
+  // Any accepted text must consist of a number and a known suffix. A scan that shares no code with the parser checks
+  // that.
   const auto spelled = [](std::string_view s) {
     if (s.empty()) return false;
     if (s[0] == '+' || s[0] == '-') s.remove_prefix(1);
@@ -265,7 +265,7 @@ TEST(QuantityProperty, anythingElseIsRefused) {
     std::string text;
     for (std::size_t n = random() % 6; n > 0; --n) text += alphabet[random() % alphabet.size()];
     const std::size_t suffix = std::min(text.find_first_not_of("0123456789.+-"), text.size());
-    if (text.find_first_of("0123456789") >= suffix) continue;  // numbers without digits: the table has these
+    if (text.find_first_of("0123456789") >= suffix) continue;  // numbers without digits are in the table
     const auto got = parseQuantity(text);
     ASSERT_EQ(got.has_value(), spelled(text)) << '"' << text << '"';
     accepted += got ? 1 : 0;

@@ -1,4 +1,4 @@
-// The rules in C++ against the same table that tests the CRDs' rules on a real API server.
+// Tests the rules in C++ with the table that also tests the CRDs' rules on a real API server.
 #include <gtest/gtest.h>
 
 #include <algorithm>

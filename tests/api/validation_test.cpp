@@ -1,4 +1,4 @@
-// What the shared table does not reach: names, and amounts only structs can hold.
+// Tests rules outside the shared table: names, and amounts that only structs can hold.
 #include "api/v1alpha/validation.h"
 
 #include <gtest/gtest.h>

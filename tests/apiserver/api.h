@@ -1,4 +1,4 @@
-// A server in process and the few words its tests need.
+// A server in process, and helpers for its tests.
 #pragma once
 
 #include <gmock/gmock.h>
@@ -27,11 +27,11 @@ struct Reply {
   std::string uid() const { return body.at("metadata").at("uid").get<std::string>(); }
 };
 
-/// The lines of a watch, read in the test's own thread.
+/// Reads the lines of a watch in the test's own thread.
 class Watch {
  public:
   explicit Watch(std::unique_ptr<http::BodyStream> stream) : stream_(std::move(stream)) {}
-  /// The next event; waits for one. Null when the watch has ended.
+  /// Waits for the next event and returns it. Null when the watch has ended.
   Json next() {
     for (;;) {
       if (auto end = buffer_.find('\n'); end != std::string::npos) {
@@ -43,7 +43,7 @@ class Watch {
       if (!stream_->next(buffer_, stop_.get_token())) ended_ = true;
     }
   }
-  /// "ADDED name", "BOOKMARK", …
+  /// Returns the next event as "ADDED name", "BOOKMARK", …
   std::string word() {
     Json e = next();
     if (e.is_null()) return "END";
@@ -148,7 +148,7 @@ class ApiTest : public ::testing::Test {
   }
   Reply call(const std::string& method, const std::string& target) { return ask(*server, method, target); }
   Reply get(const std::string& target) { return call("GET", target); }
-  /// POST that must succeed.
+  /// Sends a POST that must succeed.
   Reply make(const std::string& collection, const Json& object) {
     Reply r = call("POST", collection, object);
     EXPECT_EQ(r.status, 201) << r.raw.body;

@@ -1,4 +1,4 @@
-// Create, get, list, update, patch: what clients send and what they get.
+// Create, get, list, update, patch: requests of clients and their answers.
 #include <map>
 
 #include "tests/apiserver/api.h"
@@ -111,8 +111,8 @@ TEST_F(CrudTest, WhatIsNotThereIsAStatus) {
     EXPECT_EQ(n.body["kind"], "Status") << path;
   }
   EXPECT_EQ(call("PUT", kClaims, claim("a")).reason(), "MethodNotAllowed");
-  // kubectl logs, exec, scale: what is missing is named, and `details` stays empty, by which kubectl knows a missing
-  // API.
+  // kubectl logs, exec, scale: the message names the missing subresource, and `details` stays empty, by which kubectl
+  // recognises a missing API.
   Reply log = get("/api/v1/namespaces/default/pods/p/log");
   EXPECT_EQ(log.status, 404);
   EXPECT_EQ(log.message(), "the server could not find the requested resource: pods/log is not served here");
@@ -181,7 +181,7 @@ TEST_F(CrudTest, PutNeedsTheVersionItSaw) {
   EXPECT_EQ(unset.status, 422);
   EXPECT_THAT(unset.message(),
               HasSubstr("metadata.resourceVersion: Invalid value: 0: must be specified for an update"));
-  // Built-in kinds may be replaced without one.
+  // Built-in kinds may be replaced without a version.
   make(kPods, pod("p"));
   Json p = get(kPods + "/p").body;
   p["metadata"].erase("resourceVersion");
@@ -318,7 +318,7 @@ TEST_F(CrudTest, BodiesOfOtherTypes) {
   EXPECT_EQ(ask(*server, "GET", kClaims, "", "", "application/vnd.kubernetes.protobuf, */*").status, 200);
 }
 
-// As Python's typed client sends them.
+// Python's typed client omits them.
 TEST_F(CrudTest, KindAndVersionMayBeLeftToThePath) {
   const auto without = [](Json object, std::initializer_list<const char*> fields) {
     for (const char* field : fields) object.erase(field);
@@ -341,7 +341,7 @@ TEST_F(CrudTest, KindAndVersionMayBeLeftToThePath) {
   Json lease = {{"metadata", meta("l")}, {"spec", {{"holderIdentity", "n1"}}}};
   EXPECT_EQ(call("POST", "/apis/coordination.k8s.io/v1/namespaces/default/leases", lease).status, 201);
   EXPECT_EQ(call("POST", "/api/v1/nodes", Json{{"metadata", meta("n1")}}).status, 201);
-  // What is said must be right.
+  // Given values must be right.
   Json wrong = pod("r");
   wrong["kind"] = "Node";
   EXPECT_EQ(call("POST", kPods, wrong).status, 400);
@@ -360,7 +360,7 @@ TEST_F(CrudTest, ProtobufIsRefusedWithTheRemedy) {
   }
 }
 
-// From 1.32 on kubectl sends `create namespace` as protobuf and takes no other form for an answer's refusal.
+// From 1.32 on kubectl sends `create namespace` as protobuf and does not fall back to another format.
 TEST_F(CrudTest, NamespacesMayComeAsProtobuf) {
   auto field = [](int number, const std::string& text) {
     return std::string(1, static_cast<char>(number << 3 | 2)) + static_cast<char>(text.size()) + text;
@@ -432,7 +432,7 @@ TEST_F(CrudTest, AdmissionEditsAndRefuses) {
   Reply r = call("POST", kPods, pod("bad"));
   EXPECT_EQ(r.status, 403);
   EXPECT_THAT(r.message(), HasSubstr("not this one"));
-  // A write of the status may carry annotations along: no way around.
+  // A write of the status may contain annotations; it must not circumvent admission.
   const Json frozen = {{"metadata", {{"annotations", {{"frozen", "no"}}}}}};
   EXPECT_EQ(merge(kPods + "/p/status", frozen).status, 422);
   EXPECT_EQ(merge(kPods + "/p/status", {{"status", {{"message", "runs"}}}}).status, 200);

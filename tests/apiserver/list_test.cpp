@@ -83,7 +83,7 @@ TEST_F(ListTest, PagesShowOneSnapshot) {
   EXPECT_THAT(names(first), ElementsAre("a", "b"));
   EXPECT_EQ(first.body["metadata"]["remainingItemCount"], 3);
   std::string token = first.body["metadata"]["continue"];
-  // Between the pages everything changes; the pages must not.
+  // All objects change between the pages; the pages must not.
   call("DELETE", kClaims + "/c");
   make(kClaims, claim("bb"));
   merge(kClaims + "/d", {{"metadata", {{"labels", {{"late", "1"}}}}}});
@@ -132,10 +132,10 @@ TEST_F(ListTest, PagesOutliveTheHistory) {
   }
   EXPECT_THAT(seen, ElementsAre("a", "b", "c", "d", "e"));
   EXPECT_FALSE(page.body["metadata"].contains("continue"));
-  // Once more from any page, and with a selector of its own.
+  // Reads again from any page, and with a selector.
   EXPECT_THAT(names(get(kClaims + "?continue=" + first)), ElementsAre("b", "c", "d", "e"));
   EXPECT_THAT(names(get(kClaims + "?labelSelector=name%3Dd&continue=" + first)), ElementsAre("d"));
-  EXPECT_EQ(get("/apis/elasticgpu.io/v1alpha/elasticgpuclaims?continue=" + first).status, 410);  // another list
+  EXPECT_EQ(get("/apis/elasticgpu.io/v1alpha/elasticgpuclaims?continue=" + first).status, 410);  // a different list
 }
 
 TEST_F(ListTest, PagesOfTheLatestListsOnlyAreKept) {

@@ -1,4 +1,4 @@
-// What a web page can make a browser send to a server on loopback, and what other programs send.
+// Requests that a web page can make a browser send to a server on loopback, and requests of other programs.
 #include "controller/standalone/apiserver/loopback_guard.h"
 
 #include <gmock/gmock.h>

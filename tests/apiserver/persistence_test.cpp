@@ -40,7 +40,7 @@ class PersistenceTest : public ApiTest {
     server = std::move(*made);
     return {};
   }
-  /// Edits the file behind the server's back.
+  /// Edits the database file without the server.
   void sql(const std::string& statements) {
     sqlite3* db = nullptr;
     ASSERT_EQ(sqlite3_open((folder + "/state.db").c_str(), &db), SQLITE_OK);
@@ -73,7 +73,7 @@ TEST_F(PersistenceTest, EverythingIsThereAfterARestart) {
   EXPECT_EQ(now.word(), "ADDED c");
 }
 
-// A child acknowledges each write through a pipe and is killed in the middle of its work.
+// A child process acknowledges each write through a pipe and is killed while it works.
 TEST_F(PersistenceTest, NothingAcknowledgedIsLostByKill9) {
   uint64_t lastVersion = 0;
   for (int round = 0; round < 3; ++round) {
@@ -143,7 +143,7 @@ TEST_F(PersistenceTest, ConsequencesCutShortAreCarriedOutAtTheNextStart) {
                            {"name", "a"},
                            {"uid", owner.uid()}}}}}));
   server.reset();
-  // As if the process had died between the owner's deletion and its dependent's.
+  // As if the process had died between the deletions of the owner and its dependent.
   sql("DELETE FROM objects WHERE name = 'a'");
   ASSERT_TRUE(open().ok());
   EXPECT_EQ(get(kPods + "/p").status, 404);
@@ -168,7 +168,7 @@ TEST_F(PersistenceTest, NobodyElseMayReadTheState) {
   for (const auto& file : std::filesystem::directory_iterator(folder))
     EXPECT_EQ(modeOf(file.path()), 0600U) << file.path();
   server.reset();
-  // As an earlier version left them.
+  // The modes of an earlier version.
   std::filesystem::permissions(folder, std::filesystem::perms(0755));
   std::filesystem::permissions(folder + "/state.db", std::filesystem::perms(0644));
   ASSERT_TRUE(open().ok());
@@ -188,7 +188,7 @@ TEST_F(PersistenceTest, LinksToOtherFilesAreNotFollowed) {
     std::filesystem::remove_all(folder + "/data");
   }
   EXPECT_EQ(std::filesystem::file_size(victim), 8U);
-  // A link to the folder is the user's own.
+  // A link to the folder is allowed: the user created it.
   std::filesystem::create_directory(folder + "/real");
   std::filesystem::create_directory_symlink(folder + "/real", folder + "/link");
   Options o;

@@ -1,4 +1,4 @@
-// What is refused and how it reads: the CRDs' rules, the ledger, pods, ResourceClaims.
+// Refusals and their messages: the CRDs' rules, the ledger, pods, ResourceClaims.
 #include "tests/apiserver/api.h"
 
 namespace egpu::apiserver {
@@ -49,7 +49,7 @@ TEST_F(RulesTest, RefusalsNameTheField) {
             422);
 }
 
-// The ledger: the API server itself keeps a card from being given out twice.
+// The API server itself keeps a card's ledger from being over-committed.
 TEST_F(RulesTest, FortyWritersOnRoomForNine) {
   make(kGpus, card("gpu-1"));
   std::atomic<int> taken{0}, refused{0}, other{0};

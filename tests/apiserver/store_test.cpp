@@ -1,4 +1,4 @@
-// The store under its journal: writers share flushes, nothing is seen before it is kept, a failed flush changes
+// The store and its journal: writers share flushes, no change is visible before it is durable, a failed flush changes
 // nothing.
 #include "controller/standalone/apiserver/storage/store.h"
 
@@ -123,7 +123,7 @@ TEST_F(StoreTest, AFailedFlushChangesNothing) {
 TEST_F(StoreTest, OneObjectTwiceInOneBatchIsDecidedInOrder) {
   ObjectPtr a = *store->commit(write(Change::create, "a"));
   std::atomic<int> good{0}, stale{0}, begun{0};
-  journal.held = true;  // so that the eight queue up behind a ninth
+  journal.held = true;  // lets eight writers queue up behind a ninth
   {
     std::jthread first([&] { EXPECT_TRUE(store->commit(write(Change::create, "other")).ok()); });
     journal.awaitBatches(2);

@@ -1,4 +1,4 @@
-// Watches: from where, what, bookmarks, the end of history.
+// Watches: start version, selection, bookmarks, the end of history.
 #include "tests/apiserver/api.h"
 
 namespace egpu::apiserver {
@@ -169,7 +169,7 @@ TEST_F(WatchTest, ShapesAndVersions) {
   EXPECT_EQ(table.next()["object"]["kind"], "Table");
 }
 
-// Events reach every watcher once, in order, whatever the writers do.
+// Events reach every watcher once and in order, for concurrent writers.
 TEST_F(WatchTest, ManyWritersOneOrder) {
   Options o;
   o.historyLength = 10'000;

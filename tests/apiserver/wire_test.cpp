@@ -1,4 +1,4 @@
-// The API server behind its listener, as remote clients meet it.
+// The API server behind its listener, as remote clients use it.
 #include <httplib.h>
 
 #include <atomic>

@@ -88,7 +88,7 @@ TEST_F(BuiltinKinds, ReportsUnknownFieldsOfAPod) {
   Json p = pod();
   p["spec"]["contaners"] = 1;
   p["spec"]["containers"][0]["imag"] = "x";
-  p["spec"]["volumes"] = Json::parse(R"([{"name":"v","hostPath":{"path":"/x"}}])");  // sources are open
+  p["spec"]["volumes"] = Json::parse(R"([{"name":"v","hostPath":{"path":"/x"}}])");  // volume sources are not checked
   p["metadata"]["lables"] = Json::object();
   EXPECT_THAT(kind("pods").compiled->prune(p),
               ElementsAre("metadata.lables", "spec.containers[0].imag", "spec.contaners"));
@@ -110,7 +110,7 @@ TEST_F(BuiltinKinds, FreezesPods) {
   p["status"]["conditions"] = Json::array({{{"type", "PodScheduled"}, {"status", "True"}}});
   EXPECT_THAT(fields("pods", p, &old), IsEmpty());  // as a binding writes it
 
-  // Gate and pin: affinity may change only together with the gate.
+  // Affinity may change only together with the gate.
   Json gated = pod();
   gated["spec"]["schedulingGates"] = Json::array({{{"name", "x"}}});
   p = pod();

@@ -88,8 +88,8 @@ TEST_F(Discovery, Aggregates) {
   EXPECT_EQ(get("/api", kAggregated)["items"].size(), 1u);
 }
 
-// So that kubectl asks for them and shows why they are refused; without verbs no client lists or deletes them by
-// itself.
+// kubectl then requests them and shows why they are refused. Without verbs no client lists or deletes them
+// automatically.
 TEST_F(Discovery, NamesWhatEveryClusterHasWithoutVerbs) {
   const Json deployments = byName(get("/apis/apps/v1")["resources"], "name", "deployments");
   EXPECT_EQ(deployments["verbs"], Json::array());

@@ -30,7 +30,7 @@ class OpenApis : public testing::Test {
   std::optional<OpenApi> api_;
 };
 
-// Every $ref must lead somewhere, or kubectl refuses the whole document.
+// Every $ref must resolve, or kubectl refuses the whole document.
 void checkReferences(const Json& value, const Json& document) {
   if (value.is_object())
     if (auto it = value.find("$ref"); it != value.end()) {
@@ -84,7 +84,7 @@ TEST_F(OpenApis, IndexesVersion3) {
   EXPECT_TRUE(api_->answer("/openapi/v4", "").body.empty());
 }
 
-// Reads one protobuf message far enough to check its structure: length-delimited fields by number.
+// Parses one protobuf message as far as needed to check its structure: length-delimited fields by number.
 std::multimap<int, std::string> fields(const std::string& message) {
   std::multimap<int, std::string> out;
   size_t at = 0;

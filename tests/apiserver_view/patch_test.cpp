@@ -11,7 +11,7 @@ using testing::HasSubstr;
 
 Json parse(const char* text) { return Json::parse(text); }
 
-// Each: document, patch, and the outcome, or a part of the error message after "!".
+// Columns: document, patch, and the outcome or, after "!", a part of the error message.
 TEST(JsonPatch, FollowsTheRfc) {
   const char* cases[][3] = {
       {R"({"foo":"bar"})", R"([{"op":"add","path":"/baz","value":"qux"}])", R"({"baz":"qux","foo":"bar"})"},
@@ -39,7 +39,7 @@ TEST(JsonPatch, FollowsTheRfc) {
       {R"({"a":1})", R"([{"op":"add","path":"","value":{"b":2}}])", R"({"b":2})"},
       {R"({"a":[1]})", R"([{"op":"replace","path":"/a/00","value":2}])", "!replace operation does not apply"},
       {R"({"a":1})", R"([{"op":"merge","path":"/a"}])", "!Unexpected kind: merge"},
-      // Nothing stands below a plain value or null.
+      // A plain value or null has no children.
       {R"({"a":1})", R"([{"op":"add","path":"/a/b","value":1}])", "!add operation does not apply"},
       {R"({"a":null})", R"([{"op":"add","path":"/a/b","value":1}])", "!add operation does not apply"},
       {R"({"a":1})", R"([{"op":"remove","path":"/a/b"}])", "!doc is missing path: \"/a/b\""},

@@ -42,7 +42,7 @@ TEST(ProtobufBody, RefusesAllElse) {
   EXPECT_FALSE(decodeProtobufBody(body("Namespace", "\x0a\x7f")));
   EXPECT_FALSE(decodeProtobufBody(std::string("k8s\0", 4) + std::string(20, '\xff')));
   for (size_t cut = 0; cut < good.size(); ++cut)
-    decodeProtobufBody(good.substr(0, cut));  // reads nothing beyond the end
+    decodeProtobufBody(good.substr(0, cut));  // must not read beyond the end
 }
 
 }  // namespace

@@ -17,7 +17,7 @@ std::shared_ptr<const Schema> compiled(const char* text) {
   EXPECT_TRUE(schema.ok()) << schema.status().message();
   return schema.ok() ? *schema : nullptr;
 }
-// "reason field: message" of each error of `value` under spec: {schema}.
+// Returns "reason field: message" of each error of `value` under spec: {schema}.
 std::vector<std::string> errorsOf(const std::string& schema, const std::string& value) {
   auto s = compiled((R"({"type":"object","properties":{"spec":)" + schema + "}}").c_str());
   std::vector<std::string> out;
@@ -57,7 +57,7 @@ TEST(Schema, TakesNumbersAtTheEdges) {
       errorsOf(integer, "-1"),
       ElementsAre("FieldValueInvalid spec: Invalid value: -1: spec in body should be greater than or equal to 0"));
   EXPECT_EQ(errorsOf(R"({"type":"integer","maximum":9007199254740993})", "9007199254740994").size(),
-            1u);  // apart as integers only
+            1u);  // distinct only as integers
   EXPECT_THAT(errorsOf(R"({"type":"integer","maximum":9007199254740993})", "9007199254740993"), IsEmpty());
   EXPECT_EQ(errorsOf(R"({"type":"integer","format":"int32"})", "2147483648").size(), 1u);
   EXPECT_EQ(errorsOf(R"({"type":"number","maximum":1,"exclusiveMaximum":true})", "1").size(), 1u);
@@ -69,7 +69,7 @@ TEST(Schema, ChecksStrings) {
       ElementsAre(R"(FieldValueNotSupported spec: Unsupported value: "Keep": supported values: "Retain", "Delete")"));
   EXPECT_THAT(errorsOf(R"({"type":"string","maxLength":2})", R"("abc")"),
               ElementsAre("FieldValueTooLong spec: Too long: may not be more than 2 bytes"));
-  EXPECT_THAT(errorsOf(R"({"type":"string","maxLength":2})", "\"\u00e4\u00e4\""), IsEmpty());  // counted in characters
+  EXPECT_THAT(errorsOf(R"({"type":"string","maxLength":2})", "\"\u00e4\u00e4\""), IsEmpty());  // length in characters
   EXPECT_THAT(
       errorsOf(R"({"type":"string","minLength":1})", R"("")"),
       ElementsAre(R"(FieldValueInvalid spec: Invalid value: "": spec in body should be at least 1 chars long)"));
@@ -81,7 +81,7 @@ TEST(Schema, ChecksStrings) {
 }
 
 TEST(Schema, MatchesHostilePatternsInLinearTime) {
-  // A backtracking matcher needs 2^30 steps for this, a recursive one a deep stack.
+  // A backtracking matcher would need 2^30 steps, a recursive one a deep stack.
   const std::string text(100'000, 'a');
   EXPECT_EQ(errorsOf(R"({"type":"string","pattern":"^(a+)+$"})", "\"" + text + "!\"").size(), 1u);
 }

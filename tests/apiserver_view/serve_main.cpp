@@ -1,5 +1,5 @@
-// The embedded API server alone, for scripts that hold kubectl to it: prints "http://127.0.0.1:PORT" and serves until
-// its standard input ends, so that it never outlives whoever started it.
+// Runs the embedded API server alone, for scripts that test kubectl with it. Prints "http://127.0.0.1:PORT" and serves
+// until its standard input ends, so that it never outlives the script.
 #include <cstdio>
 #include <string>
 

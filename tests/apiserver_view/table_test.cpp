@@ -28,7 +28,7 @@ class Tables : public testing::Test {
     EXPECT_NE(r, nullptr);
     return makeTable(*r, {&object}, {{"resourceVersion", "7"}}, options);
   }
-  // Cells by column name.
+  // Maps column names to cells.
   std::map<std::string, Json> row(const char* group, const char* version, const char* plural, const char* object) {
     const Json t = tableOf(group, version, plural, Json::parse(object));
     std::map<std::string, Json> out;

@@ -19,7 +19,7 @@ TEST(ReadFile, TheWholeFileOrWhyNot) {
   EXPECT_EQ(readFile(file).status().code(), Code::notFound);
   EXPECT_EQ(readFile(file).status().message(), file + ": No such file or directory");
   EXPECT_EQ(readFile(::testing::TempDir()).status().code(), Code::unavailable);
-  EXPECT_EQ(readFile("/proc/self/mem").status().code(), Code::unavailable);  // opens, but reading fails
+  EXPECT_EQ(readFile("/proc/self/mem").status().code(), Code::unavailable);  // can be opened, but not read
 }
 
 }  // namespace

@@ -49,7 +49,7 @@ TEST(Random, suffixesAreForNames) {
   EXPECT_EQ(random.suffix(0), "");
   const std::string suffix = random.suffix(200);
   EXPECT_EQ(suffix.size(), 200u);
-  // Kubernetes leaves out vowels and what looks alike, so that no words come about.
+  // Kubernetes omits vowels and similar characters, so that suffixes form no words.
   EXPECT_EQ(suffix.find_first_not_of("bcdfghjklmnpqrstvwxz2456789"), std::string::npos);
 }
 

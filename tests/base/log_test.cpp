@@ -8,7 +8,7 @@
 namespace egpu::base::log {
 namespace {
 
-/// What one call wrote to standard error.
+/// Returns the output of one call to standard error.
 template <class Fn>
 std::string written(Level level, bool json, Fn&& fn) {
   configure(level, json);

@@ -19,7 +19,7 @@ class PrivateFiles : public ::testing::Test {
     std::string pattern = (fs::temp_directory_path() / "egpu-private-XXXXXX").string();
     ASSERT_NE(::mkdtemp(pattern.data()), nullptr);
     folder = pattern;
-    mask = ::umask(0);  // modes are ours to say, whatever the mask
+    mask = ::umask(0);  // modes must not depend on the mask
   }
   void TearDown() override {
     ::umask(mask);
@@ -166,7 +166,7 @@ TEST_F(PrivateFiles, RootKeepsNothingInAFileOfAnotherUser) {
   ASSERT_EQ(::chown(in("theirs").c_str(), 65534, 65534), 0);
   EXPECT_NE(openPrivateFile(in("theirs")).status().message().find("belongs to another user"), std::string::npos);
   EXPECT_EQ(modeOf(in("theirs")), 0666U);
-  // What is read and written anew may be the user's on whose behalf root works, and stays so.
+  // Root may read and rewrite a file on behalf of its user, and the file keeps its owner.
   EXPECT_EQ(*readPrivateFile(in("theirs")), "text");
   ASSERT_TRUE(writePrivateFile(in("theirs"), "new").ok());
   struct stat is {};

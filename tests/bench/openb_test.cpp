@@ -1,4 +1,4 @@
-// The replay of traces: the protocol on a trace small enough to work out by hand, FGD's score, and what is refused.
+// The replay of traces: the protocol on a trace small enough to compute by hand, FGD's score, and refused input.
 #include <gtest/gtest.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -17,7 +17,7 @@
 namespace egpu::bench::openb {
 namespace {
 
-/// A folder that goes with the test.
+/// A temporary folder that is removed with the test.
 class Folder {
  public:
   Folder() : path_(std::filesystem::temp_directory_path() / ("egpu-openb-" + std::to_string(getpid()))) {
@@ -47,7 +47,7 @@ const char* const kPods =
     "p4,20000,1024,0,0,,BE\n"          // 4: more CPU than any node has
     "p5,1000,1024,1,500,T4|V100,LS\n"  // 5
     "p6,1000,1024,1,300,A10,LS\n";     // 6: no such card here
-// 4 cards: each pod of 1000 arriving is 25 %.
+// 4 cards: each arriving pod of 1000 is 25 %.
 const char* const kOrder = "8\n0 1 2 3 4 5 6 0\n1 0 2\n";
 
 struct Files {
@@ -58,9 +58,10 @@ struct Files {
   Trace read() const { return readTrace(nodes, pods, order); }
 };
 
-// binpack/binpack. Ranks: y before x. p0 (600) goes to y's card 0. p1 (500) does not fit beside it, so onto y's card 1,
-// the fuller node; p2 onto both cards of x; p3 wants a whole T4: none is left (arrived 600+500+2000+1000 = 4100 of
-// 4000); p4 fits nowhere; p5 beside p1; p6 has no model; p0 again: y has 400 left on card 0.
+// binpack/binpack. Ranks: y before x. p0 (600) goes to y's card 0. p1 (500) does not fit beside it, so it goes to y's
+// card 1, because y is the fuller node; p2 goes to both cards of x; p3 needs a whole T4: none is left (arrived
+// 600+500+2000+1000 = 4100 of 4000); p4 fits nowhere; p5 goes beside p1; p6 has no model; p0 again: y has 400 left on
+// card 0.
 TEST(OpenbReplay, FollowsTheProtocol) {
   const Files files;
   const Trace trace = files.read();
@@ -74,7 +75,7 @@ TEST(OpenbReplay, FollowsTheProtocol) {
   EXPECT_DOUBLE_EQ(result.allocated[15].value(), 15);    // 600 of 4000 arrived
   EXPECT_DOUBLE_EQ(result.allocated[28].value(), 27.5);  // 1100: rounds up
   EXPECT_DOUBLE_EQ(result.allocated[78].value(), 77.5);
-  EXPECT_DOUBLE_EQ(result.allocated[103].value(), 77.5);  // p3 and p4 at 102.5: the mean of two equal ones
+  EXPECT_DOUBLE_EQ(result.allocated[103].value(), 77.5);  // p3 and p4 at 102.5: the mean of two equal values
   EXPECT_DOUBLE_EQ(result.allocated[115].value(), 90);
   EXPECT_FALSE(result.allocated[100].has_value());
   EXPECT_EQ(toJson("binpack", result, 8, false).substr(0, 134),
@@ -94,15 +95,15 @@ TEST(OpenbReplay, CpuAndMemoryAreUsedUp) {
   Fgd fgd(trace);
   for (Placer* each : {static_cast<Placer*>(&placer), static_cast<Placer*>(&fgd)}) {
     const Result result = replay(trace, *each);
-    EXPECT_EQ(result.failed[1], 1);  // memory for two
-    EXPECT_EQ(result.failed[0], 2);  // no memory left, though CPU for one
+    EXPECT_EQ(result.failed[1], 1);  // memory suffices for two
+    EXPECT_EQ(result.failed[0], 2);  // CPU suffices for one, but no memory is left
     EXPECT_DOUBLE_EQ(*result.firstFailure, 7.5);
   }
 }
 
-// All typical pods ask for half a card. y has a card of 600 free and one whole, x two whole. A half goes onto the 600:
-// F rises from 0 to 100; on a whole card, from 0 to 0. 100 · sigmoid(−0.1) = 47.5 against 50: so a whole card of the
-// lowest rank, y, takes it.
+// All typical pods ask for half a card. y has a card with 600 free and a whole one, x has two whole ones. Half a card
+// on the 600: F rises from 0 to 100; on a whole card: F stays 0. 100 · sigmoid(−0.1) = 47.5 against 50: so a whole card
+// of the lowest rank, y, is chosen.
 TEST(OpenbFgd, TakesWhereFewestFragmentsComeUp) {
   Trace trace;
   trace.nodes = {{"x", 16000, 65536, 2, "T4", 1}, {"y", 16000, 65536, 2, "T4", 0}};
@@ -117,7 +118,7 @@ TEST(OpenbFgd, TakesWhereFewestFragmentsComeUp) {
   };
   const auto first = place(99);  // onto y, which then has 600 and 1000 free
   ASSERT_TRUE(first);
-  ASSERT_TRUE(place(0));  // onto y's whole card: no fragment anywhere, and the lowest rank
+  ASSERT_TRUE(place(0));  // onto y's whole card: no fragments, and the lowest rank
   ASSERT_TRUE(place(100)) << "x is whole still";
   EXPECT_FALSE(place(100));
   ASSERT_TRUE(place(0));
@@ -127,7 +128,7 @@ TEST(OpenbFgd, TakesWhereFewestFragmentsComeUp) {
   EXPECT_EQ(place(0)->cards, first->cards);
 }
 
-// Parts of the most that a node has, z's 4000 of CPU and 8 cards.
+// Parts of the largest capacity of a node, z's 4000 of CPU and 8 cards.
 TEST(OpenbBestFit, TakesWhereTheLeastIsLeft) {
   Trace trace;
   trace.nodes = {{"x", 1000, 1, 4, "T4", 0}, {"y", 1500, 1, 3, "T4", 1}, {"z", 4000, 1, 8, "T4", 2}};
@@ -148,8 +149,8 @@ TEST(OpenbBestFit, TakesWhereTheLeastIsLeft) {
   EXPECT_EQ(place(5), At(2, 0)) << "no other node has four";
 }
 
-// One node of two cards. At any moment two halves are there, and the next half comes before one of them goes: a pod of
-// two cards never sees both free, unless they are kept for it.
+// One node of two cards. At any moment two halves are in use, and the next half arrives before one of them departs. A
+// pod of two cards thus never finds both free, unless the node is reserved for it.
 TEST(OpenbChurn, ALargePodIsNotStarvedBySmallOnes) {
   std::string pods = "cpu_milli,memory_mib,num_gpu,gpu_milli,creation_time,deletion_time\n";
   for (int i = 0; i < 100; ++i)
@@ -190,9 +191,9 @@ ChurnResult churned(const std::string& nodes, const std::string& pods, const Chu
   return churn(trace, ledger, ledger, options);
 }
 
-// One card, which a best effort pod has from 0 on when another one comes at 1000 for 500 seconds. Without preemption that
-// waits until 4000; with it the first loses 1000 seconds of work, and begins anew at 1500. Of two best effort pods the
-// second waits.
+// One card, which a best effort pod uses from 0 on. Another pod arrives at 1000 for 500 seconds. Without preemption it
+// waits until 4000. With preemption the first pod loses 1000 seconds of work and starts over at 1500. If both pods are
+// best effort, the second one waits.
 TEST(OpenbChurn, PreemptionLetsInWhoComesBeforeAndCountsWhatIsLost) {
   const std::string first = "0,0,1,1000,BE,0,4000\n";
   ChurnOptions options;
@@ -212,8 +213,8 @@ TEST(OpenbChurn, PreemptionLetsInWhoComesBeforeAndCountsWhatIsLost) {
   }
 }
 
-// Two nodes of two cards; 1000 seconds on, a long best effort pod has a card of each, and who needs both cards of a node
-// waits for thousands of seconds, or for the first look after 600: looks are 900 apart.
+// Two nodes of two cards. After 1000 seconds a long best effort pod has a card of each node. A pod that needs both
+// cards of a node waits for thousands of seconds, or for the first search after 600 seconds: searches are 900 apart.
 TEST(OpenbChurn, MovesLetInWhoHasWaited) {
   std::string pods = "0,0,1,1000,BE,0,9500\n0,0,1,1000,BE,0,1000\n0,0,1,1000,BE,0,9500\n0,0,1,1000,BE,0,1000\n";
   pods += "0,0,2,1000,LS,1500,2000\n0,0,0,0,LS,0,10001\n";
@@ -235,7 +236,7 @@ TEST(OpenbChurn, MovesLetInWhoHasWaited) {
   EXPECT_EQ(without.lost, 0);
 }
 
-// Nobody waits where there is room for all: what is allocated is what is asked for, whoever places them.
+// No pod waits if there is capacity for all: allocated equals offered, for every placer.
 TEST(OpenbChurn, WithoutWaitsAllThatIsAskedForIsAllocated) {
   std::string pods = "cpu_milli,memory_mib,num_gpu,gpu_milli,creation_time,deletion_time\n";
   for (int i = 0; i < 40; ++i)
@@ -305,7 +306,7 @@ TEST(OpenbTrace, SaysWhatIsWrongWithAFile) {
   EXPECT_THROW(readTrace("/nowhere/nodes.csv", "", ""), BadTrace);
 }
 
-/// What the program prints and its status.
+/// Runs the program and returns its exit status and output.
 std::pair<int, std::string> run(const std::string& arguments) {
   const std::string command = std::string(EGPU_BIN_DIR) + "/openb " + arguments + " 2>&1";
   FILE* pipe = popen(command.c_str(), "r");

@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""Verdicts on figures of bench/scale: a target may be missed by 20 %, and only judged tables count.  scale_figures_test.py"""
+"""Verdicts on figures of bench/scale: a target may be missed by 20 %, and only judged tables count.
+scale_figures_test.py"""
 import contextlib
 import io
 import pathlib

@@ -62,7 +62,7 @@ TEST_F(ClusterViewTest, ADeviceOfTheClaimThatIsKnownAlreadyTakesTheDecisionsPlac
   card("c1", "n2");
   device("d", "n1", "");
   grown = 0;
-  // Decided on a look from before the device: elsewhere, as the device has taken its room.
+  // Decides as if the device were unknown. The decision goes to n2, because the device has taken n1's capacity.
   const auto decision = view.decideAndAssume(ask("k", 600));
   ASSERT_EQ(decision.node, "n2");
   EXPECT_EQ(view.totals().usedCore, 1200);
@@ -198,7 +198,7 @@ TEST_F(ClusterViewTest, TogetherWithoutADeviceThatWouldGo) {
   EXPECT_TRUE(view.decideTogether({ask("b", 500)}, onlyN1).decisions.empty());
   EXPECT_FALSE(view.wouldFitTogether({ask("a", 500), ask("b", 500)}, onlyN1, {}));
   EXPECT_TRUE(view.wouldFitTogether({ask("a", 500), ask("b", 500)}, onlyN1, {"d"}));
-  EXPECT_TRUE(view.wouldFitTogether({ask("a", 500), ask("b", 500)}, {}, {}));  // n2
+  EXPECT_TRUE(view.wouldFitTogether({ask("a", 500), ask("b", 500)}, {}, {}));  // fits on n2
   EXPECT_EQ(view.totals().usedCore, 600);
   EXPECT_FALSE(view.assuming());
   EXPECT_EQ(view.copy().state().check(), "");
@@ -238,7 +238,7 @@ TEST_F(ClusterViewTest, DecisionsAreMadeWhileTheMapOfALargeClusterIsDrawn) {
     }
   });
   for (const bool map : {true, false}) {
-    // Between two cards others can only decide if the lock is given away.
+    // Another thread can decide between two cards only if the view releases the lock.
     bool between = false;
     for (int tries = 0; tries < 1000 && !between; ++tries) {
       const int before = decided;
@@ -325,7 +325,7 @@ TEST_F(ClusterViewTest, AUuidOnAnotherNodeIsQuarantinedUntilItsDevicesAreGone) {
   EXPECT_TRUE(view.decideAndAssume(ask("x", 100)).fits);
 }
 
-/// A thousand claims that tolerate none of the nodes are not a thousand looks at all of them.
+/// Proves that a thousand claims that tolerate none of the nodes do not cause a thousand searches of all nodes.
 TEST_F(ClusterViewTest, WhatFitsNoneOfTheSameNodesIsLookedForOnceUntilSomethingBecomesFree) {
   node("n2");
   card("c0", "n1");
@@ -394,7 +394,7 @@ TEST_F(ClusterViewTest, WhatWasDecidedInAGangWaitsForTheMembersOwnStep) {
   card("c1", "n2");
   ASSERT_TRUE(view.decideGang({ask("a", 600), ask("b", 600)}, {{}, {}}));
   EXPECT_TRUE(view.decidedInGang("a"));
-  device("d", "n1", "", "a");  // its intent is written
+  device("d", "n1", "", "a");  // the member's intent is written
   EXPECT_FALSE(view.decidedInGang("a"));
   EXPECT_TRUE(view.decidedInGang("b"));
   EXPECT_FALSE(view.decideGang({ask("a", 600)}, {{}})) << "it has a device";
@@ -447,7 +447,7 @@ TEST_F(ClusterViewTest, OfTwoGangsThatNeedTheSameCardsOneIsWhole) {
   }
   const auto gangOf = [](const std::string& name) {
     std::vector<ClusterView::Ask> asks;
-    for (int m = 0; m < 5; ++m) asks.push_back(ask(name + std::to_string(m), 900));  // of eight cards
+    for (int m = 0; m < 5; ++m) asks.push_back(ask(name + std::to_string(m), 900));  // five of eight cards
     return asks;
   };
   for (int round = 0; round < 200; ++round) {
@@ -478,7 +478,7 @@ TEST_F(ClusterViewTest, DecisionsAreMadeWhileALargeClusterIsExplained) {
       ++decided;
     }
   });
-  // Both are counted under the view's lock: they differ only if it was given away in between.
+  // Both are counted under the view's lock: they differ only if the lock was released in between.
   int first = 0, last = 0;
   for (int tries = 0; tries < 1000 && first == last; ++tries) {
     int looked = 0;
@@ -507,7 +507,7 @@ TEST_F(ClusterViewTest, DecisionsAreMadeWhileAGangIsDecidedInOneGroup) {
       ++decided;
     }
   });
-  // Both are counted under the view's lock: they differ only if it was given away in between.
+  // Both are counted under the view's lock: they differ only if the lock was released in between.
   int first = 0, last = 0;
   for (int tries = 0; tries < 100 && first == last; ++tries) {
     int looked = 0;
@@ -515,7 +515,7 @@ TEST_F(ClusterViewTest, DecisionsAreMadeWhileAGangIsDecidedInOneGroup) {
     std::vector<ClusterView::GangPlace> places;
     for (int m = 0; m < 16; ++m) {
       asks.push_back(ask("g" + std::to_string(m), 100));
-      places.emplace_back().suits = [&, m](std::string_view) {  // each of its own
+      places.emplace_back().suits = [&, m](std::string_view) {  // a predicate per member
         (looked++ == 0 ? first : last) = decided;
         return m < 15;
       };
@@ -542,7 +542,8 @@ TEST_F(ClusterViewTest, TheMapNamesEveryTake) {
   EXPECT_EQ(card.allocations[1].phase, "Bound");
 }
 
-// What a listener is told may be old by the time it is told; here somebody who listens earlier sees to that.
+// A notification may be outdated when it reaches a listener. Here an earlier listener changes the store during the
+// notification.
 TEST(ClusterViewTold, OldNewsIsNotTakenForTheLatest) {
   for (const bool gone : {false, true}) {
     Stores stores;
@@ -577,7 +578,7 @@ TEST(ClusterViewTold, OldNewsIsNotTakenForTheLatest) {
   }
 }
 
-/// Everything a view tells of its cards.
+/// Everything that a view reports about its cards.
 std::string told(const ClusterView& view) {
   std::ostringstream out;
   for (const auto& node : view.map().nodes) {
@@ -603,8 +604,8 @@ std::string told(const ClusterView& view) {
   return out.str();
 }
 
-// Whatever came in which order: cards that come, change, move and go, devices that come before their cards or are made
-// anew under their names, entries without devices and the other way round.
+// The order of events does not matter: cards are added, changed, moved and deleted; devices appear before their cards
+// or are recreated under their names; entries exist without devices and devices without entries.
 TEST(ClusterViewProperty, EqualsOneThatIsToldOnlyTheEnd) {
   std::mt19937 random(11);
   for (int round = 0; round < 60; ++round) {
@@ -624,7 +625,7 @@ TEST(ClusterViewProperty, EqualsOneThatIsToldOnlyTheEnd) {
       const auto it = gpus.find(name);
       gpu.metadata.uid = it != gpus.end() ? it->second.metadata.uid : "uid-" + name + "-" + std::to_string(version);
       gpu.metadata.resourceVersion = std::to_string(++version);
-      // What a device names is settled when it is made.
+      // A device's cards are immutable.
       if (it != gpus.end() && !gpu.isCard()) gpu.spec.cards = it->second.spec.cards;
       stores.storeOf(gpu).informed(gpu);
       gpus[name] = gpu;

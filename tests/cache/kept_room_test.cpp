@@ -1,4 +1,5 @@
-// Room that is kept: what is nominated to others, and nodes for claims, pods and gangs that have waited for long.
+// Capacity that is withheld from other claims: nominations, and reservations of nodes for claims, pods and gangs that
+// have waited long.
 #include <cstdio>
 #include <set>
 #include <string>
@@ -16,13 +17,13 @@ class KeptRoomTest : public ClusterViewTest {
     ClusterViewTest::SetUp();
     allow(100);
   }
-  /// So many percent of the free cards may be withheld for a claim.
+  /// Limits the share of free cards that may be withheld for a claim, in percent.
   void allow(int64_t percent) {
     scheduler::Keeping keeping;
     keeping.freeCardPercent = percent;
     view.keeping(keeping);
   }
-  /// A pod of the claim of the device d<n>, controlled by an object of that kind; empty: by none.
+  /// Adds a pod that uses the claim of this device and is controlled by an object of that kind; empty: no controller.
   void podOn(const std::string& device, const std::string& kind, bool deleting = false) {
     auto changed = *stores.devices.get({"", device});
     changed.metadata.resourceVersion = next();
@@ -44,14 +45,14 @@ class KeptRoomTest : public ClusterViewTest {
     }
     stores.pods.informed(pod);
   }
-  /// Whether the claim fits; it has waited since 0.
+  /// Returns true if the claim fits. It has waited since 0.
   bool waits(const std::string& uid, int64_t now, int64_t cards = 1) {
     auto asked = waiter(uid, 1000);
     asked.request.cards = cards;
     asked.turn = {0, 0, 0, now};
     return !view.decideAndAssume(asked).fits;
   }
-  /// Of a claim that is there.
+  /// Returns the request of a claim in the store.
   ClusterView::Ask waiter(const std::string& uid, int64_t core) {
     Claim claim;
     claim.metadata.name = claim.metadata.uid = uid;
@@ -70,7 +71,7 @@ class KeptRoomTest : public ClusterViewTest {
     device.metadata.resourceVersion = next();
     stores.devices.informedGone(device);
   }
-  /// Nodes n2 … of one card each, and a device on each card since that second; n1 has none.
+  /// Adds nodes n2 … of one card each, and a device on each card that is held since that second; n1 has none.
   void full(const std::vector<int64_t>& since) {
     for (std::size_t i = 0; i < since.size(); ++i) {
       const auto n = std::to_string(i + 2);
@@ -94,7 +95,7 @@ class KeptRoomTest : public ClusterViewTest {
     gpu.status.phase = "Pending";  // without entries
     stores.devices.informed(gpu);
   }
-  /// Members of the same gang, created and waiting since then.
+  /// Members of one gang, created and waiting since that second.
   std::vector<ClusterView::Ask> gang(const std::string& name, int size, int64_t since, int64_t core = 1000) {
     std::vector<ClusterView::Ask> asks;
     for (int i = 0; i < size; ++i) {
@@ -198,7 +199,7 @@ TEST_F(KeptRoomTest, NothingIsKeptForAClaimThatWentMeanwhile) {
 TEST_F(KeptRoomTest, WhoFindsNoneDoesNotTakeTheLooksOfTheNext) {
   hold("d1", "n1", "c0", 0);
   auto hopeless = waiter("hopeless", 1000), large = waiter("large", 1000);
-  hopeless.request.cards = 2;  // no node has them
+  hopeless.request.cards = 2;  // no node has two
   hopeless.turn = large.turn = {0, 0, 0, 1000};
   for (const int64_t now : {1000, 1010}) {
     hopeless.turn.now = large.turn.now = now;
@@ -352,7 +353,7 @@ TEST_F(KeptRoomTest, AClockThatWasSetBackEndsNothing) {
   full({100, 900, 500});
   auto asks = gang("g", 2, 0);
   EXPECT_FALSE(gangFits(asks, 5000));
-  view.tendKept(4999);  // it was read by another thread before
+  view.tendKept(4999);  // another thread read the clock earlier
   EXPECT_EQ(kept().size(), 2u);
   view.tendKept(2000);
   EXPECT_EQ(kept().size(), 2u);
@@ -368,7 +369,7 @@ TEST_F(KeptRoomTest, WhoseRoomComesFreeMeanwhileKeepsItsNode) {
   ASSERT_EQ(kept(), Names{"n1"});
   large.turn.now = 1020;
   bool decided = false;
-  view.onDecision([&](bool, double) {  // between the decision and the look
+  view.onDecision([&](bool, double) {  // between the decision and the search
     if (!std::exchange(decided, true)) goneDevice("d1");
   });
   EXPECT_FALSE(view.decideAndAssume(large).fits);
@@ -380,11 +381,11 @@ TEST_F(KeptRoomTest, WhoseRoomComesFreeMeanwhileKeepsItsNode) {
 TEST_F(KeptRoomTest, OneThatFindsNoneTakesNobodysNode) {
   hold("d1", "n1", "c0", 0);
   auto hopeless = waiter("hopeless", 1000), large = waiter("large", 1000);
-  hopeless.request.cards = 2;  // no node has them
+  hopeless.request.cards = 2;  // no node has two
   large.turn = {0, 0, 0, 1000};
   EXPECT_FALSE(view.decideAndAssume(large).fits);
   ASSERT_EQ(kept(), Names{"n1"});
-  hopeless.turn = {0, -1, -1, 1400};  // comes first, and one node at most is kept
+  hopeless.turn = {0, -1, -1, 1400};  // is first in the order, and at most one node is reserved
   grown = 0;
   EXPECT_FALSE(view.decideAndAssume(hopeless).fits);
   EXPECT_EQ(view.keptNodes().front().name, "ns/large");
@@ -448,7 +449,7 @@ constexpr int64_t kDay = ReservationTurns::kReservationAtMost;
 
 TEST_F(KeptRoomTest, AClaimThatIsNeverServedHasANodeForADayAtMost) {
   hold("d1", "n1", "c0", 100);
-  podOn("d1", "Job");  // it runs for days
+  podOn("d1", "Job");  // a Job may run for days
   ASSERT_TRUE(waits("large", 1000));
   EXPECT_EQ(kept(), Names{"n1"});
   EXPECT_EQ(view.reservationText("large"), "node n1 is reserved for it, for 24 hours at most");
@@ -474,7 +475,7 @@ TEST_F(KeptRoomTest, AClaimThatIsMadeAgainHasNoDayOfItsOwn) {
   std::string uid;
   for (int64_t now = 1000; now <= 4000 + kDay; now += 300) {
     const auto fresh = "large" + std::to_string(now / 30'000);
-    if (!uid.empty() && fresh != uid) gone(uid);  // its owner makes it again, under a new uid
+    if (!uid.empty() && fresh != uid) gone(uid);  // its owner recreates it under a new uid
     uid = fresh;
     ASSERT_TRUE(waits(uid, now));
   }
@@ -581,7 +582,7 @@ TEST_F(KeptRoomTest, NoMoreThanATenthOfASmallClustersFreeCardsIsWithheld) {
   EXPECT_EQ(view.reservationText("large"),
             "no node is reserved for it: that could withhold more than 10 % of the free cards of this small cluster "
             "(flag --reserved-free-cards of the controller)");
-  // n2 has ten free cards, of a model that the claim does not ask for.
+  // n2 has ten free cards of a model that the claim does not ask for.
   node("n2");
   for (int i = 0; i < 10; ++i) {
     auto other = makeCard("other" + std::to_string(i), "n2");
@@ -600,7 +601,7 @@ TEST_F(KeptRoomTest, NoMoreThanATenthOfASmallClustersFreeCardsIsWithheld) {
   auto later = ask("later", 100);
   later.turn = {0, 1300, 1300, 1400};
   EXPECT_EQ(view.nodesKeptFrom({later}).size(), 1u);
-  // Nine of ten free cards are taken, and n1's card is the tenth.
+  // Nine of ten free cards are allocated, and n1's card is the tenth.
   for (int i = 0; i < 9; ++i) hold("of-n2-" + std::to_string(i), "n2", "other" + std::to_string(i), 1400);
   goneDevice("d1");
   EXPECT_TRUE(view.nodesKeptFrom({later}).empty()) << "half of the free cards are not withheld";
@@ -674,7 +675,7 @@ TEST_F(KeptRoomTest, MembersThatLeaveTheirGangHaveWhatOthersHave) {
 TEST_F(KeptRoomTest, AClockThatWasSetBackHoldsUpNobody) {
   hold("d1", "n1", "c0", 0);
   auto early = waiter("early", 1000), large = waiter("large", 1000);
-  early.request.cards = 2;  // no node has them
+  early.request.cards = 2;  // no node has two
   early.turn = {0, 0, 0, 5000};
   EXPECT_FALSE(view.decideAndAssume(early).fits);
   for (const int64_t now : {1000, 1001}) {

@@ -159,7 +159,7 @@ TEST_F(NodeUsageTest, AListSaysWhatIsThereAndWhatIsNot) {
   usage.plan(pod("b", "", 10), "n1");
   usage.plan(pod("c", "", 1), "n1");
   usage.listBegins();
-  usage.listed(pod("a", "n1", 100));  // of a list that breaks off
+  usage.listed(pod("a", "n1", 100));  // from a list that is interrupted
   usage.listBegins();
   usage.listed(pod("b", "", 10, "8"));
   usage.listed(pod("d", "n2", 7, "8"));

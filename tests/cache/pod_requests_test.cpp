@@ -1,5 +1,5 @@
-// The cases of "Resource Management for Pods and Containers", "Sidecar Containers", "Init Containers" and "Pod
-// Overhead".
+// The cases of the Kubernetes documents "Resource Management for Pods and Containers", "Sidecar Containers", "Init
+// Containers" and "Pod Overhead".
 #include "controller/cache/pod_requests.h"
 
 #include <gtest/gtest.h>
@@ -54,7 +54,7 @@ TEST(PodRequests, SidecarsRunBesideAllThatFollows) {
   pod.containers = {container("1")};
   pod.initContainers = {container("500m", {}, true)};
   EXPECT_EQ(requestsOf(pod).cpuMilli, 1500);
-  // An init container before the sidecar runs without it, one after it with it.
+  // An init container before the sidecar runs alone, one after it runs beside it.
   pod.initContainers = {container("1600m"), container("500m", {}, true)};
   EXPECT_EQ(requestsOf(pod).cpuMilli, 1600);
   pod.initContainers = {container("500m", {}, true), container("1600m")};

@@ -1,4 +1,4 @@
-// Quota reservations: who gets one, and how long it stands.
+// Quota reservations: which claims get one, and how long it lasts.
 #include "controller/cache/quota/quota_reservations.h"
 
 #include <gtest/gtest.h>

@@ -58,7 +58,7 @@ TEST(StoreTest, AVersionIsANumberOrNothing) {
   unversioned.metadata.resourceVersion = "";
   store.observed(unversioned);
   unversioned.status.phase = "Bound";
-  store.observed(unversioned);  // can't be told to be older
+  store.observed(unversioned);  // cannot be recognised as older
   EXPECT_EQ(store.get({"ns", "a"})->status.phase, "Bound");
 }
 
@@ -67,7 +67,7 @@ TEST(StoreTest, AGoneUidNeverComesBack) {
   store.informed(claim("a", "u1", 5));
   store.observedGone({"ns", "a"}, "u1");
   EXPECT_EQ(store.get({"ns", "a"}), nullptr);
-  store.informed(claim("a", "u1", 6));  // an event that was on its way
+  store.informed(claim("a", "u1", 6));  // a delayed event
   EXPECT_EQ(store.get({"ns", "a"}), nullptr);
   store.observed(claim("a", "u2", 8));
   store.informedGone(claim("a", "u1", 7));
@@ -82,9 +82,9 @@ TEST(StoreTest, AListTakesAwayWhatItLacksUnlessThatIsYounger) {
   store.listBegins();
   store.listed(claim("other", "u3", 9));
   EXPECT_NE(store.get({"ns", "old"}), nullptr);
-  EXPECT_NE(store.get({"ns", "other"}), nullptr);  // as soon as it is told
+  EXPECT_NE(store.get({"ns", "other"}), nullptr);  // visible as soon as it is listed
   EXPECT_FALSE(store.synced());
-  EXPECT_EQ(store.version(), 5u);  // and nothing follows from it for others
+  EXPECT_EQ(store.version(), 5u);  // the store's version does not change yet
   store.listEnds("10");
   EXPECT_EQ(store.get({"ns", "old"}), nullptr);
   EXPECT_NE(store.get({"ns", "young"}), nullptr);
@@ -113,8 +113,8 @@ TEST(StoreTest, WhatGoesWhileAListIsToldIsGone) {
   EXPECT_EQ(store.get({"ns", "a"}), nullptr);
   store.listed(claim("b", "u2", 6));
   store.observedGone({"ns", "b"}, "u2");
-  store.listed(claim("b", "u2", 6));        // once more, as the server sent it before
-  store.observed(claim("stale", "u3", 4));  // where one of them was
+  store.listed(claim("b", "u2", 6));        // listed again, as the server sent it earlier
+  store.observed(claim("stale", "u3", 4));  // in place of a listed object
   store.listEnds("10");
   EXPECT_EQ(store.get({"ns", "b"}), nullptr);
   EXPECT_EQ(store.get({"ns", "stale"}), nullptr);
@@ -133,7 +133,7 @@ TEST(StoreTest, AListOfARestoredServerReplacesWhatIsThere) {
   store.informed(claim("same", "u4", 8, "Bound"));
   store.observed(claim("ours", "u5", 25));
   store.informed(claim("ours", "u5", 25));
-  store.listBegins();  // the server as it was at 10, and two writes later
+  store.listBegins();  // the server's state at version 10, plus two writes
   store.listed(claim("kept", "u1", 5, "Pending"));
   store.listed(claim("dropped", "u2", 6));
   store.listed(claim("same", "u4", 8, "Lost"));
@@ -144,7 +144,7 @@ TEST(StoreTest, AListOfARestoredServerReplacesWhatIsThere) {
   EXPECT_EQ(store.get({"ns", "ghost"}), nullptr);
   EXPECT_EQ(store.get({"ns", "ours"}), nullptr);
   EXPECT_EQ(store.version(), 12u);
-  store.informed(claim("kept", "u1", 13, "Lost"));  // and what comes from now on is new
+  store.informed(claim("kept", "u1", 13, "Lost"));  // later events count as new
   store.informed(claim("new", "u6", 14));
   EXPECT_EQ(store.get({"ns", "kept"})->status.phase, "Lost");
   EXPECT_NE(store.get({"ns", "new"}), nullptr);
@@ -157,7 +157,7 @@ TEST(StoreTest, ARestoredServerWhoseVersionsWentOnIsReplacedToo) {
   store.informed(claim("a", "u1", 20, "Bound"));
   store.informedGone(claim("b", "u2", 21));
   store.informed(claim("c", "u3", 22));
-  store.listBegins();  // restored as it was at 10, its versions raised beyond all that was seen
+  store.listBegins();  // restored to the state at version 10, with versions raised above all that were seen
   store.listed(claim("a", "u1", 5, "Pending"));
   store.listed(claim("b", "u2", 6));
   store.listEnds("1000");
@@ -189,7 +189,7 @@ TEST(StoreTest, OwnWritesToARestoredServerMadeWhileItsListIsToldAreNotUndone) {
   store.listed(claim("a", "u1", 5, "Pending"));
   store.observed(claim("a", "u1", 11, "Lost"));
   store.observed(claim("b", "u2", 12));
-  store.listed(claim("a", "u1", 5, "Pending"));  // once more
+  store.listed(claim("a", "u1", 5, "Pending"));  // listed again
   store.listEnds("10");
   EXPECT_EQ(store.get({"ns", "a"})->status.phase, "Lost");
   EXPECT_NE(store.get({"ns", "b"}), nullptr);
@@ -209,7 +209,7 @@ TEST(StoreTest, ANameThatARestoreGaveBackToAnotherObjectIsThatObjects) {
   EXPECT_EQ(store.get({"ns", "a"})->metadata.uid, "old");
   EXPECT_TRUE(store.find(byPhase, "Bound").empty());
   EXPECT_EQ(heard, (std::vector<std::string>{">new", "new>old"}));
-  store.observed(claim("a", "new", 51));  // an answer that was on its way
+  store.observed(claim("a", "new", 51));  // a delayed answer
   EXPECT_EQ(store.get({"ns", "a"})->metadata.uid, "old");
 }
 
@@ -302,7 +302,7 @@ TEST(StoreTest, AnObjectIsFoundUnderEachOfItsValuesAndUnderNoOther) {
   EXPECT_EQ(store.find(byCard, "c2").size(), 1u);
   EXPECT_FALSE(store.any(byCard, "c3"));
   device.metadata.resourceVersion = "2";
-  device.spec.cards.erase(device.spec.cards.begin(), device.spec.cards.begin() + 2);  // c1 is left
+  device.spec.cards.erase(device.spec.cards.begin(), device.spec.cards.begin() + 2);  // only c1 remains
   store.informed(device);
   EXPECT_TRUE(store.any(byCard, "c1"));
   EXPECT_FALSE(store.any(byCard, "c2"));
@@ -348,7 +348,7 @@ TEST(StoreTest, ReadersSeeWholeObjectsWhileOthersWrite) {
   store.listen([&](const Claim* before, const Claim* after) {
     if (before != nullptr && after != nullptr && before->metadata.name == after->metadata.name) ++heard;
   });
-  // Class and phase of a state are made from its version.
+  // Class and phase of an object follow from its version.
   const auto state = [](int name, int version) {
     auto c = claim("c" + std::to_string(name), "u" + std::to_string(name), version, "p" + std::to_string(version % 3));
     c.spec.className = "class-" + std::to_string(version % 3);
@@ -402,7 +402,7 @@ TEST(StoresTest, AClaimsDevicesAreFoundUnderWhateverName) {
   };
   add("egpu-u1", "u1");
   add("by-hand", "u1");
-  add("egpu-u2", "u3");  // u2 is gone, and u3 was given its device
+  add("egpu-u2", "u3");  // u2 is gone, and its device was given to u3
   std::set<std::string> names;
   for (const auto& device : stores.devicesOfClaim("u1")) names.insert(device->metadata.name);
   EXPECT_EQ(names, (std::set<std::string>{"by-hand", "egpu-u1"}));
@@ -471,7 +471,7 @@ TEST(StoresTest, WhatNobodyReadsIsLeftOut) {
     stores.claims.listed(c);
     stores.claims.listEnds("5");
   }
-  EXPECT_EQ(told, 1);  // what was left out is no change
+  EXPECT_EQ(told, 1);  // a change of ignored fields is no change
   const auto kept = stores.claims.get({"ns", "a"});
   EXPECT_TRUE(kept->metadata.labels.empty());
   EXPECT_EQ(kept->status, c.status);

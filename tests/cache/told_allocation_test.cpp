@@ -43,7 +43,7 @@ TEST(ToldAllocation, SaysWhatEachSourceSaid) {
   EXPECT_EQ(take.uid(), "uid");
 }
 
-// No ledger may hold it; if one does, it is told as it stands there, and counts as nothing.
+// No ledger may hold a negative amount. If one does, it is reported unchanged and counts as zero.
 TEST(ToldAllocation, ANegativeAmountFreesNothing) {
   ToldAllocation take("uid");
   take.set(AllocationSource::ledger, Amount{-5, -1});

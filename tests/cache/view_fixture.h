@@ -1,4 +1,4 @@
-// A view over stores with one node of one card, and what tests do to them.
+// A view over stores with one node and one card, and helpers that change them.
 #pragma once
 
 #include <gtest/gtest.h>

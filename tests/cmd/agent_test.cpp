@@ -1,4 +1,4 @@
-// elastic-gpu-agent as a process: its kubelet's dialogue, its endpoints, its ends.
+// elastic-gpu-agent as a process: its protocol with the kubelet, its endpoints, its exits.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sys/stat.h>
@@ -39,7 +39,7 @@ class AgentTest : public KubeletTest {
     KubeletTest::SetUp();
     fs::create_directory(folder + "/plugins");
     options.pluginFolder = folder + "/plugins/elasticgpu.io";
-    // Nobody answers there: an agent without an API server registers, and says no to every claim.
+    // Nothing listens there: an agent without an API server registers, and refuses every claim.
     useServer("http://127.0.0.1:1");
   }
   void useServer(const std::string& url) const {
@@ -83,7 +83,7 @@ users: [{name: none, user: {}}]
     run(arguments());
     ASSERT_TRUE(eventually([&] { return fs::exists(folder + "/probes"); }));
   }
-  /// "200 body"
+  /// Returns "200 body".
   std::string ask(const std::string& file, const std::string& path) {
     kube::Endpoint endpoint;
     endpoint.server = "http://" + *base::readFile(folder + file);
@@ -99,7 +99,7 @@ users: [{name: none, user: {}}]
     return request;
   }
   base::SystemClock clock;
-  std::vector<std::string> environment;  ///< "NAME=value", besides the usual
+  std::vector<std::string> environment;  ///< "NAME=value", in addition to the defaults
   std::optional<base::Subprocess> agent;
 };
 
@@ -110,7 +110,7 @@ TEST_F(AgentTest, RegistersAndSaysHowItDoes) {
   ASSERT_TRUE(registered());
   PrepareCall call(dial(pluginSocket()), claim());
   ASSERT_TRUE(call.get().ok()) << call.get().error_message();
-  EXPECT_NE(call.error("u1"), "");  // no API server: nothing can be checked, so nothing is given
+  EXPECT_NE(call.error("u1"), "");  // without an API server no claim can be authorized
   const auto metrics = ask("/ops", "/metrics");
   EXPECT_THAT(metrics, StartsWith("200 "));
   EXPECT_THAT(metrics, HasSubstr("elasticgpu_agent_prepare_seconds_count{result=\"failed\"} 1"));
@@ -118,7 +118,7 @@ TEST_F(AgentTest, RegistersAndSaysHowItDoes) {
   EXPECT_THAT(ask("/probes", "/metrics"), StartsWith("404 "));
 }
 
-/// What a plugin stages for the limiter is made there by a user of the plugin's own.
+/// A process with a user of the plugin's own stages the limiter's files there.
 TEST_F(AgentTest, ItsPluginsMayWriteToTheirFolderWithoutAFlagThatNamesIt) {
   if (::geteuid() != 0) GTEST_SKIP() << "plugins have this user, too";
   if (std::system("unshare --mount true") != 0) GTEST_SKIP() << "no mount namespace is permitted";
@@ -136,7 +136,7 @@ TEST_F(AgentTest, ItsPluginsMayWriteToTheirFolderWithoutAFlagThatNamesIt) {
 TEST_F(AgentTest, WhatIsUsedIsShownWhileItIsPrepared) {
   nvidia::testing::FakeNvml node("a100");
   node.file["devices"][0]["sm"] = 35;
-  // A process beside pods: it counts for the card.
+  // A process outside of pods counts for the card.
   node.file["devices"][0]["processes"].push_back(YAML::Load("[" + std::to_string(::getpid()) + ", 3221225472, 30]"));
   node.write();
   environment = node.environment();
@@ -170,7 +170,7 @@ TEST_F(AgentTest, WhatIsUsedIsShownWhileItIsPrepared) {
   EXPECT_THAT(ask("/ops", "/metrics"), ::testing::Not(HasSubstr("train"))) << "unprepared, it has no series";
 }
 
-/// NVIDIA's device plugin gave one to a pod that has no process yet.
+/// NVIDIA's device plugin gave a card to a pod that has no process yet.
 TEST_F(AgentTest, ACardThatTheKubeletGaveByOthersIsFenced) {
   nvidia::testing::FakeNvml node("a100");
   environment = node.environment();
@@ -263,7 +263,7 @@ class PreparedFilesTest : public AgentTest {
   cdi::Folder prepared{folder + "/cdi"};
 };
 
-/// Its paths may lead to another card by now.
+/// The file's paths may lead to another card.
 TEST_F(PreparedFilesTest, AStaleFileIsWithdrawnWhateverElseCannotBeTakenAway) {
   std::ofstream(folder + "/plugins/broken.so") << "it may be the one that is missing";
   prepare("left", "unused");
@@ -289,7 +289,7 @@ TEST_F(AgentTest, Kill9LeavesNothingThatTheNextOneCantReplace) {
   ASSERT_TRUE(fs::exists(registrySocket()) && fs::exists(pluginSocket()));  // stale
   runUntilItServes();
   EXPECT_TRUE(registered());
-  // The kubelet's old connection finds the new process by itself.
+  // The kubelet's old connection reconnects to the new process.
   EXPECT_TRUE(eventually([&] {
     PrepareCall call(channel, claim());
     return call.get().ok();

@@ -1,4 +1,4 @@
-// What the kubelet and the cards' publisher hear of claims.
+// Reports on claims to the kubelet and to the cards' publisher.
 #include "controller/cmd/claim_driver.h"
 
 #include <gmock/gmock.h>
@@ -14,7 +14,7 @@ using State = agent::dra::DeviceHealth::State;
 
 class ClaimDriverTest : public agent::PrepareTest {
  protected:
-  /// The card as its agent would publish it, with this condition Healthy; none, if empty.
+  /// Publishes the card as its agent would, with this status of the condition Healthy; no condition if empty.
   void judged(const std::string& card, const std::string& status, const std::string& reason = "Working") {
     v1alpha::ElasticGPU object;
     object.metadata.name = object.metadata.uid = card;
@@ -80,7 +80,8 @@ TEST_F(ClaimDriverTest, OneIllCardOfSeveralMakesADeviceIll) {
   EXPECT_EQ(claims.devices()[0].state, State::healthy);
 }
 
-/// A stranger with many processes on a card that many share must not cost a read for each of both.
+/// A pod without a claim that has many processes on a card shared by many claims must not cost a read per process and
+/// claim.
 TEST_F(ClaimDriverTest, WhoHasNoClaimIsAskedOncePerNamespace) {
   const auto prepared = [&](const std::string& uid, const std::string& space) {
     agent::cdi::Spec spec;
@@ -110,12 +111,12 @@ TEST_F(ClaimDriverTest, APodWithAClaimMayUseItsCardsAndNoOther) {
   EXPECT_EQ(claims.hasClaim("somebody", card), false);
   EXPECT_EQ(claims.hasClaim(pod, "GPU-another"), false);
   apiAway(true);
-  EXPECT_EQ(claims.hasClaim(pod, card), std::nullopt);  // nobody is accused
+  EXPECT_EQ(claims.hasClaim(pod, card), std::nullopt);  // unknown: no pod is accused without evidence
   apiAway(false);
   EXPECT_EQ(claims.hasClaim(pod, card), true);
   apiAway(true);
-  EXPECT_EQ(claims.hasClaim(pod, card), true);          // asked once
-  EXPECT_EQ(claims.hasClaim("somebody", card), false);  // likewise
+  EXPECT_EQ(claims.hasClaim(pod, card), true);          // cached
+  EXPECT_EQ(claims.hasClaim("somebody", card), false);  // cached
   EXPECT_EQ(claims.hasClaim("somebody else", card), std::nullopt);
 }
 

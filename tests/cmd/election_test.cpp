@@ -1,4 +1,4 @@
-// Replicas on one API server: who works, who waits with warm mirrors, what ends.
+// Replicas on one API server: which one leads, which one stands by with synced caches, and how leadership ends.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -37,7 +37,7 @@ class ElectionTest : public ::testing::Test {
     EXPECT_TRUE(made.ok()) << made.status().str();
     return std::move(*made);
   }
-  /// Durations that no slow machine exceeds; only the looks at the lease are frequent.
+  /// Durations that a slow machine does not exceed; only the lease is read frequently.
   static CoreOptions replica(const std::string& name) {
     CoreOptions options;
     options.workers = 2;
@@ -104,12 +104,12 @@ TEST_F(ElectionTest, AStandbyIsReadyMirrorsAndWritesNothingUntilItLeads) {
   const auto made = client->create(claim);
   ASSERT_TRUE(made.ok()) << made.status().str();
   waitUntil([&] { return core.controller().stores().claims.get({"default", "c"}) != nullptr; });
-  EXPECT_EQ(core.controller().queueDepth(), 0U);  // keys would only pile up
+  EXPECT_EQ(core.controller().queueDepth(), 0U);  // queued keys would only accumulate
   EXPECT_EQ(client->get<v1alpha::ElasticGPUClaim>({"default", "c"})->metadata.resourceVersion,
             made->metadata.resourceVersion);
 
   patchHolder("");
-  // What happened while it stood by is done now: the claim is told that its class is missing.
+  // Changes during the standby are processed now: the claim's condition reports that its class is missing.
   waitUntil([&] { return !client->get<v1alpha::ElasticGPUClaim>({"default", "c"})->status.conditions.empty(); });
   EXPECT_EQ(ask(core, "/readyz"), "200 ok: leader\n");
   EXPECT_THAT(ask(core, "/metrics"), HasSubstr("elasticgpu_leader 1"));

@@ -20,7 +20,7 @@ namespace {
 
 using ::testing::HasSubstr;
 
-/// Holds back patches of claims' status while it is told to.
+/// Holds back patches of claims' status while the test sets it.
 class HoldingTransport final : public support::HandlerTransport {
  public:
   using HandlerTransport::HandlerTransport;
@@ -59,7 +59,7 @@ class CoreOperationsTest : public ::testing::Test {
     options.plugins = EGPU_BIN_DIR "/../lib/provisioners";
     options.opsListen = "127.0.0.1:0";
   }
-  /// "200 body"
+  /// Returns "200 body".
   std::string ask(const std::string& address, const std::string& path) {
     kube::Endpoint endpoint;
     endpoint.server = "http://" + address;
@@ -121,7 +121,7 @@ TEST_F(CoreOperationsTest, AStuckWorkerFailsLivenessAndIsNamed) {
   clock.advance(Core::kStuck - std::chrono::seconds(1));
   EXPECT_EQ(ask(core.probesAddress(), "/livez"), "200 ok\n");
   clock.advance(std::chrono::seconds(2));
-  // A plugin's key may still be at work beside the claim's, and be the one that is named.
+  // A plugin's key may still be in progress beside the claim's, and be the one that is named.
   auto answer = ask(core.probesAddress(), "/livez");
   for (int i = 0; i < 200 && answer.find("at claim/") == std::string::npos; ++i) {
     std::this_thread::sleep_for(std::chrono::milliseconds(50));

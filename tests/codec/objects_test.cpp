@@ -1,5 +1,4 @@
-// Single objects: what they look like on the wire, that nothing is lost on the way there and back, and what a wrong one
-// is called.
+// Single objects: their JSON, lossless round trips, and the errors for invalid ones.
 #include <gtest/gtest.h>
 
 #include "controller/codec/codec.h"
@@ -55,7 +54,7 @@ TYPED_TEST(EveryKind, doesNotPassForAnother) {
 
 TYPED_TEST(EveryKind, brokenTextIsMalformed) {
   const std::string whole = encode(fullSample<TypeParam>());
-  // Cut short at any byte it is no object any more.
+  // A prefix of any length is invalid.
   for (std::size_t n = 0; n < whole.size(); ++n) {
     const auto got = decode<TypeParam>(whole.substr(0, n));
     ASSERT_FALSE(got) << n;

@@ -1,4 +1,4 @@
-// Each body is applied as a server would apply it, by a library that codec's writer does not use.
+// Each body is applied as a server would, by a library that codec's writer does not use.
 #include "controller/codec/patch.h"
 
 #include <gtest/gtest.h>
@@ -14,7 +14,7 @@ namespace {
 using egpu::testing::same;
 using nlohmann::json;
 
-/// `object` after a merge patch.
+/// Applies a merge patch to `object`.
 template <class T>
 T merged(const T& object, const std::string& body) {
   json j = json::parse(encode(object));
@@ -142,7 +142,8 @@ TEST(PublishedCardPatch, writesWhatDiffersAndNothingElse) {
   const std::string first = publishedCard(before, after);
   EXPECT_NE(first.find(R"({"op":"add","path":"/metadata/labels","value":{"a~b/c":"1"}})"), std::string::npos) << first;
   EXPECT_NE(first.find(R"({"op":"add","path":"/spec/capacity","value":{"gpu-core":"100"}})"), std::string::npos);
-  EXPECT_NE(first.find(R"({"op":"add","path":"/spec/card/attributes","value":{"migMode":"enabled"}})"), std::string::npos)
+  EXPECT_NE(first.find(R"({"op":"add","path":"/spec/card/attributes","value":{"migMode":"enabled"}})"),
+            std::string::npos)
       << first;
   EXPECT_EQ(first.find("allocations"), std::string::npos);
   before.metadata.labels = {{"kept", "yes"}};
@@ -151,7 +152,7 @@ TEST(PublishedCardPatch, writesWhatDiffersAndNothingElse) {
                                           R"({"op":"add","path":"/metadata/labels/a~0b~1c","value":"1"}])");
 }
 
-/// A newer agent wrote before this one, or one of another version does on the same node.
+/// A newer agent wrote the object earlier, or an agent of another version runs on the same node.
 TEST(PublishedCardPatch, keepsWhatThisVersionDoesNotKnow) {
   auto before = card();
   before.metadata.uid = "u";
@@ -218,7 +219,7 @@ TEST(DeleteOptions, preconditions) {
 
 constexpr std::string_view kGate = "elasticgpu.io/claims";
 
-/// A pod as the server holds it, with fields that the struct does not know.
+/// Returns a pod as the server holds it, with fields that the struct does not know.
 json pod(const char* affinity, const char* gates = R"([{"name":"other"},{"name":"elasticgpu.io/claims"}])") {
   json out = json::parse(R"({"kind":"Pod","metadata":{"name":"p","uid":"pod-uid"},"spec":{"restartPolicy":"Never"}})");
   out["spec"]["schedulingGates"] = json::parse(gates);

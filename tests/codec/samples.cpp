@@ -9,11 +9,11 @@ namespace {
 
 using core::StringMap;
 
-/// Fills objects from a source of choices, so that the full sample and the random ones are made by one walk over the
-/// fields.
+/// Fills objects from a source of choices, so that one walk over the fields creates both the full sample and the random
+/// objects.
 class Fill {
  public:
-  /// Without a generator every choice is "yes" and every text another one.
+  /// Without a generator every choice is "yes" and every text is different.
   explicit Fill(std::mt19937_64* random) : random_(random) {}
 
   bool chance() { return !random_ || (*random_)() % 2 == 0; }
@@ -39,7 +39,7 @@ class Fill {
     for (std::size_t n = (*random_)() % 5; n > 0; --n) out += pieces[(*random_)() % std::size(pieces)];
     return out;
   }
-  /// Never empty, for what is written in any case.
+  /// Returns a text that is never empty, for fields that are always written.
   std::string name() {
     return random_ ? "n" + std::to_string((*random_)() % 100000) : "name-" + std::to_string(++serial_);
   }

@@ -1,4 +1,4 @@
-// One object of every kind with every field set, and random ones, for tests of codec and of what reads its output.
+// Sample objects for tests of codec and its readers: one of every kind with every field set, and random ones.
 #pragma once
 
 #include <random>
@@ -8,11 +8,11 @@
 
 namespace egpu::testing {
 
-/// Every field set to something that is not its default; strings hold quotes, control characters and non-ASCII text.
+/// Every field has a value that is not its default. Strings hold quotes, control characters and non-ASCII text.
 template <class T>
 T fullSample();
 
-/// Each field set or not by chance, with texts of any bytes that are UTF-8. Seeded: the same sequence each time.
+/// Sets each field or not at random; texts have any bytes that are UTF-8. Seeded: the sequence is reproducible.
 class RandomObjects {
  public:
   explicit RandomObjects(uint64_t seed) : random_(seed) {}
@@ -25,7 +25,7 @@ class RandomObjects {
   std::mt19937_64 random_;
 };
 
-/// Equality of what codec carries. The kinds whose structs have an operator== use it.
+/// Compares the fields that codec transports. Kinds whose structs have an operator== use it.
 bool same(const v1alpha::ElasticGPU& a, const v1alpha::ElasticGPU& b);
 bool same(const v1alpha::ElasticGPUClaim& a, const v1alpha::ElasticGPUClaim& b);
 bool same(const v1alpha::ElasticGPUClaimTemplate& a, const v1alpha::ElasticGPUClaimTemplate& b);

@@ -129,7 +129,7 @@ TYPED_TEST(EventOf, nothingIsLeftOfTheOneBefore) {
     const auto fresh = decodeWatchEvent<TypeParam>(line);
     ASSERT_TRUE(fresh);
     ASSERT_TRUE(egpu::testing::same(event.object, fresh->object)) << line;
-    // Also after one that stopped half-way, or that was none.
+    // Also after an event that was cut short, or an invalid one.
     if (i % 5 == 0) {
       ASSERT_FALSE(decodeWatchEvent(line.substr(0, line.size() / 2), event).ok());
     }
@@ -148,7 +148,7 @@ TEST(Watch, endOfTheInitialEvents) {
       R"("annotations":{"k8s.io/initial-events-end":"true"}},"spec":{"containers":null},"status":{}}})");
   ASSERT_TRUE(event) << event.status().str();
   EXPECT_TRUE(event->initialEventsEnd);
-  // The same annotation on an object is only an annotation.
+  // On an object this annotation has no meaning.
   EXPECT_FALSE(decodeWatchEvent<core::Pod>(
                    R"({"type":"ADDED","object":{"metadata":{"annotations":{"k8s.io/initial-events-end":"true"}}}})")
                    ->initialEventsEnd);

@@ -12,7 +12,7 @@ std::string json(std::string_view yaml) {
   return out.status().message();
 }
 
-// Every row as sigs.k8s.io/yaml, which kubectl uses, answers it.
+// Every row matches sigs.k8s.io/yaml, which kubectl uses.
 TEST(Yaml, scalars) {
   const std::pair<const char*, const char*> rows[] = {{"1", "1"},
                                                       {"-1", "-1"},

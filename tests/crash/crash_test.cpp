@@ -1,4 +1,5 @@
-// The controller dies before and after every write and every plugin effect of a workload, and another one takes over.
+// The controller dies before and after every write and every plugin effect of a workload, and a second controller takes
+// over.
 #include <gtest/gtest.h>
 
 #include "tests/crash/workload.h"
@@ -9,7 +10,7 @@ namespace {
 
 struct Died {};
 
-/// Counts writes and effects; at the chosen one the process is no more.
+/// Counts writes and effects; the process dies at the chosen one.
 class DeathPoint {
  public:
   int at = -1;         ///< number of the write, from 0; -1 = immortal
@@ -60,8 +61,8 @@ Run run(const std::vector<Act>& acts, int at, bool after) {
   death.at = at;
   death.after = after;
   MortalTransport transport(*world.transport, death);
-  // An effect of a plugin is a crash point like a write: the process that asked for it is gone before it, or before it
-  // hears of it.
+  // A plugin's effect is a crash point like a write: the process dies before the effect, or before it receives the
+  // result.
   world.plugin.before = [&] {
     if (death.dead) throw Died();
     if (death.count == death.at && !death.after) {
@@ -121,7 +122,8 @@ Run run(const std::vector<Act>& acts, int at, bool after) {
   return result;
 }
 
-/// alsoBefore: what a death before a write leaves is what one after the write before it does; it only comes later.
+/// alsoBefore: also die before each write. That leaves the same state as a death after the previous write; it only
+/// happens later.
 void everyWrite(const std::vector<Act>& acts, int atLeast, bool alsoBefore = true) {
   const auto reference = run(acts, -1, false);
   ASSERT_EQ(reference.problem, "");
@@ -158,7 +160,7 @@ TEST(CrashTest, C6_V1_EveryWriteWhereClaimsMakeRoomForAPodsClaims) { everyWrite(
 
 TEST(CrashTest, EveryWriteWhereClaimsHaveAlternativesOrObserve) { everyWrite(alternatives(), 50); }
 
-/// The watch loses, repeats or delays an event, or comes back with a stale list: the world is the same in the end.
+/// The watch loses, repeats or delays an event, or restarts with a stale list. The final state is the same.
 void watchFault(const std::function<void(support::Driver&, int)>& inject, int events) {
   std::string reference;
   for (int at = -1; at < events; ++at) {

@@ -1,6 +1,6 @@
-// Two controllers at once without election: the real code on two threads, every call gated, through every interleaving
-// of up to three switches. `../support/driver.h` reads watches only when a controller has nothing to do, so the one
-// that waits acts on what it saw before.
+// Two controllers at once without leader election: the real code on two threads, with every call gated, in every
+// interleaving of up to three switches. `../support/driver.h` reads watches only when a controller is idle, so the
+// suspended controller acts on older state.
 #include <gtest/gtest.h>
 
 #include <condition_variable>
@@ -13,8 +13,8 @@
 namespace egpu::crash {
 namespace {
 
-/// Who may call the server: 0 for plan[0] calls, then 1 for plan[1], then 0 for plan[2], then 1 to its end, then 0 to
-/// its end.
+/// Determines which controller may call the server: 0 for plan[0] calls, then 1 for plan[1], then 0 for plan[2], then 1
+/// until it ends, then 0 until it ends.
 class Gate {
  public:
   Gate(std::vector<int> plan, std::function<void(int)> onSwitch)
@@ -27,7 +27,7 @@ class Gate {
     while (segment_ < plan_.size() && used_[segment_] >= plan_[segment_] && static_cast<int>(segment_ % 2) == who)
       next();
     changed_.wait(lock, [&] { return turn() == who; });
-    // A segment of length 0 may have come up meanwhile.
+    // The next segment may have length 0.
     while (segment_ < plan_.size() && used_[segment_] >= plan_[segment_]) {
       next();
       changed_.wait(lock, [&] { return turn() == who; });
@@ -76,12 +76,12 @@ class GatedTransport final : public support::ForwardingTransport {
 };
 
 struct Scenario {
-  std::function<void(World&)> before;         ///< settled by one controller
-  std::function<void(World&)> start;          ///< seen by both
-  std::function<void(World&, int)> onSwitch;  ///< what users do at the n-th switch
-  std::function<void(World&)> end;            ///< when both are through; then the world must come to rest
+  std::function<void(World&)> before;         ///< one controller settles it
+  std::function<void(World&)> start;          ///< both controllers see it
+  std::function<void(World&, int)> onSwitch;  ///< users' action at the n-th switch
+  std::function<void(World&)> end;            ///< after both have ended; then the world must become idle
   std::function<std::string(World&)> expect;
-  int stride = 1;  ///< a switch after every so many calls
+  int stride = 1;  ///< number of calls between possible switches
 };
 
 void explore(const Scenario& scenario) {
@@ -92,7 +92,7 @@ void explore(const Scenario& scenario) {
   world.addCard("n1", 1);
   world.addClass("share");
   int runs = 0;
-  // One interleaving; tells which segments were used up.
+  // Runs one interleaving and returns which segments were used up.
   const auto interleave = [&](const std::vector<int>& plan) {
     ++runs;
     std::vector<bool> exhausted(plan.size(), false);
@@ -146,7 +146,7 @@ void explore(const Scenario& scenario) {
         note(world.garbage());
         note(overCommitSince(world, from));
         note(scenario.expect(world));
-        // Back to the empty world.
+        // Resets to the empty world.
         for (const auto& claim : World::must(world.client.listAll<cache::Claim>({})))
           (void)world.client.remove<cache::Claim>(core::keyOf(claim.metadata));
         for (int round = 0; round < 4; ++round)
@@ -230,7 +230,8 @@ TEST(InterleavingTest, C15_ResizedTwice) {
       });
 }
 
-/// A gang of two on two cards, one of which another claim may have first: all of it is bound, or nothing of it is held.
+/// A gang of two on two cards, one of which another claim may get first: either the whole gang is bound or none of it
+/// holds a card.
 TEST(InterleavingTest, C14_AGangBesideAnother) {
   Scenario scenario;
   scenario.stride = 3;
@@ -278,7 +279,7 @@ TEST(InterleavingTest, ClaimDeletedAndRecreated) {
   scenario.end = again;
   scenario.expect = [again](World& world) -> std::string {
     const auto claim = world.client.get<cache::Claim>({"default", "c"});
-    if (!claim.ok()) return {};  // its deletion took until now
+    if (!claim.ok()) return {};  // its deletion is only now complete
     return boundOnBoth(world);
   };
   explore(scenario);

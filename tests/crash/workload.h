@@ -1,4 +1,4 @@
-// What users do in the crash tests, and the check of everything that ever was on a card.
+// User actions of the crash tests, and the check that no card was ever over-committed.
 #pragma once
 
 #include <algorithm>
@@ -32,8 +32,8 @@ struct Act {
   std::function<void(World&)> run;
 };
 
-/// Binds on one and two cards, re-binds, releases with Delete and Retain, a carrier with a gated pod, the first
-/// consumer's path.
+/// Binds on one and two cards, re-binds, releases with Delete and Retain, uses a ResourceClaim with a gated pod, and
+/// WaitForFirstConsumer.
 inline std::vector<Act> workload() {
   return {
       {"bind one card",
@@ -91,8 +91,8 @@ inline std::vector<Act> workload() {
   };
 }
 
-/// What a tenant may do to the objects that lead his running pod to its card: marks taken off, all torn out, another
-/// claim of that name; and a deletion that orphans.
+/// Changes that a tenant may make to the objects between the tenant's running pod and its card: marks removed, all
+/// metadata removed, another claim of that name; and a deletion that orphans.
 inline std::vector<Act> tornOut() {
   const auto strip = [](World& w, const char* marks) {
     (void)w.client.patch<core::ResourceClaim>({"default", "one"}, kube::PatchType::merge, marks);
@@ -134,7 +134,7 @@ inline std::vector<Act> tornOut() {
   };
 }
 
-/// ResourceClaims that others make and that ask by themselves, and a pod with amounts, whose template is made.
+/// ResourceClaims of users with parameters of their own, and a pod with amounts, for which a template is created.
 inline std::vector<Act> askedForByOthers() {
   const auto stock = [](const std::string& name) {
     core::ResourceClaim claim;
@@ -184,8 +184,8 @@ inline std::vector<Act> askedForByOthers() {
   };
 }
 
-/// Claims of higher priority come: two make room that are in use by pods, one that nobody uses; one keeps what it has, as the need
-/// is over. Whoever made room waits and comes back.
+/// Claims of higher priority arrive. Three claims are preempted: two in use by pods and one unused. One nomination ends
+/// early because capacity becomes free elsewhere. Preempted claims wait and are bound again.
 inline std::vector<Act> preemption() {
   const auto claim = [](World& w, const std::string& name, const std::string& priority, const std::string& cards) {
     w.nextSecond();
@@ -237,8 +237,8 @@ inline std::vector<Act> preemption() {
   };
 }
 
-/// Claims are asked to move: one that nobody uses, one that a pod uses until it ends, with the next one waiting, and one that is not
-/// asked any more before its pod ends.
+/// Claims are asked to move: an unused one, one that a pod uses until it ends while the next pod waits, and one whose
+/// request is withdrawn before its pod ends.
 inline std::vector<Act> moves() {
   const auto ask = [](World& w, const std::string& claim, bool moves) {
     const auto device = w.gpu("egpu-" + w.claim(claim).metadata.uid).metadata.uid;
@@ -272,8 +272,9 @@ inline std::vector<Act> moves() {
   };
 }
 
-/// Gangs of higher priority come: for one, three of four make room, two of which have pods; one that is deleted before they end leaves all as
-/// it was; one that is too large makes nobody go.
+/// Gangs of higher priority arrive. For the first, three of four claims are preempted, two of which have pods. The
+/// second is deleted before those pods end and leaves all claims as they were. The third is too large and preempts
+/// nothing.
 inline std::vector<Act> gangPreemption() {
   const auto claim = [](World& w, const std::string& name, const std::string& gang, const std::string& size) {
     w.nextSecond();
@@ -353,7 +354,8 @@ inline std::vector<Act> gangPreemption() {
   };
 }
 
-/// A pod of higher priority with two claims: two make room on one node, one of which has a pod; then a claim of another one goes before that is done.
+/// A pod of higher priority with two claims preempts two claims on one node, one of which has a pod. Then a claim of
+/// another such pod is deleted before its preemption ends.
 inline std::vector<Act> podPreemption() {
   const auto claim = [](World& w, const std::string& name, const std::string& cls, const std::string& priority,
                         const std::string& cards) {
@@ -414,7 +416,7 @@ inline std::vector<Act> podPreemption() {
   };
 }
 
-/// Cards have less and more memory while claims of whole cards are bound, used, and go.
+/// Cards lose and regain memory while claims of whole cards are bound, used and deleted.
 inline std::vector<Act> cardsChange() {
   const auto memory = [](World& w, const char* card, int64_t bytes) {
     w.shrunk.insert(card);
@@ -453,7 +455,7 @@ inline std::vector<Act> cardsChange() {
   };
 }
 
-/// Claims grow, shrink, want too much, change their mind, and go while they are resized.
+/// Claims grow, shrink, ask for too much, change their requests, and are deleted while they are resized.
 inline std::vector<Act> resizes() {
   const auto edit = [](const std::string& name, const std::string& core) {
     return [name, core](World& w) {
@@ -493,7 +495,7 @@ inline std::vector<Act> resizes() {
   };
 }
 
-/// A PodGroup that comes after some of its pods; with the last one all are bound, a further one follows, one succeeds.
+/// A PodGroup is created after some of its pods. All are bound with the last pod, another pod follows, one succeeds.
 inline std::vector<Act> podGroups() {
   const auto claimOf = [](const std::string& pod) { return pod + "-gpu-x7x7x"; };
   const auto pod = [claimOf](World& w, const std::string& name) {
@@ -552,8 +554,8 @@ inline std::vector<Act> podGroups() {
   };
 }
 
-/// Gangs that are bound with the last member, whose pods go together, that give back what they hold while one is missing and none of
-/// their pods runs, and come back; of either binding mode.
+/// Gangs of both binding modes: they are bound with the last member, their pods' gates are removed together, they
+/// release their devices while a member is missing and none of their pods runs, and they are bound again.
 inline std::vector<Act> gangs() {
   const auto member = [](World& w, const std::string& name, const std::string& cls, const std::string& size) {
     w.nextSecond();
@@ -615,7 +617,8 @@ inline std::vector<Act> gangs() {
   };
 }
 
-/// Claims of several alternatives, of both binding modes, whose first one comes free later; and ones that observe.
+/// Claims with several alternatives, in both binding modes; their first alternative becomes free later. Also claims
+/// with admin access.
 inline std::vector<Act> alternatives() {
   const auto either = [](World& w, const std::string& name, const std::string& cls) {
     cache::Claim made;
@@ -672,7 +675,7 @@ inline std::vector<Act> alternatives() {
   };
 }
 
-/// The first version after `from` at which a card was over-committed, or empty.
+/// Returns the first version after `from` at which a card was over-committed, or empty.
 inline std::string overCommitSince(World& world, const std::string& from) {
   std::map<std::string, cache::Gpu> before;  // by card
   http::Request request;
@@ -700,14 +703,14 @@ inline std::string overCommitSince(World& world, const std::string& from) {
         core += entry.core;
         memory += entry.memory;
       }
-      // A card that shrank may stay over-full, but nothing may be added to it.
+      // A card that shrank may exceed its capacity, but its ledger must not grow.
       const auto& was = before[event->object.metadata.name].spec.allocations;
-      const bool grew = std::any_of(
-          event->object.spec.allocations.begin(), event->object.spec.allocations.end(), [&](const auto& entry) {
-            const auto known = was.find(entry.first);
-            return known == was.end() || known->second.core < entry.second.core ||
-                   known->second.memory < entry.second.memory;
-          });
+      const bool grew = std::any_of(event->object.spec.allocations.begin(), event->object.spec.allocations.end(),
+                                    [&](const auto& entry) {
+                                      const auto known = was.find(entry.first);
+                                      return known == was.end() || known->second.core < entry.second.core ||
+                                             known->second.memory < entry.second.memory;
+                                    });
       if (grew && (core > event->object.spec.card->core || memory > event->object.spec.card->memory))
         return event->object.metadata.name + " at " + event->object.metadata.resourceVersion;
       before[event->object.metadata.name] = event->object;

@@ -42,7 +42,7 @@ std::string toJson(const YAML::Node& node) {
   }
   static const std::regex number("-?(0|[1-9][0-9]*)([.][0-9]+)?");
   const auto& text = node.Scalar();
-  const bool plain = node.Tag() != "!";  // "!" = written in quotes
+  const bool plain = node.Tag() != "!";  // the tag "!" marks a quoted scalar
   if (plain && (text == "true" || text == "false" || std::regex_match(text, number))) return text;
   return base::quoted(text);
 }

@@ -1,4 +1,4 @@
-// tests/crd/cases.yaml for tests in C++: every case with its objects as JSON text, patches already merged.
+// Reads tests/crd/cases.yaml for tests in C++: every case with its objects as JSON text, patches already merged.
 #pragma once
 
 #include <string>
@@ -10,19 +10,19 @@ struct Case {
   std::string name;
   std::string kind;  ///< ElasticGPU | ElasticGPUClaim | ElasticGPUClaimTemplate | ElasticGPUClass | ElasticGPUQuota
   std::string operation;  ///< create | update | status
-  std::string before;     ///< the object that stands, as JSON; empty for a create
-  std::string after;      ///< what is written, as JSON
+  std::string before;     ///< the stored object as JSON; empty for a create
+  std::string after;      ///< the written object as JSON
   bool accept = false;
-  bool rule = false;     ///< of a refusal: validation.h must see it; else types, bounds, patterns and names do
-  std::string field;     ///< the field complained about, or a parent of it
+  bool rule = false;  ///< a refusal that validation.h must detect; false: types, bounds, patterns and names detect it
+  std::string field;  ///< the field in the refusal, or a parent of it
   std::string contains;  ///< a part of the message; may be empty
 };
 
-/// The whole table; throws std::runtime_error if it can't be read.
+/// Returns the whole table. Throws std::runtime_error if it can't be read.
 std::vector<Case> readCases();
 
-/// Whether a complaint about `field` answers one expected about `expected`: the same field or one below it, in either
-/// way of writing keys ("requests[a/b]", "requests.a/b").
+/// Returns true if a refusal of `field` matches the expected field: the same field or one below it. Both spellings of
+/// keys are accepted ("requests[a/b]", "requests.a/b").
 bool isAtOrBelow(const std::string& field, const std::string& expected);
 
 }  // namespace egpu::testing

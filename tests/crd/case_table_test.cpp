@@ -1,4 +1,4 @@
-// The reader of the table: if it merged or typed wrongly, the tests that use it would prove nothing.
+// Tests the reader of the table: if it merged or typed wrongly, the tests that use it would prove nothing.
 #include "tests/crd/case_table.h"
 
 #include <gtest/gtest.h>

@@ -1,5 +1,5 @@
-// tests/crd/cases.yaml, the samples and the race for a card on the embedded API server: it must answer as the real one
-// does.
+// Runs tests/crd/cases.yaml, the samples and the race for a card on the embedded API server, which must answer like the
+// real one.
 #include <gtest/gtest.h>
 
 #include <array>
@@ -15,7 +15,7 @@
 namespace egpu {
 namespace {
 
-/// Runs a shell command; its output goes to `output`. The exit status, -1 if it can't be run.
+/// Runs a shell command and stores its output in `output`. Returns the exit status, or -1 if it can't be run.
 int run(const std::string& command, std::string& output) {
   std::FILE* pipe = ::popen(command.c_str(), "r");
   if (pipe == nullptr) return -1;

@@ -1,11 +1,10 @@
 #!/usr/bin/env python3
-"""cases.yaml, the samples and a race for a card, against a real kube-apiserver.
+"""Proves that a real kube-apiserver answers cases.yaml, the samples and a race for a card as expected.
 
-    real_apiserver_test.py                 starts one
-    real_apiserver_test.py --server URL    against one that serves the CRDs already, on plain HTTP
+real_apiserver_test.py                 starts a server
+real_apiserver_test.py --server URL    uses a server that already serves the CRDs, on plain HTTP
 
-Prints every failure and "N passed, N failed"; exit status 1 if any failed, 77 if
-there is no Go to build the server with (see tests/cluster/apiserver.py).
+Prints every failure and "N passed, N failed"; exit status 1 if any failed, 77 if there is no Go to build the server with (see tests/cluster/apiserver.py).
 """
 
 import concurrent.futures
@@ -36,7 +35,7 @@ PLURALS = {"ElasticGPU": "elasticgpus", "ElasticGPUClaim": "elasticgpuclaims", "
 
 
 class Client:
-    """One connection to the API server, as its administrator. Not for two threads at once."""
+    """One connection to the API server, as its administrator. Not thread-safe."""
 
     def __init__(self, url, pki=None):
         self.url = urllib.parse.urlsplit(url)
@@ -47,7 +46,7 @@ class Client:
         return Client(self.url.geturl(), self.pki)
 
     def call(self, method, path, body=None, content_type="application/json"):
-        """(HTTP status, parsed answer)."""
+        """Sends a request. Returns (HTTP status, parsed answer)."""
         if self.connection is None:
             if self.url.scheme == "https":
                 context = apiserver.admin_context(self.pki)
@@ -64,7 +63,7 @@ class Client:
 
 
 def merge(target, patch):
-    """RFC 7386."""
+    """Applies a merge patch by RFC 7386."""
     if not isinstance(patch, dict):
         return copy.deepcopy(patch)
     merged = dict(target) if isinstance(target, dict) else {}
@@ -87,15 +86,15 @@ def path_of(obj):
 
 
 def complaints(answer):
-    """[(field, message)] of a refusal."""
+    """Returns the [(field, message)] of a refusal."""
     found = [(cause.get("field", ""), cause.get("message", "")) for cause in answer.get("details", {}).get("causes", [])]
-    # Unknown fields are named in the message alone.
+    # Only the message names unknown fields.
     found += [(field, answer["message"]) for field in re.findall(r'unknown field \\?"([^"\\]+)', answer.get("message", ""))]
     return found
 
 
 def segments(field):
-    """CEL says requests[a/b], the schema requests.a/b."""
+    """Unifies field names: CEL writes requests[a/b], the schema requests.a/b."""
     return field.replace("[", ".").replace("]", "")
 
 
@@ -106,7 +105,7 @@ def meets(answer, expected):
 
 
 class Table:
-    """Runs cases, one after the other."""
+    """Runs cases one by one."""
 
     def __init__(self, client, bases):
         self.client = client
@@ -119,7 +118,7 @@ class Table:
         return answer
 
     def verdict(self, case, how, status, answer):
-        """What is wrong with an answer, or nothing."""
+        """Returns the error in an answer, or ""."""
         said = f"{how}: {status} {answer.get('message', '')}"
         if case.get("accept"):
             return "" if status < 300 else f"should be accepted; {said}"
@@ -130,10 +129,10 @@ class Table:
         return "" if meets(answer, case["reject"]) else f"should be refused at {case['reject']}; {said}"
 
     def run(self, case):
-        """What went wrong, or nothing."""
+        """Runs the case and returns what went wrong, or ""."""
         base = self.bases[case["base"]]
         if case["operation"] != "create":
-            # As kubectl apply writes and as kubectl replace does.
+            # kubectl apply patches, kubectl replace puts.
             return self.change(case, base, "PATCH") or self.change(case, base, "PUT")
         obj = merge(base, case.get("change", {}))
         status, answer = self.client.call("POST", collection(obj) + "?fieldValidation=Strict", obj)
@@ -152,19 +151,19 @@ class Table:
                 self.must("PATCH", path + ("/status" if "status" in patch else ""), patch, MERGE_PATCH)
             if method == "PATCH":
                 status, answer = self.client.call(method, target, case["change"], MERGE_PATCH)
-                if case.get("stage") == "schema":  # the server's words for it are others than for a whole object
+                if case.get("stage") == "schema":  # the server's message differs from that for a whole object
                     return "" if status in (400, 422) else f"should be refused; {method}: {status}"
             else:
                 status, answer = self.client.call(method, target, merge(self.must("GET", path, None), case["change"]))
             return self.verdict(case, method, status, answer)
         finally:
-            # Finalizers that the case set must not keep the object.
+            # Removes finalizers of the case, which would block the deletion.
             self.must("PATCH", path, {"metadata": {"finalizers": None}}, MERGE_PATCH)
             self.must("DELETE", path, None)
 
 
 def install_crds(client):
-    """The CRDs as they stand in manifests/crd, served when this returns."""
+    """Installs the CRDs of manifests/crd and waits until they are served."""
     names = []
     for file in sorted((ROOT / "manifests" / "crd").glob("elasticgpu.io_*.yaml")):
         crd = yaml.safe_load(file.read_text())
@@ -192,7 +191,7 @@ def install_crds(client):
 
 
 def samples(client):
-    """Every sample of our group is accepted as it stands, in the namespaces that its file makes. [what went wrong]."""
+    """The server accepts every sample of the project's group unchanged, in the namespaces that its file creates. Returns [what went wrong]."""
     wrong, seen = [], 0
     for file in sorted((ROOT / "manifests" / "samples").rglob("*.yaml")):
         for obj in yaml.safe_load_all(file.read_text()):
@@ -210,7 +209,7 @@ def samples(client):
 
 
 def race(client, base, writers=40, room=9):
-    """Writers at once onto a card with room for fewer: exactly that many get in. [what went wrong]."""
+    """Concurrent writers compete for a card with room for fewer of them: exactly that many succeed. Returns [what went wrong]."""
     filled = 1000 - room * 100
     change = {"spec": {"allocations": {"uid-1": {"core": filled, "memory": 0}, "uid-2": None}}}
     status, card = client.call("POST", collection(base), merge(base, change))
@@ -222,7 +221,7 @@ def race(client, base, writers=40, room=9):
         own = client.another()
         for _ in range(100):
             status, _ = own.call("PATCH", path_of(card), {"spec": {"allocations": {f"race-{number}": entry}}}, MERGE_PATCH)
-            if status not in (409, 429, 500, 503, 504):  # those say nothing about the ledger: try again
+            if status not in (409, 429, 500, 503, 504):  # these statuses do not depend on the ledger: try again
                 return status
         return status
 
@@ -240,7 +239,7 @@ def race(client, base, writers=40, room=9):
 
 
 def report(outcomes):
-    """Prints [(name, what went wrong)] and the sum; the exit status."""
+    """Prints [(name, what went wrong)] and the totals. Returns the exit status."""
     failed = [(name, wrong) for name, wrong in outcomes if wrong]
     for name, wrong in failed:
         print(f"FAILED {name}: {wrong}")
@@ -249,7 +248,7 @@ def report(outcomes):
 
 
 def run_all(client, table):
-    """[(name, what went wrong or nothing)] of everything."""
+    """Runs all checks. Returns [(name, what went wrong or nothing)]."""
     outcomes = []
     runner = Table(client, table["bases"])
     for case in table["cases"]:

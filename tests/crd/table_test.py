@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""cases.yaml is well formed, and the CRDs keep to the project's own rules: what needs no API server to see."""
+"""Proves without an API server that cases.yaml is well formed and that the CRDs follow the project's own rules."""
 
 import pathlib
 import sys
@@ -32,7 +32,7 @@ def wrong_with(case, bases):
 
 
 def properties(schema, path):
-    """Every (path, schema) below one, itself included."""
+    """Yields every (path, schema) of a schema, itself included."""
     yield path, schema
     for name, child in schema.get("properties", {}).items():
         yield from properties(child, f"{path}.{name}")
@@ -59,7 +59,7 @@ def wrong_with_crd(crd):
             yield f"{path} has no description"
         if path in (".apiVersion", ".kind", ".metadata"):
             continue
-        # Without bounds the API server can't bound the cost of the rules.
+        # Without bounds the API server can't limit the cost of the rules.
         bounds = BOUNDS.get(schema.get("type"), ())
         if bounds and not any(bound in schema for bound in bounds):
             yield f"{path} has no bound"

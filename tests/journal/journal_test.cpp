@@ -227,7 +227,7 @@ TEST(Journal, AClusterThatIsTooLargeForItsBytesIsNotTriedAgain) {
   EXPECT_GT(cluster.metrics.count("elasticgpu_journal_lost_total"), 0);
 }
 
-/// No file may become larger, as on a disk that is full.
+/// Keeps files from growing, as on a full disk.
 class FullDisk {
  public:
   explicit FullDisk(rlim_t bytes) {
@@ -272,7 +272,7 @@ TEST(Journal, AFullDiskFailsNoDecisionAndIsWrittenAgainOnceThereIsRoom) {
   EXPECT_EQ(decisions.back().asks.at(0).claim, "ns/e");
 }
 
-/// However little of it finds room in memory, who tells is not held up, and what is there can be replayed.
+/// Even if little fits into memory, the journal's callers are not blocked, and the recorded part can be replayed.
 TEST(Journal, WhatFindsNoRoomInMemoryIsCounted) {
   WatchedCluster cluster;
   twoNodes(cluster);

@@ -92,7 +92,7 @@ TEST(Replay, WhatAQuotaStoppedWaitsUnderAnotherPolicyToo) {
   cluster.claim("c");
   EXPECT_FALSE(cluster.view.decideAndAssume(strict).fits);
   cluster.clock.advance(seconds(10));
-  cluster.release("a");  // what waits is tried again
+  cluster.release("a");  // waiting claims are tried again
   cluster.clock.advance(seconds(10));
   const auto packed = cluster.replayed(policies("binpack"));
   EXPECT_EQ(packed.different, 1) << "b goes to a's card";
@@ -171,7 +171,7 @@ TEST(Replay, NodesThatWereRefusedStayRefusedAndOthersAreGuessed) {
   EXPECT_EQ(cluster.replayed(policies("spread")).guessed, 1) << "nobody had asked about n3";
 }
 
-/// Everything that happens in a cluster, in any order.
+/// Performs every kind of event in random order.
 class Churn {
  public:
   Churn(WatchedCluster& cluster, uint64_t seed) : cluster_(cluster), random_(seed) {
@@ -237,7 +237,7 @@ class Churn {
     cluster_.claim(ask.claimUid);
     return ask;
   }
-  /// As taints and pods have it.
+  /// Returns a predicate like those from taints and pods.
   scheduler::NodePredicate suits(Ask& ask) {
     const int kind = pick(3);
     if (kind == 0) return {};
@@ -297,7 +297,7 @@ class Churn {
   std::vector<std::string> bound_;
 };
 
-/// The property that makes a journal worth reading: what it has is all that decisions depend on.
+/// The journal contains everything that decisions depend on.
 TEST(Replay, UnderTheSamePoliciesEveryDecisionComesOutTheSame) {
   for (uint64_t seed = 1; seed <= 6; ++seed) {
     SCOPED_TRACE(seed);
@@ -314,13 +314,14 @@ TEST(Replay, UnderTheSamePoliciesEveryDecisionComesOutTheSame) {
   }
 }
 
-/// Each file begins with all that those before it had told: what was learned, and with it the prices of fragmentation.
+/// Each file begins with the state that earlier files recorded, including learned demand and thus the prices of
+/// fragmentation.
 TEST(Replay, BeginsAtWhicheverFileIsLeft) {
   WatchedCluster cluster(2 << 20);
   Churn churn(cluster, 11);
   for (int i = 0; i < 6'000; ++i) {
     churn.step();
-    if (i % 100 == 0) cluster.journal->flush();  // however fast this is, it is written
+    if (i % 100 == 0) cluster.journal->flush();  // writes regardless of the speed
   }
   const auto whole = cluster.replayed();
   EXPECT_EQ(whole.different, 0) << whole.firstDifferent;
@@ -338,7 +339,7 @@ TEST(Replay, BeginsAtWhicheverFileIsLeft) {
   EXPECT_EQ(cluster.replayed().different, 0);
 }
 
-/// Whatever another policy makes of it, nothing is given twice and nothing is forgotten.
+/// Whatever another policy decides, no capacity is allocated twice and no claim is forgotten.
 TEST(Replay, UnderAnotherPolicyNoCardIsOverCommitted) {
   for (const std::string name : {"binpack", "spread", "fragmentation", "low-load-first", "binpack/simple"}) {
     SCOPED_TRACE(name);
@@ -355,7 +356,7 @@ TEST(Replay, UnderAnotherPolicyNoCardIsOverCommitted) {
   }
 }
 
-/// Two threads decide and give up, over nodes so many that pods' claims are decided while others are.
+/// Two threads decide and forget, with so many nodes that decisions for pods' claims overlap.
 TEST(Replay, ThreadsThatDecideAtOnceAreReplayedInTheirOrder) {
   WatchedCluster cluster;
   for (int n = 0; n < 200; ++n) {

@@ -1,4 +1,5 @@
-// A cluster as the controller sees it, journalled: objects are informed of by hand, claims are decided at once.
+// A cluster with a journal, as the controller sees it: the test delivers objects to the stores, claims are decided
+// immediately.
 #pragma once
 
 #include <map>
@@ -20,7 +21,7 @@
 
 namespace egpu::journal {
 
-/// Counts what the journal counts.
+/// Records the journal's counters.
 class CountingMetrics final : public base::Metrics {
  public:
   void add(std::string_view counter, double by, const base::MetricLabels&) override {
@@ -96,7 +97,7 @@ class WatchedCluster {
     a.request.nodePolicy = policy;
     return a;
   }
-  /// What the binder does once it is decided: the device, then its entries.
+  /// Acts as the binder after a decision: writes the device, then its ledger entries.
   void bind(const Ask& ask, const scheduler::Decision& decision) {
     cache::Gpu device;
     device.metadata = meta("d-" + ask.claimUid, "uid-" + ask.claimUid);
@@ -118,7 +119,7 @@ class WatchedCluster {
     claim.metadata.namespace_ = "ns";
     stores.claims.informed(claim);
   }
-  /// Its entries, its device, itself.
+  /// Removes the ledger entries, then the device, then the claim.
   void release(const std::string& uid) {
     if (const auto device = stores.devices.get({"", "d-" + uid})) {
       for (const auto& part : device->spec.cards)
@@ -128,7 +129,7 @@ class WatchedCluster {
     stores.claims.observedGone({"ns", uid}, uid);
   }
 
-  /// Of the journal so far.
+  /// Replays the journal written so far.
   ReplaySummary replayed(std::optional<scheduler::Policies> policies = {}) {
     journal->flush();
     Replay replay(std::move(policies));

@@ -1,5 +1,5 @@
-// Pods that come to their claims in every way, in a cluster whose admission, controller manager and scheduler act when
-// the test says so. Nodes n1 and n2 have two cards each.
+// Pods that get their claims in every supported way, in a cluster whose admission, controller manager and scheduler act
+// only when the test lets them. Nodes n1 and n2 have two cards each.
 #pragma once
 
 #include <algorithm>
@@ -19,7 +19,7 @@
 
 namespace egpu::server {
 
-/// How a pod comes to its claims.
+/// The way in which a pod gets its claims.
 enum class Source { annotation, claimTemplate, resourceClaimTemplate, amounts, twoOfOneTemplate, mixed };
 
 class ClaimedPodsTest : public ExtenderTest {
@@ -27,7 +27,7 @@ class ClaimedPodsTest : public ExtenderTest {
   using Change = std::function<void(core::Pod&)>;
   using Requests = core::StringMap;
 
-  /// The class that the claims are of.
+  /// Adds the class of the claims.
   void addClassOf(const std::string& mode) {
     world.addClass("any", "Delete", mode, {{"preemptible", "true"}, {"movable", "true"}, {"resizable", "true"}});
     settle();
@@ -35,11 +35,11 @@ class ClaimedPodsTest : public ExtenderTest {
   std::size_t claimsPerPod() const { return source == Source::twoOfOneTemplate || source == Source::mixed ? 2 : 1; }
   bool namesOwnClaim() const { return source == Source::annotation || source == Source::mixed; }
 
-  /// The pod as a user writes it, for claims of these requests each. Claims and templates that it names are created beside
-  /// it. Pods whose names agree up to the first dot share their own claim.
+  /// Returns the pod as a user writes it, with a claim for each of these requests. Also creates the claims and
+  /// templates that it names. Pods whose names are equal up to the first dot share their own claim.
   core::Pod manifest(const std::string& name, const Requests& requests, const Change& change = {}) {
     auto pod = World::podOf(name, {}, false);
-    // Any controller that exists does: a pod without one moves nowhere.
+    // Any existing owner works: a pod without a controller is never moved.
     const auto owner = World::must(world.client.get<core::Namespace>({"", "default"})).metadata.uid;
     pod.metadata.ownerReferences = {{"v1", "Namespace", "default", owner, true}};
     if (change) change(pod);
@@ -48,8 +48,7 @@ class ClaimedPodsTest : public ExtenderTest {
     if (source == Source::claimTemplate || source == Source::mixed)
       notes["egpuct.elasticgpu.io/gpu"] = claimTemplate(requests);
     if (source == Source::twoOfOneTemplate)
-      for (const auto* each : {"a", "b"})
-        notes[std::string("egpuct.elasticgpu.io/") + each] = claimTemplate(requests);
+      for (const auto* each : {"a", "b"}) notes[std::string("egpuct.elasticgpu.io/") + each] = claimTemplate(requests);
     if (source == Source::amounts) {
       notes["egpu.elasticgpu.io/class"] = "any";
       for (const auto& [key, value] : requests) notes["egpu.elasticgpu.io/" + key] = value;
@@ -72,7 +71,7 @@ class ClaimedPodsTest : public ExtenderTest {
     world.nextSecond();
   }
 
-  /// The controller manager stamps claims, and collects the reservations and claims of pods that are gone.
+  /// Acts as the controller manager: stamps claims, and removes reservations and claims of deleted pods.
   void manage() {
     const auto pods = World::must(world.client.listAll<core::Pod>({}));
     for (const auto& pod : pods)
@@ -89,7 +88,7 @@ class ClaimedPodsTest : public ExtenderTest {
     }
     settle();
   }
-  /// All act in turn until none of them writes any more; false if that never happens.
+  /// Lets all components act in turn until none of them writes. Returns false if that never happens.
   bool rests() {
     for (int round = 0; round < 30; ++round) {
       const auto before = writes();
@@ -106,7 +105,7 @@ class ClaimedPodsTest : public ExtenderTest {
     const auto found = world.client.get<core::Pod>({"default", pod});
     return found.ok() && !found->metadata.deleting() && !found->nodeName.empty();
   }
-  /// How many pods run whose names begin so.
+  /// Number of running pods whose names begin with the text.
   std::size_t running(const std::string& start) {
     const auto pods = World::must(world.client.listAll<core::Pod>({}));
     return static_cast<std::size_t>(std::count_if(pods.begin(), pods.end(), [&](const auto& pod) {
@@ -114,7 +113,7 @@ class ClaimedPodsTest : public ExtenderTest {
     }));
   }
   std::vector<std::string> claimsOf(const std::string& pod) { return v1alpha::claimNames(world.pod(pod)); }
-  /// The reasons and messages of its claims, for failed expectations.
+  /// Returns the reasons and messages of the pod's claims, for failed expectations.
   std::string saidOf(const std::string& pod) {
     std::string said;
     for (const auto& name : claimsOf(pod))
@@ -139,7 +138,7 @@ class ClaimedPodsTest : public ExtenderTest {
     std::transform(name.begin(), name.end(), name.begin(), [](unsigned char c) { return std::tolower(c); });
     return name;
   }
-  /// The pod's own claim, a member of the gang that the pod's annotations name.
+  /// Creates the pod's own claim, a member of the gang that the pod's annotations name.
   std::string ownClaim(const core::Pod& pod, const Requests& requests) {
     const auto name = pod.metadata.name.substr(0, pod.metadata.name.find('.')) + "-own";
     if (world.client.get<cache::Claim>({"default", name}).ok()) return name;

@@ -1,6 +1,7 @@
-// Every way to come by a claim, in both binding modes, with everything that resolves a pod's claims: preemption, gangs,
-// resize, moves, the extender, and questions about pods that are not there yet. All 72 cells are run. Pods with two
-// claims do not move, as no plan covers several claims of one pod: their cells expect that no move is offered.
+// Tests every way in which a pod gets a claim, in both binding modes, with every feature that resolves a pod's claims:
+// preemption, gangs, resize, moves, the extender, and questions about pods that do not exist yet. All 72 cells are run.
+// Pods with two claims do not move, because no plan covers several claims of one pod: their cells expect that no move
+// is offered.
 #include <gtest/gtest.h>
 
 #include <string>
@@ -36,7 +37,7 @@ TEST_P(PodClaimsMatrix, APodOfHigherPriorityGetsTheCardsOfOthers) {
   const auto lows = 4 / claimsPerPod();
   for (std::size_t i = 0; i < lows; ++i) {
     addPod("low-" + std::to_string(i), {{"gpu", "1"}});
-    ASSERT_TRUE(rests());  // else Immediate claims of two pods would share each node, and neither pod could run
+    ASSERT_TRUE(rests());  // otherwise Immediate claims of two pods would share each node, and neither pod could run
   }
   ASSERT_EQ(running("low"), lows);
   addPod("high", {{"gpu", "1"}}, [](auto& pod) { pod.priority = 1000; });
@@ -120,7 +121,7 @@ TEST_P(PodClaimsMatrix, AnotherSchedulerBindsThePodThroughTheExtender) {
   const auto pod = world.pod("p");
   const auto nodes = passing(pod);
   ASSERT_FALSE(nodes.empty()) << error(pod) << saidOf("p");
-  // A claim that a user made by hand, of an Immediate class, is bound before the scheduler chooses.
+  // A claim that a user created, of an Immediate class, is bound before the scheduler chooses a node.
   EXPECT_EQ(nodes.size(), isImmediate() && namesOwnClaim() ? 1u : 2u);
   EXPECT_EQ(bind(pod, nodes.back()), "");
   EXPECT_EQ(world.pod("p").nodeName, nodes.back());

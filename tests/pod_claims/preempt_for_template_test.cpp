@@ -1,4 +1,4 @@
-// Preemption for claims from templates that wait for their first consumer, as in samples/two-teams.
+// Preemption for claims from templates with WaitForFirstConsumer, as in samples/two-teams.
 #include <gtest/gtest.h>
 
 #include <string>

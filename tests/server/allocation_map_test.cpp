@@ -76,8 +76,8 @@ TEST(AllocationMap, WhatIsUsedStandsBesideWhatIsGranted) {
   cards[0].usage = v1alpha::CardUsage{8 * kGi, 60, {}, ""};
   cards[0].allocations[0].usage = {3 * kGi + 100, 35};
   cards[1].usage = v1alpha::CardUsage{-1, 0, {}, ""};
-  cards[1].allocations[0].usage = {-1, -1};              // its plugin can't tell
-  cards[3].usage = v1alpha::CardUsage{kGi, -1, {}, ""};  // by nobody who has a claim
+  cards[1].allocations[0].usage = {-1, -1};              // its plugin does not report usage
+  cards[3].usage = v1alpha::CardUsage{kGi, -1, {}, ""};  // used by a process without a claim
   const auto json = toJson(map);
   EXPECT_NE(
       json.find(R"("memory":77309411328},"usage":{"memory":8589934592,"smPercent":60},"claims":[{"claim":"ns/a")"),

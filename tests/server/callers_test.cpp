@@ -1,4 +1,4 @@
-// Who may ask the operations port, as an API server behind a transport tells it.
+// Authentication and authorization of the operations port's callers, with an API server behind a transport.
 #include "controller/server/operations/callers.h"
 
 #include <gmock/gmock.h>
@@ -17,7 +17,7 @@ namespace {
 
 using ::testing::HasSubstr;
 
-/// Knows tokens "reader" and "nobody".
+/// An API server that knows the tokens "reader" and "nobody".
 class Reviews final : public kube::Transport {
  public:
   base::Result<kube::HttpResponse> perform(const kube::HttpRequest& request, std::stop_token) override {
@@ -44,7 +44,7 @@ class Reviews final : public kube::Transport {
     return base::Status(base::Code::internal, "not asked for");
   }
   bool down = false, forbidden = false, garbage = false;
-  std::string readers = "reader";  ///< who may
+  std::string readers = "reader";  ///< users that are permitted
   std::vector<std::string> asked, bodies;
 };
 
@@ -97,7 +97,7 @@ TEST_F(CallersTest, AnAnswerIsRememberedForAWhile) {
   EXPECT_EQ(status("Bearer nobody"), 403);
   EXPECT_EQ(status("Bearer nobody"), 403);
   EXPECT_EQ(api.asked.size(), 6U);
-  clock.advance(std::chrono::seconds(11));  // a right that was given since
+  clock.advance(std::chrono::seconds(11));  // the right was granted meanwhile
   EXPECT_EQ(status("Bearer nobody"), 403);
   EXPECT_EQ(api.asked.size(), 8U);
 }
@@ -123,7 +123,7 @@ TEST_F(CallersTest, ForgedTokensAreNotTurnedAgainstTheApiServer) {
   for (int i = 0; i < 1000; ++i) refused += status("Bearer forged" + std::to_string(i)) == 503;
   EXPECT_EQ(api.asked.size(), 2U + 49U);
   EXPECT_EQ(refused, 951);
-  EXPECT_EQ(status("Bearer reader"), 200);  // who is known is not concerned
+  EXPECT_EQ(status("Bearer reader"), 200);  // known callers are not affected
   clock.advance(std::chrono::seconds(1));
   EXPECT_EQ(status("Bearer another"), 401);
 }
@@ -135,7 +135,7 @@ TEST_F(CallersTest, WhoWasLetInLatelyIsAskedAboutHoweverManyForge) {
     for (int i = 0; i < 1000; ++i) status("Bearer forged" + std::to_string(1000 * minute + i));
     api.asked.clear();
     EXPECT_EQ(status("Bearer reader"), 200) << minute;
-    EXPECT_EQ(api.asked.size(), 2U);  // asked anew
+    EXPECT_EQ(api.asked.size(), 2U);  // authenticated and authorized again
     EXPECT_EQ(status("Bearer another"), 503);
   }
 }
@@ -157,7 +157,7 @@ TEST_F(CallersTest, ARightThatWasTakenSinceCountsNoMore) {
   EXPECT_EQ(status("Bearer reader"), 403);
   clock.advance(std::chrono::seconds(11));
   for (int i = 0; i < 50; ++i) status("Bearer forged" + std::to_string(i));
-  EXPECT_EQ(status("Bearer reader"), 503);  // as anybody else
+  EXPECT_EQ(status("Bearer reader"), 503);  // like any unknown caller
 }
 
 TEST_F(CallersTest, WhileTheApiServerIsDownALapsedYesLetsNobodyIn) {
@@ -177,7 +177,7 @@ TEST_F(CallersTest, SomebodyNotSeenForLongWaitsAsAnyoneDoes) {
   EXPECT_EQ(status("Bearer reader"), 503);
 }
 
-/// Does not answer until told to.
+/// Answers only when the test releases it.
 class HeldReviews final : public kube::Transport {
  public:
   base::Result<kube::HttpResponse> perform(const kube::HttpRequest& request, std::stop_token stop) override {

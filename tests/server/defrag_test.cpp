@@ -1,4 +1,4 @@
-// /defrag: which claims to move, and who may be moved.
+// /defrag: which claims are moved, and which may be moved.
 #include <gtest/gtest.h>
 
 #include <string>
@@ -101,7 +101,7 @@ TEST_F(QuestionsTest, WhoeverEndsWithItsPodIsMovedByItsEviction) {
   stamped.metadata.ownerReferences = {{"resource.k8s.io/v1", "ResourceClaim", "c", "uid-of-c", true}};
   stores.claims.informed(stamped);
   has(answer("/defrag", "evictable=1"), R"("evictable":true,"pods":["default/p"]}],"holds":true,"freedCards":1)");
-  // Made anew after its pod has gone, it would go to the fuller node n1, which is as well.
+  // After its pod is deleted, the recreated claim would go to the fuller node n1, which is also fine.
   has(answer("/defrag", "evictable=1&claim=waits"), R"("holds":true,"decision":{"fits":true,"node":"n2")");
 }
 
@@ -140,7 +140,7 @@ TEST_F(QuestionsTest, WhoWouldNotBeBoundAnewIsNotMoved) {
   };
   allow("210");
   has(answer("/defrag"), R"("movable":2)");
-  allow("209");  // lowered under what is used
+  allow("209");  // lowered below the usage
   has(answer("/defrag"), R"("movable":0)");
   has(answer("/defrag", "claim=waits"), R"("movable":0)");
   allow("300");
@@ -159,7 +159,7 @@ TEST_F(QuestionsTest, NobodyMovesToAModelThatItsQuotaCloses) {
     stores.cards.informed(other);
   }
   claim("e", "20", "n2", "n2-c1");
-  movable("c");  // beside d and e is no room for it
+  movable("c");  // it does not fit beside d and e
   has(answer("/defrag", "claim=waits"), R"("to":{"fits":true,"node":"n1")");
   cache::Quota quota;
   quota.metadata.name = quota.metadata.uid = "team";
@@ -196,7 +196,7 @@ TEST_F(QuestionsTest, AMoveGoesWhereThePodsCanRun) {
   movable("c");
   auto pod = podOn2("p", {"c"}, "ReplicaSet");
   pod.nodeSelector = {{"zone", "far"}};
-  stores.pods.informed(pod);  // of a class that binds without a look at it
+  stores.pods.informed(pod);  // its class binds without regard to pods
   has(answer("/defrag", "claim=waits"), R"("text":"no move would let it in; 1 claim that may move")");
 }
 
@@ -212,7 +212,7 @@ TEST_F(QuestionsTest, RefusalsOfDefragNameTheField) {
 
 class GangDefragTest : public QuestionsTest {
  protected:
-  /// waits (90 %) and mate (40 %) are the gang; c may move.
+  /// The gang has the members waits (90 %) and mate (40 %). c may move.
   void SetUp() override {
     QuestionsTest::SetUp();
     claim("mate", "40");
@@ -282,7 +282,7 @@ TEST_F(GangDefragTest, AGangThatCannotBeDecidedIsToldWhy) {
   for (const std::string name : {"waits", "mate"}) change(name, [](auto& member) { ofGang(member, "2"); });
   claim("more", "20");
   change("more", [](auto& more) { ofGang(more, "2"); });
-  has(answer("/defrag", "claim=more"), R"("possible":true)");  // as the oldest are the members
+  has(answer("/defrag", "claim=more"), R"("possible":true)");  // the two oldest claims are the members
   refusal("gang train has its 2 members already");
   change("more", [](auto& more) { more.metadata.deletionTimestamp = "2026-01-01T00:00:00Z"; });
   change("mate", [](auto& mate) { mate.spec.requests = {{"elasticgpu.io/gpu-core", "100.5"}}; });
@@ -303,7 +303,7 @@ TEST_F(GangDefragTest, NoClaimMovesForAGangThatRoomAloneWouldNotHaveBound) {
   both.requiredNodeAffinity.reset();
   both.phase = "Pending";
   stores.pods.informed(both);
-  // One pod uses both: they need one node.
+  // One pod uses both claims, so they need the same node.
   change("mate", [](auto& mate) { mate.spec.requests = {{"elasticgpu.io/gpu-core", "50"}}; });
   const auto json = answer("/defrag", "claim=waits&evictable=1");
   has(json, R"j("text":"no moves would let gang train in, as far as was tried)j");
@@ -322,7 +322,8 @@ TEST_F(GangDefragTest, ATopologyKeepsMembersTogether) {
   for (const std::string name : {"waits", "mate"})
     change(name, [](auto& member) { member.metadata.annotations["elasticgpu.io/gang-topology"] = "rack"; });
   change("mate", [](auto& mate) { mate.spec.requests = {{"elasticgpu.io/gpu-core", "50"}}; });
-  has(answer("/defrag", "claim=waits"), R"("text":"no moves would let gang train in)");  // n2 has room for one of them
+  // n2 has capacity for one member
+  has(answer("/defrag", "claim=waits"), R"("text":"no moves would let gang train in)");
   change("mate", [](auto& mate) { mate.spec.requests = {{"elasticgpu.io/gpu-core", "10"}}; });
   const auto json = answer("/defrag", "claim=waits");
   has(json, R"("topology":"rack","group":"n2")");

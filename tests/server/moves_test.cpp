@@ -1,4 +1,4 @@
-// /defrag with execute: one eviction per request, with the caller's own token, planned anew for each.
+// /defrag with execute: one eviction per request, with the caller's own token, replanned for each request.
 #include "controller/server/moves/moves.h"
 
 #include <gtest/gtest.h>
@@ -13,7 +13,7 @@
 namespace egpu::server {
 namespace {
 
-/// Takes evictions and annotations, of whoever has the token "ann".
+/// Accepts evictions and annotations from callers with the token "ann".
 class Evictions final : public kube::Transport {
  public:
   base::Result<kube::HttpResponse> perform(const kube::HttpRequest& request, std::stop_token) override {
@@ -56,7 +56,7 @@ class MovesTest : public QuestionsTest {
       stores.pods.informed(podOn2("p-" + name, {name}, "ReplicaSet"));
     }
   }
-  /// c is nobody's but its user's.
+  /// Removes c's owner references, so that c was created by a user.
   void byHand() {
     auto made = *stores.claims.get({"default", "c"});
     made.metadata.resourceVersion = next();
@@ -123,7 +123,8 @@ TEST_F(MovesTest, NobodyGoesForAClaimThatRoomAloneWouldNotHaveBound) {
   };
   const auto nothing = [&](const std::string& why) {
     refused("nothing is moved for it, as room alone would not have it bound: " + why);
-    has(answer("/defrag", "claim=waits"), R"("text":"1 move would let it in")");  // of itself it is told
+    // for the claim alone a move is planned
+    has(answer("/defrag", "claim=waits"), R"("text":"1 move would let it in")");
   };
   waits.metadata.annotations = {{"elasticgpu.io/gang", "train"}, {"elasticgpu.io/gang-size", "4"}};
   refused("no moves are planned for gang train: 1 of 4 members of gang train is here; here: waits");
@@ -228,7 +229,7 @@ TEST_F(MovesTest, AClaimMadeByHandIsAskedToMoveBeforeItsPodGoes) {
   EXPECT_EQ(api.asked, (std::vector<std::string>{eviction + " dry Bearer ann", eviction + " Bearer ann"}));
   has(move("claim=waits&execute=true").body, "device egpu-c of claim default/c is still there");
   stores.pods.informedGone(*stores.pods.get({"default", "p-c"}));
-  marked.metadata.uid = "another";  // of the same name, as its claim is the same
+  marked.metadata.uid = "another";  // a pod of the same name, because its claim has the same name
   marked.metadata.resourceVersion = next();
   stores.devices.informed(marked);
   has(move("claim=waits&execute=true").body, "no pod has come in the place of default/p-c");

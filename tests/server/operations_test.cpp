@@ -109,7 +109,7 @@ TEST_F(OperationsTest, TheProcessTellsItsOwnFigures) {
   EXPECT_NE(text.find("# TYPE process_cpu_seconds_total counter"), std::string::npos);
 }
 
-/// A map of many nodes, and questions that tell how they were stopped.
+/// Operations with a map of five nodes. The handlers record how they were called and stopped.
 class PagedMapTest : public testing::Test {
  protected:
   PagedMapTest() {
@@ -225,7 +225,7 @@ TEST(Turns, TwoMapsAtOnceAndTheOthersWait) {
   EXPECT_EQ(ask("/healthz", {}), 200);
   std::stop_source gone;
   gone.request_stop();
-  EXPECT_EQ(ask("/allocation-map", gone.get_token()), 503);  // does not wait on
+  EXPECT_EQ(ask("/allocation-map", gone.get_token()), 503);  // does not wait any longer
   {
     const std::lock_guard lock(mutex);
     open = true;
@@ -289,9 +289,9 @@ TEST(Turns, OneCollectsMetricsAndWhoseCallerIsGoneDoesNotWait) {
   changed.notify_all();
   callers.clear();
   EXPECT_EQ(most, 1);
-  EXPECT_EQ(fresh, 8);  // each has what was collected after it came
+  EXPECT_EQ(fresh, 8);  // each caller gets metrics collected after its request
   const int collected = begun;
-  EXPECT_EQ(ask(gone.get_token()).status, 503);  // nor is anything collected for it
+  EXPECT_EQ(ask(gone.get_token()).status, 503);  // nothing is collected for it either
   EXPECT_EQ(begun, collected);
   EXPECT_EQ(ask({}).body, std::to_string(collected + 1));
 }
@@ -330,11 +330,11 @@ TEST_F(PagedMapTest, WithoutCallersAPageOfSomebodyElseIsRefused) {
 }
 
 TEST_F(PagedMapTest, WithoutCallersAnImageInAPageOfSomebodyElseAsksNothing) {
-  // Images, frames and links come without Origin; the browser says from where.
+  // Requests for images, frames and links have no Origin; the browser names the site in Sec-Fetch-Site.
   for (const char* path : {"/explain", "/simulate", "/forecast", "/defrag", "/allocation-map", "/nothing"})
     for (const char* site : {"cross-site", "Cross-Site", "elsewhere"})
       EXPECT_EQ(get(path, {}, "127.0.0.1:9440", {}, site).status, 403) << path << " " << site;
-  for (const char* site : {"none", "same-origin", "same-site"})  // typed in, or a page of this machine
+  for (const char* site : {"none", "same-origin", "same-site"})  // a typed address, or a page of this machine
     EXPECT_EQ(get("/explain", {}, "127.0.0.1:9440", {}, site).status, 200) << site;
   EXPECT_EQ(get("/explain", {}, "127.0.0.1:9440", "http://localhost:3000", "cross-site").status, 200);
   EXPECT_EQ(get("/explain", {}, "127.0.0.1:9440", "https://evil.example", "same-site").status, 403);

@@ -1,4 +1,4 @@
-// What a question's body may hold, what is refused of it, and how answers are written.
+// Bodies of questions: accepted and refused contents, and the format of answers.
 #include <gtest/gtest.h>
 
 #include <string>
@@ -59,7 +59,7 @@ TEST_F(QuestionsTest, BodiesAreReadAsJsonOrYamlAndOnlyThose) {
   r.path = "/simulate";
   r.body = kSmall;
   for (const char* type : {"", "application/json", "application/yaml", "Application/YAML; charset=utf-8",
-                           "application/x-www-form-urlencoded"}) {  // what curl says unless told otherwise
+                           "application/x-www-form-urlencoded"}) {  // curl's default
     r.headers = {{"content-type", type}};
     EXPECT_EQ(questions.answer(r).status, 200) << type;
   }

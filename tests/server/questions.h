@@ -1,4 +1,4 @@
-// A small cluster about which questions are asked.
+// A small cluster for tests of questions to the operations server.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -16,7 +16,7 @@
 namespace egpu::server {
 
 inline constexpr int64_t kGi = int64_t{1} << 30;
-/// A claim that is not in the cluster, for which there is room.
+/// A claim that is not in the cluster and would fit.
 inline const std::string kSmall = R"(
 apiVersion: elasticgpu.io/v1alpha
 kind: ElasticGPUClaim
@@ -24,7 +24,7 @@ metadata: {name: small}
 spec: {egpuClassName: share, resources: {requests: {elasticgpu.io/gpu-core: 30}}}
 )";
 
-/// Two nodes of two cards each; claims a (bound on n1), b (bound on n1) and waits, for which there is no room.
+/// Two nodes of two cards each. Claims a and b are bound on n1; claim `waits` does not fit.
 class QuestionsTest : public ::testing::Test {
  protected:
   void SetUp() override {
@@ -102,7 +102,7 @@ class QuestionsTest : public ::testing::Test {
     }
     stores.claims.informed(c);
   }
-  /// The claim's device says that it may be moved, or as `parameters` say.
+  /// Makes the claim's device movable, or sets the device's parameters to `parameters`.
   void movable(const std::string& name, const core::StringMap& parameters = {{"movable", "true"}}) {
     auto device = *stores.devices.get({"", "egpu-" + name});
     device.metadata.resourceVersion = next();
@@ -110,7 +110,7 @@ class QuestionsTest : public ::testing::Test {
     device.spec.reclaimPolicy = "Delete";
     stores.devices.informed(device);
   }
-  /// A pod that runs on n2, pinned there as lifting its gate does, and uses these claims.
+  /// A pod that runs on n2 and uses these claims. It is pinned to n2, as removal of its scheduling gate does.
   core::Pod podOn2(const std::string& name, const std::vector<std::string>& claims, const std::string& owner) {
     core::Pod pod;
     pod.metadata.name = pod.metadata.uid = name;
@@ -131,7 +131,7 @@ class QuestionsTest : public ::testing::Test {
     r.body = body;
     return questions.answer(r);
   }
-  /// The answer, which must be one.
+  /// Returns the answer and expects status 200.
   std::string answer(const std::string& path, const std::string& query = {}, const std::string& body = {}) {
     const auto r = ask(path, query, body);
     EXPECT_EQ(r.status, 200) << r.body;

@@ -140,7 +140,7 @@ TEST_F(QuestionsTest, SimulatesFilterScoreAndWhoWouldHaveToGo) {
 }
 
 TEST_F(QuestionsTest, EachPolicysScoreIsShownPerNodeAndCard) {
-  // Of n1 each card is 60 % full, of n2 one 30 % and one 60 %.
+  // Both cards of n1 are 60 % full; those of n2 are 30 % and 60 % full.
   const auto json = answer("/simulate", "class=share&gpu-core=30");
   has(json, R"("policies":{"node":"binpack","card":"binpack"},"ranking":[{"node":"n1","fill":600,)");
   has(json, R"("score":60,"scores":{"binpack":60,"compact-first":60,"low-load-first":40,"spread":40},"decision")");
@@ -179,22 +179,22 @@ TEST_F(QuestionsTest, APodIsSimulatedWithItsClaims) {
   has(waits, R"({"pod":"default/p","fits":false,"why":"0/2 nodes fit)");
   has(waits, R"("claims":[{"bound":false,"subject":{"claim":"default/waits")");
   has(waits, R"({"stage":"core","before":4,"after":0,)");
-  // One that is bound says where the pod goes.
+  // A bound claim determines the pod's node.
   has(answer("/simulate", "", podWith("{name: gpu, resourceClaimName: c}")),
       R"({"pod":"default/p","fits":true,"node":"n2","claims":[{"bound":true,"subject":{"claim":"default/c")");
-  // One that comes with the pod is found there, and is not asked about a second time.
+  // A claim in the same body as the pod is found there, and is not asked about separately.
   const auto beside = answer("/simulate", "", kSmall + "---\n" + podWith("{name: gpu, resourceClaimName: small}"));
   has(beside,
       R"({"pod":"default/p","fits":true,"node":"n1","claims":[{"bound":false,"subject":{"claim":"default/small")");
   has(beside, R"("score":60,"scores":{)");
   EXPECT_EQ(beside.find("answers"), std::string::npos);
-  // Or its amounts are given.
+  // Amounts can be given instead.
   const std::string plain = "kind: Pod\nmetadata: {name: p}\nspec: {containers: [{name: main, image: x}]}\n";
   has(answer("/simulate", "class=share&gpu-core=70", plain), R"({"pod":"default/p","fits":true,"node":"n2")");
   has(answer("/simulate", "class=share&gpu-core=70&format=text", plain),
       "pod default/p: 1 claim\nwould go to node n2\n\na claim of class share: gpu-core 70\n");
   has(answer("/simulate", "release=c", kPod), R"("pod":"default/p","fits":true,"node":"n2")");
-  // tensor-fusion's path for the same question.
+  // tensor-fusion's path for this question.
   EXPECT_EQ(answer("/api/simulate-schedule", "", kPod), answer("/simulate", "", kPod));
   refuses(400, "takes a Pod as its body", "/api/simulate-schedule", "", kSmall);
   refuses(400, "takes a Pod as its body", "/api/simulate-schedule", "class=share&gpu-core=10");
@@ -219,7 +219,7 @@ TEST_F(QuestionsTest, APodIsSimulatedWithTheClaimsThatWouldBeStampedForIt) {
   const auto two = answer("/simulate", "", of("egpuct.elasticgpu.io/a: thirty, egpuct.elasticgpu.io/b: thirty"));
   has(two, R"("claim":"default/p-a")");
   has(two, R"("claim":"default/p-b")");
-  // With the policies that the template chooses: its class doesn't allow it.
+  // The template chooses policies that its class doesn't allow.
   tenth.metadata.resourceVersion = next();
   tenth.annotations["elasticgpu.io/node-policy"] = "spread";
   stores.templates.informed(tenth);
@@ -230,7 +230,7 @@ TEST_F(QuestionsTest, APodIsSimulatedWithTheClaimsThatWouldBeStampedForIt) {
   stores.templates.informed(tenth);
   const std::string ninety = R"(egpu.elasticgpu.io/class: share, egpu.elasticgpu.io/gpu-core: "90")";
   has(answer("/simulate", "", of(ninety)), R"("fits":false,"why":"0/2 nodes fit)");
-  // As the policy leaves it, and as Kubernetes does.
+  // The pod as the admission policy changes it, and as Kubernetes completes it.
   const std::string entry = "{name: egpu, resourceClaimTemplateName: egpu-amounts.core-40.class-share}";
   has(answer("/simulate", "", of("", ", resourceClaims: [" + entry + "]")),
       R"("claim":"default/p-egpu","class":"share")");
@@ -239,7 +239,7 @@ TEST_F(QuestionsTest, APodIsSimulatedWithTheClaimsThatWouldBeStampedForIt) {
   const auto there = answer("/simulate", "", stamped);
   has(there, R"("claim":"default/c")");
   EXPECT_EQ(there.find("p-egpu"), std::string::npos) << there;
-  // Stamped, and the ElasticGPUClaim not made yet.
+  // The ResourceClaim is stamped, and the ElasticGPUClaim does not exist yet.
   core::ResourceClaim fresh;
   fresh.metadata.name = fresh.metadata.uid = "p-egpu-x7x7x";
   fresh.metadata.namespace_ = "default";
@@ -254,7 +254,7 @@ TEST_F(QuestionsTest, APodIsSimulatedWithTheClaimsThatWouldBeStampedForIt) {
                                         "p-egpu-x7x7x}]"));
   has(unmade, R"("fits":true)");
   has(unmade, R"("claim":"default/p-egpu-x7x7x","class":"share")");
-  // Kubernetes says that the entry needs no claim.
+  // The pod's status states that the entry needs no claim.
   refuses(400, "the pod names no claim", "/simulate", "",
           of("", ", resourceClaims: [" + entry + "]}\nstatus: {resourceClaimStatuses: [{name: egpu}]"));
   core::ResourceClaimTemplate other;
@@ -282,7 +282,7 @@ TEST_F(QuestionsTest, WhatAQuotaWouldStopIsAnsweredSo) {
   quota.metadata.resourceVersion = next();
   quota.spec.hard = {{"gpu-core", "250"}};
   stores.quotas.informed(quota);
-  // 210 are used: there is room for 40 more, beside c.
+  // 210 are used: 40 more fit beside c.
   const std::string exceeded =
       R"("quota":"QuotaExceeded: quota team allows gpu-core 250, 210 is used: 30 too little for another 70; )";
   for (const auto* path : {"/explain", "/simulate"}) {
@@ -298,25 +298,25 @@ TEST_F(QuestionsTest, WhatAQuotaWouldStopIsAnsweredSo) {
     has(answer(path, "class=share&gpu-core=70&format=text"), "QuotaExceeded: quota team allows gpu-core 250");
     has(answer(path, "class=share&gpu-core=70&namespace=other"), R"("fits":true,"node":"n2")");
   }
-  // Some release would help, and simulate names the fewest.
+  // Some releases would help, and simulate names the fewest.
   const auto let = answer("/simulate", "class=share&gpu-core=70");
   has(let, R"("preemption":{"possible":true,"node":)");
   has(answer("/simulate", "class=share&gpu-core=70&format=text"), "fewest that would have to go, on node ");
   has(answer("/simulate", "class=share&gpu=3&format=text"), "no other claim's release would let it in");
-  movable("c");  // room is not what it lacks
+  movable("c");  // capacity is not missing
   has(answer("/defrag", "class=share&gpu-core=70"), R"("text":"QuotaExceeded: quota team allows gpu-core 250, )");
   has(answer("/defrag", "class=share&gpu-core=90&namespace=other"), R"("text":"1 move would let it in")");
-  // What the steps give back counts.
+  // Quota that the steps release counts.
   has(answer("/simulate", "class=share&gpu-core=70&release=waits&release=a"), R"("fits":true)");
   has(answer("/simulate", "class=share&gpu-core=70&release=waits&release=a"), R"("decision":{"fits":true,"node":"n1")");
-  // Those that wait are held to it as well: 90 would have room where c was, beside 180 and 40.
+  // The quota also applies to waiting claims: 90 would fit in c's place, but not beside 180 and 40.
   claim("waits-too", "40");
   const auto both = answer("/simulate", "release=c");
   has(both, R"({"before":[{"claim":"default/waits-too")");
   has(both, R"("bound":[],"waiting":1)");
   has(answer("/simulate", "release=waits-too&release=c&release=a"), R"("bound":[{"claim":"default/waits")");
   stores.claims.observedGone({"default", "waits-too"}, "waits-too");
-  // A pod with two claims, of which each is within it and both are not.
+  // A pod with two claims: each alone is within the quota, both together are not.
   const auto pod =
       "kind: Pod\nmetadata: {name: p, annotations: {egpu.elasticgpu.io/class: share, "
       "egpu.elasticgpu.io/gpu-core: \"30\"}}\nspec: {containers: [{name: main}], resourceClaims: [{name: x, "
@@ -350,7 +350,7 @@ TEST_F(QuestionsTest, APodsClaimsGoToOneNodeThatSuitsIt) {
   bindsForItsPod("share");
   claim("x", "40");
   claim("v", "35");
-  // 40 and 35 fit on n1's two cards only one by one; on n2 beside each other.
+  // 40 and 35 fit on n1's two cards only one by one; on n2 they fit together.
   const auto two = podWith("{name: a, resourceClaimName: x}, {name: b, resourceClaimName: v}");
   const auto both = answer("/simulate", "", two);
   has(both, R"("fits":true,"node":"n1")");
@@ -390,7 +390,7 @@ TEST_F(QuestionsTest, ImmediateClaimsThatAreStampedForAPodGoWhereItCanRun) {
   stores.carriers.informed(made);
   const std::string name = "{name: egpu, resourceClaimName: p-egpu-x7x7x}";
   has(answer("/simulate", "", of("far", entry, name)), R"("fits":true,"node":"n2")");
-  // A claim that is made already.
+  // An existing claim.
   claim("p-egpu-x7x7x", "40");
   auto existing = *stores.claims.get({"default", "p-egpu-x7x7x"});
   existing.metadata.resourceVersion = next();
@@ -412,13 +412,13 @@ TEST_F(QuestionsTest, ImmediateClaimsOfAPodAreBoundWithoutALookAtIt) {
   has(gated, R"("ranking":[{"node":"n1")");
   has(answer("/simulate", "format=text", far), "pod default/p: 1 claim\nwould wait: pod p can't run on node n1: not ");
   has(answer("/simulate", "node=n2", far), R"("fits":true,"node":"n2")");
-  // Each for itself: they may end up apart.
+  // Each claim is bound separately, so they may end up on different nodes.
   claim("z", "70");
   has(answer("/simulate", "", podWith("{name: a, resourceClaimName: x}, {name: c, resourceClaimName: z}")),
       R"("why":"claim default/z would be bound on node n2, and not on n1;)");
   has(answer("/simulate", "", podWith("{name: a, resourceClaimName: c}, {name: b, resourceClaimName: x}")),
       R"("why":"claim default/x would be bound on node n1, and not on n2;)");
-  // What waits for the pod goes where they are, beside them.
+  // A claim that waits for the pod is bound on the node of the others.
   addClass("later");
   bindsForItsPod("later");
   claim("k", "40");
@@ -460,7 +460,7 @@ TEST_F(QuestionsTest, WhatIfADrainAReleaseAnAdditionAResize) {
   const auto resized = answer("/simulate", "resize=default/c,gpu-core=40");
   has(resized, R"("resized":{"claim":"default/c","node":"n2","inPlace":true)");
   has(resized, R"("left":{"core":600,)");
-  has(resized, R"("refused":"class )");  // it could, but may not
+  has(resized, R"("refused":"class )");  // it fits, but is not allowed
   const auto tooBig =
       answer("/simulate", "resize=a,gpu-core=40,gpu-memory=15Gi&resize=a,gpu-core=100&drain=n2&format=text");
   has(tooBig, "step 1: resize default/a to gpu-core 40, gpu-memory 15Gi");
@@ -480,7 +480,7 @@ TEST_F(QuestionsTest, AResizeChangesWhatItNamesAndNothingElse) {
   const auto memory = answer("/simulate", "resize=c,gpu-memory=6Gi");
   has(memory, R"("step":"resize default/c to gpu-core 30, gpu-memory 6Gi")");
   has(memory, R"("wanted":{"core":300,"memory":6442450944})");
-  // Step by step, under any spelling of the key.
+  // Steps accumulate, under any spelling of the key.
   const auto both = answer("/simulate", "resize=c,gpu-core=40&resize=c,elasticgpu.io/gpu-memory=6Gi");
   has(both, R"("step":"resize default/c to gpu-core 40, gpu-memory 6Gi")");
   has(both, R"("wanted":{"core":400,"memory":6442450944})");
@@ -510,7 +510,7 @@ steps:
   has(answer("/simulate", "", question), R"("created":{"claim":"default/e","to":{"fits":true,"node":"n2")");
   has(answer("/simulate", "", question), R"("decision":{"fits":false)");
   has(answer("/simulate", "class=share&gpu-core=70"), R"("decision":{"fits":true)");
-  // One that waits, and gets its place in a step, is asked about as itself, not as one more.
+  // A waiting claim that is bound by a step is itself the subject, not an additional claim.
   has(answer("/simulate", "claim=waits&release=c"), R"("decision":{"fits":true,"node":"n2")");
 }
 
@@ -626,7 +626,7 @@ TEST_F(QuestionsTest, AreServedOnceEverythingIsListed) {
   has(operations.handle(request, {}).body, "/simulate");
 }
 
-/// A second passes with every look at it.
+/// A clock that advances one second with each read.
 class HurriedClock final : public base::Clock {
  public:
   Steady now() const override { return Steady(std::chrono::seconds(++looks_)); }

@@ -1,4 +1,5 @@
-// /simulate: what its steps make of claims that are more than an amount: of gangs, of classes that are gone, new ones.
+// /simulate: effects of steps on claims that are more than an amount: members of gangs, claims of deleted classes, new
+// claims.
 #include <gtest/gtest.h>
 
 #include <string>
@@ -99,7 +100,7 @@ TEST_F(StepsTest, WhatGrowsWhereItsNamespaceMayUseTheClassNoMoreIsRefused) {
   EXPECT_EQ(answer("/simulate", "resize=a,gpu-core=50").find("refused"), std::string::npos) << "a shrink is allowed";
 }
 
-/// The controller's own answer to the same, with room kept for a claim that others made room for.
+/// Compares with the controller's own answer, with capacity nominated to a preemptor.
 TEST_F(StepsTest, AResizeLeavesRoomThatIsKeptForOthersAsTheControllerDoes) {
   movable("a", {{"resizable", "true"}});
   change("waits", [](auto& claim) {

@@ -30,7 +30,7 @@ TEST(Admission, AnnotationBecomesResourceClaimGateAndContainerClaims) {
   EXPECT_EQ(p.schedulingGates, std::vector<std::string>{"elasticgpu.io/claims"});
   for (const auto* list : {&p.initContainers, &p.containers})
     for (const auto& c : *list) EXPECT_EQ(c.resourceClaims, std::vector<std::string>{"test1"}) << c.name;
-  EXPECT_NE(json.find("sleep"), std::string::npos);  // what we don't know survives
+  EXPECT_NE(json.find("sleep"), std::string::npos);  // unknown fields are preserved
 }
 
 TEST(Admission, APodThatHasItsNodeAlreadyGetsNoGate) {
@@ -152,7 +152,7 @@ TEST(Admission, ANameTakenBySomethingElseIsRefused) {
   EXPECT_EQ(admitPod("pods", "CREATE", json, {}).code(), base::Code::invalid);
 }
 
-/// A pod whose init container and container have these own resources.
+/// A pod whose init container and containers have these resources.
 std::string asking(const std::string& init, const std::string& main) {
   return R"({"kind":"Pod","metadata":{"name":"p","annotations":{"egpuc.elasticgpu.io/x":"c1"}},"spec":{"initContainers":)"
          R"([{"name":"i","resources":{)" +

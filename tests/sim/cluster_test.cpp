@@ -25,7 +25,7 @@ namespace {
 
 using base::Code;
 
-/// Keeps "reason: message" of each event.
+/// Records "reason: message" of each event.
 struct Events final : kube::EventSink {
   void event(const core::ObjectReference&, std::string_view, std::string_view reason,
              std::string_view message) override {
@@ -62,7 +62,7 @@ class ClusterTest : public ::testing::Test {
     return pod;
   }
   void addPod(const std::string& name) { ASSERT_TRUE(client.create(podOf(name))); }
-  /// "reason: message" of the pod's condition PodScheduled, once that is False.
+  /// Waits until the pod's condition PodScheduled is False and returns its "reason: message".
   std::string unscheduled(const std::string& name) {
     std::string message;
     (void)until([&] {
@@ -109,7 +109,7 @@ TEST_F(ClusterTest, PodsOfADeletedNodeEnd) {
   addPod("one");
   addPod("two");
   ASSERT_TRUE(runs("one") && runs("two"));
-  // Least pods first: one on each.
+  // Least pods first: one pod on each node.
   const std::string lost = pod("one")->nodeName == "a" ? "one" : "two", kept = lost == "one" ? "two" : "one";
   ASSERT_TRUE(client.remove<core::Node>({"", "a"}).ok());
   EXPECT_TRUE(gone(lost));
@@ -145,7 +145,7 @@ TEST_F(ClusterTest, APodWaitsForAResourceThatNoNodeHas) {
   EXPECT_NE(why.find("manifests/migrate"), std::string::npos) << why;
   EXPECT_TRUE(events.has("FailedScheduling: 0/2 nodes"));
   EXPECT_NE(pod("gpu")->phase, "Running");
-  // As an administrator advertises a resource by hand.
+  // Advertises a resource as an administrator does.
   ASSERT_TRUE(client.patch<core::Node>({"", "b"}, kube::PatchType::merge,
                                        R"({"status":{"allocatable":{"nvidia.com/gpu":"1"}}})", "status"));
   ASSERT_TRUE(runs("gpu"));
@@ -192,7 +192,7 @@ TEST_F(ClusterTest, ClaimsAreReservedForAPodThatHasItsNodeFromItsManifestWhateve
           core::ResourceClaimAllocation{"gpu", "elasticgpu.io", "b", "egpu-1", "b", "2026-01-01T00:00:00Z"}),
       "status"));
   EXPECT_TRUE(until([&] { return reserved().size() == 2; }));
-  // The agent refuses to prepare a claim of another node.
+  // The agent refuses to prepare a claim of a different node.
   EXPECT_NE(pod("plain")->phase, "Running");
 }
 
@@ -240,7 +240,7 @@ TEST_F(ClusterTest, AResourceClaimIsStampedForEachTemplateOfAPod) {
   made.metadata.name = "one";
   made.metadata.namespace_ = "default";
   made.resourceClaims = {{"gpu", "", "tenth"}};
-  made.schedulingGates = {"example.com/wait"};  // a gate keeps no claim from being stamped
+  made.schedulingGates = {"example.com/wait"};  // claims are stamped despite gates
   core::Container container;
   container.name = "main";
   container.image = "x";

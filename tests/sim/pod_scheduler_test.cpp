@@ -79,8 +79,8 @@ TEST(PodScheduler, AnExtendedResourceIsOfferedOrThePodWaits) {
   p.containers[0].requests = {{"nvidia.com/gpu", "2"}};
   auto none = choose(p, {&a, &b}, {}, {});
   EXPECT_EQ(none.node, "");
-  EXPECT_EQ(none.message.rfind("0/2 nodes are available: 2 Insufficient nvidia.com/gpu. No node has nvidia.com/gpu.", 0),
-            0u)
+  EXPECT_EQ(
+      none.message.rfind("0/2 nodes are available: 2 Insufficient nvidia.com/gpu. No node has nvidia.com/gpu.", 0), 0u)
       << none.message;
   EXPECT_NE(none.message.find("manifests/migrate"), std::string::npos) << none.message;
   EXPECT_NE(none.message.find("egpu.elasticgpu.io/gpu"), std::string::npos) << none.message;
@@ -144,8 +144,8 @@ TEST(PodScheduler, SelectorOperators) {
   EXPECT_TRUE(one("none", "DoesNotExist", {}));
   EXPECT_FALSE(one("zone", "Gt", {"1"}));
   EXPECT_FALSE(one("zone", "Unheard", {"1"}));
-  EXPECT_FALSE(admits({}, n));      // no term admits nothing
-  EXPECT_FALSE(admits({{{}}}, n));  // nor does an empty one
+  EXPECT_FALSE(admits({}, n));      // a selector without terms matches nothing
+  EXPECT_FALSE(admits({{{}}}, n));  // an empty term matches nothing either
   core::NodeSelector byName{{{{}, {{"metadata.name", "In", {"a"}}}}}};
   EXPECT_TRUE(admits(byName, n));
   byName.terms[0].matchFields[0].values = {"b"};

@@ -1,4 +1,5 @@
-// An API server whose mutating admission policy changes ResourceClaimTemplates as they are made: a tenth of a card becomes a fifth.
+// An API server whose mutating admission policy changes ResourceClaimTemplates on creation: a tenth of a card becomes a
+// fifth.
 #pragma once
 
 #include <functional>
@@ -9,13 +10,13 @@
 
 namespace egpu::support {
 
-/// For one thread.
+/// Not thread-safe.
 class ChangingTransport final : public ForwardingTransport {
  public:
   using ForwardingTransport::ForwardingTransport;
 
   bool changes = true;
-  int changed = 0;  ///< so many so far
+  int changed = 0;                 ///< number of changes so far
   std::function<void()> onChange;  ///< called before each change; may be empty
 
   base::Result<kube::HttpResponse> perform(const kube::HttpRequest& request, std::stop_token stop) override {

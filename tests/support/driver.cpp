@@ -178,7 +178,7 @@ Driver::Driver(http::Handler& server, kube::Transport& transport, plugin::Regist
       priorityClasses(server, directClient_, priorityClassSink_),
       podGroups(server, directClient_, podGroupSink_) {
   scheduler::Keeping keeping;
-  keeping.freeCardPercent = 100;  // every cluster of the tests is small
+  keeping.freeCardPercent = 100;  // all clusters of the tests are small
   cluster.keeping(keeping);
 }
 

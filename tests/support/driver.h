@@ -1,6 +1,6 @@
-// A controller whose every move is the test's: the real stores, reconciler and codec, a queue without threads, and
-// watches that are read when the test says so. Quiescence is a fact, not a guess: queue empty and every watch read to
-// the server's version.
+// A controller that acts only when the test lets it: the real stores, reconciler and codec, a queue without threads,
+// and watches that are read on demand. The controller is idle exactly when the queue is empty and every watch is read
+// up to the server's version.
 #pragma once
 
 #include <deque>
@@ -27,7 +27,7 @@
 
 namespace egpu::support {
 
-/// Keeps what was told.
+/// Records events.
 class EventLog final : public kube::EventSink {
  public:
   void event(const core::ObjectReference& about, std::string_view type, std::string_view reason,
@@ -39,7 +39,7 @@ class EventLog final : public kube::EventSink {
   std::vector<std::string> lines_;
 };
 
-/// Keeps the gauges.
+/// Records gauges.
 class Gauges final : public base::Metrics {
  public:
   double gauge(const std::string& name) const;
@@ -53,16 +53,16 @@ class Gauges final : public base::Metrics {
   std::map<std::string, double> gauges_;
 };
 
-/// What goes wrong between server and store. Counted in events of one kind's watch.
+/// Faults between server and store. Events of one kind's watch are counted from 0.
 struct WatchFaults {
-  int lose = -1;    ///< this event is lost; the next poll after `holdPolls` lists anew
-  int repeat = -1;  ///< this event and all before it come a second time
-  int delay = -1;   ///< from this event on everything is held for some polls
+  int lose = -1;    ///< this event is lost; the next poll after `holdPolls` polls lists again
+  int repeat = -1;  ///< this event and all earlier ones arrive a second time
+  int delay = -1;   ///< from this event on all events are held for `holdPolls` polls
   int holdPolls = 3;
-  bool staleList = false;  ///< the relist after a loss is the world as first listed
+  bool staleList = false;  ///< the list after a loss returns the state of the first list
 };
 
-/// One kind's mirror, moved by poll(). Of the kinds that driver.cpp names.
+/// Informer of one kind that poll() drives. Instantiated for the kinds listed in driver.cpp.
 template <class T>
 class ManualInformer {
  public:
@@ -70,10 +70,10 @@ class ManualInformer {
   WatchFaults faults;
 
   void list();
-  /// list(), unless the server doesn't have the kind.
+  /// Calls list(), unless the server doesn't have the kind.
   void listIfServed();
   bool served() const { return served_; }
-  /// True if anything reached the store.
+  /// Returns true if any change reached the store.
   bool poll();
   bool settled() const { return held_.empty() && !lost_; }
   int events() const { return count_; }
@@ -96,8 +96,8 @@ class ManualInformer {
   int relistIn_ = 0, hold_ = 0, count_ = 0;
 };
 
-/// The server must have been made with bookmarkInterval 0, so that a watch never blocks. settle() and run() throw if
-/// an object oscillates (WriteObserver).
+/// The server must have bookmarkInterval 0, so that a watch never blocks. settle() and run() throw if an object
+/// oscillates (WriteObserver).
 class Driver {
  public:
   Driver(http::Handler& server, kube::Transport& transport, plugin::Registry& registry, base::ManualClock& clock,
@@ -109,11 +109,11 @@ class Driver {
   void start();
   bool poll();
   bool settled() const;
-  /// One key; false if there is none ready.
+  /// Processes one key. Returns false if none is ready.
   bool stepOnce();
-  /// Until nothing is to be done and nothing more to be seen. Keys that wait for a time are not waited for.
+  /// Runs until the queue is empty and all watches are read. Does not wait for keys that are delayed.
   void settle();
-  /// settle(), then whatever waits for a time within `horizon`, the clock turned for it.
+  /// Calls settle(), then processes keys that become due within `horizon`, and advances the clock for them.
   void run(std::chrono::milliseconds horizon = std::chrono::seconds(60));
   void enqueue(const std::string& key);
   bool idle() const;
@@ -130,13 +130,13 @@ class Driver {
   HandlerTransport direct_;
   WriteObserver observer_;
   kube::Client client_;
-  kube::Client directClient_;  ///< for the informers: faults in the watch are injected above it
+  kube::Client directClient_;  ///< for the informers: watch faults are injected above this client
   mutable std::mutex mutex_;
   std::deque<std::string> ready_;
   std::set<std::string> queued_;
   std::multimap<base::Clock::Steady, std::string> later_;
   std::map<std::string, int> retries_;
-  std::string lastKey_;  ///< for who asks why nothing comes to rest
+  std::string lastKey_;  ///< for the message when the controller does not become idle
   int polls_ = 0;
 
  public:

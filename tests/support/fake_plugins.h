@@ -1,5 +1,5 @@
-// A provisioner that remembers what it made and answers as it is told, and a registry that holds it. Outlives
-// controllers, as the world behind a plugin does.
+// A provisioner that remembers its devices and answers as the test prescribes, and a registry that holds it. Both
+// outlive controllers, as the world behind a plugin does.
 #pragma once
 
 #include <deque>
@@ -95,7 +95,7 @@ class FakeProvisioner final : public plugin::Provisioner {
     return preference_(wish);
   }
 
-  /// From now on it has the slot prefer. Not while it is in use.
+  /// Gives the plugin the slot `prefer`. Call it only while the plugin is not in use.
   void preferBy(std::function<plugin::PreferReply(const plugin::Wish&)> preference) {
     description_.prefers = true;
     preference_ = std::move(preference);
@@ -105,27 +105,27 @@ class FakeProvisioner final : public plugin::Provisioner {
     return wishes_;
   }
 
-  /// The next provisions answer this; sticky: the last one for ever.
+  /// Sets the answers of the next provisions; sticky: the last answer repeats forever.
   void answer(std::deque<plugin::Reply> replies, bool sticky = false) {
     std::lock_guard lock(mutex_);
     next_ = std::move(replies);
     sticky_ = sticky;
   }
-  /// From now on deprovisions answer this.
+  /// Sets the answer of all further deprovisions.
   void answerDeprovisions(plugin::Reply reply) {
     std::lock_guard lock(mutex_);
     deprovisions_ = std::move(reply);
   }
-  /// The next resizes answer this.
+  /// Sets the answers of the next resizes.
   void answerResizes(std::deque<plugin::Reply> replies) {
     std::lock_guard lock(mutex_);
     nextResizes_ = std::move(replies);
   }
-  /// From now on it has the slot resize, or not. Not while it is in use.
+  /// Adds or removes the slot `resize`. Call it only while the plugin is not in use.
   void resizes(bool can) { description_.resizes = can; }
-  /// Kind of the devices that are made from now on. Not while it is in use.
+  /// Sets the kind of further devices. Call it only while the plugin is not in use.
   void makes(const std::string& source) { description_.source = source; }
-  /// What it let the device have last, if it was resized.
+  /// Returns the amounts of the device's last resize; empty if it was never resized.
   plugin::DeviceRequest size(const std::string& key) const {
     std::lock_guard lock(mutex_);
     const auto known = sizes_.find(key);
@@ -135,7 +135,7 @@ class FakeProvisioner final : public plugin::Provisioner {
     std::lock_guard lock(mutex_);
     return resizes_;
   }
-  /// So many validations can't be answered.
+  /// Lets the next `n` validations fail with an unavailable plugin.
   void failValidations(int n) {
     std::lock_guard lock(mutex_);
     validationsFail_ = n;
@@ -156,7 +156,7 @@ class FakeProvisioner final : public plugin::Provisioner {
     std::lock_guard lock(mutex_);
     return provisions_;
   }
-  /// Around every effect: crash points.
+  /// Called around every effect: crash points.
   std::function<void()> before, after;
 
  private:
@@ -212,7 +212,7 @@ class FakeRegistry final : public plugin::Registry {
     }
     for (const auto& listener : listeners) listener(name);
   }
-  /// Controllers that are no more need no calls.
+  /// Drops the callbacks of controllers that no longer exist.
   void forgetListeners() {
     std::lock_guard lock(mutex_);
     listeners_.clear();

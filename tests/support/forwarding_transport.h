@@ -1,4 +1,4 @@
-// Stands in front of a transport and passes everything on: the base of those that count, refuse, hold back or die.
+// Forwards all requests to another transport: the base of transports that count, refuse, delay or abort requests.
 #pragma once
 
 #include <functional>
@@ -9,7 +9,7 @@
 
 namespace egpu::support {
 
-/// Does not own what it stands in front of. As thread-safe as that.
+/// Does not own the next transport. As thread-safe as that transport.
 class ForwardingTransport : public kube::Transport {
  public:
   explicit ForwardingTransport(kube::Transport& next) : next_(next) {}

@@ -1,5 +1,4 @@
-// The embedded API server under the real client, without a socket between them: adapts http::Handler to
-// kube::Transport.
+// Connects the real client to the embedded API server without a socket: adapts http::Handler to kube::Transport.
 #pragma once
 
 #include <functional>
@@ -38,7 +37,7 @@ inline kube::HttpResponse toClient(http::Response&& response) {
   return out;
 }
 
-/// Thread-safe if the handler is; it must outlive this.
+/// Thread-safe if the handler is. The handler must outlive this object.
 class HandlerTransport : public kube::Transport {
  public:
   explicit HandlerTransport(http::Handler& handler) : handler_(handler) {}

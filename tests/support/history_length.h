@@ -5,7 +5,7 @@
 
 namespace egpu::support {
 
-/// A test that measures memory sets fewer before it makes its World.
+/// A test that measures memory sets a lower number before it creates its World.
 inline std::size_t historyLength = 100'000;
 
 }  // namespace egpu::support

@@ -22,7 +22,7 @@ kube::Method methodOf(const std::string& name) {
   throw std::runtime_error("no such method: " + name);
 }
 
-/// All of one collection, read again at each look.
+/// A watch of one collection that lists it again at each read.
 class Differences final : public http::BodyStream {
  public:
   Differences(RealHandler& server, std::string path) : server_(server), path_(std::move(path)) { (void)look(known_); }
@@ -47,7 +47,7 @@ class Differences final : public http::BodyStream {
   }
 
  private:
-  /// By uid: an object that took another's name is another. Returns the list's version.
+  /// Maps objects by uid: a recreated object is a different one. Returns the list's version.
   std::string look(std::map<std::string, Json>& into) {
     http::Request request;
     request.method = "GET";
@@ -58,7 +58,7 @@ class Differences final : public http::BodyStream {
     const std::string kind = list.at("kind").get<std::string>();
     for (const auto& item : list.at("items")) {
       Json object = item;
-      object["apiVersion"] = list.at("apiVersion");  // lists of built-in kinds leave both out
+      object["apiVersion"] = list.at("apiVersion");  // lists of built-in kinds omit both
       object["kind"] = kind.substr(0, kind.size() - 4);
       into.emplace(object["metadata"]["uid"].get<std::string>(), std::move(object));
     }
@@ -122,7 +122,7 @@ http::Response RealHandler::must(const std::string& method, const std::string& p
 
 void RealHandler::wipe() {
   const std::string ours = "/apis/elasticgpu.io/v1alpha/", core = "/api/v1/", carriers = "/apis/resource.k8s.io/v1/";
-  // group and version, resource, whether it lives in namespaces
+  // group and version, resource, whether it is namespaced
   const std::tuple<std::string, std::string, bool> kinds[] = {
       {core, "pods", true},
       {ours, "elasticgpuclaimtemplates", true},

@@ -1,4 +1,4 @@
-// A real kube-apiserver behind the interface of the embedded one, so that the same tests run on both: a World's server.
+// A real kube-apiserver behind the embedded server's interface, so that the same tests run on both: a World's server.
 #pragma once
 
 #include <atomic>
@@ -13,16 +13,17 @@
 
 namespace egpu::support {
 
-/// Requests go there as they are. Watches are what two readings of all objects differ by, so that a driver may read one
-/// when it wants to and then knows all that there is; what changed in between comes as one event. Thread-safe.
+/// Forwards requests unchanged. Each watch is the difference between two full lists, so that a driver can read it on
+/// demand and then knows all objects; changes between two lists become one event. Thread-safe.
 class RealHandler final : public http::Handler {
  public:
-  /// Of the server that EGPU_WORLD_KUBECONFIG names, as its administrator, with nothing left on it of earlier tests;
-  /// null if that is not set. The server must answer lists from etcd (--watch-cache=false). Throws std::runtime_error.
+  /// Connects to the server that EGPU_WORLD_KUBECONFIG names, as its administrator, and removes objects of earlier
+  /// tests. Returns null if the variable is not set. The server must answer lists from etcd (--watch-cache=false).
+  /// Throws std::runtime_error.
   static std::unique_ptr<RealHandler> fromEnvironment();
 
   http::Response handle(const http::Request& request, std::stop_token stop) override;
-  /// Requests that changed something, so far.
+  /// Number of requests so far that changed an object.
   uint64_t writes() const { return writes_; }
 
  private:

@@ -1,4 +1,4 @@
-// Everything that is written through it, in order.
+// Records all writes, in order.
 #pragma once
 
 #include <algorithm>
@@ -21,7 +21,7 @@ class RecordingTransport final : public ForwardingTransport {
   };
   std::vector<Write> writes;
 
-  /// "PATCH /apis/…/resourceclaims/a", in order, of those whose path contains one of the texts.
+  /// Returns "PATCH /apis/…/resourceclaims/a" of the writes whose path contains one of the texts, in order.
   std::vector<std::string> about(const std::vector<std::string>& texts) const {
     std::vector<std::string> lines;
     for (const auto& write : writes)

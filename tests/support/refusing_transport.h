@@ -1,4 +1,4 @@
-// An API server that says no to some requests for reasons of its own: rights, a quota, an admission policy.
+// An API server that refuses some requests for reasons of its own: rights, a quota, an admission policy.
 #pragma once
 
 #include <atomic>
@@ -10,16 +10,16 @@
 
 namespace egpu::support {
 
-/// Thread-safe while what it is told stays and `refuses` is.
+/// Thread-safe while `code` and `message` do not change and `refuses` is thread-safe.
 class RefusingTransport final : public ForwardingTransport {
  public:
   using ForwardingTransport::ForwardingTransport;
 
-  /// Requests for which this holds get `code` with `message`; none = all pass.
+  /// Requests for which this returns true get `code` with `message`. Empty: all requests pass.
   std::function<bool(const kube::HttpRequest&)> refuses;
-  int code = 403;  ///< 0: the connection breaks before the request has arrived, which nobody can know
+  int code = 403;  ///< 0: the connection breaks before the request arrives, but the client cannot know that
   std::string message = "exceeded quota";
-  std::atomic<int> refused{0};  ///< so many so far
+  std::atomic<int> refused{0};  ///< number of refusals so far
 
   base::Result<kube::HttpResponse> perform(const kube::HttpRequest& request, std::stop_token stop) override {
     if (!refuses || !refuses(request)) return ForwardingTransport::perform(request, std::move(stop));

@@ -1,6 +1,6 @@
-// kube-scheduler as far as it concerns claims, one round at a time: it places pods where their allocations are, clears
-// an allocation that no placed pod uses when the pod would fit elsewhere, and evicts pods of lower priority. It never
-// allocates.
+// The part of kube-scheduler that concerns claims, one round at a time. It places pods on the nodes of their
+// allocations, evicts pods of lower priority, and clears an allocation that no placed pod uses if the pod would fit on
+// another node. It never allocates.
 #pragma once
 
 #include <algorithm>
@@ -20,8 +20,8 @@ class StockScheduler {
  public:
   explicit StockScheduler(World& world) : world_(world) {}
 
-  /// One look at every pod that has no node and no gate, those of higher priority first, then by name. What it did:
-  /// "p placed on n1", "p evicted v on n1", "p cleared a".
+  /// Tries once every pod that has no node and no gate, by descending priority, then by name. Returns the actions: "p
+  /// placed on n1", "p evicted v on n1", "p cleared a".
   std::vector<std::string> round() {
     std::vector<std::string> done;
     auto pods = World::must(world_.client.listAll<core::Pod>({}));
@@ -32,7 +32,7 @@ class StockScheduler {
     log.insert(log.end(), done.begin(), done.end());
     return done;
   }
-  /// How often that was done, of what begins so.
+  /// Number of logged actions that begin with the text.
   int64_t count(const std::string& start) const {
     return std::count_if(log.begin(), log.end(), [&](const auto& line) { return line.rfind(start, 0) == 0; });
   }
@@ -90,7 +90,8 @@ class StockScheduler {
     say(pod, choice.message, nominated);
   }
 
-  /// Pods of lower priority that must go so that it fits where its claims are; none if that doesn't help.
+  /// Returns the pods of lower priority to evict so that the pod fits on the node of its claims. Empty if that does not
+  /// suffice.
   std::vector<core::Pod> victimsFor(const core::Pod& pod, const std::vector<const core::Node*>& nodes,
                                     const std::vector<std::string>& claimNodes) {
     std::vector<core::Pod> victims;

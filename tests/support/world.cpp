@@ -289,7 +289,7 @@ std::string World::sizeBroken(const cache::Gpu& device, const std::map<std::stri
     const auto& entry = card->second->spec.allocations.at(device.metadata.uid);
     if (entry.core < has.chargedCore || entry.memory < has.chargedMemory)
       return "more is in force than the entry: " + device.metadata.name;
-    // Where the class overcommits, the entry is below the grant.
+    // If the class overcommits, the entry is smaller than the grant.
     if (!given.cards.empty() && (given.cards[i].core > std::max(entry.core, has.core) ||
                                  given.cards[i].memory > std::max(entry.memory, has.memory)))
       return "the plugin gives more than the entry: " + device.metadata.name;
@@ -312,7 +312,7 @@ std::string World::garbage() {
     if (g.isDevice() && g.status.phase == "Bound" && v1alpha::isResizing(g)) return "still resized: " + g.metadata.name;
   for (const auto& g : all) {
     if (!g.isDevice() || !g.spec.claimRef || g.spec.claimRef->reserves() || g.status.phase == "Released") continue;
-    if (reconcile::findCondition(g.status.conditions, reconcile::kHeld) != nullptr) continue;  // for a pod that runs
+    if (reconcile::findCondition(g.status.conditions, reconcile::kHeld) != nullptr) continue;  // held for a running pod
     if (std::none_of(claims.begin(), claims.end(),
                      [&](const auto& c) { return c.metadata.uid == g.spec.claimRef->uid; }))
       return "orphan device " + g.metadata.name;
@@ -368,8 +368,8 @@ kube::Transport& World::makeServer() {
     return *transport;
   }
   apiserver::Options options;
-  options.priorityAdmission = false;  // as tests/reconcile/real_server.py: pods here have plain numbers
-  options.bookmarkInterval = std::chrono::milliseconds(0);  // watches answer at once, see ManualInformer
+  options.priorityAdmission = false;  // as in tests/reconcile/real_server.py: pods here have plain priorities
+  options.bookmarkInterval = std::chrono::milliseconds(0);  // watches answer immediately, see ManualInformer
   options.historyLength = historyLength;
   auto made = apiserver::Server::create(options, clock, random);
   server = must(std::move(made));

@@ -1,5 +1,5 @@
-// A cluster for tests: the embedded API server in process (or a real one, see real_handler.h), and what users, node
-// agents and the scheduler do to it.
+// A cluster for tests: the embedded API server in process (or a real one, see real_handler.h), and the actions of
+// users, node agents and the scheduler.
 #pragma once
 
 #include <map>
@@ -24,17 +24,17 @@ namespace egpu::support {
 namespace keys = v1alpha::keys;
 inline constexpr int64_t kGi = 1024LL * 1024 * 1024;
 
-/// Everything throws on what the server refuses unless it says otherwise.
+/// Every method throws if the server refuses its request, unless its comment states otherwise.
 class World {
  public:
   World();
   ~World();
 
   http::Handler& handler();
-  /// Changes that the server has taken.
+  /// Number of changes that the server has accepted.
   uint64_t writes() const;
 
-  /// What is made from here on is younger: creation times have whole seconds, and a real server's are the system's.
+  /// Makes later objects younger: creation times have whole seconds. A real server uses the system's clock.
   void nextSecond();
   void addNamespace(const std::string& name);
   void labelNamespace(const std::string& name, const std::string& labels);
@@ -42,32 +42,31 @@ class World {
   void setClass(const std::string& name, const std::string& body);
   void addNode(const std::string& name, core::StringMap labels = {});
   void removeNode(const std::string& name);
-  /// "gpu-<node>-<index>" in lower case.
-  std::string addCard(const std::string& node, int index, int64_t memory = 16 * kGi,
-                      const std::string& model = "T4");
+  /// Returns the card's name: "gpu-<node>-<index>" in lower case.
+  std::string addCard(const std::string& node, int index, int64_t memory = 16 * kGi, const std::string& model = "T4");
   void addClass(const std::string& name, const std::string& reclaim = "Delete", const std::string& mode = "Immediate",
                 core::StringMap parameters = {}, const std::string& provisioner = kPlugin);
   cache::Claim addClaim(const std::string& name, const std::string& cls, core::StringMap requests,
                         const std::string& gpu = {});
-  /// The same with annotations.
+  /// addClaim() with annotations.
   cache::Claim addMember(const std::string& name, const std::string& cls, core::StringMap requests,
                          core::StringMap annotations);
   void removeClaim(const std::string& name);
-  /// As the admission policy leaves it.
+  /// Creates the pod as the admission policy would change it.
   void addPod(const std::string& name, const std::vector<std::string>& claims, bool gate = true,
               core::StringMap selector = {});
-  /// The same to be changed before it is created.
+  /// Returns the pod that addPod() would create, so that the test can change it first.
   static core::Pod podOf(const std::string& name, const std::vector<std::string>& claims, bool gate = true);
-  /// A pod without claims that runs on a node already and takes this much CPU of it.
+  /// Adds a pod without claims that already runs on the node and uses this much of its CPU.
   void occupy(const std::string& name, const std::string& node, const std::string& cpu, int64_t priority = 0);
   void removePod(const std::string& name);
   void finishPod(const std::string& name);
-  /// The scheduler reserves the pod's claims and binds it.
+  /// Reserves the pod's claims and binds the pod, as the scheduler does.
   void schedule(const std::string& name);
-  /// As the controller manager does once the pod is gone or finished.
+  /// Removes the reservation, as the controller manager does after the pod is deleted or finished.
   void unreserve(const std::string& claim, const std::string& podName);
   void reserve(const core::ResourceClaim& rc);
-  /// As the scheduler does when no node suits ("deallocation of ResourceClaim completed").
+  /// Clears the allocation, as the scheduler does if no node fits ("deallocation of ResourceClaim completed").
   void clearAllocation(const std::string& claim);
 
   cache::Claim claim(const std::string& name);
@@ -75,18 +74,18 @@ class World {
   cache::Gpu gpu(const std::string& name);
   std::optional<core::ResourceClaim> carrier(const std::string& name);
   bool exists(const std::string& gpuName);
-  /// Of a claim's condition; empty if there is none.
+  /// Returns the reason of a claim's condition; empty if there is none.
   std::string reason(const std::string& name, std::string_view type = "Bound");
   std::string message(const std::string& name, std::string_view type = "Bound");
-  /// Of the kinds that world.cpp names.
+  /// Instantiated for the kinds that world.cpp names.
   template <class T>
   T json(const core::ObjectKey& key, const std::string& body, std::string_view sub = {});
 
-  /// What must hold at any time; the first broken rule, or empty.
+  /// Returns the first violated invariant of those that hold at any time; empty if none is violated.
   std::string violation();
-  /// What must hold at rest besides.
+  /// Returns the first violated invariant of those that hold only when the controller is idle.
   std::string garbage();
-  /// The world without uids and times: what two runs must agree on.
+  /// Returns the state without uids and times: equal for two runs with the same result.
   std::string picture();
 
   template <class T>
@@ -100,17 +99,18 @@ class World {
   base::ManualClock clock;
   base::Random random{7};
   base::NoMetrics metrics;
-  std::unique_ptr<apiserver::Server> server;  ///< null where the server is a real one
-  std::unique_ptr<RealHandler> real;          ///< null where it is not
+  std::unique_ptr<apiserver::Server> server;  ///< null if a real server is used
+  std::unique_ptr<RealHandler> real;          ///< null if the embedded server is used
   std::unique_ptr<HandlerTransport> transport;
   FakeProvisioner plugin{kPlugin};
-  std::set<std::string> shrunk;  ///< cards that a test gave less memory: their ledgers may be over-full
+  std::set<std::string> shrunk;  ///< cards whose memory a test reduced: their ledgers may exceed it
   FakeRegistry registry;
   kube::Client client;
 
  private:
   kube::Transport& makeServer();
-  /// Of a bound device: what it has, or its plugin gives, is no more than its entries.
+  /// Checks a bound device: neither its amounts nor its plugin's may exceed its ledger entries. Returns the violation
+  /// or empty.
   std::string sizeBroken(const cache::Gpu& device, const std::map<std::string, const cache::Gpu*>& byName) const;
 };
 

@@ -16,7 +16,7 @@ void dropTimes(Json& value) {
     for (auto& each : value) dropTimes(each);
   if (!value.is_object()) return;
   for (auto it = value.begin(); it != value.end();) {
-    // That an object is being deleted is contents; when, is not.
+    // The fact of the deletion is part of the contents, its time is not.
     if (it.key() == "deletionTimestamp") it.value() = true;
     if (isTime(it.key()) && it.key() != "deletionTimestamp") {
       it = value.erase(it);

@@ -20,7 +20,7 @@ using std::chrono::milliseconds;
 
 class WorkQueueTest : public ::testing::Test {
  protected:
-  /// The next key, which must be there without waiting for anything.
+  /// Returns the next key, which must be ready.
   std::string take() {
     auto key = queue.get();
     return key ? *key : std::string("<none>");
@@ -49,7 +49,7 @@ TEST_F(WorkQueueTest, KeyAddedWhileWorkedOnComesBackAfterDoneOnly) {
   EXPECT_EQ(take(), "a");
   queue.add("a");
   queue.add("a");
-  EXPECT_EQ(queue.depth(), 0U);  // nobody else may get it now
+  EXPECT_EQ(queue.depth(), 0U);  // no other worker may get it now
   queue.add("b");
   EXPECT_EQ(take(), "b");
   queue.done("a");
@@ -94,7 +94,7 @@ TEST_F(WorkQueueTest, NoDelayMeansNow) {
 }
 
 TEST_F(WorkQueueTest, RateLimitDoublesPerKeyUntilForgotten) {
-  // 5, 10, 20 ms: each comes exactly at its time, not a millisecond before.
+  // 5, 10, 20 ms: each key becomes ready exactly at its time.
   for (const int wait : {5, 10, 20, 40}) {
     queue.addRateLimited("a");
     clock.advance(milliseconds(wait - 1));
@@ -127,7 +127,7 @@ TEST_F(WorkQueueTest, RateLimitIsCapped) {
 
 TEST_F(WorkQueueTest, BucketSpacesOutRetriesOfManyKeys) {
   for (int i = 0; i < 100; ++i) queue.addRateLimited("k" + std::to_string(i));
-  queue.addRateLimited("x");  // beyond the burst: a tenth of a second for each
+  queue.addRateLimited("x");  // beyond the burst each key is delayed by a tenth of a second
   queue.addRateLimited("y");
   clock.advance(milliseconds(5));
   for (int i = 0; i < 100; ++i) take();
@@ -157,7 +157,7 @@ class FairWorkQueueTest : public ::testing::Test {
   static void addMany(WorkQueue& queue, const std::string& group, int n) {
     for (int i = 0; i < n; ++i) queue.add(group + "/" + std::to_string(i));
   }
-  /// All that workers can get without giving back.
+  /// Takes all keys that workers can get without finishing any.
   static std::vector<std::string> takeAll(WorkQueue& queue) {
     std::vector<std::string> taken;
     while (auto key = queue.tryGet()) taken.push_back(*key);
@@ -172,10 +172,10 @@ class FairWorkQueueTest : public ::testing::Test {
   base::NoMetrics metrics;
 };
 
-/// Every look at it takes time.
+/// A clock that advances at each read.
 class CreepingClock final : public base::Clock {
  public:
-  /// The queue's own thread looks when it likes, and moves nothing.
+  /// Only the owner's reads advance the clock; the queue's own thread also reads it.
   Steady now() const override {
     if (std::this_thread::get_id() == owner_) now_ = now_.load() + each;
     return now_;
@@ -197,7 +197,7 @@ TEST_F(FairWorkQueueTest, AStepMayTurnSlowWhileATurnIsTaken) {
     ASSERT_TRUE(queue.tryGet());
   }
   queue.add("a/1");
-  creeping.each = milliseconds(600);  // so the second look finds three groups slow, which is all that may be
+  creeping.each = milliseconds(600);  // the second read finds three slow groups, the maximum
   EXPECT_EQ(queue.tryGet(), "a/1");
 }
 
@@ -208,7 +208,7 @@ TEST_F(FairWorkQueueTest, KeysThatGoFirstDoSoWithinTheirGroup) {
   for (const auto* key : {"a/1", "b/1", "a/2!", "a/3!", "b/2"}) queue.add(key);
   EXPECT_EQ(queue.depth(), 5U);
   EXPECT_EQ(takeAll(queue), (std::vector<std::string>{"a/2!", "b/1", "a/3!", "b/2", "a/1"}));
-  queue.add("a/2!");  // while it is worked on
+  queue.add("a/2!");  // while a worker has it
   queue.add("a/4");
   queue.done("a/2!");
   EXPECT_EQ(takeAll(queue), (std::vector<std::string>{"a/2!", "a/4"}));
@@ -226,9 +226,9 @@ TEST_F(FairWorkQueueTest, ReadyKeyGoesFirstOnceItMay) {
   EXPECT_EQ(takeAll(queue), (std::vector<std::string>{"a/3", "a/2", "a/0", "a/1"}));
   EXPECT_EQ(queue.depth(), 0U);
   nearer.clear();
-  for (const auto* key : {"a/0", "a/1"}) queue.add(key);  // while they are worked on
+  for (const auto* key : {"a/0", "a/1"}) queue.add(key);  // while workers have them
   queue.add("a/9");
-  nearer = {"a/1"};  // by what its step has done
+  nearer = {"a/1"};  // the step made this key near
   for (const auto* key : {"a/0", "a/1"}) queue.done(key);
   EXPECT_EQ(takeAll(queue), (std::vector<std::string>{"a/1", "a/9", "a/0"}));
 }
@@ -260,16 +260,16 @@ TEST_F(FairWorkQueueTest, NoGroupHasMoreThanHalfWhileOthersHaveKeys) {
   EXPECT_LE(counts.at("b"), 8);
   EXPECT_GE(counts.at("a") + counts.at("b"), 12);
   addMany(queue, "c", 100);
-  EXPECT_GE(takeAll(queue).size(), 2U);  // however slow a and b are
+  EXPECT_GE(takeAll(queue).size(), 2U);  // regardless of how slow a and b are
 }
 
 TEST_F(FairWorkQueueTest, ManyGroupsTakeAllWorkers) {
   WorkQueue queue("test", clock, metrics, {}, byPrefix(16));
   for (int g = 0; g < 20; ++g) addMany(queue, "g" + std::to_string(g), 3);
-  EXPECT_EQ(takeAll(queue).size(), 20U);  // a group without a worker is never refused one that asks
+  EXPECT_EQ(takeAll(queue).size(), 20U);  // a group without a worker always gets one
 }
 
-/// Of 16 workers; keys of the groups "sick…" have just been found slow, and are ready again.
+/// A queue with 16 workers. Keys of the groups "sick…" were just found slow and are ready again.
 class SlowGroupsTest : public FairWorkQueueTest {
  protected:
   void makeSlow(int groups, int keys) {
@@ -291,7 +291,7 @@ class SlowGroupsTest : public FairWorkQueueTest {
 
 TEST_F(SlowGroupsTest, LeaveWorkersHoweverManyTheyAre) {
   makeSlow(20, 10);
-  EXPECT_EQ(takeAll(queue).size(), 12U);  // a quarter stays free for who may come
+  EXPECT_EQ(takeAll(queue).size(), 12U);  // a quarter remains free for other groups
   addMany(queue, "well", 2);
   EXPECT_EQ(queue.tryGet(), "well/0");
   EXPECT_EQ(queue.tryGet(), "well/1");
@@ -328,7 +328,7 @@ TEST_F(SlowGroupsTest, AreFoundWhileTheyHang) {
   for (int i = 0; i < 10; ++i) ASSERT_TRUE(queue.tryGet());
   clock.advance(milliseconds(1'001));
   const auto counts = perGroup(takeAll(queue));
-  EXPECT_EQ(counts.size(), 2U);  // those of which nothing is known
+  EXPECT_EQ(counts.size(), 2U);  // the groups not known as slow
   EXPECT_EQ(counts.count(sick(10)) + counts.count(sick(11)), 2U);
 }
 
@@ -339,7 +339,7 @@ TEST_F(SlowGroupsTest, AreSlowUntilWhatWasSlowIsQuick) {
   queue.add("sick0/other");
   queue.done("sick0/0");
   for (int i = 0; i < 2; ++i) queue.add("sick0/" + std::to_string(i));
-  // Well again: it needs none of the workers that the others share.
+  // The group has recovered: it takes no worker from those that the other groups share.
   EXPECT_EQ(takeAll(queue).size(), 1U + 3U);
 }
 
@@ -366,7 +366,7 @@ TEST_F(SlowGroupsTest, AreForgottenIfNothingIsHeardOfThem) {
   makeSlow(20, 1);
   auto taken = takeAll(queue);
   clock.advance(std::chrono::minutes(11));
-  finish(taken);  // these again; of the other eight nothing was seen for eleven minutes
+  finish(taken);  // these again; the other eight were idle for eleven minutes
   EXPECT_EQ(takeAll(queue).size(), 8U);
   for (int g = 0; g < 20; ++g) queue.add(sick(g) + "/new");
   EXPECT_EQ(takeAll(queue).size(), 8U);
@@ -426,7 +426,7 @@ TEST_F(FairWorkQueueTest, KeyAddedWhileWorkedOnWaitsInTheGroupItBelongsToByThen)
 
 TEST_F(FairWorkQueueTest, RetriesOfOneGroupDoNotPutOffThoseOfAnother) {
   WorkQueue queue("test", clock, metrics, RateLimit{milliseconds(5), milliseconds(60'000), 100, 1000}, byPrefix(16));
-  for (int i = 0; i < 5000; ++i) queue.addRateLimited("a/" + std::to_string(i));  // its last has its turn in 40 s
+  for (int i = 0; i < 5000; ++i) queue.addRateLimited("a/" + std::to_string(i));  // its last key is due in 40 s
   queue.addRateLimited("b/0");
   clock.advance(milliseconds(5));
   std::optional<std::string> key;
@@ -481,7 +481,7 @@ TEST_F(WorkQueueTest, DrainGivesUpWhenTimeIsUp) {
   queue.done("a");
 }
 
-/// Counts by name what was reported.
+/// Counts reports by name.
 class CountingMetrics final : public base::Metrics {
  public:
   void add(std::string_view name, double by, const base::MetricLabels&) override { count(name, by); }
@@ -518,8 +518,8 @@ TEST(WorkQueueMetrics, TellDepthLatencyAndRetries) {
   EXPECT_EQ(metrics.values["elasticgpu_workqueue_retries_total"], 1);
 }
 
-// Property: with many producers and workers, no key is ever worked on by two at once, and the last change of every key
-// made before its last add() is seen by a worker that takes it afterwards.
+// Property: with many producers and workers, no two workers have the same key at once. The last change of every key
+// before its last add() is seen by a worker that takes the key afterwards.
 TEST(WorkQueueProperty, OneWorkerPerKeyAndNothingLost) {
   constexpr int kKeys = 16, kProducers = 4, kWorkers = 4, kAdds = 3000;
   base::SystemClock clock;
@@ -538,7 +538,7 @@ TEST(WorkQueueProperty, OneWorkerPerKeyAndNothingLost) {
         if (inside[k].fetch_add(1) != 0) ++violations;
         const int want = wanted[k].load();
         if (random.below(8) == 0) {
-          queue.addRateLimited(*key);  // "failed": must come again, or the end below is never reached
+          queue.addRateLimited(*key);  // the step "failed": the key must come again, or the test never ends
         } else {
           if (want < seen[k].load()) ++violations;
           seen[k].store(want);

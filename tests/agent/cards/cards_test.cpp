@@ -1,4 +1,4 @@
-// The loop: when it asks, when it writes, and what happens while plugins or the server are away.
+// The publishing loop: when it queries plugins, when it writes, and how it handles unavailable plugins or API servers.
 #include "controller/agent/cards/cards.h"
 
 #include <atomic>
@@ -45,7 +45,7 @@ class Vendor final : public plugin::Provisioner {
     std::lock_guard lock(mutex_);
     answer_ = std::move(answer);
   }
-  /// Hangs after the first answer until it is released.
+  /// Blocks after the first answer until the test releases it.
   void sayOnce(Answer answer, Answer next) {
     std::lock_guard lock(mutex_);
     answer_ = std::move(answer);
@@ -66,7 +66,7 @@ class Vendor final : public plugin::Provisioner {
   mutable std::mutex mutex_;
   std::condition_variable released_;
   Answer answer_;
-  std::optional<Answer> next_;  ///< from the next health on
+  std::optional<Answer> next_;  ///< answers from the next health call on
   bool hangs_ = false;
   int asked_ = 0;
 };
@@ -82,7 +82,7 @@ class CardsTest : public ApiTest {
     cards = std::make_unique<Cards>(*client, registry, events, clock, random, options);
     cards->start();
   }
-  /// Waits until it is so, with the agent's clock standing still unless `step` turns it.
+  /// Waits until the condition holds. The agent's clock stands still unless `step` advances it.
   template <class F>
   void eventually(F so, milliseconds step = milliseconds(0)) {
     const auto until = std::chrono::steady_clock::now() + seconds(60);
@@ -132,7 +132,7 @@ TEST_F(CardsTest, WhatAnAdministratorDeletesIsThereAgainAtOnce) {
   eventually([&] { return card("gpu-a") && card("gpu-a")->metadata.uid != before; });
 }
 
-/// Else each write would be followed by a look, and each look by a write.
+/// Without this limit each write would cause a query, and each query a write.
 TEST_F(CardsTest, ACardOfWhichEachLookSaysSomethingNewIsWrittenByTheClock) {
   std::atomic<int> looks{0};
   given = [&](const std::stop_token&) {
@@ -184,7 +184,7 @@ TEST_F(CardsTest, OnlyThePluginThatFoundACardCanSayThatItIsGone) {
   eventually([&] { return cards->whyGone("gpu-a").empty(); });
 }
 
-/// Both have seen the card, but the second one was perhaps not there when the error came.
+/// Both plugins found the card, but the second one may not have run when the error occurred.
 TEST_F(CardsTest, NoOtherPluginSaysThatAnErrorIsOver) {
   other.say(answer({gpu("GPU-A")}, {{"GPU-A", false, "Xid46: it stopped processing"}}));
   vendor.say(answer({gpu("GPU-A")}));
@@ -224,7 +224,7 @@ TEST_F(CardsTest, ACardThatIsRefusedSlowsNoOtherDown) {
   eventually([&] { return healthy("gpu-b").status == "True" && cards->published(); });
   vendor.say(answer({gpu("GPU-A"), gpu("GPU-B")}, {{"GPU-B", false, "Xid79: it fell off"}}));
   cards->wake();
-  eventually([&] { return healthy("gpu-b").reason == "Xid79"; });  // the clock stands still
+  eventually([&] { return healthy("gpu-b").reason == "Xid79"; });  // although the clock stands still
 }
 
 TEST_F(CardsTest, AServerThatIsAwayIsTriedAgain) {

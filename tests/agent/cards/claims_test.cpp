@@ -1,4 +1,4 @@
-// From what a node's plugins say of a card to what the claims that have it, or wait for it, are told.
+// From the answers of a node's plugins about a card to the conditions of claims that have the card or wait for it.
 #include <unistd.h>
 
 #include <functional>
@@ -32,7 +32,7 @@ class ClaimsTest : public ::testing::Test {
   static Answers ill(const std::string& words) {
     return {{"physical", answer({gpu("GPU-A"), gpu("GPU-B", 1)}, {{"GPU-A", false, words}})}};
   }
-  /// The agent looks, and everybody hears of it.
+  /// The agent queries its plugins, and the controller sees the result.
   void say(const Answers& answers) {
     kube::ListOptions ofNode;
     ofNode.fieldSelector = "spec.card.nodeName=n1";
@@ -57,11 +57,11 @@ class ClaimsTest : public ::testing::Test {
   Publisher publisher{world.client, store, events, world.clock, options};
 };
 
-/// How a card comes to be ill, and the reason.
+/// A way in which a card becomes unhealthy, and the reason.
 struct Illness {
   const char* reason;
   Answers answers;
-  minutes lasts{0};  ///< until it counts
+  minutes lasts{0};  ///< time until it takes effect
 };
 
 std::vector<Illness> illnesses() {
@@ -119,7 +119,7 @@ TEST_F(ClaimsTest, WhoWaitsIsToldWhyTheCardIsNotOffered) {
   EXPECT_NE(world.message("three").find("gpu-a on node n1 (Xid79: it has fallen off the bus"), std::string::npos)
       << world.message("three");
   say(well());
-  driver->run(std::chrono::seconds(20));  // it is not told anew at once
+  driver->run(std::chrono::seconds(20));  // the condition is not updated again immediately
   EXPECT_NE(world.message("three").find("gpu-a on node n1 (Probation: It was taken out for Xid79"), std::string::npos)
       << world.message("three");
   world.clock.advance(minutes(5));

@@ -1,4 +1,4 @@
-// What the tests of a node's cards share: a plugin that says what a test tells it, and an API server.
+// Shared by the tests of a node's cards: a plugin whose answers the test sets, and an API server.
 #pragma once
 
 #include <gmock/gmock.h>
@@ -86,7 +86,7 @@ class ApiTest : public ::testing::Test {
     EXPECT_TRUE(written.ok()) << written.status().str();
     return *written;
   }
-  /// A claim's device has some of it.
+  /// Adds a ledger entry of a claim's device to the card.
   void occupy(const std::string& name) {
     change(name, R"({"spec":{"allocations":{"u1":{"device":"egpu-u1","claim":"default/a","core":100,"memory":1}}}})");
   }

@@ -1,4 +1,4 @@
-// A node with its plugins in processes of their own: NVIDIA's cards by the fake NVML, another vendor's by the zoo.
+// A node whose plugins run in processes of their own: NVIDIA's cards by the fake NVML, another vendor's by the zoo.
 #include <atomic>
 #include <thread>
 
@@ -70,7 +70,7 @@ TEST_F(NodeTest, TheCardsOfAllVendorsAreThereAndRecover) {
   eventually([&] { return healthy(whole).reason == "Lost"; });
   EXPECT_EQ(healthy("npu-a").status, "True");
 
-  // Reset, or rebooted: the kernel starts it anew.
+  // Reset or rebooted: the kernel initialises the card again.
   fake->unplug(1);
   eventually([&] { return healthy(whole).reason == "CardGone"; });
   fake->file["devices"][1].remove("lost");
@@ -82,7 +82,7 @@ TEST_F(NodeTest, TheCardsOfAllVendorsAreThereAndRecover) {
   eventually([&] { return healthy(whole).status == "True"; });
 }
 
-/// The driver goes away under the agent and comes back with a card less.
+/// The driver is unloaded under the agent and returns with one card fewer.
 TEST_F(NodeTest, ADriverThatIsExchangedLosesNoCard) {
   start("a100");
   const std::string name = "gpu-a1000000-0000-4000-8000-00000000000";

@@ -1,4 +1,4 @@
-// A publisher whose store is read when the test says so.
+// A publisher whose store is read when the test calls watch().
 #pragma once
 
 #include <gtest/gtest.h>
@@ -33,7 +33,7 @@ class PublisherTest : public ApiTest {
     const auto status = publish(answers);
     EXPECT_TRUE(status.ok()) << status.str();
   }
-  /// Number of changes that the server took for these answers.
+  /// Number of changes that the server accepted for these answers.
   uint64_t writes(const Answers& answers) {
     const auto before = server->resourceVersion();
     must(answers);

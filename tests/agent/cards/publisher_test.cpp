@@ -73,7 +73,7 @@ TEST_F(PublisherTest, AWarningOfTheNodeIsToldOnceForAsLongAsItHolds) {
   EXPECT_THAT(events.taken(), ElementsAre("Node n1 CardsReachableWithoutClaim: " + warning));
 }
 
-/// A pod without a claim that computes on one card of two.
+/// A pod without a claim computes on one of two cards.
 TEST_F(PublisherTest, ForeignUseFencesTheCardUsedAndNamesThePod) {
   const support::ScratchFolder proc;
   std::filesystem::create_directories(proc.path() + "/7");
@@ -94,7 +94,7 @@ TEST_F(PublisherTest, ForeignUseFencesTheCardUsedAndNamesThePod) {
   EXPECT_THAT(healthy("gpu-b").message, HasSubstr("of pod tenant/greedy;"));
 }
 
-/// An API server whose CRD is older than this agent: it takes a card and keeps neither attributes nor usage.
+/// An API server whose CRD is older than this agent: it accepts a card and drops attributes and usage.
 class OlderServer final : public support::ForwardingTransport {
  public:
   using ForwardingTransport::ForwardingTransport;
@@ -167,7 +167,7 @@ TEST_F(PublisherTest, AStaleStoreWritesNothingTwice) {
   const auto before = server->resourceVersion();
   EXPECT_TRUE(again.publish(one(), {}).ok()) << "it is there already";
   EXPECT_EQ(server->resourceVersion(), before);
-  // The object that the store has was deleted and made anew meanwhile.
+  // The object in the store was deleted and recreated meanwhile.
   change("gpu-a", R"({"metadata":{"finalizers":null}})");
   ASSERT_TRUE(admin->remove<Gpu>({"", "gpu-a"}).ok());
   ASSERT_TRUE(admin->create(v1alpha::cardObject(merge(one(), "n1").cards.at("gpu-a").card)).ok());
@@ -175,7 +175,7 @@ TEST_F(PublisherTest, AStaleStoreWritesNothingTwice) {
   changed.memory = 40 * kGiB;
   EXPECT_TRUE(publishBlind(one(changed)).ok());
   EXPECT_EQ(card("gpu-a")->spec.card->memory, 40 * kGiB);
-  // Its status was written meanwhile.
+  // Its status was changed meanwhile.
   change("gpu-a", R"({"status":{"phase":"Full"}})", "status");
   EXPECT_TRUE(publishBlind({{"physical", answer({changed}, {{"GPU-A", false, "Xid79: lost"}})}}).ok());
   EXPECT_EQ(healthy("gpu-a").reason, "Xid79");
@@ -225,7 +225,7 @@ TEST_F(PublisherTest, ACardThatIsGoneIsKeptForAWhile) {
   must({{"physical", answer({})}});
   clock.advance(minutes(9));
   EXPECT_EQ(writes({{"physical", answer({})}}), 0u);
-  // Back: on probation, then as before.
+  // The card returns: first on probation, then healthy.
   must(one());
   EXPECT_EQ(healthy("gpu-a").reason, "Probation");
   clock.advance(minutes(5));
@@ -333,7 +333,7 @@ TEST_F(PublisherTest, OnlyTheIllCardIsQuarantined) {
   EXPECT_EQ(healthy("gpu-b").status, "True");
 }
 
-/// A row that waits to be remapped, or errors that a program met, take no card from its users.
+/// A memory row that waits to be remapped, or errors of a program, withdraw no card from its users.
 TEST_F(PublisherTest, ACardThatWorksSaysWhatIsToBeDoneAtItsNextReset) {
   must({{"physical", answer({gpu("GPU-A")}, {{"GPU-A", true, "MemoryRepairPending: reset it when nothing runs"}})}});
   EXPECT_EQ(healthy("gpu-a").status, "True");
@@ -347,7 +347,7 @@ TEST_F(PublisherTest, ACardThatWorksSaysWhatIsToBeDoneAtItsNextReset) {
   EXPECT_EQ(healthy("gpu-a").lastTransitionTime, since);
 }
 
-/// A card off the bus is no longer discovered, but its plugin knows why.
+/// A card off the bus is no longer discovered, but its plugin knows the reason.
 TEST_F(PublisherTest, ACardThatIsOnlySpokenOfIsNotGone) {
   must(one());
   const Answers lost{{"physical", answer({}, {{"GPU-A", false, "FallenOffTheBus: reboot"}})}};
@@ -357,7 +357,7 @@ TEST_F(PublisherTest, ACardThatIsOnlySpokenOfIsNotGone) {
   EXPECT_EQ(writes(lost), 0u);
 }
 
-/// One of the cards did not start with the machine: no object tells of it.
+/// A card that did not start with the machine has no object.
 TEST_F(PublisherTest, ACardThatWasIllBeforeItWasPublishedIsToldOnTheNode) {
   auto said = answer({gpu("GPU-A")}, {{"GPU-B", false, "Lost: NVML does not count it"}, {"GPU-C", true, ""}});
   said.cards.reply.message = "card 1 is left out";
@@ -440,7 +440,7 @@ TEST_F(PublisherTest, AListenerKnowsItsOwnWritesFromThoseOfOthers) {
   change("gpu-a", R"({"metadata":{"labels":{"elasticgpu.io/node":"other"}}})");
   watch();
   EXPECT_EQ(own, std::vector<bool>{false});
-  // What a write collides with is another's.
+  // A conflicting write is another client's.
   EXPECT_TRUE(publishBlind(one()).ok());
   own.clear();
   change("gpu-a", R"({"metadata":{"labels":{"elasticgpu.io/role":"other"}}})");
@@ -470,7 +470,7 @@ TEST_F(PublisherTest, WhileTheServerIsAwayItIsAskedOnce) {
   }
 }
 
-/// Written, but the answer is lost.
+/// The write succeeds, but its answer is lost.
 TEST_F(PublisherTest, AnUnknownOutcomeIsRead) {
   must(one());
   transport->code = 0;
@@ -497,7 +497,7 @@ TEST_F(PublisherTest, WordsOnRefusedCardsAreToldOnce) {
   EXPECT_THAT(events.taken(), Not(IsEmpty())) << "it was gone in between";
 }
 
-/// Whatever a plugin says: what merge lets through, the API holds.
+/// Whatever a plugin answers: the API accepts everything that merge lets through.
 TEST_F(PublisherTest, WhatIsNotRefusedTheApiTakes) {
   const std::vector<std::string> texts = {"",
                                           "a",
@@ -543,7 +543,7 @@ TEST_F(PublisherTest, WhatIsNotRefusedTheApiTakes) {
   EXPECT_GT(published, 20u);
 }
 
-/// The second plugin comes up first.
+/// The second plugin starts first.
 TEST_F(PublisherTest, WhichPluginFoundItIsCorrected) {
   must(one());
   EXPECT_EQ(writes({{"gpushare", answer({gpu("GPU-A")})}, {"physical", answer({gpu("GPU-A")})}}), 1u);
@@ -551,7 +551,7 @@ TEST_F(PublisherTest, WhichPluginFoundItIsCorrected) {
   EXPECT_EQ(writes({{"gpushare", answer({})}, {"physical", answer({gpu("GPU-A")})}}), 1u) << "physical has it";
 }
 
-/// Nobody says by whom it was found: an administrator's.
+/// The card has no discovering plugin: an administrator created it.
 TEST_F(PublisherTest, WhatTheAgentDidNotPublishIsNotDeleted) {
   ASSERT_TRUE(admin->create(v1alpha::cardObject(merge(one(), "n1").cards.at("gpu-a").card)).ok());
   EXPECT_EQ(writes({{"physical", answer({})}}), 0u);
@@ -561,7 +561,8 @@ class UsagePublisherTest : public PublisherTest {
  protected:
   UsagePublisherTest() { must(answers()); }
   Answers answers() const { return {{"physical", said}}; }
-  /// What is used of GPU-A is published, as the agent does after the cards; how many changes the server took for it.
+  /// Publishes the usage of GPU-A, as the agent does after the cards. Returns the number of changes that the server
+  /// accepted.
   uint64_t tells() { return tellsBy(publisher); }
   uint64_t tellsBy(Publisher& by) {
     watch();

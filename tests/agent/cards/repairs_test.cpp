@@ -1,4 +1,4 @@
-// Errors that an event alone reports: how long the card stays withdrawn, and what an operator's word ends.
+// Errors that only an event reports: how long the card stays withdrawn, and which actions of an operator end that.
 #include <unistd.h>
 
 #include <chrono>
@@ -16,7 +16,7 @@ using std::chrono::minutes;
 using ::testing::Contains;
 using ::testing::HasSubstr;
 
-/// Its XIDs end with the plugin's process; the card is not well by that.
+/// The plugin forgets its XIDs when its process ends; that does not make the card healthy.
 class RepairTest : public PublisherTest {
  protected:
   static Answers ill(uint64_t process = 1, const std::string& message = "Xid46: it stopped processing; reset it") {
@@ -40,7 +40,7 @@ class RepairTest : public PublisherTest {
   void say(const std::string& word) {
     change("gpu-a", R"({"metadata":{"annotations":{"elasticgpu.io/repaired":")" + word + "\"}}}");
   }
-  /// An agent that starts, on this boot of the machine.
+  /// Starts another agent, on this boot of the machine.
   void another(const std::string& boot = "boot-1") {
     options.boot = boot;
     agent = std::make_unique<Publisher>(*client, store, events, clock, options);
@@ -72,7 +72,8 @@ TEST_F(RepairTest, AnXidOutlivesTheProcessThatSawIt) {
   EXPECT_EQ(healthy("gpu-a").message, "it stopped processing; reset it");
 }
 
-/// A card that two plugins find: after a reset, that of the one is heard late, and the other speaks for the card again.
+/// Two plugins find the card. After a reset one plugin's answer arrives late, and meanwhile the other one reports the
+/// card.
 TEST_F(RepairTest, EachProcessThatReportedItMayEndIt) {
   writes(ill(1));
   writes(ill(2));
@@ -173,7 +174,7 @@ TEST_F(RepairTest, TheSameErrorAfterAResetIsAnother) {
   EXPECT_NE(needs(), nullptr);
 }
 
-/// The plugin reports the error for as long as its process lives.
+/// The plugin reports the error as long as its process lives.
 TEST_F(RepairTest, AnErrorThatIsDeclaredOverHidesNothingElse) {
   options.hasClaim = [](const std::string&, const std::string&) { return false; };
   another();

@@ -97,11 +97,11 @@ TEST_F(FolderTest, AFileThatChangesIsReadAgain) {
   EXPECT_TRUE(folder.list()->empty());
 }
 
-/// By its own name and inode: what was known under either of before is not taken for it.
+/// Files are identified by name and inode: cached contents of either one alone are not used.
 TEST_F(FolderTest, WhatIsReadIsWhatStandsThereAfterEachStep) {
   for (int round = 0; round < 20; ++round) {
     SCOPED_TRACE(round);
-    const std::string claim = round % 2 == 0 ? "one" : "two";  // files of one size
+    const std::string claim = round % 2 == 0 ? "one" : "two";  // files of equal size
     ASSERT_TRUE(folder.write(spec("a", claim)).ok());
     if (round % 3 == 0) {
       EXPECT_EQ(folder.list()->at(0).spec.ok(), true);

@@ -1,4 +1,4 @@
-// Prepare and unprepare as the kubelet calls them, and as it should not.
+// Prepare and unprepare as the kubelet calls them, and invalid calls.
 #include <fcntl.h>
 #include <grpcpp/create_channel_posix.h>
 #include <grpcpp/generic/generic_stub.h>
@@ -16,7 +16,7 @@ namespace {
 using base::Code;
 using base::Status;
 
-/// A call of bytes that need be no message.
+/// Sends bytes that need not be a valid message.
 grpc::Status callRaw(const std::shared_ptr<grpc::Channel>& channel, const std::string& method, const std::string& bytes,
                      std::string* answer = nullptr) {
   const grpc::Slice slice(bytes);
@@ -85,7 +85,7 @@ TEST_F(CallsTest, UnprepareAnswersForEachClaimToo) {
     return c.uid == "u2" ? Status(Code::unavailable, "a pod still runs") : Status::okay();
   };
   v1::NodeUnprepareResourcesRequest request;
-  request.ParseFromString(ask({"u1", "u2"}).SerializeAsString());  // the same fields
+  request.ParseFromString(ask({"u1", "u2"}).SerializeAsString());  // both messages have the same fields
   v1::NodeUnprepareResourcesResponse response;
   grpc::ClientContext context;
   const auto stub = v1::DRAPlugin::NewStub(channel);
@@ -232,7 +232,8 @@ TEST_F(CallsTest, TwoPodsThatShareAClaimAreServedOneAfterTheOther) {
     return std::vector<PreparedDevice>{};
   };
   PrepareCall first(channel, ask({"shared"})), second(channel, ask({"shared"})), other(channel, ask({"other"}));
-  ASSERT_TRUE(eventually([&] { return gate.waiting() == 2; }));  // one of the two, and the other claim
+  // one of the two calls, and the call for the other claim
+  ASSERT_TRUE(eventually([&] { return gate.waiting() == 2; }));
   gate.open();
   EXPECT_TRUE(first.get().ok() && second.get().ok() && other.get().ok());
   EXPECT_EQ(driver.calls, 3);
@@ -249,7 +250,7 @@ TEST_F(CallsTest, ACancelledCallStops) {
   };
   PrepareCall call(channel, ask({"u1", "u2"}));
   ASSERT_TRUE(eventually([&] { return gate.waiting() == 2; }));
-  PrepareCall waiting(channel, ask({"u1"}));  // behind it
+  PrepareCall waiting(channel, ask({"u1"}));  // behind the first call
   call.context.TryCancel();
   EXPECT_EQ(call.get().error_code(), grpc::StatusCode::CANCELLED);
   EXPECT_TRUE(eventually([&] { return stopped == 2; }));
@@ -276,14 +277,14 @@ TEST_F(CallsTest, WhatNobodyWaitsForIsNotBegun) {
   driver.onPrepare = [&](const ClaimRef& c, const std::stop_token& stop) -> FakeDriver::Answer {
     if (c.name == "late") begun = true;
     if (c.uid == "beside") stopped = !Gate().pass(stop);
-    if (c.uid == "u1") gate.pass({});  // doesn't care for stops, as a plugin that hangs
+    if (c.uid == "u1") gate.pass({});  // ignores stops, like a plugin that hangs
     return std::vector<PreparedDevice>{};
   };
   PrepareCall first(channel, ask({"u1"}));
   ASSERT_TRUE(eventually([&] { return gate.waiting() == 1; }));
   v1::NodePrepareResourcesRequest request;
-  addClaim(request, "u1", "late");  // waits for the first
-  addClaim(request, "beside");      // sees when the call stops
+  addClaim(request, "u1", "late");  // waits for the first call
+  addClaim(request, "beside");      // detects the stop of the call
   PrepareCall givenUp(channel, request, std::chrono::milliseconds(200));
   ASSERT_TRUE(eventually([&] { return stopped.load(); }));
   EXPECT_EQ(givenUp.get().error_code(), grpc::StatusCode::DEADLINE_EXCEEDED);
@@ -309,7 +310,7 @@ TEST_F(CallsTest, AKubeletThatDiesStopsItsCalls) {
   ::fcntl(connection, F_SETFL, O_NONBLOCK);
   PrepareCall call(grpc::CreateInsecureChannelFromFd("kubelet", connection), ask({"u1"}));
   ASSERT_TRUE(eventually([&] { return gate.waiting() == 1; }));
-  ::shutdown(connection, SHUT_RDWR);  // no word of goodbye
+  ::shutdown(connection, SHUT_RDWR);  // without closing the connection properly
   EXPECT_TRUE(eventually([&] { return stopped.load(); }));
   EXPECT_EQ(call.get().error_code(), grpc::StatusCode::UNAVAILABLE);
 }
@@ -323,7 +324,7 @@ TEST_F(CallsTest, StopLetsCallsUnderWayEnd) {
   PrepareCall call(channel, ask({"u1"}));
   ASSERT_TRUE(eventually([&] { return gate.waiting() == 1; }));
   std::jthread stopping([&] { server->stop(); });
-  // It takes no new connection, and still works on what it has.
+  // The server accepts no new connection, and still processes its calls.
   ASSERT_TRUE(eventually([&] {
     PrepareCall late(dial(pluginSocket()), ask({"u2"}), std::chrono::milliseconds(100));
     return !late.get().ok();

@@ -1,4 +1,4 @@
-// What the kubelet hears of devices' health, in both versions of the service.
+// Device health that the kubelet receives, in both versions of the service.
 #include "controller/agent/dra/proto/health_v1.grpc.pb.h"
 #include "controller/agent/dra/proto/health_v1alpha1.grpc.pb.h"
 #include "tests/agent/dra/kubelet.h"
@@ -80,7 +80,8 @@ TYPED_TEST(HealthTest, WordsThatAreNotUtf8OrTooLongAreMended) {
   EXPECT_LE(got.devices(1).message().size(), 1024u);
 }
 
-/// The kubelet hangs up when it registers a driver anew. Streams that nobody hears end: more come than there may be at once.
+/// The kubelet closes its stream when it registers a driver again. Streams without a reader end: the test opens more
+/// than the limit.
 TYPED_TEST(HealthTest, StreamsThatNobodyHearsMakeRoom) {
   this->start();
   for (int i = 0; i < 100; ++i)

@@ -1,4 +1,4 @@
-// The kubelet's part of the dialogue, over the sockets, and a driver whose answers a test decides.
+// The kubelet's side of the protocol over its sockets, and a driver whose answers the test sets.
 #pragma once
 
 #include <grpcpp/grpcpp.h>
@@ -24,7 +24,7 @@ namespace egpu::agent::dra {
 
 namespace v1 = ::k8s::io::kubelet::pkg::apis::dra::v1;
 
-/// Looks again and again, for half a minute at most.
+/// Polls the condition for at most half a minute.
 inline bool eventually(const std::function<bool()>& holds) {
   const auto until = std::chrono::steady_clock::now() + std::chrono::seconds(30);
   while (!holds()) {
@@ -34,7 +34,7 @@ inline bool eventually(const std::function<bool()>& holds) {
   return true;
 }
 
-/// What waits for a test's word.
+/// Blocks callers until the test opens it.
 class Gate {
  public:
   void open() {
@@ -42,7 +42,7 @@ class Gate {
     open_ = true;
     changed_.notify_all();
   }
-  /// False: stopped before it opened.
+  /// Returns false if stopped before the gate opened.
   bool pass(const std::stop_token& stop) {
     std::unique_lock lock(mutex_);
     ++waiting_;
@@ -111,7 +111,7 @@ class FakeHealth final : public HealthSource {
   std::vector<DeviceHealth> devices_;
 };
 
-/// One connection to a socket, of its own.
+/// Opens a connection to a socket that no other channel shares.
 inline std::shared_ptr<grpc::Channel> dial(const std::string& path) {
   grpc::ChannelArguments args;
   args.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);
@@ -127,7 +127,7 @@ inline void addClaim(v1::NodePrepareResourcesRequest& request, const std::string
   claim.set_uid(uid);
 }
 
-/// One call: made at once, answered when get() returns.
+/// One call: sent at construction, answered when get() returns.
 struct PrepareCall {
   explicit PrepareCall(const std::shared_ptr<grpc::Channel>& channel, v1::NodePrepareResourcesRequest r,
                        std::chrono::milliseconds within = std::chrono::minutes(1))
@@ -151,7 +151,7 @@ struct PrepareCall {
   std::jthread thread;
 };
 
-/// Folders as a kubelet has them, and servers on them.
+/// Folders like a kubelet's, and servers on them.
 class KubeletTest : public ::testing::Test {
  protected:
   void SetUp() override {
@@ -168,7 +168,7 @@ class KubeletTest : public ::testing::Test {
   std::string registrySocket() const { return options.registryFolder + "/elasticgpu.io-reg.sock"; }
   std::string pluginSocket() const { return options.pluginFolder + "/dra.sock"; }
 
-  /// As the kubelet's plugin watcher does once it has seen the socket.
+  /// Registers the driver as the kubelet's plugin watcher does when it sees the socket.
   grpc::Status registration(::pluginregistration::PluginInfo& info, bool take = true, const std::string& why = {}) {
     const auto channel = dial(registrySocket());
     if (!channel->WaitForConnected(std::chrono::system_clock::now() + std::chrono::seconds(10)))

@@ -1,4 +1,4 @@
-// The kubelet's PodResources service, with what a test says.
+// The kubelet's PodResources service, with answers that the test sets.
 #pragma once
 
 #include <grpcpp/grpcpp.h>
@@ -28,7 +28,7 @@ class FakePodResources final : public ::v1::PodResourcesLister::Service {
     if (server_) server_->Shutdown(std::chrono::system_clock::now());
     server_.reset();
   }
-  /// A container of a pod of its own.
+  /// Adds a pod with one container.
   ::v1::ContainerResources& container(const std::string& space, const std::string& pod, const std::string& name) {
     auto& added = *answer.add_pod_resources();
     added.set_namespace_(space);
@@ -44,7 +44,7 @@ class FakePodResources final : public ::v1::PodResourcesLister::Service {
     return status;
   }
 
-  // Changed between calls only.
+  // Changed only between calls.
   ::v1::ListPodResourcesResponse answer;
   grpc::Status status;
   std::function<void()> before = [] {};

@@ -1,4 +1,4 @@
-// What a kubelet says of its containers' devices, over its socket.
+// Devices of containers that the kubelet reports over its socket.
 #include "controller/agent/dra/pod_resources.h"
 
 #include <gmock/gmock.h>

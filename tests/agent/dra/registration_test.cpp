@@ -1,4 +1,4 @@
-// Sockets and the dialogue by which the kubelet takes a driver.
+// Sockets, and the protocol by which the kubelet registers a driver.
 #include <poll.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
@@ -20,7 +20,7 @@ mode_t modeOf(const std::string& path) {
   return ::lstat(path.c_str(), &s) == 0 ? s.st_mode & 07777 : 0;
 }
 
-/// As kill -9 leaves it: a socket that nobody listens on.
+/// Leaves a stale socket without a listener, as kill -9 does.
 void leaveStaleSocket(const std::string& path) {
   const int fd = ::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
   sockaddr_un address{};
@@ -54,7 +54,7 @@ TEST_F(KubeletTest, IsNotReadyWhenTheKubeletRefusesIt) {
   ::pluginregistration::PluginInfo info;
   ASSERT_TRUE(registration(info, false, "endpoint already registered").ok());
   EXPECT_EQ(server->missing(), "the kubelet refuses the driver: endpoint already registered");
-  ASSERT_TRUE(registration(info).ok());  // it tries again
+  ASSERT_TRUE(registration(info).ok());  // the kubelet tries again
   EXPECT_EQ(server->missing(), "");
 }
 
@@ -107,7 +107,7 @@ TEST_F(KubeletTest, MakesItsSocketsAnewInAFolderMadeAnew) {
   EXPECT_TRUE(registered());
   EXPECT_EQ(server->missing(), "");
 
-  gate.open();  // nothing under way was lost
+  gate.open();  // calls in progress are not lost
   EXPECT_TRUE(underWay.get().ok()) << underWay.get().error_message();
   PrepareCall next(dial(pluginSocket()), request);
   EXPECT_TRUE(next.get().ok()) << next.get().error_message();
@@ -162,7 +162,7 @@ TEST_F(KubeletTest, WithoutDescriptorsItServesLater) {
   const base::UniqueFd caller(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
   rlimit before{};
   ASSERT_EQ(::getrlimit(RLIMIT_NOFILE, &before), 0);
-  const rlimit none{3, before.rlim_max};  // all that poll() may be given, and none for a caller
+  const rlimit none{3, before.rlim_max};  // the most that poll() accepts, and none for a caller
   ASSERT_EQ(::setrlimit(RLIMIT_NOFILE, &none), 0);
   EXPECT_EQ(::connect(caller.get(), reinterpret_cast<const sockaddr*>(&address), sizeof address), 0);
   std::this_thread::sleep_for(std::chrono::milliseconds(50));

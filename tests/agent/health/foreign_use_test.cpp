@@ -68,12 +68,15 @@ class ForeignUseTest : public ::testing::Test {
   }
   std::optional<Finding> found(const std::vector<plugin::CardProcess>& processes,
                                const std::vector<Given>& given = {}) {
-    return foreignUse(card(), given, processes, {proc, state}, [&](const std::string& pod, const std::string& card) {
-      const auto it = claims.find(pod);
-      ++asked;
-      EXPECT_EQ(card, "GPU-A");
-      return it == claims.end() ? std::nullopt : std::optional(it->second);
-    }, [&](const std::string& pod) { return names.count(pod) > 0 ? names.at(pod) : ""; });
+    return foreignUse(
+        card(), given, processes, {proc, state},
+        [&](const std::string& pod, const std::string& card) {
+          const auto it = claims.find(pod);
+          ++asked;
+          EXPECT_EQ(card, "GPU-A");
+          return it == claims.end() ? std::nullopt : std::optional(it->second);
+        },
+        [&](const std::string& pod) { return names.count(pod) > 0 ? names.at(pod) : ""; });
   }
 
   const support::ScratchFolder scratch;
@@ -102,7 +105,7 @@ TEST_F(ForeignUseTest, ThePodIsNamed) {
   EXPECT_THAT(found({{"GPU-A", 2, 1}})->message, HasSubstr("of pod " + kTheirs)) << "its uid is better than nothing";
 }
 
-/// An idle notebook, an image that is being pulled: no process is there yet.
+/// An idle notebook or an image that is being pulled: no process exists yet.
 TEST_F(ForeignUseTest, WhatTheKubeletGaveByOthersIsForeign) {
   const Given notebook{"team/notebook", "main", "nvidia.com/gpu", "", {"GPU-A"}};
   const auto foreign = found({}, {{"team/other", "main", "nvidia.com/gpu", "", {"GPU-B"}}, notebook});
@@ -123,7 +126,7 @@ TEST_F(ForeignUseTest, ProgramsBesideKubernetesAreForeign) {
   EXPECT_THAT(foreign->message, HasSubstr("and 6 more"));
 }
 
-/// A card that claims share by MPS has its server as a process; that one stays after its last client.
+/// A card that claims share by MPS shows the MPS server as a process, which stays after its last client.
 TEST_F(ForeignUseTest, TheMpsServerOfClaimsIsNotForeignItsClientsMayBe) {
   process(5, "nvidia-cuda-mps", "0::/system.slice/mps.service");
   process(6, "python3", "0::/kubepods/pod" + kOurs + "/c");
@@ -138,7 +141,7 @@ TEST_F(ForeignUseTest, TheMpsServerOfClaimsIsNotForeignItsClientsMayBe) {
   EXPECT_THAT(foreign->message, HasSubstr("used without a claim by process 7 (python3) outside of pods;"));
 }
 
-/// A pod's program can call itself whatever it likes.
+/// A program in a pod can choose any name.
 TEST_F(ForeignUseTest, InAPodTheNameOfTheMpsServerSavesNobodyButAClaimDoes) {
   process(5, "nvidia-cuda-mps", "0::/kubepods/pod" + kTheirs + "/c");
   process(6, "nvidia-cuda-mps", "0::/kubepods/pod" + kOurs + "/c");
@@ -151,7 +154,8 @@ TEST_F(ForeignUseTest, InAPodTheNameOfTheMpsServerSavesNobodyButAClaimDoes) {
               HasSubstr("used without a claim by process 5 (nvidia-cuda-mps) of pod " + kTheirs + ";"));
 }
 
-/// The kubelet and the driver tell them in no order: words that change are written, and what is written is looked at again.
+/// The kubelet and the driver report users in no fixed order. A message that changes is written, and each write causes
+/// another query.
 TEST_F(ForeignUseTest, TheWordsAreTheSameInWhateverOrderUsersAreTold) {
   std::vector<Given> given;
   std::vector<plugin::CardProcess> processes;

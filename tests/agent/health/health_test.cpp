@@ -78,7 +78,7 @@ TEST_F(HealthTest, OfACardThatIsGoneTheTimeBeginsAnew) {
   EXPECT_EQ(judged(gone).lastTransitionTime, at(went));
 }
 
-/// Set back while the clock runs ahead of it, or unreadable: never at once well.
+/// A start time in the future (the clock was set back) or unreadable: the card never becomes healthy at once.
 TEST_F(HealthTest, AProbationWhoseTimeCannotBeIsBegunAnew) {
   for (const std::string& since : {std::string("soon"), std::string(), at(kStart + minutes(60))}) {
     conditions = {{"Healthy", "False", "Probation", "It was taken out for Xid79", since, 0}};

@@ -1,4 +1,5 @@
-// Several claims in one container: whatever containers name which of them, each is told what it has, on the right cards.
+// Several claims in one container: for any combination of containers and claims, each container gets its amounts on the
+// right cards.
 #include "controller/agent/prepare/company.h"
 
 #include "tests/agent/prepare/fixture.h"
@@ -21,7 +22,7 @@ class CompanyTest : public PrepareTest {
   CompanyTest() {
     world.addCard("n1", 1);
     driver->settle();
-    // As gpushare tells with isolation hami-core.
+    // As gpushare with isolation hami-core.
     plugin.editsOf = [](const plugin::DeviceRequest& request) {
       const auto& card = request.cards.at(0);
       plugin::ContainerEdits out;
@@ -46,7 +47,7 @@ class CompanyTest : public PrepareTest {
   base::Status prepare(const std::string& name) {
     return preparer.prepare({"default", name, world.carrier(name)->metadata.uid}, {}).status();
   }
-  /// What a runtime makes of these claims' files for one container: "CARDS LIMIT_0 LIMIT_1".
+  /// Returns the result of a runtime that applies these claims' files to one container: "CARDS LIMIT_0 LIMIT_1".
   std::string told(const std::vector<std::string>& claims) {
     core::StringMap env;
     for (const auto& name : claims) {

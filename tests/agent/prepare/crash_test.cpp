@@ -1,4 +1,4 @@
-// The agent dies before and after every step of preparer.h, and another one takes over.
+// The agent dies before and after every step of preparer.h, and a new agent takes over.
 #include "tests/agent/prepare/fixture.h"
 
 namespace egpu::agent {
@@ -6,7 +6,7 @@ namespace {
 
 struct Died {};
 
-/// Counts steps; at the chosen one the process is no more.
+/// Counts steps; the process dies at the chosen one.
 class DeathPoint {
  public:
   int at = -1;         ///< number of the step, from 0; -1 = immortal
@@ -70,7 +70,7 @@ class CrashTest : public PrepareTest {
         death.begin(call);
     };
   }
-  /// A process that dies at that step of `life`.
+  /// Runs `life` in a process that dies at that step.
   void dyingAt(int step, bool after, const std::function<void(ClaimPreparer&)>& life) {
     death = {};
     death.at = step;
@@ -80,7 +80,7 @@ class CrashTest : public PrepareTest {
     EXPECT_THROW(life(dying), Died);
     death = {};
   }
-  /// The one after it.
+  /// Runs `life` in the next process.
   void next(const std::function<void(ClaimPreparer&)>& life) {
     cdi::Folder again(folder.path());
     ASSERT_TRUE(again.open().ok());
@@ -103,7 +103,7 @@ class CrashTest : public PrepareTest {
     EXPECT_EQ(plugin.staged(), 1U);
     EXPECT_EQ(folder.find(uidOf(claim))->value().spec->edits.deviceNodes.size(), 1U);
   }
-  /// Dies right after that step of prepare, leaving `file` and `staged`; whatever happens next mends it.
+  /// Dies right after that step of prepare, leaving `file` and `staged`. Every possible continuation repairs the state.
   void prepareDiesAfter(int step, const std::string& suffix, std::size_t staged) {
     const auto claim = claimed("a");
     const auto prepare = [&](ClaimPreparer& p) { EXPECT_TRUE(p.prepare(claim, {}).ok()); };
@@ -113,7 +113,7 @@ class CrashTest : public PrepareTest {
     };
     dyingAt(step, true, prepare);
     leaves();
-    next(prepare);  // the kubelet asks again
+    next(prepare);  // the kubelet calls again
     expectPrepared(claim);
     says("a", "terminated");
     next([&](ClaimPreparer& p) { EXPECT_TRUE(p.unprepare(claim, {}).ok()); });
@@ -121,11 +121,11 @@ class CrashTest : public PrepareTest {
 
     dyingAt(step, true, prepare);
     leaves();
-    next([&](ClaimPreparer& p) { EXPECT_TRUE(p.unprepare(claim, {}).ok()); });  // its pod went meanwhile
+    next([&](ClaimPreparer& p) { EXPECT_TRUE(p.unprepare(claim, {}).ok()); });  // its pod was deleted meanwhile
     expectNothing();
 
     dyingAt(step, true, prepare);
-    world.removePod("a");  // and the kubelet knows nothing of it any more
+    world.removePod("a");  // and the kubelet has forgotten it
     next([&](ClaimPreparer& p) { EXPECT_TRUE(p.leftovers({}).ok()); });
     expectNothing();
   }
@@ -140,10 +140,10 @@ class CrashTest : public PrepareTest {
       EXPECT_EQ(plugin.staged(), staged);
     };
     die();
-    next(unprepare);  // the kubelet asks again
+    next(unprepare);  // the kubelet calls again
     expectNothing();
     die();
-    next([&](ClaimPreparer& p) { EXPECT_TRUE(p.prepare(claim, {}).ok()); });  // another pod wants it
+    next([&](ClaimPreparer& p) { EXPECT_TRUE(p.prepare(claim, {}).ok()); });  // for another pod
     expectPrepared(claim);
     next(unprepare);
     die();

@@ -14,7 +14,7 @@ namespace {
 namespace fs = std::filesystem;
 using Texts = std::vector<std::string>;
 
-/// A host whose /dev a test fills.
+/// A host whose /dev the test fills.
 class DevLinksTest : public PrepareTest {
  protected:
   void SetUp() override {

@@ -42,7 +42,7 @@ ContainerEdits cdi(const std::string& name) {
   edits.cdiDevices = {name};
   return edits;
 }
-/// Empty if they are taken.
+/// Returns why the edits are refused; empty if they are accepted.
 std::string refusal(const ContainerEdits& edits, const Permitted& permitted = {}) {
   const auto checked = checkEdits(edits, permitted, cards());
   return checked ? "" : checked.status().message();
@@ -140,7 +140,7 @@ TEST(Edits, AllOfADriversOwnRootMayBeRead) {
   EXPECT_NE(refusal(mount(gke + "/bin/nvidia-smi", "/in", {"rw"}), permitted), "") << "to be read only";
   EXPECT_NE(refusal(mount(gke + "-other/lib64/libcuda.so.535.1"), permitted), "");
 
-  // On a host where the folder is reached through a link.
+  // A host on which the folder is a symbolic link.
   const support::ScratchFolder host;
   fs::create_directories(host.path() + "/run/nvidia/driver/usr/lib");
   fs::create_directories(host.path() + "/var");

@@ -204,7 +204,7 @@ TEST(Fence, WhatFailsForOneIsThatOnesAlone) {
   EXPECT_TRUE(b.ok() && c.ok());
 }
 
-/// Killed before the rename, what it had written is neither a holder nor in anybody's way.
+/// A draft of an agent that was killed before the rename neither holds capacity nor blocks other claims.
 TEST(Fence, ADraftOfADeadAgentCountsForNothing) {
   const support::ScratchFolder scratch;
   cdi::Folder mine(scratch.path());

@@ -1,4 +1,4 @@
-// A world with a node of two cards, claims bound and reserved for pods there, and that node's side of it.
+// A world with a node of two cards, claims bound and reserved for pods there, and the node's preparer.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -21,7 +21,7 @@
 
 namespace egpu::agent {
 
-/// A plugin on its node: what it staged, and every call by name. Thread-safe.
+/// A plugin on its node: records the staged devices, and every call by name. Thread-safe.
 class NodePlugin final : public plugin::Provisioner {
  public:
   explicit NodePlugin(const std::string& name = support::World::kPlugin) { description_.name = name; }
@@ -65,11 +65,11 @@ class NodePlugin final : public plugin::Provisioner {
   }
 
   plugin::ContainerEdits edits{{}, {{"/dev/nvidia0", "", "rw"}}, {}, {}};
-  std::function<plugin::ContainerEdits(const plugin::DeviceRequest&)> editsOf;  ///< instead of edits
+  std::function<plugin::ContainerEdits(const plugin::DeviceRequest&)> editsOf;  ///< overrides `edits`
   plugin::Reply stageAnswers, mountAnswers, unmountAnswers;
   plugin::DeviceRequest last;
   std::function<void(const std::string& key)> onUnstage;
-  /// Around each call: crash points.
+  /// Called around each call: crash points.
   std::function<void(const std::string& call, bool after)> around;
 
  private:
@@ -106,7 +106,7 @@ class PrepareTest : public ::testing::Test {
   }
   ~PrepareTest() override { world.registry.forgetListeners(); }
 
-  /// A claim of that many percent, bound, with its pod on the node; the pod is called as the claim.
+  /// Creates a claim of that many percent, bound, with its pod on the node. The pod has the claim's name.
   ClaimRef claimed(const std::string& name, const std::string& core = "10", const core::StringMap& parameters = {}) {
     std::string cls = "share";
     if (!parameters.empty()) world.addClass(cls = "of-" + name, "Delete", "Immediate", parameters);
@@ -125,14 +125,14 @@ class PrepareTest : public ::testing::Test {
     options.node = node;
     return ClaimPreparer(client, registry, events, folder, options);
   }
-  /// As the kubelet says of a pod.
+  /// Sets a container state as the kubelet reports it.
   void says(const std::string& pod, const std::string& state) {
     world.json<core::Pod>({"default", pod},
                           R"({"status":{"phase":"Running","containerStatuses":[{"name":"main","state":{")" + state +
                               R"(":{}},"image":"x","imageID":"","ready":true,"restartCount":0}]}})",
                           "status");
   }
-  /// The API server can't be reached, for reading.
+  /// Makes the API server unreachable for reads.
   void apiAway(bool away) {
     line.code = 0;
     line.refuses = [away](const kube::HttpRequest&) { return away; };

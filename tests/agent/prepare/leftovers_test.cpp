@@ -83,7 +83,7 @@ TEST_F(LeftoversTest, L1_AClaimThatWasMadeAnewIsAnotherOne) {
   EXPECT_EQ(files(), Calls{fileOf(uidOf(now))}) << "its own file stays while its pod starts";
 }
 
-/// Nobody has said here that its containers have stopped.
+/// No report states that the pod's containers have stopped.
 TEST_F(LeftoversTest, L1_NeverUnderAPodThatIsEndingAndStillRuns) {
   const auto before = prepared("a");
   const std::string its = uidOf(before);
@@ -163,11 +163,11 @@ TEST_F(LeftoversTest, L2_AnUnreadableFileStaysWithoutTheApi) {
   EXPECT_EQ(files(), Calls{fileOf("x")});
 }
 
-/// A node that was rebooted: no CDI file, but what a plugin keeps on disk under the devices' uids.
+/// A node after a reboot: no CDI file, but the plugin's state on disk under the devices' uids.
 class StateOnDiskTest : public LeftoversTest {
  protected:
   StateOnDiskTest() {
-    std::filesystem::permissions(scratch.path(), std::filesystem::perms(0755));  // a plugin has another user
+    std::filesystem::permissions(scratch.path(), std::filesystem::perms(0755));  // a plugin runs as a different user
     std::filesystem::create_directories(state);
     plugin.onUnstage = [this](const std::string& key) { unstaged.push_back(key); };
     real.permitted.hostRoot = "/";
@@ -188,7 +188,7 @@ class StateOnDiskTest : public LeftoversTest {
 
 TEST_F(StateOnDiskTest, L4_OfADeviceThatIsGoneIsUnstaged) {
   keep(gone);
-  std::filesystem::create_directories(state + "/lib/a/b/" + gone);  // deeper than anybody looks
+  std::filesystem::create_directories(state + "/lib/a/b/" + gone);  // deeper than the search
   ASSERT_TRUE(ClaimPreparer(client, registry, events, folder, real).leftovers({}).ok());
   EXPECT_EQ(plugin.calls(), Calls{"unstage"});
 }
@@ -238,7 +238,7 @@ TEST_F(StateOnDiskTest, L4_OnlyUidsCountAndLinksAndTheirFoldersAreNotFollowed) {
   namespace fs = std::filesystem;
   const std::string inside = "0123abcd-0000-4000-8000-000000000002", away = "0123abcd-0000-4000-8000-000000000003";
   keep(gone);
-  keep(gone + "/" + inside);  // where a container may write
+  keep(gone + "/" + inside);  // a container may write there
   keep("GPU-0123abcd-0000-4000-8000-000000000004");
   keep("0123abcd-0000-4000-8000-00000000000/");
   fs::create_directories(scratch.path() + "/elsewhere/" + away);
@@ -251,7 +251,7 @@ TEST_F(StateOnDiskTest, L4_OnlyUidsCountAndLinksAndTheirFoldersAreNotFollowed) {
 
 TEST_F(StateOnDiskTest, AFullFolderHidesItsOwnNamesOnlyAndThatIsSaid) {
   namespace fs = std::filesystem;
-  for (const char* full : {"/a", "/vendor/a", "/z"}) {  // whatever the order
+  for (const char* full : {"/a", "/vendor/a", "/z"}) {  // in any order
     fs::create_directories(state + full);
     for (int i = 0; i < 20; ++i) std::ofstream(state + full + "/" + std::to_string(i));
   }
@@ -295,7 +295,7 @@ class LimiterTest : public StateOnDiskTest {
   std::optional<plugin::HostedRegistry> plugins;
 };
 
-/// A container has the lock mounted, and is root there as here; the plugin is not.
+/// The container has the lock mounted and is root there and here; the plugin is not root.
 TEST_F(LimiterTest, WhatAContainerMakesOfTheLockIsPutAside) {
   namespace fs = std::filesystem;
   if (::geteuid() != 0) GTEST_SKIP() << "needs root";
@@ -311,7 +311,7 @@ TEST_F(LimiterTest, WhatAContainerMakesOfTheLockIsPutAside) {
     EXPECT_TRUE(fs::is_empty(lock));
   }
   EXPECT_EQ(std::distance(fs::directory_iterator(locks), {}), 4) << "who has the old ones goes on with them";
-  // An operator's own, that this plugin may not touch.
+  // An operator's own folder, which this plugin may not change.
   fs::remove_all(locks);
   fs::create_directories(lock);
   ASSERT_EQ(::chmod(lock.c_str(), 0755), 0);
@@ -320,7 +320,7 @@ TEST_F(LimiterTest, WhatAContainerMakesOfTheLockIsPutAside) {
   EXPECT_TRUE(gpushare().stage(request).ok());
 }
 
-/// Names in the lock are no device's: a container can't have the agent look at them, or remove them.
+/// Names in the lock are not devices: a container cannot make the agent search or remove them.
 TEST_F(LimiterTest, WhatAContainerPutsIntoTheLockIsNotLookedAt) {
   ASSERT_TRUE(gpushare().stage(request).ok());
   const std::string lock = state + "/hami-core/locks/all", other = "0123abcd-0000-4000-8000-000000000002";
@@ -337,7 +337,8 @@ TEST_F(LimiterTest, L4_TheLimitersCacheGoesWhateverAContainerLeftInIt) {
     ASSERT_TRUE(gpushare().stage(request).ok());
     EXPECT_EQ(stagedIn(state), std::set<std::string>{gone});
     std::ofstream(cache + "/usage.cache") << "x";
-    if (spoiled) std::filesystem::create_directories(cache + "/of-a-container/below");  // root's, as ours are
+    // owned by root, as the other files
+    if (spoiled) std::filesystem::create_directories(cache + "/of-a-container/below");
     ASSERT_TRUE(ClaimPreparer(client, *plugins, events, folder, real).leftovers({}).ok());
     EXPECT_EQ(stagedIn(state), std::set<std::string>{});
     EXPECT_TRUE(std::filesystem::is_empty(state + "/hami-core/cache")) << "nor is anything set aside";
@@ -372,7 +373,7 @@ TEST_F(StateOnDiskTest, L5_WhatWasSetAsideGoesWithItsDeviceHoweverDeepAndNothing
   EXPECT_TRUE(fs::exists(scratch.path() + "/elsewhere/below"));
 }
 
-/// What a container left may be without end: its device is given back all the same.
+/// A container can leave any amount of files: its device is still released.
 TEST_F(StateOnDiskTest, U4_DoesNotWaitForWhatTakesTooLongToRemove) {
   PreparerOptions hasty = real;
   hasty.removing = std::chrono::milliseconds(0);
@@ -397,7 +398,7 @@ TEST_F(StateOnDiskTest, L5_AnyDepthAndAnyNumberGoes) {
   for (int i = 0; i < 1500; ++i) std::ofstream(left + "/many/" + std::to_string(i)) << "x";
   for (const char* name : {"0", "1", "2"}) std::ofstream(left + "/" + name) << "names that others are moved up to";
   base::UniqueFd at(::open(left.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
-  for (int depth = 0; depth < 1000; ++depth) {  // longer than a path may be
+  for (int depth = 0; depth < 1000; ++depth) {  // longer than the maximum path
     ASSERT_EQ(::mkdirat(at.get(), "down", 0755), 0);
     ASSERT_EQ(::mkdirat(at.get(), "beside", 0755), 0);
     at = base::UniqueFd(::openat(at.get(), "down", O_RDONLY | O_DIRECTORY | O_CLOEXEC));

@@ -7,7 +7,7 @@
 namespace egpu::agent {
 namespace {
 
-/// `work(i)` for 0 … n-1, each on a thread of its own.
+/// Runs `work(i)` for 0 … n-1, each on a thread of its own.
 void atOnce(int n, const std::function<void(int)>& work) {
   std::vector<std::jthread> threads;
   for (int i = 0; i < n; ++i) threads.emplace_back([&work, i] { work(i); });
@@ -52,7 +52,7 @@ TEST_F(PrepareTest, ACardIsReadForAllWhoAskedAtTheSameTime) {
     }
     if (request.target.find("/elasticgpus/gpu-n1-0") != std::string::npos && ++cards == 1) {
       all.wait();
-      std::this_thread::sleep_for(std::chrono::milliseconds(50));  // long enough for one that shares nothing
+      std::this_thread::sleep_for(std::chrono::milliseconds(50));  // long enough for a read that is not shared
       EXPECT_EQ(cards, 1) << "nobody reads it beside this read";
     }
     return false;
@@ -76,7 +76,7 @@ TEST_F(PrepareTest, OneClaimAskedForByManyAtOnceIsStagedOnce) {
 }
 
 TEST_F(PrepareTest, OfManyAtOnceTheFenceLetsInWhatFits) {
-  // The API says that all fit; a file of which it knows nothing holds half of the card.
+  // According to the API all claims fit; a file that the API does not know holds half of the card.
   cdi::Spec holder;
   holder.deviceUid = "old";
   holder.cards = {{"gpu-n1-0", "GPU-n1-0", 500, 0, 500, 0}};
@@ -97,7 +97,7 @@ TEST_F(PrepareTest, ADeviceOfAsManyCardsAsTheApiTakes) {
   world.addPod("all", {"all"});
   driver->settle();
   world.schedule("all");
-  // As gpushare with hami-core: three variables a card, and a driver's files.
+  // As gpushare with hami-core: three variables per card, and a driver's files.
   plugin.editsOf = [](const plugin::DeviceRequest& request) {
     plugin::ContainerEdits out;
     for (const auto& card : request.cards) {

@@ -20,7 +20,7 @@ ClaimPart share(const std::string& device, const std::string& uuids, Cards cards
            {"ELASTICGPU_ISOLATION", "none"}}};
 }
 
-/// What gpushare gives for one card with isolation hami-core.
+/// Returns the edits of gpushare for one card with isolation hami-core.
 ClaimPart hami(const std::string& device, const plugin::CardShare& card, const std::string& memory) {
   auto out = share(device, card.uuid, {card});
   out.env[2].second = std::to_string(card.core);

@@ -42,7 +42,7 @@ TEST_F(PrepareTest, AReservedClaimOfABoundDeviceIsPrepared) {
 }
 
 TEST_F(PrepareTest, TheOwnerMayStandTheOtherWayRound) {
-  core::ResourceClaim stock;  // as Kubernetes stamps it: the claim is made for it
+  core::ResourceClaim stock;  // as Kubernetes stamps it: the claim is created for it
   stock.metadata.name = "a";
   stock.metadata.namespace_ = "default";
   stock.deviceClassName = "elasticgpu.io";
@@ -69,7 +69,8 @@ TEST_F(PrepareTest, TheOwnerMayStandTheOtherWayRound) {
   EXPECT_TRUE(told("a", "was not made for it"));
   owners(claim.uid);
   EXPECT_TRUE(another.prepare(claim, {}).ok());
-  // Whoever may write a ResourceClaim's status may name any device, but that device is of a claim of another name.
+  // A client that may write a ResourceClaim's status may name any device, but this device belongs to a claim of another
+  // name.
   stock.metadata.name = "b";
   (void)support::World::must(world.client.create(stock));
   world.addPod("b", {"b"});
@@ -154,7 +155,7 @@ TEST_F(PrepareTest, ASecondPrepareHasTheSameChecks) {
   EXPECT_EQ(files(), Calls{fileOf(uidOf(claim))}) << "what runs is not touched";
 }
 
-/// A world in which one thing is wrong, and the words for it.
+/// A world with one error, and the expected message.
 struct Wrong {
   const char* what;
   std::function<void(support::World&, const ClaimRef&, const v1alpha::ElasticGPU&)> make;
@@ -283,7 +284,7 @@ TEST_F(PrepareTest, ACardThatItsPluginFindsNoMoreIsRefusedBeforeTheApiKnows) {
   EXPECT_TRUE(watchful.prepare(claim, {}).ok());
 }
 
-/// 64 MiB more are reserved by the driver: each prepare of each whole-card claim failed.
+/// The driver reserves 64 MiB more. Earlier each prepare of a whole-card claim failed.
 TEST_F(PrepareTest, AWholeCardIsGivenWithTheMemoryThatItHas) {
   world.plugin.makes("physicalGPU");
   world.addClass("whole");

@@ -1,4 +1,4 @@
-// Who shares a read with whom.
+// Which callers share a read.
 #include "controller/agent/prepare/shared_reads.h"
 
 #include <gtest/gtest.h>
@@ -16,7 +16,7 @@ using base::Code;
 using base::Result;
 using base::Status;
 
-/// Reads that take until they are let go; each says how many began before it.
+/// Reads that block until the test releases them. Each returns the number of reads that began before it.
 class SharedReadsTest : public ::testing::Test {
  protected:
   Result<int> read(const std::stop_token& stop) {
@@ -56,7 +56,7 @@ TEST_F(SharedReadsTest, OtherKeysDoNotWait) {
   std::jthread other([&] { EXPECT_TRUE(get("a").ok()); });
   entered.acquire();
   std::jthread own([&] { EXPECT_TRUE(get("b").ok()); });
-  entered.acquire();  // while the first is under way
+  entered.acquire();  // while the first read is in progress
   letGo.release(2);
 }
 

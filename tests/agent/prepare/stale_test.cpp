@@ -1,4 +1,4 @@
-// CDI files that were made for another boot, another driver or other minor numbers: their paths may lead to another card.
+// CDI files of another boot, another driver or other minor numbers: their paths may lead to another card.
 #include <fstream>
 
 #include "tests/agent/prepare/fixture.h"
@@ -8,7 +8,7 @@ namespace {
 
 using base::Code;
 
-/// A node whose plugin gives each card the minor number that it has at that moment.
+/// A node whose plugin returns each card's current minor number.
 class StaleTest : public PrepareTest {
  protected:
   StaleTest() {
@@ -62,7 +62,7 @@ TEST_F(StaleTest, P5_WhatIsUnchangedIsAnsweredOnceTheMinorsWereLookedUpAgain) {
   EXPECT_EQ(fileOf(claim), before);
 }
 
-/// The exchange is seen by the plugin.
+/// The plugin sees the exchange.
 TEST_F(StaleTest, OtherMinorsMakeTheFileAnew) {
   const auto claim = claimed("a");
   ASSERT_TRUE(agent->prepare(claim, {}).ok());
@@ -99,7 +99,7 @@ TEST_F(StaleTest, WhatCannotBeLookedUpIsRefusedWithTheReason) {
   EXPECT_EQ(files(), Calls{PrepareTest::fileOf(uidOf(claim))}) << "what runs is not touched";
 }
 
-/// Containers are started again by the runtime, without a prepare.
+/// The runtime restarts containers without a prepare.
 TEST_F(StaleTest, RefreshMakesStaleFilesAnewAndLeavesTheOthers) {
   const auto one = claimed("a"), two = claimed("b");
   ASSERT_TRUE(agent->prepare(one, {}).ok());
@@ -119,7 +119,7 @@ TEST_F(StaleTest, RefreshMakesStaleFilesAnewAndLeavesTheOthers) {
   EXPECT_EQ(plugin.calls(), Calls{});
 }
 
-/// Cards of two plugins: the file has one version, which is not that of each card.
+/// Cards of two plugins: the file has one version, which differs from that of some cards.
 TEST_F(StaleTest, CardsOfTwoDriversMakeNoFileStale) {
   options.found = [](const std::string& card) {
     return card == "gpu-n1-0" ? PreparerOptions::Found{0, "535.104.05"} : PreparerOptions::Found{1, "2.1"};
@@ -135,7 +135,7 @@ TEST_F(StaleTest, CardsOfTwoDriversMakeNoFileStale) {
   EXPECT_EQ(plugin.calls(), Calls{});
 }
 
-/// Nothing is prepared beside a file that can't be read: it may hold the card.
+/// No claim is prepared beside an unreadable file: it may hold the card.
 TEST_F(StaleTest, L2_RefreshMakesFilesAnewThatCannotBeRead) {
   const auto one = claimed("a"), two = claimed("b"), gone = claimed("c");
   ASSERT_TRUE(agent->prepare(one, {}).ok());
@@ -154,7 +154,7 @@ TEST_F(StaleTest, L2_RefreshMakesFilesAnewThatCannotBeRead) {
   EXPECT_TRUE(agent->prepare(two, {}).ok());
 }
 
-/// A driver that reserves more memory takes no card from the claims that hold it.
+/// A driver that reserves more memory removes no card from the claims that hold it.
 TEST_F(StaleTest, SharesThatFillTheirCardAreMadeAnewWhereItHasLess) {
   const auto one = claimed("a", "60"), two = claimed("b", "60");
   const auto third = claimed("c", "30"), fourth = claimed("d", "30");
@@ -166,7 +166,7 @@ TEST_F(StaleTest, SharesThatFillTheirCardAreMadeAnewWhereItHasLess) {
   const auto status = agent->refresh({});
   EXPECT_TRUE(status.ok()) << status.str();
   for (const auto& claim : {one, two, third, fourth}) EXPECT_EQ(fileOf(claim).driver, "550.54.14");
-  // A device that was given back is a new one beside the other.
+  // A released device is recreated beside the other one.
   world.removePod("d");
   ASSERT_TRUE(agent->unprepare(fourth, {}).ok());
   world.addPod("d", {"d"});

@@ -1,4 +1,4 @@
-// A plugin that hangs, and the claims of the others.
+// A plugin that hangs, and claims of other plugins.
 #include "controller/agent/prepare/turns.h"
 
 #include <atomic>
@@ -48,7 +48,7 @@ class TurnsTest : public PrepareTest {
     world.schedule(name);
     return {"default", name, world.carrier(name)->metadata.uid};
   }
-  /// From now on, in these calls.
+  /// Hangs in these calls from now on.
   void hang(const std::string& where) {
     hangs = true;
     plugin.around = [this, where](const std::string& call, bool after) {
@@ -94,7 +94,7 @@ TEST_F(TurnsTest, APluginThatHangsHasItsTurnsAndNoMore) {
   }
 }
 
-/// As many claims as there are workers, all of the plugin that hangs; then one of another.
+/// As many claims as workers, all of the plugin that hangs; then a claim of another plugin.
 TEST_F(TurnsTest, WorkersAreLeftForTheClaimsOfOthers) {
   constexpr int kWorkers = 4;
   std::vector<ClaimRef> claims;
@@ -103,8 +103,7 @@ TEST_F(TurnsTest, WorkersAreLeftForTheClaimsOfOthers) {
   ClaimPreparer bounded(client, registry, events, folder, options);
   hang("stage");
   std::atomic<int> prepared{0}, refused{0};
-  std::counting_semaphore<> answered{
-      0};  // what the hanging calls don't hold up: two refusals and the other plugin's claim
+  std::counting_semaphore<> answered{0};  // not blocked by the hanging calls: two refusals and the other plugin's claim
   {
     dra::ClaimQueue queue(kWorkers);
     for (const auto& claim : claims)

@@ -31,7 +31,7 @@ TEST_F(UnprepareTest, TakesAwayWhatWasPrepared) {
   EXPECT_EQ(plugin.calls(), Calls{});
 }
 
-/// A pod would stay Terminating for ever.
+/// Otherwise a pod would stay Terminating forever.
 TEST_F(UnprepareTest, AnUninstalledPluginKeepsNoClaim) {
   const auto claim = prepared("a");
   world.removePod("a");
@@ -60,7 +60,7 @@ TEST_F(UnprepareTest, NeverWhileAPodRunsWithIt) {
   EXPECT_NE(s.message().find("pod default/a runs with it"), std::string::npos);
   EXPECT_EQ(plugin.calls(), Calls{});
   EXPECT_EQ(files(), Calls{fileOf(uidOf(claim))});
-  says("a", "terminated");  // reserved still, and its phase is Running still
+  says("a", "terminated");  // still reserved, and its phase is still Running
   ASSERT_TRUE(preparer.unprepare(claim, {}).ok());
   expectGone();
 }
@@ -138,7 +138,7 @@ TEST_F(UnprepareTest, U2_APluginThatCantIsAskedAgain) {
   expectGone();
 }
 
-/// Else it stayed until the next start, and kept all other claims of the node out.
+/// Otherwise the file would stay until the next start and block all other claims of the node.
 TEST_F(UnprepareTest, L2_ItsFileThatCantBeRead) {
   const auto claim = prepared("a"), other = prepared("b");
   std::ofstream(folder.path() + "/" + fileOf(uidOf(claim))) << "{";

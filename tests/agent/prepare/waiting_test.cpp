@@ -1,4 +1,4 @@
-// What mends itself while the kubelet waits.
+// Obstacles that disappear while the kubelet waits.
 #include <atomic>
 
 #include "tests/agent/prepare/fixture.h"
@@ -10,7 +10,7 @@ using base::Code;
 using std::chrono::milliseconds;
 using std::chrono::seconds;
 
-/// Each sleep is over at once, and told before.
+/// A clock whose sleeps end immediately. It calls `before` first.
 class SleptThrough final : public base::Clock {
  public:
   std::function<void()> before;
@@ -114,7 +114,7 @@ TEST_F(WaitingTest, NotMoreAtOnceThanStatedSoThatOthersGetTheirTurn) {
   EXPECT_EQ(fitted, std::vector<bool>{true}) << "one that need not wait is not held up";
   EXPECT_TRUE(patient.prepare(comes, {}).ok());
 
-  // The place is free again.
+  // The slot is free again.
   const auto later = claimed("later");
   plugin.stageAnswers = {plugin::ReplyCode::unavailable, "it starts"};
   clock.sleeps.clear();

@@ -13,7 +13,7 @@ using ::testing::Pair;
 
 class PreparedTest : public PrepareTest {
  protected:
-  /// How often the pods were listed for this.
+  /// Number of times that the pods were listed for this.
   int asked(const std::set<std::string>& strangers = {}) {
     int lists = 0;
     line.refuses = [&](const kube::HttpRequest& request) {

@@ -12,7 +12,7 @@ using ::testing::IsEmpty;
 
 constexpr int64_t kGi = int64_t{1} << 30;
 
-/// The gauges that are shown, by name and labels.
+/// The exported gauges, by name and labels.
 class Shown final : public base::Metrics {
  public:
   void add(std::string_view, double, const base::MetricLabels&) override {}

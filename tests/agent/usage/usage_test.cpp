@@ -36,7 +36,7 @@ Share share(const std::string& device, const std::string& claim, std::map<std::s
             const std::string& card = "GPU-A") {
   return {device, "ns", claim, card, 100, 4 * kGi, std::move(pods)};
 }
-/// "claim/pod" → what is used.
+/// Maps "claim/pod@card" to the usage.
 std::map<std::string, Used> byPod(const Usage& usage) {
   std::map<std::string, Used> out;
   for (const auto& each : usage.claims) out[each.claim + "/" + each.pod + "@" + each.card] = each.used;
@@ -95,7 +95,7 @@ TEST(AttributeTest, PartsOfTheSmsAreNoMoreThanAll) {
 
 class ToTellTest : public ::testing::Test {
  protected:
-  /// What is written now, if anything is.
+  /// Returns true if a usage is due to be written now.
   bool tells() {
     core::Rare<v1alpha::CardUsage> after;
     if (!toTell(before, known ? &card : nullptr, clock.wall(), seconds(60), after)) return false;
@@ -153,7 +153,7 @@ TEST_F(ToTellTest, OnceAMinute) {
   EXPECT_FALSE(tells());
   clock.advance(seconds(1));
   EXPECT_TRUE(tells());
-  // The clock was put back: what seems to have been written later holds nothing up.
+  // The clock was set back: a write time in the future delays nothing.
   before->time = base::rfc3339(clock.wall() + seconds(3600));
   uses(0, 0);
   EXPECT_TRUE(tells());
