@@ -80,7 +80,7 @@ TEST_F(ClaimDriverTest, OneIllCardOfSeveralMakesADeviceIll) {
   EXPECT_EQ(claims.devices()[0].state, State::healthy);
 }
 
-/// A pod without a claim that has many processes on a card shared by many claims must not cost a read per process and
+/// A pod without a claim, with many processes on a card that many claims share, must not cost a read per process and
 /// claim.
 TEST_F(ClaimDriverTest, WhoHasNoClaimIsAskedOncePerNamespace) {
   const auto prepared = [&](const std::string& uid, const std::string& space) {

@@ -91,8 +91,8 @@ inline std::vector<Act> workload() {
   };
 }
 
-/// Changes that a tenant may make to the objects between the tenant's running pod and its card: marks removed, all
-/// metadata removed, another claim of that name; and a deletion that orphans.
+/// Changes that a tenant may make to the objects between the tenant's running pod and its card: marks removed, claim
+/// and ResourceClaim deleted despite their finalizers, another claim of that name; and a deletion that orphans.
 inline std::vector<Act> tornOut() {
   const auto strip = [](World& w, const char* marks) {
     (void)w.client.patch<core::ResourceClaim>({"default", "one"}, kube::PatchType::merge, marks);

@@ -1,4 +1,4 @@
-// bind: the claims where the scheduler wants them, by the writes that any claim has, then the pod; or nothing.
+// bind: places the claims on the scheduler's node by the usual writes, then binds the pod; or changes nothing.
 #include <algorithm>
 #include <atomic>
 #include <string>
@@ -56,7 +56,7 @@ TEST_F(ExtenderTest, AGatedPodOfThatSchedulerIsLetGoUnpinned) {
 }
 
 TEST_F(ExtenderTest, AGatedPodOfAnotherSchedulerIsNotBound) {
-  world.addClaim("a", "late", {{"gpu", "5"}});  // fits nowhere: the gate stays
+  world.addClaim("a", "late", {{"gpu", "5"}});  // fits nowhere, so the gate stays
   const auto pod = addPod("p", {"a"}, "default-scheduler", true);
   EXPECT_NE(bind(pod, "n1").find("behind the scheduling gate"), std::string::npos);
 }
@@ -66,7 +66,7 @@ TEST_F(ExtenderTest, ThePodOfAnotherSchedulerHasItsNodeChosenByUsAndMayStillMove
   const auto pod = addPod("p", {"a"}, "default-scheduler");
   ASSERT_EQ(nodeOf("a"), "n1") << "the first consumer's choice";
   EXPECT_EQ(passing(pod), (Names{"n1", "n2"})) << "nobody has reserved it: it would follow";
-  meanwhile = [this] { driver->run(seconds(5)); };  // an allocation taken back stays empty for some seconds
+  meanwhile = [this] { driver->run(seconds(5)); };  // a cleared allocation stays empty for some seconds
   EXPECT_EQ(bind(pod, "n2"), "");
   EXPECT_EQ(nodeOf("a"), "n2");
   EXPECT_EQ(phaseOf("a"), "Bound");
@@ -81,7 +81,7 @@ TEST_F(ExtenderTest, NobodyGoesToADeviceThatItsClaimIsToLeave) {
     ASSERT_EQ(passing(pod), Names{"n2"});
     world.json<cache::Gpu>({"", deviceOf(claim)}, R"({"status":{"reason":")" + reason + R"(","message":"makes room"}})",
                            "status");
-    driver->poll();  // and nobody has looked whether that holds
+    driver->poll();  // not evaluated by the controller yet
     EXPECT_EQ(error(pod), "claim " + claim + ": it leaves its device: makes room");
     const auto bound = driver->reconciler.bindPod(core::keyOf(pod.metadata), pod.metadata.uid, "n2", seconds(0), {});
     EXPECT_EQ(bound.message(), "claim " + claim + " leaves its device: makes room");
@@ -105,7 +105,7 @@ TEST_F(ExtenderTest, APodWhoseTemplateIsNotThereYetIsNotBound) {
   (void)World::must(world.client.create(others));
   settle();
   pod = World::must(world.client.create(pod));
-  driver->poll();  // the controller has not looked at it yet
+  driver->poll();  // the controller has not evaluated it yet
   const auto why = "no ResourceClaim is made yet from its template " + amounts;
   EXPECT_EQ(error(pod), why);
   EXPECT_EQ(bind(pod, "n1"), why);
@@ -140,7 +140,7 @@ TEST_F(ExtenderTest, ARefusalByTheProvisionerIsAnErrorAndNothingIsLeft) {
   EXPECT_NE(why.find("no such thing"), std::string::npos) << why;
   EXPECT_EQ(world.pod("p").nodeName, "");
   driver->run(seconds(10));
-  int left = 0;  // the one that was Bound before stays so, as any that a pod has left
+  int left = 0;  // a claim that was Bound before stays Bound, as after any pod
   for (const auto* claim : {"a", "b"}) left += world.exists(deviceOf(claim)) ? 1 : 0;
   EXPECT_LE(left, 1);
   EXPECT_EQ(world.garbage(), "");
@@ -229,7 +229,7 @@ TEST_F(ExtenderTest, W10_ABindingThatIsRefusedIsToldAndMadeWhenAskedAgain) {
   EXPECT_EQ(world.pod("p").nodeName, "n1");
 }
 
-// W10 and every write before it: the controller dies, another one takes over, the scheduler asks again.
+// W10 and every write before it: the controller dies, another one takes over, the scheduler calls again.
 TEST_F(ExtenderTest, AControllerThatDiesAtAnyWriteLeavesNothingAndTheNextOneBinds) {
   bool finished = false;
   for (int dies = 1; !finished && dies < 60; ++dies) {
@@ -272,7 +272,7 @@ TEST_F(ExtenderTest, AControllerThatDiesAtAnyWriteLeavesNothingAndTheNextOneBind
     if (!sits.empty()) {
       EXPECT_EQ(nodes, Names{sits});
     } else {
-      // Of two claims one may have got as far as Bound before: then both go there.
+      // A claim of the two may already be Bound: then both go to its node.
       ASSERT_FALSE(nodes.empty()) << "after write " << dies;
       meanwhile = [this] { driver->run(seconds(5)); };
       EXPECT_EQ(bind(pod, nodes.front()), "") << "after write " << dies;

@@ -1,4 +1,4 @@
-// What kube-scheduler sends and reads, byte for byte as its Go types have it, and what else comes.
+// Messages of kube-scheduler, byte for byte as its Go types encode them, and invalid ones.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

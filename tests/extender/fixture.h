@@ -1,5 +1,5 @@
-// The extender over a controller that moves when told: nodes n1 and n2 with two cards each, class "late" waits for its
-// first consumer, pods of "own-scheduler" are left to it.
+// The extender with a controller that acts only when the test lets it. Nodes n1 and n2 have two cards each. Class
+// "late" has the mode WaitForFirstConsumer. The scheduler "own-scheduler" uses the extender.
 #pragma once
 
 #include <future>
@@ -35,7 +35,7 @@ class ExtenderTest : public reconcile::ReconcileTest {
     ReconcileTest::TearDown();
     driver.reset();
   }
-  /// A fresh process.
+  /// Starts a new process.
   void begin() {
     extender.reset();
     line = std::make_unique<support::RefusingTransport>(*world.transport);
@@ -53,7 +53,7 @@ class ExtenderTest : public reconcile::ReconcileTest {
     settle();
     return made;
   }
-  /// A pod as a scheduler sends it, whether or not it is there.
+  /// Returns a pod as a scheduler sends it, whether or not it exists.
   static Json asSent(const core::Pod& pod) { return Json::parse(codec::encode(pod)); }
   static std::string args(const core::Pod& pod, const Names& nodes = {"n1", "n2"}) {
     return Json{{"Pod", asSent(pod)}, {"Nodes", nullptr}, {"NodeNames", nodes}}.dump();
@@ -73,7 +73,7 @@ class ExtenderTest : public reconcile::ReconcileTest {
   }
   Names passing(const core::Pod& pod) { return answer("filter", args(pod))["NodeNames"].get<Names>(); }
   std::string error(const core::Pod& pod) { return answer("filter", args(pod))["Error"].get<std::string>(); }
-  /// Why the node falls out; empty if it does not.
+  /// Returns why filter rejects the node; empty if it passes.
   std::string why(const core::Pod& pod, const std::string& node) {
     const auto got = answer("filter", args(pod));
     const auto& failed = got["FailedAndUnresolvableNodes"];
@@ -85,7 +85,7 @@ class ExtenderTest : public reconcile::ReconcileTest {
     return -1;
   }
 
-  /// Binds while the controller works; the error, empty if it is bound.
+  /// Binds while the controller works. Returns the error; empty if the pod is bound.
   std::string bind(const core::Pod& pod, const std::string& node, const std::string& uid = {}) {
     const Json body = {{"PodName", pod.metadata.name},
                        {"PodNamespace", pod.metadata.namespace_},

@@ -1,5 +1,5 @@
-// Nodes judged at once, against a decision pinned to each of them: random clusters, every policy, one claim and several,
-// with quotas and without.
+// Compares filtering and scoring of all nodes at once with a decision pinned to each node: random clusters, every
+// policy, one claim and several, with quotas and without.
 #include "controller/scheduler/judge.h"
 
 #include <gtest/gtest.h>
@@ -19,7 +19,7 @@ namespace {
 
 const char* const kModels[] = {"V100", "T4", "A100"};
 
-/// Up to 14 nodes of up to four cards: some cordoned, some without cards, some cards ill, much of them taken.
+/// Up to 14 nodes of up to four cards: some cordoned, some without cards, some cards unhealthy, many partly used.
 class Scene {
  public:
   explicit Scene(uint64_t seed) : random(seed) {
@@ -86,7 +86,7 @@ std::vector<Request> pinned(std::vector<Request> requests, const std::string& no
   return requests;
 }
 
-/// What a cluster tells, as text: trying must leave no trace.
+/// The cluster's state as text: trying must not change it.
 std::string pictureOf(const Cluster& cluster) {
   std::string text;
   for (const auto& node : cluster.nodes())
@@ -174,7 +174,8 @@ TEST(Judge, OfSeveralClaimsTheFirstOnesPolicyDecides) {
     ASSERT_EQ(fitting.empty(), together.decisions.empty()) << "seed " << seed;
     if (fitting.empty() || requests.front().nodePolicy == "fragmentation") continue;
     std::sort(fitting.begin(), fitting.end());
-    // Its first try is the node that the first request likes best of all; if that holds them, it is the most liked here.
+    // The first try is the node with the first request's best score; if it holds all requests, it has the best score
+    // here.
     EXPECT_EQ(std::get<0>(fitting.front()),
               -verdicts[static_cast<std::size_t>(
                             std::find(scene.names.begin(), scene.names.end(), together.decisions.front().node) -

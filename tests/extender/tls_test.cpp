@@ -1,4 +1,4 @@
-// Mutual TLS on the listener: who gets in, who does not, certificates that change while it listens.
+// Mutual TLS on the listener: accepted and refused clients, certificates that change while it listens.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <httplib.h>
@@ -58,7 +58,7 @@ class TlsTest : public ::testing::Test {
   }
   int port() const { return std::stoi(listener->address().substr(listener->address().rfind(':') + 1)); }
 
-  /// A client with that certificate (empty: none) that trusts this server's CA.
+  /// Returns a client with that certificate (empty: none) that trusts this server's CA.
   std::unique_ptr<httplib::SSLClient> client(const Certificate& own, const Authority& trusts) {
     const auto n = std::to_string(++made);
     auto c = own.certificate.empty()

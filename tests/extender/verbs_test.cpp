@@ -1,4 +1,4 @@
-// filter, prioritize and preempt, and how a request is answered at all.
+// filter, prioritize and preempt, and the handling of requests in general.
 #include <algorithm>
 
 #include "api/v1alpha/keys.h"
@@ -100,7 +100,7 @@ TEST_F(ExtenderTest, WhatEndsByItselfIsAnErrorAndWhatDoesNotIsUnresolvable) {
 }
 
 TEST_F(ExtenderTest, AClaimThatTheCacheLacksIsLookedFor) {
-  world.addClaim("a", "late", {{"gpu", "1"}});  // no watch has told it
+  world.addClaim("a", "late", {{"gpu", "1"}});  // no watch has delivered it
   EXPECT_EQ(passing(World::podOf("p", {"a"}, false)), (Names{"n1", "n2"}));
 }
 

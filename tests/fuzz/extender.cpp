@@ -16,7 +16,7 @@ void complaint(const base::Status& status) {
   promise(status.code() == base::Code::malformed && !status.message().empty(), "what can't be read is malformed");
 }
 
-/// What is written is JSON, and names the nodes that were sent.
+/// The output must be JSON and name the nodes of the request.
 void answers(const codec::ExtenderArgs& args) {
   std::vector<uint8_t> fate, scores;
   for (std::size_t i = 0; i < args.names.size(); ++i) {

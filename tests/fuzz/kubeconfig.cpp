@@ -5,7 +5,7 @@
 namespace egpu::testing {
 
 void fuzzKubeconfig(std::string_view bytes) {
-  // A zero byte parts two files, so that merging is reached too.
+  // A zero byte separates two files, so that merging is reached, too.
   const std::size_t cut = bytes.find('\0');
   std::vector<kube::KubeconfigFile> files{{"/nowhere/first", std::string(bytes.substr(0, cut))}};
   if (cut != std::string_view::npos) files.push_back({"/nowhere/second", std::string(bytes.substr(cut + 1))});

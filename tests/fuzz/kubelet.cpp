@@ -26,7 +26,7 @@ namespace {
 namespace dra = agent::dra;
 namespace v1 = ::k8s::io::kubelet::pkg::apis::dra::v1;
 
-/// Answers in every way, by the uid; takes nothing that could leave a folder.
+/// A driver whose answers of all kinds depend on the uid; it refuses uids that could leave a folder.
 class AnyDriver final : public dra::Driver, public dra::HealthSource {
  public:
   base::Result<std::vector<dra::PreparedDevice>> prepare(const agent::ClaimRef& claim, std::stop_token) override {
@@ -52,7 +52,7 @@ class AnyDriver final : public dra::Driver, public dra::HealthSource {
   }
 };
 
-/// A server on sockets of its own, with a connection to each. Never ends.
+/// A server on sockets of its own, with a connection to each. It never ends.
 class Agent {
  public:
   Agent() {
@@ -100,7 +100,7 @@ class Agent {
   std::shared_ptr<grpc::Channel> plugin_, registry_;
 };
 
-/// What the kubelet relies on: a result for each claim of a call that can be read, whatever else the call names.
+/// The kubelet relies on a result for each claim of a readable call, regardless of the call's other claims.
 template <class Request, class Response>
 void claims(Agent& agent, const std::string& method, std::string_view bytes) {
   std::string answer;

@@ -18,9 +18,9 @@ namespace {
 
 using Feed = void (*)(const unsigned char* bytes, std::size_t size);
 
-/// Open under NVML's soname, the library is what dlopen finds.
+/// Opens the library under NVML's soname, so that dlopen finds it.
 Feed fedNvml() {
-  setenv("ELASTICGPU_SYSTEM_ROOT", "/nowhere", 1);  // one thread; what the kernel would tell is not asked
+  setenv("ELASTICGPU_SYSTEM_ROOT", "/nowhere", 1);  // single-threaded; the kernel's files are not read
   void* library = dlopen(EGPU_FED_NVML "/libnvidia-ml.so.1", RTLD_NOW | RTLD_LOCAL);
   promise(library != nullptr, "the library that answers by the bytes is there");
   return reinterpret_cast<Feed>(dlsym(library, "feedNvml"));

@@ -8,7 +8,7 @@ namespace egpu::testing {
 
 namespace {
 
-/// Characters of the longest string token in JSON text, escapes as written.
+/// Length of the longest string token in JSON text, in characters, escapes as written.
 std::size_t longestString(const std::string& json) {
   std::size_t longest = 0, start = 0;
   bool inside = false;
@@ -36,7 +36,7 @@ base::Result<T> roundTrip(const std::string& json) {
   promise(again.ok(), "what encode writes decodes");
   promise(codec::encode(*again) == text, "encode after decode is the same text");
   const auto fromYaml = codec::yamlToJson(text);
-  // YAML ends a key at 1,024 characters, JSON does not.
+  // YAML limits keys to 1,024 characters, JSON does not.
   promise(fromYaml.ok() || longestString(text) > 1000, "JSON with keys of a length that YAML takes is YAML");
   return object;
 }

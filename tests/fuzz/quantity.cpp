@@ -17,7 +17,7 @@ void fuzzQuantity(std::string_view bytes) {
     promise(quantity->ceil() == *whole, "a whole number is its own ceiling");
   promise(static_cast<__int128>(quantity->ceil()) * 1'000'000'000 >= quantity->nano, "a ceiling is not below");
 
-  // The sign mirrors the value, and leading zeros and a plus change nothing.
+  // The sign negates the value; leading zeros and a plus have no effect.
   const bool isSigned = bytes[0] == '-' || bytes[0] == '+';
   const std::string magnitude(bytes.substr(isSigned ? 1 : 0));
   const auto positive = parseQuantity("+" + magnitude);

@@ -1,5 +1,4 @@
-// Every fuzz target on its corpus and on seeded mutations of it, with whatever compiler and sanitizer the tests run
-// under.
+// Runs every fuzz target on its corpus and on seeded mutations of it, under the compiler and sanitizers of the tests.
 #include <gtest/gtest.h>
 
 #include <algorithm>

@@ -1,4 +1,4 @@
-// The fuzz targets: each takes any bytes and aborts if a promise is broken.
+// The fuzz targets: each takes any bytes and aborts if an invariant is broken.
 #pragma once
 
 #include <cstdio>
@@ -11,14 +11,14 @@ void fuzzQuantity(std::string_view bytes);    ///< parseQuantity
 void fuzzWatch(std::string_view bytes);       ///< line framing, watch events, lists, statuses
 void fuzzKubeconfig(std::string_view bytes);  ///< kubeconfig files
 void fuzzObject(std::string_view bytes);      ///< YAML → JSON → objects → validation, and back
-void fuzzDriver(std::string_view bytes);      ///< what NVIDIA's plugins read of a host: ld.so.cache, CDI specs
+void fuzzDriver(std::string_view bytes);      ///< host files that NVIDIA's plugins read: ld.so.cache, CDI specs
 void fuzzCdiSpec(std::string_view bytes);     ///< CDI files, and back
-void fuzzNvml(std::string_view bytes);        ///< what NVML answers and what events say → cards, health, objects
-void fuzzNode(std::string_view bytes);        ///< cgroups of processes, plugins' words on ill cards
+void fuzzNvml(std::string_view bytes);        ///< answers and events of NVML → cards, health, objects
+void fuzzNode(std::string_view bytes);        ///< cgroups of processes, plugins' messages about unhealthy cards
 void fuzzKubelet(std::string_view bytes);     ///< the kubelet's calls, over the sockets
-void fuzzExtender(std::string_view bytes);    ///< a scheduler's questions, and the answers to them
+void fuzzExtender(std::string_view bytes);    ///< a scheduler's requests, and the answers to them
 
-/// Aborts with the promise that was broken.
+/// Aborts with the broken invariant's text unless `kept`.
 inline void promise(bool kept, const char* what) {
   if (kept) return;
   std::fprintf(stderr, "broken promise: %s\n", what);

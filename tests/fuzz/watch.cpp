@@ -9,7 +9,7 @@ namespace {
 template <class T>
 void oneEvent(std::string_view line) {
   const auto event = codec::decodeWatchEvent<T>(line);
-  static codec::WatchEvent<T> used;  // holds the line before
+  static codec::WatchEvent<T> used;  // holds the previous line
   promise(codec::decodeWatchEvent(line, used).ok() == event.ok(), "what came before doesn't decide");
   if (!event) {
     promise(event.status().code() == base::Code::malformed, "what is no event is malformed");
@@ -35,7 +35,7 @@ void oneList(std::string_view json) {
 
 void fuzzWatch(std::string_view bytes) {
   if (bytes.empty()) return;
-  // The first byte says how the stream is cut; however it is, the same lines must come out.
+  // The first byte determines the chunk size; every chunk size must give the same lines.
   const std::size_t step = static_cast<unsigned char>(bytes[0]) % 32 + 1;
   const std::string_view stream = bytes.substr(1);
   constexpr std::size_t cap = 4096;

@@ -1,4 +1,4 @@
-// The listener over real loopback sockets, spoken to by hand so that nothing between hides how it frames.
+// The listener over real loopback sockets. The tests write raw bytes, so that no library hides the framing.
 #include <arpa/inet.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -25,7 +25,7 @@ namespace {
 using ::testing::HasSubstr;
 using ::testing::StartsWith;
 
-/// Hands out lines that a test pushes.
+/// A stream of lines that the test pushes.
 struct Feed {
   std::mutex mutex;
   std::condition_variable_any changed;
@@ -66,7 +66,7 @@ class Echo final : public Handler {
   bool givesWay(const Request& request) const override { return request.path.starts_with("/yield"); }
   Response handle(const Request& request, std::stop_token stop) override {
     Response r;
-    if (request.path == "/wait" || request.path == "/yield") {  // until nobody wants the answer
+    if (request.path == "/wait" || request.path == "/yield") {  // until the client is gone
       ++waiting;
       std::mutex mutex;
       std::condition_variable_any never;
@@ -106,7 +106,7 @@ class Client {
     to.sin_family = AF_INET;
     to.sin_port = htons(static_cast<uint16_t>(std::stoi(address.substr(address.rfind(':') + 1))));
     to.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-    timeval limit{20, 0};  // a hang fails the test, it does not hold it
+    timeval limit{20, 0};  // a hang fails the test instead of blocking it
     ::setsockopt(fd_, SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof limit);
     connected_ = ::connect(fd_, reinterpret_cast<sockaddr*>(&to), sizeof to) == 0;
   }
@@ -123,7 +123,7 @@ class Client {
       text.remove_prefix(static_cast<size_t>(n));
     }
   }
-  /// Reads until `mark` has come; what was read up to and with it. At the end of the connection: all there was.
+  /// Reads until `mark` arrives. Returns the text up to and including it, or all text at the end of the connection.
   std::string until(const std::string& mark) {
     for (;;) {
       if (auto at = buffer_.find(mark); at != std::string::npos) {
@@ -140,7 +140,7 @@ class Client {
       buffer_.append(part, static_cast<size_t>(n));
     }
   }
-  /// One answer with Content-Length: head and body.
+  /// Returns one answer with Content-Length: head and body.
   std::string answer() {
     std::string head = until("\r\n\r\n");
     auto at = head.find("Content-Length: ");
@@ -156,7 +156,7 @@ class Client {
     buffer_.erase(0, std::min(length, buffer_.size()));
     return head;
   }
-  /// Bytes until the end of the connection.
+  /// Returns the number of bytes until the end of the connection.
   std::size_t drain() {
     std::vector<char> part(1 << 20);
     std::size_t sum = std::exchange(buffer_, {}).size();
@@ -252,7 +252,7 @@ TEST_F(ListenerTest, SurvivesJunk) {
 TEST_F(ListenerTest, StreamsEachPieceAtOnceAndEnds) {
   Client c(listener->address());
   c.send("GET /watch HTTP/1.1\r\nHost: h\r\nAccept-Encoding: gzip\r\n\r\n");
-  std::string head = c.until("\r\n\r\n");  // before there is any event
+  std::string head = c.until("\r\n\r\n");  // before any event exists
   EXPECT_THAT(head, HasSubstr("Transfer-Encoding: chunked"));
   EXPECT_THAT(head, HasSubstr("application/json;stream=watch"));
   echo.feed.push("one\n");
@@ -270,7 +270,7 @@ TEST_F(ListenerTest, NoticesAClientThatWentAway) {
     c.until("\r\n\r\n");
     EXPECT_EQ(echo.feed.streams, 1);
   }
-  while (echo.feed.streams != 0) std::this_thread::yield();  // the test's own time limit ends a failure
+  while (echo.feed.streams != 0) std::this_thread::yield();  // the test's own timeout ends a failure
 }
 
 TEST_F(ListenerTest, ManyWatchesLeaveRoomForRequests) {
@@ -318,7 +318,7 @@ TEST_F(ListenerTest, SaysWhyItCannotListen) {
   EXPECT_FALSE(listen("127.0.0.1:99999", echo).ok());
 }
 
-/// What a listener on a network asks for; short where a test waits for it.
+/// The limits of a listener on a network, short where a test waits for them.
 class LimitsTest : public ::testing::Test {
  protected:
   void start() {
@@ -333,7 +333,7 @@ class LimitsTest : public ::testing::Test {
     return c.answer();
   }
   template <class Predicate>
-  static void waitUntil(Predicate&& done) {  // the test's own time limit ends a failure
+  static void waitUntil(Predicate&& done) {  // the test's own timeout ends a failure
     while (!done()) std::this_thread::yield();
   }
   static constexpr const char* kFine = "GET /fine HTTP/1.1\r\nHost: h\r\n\r\n";
@@ -350,7 +350,8 @@ TEST_F(LimitsTest, TheIdlestConnectionGoesForANewOne) {
     idle.push_back(connect());
     idle.back()->send(kFine);
     EXPECT_THAT(idle.back()->answer(), HasSubstr("GET /fine"));
-    std::this_thread::sleep_for(std::chrono::milliseconds(100));  // it counts as idle a moment after its answer came
+    // A connection counts as idle shortly after its answer.
+    std::this_thread::sleep_for(std::chrono::milliseconds(100));
   }
   EXPECT_THAT(ask(kFine), HasSubstr("GET /fine"));
   idle[0]->until("never");
@@ -407,7 +408,7 @@ TEST_F(LimitsTest, AConnectionThatIsNotUsedGoesBeforeARequestThatArrives) {
   arriving->send("GET /fine HTT");
   unused->send(kFine);
   EXPECT_THAT(unused->answer(), HasSubstr("GET /fine"));
-  std::this_thread::sleep_for(std::chrono::milliseconds(1'500));  // by then it counts as unused
+  std::this_thread::sleep_for(std::chrono::milliseconds(1'500));  // by then the connection counts as unused
   EXPECT_THAT(ask(kFine), HasSubstr("GET /fine"));
   unused->until("never");
   EXPECT_TRUE(unused->atEnd);
@@ -444,9 +445,9 @@ TEST_F(LimitsTest, RequestsThatGiveWayKeepNobodyOut) {
   auto others = connect();
   others->send(kFine);
   EXPECT_THAT(others->answer(), HasSubstr("GET /fine"));
-  many[0]->until("never");  // who has been there longest, and not at this request
+  many[0]->until("never");  // the oldest connection, but not in this request
   EXPECT_TRUE(many[0]->atEnd);
-  others.reset();  // an idle one less, whichever of them would have to go
+  others.reset();  // one idle connection fewer to close
   std::this_thread::sleep_for(std::chrono::milliseconds(100));
   auto wait = connect();
   wait->send("GET /wait HTTP/1.1\r\nHost: h\r\n\r\n");
@@ -454,7 +455,7 @@ TEST_F(LimitsTest, RequestsThatGiveWayKeepNobodyOut) {
   auto second = connect();
   second->send("GET /wait HTTP/1.1\r\nHost: h\r\n\r\n");
   waitUntil([&] { return echo.waiting == 6; });
-  // Half of the connections are theirs, which they keep.
+  // They hold half of the connections and keep them.
   EXPECT_THAT(connect()->answer(), StartsWith("HTTP/1.1 503"));
   EXPECT_EQ(echo.gaveUp, 2);
 }
@@ -485,7 +486,7 @@ TEST_F(LimitsTest, WhatDoesNotGiveWayIsNotCutOff) {
   EXPECT_EQ(echo.gaveUp, 0);
 }
 
-/// Ends the process: with nothing if all is well. Only a user other than root is denied threads.
+/// Ends the process, silently if all is well. Only users other than root can be denied threads.
 class WithoutThreadsTest : public LimitsTest {
  protected:
   static void allowMore(bool threads) {
@@ -499,11 +500,11 @@ class WithoutThreadsTest : public LimitsTest {
       ASSERT_EQ(::setresuid(54'321, 54'321, 54'321), 0);
     }
     start();
-    EXPECT_THAT(ask(kFine), HasSubstr("GET /fine"));  // there is one thread now
+    EXPECT_THAT(ask(kFine), HasSubstr("GET /fine"));  // one thread exists now
     allowMore(false);
     std::vector<std::unique_ptr<Client>> idle;
     for (int i = 0; i < 64; ++i) idle.push_back(connect());
-    EXPECT_THAT(ask(kFine), HasSubstr("GET /fine"));  // an idle connection left it
+    EXPECT_THAT(ask(kFine), HasSubstr("GET /fine"));  // an idle connection released it
     auto busy = connect();
     busy->send("GET /wait HTTP/1.1\r\nHost: h\r\n\r\n");
     waitUntil([&] { return echo.waiting == 1; });
@@ -540,7 +541,7 @@ TEST_F(LimitsTest, BodiesAreBoundedHoweverTheyAreSent) {
   start();
   EXPECT_THAT(ask("POST /x HTTP/1.1\r\nContent-Length: 1000\r\n\r\n" + std::string(1000, 'x')),
               StartsWith("HTTP/1.1 200"));
-  const auto refused = ask("POST /x HTTP/1.1\r\nContent-Length: 1001\r\n\r\n");  // before any of it is sent
+  const auto refused = ask("POST /x HTTP/1.1\r\nContent-Length: 1001\r\n\r\n");  // before any byte of the body is sent
   EXPECT_THAT(refused, StartsWith("HTTP/1.1 413"));
   EXPECT_THAT(refused, HasSubstr("limit is 1000"));
   const std::string chunk = "200\r\n" + std::string(512, 'x') + "\r\n";
@@ -618,7 +619,7 @@ TEST_F(LimitsTest, WhoDoesNotTakeItsAnswerIsLetGo) {
   start();
   auto slow = connect();
   slow->send("GET /large HTTP/1.1\r\n\r\n");
-  // Its place is free again; until then others are told to come back.
+  // Its connection is free again; until then other clients get 503.
   waitUntil([&] { return ask(kFine).find("GET /fine") != std::string::npos; });
 }
 
@@ -644,7 +645,7 @@ TEST_F(LimitsTest, SlowReadersDoNotPileUpAnswers) {
     slow.back()->send("GET /large HTTP/1.1\r\nConnection: close\r\n\r\n");
     slow.back()->until("\r\n\r\n");
   }
-  EXPECT_LT(slow[0]->drain(), echo.large);  // cut off for the later ones
+  EXPECT_LT(slow[0]->drain(), echo.large);  // closed in favour of the later ones
   EXPECT_EQ(slow[4]->drain(), echo.large);
 }
 

@@ -18,7 +18,7 @@ using base::Code;
 using core::Node;
 using std::chrono::milliseconds;
 
-/// Time passes at once, and how much is remembered.
+/// A clock whose sleeps end immediately and are recorded.
 class LeapingClock final : public base::Clock {
  public:
   Steady now() const override {
@@ -196,7 +196,7 @@ TEST_F(ClientTest, BriefRepeatsOnceWhatHelpsWithinASecond) {
   transport.fail(Code::unavailable);  // nothing was sent
   transport.reply(200, nodeJson("n1", "5"));
   EXPECT_TRUE(patch().ok());
-  transport.fail(Code::unknownOutcome);  // a read may be repeated whatever became of it
+  transport.fail(Code::unknownOutcome);  // a read may be repeated after any outcome
   transport.reply(200, nodeJson("n1", "5"));
   EXPECT_TRUE(brief.get<Node>({"", "n1"}).ok());
   EXPECT_EQ(clock.naps.size(), 3U);
@@ -249,7 +249,7 @@ TEST_F(ClientTest, AnswersThatRetryingCannotMendAreReturnedAtOnce) {
   transport.reply(409, statusJson(409, "AlreadyExists"));
   EXPECT_EQ(patchNode().status().code(), Code::alreadyExists);
   transport.reply(302, "", {{"location", "http://elsewhere/"}});
-  EXPECT_FALSE(getNode().ok());  // a redirect is not an answer
+  EXPECT_FALSE(getNode().ok());  // a redirect is not accepted
   EXPECT_TRUE(clock.naps.empty());
 }
 

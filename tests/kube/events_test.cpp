@@ -105,7 +105,7 @@ TEST_F(CorrelatorTest, MemoryIsBounded) {
   small.created(first.memory, "n");
   (void)small.consider(makeEvent("b", "m"), now);
   (void)small.consider(makeEvent("c", "m"), now);
-  EXPECT_TRUE(small.consider(makeEvent("a", "m"), now).name.empty());  // forgotten, so new
+  EXPECT_TRUE(small.consider(makeEvent("a", "m"), now).name.empty());  // was forgotten, so it is new
 }
 
 class RecorderTest : public ::testing::Test {
@@ -143,7 +143,7 @@ TEST_F(RecorderTest, NamesFitHoweverLongTheObjectsIs) {
   recorder.event(claim(std::string(239, 'a') + ".bcdefghijklm"), "Normal", "R", "m");
   recorder.stop();
   const std::string body = transport.request(0).body;
-  const std::string cut = "\"name\":\"" + std::string(239, 'a') + ".";  // no dot before the dot
+  const std::string cut = "\"name\":\"" + std::string(239, 'a') + ".";  // the cut name must not end with a dot
   const auto at = body.find(cut);
   ASSERT_NE(at, std::string::npos) << body;
   EXPECT_EQ(body.find('"', at + cut.size()), at + cut.size() + 12);
@@ -163,7 +163,7 @@ TEST_F(RecorderTest, EventThatExpiredIsCreatedAnew) {
   ASSERT_EQ(r.size(), 4U);
   EXPECT_EQ(toString(r[2].method), "POST");
   EXPECT_EQ(r[2].body.find("\"count\":2"), std::string::npos);
-  EXPECT_NE(r[3].body.find("\"count\":2"), std::string::npos);  // counted from the new one
+  EXPECT_NE(r[3].body.find("\"count\":2"), std::string::npos);  // counts from the recreated event
 }
 
 TEST_F(RecorderTest, ClusterScopedObjectsHaveTheirEventsInDefault) {
@@ -186,7 +186,7 @@ TEST_F(RecorderTest, NeverBlocksAndDropsBeyondTheQueue) {
   transport.onPerform(
       [](const HttpRequest&) -> base::Result<HttpResponse> { return FakeTransport::response(201, "{}"); });
   recorder.stop();
-  EXPECT_EQ(transport.requests().size(), 4U);  // the one under way and the three queued
+  EXPECT_EQ(transport.requests().size(), 4U);  // the one in flight and the three queued
 }
 
 TEST_F(RecorderTest, WhileManyWaitThoseAlikeAreMergedInsteadOfDropped) {
@@ -219,7 +219,7 @@ TEST_F(RecorderTest, StopIsBoundedWhenTheServerHangs) {
   recorder.event(claim("b"), "Normal", "R", "m");
   transport.waitForRequests(1);
   std::jthread stopper([&] { recorder.stop(); });
-  // The clock stands, so stop() waits; each turn of it brings the end of the drain nearer, whenever stop() began.
+  // The clock stands still, so stop() waits; each advance brings the end of the drain nearer, whenever stop() began.
   std::atomic<bool> done{false};
   std::jthread turning([&] {
     while (!done) {

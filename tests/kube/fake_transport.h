@@ -1,5 +1,5 @@
-// A scripted API server under the real client: answers are given in order, every request is kept, streams are fed by
-// the test.
+// A scripted API server for the real client: answers are given in order, every request is recorded, and the test feeds
+// the streams.
 #pragma once
 
 #include <condition_variable>
@@ -19,16 +19,16 @@
 
 namespace egpu::kube {
 
-/// One stream() answer that a test feeds while it is open. Thread-safe.
+/// One answer of stream() that a test feeds while it is open. Thread-safe.
 class FakeStream {
  public:
   void send(std::string chunk) { push(std::move(chunk), std::nullopt); }
   void sendLine(std::string line) { send(std::move(line) + "\n"); }
-  /// Clean end.
+  /// Ends the stream cleanly.
   void end() { push({}, base::Status::okay()); }
-  /// The connection breaks.
+  /// Breaks the connection.
   void fail(base::Status status) { push({}, std::move(status)); }
-  /// Blocks until the stream's reader has taken everything sent so far or has left.
+  /// Blocks until the stream's reader has consumed all data sent so far or has stopped.
   void waitDrained() {
     std::unique_lock lock(mutex_);
     changed_.wait(lock, [&] { return left_ || (chunks_.empty() && !busy_); });
@@ -76,12 +76,12 @@ class FakeStream {
   std::condition_variable_any changed_;
   std::deque<std::string> chunks_;
   std::optional<base::Status> end_;
-  bool busy_ = false;  ///< the reader works on a chunk
+  bool busy_ = false;  ///< the reader processes a chunk
   bool left_ = false;
 };
 
-/// Thread-safe. Scripted answers are used in order, those of perform() and stream() apart; with the script used up,
-/// onPerform/onStream answer; without these a call blocks until it is stopped or an answer is scripted.
+/// Thread-safe. Scripted answers are used in order, separately for perform() and stream(). After the last one,
+/// onPerform/onStream answers. Without these a call blocks until it is stopped or an answer is scripted.
 class FakeTransport final : public Transport {
  public:
   using Handler = std::function<base::Result<HttpResponse>(const HttpRequest&)>;
@@ -109,7 +109,7 @@ class FakeTransport final : public Transport {
     changed_.notify_all();
   }
 
-  /// The next stream() opens this one.
+  /// Lets the next stream() open this stream.
   std::shared_ptr<FakeStream> openStream() {
     auto stream = std::make_shared<FakeStream>();
     std::lock_guard lock(mutex_);
@@ -117,7 +117,7 @@ class FakeTransport final : public Transport {
     changed_.notify_all();
     return stream;
   }
-  /// The next stream() is answered whole (an error status), or fails.
+  /// Lets the next stream() return this complete answer (an error status), or fail.
   void replyStream(int status, std::string body, Headers headers = {}) {
     scriptStream(response(status, std::move(body), std::move(headers)));
   }
@@ -161,7 +161,7 @@ class FakeTransport final : public Transport {
     std::lock_guard lock(mutex_);
     return requests_.at(i);
   }
-  /// Blocks until so many requests have come in all.
+  /// Blocks until `n` requests have arrived in total.
   void waitForRequests(std::size_t n) const {
     std::unique_lock lock(mutex_);
     changed_.wait(lock, [&] { return requests_.size() >= n; });

@@ -1,4 +1,4 @@
-// Election on the embedded API server: every attempt is made by the test, on a clock that the test turns.
+// Election on the embedded API server: the test makes every attempt and advances the clock.
 #include "controller/kube/leader_election.h"
 
 #include <gtest/gtest.h>
@@ -22,7 +22,7 @@ using std::chrono::milliseconds;
 using std::chrono::seconds;
 using Role = LeaderElector::Role;
 
-/// What happens to the next requests of one elector, in order; then all goes well again.
+/// Applies faults to the next requests of one elector, in order; later requests succeed.
 class FaultyTransport final : public Transport {
  public:
   using Fault = std::function<base::Result<HttpResponse>(Transport& real, const HttpRequest&, std::stop_token)>;
@@ -40,7 +40,7 @@ class FaultyTransport final : public Transport {
     return real_.stream(request, data, std::move(stop));
   }
   std::vector<Fault> next;
-  Fault always;  ///< instead of all that
+  Fault always;  ///< overrides `next`
   std::vector<HttpRequest> requests;
 
  private:
@@ -68,7 +68,7 @@ class RoleMetrics final : public base::Metrics {
 
 class LeaderElectionTest : public ::testing::Test {
  protected:
-  /// One candidate with its own way to the server and its own clock, as on a machine of its own.
+  /// One candidate with its own connection and its own clock, as on a separate machine.
   struct Candidate {
     Candidate(LeaderElectionTest& test, const std::string& name) : transport(*test.server) {
       LeaderElectionOptions options;
@@ -177,7 +177,7 @@ TEST_F(LeaderElectionTest, ARenewalIsOneRequestAndKeepsWhenItWasAcquired) {
 TEST_F(LeaderElectionTest, WhatOthersWroteOnTheLeaseSurvivesARenewal) {
   a->step();
   patch(R"({"metadata":{"labels":{"team":"x"}},"spec":{"strategy":"OldestEmulationVersion"}})");
-  EXPECT_EQ(a->step(), Role::leader);  // 409, a look, a second try
+  EXPECT_EQ(a->step(), Role::leader);  // 409, then a read and a second try
   EXPECT_EQ(lease().metadata.label("team"), "x");
 }
 
@@ -198,7 +198,7 @@ TEST_F(LeaderElectionTest, AStandbyLooksAgainAfterTwoSecondsAndUpToTwoPointFourM
 
 TEST_F(LeaderElectionTest, ADeadLeadersLeaseIsTakenWhenItsRecordHasStoodStillForItsDuration) {
   a->step();
-  b->step();  // the record is seen for the first time: the wait begins now, whatever it says of itself
+  b->step();  // b sees the record for the first time: the wait starts now, whatever times the record has
   b->clock.advance(milliseconds(14'999));
   EXPECT_EQ(b->step(), Role::standby);
   b->clock.advance(milliseconds(1));
@@ -223,7 +223,7 @@ TEST_F(LeaderElectionTest, EveryRenewalStartsTheWaitAnew) {
 TEST_F(LeaderElectionTest, TimestampsOfOthersMeanNothing) {
   a->step();
   b->step();
-  // A holder whose wall clock is a year behind, or one ahead.
+  // A holder whose wall clock is far behind, or far ahead.
   for (const char* time : {"2000-01-01T00:00:00.000000Z", "2099-01-01T00:00:00.000000Z"}) {
     patch(std::string(R"({"spec":{"renewTime":")") + time + R"("}})");
     EXPECT_EQ(b->step(), Role::standby);
@@ -269,17 +269,17 @@ TEST_F(LeaderElectionTest, ALeaderThatCanNotRenewIsLostAtItsDeadlineAndForGood) 
   a->clock.advance(milliseconds(500));
   const auto asked = a->transport.requests.size();
   EXPECT_EQ(a->step(), Role::lost);
-  EXPECT_EQ(a->transport.requests.size(), asked);  // too late to ask: an answer could not be used
+  EXPECT_EQ(a->transport.requests.size(), asked);  // too late to send a request: its answer could not be used
   EXPECT_EQ(a->metrics.leader, 0);
   EXPECT_EQ(lease().holderIdentity, "a");
   a->elector->release();
-  EXPECT_EQ(lease().holderIdentity, "a");  // not ours to give any more
+  EXPECT_EQ(lease().holderIdentity, "a");  // it no longer belongs to this elector
 }
 
 TEST_F(LeaderElectionTest, TheOldLeaderIsGoneBeforeTheNextOneBegins) {
   a->step();
   b->step();
-  // The worst case: renewals are applied, and nobody tells.
+  // The worst case: renewals are applied, but their answers are lost.
   a->transport.always = [](Transport& real, const HttpRequest& r, std::stop_token s) {
     return r.method == Method::patch ? answerLost(real, r, s) : real.perform(r, s);
   };
@@ -314,7 +314,7 @@ TEST_F(LeaderElectionTest, AnAttemptOfALeaderEndsByItsDeadline) {
 
 TEST_F(LeaderElectionTest, ALostAnswerToAnAcquisitionIsFoundOut) {
   a->transport.next = {[](Transport& real, const HttpRequest& r, std::stop_token s) { return real.perform(r, s); },
-                       answerLost};  // GET, then the create
+                       answerLost};  // the GET succeeds, the answer to the create is lost
   EXPECT_EQ(a->step(), Role::standby);
   EXPECT_EQ(lease().holderIdentity, "a");
   EXPECT_EQ(a->step(), Role::leader);
@@ -341,7 +341,7 @@ TEST_F(LeaderElectionTest, AnAnswerThatComesAfterTheDeadlineMakesNoLeader) {
 }
 
 TEST_F(LeaderElectionTest, OfTwoThatTryAtOnceOneWins) {
-  // Both have seen that there is none; then both create.
+  // Both have seen that there is no lease; then both create it.
   a->transport.next = {[this](Transport& real, const HttpRequest& r, std::stop_token s) {
     auto none = real.perform(r, s);
     b->step();
@@ -349,7 +349,7 @@ TEST_F(LeaderElectionTest, OfTwoThatTryAtOnceOneWins) {
   }};
   EXPECT_EQ(a->step(), Role::standby);
   EXPECT_EQ(b->elector->role(), Role::leader);
-  // Both have seen that it has run out; then both take it.
+  // Both have seen that the lease has expired; then both take it.
   Candidate c(*this, "c");
   c.step();
   a->step();
@@ -426,7 +426,7 @@ TEST_F(LeaderElectionTest, ReleaseEmptiesTheHolderSoThatTheNextOneNeedNotWait) {
   EXPECT_EQ(lease().leaseDurationSeconds, 1);
   EXPECT_EQ(b->step(), Role::leader);
   EXPECT_EQ(lease().leaseTransitions, 1);
-  a->elector->release();  // once is enough
+  a->elector->release();  // released once only
   EXPECT_EQ(lease().holderIdentity, "b");
 }
 

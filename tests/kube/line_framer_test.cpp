@@ -35,7 +35,7 @@ TEST(LineFramer, OneByteAtATime) {
   std::vector<std::string> chunks;
   for (const char c : std::string("one\ntwo\nthr")) chunks.emplace_back(1, c);
   EXPECT_EQ(feedAll(framer, chunks), (std::vector<std::string>{"one", "two"}));
-  EXPECT_EQ(framer.pending(), 3U);  // the cut-off event is never handed out
+  EXPECT_EQ(framer.pending(), 3U);  // an incomplete event is never delivered
 }
 
 TEST(LineFramer, CapCountsTheWholeLineAcrossChunks) {
@@ -46,7 +46,7 @@ TEST(LineFramer, CapCountsTheWholeLineAcrossChunks) {
   EXPECT_TRUE(feedAll(over, {"1234", "56789\n"}).empty());
   EXPECT_TRUE(over.overflowed());
   LineFramer endless(8);
-  EXPECT_TRUE(feedAll(endless, {"123456789"}).empty());  // no newline in sight: must not grow for ever
+  EXPECT_TRUE(feedAll(endless, {"123456789"}).empty());  // without a newline the buffer must not grow forever
   EXPECT_TRUE(endless.overflowed());
 }
 

@@ -22,8 +22,7 @@ using core::Node;
 using std::chrono::milliseconds;
 using std::chrono::seconds;
 
-/// Sleeps take no time but are remembered; those that only guard against silence (watchdogs, of `standing` length) wait
-/// for a stop.
+/// A clock whose sleeps take no time and are recorded. Sleeps of `standing` length are watchdogs and wait for a stop.
 class SleepLog final : public base::Clock {
  public:
   explicit SleepLog(milliseconds standing) : standing_(standing) {}
@@ -60,8 +59,7 @@ class SleepLog final : public base::Clock {
   std::vector<milliseconds> naps_;
 };
 
-/// What a cache would hold, and the order in which it learned it. Deletions are synthesised in endList() as the
-/// contract says.
+/// The contents of a cache, and the order of its changes. endList() generates deletions as the contract requires.
 class MirrorSink final : public Sink<Node> {
  public:
   void beginList() override { listed_.clear(); }
@@ -106,7 +104,7 @@ class MirrorSink final : public Sink<Node> {
  private:
   mutable std::mutex mutex_;
   std::condition_variable_any changed_;
-  std::map<std::string, std::string> listed_;  // of the reflector's thread
+  std::map<std::string, std::string> listed_;  // used only by the reflector's thread
   std::map<std::string, std::string> world_;
   std::vector<std::string> log_;
 };
@@ -141,7 +139,7 @@ class ReflectorTest : public ::testing::Test {
     at += name.size() + 2;
     return target.substr(at, target.find('&', at) - at);
   }
-  /// What the server answers to the question whether its history went back, asked before a watch is resumed.
+  /// Sets the server's answer to the check for a restored history, which precedes the resumption of a watch.
   void standsAt(const std::string& version) {
     transport.onPerform([version](const HttpRequest& request) {
       EXPECT_EQ(request.target, "/api/v1/nodes?limit=1");
@@ -237,7 +235,7 @@ TEST_F(ReflectorTest, CleanEndResumesAtTheLastVersionBookmarksIncluded) {
   first->end();
   transport.waitForRequests(3);
   EXPECT_EQ(parameter(2, "resourceVersion"), "20");
-  EXPECT_TRUE(clock.naps().empty());  // a watch that lasted is resumed at once
+  EXPECT_TRUE(clock.naps().empty());  // a watch that lasted long is resumed without delay
   second->sendLine(event("MODIFIED", nodeJson("a", "21")));
   second->waitDrained();
   EXPECT_EQ(sink.log(), (Log{"replace 10", "event 11", "bookmark 20", "event 21"}));
@@ -294,7 +292,7 @@ TEST_F(ReflectorTest, WatchThatEndsBeforeItsTimeMayMeanARestoredServer) {
   (void)transport.openStream();
   start(plain());
   transport.waitForRequests(2);
-  clock.advance(seconds(299));  // a server that shuts down ends its watches in good order
+  clock.advance(seconds(299));  // a server that shuts down ends its watches cleanly
   transport.reply(200, nodeList({}, "8"));
   transport.reply(200, nodeList({}, "8"));
   first->end();
@@ -332,7 +330,7 @@ TEST_F(ReflectorTest, ExpiredAsErrorEventRelistsAndTellsWhatVanished) {
   transport.waitForRequests(4);
   EXPECT_EQ(sink.world(), (World{{"b", "15"}}));
   EXPECT_EQ(sink.log(), (Log{"replace 10", "gone a", "replace 30"}));
-  EXPECT_EQ(parameter(2, "resourceVersion"), "<none>");  // a quorum read: never back in time
+  EXPECT_EQ(parameter(2, "resourceVersion"), "<none>");  // a quorum read never goes back in time
   EXPECT_EQ(parameter(3, "resourceVersion"), "30");
   second->sendLine(event("ADDED", nodeJson("c", "31")));
   second->waitDrained();
@@ -400,7 +398,7 @@ TEST_F(ReflectorTest, BackOffGrowsIsCappedJitteredAndReset) {
   standsAt("11");
   good->fail(base::Status(Code::deadline, "silence"));
   transport.waitForRequests(20);
-  EXPECT_LE(clock.naps().at(8), milliseconds(800));  // two quiet minutes: from the beginning
+  EXPECT_LE(clock.naps().at(8), milliseconds(800));  // after two quiet minutes the backoff starts again
   EXPECT_EQ(parameter(19, "resourceVersion"), "11");
 }
 
@@ -426,7 +424,7 @@ TEST_F(ReflectorTest, MissingPermissionIsTriedAgainUntilItIsGiven) {
   transport.waitForRequests(6);
   EXPECT_EQ(clock.naps().size(), 3U);
   EXPECT_EQ(reflector->lastError().code(), Code::forbidden);
-  EXPECT_TRUE(reflector->hasSynced());  // stale, but it did sync: lastError() tells the difference
+  EXPECT_TRUE(reflector->hasSynced());  // stale but synced; lastError() shows the difference
 }
 
 TEST_F(ReflectorTest, WatchListStreamsTheWorldThenGoesOnAsTheWatch) {
@@ -478,7 +476,7 @@ TEST_F(ReflectorTest, WatchListThatEndsWithoutItsBookmarkFallsBackToList) {
   stream->sendLine(event("ADDED", nodeJson("a", "1")));
   stream->end();
   EXPECT_TRUE(reflector->waitForSync());
-  EXPECT_EQ(sink.world(), (World{{"b", "2"}}));  // nothing of the unfinished stream
+  EXPECT_EQ(sink.world(), (World{{"b", "2"}}));  // nothing of the incomplete stream
 }
 
 TEST_F(ReflectorTest, WatchListWithoutAnEndFallsBackToListAfterSilence) {
@@ -489,7 +487,7 @@ TEST_F(ReflectorTest, WatchListWithoutAnEndFallsBackToListAfterSilence) {
   transport.reply(200, nodeList({nodeJson("a", "1")}, "10"));
   Reflector<Node> r(other, sink, streamed());
   r.start();
-  stream->sendLine(event("ADDED", nodeJson("a", "1")));  // then nothing: a server that ignores the parameter
+  stream->sendLine(event("ADDED", nodeJson("a", "1")));  // then silence: a server that ignores the parameter
   stream->waitDrained();
   std::jthread turning([&](std::stop_token stop) {
     while (!stop.stop_requested()) {

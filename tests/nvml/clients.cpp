@@ -1,5 +1,5 @@
-// Functions of the fake NVML that list processes, and those that only other parties' clients call (nvidia-ml-py,
-// nvitop, gpustat): without them these clients do not start.
+// Functions of the fake NVML that list processes, and functions that only third-party clients call (nvidia-ml-py,
+// nvitop, gpustat). Without them these clients do not start.
 #include <utility>
 #include <vector>
 

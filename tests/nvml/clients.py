@@ -1,4 +1,4 @@
-"""Prints what other parties' NVML clients see of the cards, as JSON.  clients.py nvml | nvitop
+"""Prints the cards that third-party NVML clients see, as JSON.  clients.py nvml | nvitop
 
 Each card: uuid, name, memory total and used in bytes, pids of its processes and their memory."""
 import json

@@ -1,4 +1,5 @@
-// Other parties' NVML clients (nvidia-ml-py, nvitop, gpustat) see on the fake NVML what discovery publishes.
+// Third-party NVML clients (nvidia-ml-py, nvitop, gpustat) see the same cards on the fake NVML that discovery
+// publishes.
 #include <gtest/gtest.h>
 #include <unistd.h>
 
@@ -20,7 +21,7 @@ using nlohmann::json;
 
 constexpr int64_t kMiB = 1 << 20;
 
-/// Output of a command in the environment of this process, in which the client finds the fake NVML.
+/// Returns the output of a command in the environment of this process, in which the client finds the fake NVML.
 std::string output(const std::string& command) {
   const std::unique_ptr<FILE, int (*)(FILE*)> pipe(popen(command.c_str(), "r"), pclose);
   std::string out;
@@ -41,7 +42,7 @@ class NvmlClientsTest : public ::testing::Test {
     ASSERT_NE(bin, nullptr) << "clients_test.sh installs the clients and sets this variable";
     clients = bin;
     setenv("LD_LIBRARY_PATH", EGPU_FAKE_NVML_FOLDER, 1);
-    // gpustat shows no process that does not run.
+    // gpustat omits processes that do not run.
     auto first = fake.file["devices"][0], last = fake.file["devices"][2];
     first["processes"].push_back(YAML::Load("[" + std::to_string(getpid()) + ", 3221225472, 40]"));
     first["graphicsProcesses"].push_back(YAML::Load("[" + std::to_string(getppid()) + ", 104857600]"));
@@ -81,7 +82,7 @@ class NvmlClientsTest : public ::testing::Test {
       if (key == name) return value;
     return {};
   }
-  /// Discovery names models without their maker, and with '-' for blanks.
+  /// Discovery omits the vendor from model names, and replaces blanks by '-'.
   static std::string modelOf(std::string name) {
     if (name.rfind("NVIDIA ", 0) == 0) name.erase(0, 7);
     std::replace(name.begin(), name.end(), ' ', '-');
@@ -123,7 +124,7 @@ TEST_F(NvmlClientsTest, NvitopSeesWhatDiscoveryPublishes) {
   const auto seen = ask("nvitop");
   compare(seen, -1);
   auto shown = processesOn(found.gpus[0].uuid);
-  shown[std::to_string(getppid())] = 104857600;  // nvitop lists programs that draw, too
+  shown[std::to_string(getppid())] = 104857600;  // nvitop also lists graphics programs
   EXPECT_EQ(seen["cards"][0]["processes"], json(shown));
   EXPECT_EQ(seen["cards"][2]["processes"], json(processesOn(found.gpus[2].uuid)));
 }

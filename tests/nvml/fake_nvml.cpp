@@ -15,11 +15,11 @@ namespace egpu::nvidia::testing {
 namespace fs = std::filesystem;
 
 FakeNvml::FakeNvml(const std::string& node) : file(YAML::LoadFile(EGPU_FAKE_NVML_NODES "/" + node + ".yaml")) {
-  chmod(folder_.c_str(), 0755);  // a plugin's process has another user
+  chmod(folder_.c_str(), 0755);  // a plugin's process has a different user
   write();
   setenv("ELASTICGPU_FAKE_NVML", (folder_ + "/node.yaml").c_str(), 1);
   setenv("ELASTICGPU_SYSTEM_ROOT", folder_.c_str(), 1);
-  // Open under its soname, it is what dlopen("libnvidia-ml.so.1") finds.
+  // Opened under its soname, it is the library that dlopen("libnvidia-ml.so.1") finds.
   library_ = dlopen(EGPU_FAKE_NVML_FOLDER "/libnvidia-ml.so.1", RTLD_NOW | RTLD_LOCAL);
   EXPECT_NE(library_, nullptr) << dlerror();
 }

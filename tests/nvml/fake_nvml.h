@@ -1,4 +1,4 @@
-// A node with NVIDIA's cards for a test: the fake NVML, its file, and what the kernel would tell of the cards.
+// A node with NVIDIA's cards for a test: the fake NVML, its node file, and the kernel's files about the cards.
 #pragma once
 
 #include <yaml-cpp/yaml.h>
@@ -10,22 +10,23 @@
 
 namespace egpu::nvidia::testing {
 
-/// While it lives, plugins in this process find the fake library. One at a time; made before threads are.
+/// While it exists, plugins in this process find the fake library. At most one exists at a time; create it before any
+/// thread starts.
 class FakeNvml {
  public:
-  /// A file of tests/nvml/nodes, without its ending.
+  /// Loads a file of tests/nvml/nodes, named without its extension.
   explicit FakeNvml(const std::string& node);
   ~FakeNvml();
   FakeNvml(const FakeNvml&) = delete;
   FakeNvml& operator=(const FakeNvml&) = delete;
 
-  YAML::Node file;  ///< what the hardware does from the next write() on; README.md has its form
+  YAML::Node file;  ///< hardware behaviour from the next write() on; README.md describes its format
   void write();
-  /// The card at this place is gone from the kernel's lists, too.
+  /// Also removes the card at this place from the kernel's files.
   void unplug(std::size_t place);
-  /// The library is gone, as while the driver's package is exchanged; for plugins that do not hold it open.
+  /// Removes the library, as during an upgrade of the driver's package; for plugins that do not hold it open.
   void uninstall();
-  /// "NAME=value" for processes that are to see the same.
+  /// Returns "NAME=value" of the variables with which another process sees the same node.
   std::vector<std::string> environment() const;
 
  private:

@@ -1,5 +1,5 @@
-// A libnvidia-ml.so.1 that answers whatever bytes say: each call takes the next ones, until none is left. It keeps to
-// NVML's ABI, and to nothing else. Of one thread.
+// A libnvidia-ml.so.1 for fuzzing: each call consumes the next input bytes for its answer, until none is left. It
+// conforms to NVML's ABI, and to nothing else. Single-threaded.
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
@@ -22,7 +22,7 @@ unsigned char byte() {
   return *next++;
 }
 
-/// With nothing left no call succeeds any more: whoever waits for an end finds it.
+/// Without input no call succeeds, so that every loop ends.
 Return code() {
   constexpr Return errors[] = {kUninitialized,
                                kInvalidArgument,
@@ -46,7 +46,7 @@ Return code() {
   return what < kErrors ? kSuccess : errors[what % std::size(errors)];
 }
 
-/// A small number, one of those at the edges, or any.
+/// Returns a small number, an edge value, or any number.
 uint64_t number() {
   constexpr uint64_t edges[] = {~uint64_t{0},      uint64_t{1} << 63,       (uint64_t{1} << 63) - 1,
                                 uint64_t{1} << 50, (uint64_t{1} << 50) + 1, uint64_t{80} << 30,
@@ -106,7 +106,7 @@ void value(Event& out) {
   value(out.data);
 }
 
-/// As long as it likes; one that fills its room has no NUL.
+/// Writes a text of any length; one that fills the buffer has no NUL.
 void text(char* out, unsigned room) {
   const std::size_t length = std::min<std::size_t>(byte(), room);
   for (std::size_t i = 0; i < length; ++i) out[i] = static_cast<char>(byte());
@@ -118,7 +118,7 @@ unsigned roomIn(unsigned room, Rest...) {
   return room;
 }
 
-/// Writes what a function is to write: a text with its room behind it, of an array the first element.
+/// Writes a function's outputs: a text with its buffer's size after it, or the first element of an array.
 template <class First, class... Rest>
 void write(First first, Rest... rest) {
   constexpr bool handle = std::is_same_v<First, Device> || std::is_same_v<First, EventSet>;
@@ -154,7 +154,7 @@ extern "C" void feedNvml(const unsigned char* bytes, std::size_t size) {
 
 using namespace egpu::nvidia;
 
-// Indirect, as in nvml.cpp: here because a function can't be defined by its type.
+// Indirect, as in nvml.cpp. Repeated here because a function can't be defined by its type.
 #define EXPORT(symbol, parameters)                                                           \
   extern "C" {                                                                               \
   testing::Symbol find_##symbol();                                                           \

@@ -22,7 +22,7 @@ Answers answersOf(const YAML::Node& from, const char* name) {
   return out;
 }
 
-/// `common` for all devices, then what the device says itself.
+/// Reads `common`, which applies to all devices, then the device's own values.
 FakeDevice readDevice(const YAML::Node& common, const YAML::Node& own) {
   FakeDevice out;
   for (const YAML::Node& n : {common, own}) {
@@ -36,9 +36,8 @@ FakeDevice readDevice(const YAML::Node& common, const YAML::Node& own) {
     take(n, "linksDown", out.linksDown), take(n, "xids", out.xids), take(n, "recoveryAction", out.recoveryAction);
     take(n, "computeMode", out.computeMode), take(n, "persistence", out.persistence);
     take(n, "used", out.used), take(n, "sm", out.sm);
-    for (const auto& [key, all] :
-         {std::pair{"processes", &out.processes}, std::pair{"mpsProcesses", &out.mpsProcesses},
-          std::pair{"graphicsProcesses", &out.graphicsProcesses}})
+    for (const auto& [key, all] : {std::pair{"processes", &out.processes}, std::pair{"mpsProcesses", &out.mpsProcesses},
+                                   std::pair{"graphicsProcesses", &out.graphicsProcesses}})
       for (const auto& process : n[key])
         all->push_back(
             {process[0].as<uint64_t>(), process[1].as<uint64_t>(), process.size() > 2 ? process[2].as<int64_t>() : -1});
@@ -52,7 +51,7 @@ FakeDevice readDevice(const YAML::Node& common, const YAML::Node& own) {
   return out;
 }
 
-/// nvlinks: [[card, card, links], …]; nvswitch: {links: n, cards: […]}, without cards all of them.
+/// nvlinks: [[card, card, links], …]; nvswitch: {links: n, cards: […]}, all cards if `cards` is missing.
 void wire(const YAML::Node& file, FakeNode& node) {
   for (const auto& entry : file["nvlinks"]) {
     const auto a = entry[0].as<std::size_t>(), b = entry[1].as<std::size_t>();

@@ -1,4 +1,4 @@
-// The file that says what the fake NVML answers; README.md has its form.
+// The file that defines the answers of the fake NVML; README.md describes its format.
 #pragma once
 
 #include <cstdint>
@@ -19,12 +19,13 @@ struct FakeLink {
 
 struct FakeProcess {
   uint64_t pid = 0, memory = 0;
-  int64_t sm = -1;  ///< percent; -1 = no sample tells of it
+  int64_t sm = -1;  ///< percent; -1 = no sample for this process
 };
 
 struct FakeDevice {
   std::string uuid, name, pci;
-  std::vector<std::string> path;  ///< PCIe from the root complex down: what two cards have in common is their path
+  /// PCIe path from the root complex down; the common prefix of two cards' paths determines their distance
+  std::vector<std::string> path;
   int64_t numa = -1;
   uint64_t minor = 0, memory = 0, reserved = 0, cores = 0, clock = 0;
   int64_t computeMajor = 0, computeMinor = 0;
@@ -35,34 +36,34 @@ struct FakeDevice {
   bool remapPending = false, remapFailed = false;
   int64_t retiredPending = -1;  ///< 0 or 1; -1 = the card remaps rows instead
   int64_t recoveryAction = -1;  ///< NVML's number; -1 = the driver is older than the field
-  std::size_t linksDown = 0;    ///< the first so many
+  std::size_t linksDown = 0;    ///< number of links that are down, counted from the first
   std::vector<FakeProcess> processes, mpsProcesses, graphicsProcesses;
-  uint64_t computeMode = 0;     ///< nvmlComputeMode_t
+  uint64_t computeMode = 0;  ///< nvmlComputeMode_t
   bool persistence = false;
-  int64_t used = -1;           ///< bytes; -1 = what the processes have
+  int64_t used = -1;           ///< bytes; -1 = the sum over the processes
   int64_t sm = -1;             ///< percent; -1 = the card has no counter
-  std::vector<uint64_t> xids;  ///< so far; who registered before one was added is told of it
+  std::vector<uint64_t> xids;  ///< so far; a client gets those that are added after its registration
   Answers errors;
 };
 
-/// A file as it was read at one time. Constant.
+/// The contents of a file at the time of reading. Immutable.
 struct FakeNode {
   std::string driver;
   int64_t cuda = 0;
-  int64_t count = -1;              ///< -1 = as many as there are devices
-  std::vector<std::string> opens;  ///< what nvmlInit_v2 opens: devices to write, all else to read
+  int64_t count = -1;              ///< -1 = the number of devices
+  std::vector<std::string> opens;  ///< files that nvmlInit_v2 opens: devices for writing, others for reading
   std::set<std::string> missing;   ///< symbols that the library lacks
-  Answers errors;                  ///< what functions answer instead
-  Answers slow;                    ///< how long functions take, in milliseconds
-  bool unterminated = false;       ///< texts fill all the room they get, without NUL
+  Answers errors;                  ///< errors that functions return
+  Answers slow;                    ///< delays of functions, in milliseconds
+  bool unterminated = false;       ///< texts fill the whole buffer, without NUL
   std::vector<FakeDevice> devices;
 };
 
 /// Throws YAML::Exception.
 FakeNode readFakeNode(const std::string& path);
 
-/// The file of $ELASTICGPU_FAKE_NVML, read anew when it has changed; null if there is none or it cannot be read, which
-/// is said on stderr. Any thread.
+/// Returns the file of $ELASTICGPU_FAKE_NVML, read again if it has changed. Returns null and writes the reason to
+/// stderr if it is missing or cannot be read. Thread-safe.
 std::shared_ptr<const FakeNode> currentNode();
 
 }  // namespace egpu::nvidia::testing

@@ -1,6 +1,6 @@
-// A libnvidia-ml.so.1 for machines without a GPU. Its answers and faults stand in a file that every process reads
-// (node_file.h), so they agree, and a test changes what the hardware does by writing the file. The functions here are
-// those that the product calls; clients.cpp has those that other parties' clients call.
+// A libnvidia-ml.so.1 for machines without a GPU. A file that every process reads (node_file.h) defines its answers and
+// faults, so that all processes agree, and a test changes the hardware's behaviour by writing the file. This file has
+// the functions that the product calls; clients.cpp has those of third-party clients.
 #include "provisioners/nvidia/nvml.h"
 
 #include <fcntl.h>
@@ -42,7 +42,7 @@ bool opens(const std::string& path) {
   return fd >= 0;
 }
 
-/// The PCIe path by what two cards' paths have in common.
+/// Returns the PCIe level from the common prefix of two cards' paths.
 unsigned levelOf(const FakeDevice& a, const FakeDevice& b) {
   std::size_t common = 0;
   while (common < std::min(a.path.size(), b.path.size()) && a.path[common] == b.path[common]) ++common;
@@ -55,7 +55,7 @@ bool onSwitch(const FakeDevice& device) {
   return std::any_of(device.links.begin(), device.links.end(), [](const FakeLink& link) { return link.card < 0; });
 }
 
-// The functions, by the name they are exported under.
+// The functions, by the name under which they are exported.
 
 Return init() {
   const Request r = begin("nvmlInit_v2");
@@ -97,7 +97,7 @@ Return minorNumber(Device device, unsigned* out) {
   if (r.answer == kSuccess) *out = static_cast<unsigned>(r.device->minor);
   return r.answer;
 }
-/// What programs have of it.
+/// Memory that programs use.
 uint64_t usedOf(const FakeDevice& device) {
   if (device.used >= 0) return static_cast<uint64_t>(device.used);
   uint64_t sum = 0;
@@ -105,7 +105,7 @@ uint64_t usedOf(const FakeDevice& device) {
     for (const FakeProcess& process : *all) sum += process.memory == kUnknownMemory ? 0 : process.memory;
   return sum;
 }
-/// Here, as in the library, what the driver keeps counts as used.
+/// As in the real library, memory that the driver reserves counts as used.
 Return memory(Device device, Memory* out) {
   const Request r = begin("nvmlDeviceGetMemoryInfo", device);
   if (r.answer != kSuccess) return r.answer;
@@ -254,7 +254,7 @@ Return utilizationRates(Device device, Utilization* out) {
   return kSuccess;
 }
 
-/// Two samples of each process, the earlier one of another value.
+/// Returns two samples of each process; the earlier one has a different value.
 Return processUtilization(Device device, ProcessSample* out, unsigned* count, unsigned long long since) {
   const Request r = begin("nvmlDeviceGetProcessUtilization", device);
   if (r.answer != kSuccess) return r.answer;
@@ -276,7 +276,7 @@ Return processUtilization(Device device, ProcessSample* out, unsigned* count, un
   return kSuccess;
 }
 
-/// How many XIDs of which device each set has told. A set is the address of its entry.
+/// Number of XIDs of each device that each set has reported. A set's handle is the address of its entry.
 using Told = std::map<std::size_t, std::size_t>;
 std::mutex setsMutex;
 std::map<EventSet, std::unique_ptr<Told>> sets;  // protected by setsMutex

@@ -1,7 +1,7 @@
-// One call of a function of the fake NVML: the node file that it answers from, and how its symbol is exported.
+// One call of a function of the fake NVML: the node file for its answer, and the export of its symbol.
 //
-// Each exported function is an indirect one (ifunc): a lookup of its symbol runs a resolver, which gives null for a
-// symbol that the file calls missing. So dlsym sees an older library.
+// Each exported function is an indirect one (ifunc): a lookup of its symbol runs a resolver, which returns null for a
+// symbol that the file lists as missing. Thus dlsym sees an older library.
 #pragma once
 
 #include <chrono>
@@ -15,7 +15,7 @@ namespace egpu::nvidia::testing {
 
 using Node = std::shared_ptr<const FakeNode>;
 
-/// Arguments of one call. The function returns `answer` at once unless it is kSuccess.
+/// Arguments of one call. The function returns `answer` immediately unless it is kSuccess.
 struct Request {
   Return answer = kSuccess;
   Node node;
@@ -37,7 +37,7 @@ inline Request begin(const char* function) {
   return r;
 }
 
-/// A handle is the device's place, from 1.
+/// A handle is the device's place plus 1.
 inline Device handleOf(std::size_t place) { return reinterpret_cast<Device>(place + 1); }
 inline std::size_t placeOf(Device handle) { return reinterpret_cast<std::size_t>(handle) - 1; }
 

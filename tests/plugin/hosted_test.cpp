@@ -1,4 +1,4 @@
-// One plugin in its host process: what each member of the zoo does to its callers, and that the process comes back.
+// One plugin in its host process: effects of each zoo member on its callers, and that the process is restarted.
 #include "controller/plugin/hosted.h"
 
 #include <gmock/gmock.h>
@@ -27,7 +27,7 @@ using ::testing::HasSubstr;
 using ::testing::Not;
 using testing::zoo;
 
-/// Waits for what another thread or process brings about; the bound only turns a hang into a failure.
+/// Waits for an effect of another thread or process; the bound only turns a hang into a failure.
 bool eventually(const std::function<bool()>& condition) {
   for (int i = 0; i < 30'000; ++i) {
     if (condition()) return true;
@@ -56,7 +56,7 @@ std::string contents(const std::string& path) {
   return out.str();
 }
 
-/// A plugin whose back-off only passes when the test turns the clock.
+/// A plugin whose back-off passes only when the test advances the clock.
 class HostedTest : public ::testing::Test {
  protected:
   HostedTest() {
@@ -73,7 +73,7 @@ class HostedTest : public ::testing::Test {
     plugin->waitFirstAttempt();
     return *plugin;
   }
-  /// Turns the clock past the n-th back-off, once the supervisor waits for it.
+  /// Advances the clock past the n-th back-off, once the supervisor waits for it.
   void passBackoff(uint64_t n) {
     ASSERT_TRUE(eventually([&] { return plugin->backoff().first >= n; }));
     clock.advance(plugin->backoff().second);
@@ -138,7 +138,7 @@ TEST_F(HostedTest, AHangTimesOutAndTheProcessIsReplaced) {
   auto& p = start(zoo("hangs"));
   const pid_t hung = p.pid();
   EXPECT_EQ(p.provision(device("a")).outcome, ReplyCode::timeout);
-  ASSERT_TRUE(eventually([&] {  // on a busy machine a call may be over before the process begins it
+  ASSERT_TRUE(eventually([&] {  // on a busy machine a call may time out before the process begins it
     (void)p.provision(device("a"));
     return !p.readiness().ok();
   }));
@@ -334,7 +334,7 @@ TEST_F(HostedTest, NeitherDescriptorsNorSecretsReachThePlugin) {
   setenv("KUBE_TOKEN_OF_THE_TEST", "secret", 1);
   setenv("ELASTICGPU_OF_THE_TEST", "wanted", 1);
   const std::string file = ::testing::TempDir() + "/kept-open-" + std::to_string(getpid());
-  std::FILE* open = std::fopen(file.c_str(), "w");  // without close-on-exec, as some library would
+  std::FILE* open = std::fopen(file.c_str(), "w");  // without close-on-exec, as some libraries open files
   ASSERT_NE(open, nullptr);
   options.traceable = true;
   auto& p = start(zoo("good"));

@@ -1,4 +1,5 @@
-// Several plugins, good and bad, side by side: harm stays with its class, and readiness says why.
+// Several plugins, good and bad, side by side: failures are limited to a plugin's class, and readiness reports the
+// reason.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <signal.h>
@@ -23,7 +24,7 @@ using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using testing::zoo;
 
-/// Records changes and lets a test wait for a state of the world.
+/// Records changes and lets a test wait for a state.
 class Changes {
  public:
   void watch(Registry& registry) {
@@ -101,7 +102,7 @@ TEST_F(RegistryTest, OfTwoPluginsWithOneNameTheFirstStays) {
 }
 
 TEST_F(RegistryTest, TheWholeZooHarmsNobodyElse) {
-  // Both are waited for in full, by one plugin each; shorter, and a busy machine takes the good for hanging.
+  // One plugin each uses up these timeouts; shorter ones would make good plugins fail on a busy machine.
   options.startTimeout = milliseconds(10'000);
   options.deadlines.slow = milliseconds(5'000);
   options.backoffMost = options.backoffFirst = milliseconds(100);
@@ -126,7 +127,7 @@ TEST_F(RegistryTest, TheWholeZooHarmsNobodyElse) {
   EXPECT_EQ(r.names().size(), falling.size() + 1);
   EXPECT_EQ(r.hosted(good->description().name)->starts(), 1u);
   EXPECT_TRUE(r.readiness(good->description().name).ok());
-  // Those without a name are listed with their reason wherever a class asks in vain.
+  // Plugins without a name are listed with their error in the message for each missing name.
   const std::string why = r.readiness("no.such.plugin").message;
   for (const auto& name : bad) EXPECT_THAT(why, HasSubstr("lib" + name + ".so: "));
   EXPECT_THAT(why, AllOf(HasSubstr("libwrong_version.so: it was built for ABI version 2"),

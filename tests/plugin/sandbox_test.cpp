@@ -1,4 +1,4 @@
-// What a plugin that means harm can do from its process: nothing but fail its own class.
+// Effects of a malicious plugin: it can only fail its own class.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sched.h>
@@ -34,7 +34,7 @@ using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 using testing::zoo;
 
-/// Waits for what another process brings about; the bound only turns a hang into a failure.
+/// Waits for an effect of another process; the bound only turns a hang into a failure.
 bool eventually(const std::function<bool()>& condition) {
   for (int i = 0; i < 30'000; ++i) {
     if (condition()) return true;
@@ -61,7 +61,7 @@ class SandboxTest : public ::testing::Test {
     plugin->waitFirstAttempt();
     return *plugin;
   }
-  /// A plugin of the zoo where a manifest can lie beside it.
+  /// Copies a plugin of the zoo into a folder with a manifest beside it. Returns its path.
   std::string copyOf(const std::string& name, const std::string& manifest) {
     const std::string path = folder + "/lib" + name + ".so";
     fs::copy_file(zoo(name), path);
@@ -74,7 +74,7 @@ class SandboxTest : public ::testing::Test {
   }
   static bool root() { return geteuid() == 0; }
 
-  /// Relative paths are those of the folder for as long as this lives.
+  /// Changes the working folder during its lifetime.
   struct Inside {
     explicit Inside(const std::string& there) { fs::current_path(there); }
     ~Inside() { fs::current_path(before); }
@@ -108,7 +108,7 @@ TEST_F(SandboxTest, TheNetworkIsThereForAPluginWhoseManifestAsksForIt) {
   auto& p = start(copyOf("connects", "# speaks to its server\nnetwork: true\n"));
   for (const int family : {AF_INET, AF_INET6, AF_NETLINK}) {
     const Reply reply = p.provision(device("a", {{"family", std::to_string(family)}}));
-    if (family == AF_INET6 && reply.message == "EAFNOSUPPORT") continue;  // a machine without it
+    if (family == AF_INET6 && reply.message == "EAFNOSUPPORT") continue;  // a machine without IPv6
     EXPECT_TRUE(reply.message == "it went well" || reply.message == "ESOCKTNOSUPPORT" ||
                 reply.message == "EPROTONOSUPPORT")
         << family << ": " << reply.message;
@@ -182,7 +182,7 @@ TEST_F(SandboxTest, CredentialsCannotBeRead) {
 TEST_F(SandboxTest, MountsThatComeLaterAreSeen) {
   if (!root()) GTEST_SKIP() << "mounts nothing";
   std::thread([&] {
-    // A namespace of this thread, which the plugin's process inherits.
+    // A mount namespace of this thread, which the plugin's process inherits.
     if (unshare(CLONE_NEWNS) != 0) return;
     ASSERT_EQ(mount("none", "/", nullptr, MS_REC | MS_PRIVATE, nullptr), 0);
     const std::string host = folder + "/host", run = host + "/run", driver = run + "/driver", hidden = host + "/hidden";
@@ -196,7 +196,7 @@ TEST_F(SandboxTest, MountsThatComeLaterAreSeen) {
     ASSERT_EQ(mount("none", driver.c_str(), "tmpfs", 0, "mode=0755"), 0);
     write(driver + "/libnvidia-ml.so.1", "a library");
     EXPECT_EQ(p.provision(device("a", {{"file", driver + "/libnvidia-ml.so.1"}})).message, "it went well");
-    // A hidden folder stays hidden, whatever is mounted there.
+    // A hidden folder stays hidden despite later mounts.
     ASSERT_EQ(mount("none", hidden.c_str(), "tmpfs", 0, "mode=0755"), 0);
     write(hidden + "/token", "secret");
     EXPECT_EQ(p.provision(device("a", {{"file", hidden + "/token"}})).outcome, ReplyCode::internal);
@@ -258,7 +258,7 @@ TEST_F(SandboxTest, TheHostTakesNoRelativePath) {
     launch.channel = sockets->second.get();
     auto process = base::Subprocess::spawn(launch);
     ASSERT_TRUE(process.ok());
-    *sockets = {};  // what serves goes in peace
+    *sockets = {};  // closing the sockets ends the serving process
     EXPECT_EQ(process->finish(milliseconds(30'000)), "exited with status 64") << row.flag << " " << row.variable;
   }
 }
@@ -274,7 +274,7 @@ TEST_F(SandboxTest, CredentialsAreHiddenWhereTheyUsuallyLie) {
 TEST_F(SandboxTest, OnlyItsOwnFoldersCanBeWrittenTo) {
   const std::string state = folder + "/hidden/state";
   fs::create_directories(state);
-  chmod((folder + "/hidden").c_str(), 0700);  // only root may pass
+  chmod((folder + "/hidden").c_str(), 0700);  // only root may traverse it
   write(folder + "/hidden/other", "secret");
   options.hidden = {folder + "/hidden"};
   options.env = {"ELASTICGPU_STATE_DIR=" + state};
@@ -325,7 +325,8 @@ TEST_F(SandboxTest, SystemCallsThatNoPluginNeedsAreRefused) {
   for (const char* how : {"clone3", "io_uring", "memfd"})
     EXPECT_EQ(p.provision(device("a", {{"how", how}})).message, "ENOSYS") << how;
   EXPECT_EQ(p.provision(device("a", {{"how", "datagram"}})).message, "EACCES");
-  EXPECT_EQ(p.provision(device("a", {{"how", "dies"}})).message, "it went well");  // with its controller, as it does
+  // The plugin's process may request to die with its controller.
+  EXPECT_EQ(p.provision(device("a", {{"how", "dies"}})).message, "it went well");
 }
 
 TEST_F(SandboxTest, WhatIsLeftOpenIsSaid) {
@@ -348,7 +349,7 @@ TEST_F(SandboxTest, APluginCannotSayForItsHostThatItIsConfined) {
   EXPECT_THAT(both.message, HasSubstr("out of place"));
 }
 
-/// What the process may have of them, of which the user's others are a part; -1 if it says nothing.
+/// Returns the process's limit of processes, which includes the user's other processes; -1 if it is unknown.
 long mostProcesses(pid_t pid) {
   std::ifstream limits("/proc/" + std::to_string(pid) + "/limits");
   long most = -1;

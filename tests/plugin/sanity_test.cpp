@@ -1,4 +1,4 @@
-// egpu-sanity itself: it must pass the good and notice what is wrong with the bad.
+// egpu-sanity itself: it must accept good plugins and find the errors of bad ones.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <stdio.h>

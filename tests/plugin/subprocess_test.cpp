@@ -115,7 +115,7 @@ TEST(SubprocessTest, TheWholeGroupIsKilled) {
   EXPECT_FALSE(alive(grandchild));
 }
 
-/// As the first process of a container: orphans of the descendants become this process's.
+/// Acts as the first process of a container: adopts orphaned descendants.
 struct Adopts {
   Adopts() { prctl(PR_SET_CHILD_SUBREAPER, 1); }
   ~Adopts() { prctl(PR_SET_CHILD_SUBREAPER, 0); }

@@ -43,7 +43,7 @@ Answer someAnswer() {
   return a;
 }
 
-/// The only frame of the bytes.
+/// Parses bytes that hold exactly one frame.
 Frame only(FrameBuffer& buffer, const std::string& bytes) {
   buffer.append(bytes);
   const auto frame = buffer.next();

@@ -1,4 +1,4 @@
-// What the plugin tests share: paths of the zoo, a device to ask for.
+// Shared by the plugin tests: paths of the zoo, and a sample device.
 #pragma once
 
 #include <string>

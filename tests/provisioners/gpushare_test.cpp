@@ -54,7 +54,7 @@ TEST_F(GpuShareTest, RefusesWhatIsNoShare) {
   EXPECT_TRUE(plugin->list().keys.empty());
 }
 
-/// No limiter counts the memory that programs on the processor take.
+/// Limiters do not count CPU memory, which these cards share.
 TEST_F(GpuShareTest, CardsWithUnifiedMemoryAreGivenWholeOnly) {
   for (const char* model : {"GB10", "Thor", "GH200-480GB", "Orin-(nvgpu)"}) {
     auto share = card(0, 500, 8 * kGiB), whole = card(0, 1000, 16 * kGiB), memory = card(0, 0, kGiB);
@@ -159,7 +159,7 @@ TEST_F(GpuShareTest, MountForMps) {
             ReplyCode::invalid);
 }
 
-/// Files in the host's /dev/shm are readable by all tenants.
+/// All tenants can read files in the host's /dev/shm.
 TEST_F(GpuShareTest, MpsClientsGetTheSharedMemoryOfTheirCardAndNeverTheHosts) {
   const core::StringMap mps{{"isolation", "mps"}};
   for (const int64_t index : {2, 5}) {
@@ -225,7 +225,7 @@ TEST_F(GpuShareTest, ContainersOfAnyUserMayWriteTheirCacheAndTheLock) {
   ASSERT_NE(mkdtemp(root.data()), nullptr);
   ASSERT_EQ(setenv("ELASTICGPU_STATE_DIR", root.c_str(), 1), 0);
   const auto mask = umask(027);
-  std::filesystem::create_directories(root + "/hami-core/locks/all");  // of an agent before
+  std::filesystem::create_directories(root + "/hami-core/locks/all");  // Left by an earlier agent.
   const auto d = device("f", {card(0, 100, kGiB)}, {{"isolation", "hami-core"}});
   EXPECT_EQ(outcomeOf(plugin->stage(d)), ReplyCode::ok) << said;
   umask(mask);
@@ -237,7 +237,8 @@ TEST_F(GpuShareTest, ContainersOfAnyUserMayWriteTheirCacheAndTheLock) {
 }
 
 TEST_F(GpuShareTest, ResizeChangesWhatIsKnown) {
-  EXPECT_EQ(outcomeOf(plugin->resize(device("r", {card(0, 100, kGiB)}))), ReplyCode::ok);  // of an earlier process
+  // A device of an earlier process.
+  EXPECT_EQ(outcomeOf(plugin->resize(device("r", {card(0, 100, kGiB)}))), ReplyCode::ok);
   EXPECT_EQ(outcomeOf(plugin->provision(device("r", {card(0, 100, kGiB)}))), ReplyCode::noChange);
   EXPECT_EQ(outcomeOf(plugin->resize(device("r", {card(0, 200, kGiB)}))), ReplyCode::ok);
   EXPECT_EQ(outcomeOf(plugin->provision(device("r", {card(0, 200, kGiB)}))), ReplyCode::noChange);

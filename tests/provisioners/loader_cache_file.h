@@ -1,4 +1,4 @@
-// Writes what ldconfig would: /etc/ld.so.cache for a made-up machine.
+// Writes /etc/ld.so.cache for a simulated machine, as ldconfig would.
 #pragma once
 
 #include <cstdint>
@@ -24,7 +24,8 @@ inline void addNumber(std::string& out, uint32_t value) {
   for (int shift = 0; shift < 32; shift += 8) out += static_cast<char>(value >> shift & 0xff);
 }
 
-/// In glibc's format 1.1, as of 2.2; `old`: behind that of earlier ones, as ldconfig wrote it until 2.31.
+/// Returns a cache in glibc's format 1.1, which exists since glibc 2.2. `old`: preceded by a cache in the earlier
+/// format, as ldconfig wrote it until 2.31.
 inline std::string loaderCache(const std::vector<CachedLibrary>& libraries, bool old = false) {
   constexpr uint32_t kHeader = 48, kEntry = 24;
   std::string entries, texts;
@@ -37,13 +38,13 @@ inline std::string loaderCache(const std::vector<CachedLibrary>& libraries, bool
     addNumber(entries, library.flags);
     addNumber(entries, text(library.name));
     addNumber(entries, text(library.path));
-    entries.append(12, '\0');  // system's version, hardware
+    entries.append(12, '\0');  // OS version, hardware
   }
   std::string out;
   if (old) {
     out = std::string("ld.so-1.7.0") + '\0';
     addNumber(out, 1);
-    out.append(12 + 4, 'o');  // one entry, and to the next multiple of eight
+    out.append(12 + 4, 'o');  // one entry, and padding to a multiple of eight
   }
   out += "glibc-ld.so.cache1.1";
   addNumber(out, static_cast<uint32_t>(libraries.size()));

@@ -1,4 +1,4 @@
-// The mock in process: every script but those that would take this process along (tests/plugin/hosted_test.cpp has
+// The mock in process: every script except those that would crash this process (tests/plugin/hosted_test.cpp has
 // those).
 #include "tests/provisioners/plugin_fixture.h"
 
@@ -104,7 +104,7 @@ TEST_F(MockTest, VerbsWithoutParametersFollowTheKey) {
             ReplyCode::unavailable);
 }
 
-/// As a node's process: what provisioned it was another one.
+/// Acts as a node's process: another process provisioned the device.
 TEST_F(MockTest, OnANodeTheyFollowStage) {
   for (const char* at : {"unmount", "unstage"}) {
     const auto d = scripted("n", {{"at", at}, {"outcome", "unavailable"}, {"times", "1"}});

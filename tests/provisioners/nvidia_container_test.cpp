@@ -1,4 +1,4 @@
-// What containers with NVIDIA's cards get on a machine that has them: a folder stands for the machine's root.
+// Edits for containers with NVIDIA's cards on a machine with a driver: a folder represents the machine's root.
 #include <fcntl.h>
 #include <stdlib.h>
 #include <sys/stat.h>
@@ -34,7 +34,7 @@ using ::testing::Not;
 const std::string kFolder = "/usr/lib/" EGPU_MULTIARCH;
 const std::string kVersion = "535.104.05";
 
-/// Four A100, whose minor numbers are 2, 3, 0, 1.
+/// Four A100 with the minor numbers 2, 3, 0, 1.
 class MachineTest : public ::testing::Test {
  protected:
   MachineTest() : fake("a100"), root(getenv("ELASTICGPU_SYSTEM_ROOT")) {}
@@ -47,7 +47,7 @@ class MachineTest : public ::testing::Test {
     fs::create_directories(fs::path(root + path).parent_path());
     fs::create_symlink(target, root + path);
   }
-  /// A library of the driver's as its installer leaves it: file, soname, and a name for linkers where it has one.
+  /// Creates a library of the driver as its installer does: file, soname, and a linker name if it has one.
   void library(const std::string& name, const std::string& soname, const std::string& linker = "") {
     const std::string file = name + "." + kVersion;
     write(kFolder + "/" + file);
@@ -79,7 +79,7 @@ class NvidiaContainerTest : public MachineTest, public ::testing::WithParamInter
     plugin = registry.find(std::string(GetParam()) + ".provisioner.elasticgpu.io", nullptr);
     ASSERT_NE(plugin, nullptr);
   }
-  /// A device of these cards, as an object of the API might have it: its indices are not to be relied on.
+  /// Returns a device of these cards as the API might have it: its indices are not reliable.
   static DeviceRequest deviceOf(const std::vector<std::string>& uuids) {
     std::vector<CardShare> cards;
     for (const std::string& uuid : uuids) cards.push_back({uuid, "A100", 7, 1000, kGiB, kGiB});
@@ -91,7 +91,7 @@ class NvidiaContainerTest : public MachineTest, public ::testing::WithParamInter
     EXPECT_EQ(plugin->mount(deviceOf(uuids), "ns/pod", "main").edits, reply.edits) << "the same every time";
     return reply.edits;
   }
-  /// path=host path
+  /// Returns "path=host path" of each device node.
   static std::vector<std::string> nodes(const ContainerEdits& edits) {
     std::vector<std::string> out;
     for (const auto& node : edits.deviceNodes) {
@@ -173,7 +173,7 @@ TEST_P(NvidiaContainerTest, TheToolkitsDevicesSpareUsTheRest) {
   EXPECT_THAT(edits.cdiDevices, IsEmpty()) << "all cards or none, or the driver would be there twice";
   EXPECT_THAT(edits.mounts, Not(IsEmpty()));
 
-  // As a host has it, where /var/run is a link that a container must not follow to its own.
+  // As on a host where /var/run is a link; a container must not follow it to its own folder.
   link("/var/run", "/run");
   write("/run/cdi/nvidia.json",
         R"({"cdiVersion": "0.5.0", "kind": "nvidia.com/gpu", "devices": [{"name": ")" + uuid(3) + R"("}]})");
@@ -211,7 +211,7 @@ TEST_F(CdiFoldersTest, TheAgentsOwnFilesAreNotReadEach) {
   EXPECT_THAT(remarks, IsEmpty());
 }
 
-/// The cache is parsed once, and anew as soon as ldconfig has put another in its place.
+/// The cache is parsed once, and again as soon as ldconfig has replaced it.
 TEST_P(NvidiaContainerTest, ADriverThatComesLaterIsFound) {
   write("/sys/module/nvidia/version", kVersion);
   const auto ldconfig = [&] {
@@ -296,7 +296,7 @@ TEST_P(NvidiaContainerTest, ADeviceThatIsOnlyPartlyHereIsRefused) {
 TEST_P(NvidiaContainerTest, AContainersAgentSeesTheHostElsewhere) {
   installDriver();
   write("/dev/nvidia-uvm");
-  // The Debian package's links: absolute, to a folder of the driver's own.
+  // The Debian package's links: absolute, to a folder of the driver.
   link("/usr/bin/nvidia-smi", "/etc/alternatives/nvidia-smi");
   link("/etc/alternatives/nvidia-smi", "/usr/lib/nvidia/../nvidia/current/nvidia-smi");
   write("/usr/lib/nvidia/current/nvidia-smi");
@@ -310,7 +310,8 @@ TEST_P(NvidiaContainerTest, AContainersAgentSeesTheHostElsewhere) {
   EXPECT_EQ(mountedAt(edits, "/usr/bin/nvidia-smi"), "/usr/lib/nvidia/current/nvidia-smi");
 }
 
-/// The GPU operator's driver container has a root folder of its own, in which links lead; GKE has a folder of files.
+/// The GPU operator's driver container has a root folder of its own, to which links are relative; GKE has a folder of
+/// files.
 TEST_P(NvidiaContainerTest, ADriverOutsideTheHostsFoldersIsFoundByItsRoot) {
   const std::string operators = "/run/nvidia/driver", gke = "/home/kubernetes/bin/nvidia";
   write("/sys/module/nvidia/version", kVersion);
@@ -346,7 +347,7 @@ TEST_P(NvidiaContainerTest, ADriverOutsideTheHostsFoldersIsFoundByItsRoot) {
   unsetenv("ELASTICGPU_DRIVER_ROOT");
 }
 
-/// In a process of its own, confined, as the agent in its container has it. Its loader's cache is of before the driver.
+/// Runs in a confined process of its own, like the agent in its container. Its loader's cache is older than the driver.
 TEST_P(NvidiaContainerTest, AContainersAgentAsksTheHostsNvml) {
   if (fs::exists("/proc/driver/nvidia/version")) GTEST_SKIP() << "this machine's own NVML answers first";
   writeCache();
@@ -371,7 +372,7 @@ TEST_P(NvidiaContainerTest, AContainersAgentAsksTheHostsNvml) {
   EXPECT_EQ(mountedAt(mount.edits, "/usr/lib64/libnvidia-ml.so.1"), kFolder + "/libnvidia-ml.so." + kVersion);
 }
 
-/// Without a plugin around it. What is missing is made by the agent: tests/agent/prepare/dev_links_test.cpp.
+/// Tests without a plugin. The agent creates missing nodes: tests/agent/prepare/dev_links_test.cpp.
 class DeviceNodesTest : public MachineTest {
  protected:
   DeviceNodesTest() { fs::create_directories(root + "/dev"); }
@@ -471,7 +472,7 @@ TEST_F(DriverFilesTest, AHostWithoutALoadersCacheHasItsUsualFolders) {
   EXPECT_EQ(found.size(), 2u * 3) << "soname and file";
 }
 
-/// A file that is mounted stays the one that it was, when ldconfig puts another in its place.
+/// A mounted file stays the old file when ldconfig replaces it.
 TEST_F(DriverFilesTest, ACacheOfTheDriverBeforeLeadsToNoneOfItsVersion) {
   library("libcuda.so", "libcuda.so.1");
   cached.push_back({"libnvidia-gpucomp.so.470.42.01", kFolder + "/libnvidia-gpucomp.so.470.42.01"});

@@ -15,7 +15,7 @@ namespace {
 using ::testing::ElementsAre;
 using ::testing::IsEmpty;
 
-/// "name path" of each.
+/// Returns "name path" of each library.
 std::vector<std::string> read(const std::string& bytes) {
   std::vector<std::string> out;
   for (const auto& library : nvidia::readLoaderCache(bytes)) out.push_back(library.name + " " + library.path);
@@ -48,11 +48,11 @@ TEST(LoaderCache, WhatCannotBeIsLeftOut) {
                                 {"x", "/" + std::string(5000, 'x')}})),
               IsEmpty());
   std::string far = loaderCache(kTwo);
-  far.replace(48 + 4, 4, "\xff\xff\xff\xff");  // the first one's name
-  far.replace(20, 4, "\xff\xff\xff\x7f");      // how many there are
+  far.replace(48 + 4, 4, "\xff\xff\xff\xff");  // the offset of the first name
+  far.replace(20, 4, "\xff\xff\xff\x7f");      // the number of entries
   EXPECT_THAT(read(far), ElementsAre("libz.so.1 /lib/libz.so.1"));
   std::string old = loaderCache(kTwo, true);
-  old.replace(12, 4, "\xff\xff\xff\xff");  // how many there are in the old format
+  old.replace(12, 4, "\xff\xff\xff\xff");  // the number of entries in the old format
   EXPECT_THAT(read(old), IsEmpty());
 }
 
@@ -65,7 +65,7 @@ TEST(LoaderCache, AFileCutAnywhereSaysNothingElse) {
   }
 }
 
-/// What ldconfig really writes.
+/// The real output of ldconfig.
 TEST(LoaderCache, ThisMachinesTellsWhereLibcIs) {
   std::ifstream in("/etc/ld.so.cache", std::ios::binary);
   if (!in) GTEST_SKIP() << "this machine has no /etc/ld.so.cache";

@@ -1,4 +1,4 @@
-// Discovery of NVIDIA's cards, by both plugins that give them, on the nodes of tests/nvml/nodes.
+// Discovery of NVIDIA's cards, by both plugins for them, on the nodes of tests/nvml/nodes.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -53,7 +53,7 @@ class NvidiaTest : public ::testing::TestWithParam<const char*> {
     leave();
     fake = std::make_unique<nvidia::testing::FakeNvml>(node);
   }
-  /// A plugin stays loaded, and watches its cards until there are none.
+  /// Removes all cards, because a plugin stays loaded and watches its cards until none is left.
   void leave() {
     if (!fake) return;
     fake->file = YAML::Load("{}");
@@ -64,14 +64,14 @@ class NvidiaTest : public ::testing::TestWithParam<const char*> {
   static std::string path() { return std::string(EGPU_PROVISIONER_DIR) + "/lib" + GetParam() + ".so"; }
   std::string uuid(std::size_t place) const { return fake->file["devices"][place]["uuid"].as<std::string>(); }
 
-  /// The cards; said is what the plugin has to say of them.
+  /// Returns the cards. `said` gets the plugin's message.
   std::vector<Gpu> discovered() {
     const DiscoverReply reply = plugin->discover();
     EXPECT_EQ(reply.reply.outcome, ReplyCode::ok) << reply.reply.message;
     said = reply.reply.message;
     return reply.gpus;
   }
-  /// What it is without this change to the file; the change is undone.
+  /// Returns the cards with this change of the file; the change is undone afterwards.
   std::vector<Gpu> discoveredWith(const std::function<void(YAML::Node& file)>& change) {
     const YAML::Node before = YAML::Clone(fake->file);
     change(fake->file);
@@ -188,7 +188,7 @@ TEST_P(NvidiaTest, CardsOfDifferentKindsStandSideBySide) {
   EXPECT_EQ(cards[3].attributes.at("pcieRoot"), "pci10000:00");
 }
 
-/// What a missing symbol leaves unknown, and nothing else.
+/// A missing symbol makes its field unknown, and no other.
 TEST_P(NvidiaTest, AMissingSymbolIsAMissingField) {
   use("dgx-1v");
   const auto whole = discovered();
@@ -204,7 +204,7 @@ TEST_P(NvidiaTest, AMissingSymbolIsAMissingField) {
   };
   expect({"nvmlSystemGetDriverVersion"}, [](Gpu& g) { g.attributes.erase("driverVersion"); });
   expect({"nvmlSystemGetCudaDriverVersion_v2"}, [](Gpu& g) { g.attributes.erase("cudaDriverVersion"); });
-  expect({"nvmlDeviceGetMinorNumber"}, [](Gpu&) {});  // the kernel tells it, too
+  expect({"nvmlDeviceGetMinorNumber"}, [](Gpu&) {});  // the kernel also reports it
   expect({"nvmlDeviceGetMigMode", "nvmlDeviceGetMaxClockInfo", "nvmlDeviceGetP2PStatus"}, [](Gpu&) {});
   expect({"nvmlDeviceGetNvLinkRemoteDeviceType"}, [](Gpu&) {});
   expect({"nvmlDeviceGetNumGpuCores"}, [](Gpu& g) { g.smCount = 0; });
@@ -269,7 +269,7 @@ TEST_P(NvidiaTest, ALostCardIsReportedAndTheOthersAreThere) {
   EXPECT_EQ(said, "");
 }
 
-/// What is counted on the card, until it is no more.
+/// Errors that the card counts are reported until the count is zero again.
 TEST_P(NvidiaTest, WhatACardCountsOfItsErrorsIsTold) {
   use("a100");
   struct Row {
@@ -382,7 +382,7 @@ TEST_P(NvidiaTest, AnXidIsToldOnceAgainAndAgain) {
   fake->write();
   discovered();
   EXPECT_THAT(plugin->health().cards, IsEmpty()) << "it was before";
-  // Application errors of all kinds say nothing of the card.
+  // Application errors of all kinds do not affect the card's health.
   for (const int application : {13, 31, 43, 45, 63, 68, 92, 94, 137})
     fake->file["devices"][1]["xids"].push_back(application);
   fake->write();
@@ -402,7 +402,7 @@ TEST_P(NvidiaTest, AnXidIsToldOnceAgainAndAgain) {
   }
 }
 
-/// One that comes while another card goes is not lost with the set that saw it.
+/// An XID that arrives while another card disappears is not lost with the old event set.
 TEST_P(NvidiaTest, XidsAreStillSeenWhenTheCardsChange) {
   use("a100");
   discovered();
@@ -463,7 +463,7 @@ TEST_P(NvidiaTest, WhatIsUsedOfACardIsTold) {
       << "the newest sample counts, no sample is nothing, and 200 % can't be";
 }
 
-/// NVML lists them apart: the other list has their server only.
+/// NVML lists them separately: the other list has only their server.
 TEST_P(NvidiaTest, ClientsOfAnMpsServerAreTold) {
   use("a100");
   fake->file["devices"][1]["processes"] = YAML::Load("[[99, 1048576, 80]]");
@@ -484,7 +484,7 @@ TEST_P(NvidiaTest, ClientsOfAnMpsServerAreTold) {
 
 TEST_P(NvidiaTest, UseThatTheLibraryDoesNotTellIsUnknown) {
   use("a100");
-  fake->file["each"]["sm"] = 101;  // can't be
+  fake->file["each"]["sm"] = 101;  // invalid
   fake->file["devices"][0]["processes"] = YAML::Load("[[4711, 1048576, 40]]");
   fake->file["missing"].push_back("nvmlDeviceGetProcessUtilization");
   fake->write();
@@ -502,7 +502,7 @@ TEST_P(NvidiaTest, UseThatTheLibraryDoesNotTellIsUnknown) {
   EXPECT_THAT(health.cards, IsEmpty()) << "and nothing else is";
 }
 
-/// Before 510 the driver told total and used only.
+/// Drivers before 510 report only total and used.
 TEST_P(NvidiaTest, WithoutTheNewerMemoryInfoAllThatIsTakenCountsAsUsed) {
   use("a100");
   fake->file["missing"].push_back("nvmlDeviceGetMemoryInfo_v2");
@@ -512,7 +512,7 @@ TEST_P(NvidiaTest, WithoutTheNewerMemoryInfoAllThatIsTakenCountsAsUsed) {
   EXPECT_EQ(plugin->health().use.at(0).memory, 7 * kMiB);
 }
 
-/// The other cards do not go with it, although their links to it do.
+/// The other cards stay healthy, although their links to the missing card are down.
 TEST_P(NvidiaTest, LinksToACardThatIsGoneAreNotDown) {
   use("a100");
   EXPECT_THAT(plugin->health().cards, IsEmpty());
@@ -523,7 +523,7 @@ TEST_P(NvidiaTest, LinksToACardThatIsGoneAreNotDown) {
   EXPECT_EQ(health.cards[0].uuid, uuid(0));
 }
 
-/// Never seen up: the others of its model tell how many there are.
+/// The link was never up: other cards of the model show the expected number.
 TEST_P(NvidiaTest, ALinkToASwitchThatWasNeverUpIsDown) {
   use("h100");
   fake->file["devices"][5]["linksDown"] = 18;
@@ -703,7 +703,8 @@ TEST_P(NvidiaTest, ACountBeyondReasonIsCut) {
   EXPECT_THAT(said, HasSubstr("counts 2147483648 cards; the first 64 are taken"));
 }
 
-/// In its process and sandbox it sees the same, and opens what the driver's library opens.
+/// In its own process and sandbox the plugin sees the same cards, and may open the files that the driver's library
+/// opens.
 TEST_P(NvidiaTest, ThePluginsProcessMayDiscover) {
   use("h100");
   for (const char* path : {"/dev/null", "/dev/zero", "/proc/driver", "/sys/bus"}) fake->file["opens"].push_back(path);

@@ -1,4 +1,4 @@
-// What is seen of cards while they are watched, and how long it is told.
+// Observations of watched cards, and how long they are reported.
 #include <gtest/gtest.h>
 
 #include <map>
@@ -13,7 +13,7 @@ namespace {
 
 class WatchTest : public ::testing::Test {
  protected:
-  /// The cards as they report themselves, with the illnesses that were seen.
+  /// Returns the cards with the errors that the watch has observed.
   Node judged() {
     fake.write();
     for (const std::size_t place : unplugged) fake.unplug(place);
@@ -45,7 +45,7 @@ TEST_F(WatchTest, WhatAResetHasToMendIsToldUntilThen) {
   for (int look = 0; look < 100; ++look) EXPECT_EQ(illnesses(judged()), (Words{"Xid119", "", "Xid4711", "Xid119"}));
 }
 
-/// Each of them was given out again after a minute.
+/// Earlier, a card with one of these XIDs was offered again after a minute.
 TEST_F(WatchTest, XidsThatNeedMoreThanAnotherStartOfTheProgramWithdrawTheCard) {
   for (const unsigned xid : {46U, 109U, 136U, 144U, 149U, 154U, 155U, 156U, 158U, 173U, 4711U}) {
     Watch fresh;
@@ -77,7 +77,8 @@ TEST_F(WatchTest, TheStrongestActionIsToldAndEachFurtherErrorShows) {
   EXPECT_EQ(judged().cards.at(1).illness, illnessOf(79) + "; errors so far: 2");
 }
 
-/// A card that floods does not change its message at each look, but no end of errors is like the one before.
+/// A card with an endless series of errors does not change its message at each query, but further errors remain
+/// visible.
 TEST_F(WatchTest, FurtherErrorsShowHoweverManyThereWere) {
   judged();
   std::set<std::string> messages;
@@ -89,7 +90,7 @@ TEST_F(WatchTest, FurtherErrorsShowHoweverManyThereWere) {
   EXPECT_TRUE(messages.contains(illnessOf(79) + "; errors so far: 800"));
 }
 
-/// A program may meet faults of its own as often as it likes.
+/// A program may cause any number of faults of its own.
 TEST_F(WatchTest, FaultsOfProgramsHideNoErrorOfACard) {
   judged();
   for (int i = 0; i < 1500; ++i) fake.file["devices"][0]["xids"].push_back(31);
@@ -148,7 +149,7 @@ TEST_F(WatchTest, ACardThatComesBackWithoutAResetIsNotWell) {
   EXPECT_EQ(judged().lost.size(), 1u);
   fake.file["devices"][0].remove("lost");
   EXPECT_EQ(illnesses(judged()), (Words{"Xid79", "", "", ""}));
-  // The kernel has let it go: what comes back was started anew.
+  // The kernel has released the card: after its return it is freshly initialised.
   fake.file["devices"][0]["lost"] = true;
   unplugged = {0};
   EXPECT_TRUE(judged().lost.empty());
@@ -157,7 +158,7 @@ TEST_F(WatchTest, ACardThatComesBackWithoutAResetIsNotWell) {
   EXPECT_EQ(illnesses(judged()), Words(4));
 }
 
-/// It was let go while the driver did not answer, and so kept nobody from loading another one.
+/// The library was released while the driver did not answer, so that another driver could be loaded.
 TEST_F(WatchTest, WhatWasSeenUnderAnotherVersionOfTheDriverIsForgotten) {
   judged();
   fake.file["devices"][0]["xids"].push_back(119);
@@ -195,7 +196,7 @@ TEST(Xids, TheMessageNamesTheAction) {
   EXPECT_TRUE(says(4711, "an operator's word (annotation elasticgpu.io/repaired)"));
 }
 
-/// A row that stands twice would be read once.
+/// Duplicate rows would hide each other.
 TEST(Xids, TheCatalogHasEachXidOnce) {
   std::map<unsigned, int> rows;
 #define EGPU_XID(code, action, what) ++rows[code];

@@ -1,4 +1,4 @@
-// What the provisioners' tests share: a plugin loaded in process, and devices to give it.
+// Shared by the provisioners' tests: a plugin loaded in process, and devices for it.
 #pragma once
 
 #include <gmock/gmock.h>
@@ -19,7 +19,7 @@ inline DeviceRequest device(const std::string& key, std::vector<CardShare> cards
 inline CardShare card(int64_t index, int64_t core, int64_t memory) {
   return {"GPU-" + std::to_string(index), "Tesla-V100", index, core, memory, 16 * kGiB};
 }
-/// A variable's value, or "(unset)".
+/// Returns a variable's value, or "(unset)".
 inline std::string env(const ContainerEdits& edits, const std::string& name) {
   for (const auto& [n, value] : edits.env)
     if (n == name) return value;

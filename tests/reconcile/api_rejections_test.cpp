@@ -1,4 +1,5 @@
-// What the API server refuses for reasons of its own is said on the claim and tried again, never in a hot loop.
+// If the API server refuses a write for reasons of its own, the claim reports it and the write is retried, never in a
+// hot loop.
 #include "controller/reconcile/api_rejections.h"
 
 #include "tests/reconcile/fixture.h"
@@ -19,7 +20,7 @@ class ApiRejectionsTest : public ReconcileTest {
     ReconcileTest::TearDown();
     driver.reset();
   }
-  /// From now on writes of this kind get no.
+  /// Makes all further writes of this kind fail.
   void refuse(kube::Method method, const std::string& target, const std::string& body = {}) {
     line.refuses = [=](const kube::HttpRequest& request) {
       return request.method == method && request.target.find(target) != std::string::npos &&
@@ -200,7 +201,7 @@ TEST_F(ApiRejectionsTest, W1_WhatIsRefusedOnOneNodeIsTriedOnOthers) {
     };
     line.refused = 0;
     const auto name = "on-n1-" + std::to_string(code);
-    // binpack fills n1 first where something is there already.
+    // binpack prefers n1, where another device exists.
     world.addClaim(name, "share", {{"gpu-core", "10"}});
     driver->run();
     EXPECT_EQ(world.claim(name).status.phase, "Bound") << code;
@@ -235,7 +236,7 @@ TEST_F(ApiRejectionsTest, W1_ANodeWhoseNameIsLongerThanALabelIsUsed) {
   ASSERT_GT(node.size(), 63u);
   world.addNode(node);
   const auto card = world.addCard(node, 0, 100 * kGi);
-  world.addClaim("a", "share", {{"gpu-core", "10"}, {"gpu-memory", "50"}});  // fits there alone
+  world.addClaim("a", "share", {{"gpu-core", "10"}, {"gpu-memory", "50"}});  // fits only there
   world.addClaim("b", "late", {{"gpu-core", "10"}, {"gpu-memory", "40"}});
   world.addPod("p", {"b"});
   driver->run();
@@ -269,7 +270,7 @@ TEST_F(ApiRejectionsTest, ConditionsAreNeverTooLongToBeWritten) {
   world.json<core::Node>({"", "n1"}, R"({"spec":{"unschedulable":false}})");
   settle();
 
-  // What plugins say has no bound either.
+  // Messages of plugins are not bounded either.
   const std::string said = "first" + std::string(40'000, 'x') + "€€€last";
   world.plugin.answer({{plugin::ReplyCode::invalid, said}}, true);
   world.addClaim("b", "share", {{"gpu-core", "10"}});

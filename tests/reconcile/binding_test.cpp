@@ -1,4 +1,4 @@
-// (C1), (C6) to (C8), (D1), W1 to W6: from a claim to a device, and what comes between.
+// (C1), (C6) to (C8), (D1), W1 to W6: from a claim to a device, and all states in between.
 #include "tests/reconcile/fixture.h"
 #include "tests/support/refusing_transport.h"
 
@@ -49,7 +49,7 @@ TEST_F(BindingTest, C8_TwoCardsOfOneNode) {
   world.addClaim("two", "share", {{"gpu", "2"}});
   const auto before = writes();
   settle();
-  EXPECT_EQ(writes() - before, 6u);  // one entry more
+  EXPECT_EQ(writes() - before, 6u);  // one more entry
   const auto device = world.gpu(deviceOf("two"));
   ASSERT_EQ(device.spec.cards.size(), 2u);
   EXPECT_EQ(device.spec.cards[0].core, 1000);
@@ -70,7 +70,7 @@ TEST_F(BindingTest, D1_AnIntentWhoseClaimIsGoneIsRolledBack) {
 }
 
 TEST_F(BindingTest, D1_ALedgerThatRefusesRollsBackAndDecidesAnew) {
-  // A foreign entry that this controller has not seen yet takes the room of its choice.
+  // A foreign entry that this controller has not seen yet takes the capacity of the chosen card.
   world.addClaim("a", "share", {{"gpu-core", "60"}});
   settle();
   const auto first = world.gpu(deviceOf("a")).spec.cards[0].name;
@@ -79,12 +79,12 @@ TEST_F(BindingTest, D1_ALedgerThatRefusesRollsBackAndDecidesAnew) {
   driver->poll();
   world.json<cache::Gpu>({"", second},
                          R"({"spec":{"allocations":{"foreign":{"device":"x","claim":"y/z","core":600,"memory":0}}}})");
-  // Without polling again: the cache is stale.
+  // Does not poll, so that the cache is stale.
   while (driver->stepOnce()) {
   }
   EXPECT_EQ(world.violation(), "");
   driver->run();
-  // The foreign entry is garbage (its device does not exist) and was swept; then the claim fits.
+  // The foreign entry is garbage (its device does not exist) and is swept; then the claim fits.
   EXPECT_EQ(world.claim("b").status.phase, "Bound");
 }
 
@@ -117,7 +117,7 @@ TEST_F(BindingTest, W1_AnAssumptionOfUnknownOutcomeEndsWithItsClaim) {
   };
   world.addClaim("a", "share", {{"gpu", "2"}});
   settle();
-  EXPECT_EQ(driver->cluster.totals().usedCore, 2000);  // it may exist
+  EXPECT_EQ(driver->cluster.totals().usedCore, 2000);  // the device may exist
   world.removeClaim("a");
   settle();
   line.refuses = nullptr;
@@ -220,7 +220,7 @@ TEST_F(BindingTest, LimitsOfClaimsPerCardAndNode) {
   settle();
   EXPECT_NE(world.gpu(deviceOf("a")).spec.cards[0].name, world.gpu(deviceOf("b")).spec.cards[0].name);
   world.addClaim("c", "few", {{"gpu-core", "10"}});
-  world.nextSecond();  // the older one comes first, and leaves no room for the other
+  world.nextSecond();  // the older claim comes first and leaves too little capacity for the younger one
   world.addClaim("d", "fewer", {{"gpu-core", "10"}});
   settle();
   EXPECT_EQ(world.reason("c"), "NoFit");
@@ -248,7 +248,7 @@ TEST_F(BindingTest, ModelAndMinMemory) {
 }
 
 TEST_F(BindingTest, C7_AnIntentOfAnEarlierProcessIsAdopted) {
-  // Another controller wrote the intent for the second card; this one would have chosen the first.
+  // Another controller wrote the intent for the second card; this controller would have chosen the first.
   auto claim = world.addClaim("a", "share", {{"gpu-core", "10"}});
   cache::Gpu device;
   device.metadata.name = deviceNameFor(claim);

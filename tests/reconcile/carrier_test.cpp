@@ -1,5 +1,5 @@
-// The ResourceClaim that carries a bound claim to scheduler and kubelet: who may have it, when it is repaired, and in
-// which order it goes.
+// The ResourceClaim that represents a bound claim to scheduler and kubelet: which pods may use it, when it is repaired,
+// and the order of its deletion.
 #include <algorithm>
 #include <memory>
 
@@ -25,7 +25,7 @@ class CarrierTest : public ReconcileTest {
   }
   void TearDown() override {
     ReconcileTest::TearDown();
-    // Whatever happened: who uses a claim is the scheduler's to say, and this finalizer would give the claim to the
+    // In all tests: the scheduler decides which pods use a claim, and this finalizer would hand the claim over to the
     // controller manager.
     for (const auto& write : line.writes) {
       EXPECT_EQ(write.body.find("reservedFor"), std::string::npos) << write.path << " " << write.body;
@@ -75,7 +75,7 @@ TEST_F(CarrierTest, W8_AClearedAllocationIsWrittenEverMoreSeldom) {
   settle();
   const auto first = allocationsWritten();
   EXPECT_EQ(first, 1u);
-  for (int i = 0; i < 720; ++i) {  // cleared as soon as it is seen, for two hours
+  for (int i = 0; i < 720; ++i) {  // each time cleared as soon as it is seen, for two hours
     if (allocated("a")) world.clearAllocation("a");
     driver->run(seconds(10));
     world.clock.advance(seconds(10));
@@ -130,10 +130,10 @@ TEST_F(CarrierTest, C12_ReleaseGoesInOrder) {
   EXPECT_EQ(line.about({"/"}),
             (std::vector<std::string>{
                 "DELETE v1/namespaces/default/resourceclaims/a",  // no new reservations
-                "PATCH v1/namespaces/default/resourceclaims/a",   // its finalizer: nobody has it
+                "PATCH v1/namespaces/default/resourceclaims/a",   // its finalizer: no pod uses it
                 "PATCH " + gpus + device + "/status",             // Released
                 "DELETE " + gpus + device,
-                "PATCH " + gpus + card,    // the entry
+                "PATCH " + gpus + card,    // the ledger entry
                 "PATCH " + gpus + device,  // its finalizer
                 "PATCH v1alpha/namespaces/default/elasticgpuclaims/a",
             }));
@@ -202,7 +202,7 @@ TEST_F(CarrierTest, AForceDeletedPodHoldsTheClaimUntilItsReservationIsGone) {
   settle();
   EXPECT_EQ(world.gpu(deviceOf("a")).status.phase, "Bound");
   EXPECT_EQ(world.message("a"), "is being deleted; waits for its ResourceClaim to be no longer reserved");
-  world.unreserve("a", "p");  // the controller manager
+  world.unreserve("a", "p");  // as the controller manager does
   settle();
   EXPECT_FALSE(world.client.get<cache::Claim>({"default", "a"}).ok());
 }
@@ -251,7 +251,7 @@ TEST_F(CarrierTest, W8_AnAllocationBySomebodyElseIsNotTouched) {
   world.removePod("p");
 }
 
-/// Somebody wrote another claim's device there while no controller looked, and the pod went.
+/// Another client wrote another claim's device there while no controller ran, and the pod was deleted.
 TEST_F(CarrierTest, W8_AnAllocationBySomebodyElseIsTakenBackOnceNoPodHasTheClaim) {
   for (const auto* name : {"a", "b"}) {
     world.addClaim(name, "share", {{"gpu-core", "10"}});
@@ -311,12 +311,12 @@ TEST_F(CarrierTest, APinnedPodThatCannotFitStarvesNobodyAndEvictsNobodyTwice) {
   world.occupy("victim", "n1", "40");
   world.addClaim("a", "share", {{"gpu-core", "10"}});
   pod("huge", {"a"}, "100", 1000);  // fits nowhere
-  pod("high", {"a"}, "60", 100);    // fits if the victim goes
+  pod("high", {"a"}, "60", 100);    // fits after the victim is evicted
   pod("good", {"a"}, "1");
   settle();
   for (int i = 0; i < 20; ++i) {
     (void)scheduler.round();
-    if (i == 3) world.occupy("victim-again", "n1", "2");  // what was evicted comes back, smaller
+    if (i == 3) world.occupy("victim-again", "n1", "2");  // the evicted pod is recreated, smaller
     driver->run(seconds(10));
     world.clock.advance(seconds(10));
   }
@@ -331,15 +331,15 @@ TEST_F(CarrierTest, APinnedPodThatCannotFitStarvesNobodyAndEvictsNobodyTwice) {
 }
 
 TEST_F(CarrierTest, W8_APodWithoutGateGetsTheRoomThatWasMadeForIt) {
-  world.addNode("n2");  // free, so that the scheduler clears what it can't use at once
+  world.addNode("n2");  // free, so that the scheduler immediately clears an allocation that it can't use
   world.addClaim("a", "share", {{"gpu-core", "10"}});
   world.occupy("victim", "n1", "40");
   pod("urgent", {"a"}, "60", 100, false);
   settle();
   for (int i = 0; i < 10 && world.pod("urgent").nodeName.empty(); ++i) {
     (void)scheduler.round();
-    settle();  // the scheduler comes back after a second: sooner than any back-off ends
-    // Whoever replaces the victim takes its room, unless it was promised.
+    settle();  // the scheduler tries again after a second: sooner than any back-off ends
+    // A replacement of the victim takes its capacity, unless that is nominated.
     if (world.pod("urgent").nominatedNodeName.empty() && world.pod("urgent").nodeName.empty())
       world.occupy("victim-" + std::to_string(i), "n1", "40");
     world.clock.advance(milliseconds(50));

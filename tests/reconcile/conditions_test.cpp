@@ -1,4 +1,4 @@
-// What is said on a claim, and as what.
+// The conditions of a claim and their reasons.
 #include <algorithm>
 
 #include "tests/reconcile/fixture.h"

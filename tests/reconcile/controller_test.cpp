@@ -1,5 +1,5 @@
-// The running controller with its threads: what fails or is slow in one namespace holds up nobody elsewhere. Its clock
-// stands, so whatever waits for time to pass in a worker waits for ever.
+// The running controller with its threads: failing or slow writes in one namespace delay no other namespace. The clock
+// stands still, so a worker that waits for time to pass waits forever.
 #include "controller/reconcile/controller.h"
 
 #include <gtest/gtest.h>
@@ -19,13 +19,13 @@
 namespace egpu::reconcile {
 namespace {
 
-/// Writes to objects of one namespace fail, or don't return for as long as they are held.
+/// Lets writes to objects of one namespace fail, or block while they are held.
 class SickNamespace final : public support::ForwardingTransport {
  public:
   SickNamespace(kube::Transport& next, const std::string& name)
       : ForwardingTransport(next), part_("/namespaces/" + name + "/") {}
 
-  /// 0 = passed on.
+  /// 0: requests are forwarded.
   void answer(int code, kube::Headers headers = {}) {
     std::lock_guard lock(mutex_);
     code_ = code;
@@ -36,7 +36,7 @@ class SickNamespace final : public support::ForwardingTransport {
     held_ = held;
     changed_.notify_all();
   }
-  /// By method and path.
+  /// Maps method and path to the number of attempts.
   std::map<std::string, int> attempts() const {
     std::lock_guard lock(mutex_);
     return attempts_;
@@ -89,7 +89,8 @@ class FairControllerTest : public ::testing::Test {
   void start(int workers, bool standby = false) {
     ControllerOptions options;
     options.workers = workers;
-    options.reconciler.callsPerPlugin = workers;  // a claim that waits for its turn at a plugin waits for time to pass
+    // A claim that waits for a plugin's call limit would wait for time to pass.
+    options.reconciler.callsPerPlugin = workers;
     options.standby = standby;
     controller = std::make_unique<Controller>(client, world.registry, clock, events, world.metrics, options);
     controller->start();
@@ -116,7 +117,7 @@ class FairControllerTest : public ::testing::Test {
         [&](const auto& c) { count += c->metadata.namespace_ == ns && c->status.phase == "Bound"; });
     return count;
   }
-  /// False if it never comes to hold.
+  /// Returns false if the condition does not hold within a minute.
   static bool comesTrue(const std::function<bool()>& holds) {
     base::SystemClock real;
     const auto deadline = real.now() + std::chrono::seconds(60);
@@ -126,7 +127,7 @@ class FairControllerTest : public ::testing::Test {
     }
     return true;
   }
-  /// While time passes: a key whose step hangs loses its turn for room by time alone.
+  /// Advances the clock meanwhile: a key whose step hangs loses its turn for capacity only when time passes.
   bool comesTrueInTime(const std::function<bool()>& holds) {
     return comesTrue([&] {
       clock.advance(std::chrono::milliseconds(2));
@@ -151,7 +152,7 @@ TEST_F(FairControllerTest, FailingWritesOfOneNamespaceDelayNobodyElse) {
   EXPECT_TRUE(comesTrue([&] { return bound("default") == 20; }));
   EXPECT_TRUE(comesTrue([&] { return !line.attempts().empty() && controller->quiet(); }));
   EXPECT_EQ(bound("sick"), 0);
-  // Time stands: beside the first, only what the claim's own device and ResourceClaim bring about comes again.
+  // Time stands still: besides the first attempt, only events of the claim's own device and ResourceClaim cause more.
   for (const auto& [request, times] : line.attempts()) EXPECT_LE(times, 8) << request;
 }
 
@@ -205,7 +206,8 @@ TEST_F(FairControllerTest, ReleasesOfAHangingNamespaceLeaveWorkersToOthers) {
   for (int i = 0; i < 20; ++i) world.mustOk(world.client.remove<cache::Claim>({"sick", "c" + std::to_string(i)}));
   ASSERT_TRUE(comesTrue([&] { return !line.attempts().empty(); }));
   for (int i = 0; i < 5; ++i) world.removeClaim("c" + std::to_string(i));
-  EXPECT_TRUE(comesTrueInTime([&] { return controller->stores().claims.size() == 20; }));  // those of the sick one
+  // Only those of the sick namespace remain.
+  EXPECT_TRUE(comesTrueInTime([&] { return controller->stores().claims.size() == 20; }));
 }
 
 TEST_F(FairControllerTest, FreedCardsGoToThoseOfTheHighestPriorityInWhateverNamespace) {

@@ -1,4 +1,5 @@
-// (C12), (D2), (D3), (D5): claims and devices that are deleted, released, kept, torn out.
+// (C12), (D2), (D3), (D5): claims and devices that are deleted, released, retained, or deleted despite their
+// finalizers.
 #include <algorithm>
 #include <string>
 #include <utility>
@@ -69,7 +70,7 @@ TEST_F(DeletionTest, D3_D4_RetainKeepsDeviceAndEntriesUntilClaimRefIsCleared) {
   EXPECT_FALSE(world.client.get<cache::Claim>({"default", "a"}).ok());
   EXPECT_EQ(world.gpu(name).status.phase, "Released");
   EXPECT_EQ(world.gpu(card).spec.allocations.size(), 1u);
-  // (D4) claimRef cleared: the next claim may have it, by name (C9).
+  // (D4) claimRef cleared: the next claim may get it by name (C9).
   world.json<cache::Gpu>({"", name}, R"({"spec":{"claimRef":null}})");
   settle();
   EXPECT_EQ(world.gpu(name).status.phase, "Available");
@@ -140,7 +141,7 @@ TEST_F(DeletionTest, C12_AClaimInUseIsNotReleased) {
 }
 
 TEST_F(DeletionTest, C1_AClaimMadeAnewAtOnceUnderTheSameName) {
-  // Pending, then Provisioning, then Bound: each time the old one goes and a new one of that name comes.
+  // Pending, then Provisioning, then Bound: each time the claim is deleted and recreated under its name.
   world.addClaim("a", "share", {{"gpu", "3"}});
   settle();
   world.removeClaim("a");

@@ -1,4 +1,5 @@
-// (C6) with spec.firstAvailable: which alternative a claim gets, what it says of the others, and that the choice stands.
+// (C6) with spec.firstAvailable: the choice of an alternative, the report on the other ones, and that the choice is
+// final.
 #include <memory>
 #include <utility>
 #include <vector>
@@ -20,7 +21,7 @@ v1alpha::ClaimAlternative memory(const std::string& name, const std::string& amo
   return {name, {}, {{"elasticgpu.io/gpu-memory", amount}}};
 }
 
-/// The controller dies when it writes what has this in its path.
+/// The controller dies at its first write whose path contains this text.
 class DyingTransport final : public support::ForwardingTransport {
  public:
   DyingTransport(kube::Transport& next, std::string at) : ForwardingTransport(next), at_(std::move(at)) {}
@@ -83,19 +84,19 @@ TEST_F(FirstAvailableTest, C6_WithoutRoomEachSaysWhyNotAndWhateverHelpsAnyOfThem
   EXPECT_EQ(world.message("c").rfind("two: ", 0), 0u) << world.message("c");
   EXPECT_NE(world.message("c").find("; most: "), std::string::npos) << world.message("c");
   EXPECT_EQ(driver->reconciler.waitingForRoom(), 1u);
-  world.removeClaim("b");  // room for the second alone
+  world.removeClaim("b");  // capacity for the second alternative only
   settle();
   EXPECT_EQ(got("c"), "Bound most");
 }
 
 TEST_F(FirstAvailableTest, W1_TheChoiceStandsWhateverIsFreeLater) {
   take("a", {{"gpu", "1"}});
-  DyingTransport dying(*world.transport, "/elasticgpus/");  // at W2
+  DyingTransport dying(*world.transport, "/elasticgpus/");  // dies at W2
   startOver(dying);
   EXPECT_THROW(claim("b", {cards("two", "2"), cards("one", "1")}), std::runtime_error);
   EXPECT_EQ(world.gpu(deviceOf("b")).spec.alternative, "one");
   const auto uid = world.gpu(deviceOf("b")).metadata.uid;
-  world.mustOk(world.client.remove<cache::Claim>({"default", "a"}));  // now two cards would be free, soon
+  world.mustOk(world.client.remove<cache::Claim>({"default", "a"}));  // both cards will become free soon
   start();
   EXPECT_EQ(got("b"), "Bound one");
   EXPECT_EQ(world.gpu(deviceOf("b")).metadata.uid, uid);
@@ -110,12 +111,12 @@ TEST_F(FirstAvailableTest, C6_AQuotaThatOneIsBeyondLeavesTheOthers) {
   settle();
   claim("a", {cards("two", "2"), memory("some", "4Gi")});
   EXPECT_EQ(got("a"), "Bound some");
-  claim("b", {cards("two", "2"), cards("one", "1")});  // both beyond it
+  claim("b", {cards("two", "2"), cards("one", "1")});  // both exceed the quota
   EXPECT_EQ(world.reason("b"), "QuotaExceeded");
   raise(R"({"spec":{"hard":{"gpu":2}}})");
   EXPECT_EQ(got("b"), "Bound one");
   raise(R"({"spec":{"hard":{"gpu":3}}})");
-  claim("c", {cards("two", "2"), cards("whole", "1")});  // beyond it, and without room
+  claim("c", {cards("two", "2"), cards("whole", "1")});  // the first exceeds the quota, the second does not fit
   EXPECT_EQ(world.reason("c"), "NoFit");
   world.removeClaim("a");
   settle();

@@ -1,4 +1,4 @@
-// WaitForFirstConsumer: which node is chosen for a pod, and what becomes of a choice that the scheduler can't use.
+// WaitForFirstConsumer: which node is chosen for a pod, and how a choice is revised that the scheduler can't use.
 #include <functional>
 
 #include "tests/reconcile/fixture.h"
@@ -30,7 +30,7 @@ class FirstConsumerTest : public ReconcileTest {
     change(made);
     (void)World::must(world.client.create(made));
   }
-  /// f1, f2 and f3 have all cards, and pod p waits for a claim of two.
+  /// f1, f2 and f3 hold all cards, and pod p waits for a claim of two.
   void largeClaimWaits() {
     for (const auto* name : {"f1", "f2", "f3"}) world.addClaim(name, "share", {{"gpu", "1"}});
     settle();
@@ -38,7 +38,7 @@ class FirstConsumerTest : public ReconcileTest {
     world.addPod("p", {"large"});
     settle();
   }
-  /// One of the claims f1, f2, … leaves n1: who waits is tried again.
+  /// Releases one of the claims f1, f2, … on n1, so that pending claims are tried again.
   void triesAgainAfter(seconds time) {
     world.clock.advance(time);
     const auto claims = world.client.listAll<cache::Claim>({});
@@ -49,13 +49,13 @@ class FirstConsumerTest : public ReconcileTest {
       }
     settle();
   }
-  /// Where the claim's room is set aside; empty: nowhere.
+  /// Returns the node of the claim's allocation; empty: none.
   std::string nodeOf(const std::string& claim) {
     const auto carrier = world.carrier(claim);
     return carrier && carrier->allocation ? carrier->allocation->nodeName : "";
   }
   bool gated(const std::string& name) { return !world.pod(name).schedulingGates.empty(); }
-  /// Controller and scheduler in turns, with a little time in between.
+  /// Runs controller and scheduler alternately, with a little time in between.
   void rounds(int n, std::chrono::milliseconds each = seconds(10)) {
     for (int i = 0; i < n; ++i) {
       driver->run(each);
@@ -129,7 +129,7 @@ TEST_F(FirstConsumerTest, ANodeIsKeptOnlyWhileAPodWantsTheClaim) {
 
 TEST_F(FirstConsumerTest, ANodeIsKeptWhereSomeAreLikedBetter) {
   if (world.real) GTEST_SKIP() << "times that a real server writes are not this clock's";
-  world.addNode("n3");  // without cards, and liked best
+  world.addNode("n3");  // without cards, and most preferred
   for (const auto* name : {"n1", "n2"})
     world.json<core::Node>({"", name}, R"({"spec":{"taints":[{"key":"gpus","effect":"PreferNoSchedule"}]}})");
   largeClaimWaits();
@@ -177,7 +177,7 @@ TEST_F(FirstConsumerTest, AClaimReportsItsReservation) {
 
 TEST_F(FirstConsumerTest, NoNodeIsKeptWherePodsThatAreReplacedHaveTheCardsOrTheCpu) {
   if (world.real) GTEST_SKIP() << "times that a real server writes are not this clock's";
-  // The server knows no ReplicaSets, and deletes pods whose owner is not there.
+  // The embedded server has no ReplicaSets, and deletes pods whose owner does not exist.
   const auto node = World::must(world.client.get<core::Node>({"", "n1"}));
   const auto replaced = [&node](core::Pod& p) {
     p.metadata.ownerReferences = {{"v1", "Node", "n1", node.metadata.uid, true}};
@@ -330,7 +330,7 @@ TEST_F(FirstConsumerTest, PreferredNodesAndTaintsToAvoid) {
   world.addPod("q", {"b"});
   settle();
   EXPECT_EQ(nodeOf("b"), "n2");
-  // A wish that can't be had is only a wish.
+  // A preference that can't be met is ignored.
   world.addClaim("large", "late", {{"gpu", "2"}});
   pod("r", {"large"}, [](auto& p) { p.preferredNodeAffinity = {{100, {{{"zone", "In", {"y"}}}, {}}}}; });
   settle();
@@ -379,7 +379,7 @@ TEST_F(FirstConsumerTest, APodThatFitsNowhereIsTriedEverMoreSeldom) {
   claims({"a"});
   world.addPod("p", {"a"});
   settle();
-  // For reasons of its own the scheduler clears whatever is allocated.
+  // The scheduler always clears the allocation, for reasons of its own.
   int cleared = 0;
   const auto hours = [&](int n) {
     cleared = 0;
@@ -395,7 +395,7 @@ TEST_F(FirstConsumerTest, APodThatFitsNowhereIsTriedEverMoreSeldom) {
   EXPECT_LT(hours(1), 20);
   EXPECT_LT(hours(3), 12);
   EXPECT_EQ(driver->cluster.totals().usedCore, nodeOf("a").empty() ? 0 : 100);
-  // A node that becomes another one is worth a try at once.
+  // A changed node is tried immediately.
   driver->run(seconds(1));
   world.json<core::Node>({"", "n2"}, R"({"metadata":{"labels":{"zone":"z"}}})");
   driver->run(minutes(5));
@@ -443,7 +443,7 @@ TEST_F(FirstConsumerTest, WhatTheSchedulerDidNotClearIsNotMovedUnderIt) {
   world.addPod("p", {"a", "b"});
   settle();
   const auto first = nodeOf("b");
-  world.clearAllocation("a");  // of two claims only one
+  world.clearAllocation("a");  // only one of the two claims
   settle();
   EXPECT_EQ(nodeOf("b"), "") << "a binding under way must find nothing to reserve";
   driver->run(seconds(10));
@@ -474,7 +474,7 @@ TEST_F(FirstConsumerTest, APodDeletedBeforeItRanFreesItsChoice) {
 
 TEST_F(FirstConsumerTest, ANodeCordonedBeforeThePodIsLetGoIsGivenUp) {
   claims({"a"});
-  // The carrier's name is taken, so that the pod stays behind its gate.
+  // The ResourceClaim's name is taken, so that the pod keeps its gate.
   core::ResourceClaim foreign;
   foreign.metadata.name = "a";
   foreign.metadata.namespace_ = "default";
@@ -546,7 +546,7 @@ TEST_F(FirstConsumerTest, APodThatMayNotEvictWaits) {
 }
 
 TEST_F(FirstConsumerTest, APodThatCanBePlacedNowhereHoldsUpNoOther) {
-  // Too much CPU is asked for, which only the scheduler knows of this pod.
+  // The pod asks for too much CPU; only the scheduler knows that.
   claims({"a"});
   pod("p", {"a"}, [](auto& p) { p.containers[0].requests = {{"cpu", "60"}}; });
   settle();

@@ -1,4 +1,4 @@
-// A world with one node of two cards, one class per policy, and a controller that moves when told.
+// A world with one node of two cards, one class per policy, and a controller that acts only when the test lets it.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -18,14 +18,14 @@ class ReconcileTest : public ::testing::Test {
  protected:
   void SetUp() override;
   void TearDown() override;
-  /// A fresh process on the same world.
+  /// Starts a new controller process on the same world.
   void start(std::chrono::milliseconds summaryDelay = std::chrono::milliseconds(-1));
-  /// The same over another line to the server.
+  /// Starts a new controller process with another connection to the server.
   void startOver(kube::Transport& line);
-  /// How many events begin so: "<object> <type> <reason> …".
+  /// Number of events that begin with the text "<object> <type> <reason> …".
   int64_t told(const std::string& start) const;
   void settle() { driver->settle(); }
-  /// Writes that the API server has seen, as versions.
+  /// Number of writes that the API server has accepted, as versions.
   uint64_t writes() const { return world.writes(); }
   std::string deviceOf(const std::string& claim) { return "egpu-" + world.claim(claim).metadata.uid; }
 

@@ -1,4 +1,4 @@
-// (C11): cards and nodes that go, and come back.
+// (C11): cards and nodes that disappear and return.
 #include <algorithm>
 
 #include "tests/reconcile/fixture.h"
@@ -128,7 +128,7 @@ TEST_F(LostHardwareTest, ACardThatIsBeingDeletedSaysThatItGoesAndWhatIsUsedOfIt)
   settle();
   world.schedule("p");
   settle();
-  // Before its summary was written.
+  // Before its summary is written.
   support::World::mustOk(world.client.remove<cache::Gpu>({"", "gpu-n1-0"}));
   driver->run();
   auto card = world.gpu("gpu-n1-0");

@@ -1,4 +1,4 @@
-// (C6): no room, what brings it back, and what is said meanwhile.
+// (C6): claims that do not fit, the events after which they are tried again, and their conditions meanwhile.
 #include "controller/reconcile/claim/conditions.h"
 #include "tests/reconcile/fixture.h"
 
@@ -99,8 +99,7 @@ TEST_F(NoFitTest, C6_AModelThatNoCardHasNamesThoseThatExist) {
     const auto* found = findCondition(cls.conditions, kModelsExist);
     return found == nullptr ? std::string() : found->status + " " + found->reason + " " + found->message;
   };
-  EXPECT_EQ(condition(),
-            "False NoSuchModel parameters[model]: no card is of model H1OO or H200; the cluster has T4");
+  EXPECT_EQ(condition(), "False NoSuchModel parameters[model]: no card is of model H1OO or H200; the cluster has T4");
   world.addCard("n1", 2, 16 * kGi, "H200");
   settle();
   EXPECT_EQ(condition(), "True Found ");

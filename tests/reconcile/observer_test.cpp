@@ -1,4 +1,4 @@
-// spec.adminAccess: a claim that observes is given cards without any charge, where its namespace is labelled for it.
+// spec.adminAccess: a claim with admin access gets cards without any charge, if its namespace has the label for it.
 #include <utility>
 
 #include "tests/reconcile/fixture.h"
@@ -71,7 +71,7 @@ TEST_F(ObserverTest, C6_OnFullCardsAndInNobodysWay) {
   take("full", {{"gpu", "1"}});
   observe("eye", {{"elasticgpu.io/gpu", "2"}});
   EXPECT_EQ(phase("eye"), "Bound");
-  take("whole", {{"gpu", "1"}});  // an observed card is an empty one
+  take("whole", {{"gpu", "1"}});  // a card with admin access counts as empty
   EXPECT_EQ(phase("whole"), "Bound");
   take("more", {{"gpu-memory", "1Gi"}});
   EXPECT_EQ(world.reason("more"), "NoFit");

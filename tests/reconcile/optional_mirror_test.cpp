@@ -1,4 +1,5 @@
-// Where the API server has no DeviceTaintRules or PodGroups, or doesn't let them be read, and where it has them later.
+// API servers without DeviceTaintRules or PodGroups, or without permission to read them, and servers that get them
+// later.
 #include "controller/cache/optional_mirror.h"
 
 #include <gtest/gtest.h>
@@ -14,12 +15,12 @@
 namespace egpu::cache {
 namespace {
 
-/// An API server that has one version of the kind, or none.
+/// An API server that serves one version of the kind, or none.
 class Versions final : public support::ForwardingTransport {
  public:
   using ForwardingTransport::ForwardingTransport;
   std::atomic<int> code{404};             ///< the answer for versions that are not served
-  std::atomic<const char*> version = "";  ///< that is served
+  std::atomic<const char*> version = "";  ///< the served version
   std::atomic<int> asked{0};
 
   base::Result<kube::HttpResponse> perform(const kube::HttpRequest& request, std::stop_token stop) override {
@@ -35,7 +36,7 @@ class Versions final : public support::ForwardingTransport {
   }
 
  private:
-  /// The embedded server has one version, whatever it is called here.
+  /// The embedded server has one version; its name is replaced here.
   bool is(kube::HttpRequest& request) const {
     if (std::string_view(version.load()).empty()) return false;
     for (const auto& kind : {core::kindOf<core::DeviceTaintRule>, core::kindOf<core::PodGroup>}) {

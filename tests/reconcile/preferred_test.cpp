@@ -17,7 +17,7 @@ PreferReply backwards(const Wish& wish) {
   return reply;
 }
 
-/// Vetoes these nodes and prefers none.
+/// Returns a preference that vetoes these nodes and prefers none.
 std::function<PreferReply(const Wish&)> vetoes(std::vector<std::string> nodes) {
   return [nodes = std::move(nodes)](const Wish& wish) {
     PreferReply reply;
@@ -29,7 +29,7 @@ std::function<PreferReply(const Wish&)> vetoes(std::vector<std::string> nodes) {
 
 class PreferredTest : public ReconcileTest {
  protected:
-  /// Beside the fixture's n1, with one card each.
+  /// Adds `n` nodes with one card each beside the fixture's n1.
   void addNodes(int n) {
     for (int i = 2; i < 2 + n; ++i) {
       const auto name = "n" + std::to_string(i);

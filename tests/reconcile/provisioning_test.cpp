@@ -1,4 +1,4 @@
-// (C7), W3: a plugin that takes its time, refuses, or is down.
+// (C7), W3: a plugin that is slow, refuses, or is down.
 #include "tests/reconcile/fixture.h"
 
 namespace egpu::reconcile {

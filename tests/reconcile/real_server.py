@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
 """Runs tests of a World against a real kube-apiserver.
 
-    real_server.py TEST_BINARY [ARGUMENTS...]
+real_server.py TEST_BINARY [ARGUMENTS...]
 
-The binary's exit status; 77 if there is no Go to build the server with (see tests/cluster/apiserver.py).
+Returns the binary's exit status, or 77 if there is no Go to build the server with (see tests/cluster/apiserver.py).
 """
 
 import os
@@ -18,8 +18,8 @@ sys.path.insert(0, str(ROOT / "tests" / "cluster"))
 import apiserver  # noqa: E402  (beside this folder, not a package)
 import installation  # noqa: E402
 
-# Lists come from etcd, so that a test that reads what it wrote never waits for a cache; nobody but the test says what is ready, and
-# pods come with the priority that the scheduler's part is played by.
+# Lists come from etcd, so that a test reads its own writes without waiting for a cache. Only the test sets nodes ready, and pods have the numeric priority that
+# the test gives them.
 FLAGS = ["--watch-cache=false", "--disable-admission-plugins=ServiceAccount,Priority,TaintNodesByCondition,DefaultTolerationSeconds"]
 
 

@@ -1,5 +1,5 @@
-// An API server that is restored from a backup under the running controller: its versions go back, what was deleted is
-// there again, what was made since is not.
+// An API server is restored from a backup under the running controller: its versions go back, deleted objects exist
+// again, and objects created after the backup are missing.
 #include <gtest/gtest.h>
 #include <stdlib.h>
 
@@ -19,10 +19,10 @@
 namespace egpu::reconcile {
 namespace {
 
-/// The connection to a server that goes and comes back, maybe as another one.
+/// The connection to a server that disappears and returns, possibly as a different one.
 class ServerLine final : public kube::Transport {
  public:
-  /// Null: nothing answers. Ends every exchange with the server from before.
+  /// Connects to the server; null: no server answers. Ends every request to the previous server.
   void lead(http::Handler* server) {
     std::unique_lock lock(mutex_);
     server_ = nullptr;
@@ -106,7 +106,7 @@ class RestoredControllerTest : public ::testing::Test {
   }
   void open(const std::string& name) {
     apiserver::Options options;
-    options.priorityAdmission = false;  // as tests/reconcile/real_server.py: pods here have plain numbers
+    options.priorityAdmission = false;  // as in tests/reconcile/real_server.py: pods here have plain priorities
     options.dataDirectory = folder + "/" + name;
     auto made = apiserver::Server::create(options, clock, random);
     ASSERT_TRUE(made.ok()) << made.status().str();
@@ -117,7 +117,7 @@ class RestoredControllerTest : public ::testing::Test {
     line.lead(nullptr);
     server.reset();
   }
-  /// Bodies leave kind and version to the path.
+  /// Sends a request. Bodies omit kind and version, which the path determines.
   http::Response send(const std::string& method, const std::string& path, const std::string& body = {}) {
     http::Request request;
     request.method = method;
@@ -137,7 +137,7 @@ class RestoredControllerTest : public ::testing::Test {
   void removeClaim(const std::string& name) {
     send("DELETE", "/apis/elasticgpu.io/v1alpha/namespaces/default/elasticgpuclaims/" + name);
   }
-  /// Claims that are Bound in the controller's mirror, all others with a "?".
+  /// Claims that are Bound in the controller's cache; other claims have a "?" appended.
   std::set<std::string> claims() const {
     std::set<std::string> out;
     controller->stores().claims.forEach(

@@ -1,5 +1,5 @@
-// A claim's total over several cards: what the scheduler gave of each stands in the device, in each card's ledger, and
-// in the scheduler's picture, and comes back card by card.
+// A claim's total over several cards: the scheduler's part on each card is in the device, in each card's ledger and in
+// the scheduler's state, and is released card by card.
 #include <map>
 #include <set>
 
@@ -28,7 +28,7 @@ TEST_F(SplitTest, UnequalPartsStandInDeviceAndLedger) {
   const auto device = world.gpu(deviceOf("second"));
   const auto cards = byIndex(world, device);
   ASSERT_EQ(cards.size(), 2u);
-  // The freest card is filled up to a whole card granted, the other one has the rest.
+  // The freest card is filled up to a whole granted card; the other card has the rest.
   EXPECT_EQ(cards.at(0).core + cards.at(1).core, 1500);
   EXPECT_NE(cards.at(0).core, cards.at(1).core);
   EXPECT_EQ(cards.at(0).memory + cards.at(1).memory, 3 * kGi);

@@ -1,4 +1,4 @@
-// (C9), (D6): a claim gets a device that stands already; devices made by hand.
+// (C9), (D6): a claim gets an existing device; devices created by hand.
 #include "tests/reconcile/fixture.h"
 
 namespace egpu::reconcile {

@@ -1,4 +1,4 @@
-// A status that alternates is written later and later, and its last contents are never lost.
+// Writes of a status that alternates are delayed more and more, and its last contents are never lost.
 #include "controller/reconcile/status_alternations.h"
 
 #include "tests/reconcile/fixture.h"
@@ -26,7 +26,7 @@ class StatusAlternationsTest : public ReconcileTest {
   StatusAlternationsTest() : alternations(world.clock, counters) {}
   void SetUp() override {
     ReconcileTest::SetUp();
-    driver.reset();  // the tests write themselves
+    driver.reset();  // the tests write the status themselves
     world.addClaim("a", "absent", {{"gpu-core", "10"}});
   }
   /// Writes these words to the status of claim a.
@@ -42,7 +42,7 @@ class StatusAlternationsTest : public ReconcileTest {
         .patch(claim, codec::patch::claimStatus(meta.uid, meta.resourceVersion, claim.status, after), "status", {})
         .status();
   }
-  /// The time that the write of these words still has to wait; it is made if that is none.
+  /// Writes this status if no wait is left. Returns how long the write must still wait.
   milliseconds wait(const std::string& words) {
     const auto status = write(words);
     if (status.ok()) return milliseconds(0);

@@ -1,5 +1,5 @@
-// ResourceClaims that others make, from templates mostly: an ElasticGPUClaim is made for each, bound, carried by it, and goes
-// with it.
+// ResourceClaims of other clients, mostly from templates: for each an ElasticGPUClaim is created, bound, represented by
+// it, and deleted with it.
 #include <memory>
 
 #include "tests/reconcile/fixture.h"
@@ -27,7 +27,7 @@ class StockTest : public ReconcileTest {
     return rc;
   }
   core::ResourceClaim add(const core::ResourceClaim& rc) { return World::must(world.client.create(rc)); }
-  /// What Kubernetes stamps for a pod that stands already; its status says so if it is told.
+  /// Stamps a ResourceClaim for an existing pod, as Kubernetes does; `told`: the pod's status names it.
   core::ResourceClaim stamp(const std::string& pod, const std::string& name,
                             const std::string& parameters = kTenPercent) {
     auto rc = stock(pod + "-" + name + "-x7x7x", parameters);
@@ -116,7 +116,7 @@ TEST_F(StockTest, W0_ThoseOfPodsThatSayThatTheyAreAGangAreOfIt) {
     tellPod(pod, {"gpu"});
     settle();
   };
-  driver->pods.faults.delay = driver->pods.events();  // its pod comes later than what is stamped for it
+  driver->pods.faults.delay = driver->pods.events();  // its pod is seen later than the stamped claim
   member("a", late);
   EXPECT_EQ(world.reason("a-gpu-x7x7x"), "WaitingForGang");
   EXPECT_EQ(world.claim("a-gpu-x7x7x").metadata.annotations,
@@ -303,7 +303,7 @@ TEST_F(StockTest, AnAllocationOfAnothersDeviceIsTakenBackOnceNoPodHasTheClaim) {
   driver->run();
   EXPECT_EQ(world.carrier("a")->allocation->device, deviceOf("a"));
 
-  // Its claim goes as well: nothing is left that takes the allocation back.
+  // The claim is deleted as well: nothing is left that would clear the allocation.
   const auto before = world.claim("a").metadata.uid;
   driver.reset();
   overwrite();
@@ -441,7 +441,8 @@ TEST_F(StockTest, AForgedOwnerGainsNothing) {
   driver->run();
   EXPECT_FALSE(hasClaim("b")) << "there is no such ResourceClaim of its name";
   EXPECT_EQ(world.carrier("a")->allocation->device, deviceOf("a"));
-  // Taken off a running pod's claim, it is a claim like any made by hand; the pod keeps its device.
+  // Owner removed from a running pod's claim: it becomes a claim like one created by hand, and the pod keeps its
+  // device.
   world.addPod("p", {"a"});
   settle();
   world.schedule("p");
@@ -461,7 +462,7 @@ TEST_F(StockTest, AForgedOwnerGainsNothing) {
 TEST_F(StockTest, ItsClaimGoesWithAResourceClaimThatWentUnseen) {
   add(stock("a"));
   settle();
-  driver.reset();  // nobody looks
+  driver.reset();  // no controller runs
   world.json<core::ResourceClaim>({"default", "a"}, R"({"metadata":{"finalizers":null}})");
   World::mustOk(world.client.remove<core::ResourceClaim>({"default", "a"}));
   add(stock("a", R"({"egpuClassName":"share","resources":{"requests":{"elasticgpu.io/gpu-core":30}}})"));
@@ -497,7 +498,7 @@ TEST_F(StockTest, W0_ARefusalIsSaidOnThePodAndTriedAgain) {
 
 TEST_F(StockTest, W8_OneThatTheApiServerLetsNobodyChangeIsCarriedWithoutAFinalizer) {
   support::RefusingTransport line(*world.transport);
-  line.code = 422;  // as Kubernetes answers if the parameters were written with blanks between their tokens
+  line.code = 422;  // Kubernetes' answer if the parameters were written with blanks between their tokens
   line.message = R"(ResourceClaim.resource.k8s.io \"a\" is invalid: spec: Invalid value: null: field is immutable)";
   line.refuses = [](const auto& request) {
     return request.method == kube::Method::patch && request.target.find("/resourceclaims/a") != std::string::npos &&
@@ -565,7 +566,7 @@ class TemplateTest : public StockTest {
     World::mustOk(world.client.remove<T>({"default", name}));
     driver->run();
   }
-  /// As the controller manager does of what stands there.
+  /// Stamps from the template's current contents, as the controller manager does.
   void stampFrom(const std::string& source, const std::string& pod, const std::string& name) {
     auto rc = World::must(made(source)).claim;
     rc.metadata.name = pod + "-" + name + "-x7x7x";
@@ -681,7 +682,7 @@ TEST_F(TemplateTest, AForgedOneIsMadeAnewAndATemplateMadeAnewIsAnother) {
 TEST_F(TemplateTest, OneThatThePolicyOfTheServerChangesIsMadeAnewEverMoreSeldomAndSaid) {
   support::ChangingTransport line(*world.transport);
   startOver(line);
-  line.onChange = [this] { driver->writes().inputsChanged(); };  // the policy writes, too
+  line.onChange = [this] { driver->writes().inputsChanged(); };  // the admission policy also writes
   add("template");
   addPodOfTemplates("p", {"gpu"});
   driver->run(std::chrono::minutes(2));

@@ -1,4 +1,5 @@
-// DeviceTaintRules: whom they keep off which card, who says so, and that it ends with them.
+// DeviceTaintRules: which claims they keep off which cards, which conditions report that, and that the effect ends with
+// the rule.
 #include <string>
 
 #include "api/v1alpha/keys.h"
@@ -37,7 +38,7 @@ class TaintRulesTest : public ReconcileTest {
     support::World::mustOk(world.client.remove<core::DeviceTaintRule>({"", name}));
     settle();
   }
-  /// What the claim's device says of its health, in one line; "" = nothing.
+  /// Returns the Healthy condition of the claim's device in one line; "" = none.
   std::string onDevice(const std::string& claim) {
     const auto device = world.gpu(deviceOf(claim));
     const auto* said = findCondition(device.status.conditions, kHealthy);

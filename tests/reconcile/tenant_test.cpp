@@ -1,5 +1,5 @@
-// A tenant who may edit a namespace takes away what led his pod to its cards, in every order, while the pod runs: the
-// cards stay his until it ends, and are freed then.
+// A tenant with edit rights removes the objects between a running pod and its cards, in every order. The pod keeps the
+// cards until it ends, then they are freed.
 #include <array>
 
 #include "tests/reconcile/fixture.h"
@@ -24,7 +24,7 @@ std::string textOf(const std::vector<Act>& acts) {
   return text;
 }
 
-/// What a tenant does to the claim "a" and its ResourceClaim; of what is gone already nothing comes.
+/// Performs one act of a tenant on the claim "a" and its ResourceClaim; no effect if the object is gone.
 void act(World& world, Act what) {
   const core::ObjectKey key{"default", "a"};
   switch (what) {
@@ -51,7 +51,7 @@ class TenantTest : public ReconcileTest {
  protected:
   enum class Pace { eachSeen, lastSeen, restarted };
 
-  /// Claim "a" has both cards, pod "p" runs on them. The device's name.
+  /// Claim "a" has both cards, pod "p" runs on them. Returns the device's name.
   std::string begin(const std::string& cls = "share") {
     world.addClaim("a", cls, {{"gpu", "2"}});
     world.addPod("p", {"a"});
@@ -71,7 +71,7 @@ class TenantTest : public ReconcileTest {
     }
     driver->run();
   }
-  /// Nothing of the device's cards is anybody else's.
+  /// Returns an error if any of the device's cards is allocated to another claim.
   std::string taken(const std::string& device) {
     if (!world.exists(device)) return "the device is gone";
     const auto gpu = world.gpu(device);
@@ -86,7 +86,7 @@ class TenantTest : public ReconcileTest {
     world.addClaim("rival", "share", {{"gpu", "1"}});
     driver->run();
     if (world.claim("rival").status.phase == "Bound") return "the rival got a card";
-    attack(acts, pace);  // what was put back is taken away again
+    attack(acts, pace);  // the tenant removes restored objects again
     if (auto why = taken(device); !why.empty()) return why + ", the second time";
     world.removePod("p");
     driver->run();
@@ -107,7 +107,7 @@ class TenantTest : public ReconcileTest {
     } while (std::next_permutation(acts.begin(), acts.end()));
   }
   const core::Condition* held(const cache::Gpu& device) { return findCondition(device.status.conditions, kHeld); }
-  /// Everything that leads to the device is gone, the pod runs on.
+  /// Removes every object that leads to the device, while the pod runs.
   void tearOut() { attack({Act::stripCarrier, Act::deleteClaim, Act::stripClaim}, Pace::eachSeen); }
 };
 
@@ -233,7 +233,7 @@ TEST_F(TenantTest, APodThatNamesTheClaimByAnnotationOnlyHoldsToo) {
   world.removePod("p");
 }
 
-/// A tenant makes the claim's ResourceClaim pass for one generated for his pod: nothing but the pod's status names it.
+/// A tenant makes the claim's ResourceClaim look like one generated for the pod: only the pod's status names it.
 TEST_F(TenantTest, APodWhoseTemplateStandsForTheClaimHoldsToo) {
   world.addClaim("a", "share", {{"gpu", "2"}});
   settle();
@@ -252,7 +252,8 @@ TEST_F(TenantTest, APodWhoseTemplateStandsForTheClaimHoldsToo) {
   EXPECT_FALSE(world.exists(device));
 }
 
-/// An administrator takes the claimRef off, as is right for a Released device: the pod runs on, so it is put back.
+/// An administrator removes the claimRef, as is right for a Released device. The pod still runs, so the claimRef is
+/// restored.
 TEST_F(TenantTest, AHeldDeviceWhoseClaimRefIsTakenOffStaysItsPods) {
   const auto device = begin("keep");
   tearOut();
@@ -312,7 +313,7 @@ TEST_F(TenantTest, APodThatEndsWhileTheCacheLagsHoldsNotForEver) {
   world.addPod("p", {"a"});
   settle();
   const auto device = deviceOf("a");
-  driver->pods.faults.lose = driver->pods.events();  // its placing; then a relist
+  driver->pods.faults.lose = driver->pods.events();  // the pod's placement event; then a relist
   world.schedule("p");
   for (const auto one : {Act::stripCarrier, Act::deleteCarrier, Act::stripClaim, Act::deleteClaim}) act(world, one);
   while (driver->stepOnce()) {
@@ -349,7 +350,7 @@ TEST_F(TenantTest, AnotherClaimOfTheSameNameGetsOtherCards) {
   EXPECT_EQ(taken(old), "");
   start();
   driver->run();
-  // The controller manager may well reserve the new ResourceClaim for the old pod: that says nothing about its device.
+  // The controller manager may reserve the new ResourceClaim for the old pod: that does not affect its device.
   world.removePod("p");
   driver->run();
   EXPECT_FALSE(world.exists(old)) << "q came later: it uses the other one";
@@ -360,7 +361,7 @@ TEST_F(TenantTest, AnotherClaimOfTheSameNameGetsOtherCards) {
 TEST_F(TenantTest, AReservedCarrierWithoutAnyMarkHoldsAndIsGoneAfterwards) {
   const auto device = begin();
   for (const auto one : {Act::stripCarrier, Act::disownCarrier, Act::stripClaim, Act::deleteClaim}) act(world, one);
-  (void)world.client.remove<core::Pod>({"default", "p"}, R"({"gracePeriodSeconds":0})");  // its reservation stays
+  (void)world.client.remove<core::Pod>({"default", "p"}, R"({"gracePeriodSeconds":0})");  // its reservation remains
   driver->run();
   EXPECT_EQ(taken(device), "");
   ASSERT_TRUE(world.carrier("a"));
@@ -429,7 +430,7 @@ TEST_F(TenantTest, ACarrierLeftByAnEarlierControllerIsTakenAway) {
   world.removeClaim("a");
   driver->run();
   ASSERT_FALSE(world.carrier("a"));
-  // Without owner, with our finalizer, allocated to a device that is no more.
+  // Without owner, with the project's finalizer, allocated to a device that no longer exists.
   const auto allocation = *left.allocation;
   left.metadata = {};
   left.metadata.name = "a";
@@ -454,7 +455,7 @@ TEST_F(TenantTest, AForeignReservedResourceClaimHoldsNoIntent) {
   settle();
   const auto device = deviceOf("a");
   ASSERT_TRUE(world.exists(device));
-  // Ours goes, and before we make another somebody has that name.
+  // The project's ResourceClaim is deleted, and another client takes its name before it is recreated.
   for (const auto one : {Act::stripCarrier, Act::deleteCarrier}) act(world, one);
   core::ResourceClaim foreign;
   foreign.metadata.name = "a";
@@ -498,7 +499,7 @@ TEST_F(TenantTest, ADeviceWhoseClaimWaitsForItsPodsGetsALostEntryBack) {
   world.removePod("p");
 }
 
-/// The scheduler reserves before it binds: what it is about to bind counts as much as what runs.
+/// The scheduler reserves before it binds: a reserved pod counts as much as a running one.
 TEST_F(TenantTest, APodThatIsReservedAndNotPlacedYetHoldsToo) {
   const auto device = begin();
   world.addPod("q", {"a"});

@@ -1,5 +1,5 @@
-// Claims that pods share or have several of: what is decided for them and comes to nothing is given back, they end on
-// one node, and who waits is told.
+// Pods that share claims or have several: decisions that fail are rolled back, the claims end up on one node, and
+// waiters are notified.
 #include <functional>
 
 #include "controller/reconcile/queue_key.h"
@@ -13,7 +13,7 @@ using std::chrono::minutes;
 using std::chrono::seconds;
 using support::World;
 
-/// Nodes n1 and n2 with two cards each. Calls to the server can be held up, refused or followed by something.
+/// Nodes n1 and n2 with two cards each. Calls to the server can be delayed, refused or followed by an action.
 class TogetherTest : public ReconcileTest {
  protected:
   void SetUp() override {
@@ -39,7 +39,7 @@ class TogetherTest : public ReconcileTest {
   void claim(const std::string& name, core::StringMap requests = {{"gpu", "1"}}) {
     world.addClaim(name, "late", std::move(requests));
   }
-  /// Its volume is read after its claims were looked at: what happens then it doesn't know of.
+  /// The pod's volume is read after its claims were evaluated, so that the pod does not see changes in between.
   static void late(core::Pod& p) { p.volumes = {{"data", "disk", false}}; }
   static void prefersN2(core::Pod& p) { p.preferredNodeAffinity = {{100, {{{"zone", "In", {"y"}}}, {}}}}; }
   void whenVolumeIsRead(std::function<void()> then) {
@@ -103,7 +103,7 @@ TEST_F(TogetherTest, W1_TheRoomThatALatePodGivesBackIsNoticedByEvent) {
   line->refuses = [this](const kube::HttpRequest& request) {
     if (request.target.find("persistentvolumeclaims/disk") != std::string::npos && !std::exchange(read, true))
       step("p");
-    // q has decided for n2 and is about to write it.
+    // q has decided for n2 and is about to write that.
     if (makesDevice(request, R"("nodeName":"n2")") && request.body.find(deviceOf("a")) != std::string::npos)
       (void)driver->reconciler.step(claimKey({"default", "y"}));
     return false;
@@ -200,7 +200,7 @@ TEST_F(TogetherTest, TwoPodsThatChoseDifferentNodesForTheSameTwoClaimsMeet) {
     read = false;
     claim("a", {{"gpu-core", "30"}});
     claim("b", {{"gpu-core", "30"}});
-    // p writes a on n1 and dies; q, which has seen nothing of it, writes b on n2 and finds a taken.
+    // p writes a on n1 and dies; q, which has not seen that, writes b on n2 and finds a taken.
     pod("p", {"a", "b"});
     pod("q", {"b", "a"}, [&](auto& p) {
       late(p);
@@ -219,7 +219,7 @@ TEST_F(TogetherTest, TwoPodsThatChoseDifferentNodesForTheSameTwoClaimsMeet) {
     step("q");
     EXPECT_EQ(nodeOf("a"), "n1");
     EXPECT_EQ(nodeOf("b"), "n2");
-    if (both) {  // a third one is served where b is: then a goes there
+    if (both) {  // a third pod is placed where b is: then a moves there
       pod("r", {"b"});
       driver->poll();
     }
@@ -255,7 +255,7 @@ TEST_F(TogetherTest, AClaimThatWasHeldForAnotherPodElsewhereMovesOnceThatPodIsGo
   EXPECT_FALSE(gated("p"));
 }
 
-/// The pod's second intent is refused, and meanwhile its room goes.
+/// The pod's second intent is refused, and meanwhile its capacity is taken.
 class PinnedTest : public TogetherTest {
  protected:
   void handOver(const std::function<void()>& meanwhile) {
@@ -290,7 +290,7 @@ TEST_F(PinnedTest, ItStaysWhereMovingWouldNotHelp) {
   EXPECT_EQ(world.reason("b"), "NoFit");
   EXPECT_NE(world.message("b").find("claim a of pod p is on node n1"), std::string::npos) << world.message("b");
   EXPECT_EQ(told("a Warning NodeUnsuitable"), 0);
-  // And goes as soon as it would.
+  // It moves as soon as moving helps.
   freeCard("n2", 0);
   driver->run();
   EXPECT_EQ(nodeOf("a"), "n2");
@@ -448,7 +448,7 @@ TEST_F(TogetherTest, C6_OfTwoPodsThatWaitForAClaimTheOlderIsSaid) {
   settle();
   pod("q1", {"a", "b"});
   settle();
-  world.clock.advance(std::chrono::seconds(1));  // creation is told in whole seconds
+  world.clock.advance(std::chrono::seconds(1));  // creation times are whole seconds
   pod("q3", {"c", "a"});
   settle();
   const auto said = world.message("a");
@@ -557,7 +557,7 @@ TEST_F(TogetherTest, NothingIsRememberedOfWhatIsGone) {
 }
 
 TEST_F(TogetherTest, ADecisionThatNobodyWritesIsDriftAfterAMinute) {
-  // A pod's write of unknown outcome, and then the pod is gone.
+  // The outcome of a pod's write is unknown, and then the pod is deleted.
   line->code = 0;
   claim("a", {{"gpu", "2"}});
   pod("p", {"a"}, prefersN2);

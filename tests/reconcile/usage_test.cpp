@@ -1,4 +1,4 @@
-// What cards are said to use comes to their claims, seldom, and wakes nobody else.
+// The reported usage of cards is copied to their claims, rarely, and wakes no other claim.
 #include "controller/base/timestamp.h"
 #include "tests/reconcile/fixture.h"
 
@@ -9,14 +9,14 @@ using std::chrono::seconds;
 
 class UsageTest : public ReconcileTest {
  protected:
-  /// A bound claim of a quarter and 4 GiB of the first card.
+  /// Binds a claim of a quarter and 4 GiB of the first card.
   void bound(const std::string& claim = "a", const std::string& gpu = "gpu-n1-0") {
     world.addClaim(claim, "share", {{"gpu-core", "25"}, {"gpu-memory", "4"}}, gpu);
     settle();
     ASSERT_EQ(world.claim(claim).status.phase, "Bound");
   }
   std::string uidOf(const std::string& claim) { return world.gpu(deviceOf(claim)).metadata.uid; }
-  /// As the card's agent writes it; `devices` as JSON.
+  /// Writes the usage as the card's agent does; `devices` as JSON.
   void uses(const std::string& card, const std::string& devices, int64_t memory = 5 * kGi, int smPercent = 50) {
     world.json<cache::Gpu>({"", card}, R"({"status":{"usage":null}})", "status");
     world.json<cache::Gpu>({"", card},
@@ -102,7 +102,7 @@ TEST_F(UsageTest, AClaimThatLosesItsDeviceUsesNothing) {
   bound();
   usesOne("a", 2 * kGi, 20);
   ASSERT_EQ(text(), "20%, 2Gi");
-  world.addPod("p", {"a"});  // or it would be bound anew
+  world.addPod("p", {"a"});  // otherwise it would be bound again
   settle();
   world.schedule("p");
   world.removeNode("n1");
@@ -119,7 +119,7 @@ TEST_F(UsageTest, ACardsUseWakesNobodyButTheClaimsThatUseOtherwise) {
   driver->run();
   world.clock.advance(seconds(60));
   const auto reads = [&](const std::string& devices) {
-    uses("gpu-n1-0", devices);  // two changes of the card
+    uses("gpu-n1-0", devices);  // changes the card twice
     const auto steps = driver->steps;
     const auto before = writes();
     world.json<cache::Gpu>({"", "gpu-n1-0"}, R"({"status":{"usage":{"memory":)" + std::to_string(6 * kGi) + "}}}",
@@ -131,7 +131,7 @@ TEST_F(UsageTest, ACardsUseWakesNobodyButTheClaimsThatUseOtherwise) {
   EXPECT_EQ(reads(""), 0) << "no step at all";
   const auto a = "\"" + uidOf("a") + R"(":{"memory":1073741824,"smPercent":10})";
   EXPECT_EQ(reads(a), 0) << "its share is as it was";
-  // Each of these is one step, and one write on the claim, whose event is of no consequence either.
+  // Each of these is one step and one write of the claim, and the write's event causes nothing.
   const auto steps = driver->steps;
   const auto before = writes();
   world.clock.advance(seconds(60));
@@ -153,7 +153,7 @@ TEST_F(UsageTest, ANewControllerTellsWhatCardsSayAlready) {
                          "status");
   start();
   EXPECT_EQ(text(), "20%, 2Gi");
-  // And keeps to the minute of the one before.
+  // The new controller continues the previous one's minute.
   start();
   usesOne("a", 4 * kGi, 20);
   EXPECT_EQ(text(), "20%, 2Gi");

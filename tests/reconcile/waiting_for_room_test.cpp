@@ -1,4 +1,4 @@
-// Turns of those that wait for room: in queue order, one at a time, only of those that the room may suit.
+// Turns of claims that wait for capacity: in queue order, one at a time, only those that the capacity may suit.
 #include "controller/reconcile/claim/waiting_for_room.h"
 
 #include <gtest/gtest.h>
@@ -23,7 +23,7 @@ class WaitingForRoomTest : public ::testing::Test {
   bool add(const std::string& key, int64_t priority = 0) {
     return room.add(key, {"2026-01-01T00:00:00Z", key}, priority, {{{key, "default/" + key, {}, {}}}});
   }
-  /// A step of the key, which looks for room.
+  /// A step of the key that searches for capacity.
   bool decides(const std::string& key, int64_t priority = 0) {
     EXPECT_TRUE(add(key, priority));
     return room.decided(key, Found::nothing);
@@ -34,7 +34,7 @@ class WaitingForRoomTest : public ::testing::Test {
   WaitingForRoom::Next next() {
     return room.next([this](const RoomNeeds& needs) { return fits.contains(needs.anyOf.front().claimUid); });
   }
-  /// The keys that have turns until the round ends. Each decides in vain.
+  /// Returns the keys that get turns until the round ends. No decision succeeds.
   Keys round() {
     Keys all;
     for (;;) {
@@ -270,7 +270,7 @@ TEST_F(WaitingForRoomTest, RoundsThatFollowEachOtherReachAllKeys) {
     clock.advance(milliseconds(1));
   }
   EXPECT_EQ(had.size(), 40U);
-  // Those that were passed over have their turn afterwards. Until then nobody yields to them.
+  // Keys that were passed over get their turn afterwards. Until then no key yields to them.
   EXPECT_EQ(round(), Keys());
   EXPECT_TRUE(add("late"));
   room.remove("late");
@@ -315,7 +315,7 @@ TEST_F(CrowdTest, AFreedCardIsGivenInFewStepsHoweverManyWait) {
   for (int i = 0; i < kMany; ++i)
     if ("c" + std::to_string(i) != had.front()) now += world.claim("c" + std::to_string(i)).status.phase == "Bound";
   EXPECT_EQ(now, 2U);
-  // Each of the others looks once more, and then there is rest.
+  // Each other claim is evaluated once more, and then the controller is idle.
   driver->run(std::chrono::minutes(10));
   const auto rested = driver->steps;
   driver->run(std::chrono::minutes(10));

@@ -1,4 +1,4 @@
-// The drivers' observer finds an object that is written to the same contents again and again, and nothing else.
+// The drivers' observer finds objects that are repeatedly written to the same contents, and no others.
 #include "tests/support/write_observer.h"
 
 #include <gmock/gmock.h>

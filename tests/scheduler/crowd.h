@@ -1,4 +1,4 @@
-// Clusters with claims on them, made at random, for questions that are asked of a whole situation.
+// Random clusters with claims, for tests of questions about a whole situation.
 #pragma once
 
 #include <string>
@@ -9,23 +9,23 @@
 
 namespace egpu::scheduler::testing {
 
-/// Everything that can be seen of a cluster, as text: equal text, equal cluster.
+/// Returns the observable state of a cluster as text: equal texts mean equal clusters.
 std::string dump(const Cluster& cluster);
 
 struct CrowdShape {
   int64_t nodes = 5;
   int64_t cardsPerNode = 4;
-  int64_t claims = 12;       ///< that are tried; those that don't fit wait
-  bool limits = true;        ///< of claims per card and node, CPU and memory of the node
+  int64_t claims = 12;       ///< claims that are tried; those that don't fit wait
+  bool limits = true;        ///< limits on claims per card and node, CPU and memory of the node
   bool severalCards = true;  ///< some claims take several cards
-  bool everyPolicy = true;   ///< any that there is; else binpack on both tiers
+  bool everyPolicy = true;   ///< any available policy; false: binpack on both tiers
 };
 
 class Crowd {
  public:
   Crowd(uint64_t seed, CrowdShape shape);
 
-  /// Any request that this cluster might be asked for.
+  /// Returns a random request to this cluster.
   Request request();
 
   Situation situation;

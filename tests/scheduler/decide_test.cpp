@@ -1,4 +1,4 @@
-// What a decision promises, one case each; property_test.cpp holds the whole against plain loops.
+// One case for each guarantee of a decision; property_test.cpp compares the whole with plain loops.
 #include "controller/scheduler/decide.h"
 
 #include <gtest/gtest.h>
@@ -22,7 +22,7 @@ Request share(int64_t core, int64_t memory, const char* nodePolicy = "binpack", 
   return r;
 }
 
-/// nodes × cards of 32 GiB: node-0, node-1, …; card node-0-0, ….
+/// Returns nodes × cards of 32 GiB: node-0, node-1, …; card node-0-0, ….
 Cluster grid(int nodes, int cards) {
   Cluster cluster;
   for (int n = 0; n < nodes; ++n) {
@@ -55,7 +55,7 @@ TEST(Decide, SaysWhatIsGrantedAndCharged) {
   EXPECT_EQ(decision.placements, std::vector<Placement>{expected});
 }
 
-// The four pairs on one picture. node-0: cards used 50 % and 0; node-1: 20 % and 20 %; node-2: empty.
+// The four policy pairs on one cluster. node-0: cards used 50 % and 0; node-1: 20 % and 20 %; node-2: empty.
 TEST(Decide, TheFourPairs) {
   Cluster cluster = grid(3, 2);
   cluster.take("node-0-0", "a", {500, 0});
@@ -155,7 +155,7 @@ TEST(Decide, WholeCardsAreEmptyAndChargedWhole) {
   Cluster cluster = grid(1, 3);
   cluster.take("node-0-1", "a", {0, 1});
   Request two = whole(2);
-  two.coreOvercommit = two.memoryOvercommit = 2000;  // must not let anybody else onto them
+  two.coreOvercommit = two.memoryOvercommit = 2000;  // must not admit other claims to the cards
   const Decision decision = decide(cluster, two);
   EXPECT_EQ(cardsIn(decision), (Names{"node-0-0", "node-0-2"}));
   for (const Placement& p : decision.placements) {
@@ -433,7 +433,7 @@ TEST(Cluster, ACopyIsIndependent) {
 }
 
 TEST(Cluster, ManyShapesAreStillExact) {
-  // More kinds of node than the index keeps apart.
+  // More kinds of node than the index distinguishes.
   Cluster cluster;
   const int kNodes = static_cast<int>(NodeIndex::kMaxMixes) + 100;
   World world;
@@ -464,7 +464,7 @@ TEST(Cluster, ManyShapesAreStillExact) {
 }
 
 TEST(Cluster, NamesInAnyOrderKeepTheirOrder) {
-  // Halving the room between two names again and again uses up the numbers between them.
+  // Inserting between the last two names repeatedly uses up the numbers between them.
   Cluster cluster;
   std::string low = "a";
   for (int i = 0; i < 400; ++i) {

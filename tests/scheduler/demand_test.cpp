@@ -1,4 +1,4 @@
-// The demand that is learned: what makes a class, what still counts of it, and what is forgotten.
+// Learned demand: the definition of classes, the decay of requests, and forgetting.
 #include "controller/scheduler/state/demand.h"
 
 #include <gtest/gtest.h>
@@ -33,7 +33,7 @@ TEST(Demand, ARequestCountsNineTenthsAfterTwoHundredMore) {
   observe(demand, core(200), 200);
   ASSERT_EQ(demand.classes().size(), 2u);
   EXPECT_EQ(demand.classes()[1].request.perCard.core, 100);
-  // The weight is that before the next one: the first has been followed by 200, and itself decays once.
+  // The weight is that before the next request: the first has been followed by 200 requests, and decays once itself.
   EXPECT_NEAR(demand.classes()[1].weight, 0.9 / 1.000526941363137, 1e-9);
   observe(demand, core(200), 200);
   EXPECT_NEAR(demand.classes()[1].weight, 0.81 / 1.000526941363137, 1e-9);
@@ -80,7 +80,7 @@ TEST(Demand, AClassIsWhatIsAskedForAndNotHowItIsPlaced) {
   for (const Request& other : others) EXPECT_FALSE(sameDemand(plain, other));
 
   Request whole = others[6], same = whole;
-  same.perCard = {1, 1};  // what is whole says nothing of amounts
+  same.perCard = {1, 1};  // amounts of a whole card do not matter
   EXPECT_TRUE(sameDemand(whole, same));
 }
 

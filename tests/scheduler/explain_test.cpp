@@ -1,4 +1,4 @@
-// What people read when a claim does not fit. That the remedies are true is property_test.cpp's business.
+// Explanations for people of why a claim does not fit. property_test.cpp proves that the remedies are true.
 #include "controller/scheduler/explain.h"
 
 #include <gtest/gtest.h>
@@ -69,9 +69,9 @@ TEST(Explain, GivesWayAndGoesOnWhereTheClusterHasChanged) {
   int pauses = 0;
   const Explanation e = explain(cluster, share(500, kGi), {}, 0, [&] {
     if (pauses++ > 0) return;
-    for (int n = 0; n < 1000; n += 2) cluster.removeCard("c" + name(n));  // seen already
+    for (int n = 0; n < 1000; n += 2) cluster.removeCard("c" + name(n));  // already visited
     for (int n = 0; n < 1000; n += 2) cluster.removeNode(name(n));
-    for (int n = 1501; n < 2000; n += 2) add(n);  // yet to come
+    for (int n = 1501; n < 2000; n += 2) add(n);  // not visited yet
   });
   EXPECT_GT(pauses, 1);
   EXPECT_EQ(stage(undisturbed, "node").before, 1000);
@@ -93,7 +93,7 @@ TEST(Explain, WhatFitsNoMoreAfterAPauseIsNoRemedy) {
   EXPECT_EQ(kinds(explain(cluster, share(500, kGi))), (std::vector{Kind::ask, Kind::release}));
   int left = 0;
   explain(cluster, share(500, kGi), {}, 0, [&] { ++left; });
-  // In each of its pauses in turn somebody takes the rest.
+  // In each pause in turn another claim takes the rest.
   for (int at = 0; at < left; ++at) {
     int pauses = 0;
     const Explanation e = explain(cluster, share(500, kGi), {}, 0, [&] {
@@ -111,7 +111,7 @@ TEST(Explain, MoreCardsAreNoRemedyForWhatThePodItselfExcludes) {
   const Explanation e = explain(busy(), share(500, 4 * kGi), [](std::string_view) { return false; });
   EXPECT_EQ(e.text(), "0/3 nodes fit: 3 not suitable for the pod");
   EXPECT_TRUE(e.remedies.empty());
-  // Where there is no room anywhere, there is something to add.
+  // If no node fits at all, adding nodes is a remedy.
   const Explanation none = explain(busy(), share(500, 64 * kGi), [](std::string_view) { return false; });
   EXPECT_EQ(none.remedies.size(), 1u);
 }
@@ -162,14 +162,13 @@ TEST(Explain, AModelThatNoCardHasNamesThoseThatExist) {
   cluster.upsertNode({"n2", false});
   Request r = share(100, kGi);
   r.models = {"H100"};
-  EXPECT_EQ(stage(explain(cluster, r), "model").reasons,
-            (Reasons{{"of another model (the cluster has T4, V100)", 16}}))
+  EXPECT_EQ(stage(explain(cluster, r), "model").reasons, (Reasons{{"of another model (the cluster has T4, V100)", 16}}))
       << "T4 is on a node that is not offered";
   r.models = {"H100", "T4"};
   EXPECT_EQ(stage(explain(cluster, r), "model").reasons, (Reasons{{"of another model", 16}}));
 }
 
-// Fixed sets have 1, 2, 4 or 8 cards: a search that halves its range misses the largest.
+// Fixed sets have 1, 2, 4 or 8 cards: a binary search misses the largest.
 TEST(Explain, ASmallerSetIsTheLargestThatFits) {
   Cluster cluster;
   cluster.upsertNode({"n", true});
@@ -184,7 +183,8 @@ TEST(Explain, ASmallerSetIsTheLargestThatFits) {
   }
   r.cards = 8;
   cluster.take("c5", "x", {100, kGi});
-  EXPECT_EQ(explain(cluster, r).smallestChange, "4 whole cards would fit now (node n); or free 1 more card of node n: c5");
+  EXPECT_EQ(explain(cluster, r).smallestChange,
+            "4 whole cards would fit now (node n); or free 1 more card of node n: c5");
 }
 
 TEST(Explain, WholeCardsToFreeAreListedOnce) {
@@ -297,8 +297,7 @@ TEST(Explain, LimitsAreNamed) {
             "0/1 node fits: 1 card: 1 at the limit of 1 claim per card; free 1 claim of card c0 (node n0)");
   r.maxClaimsPerCard = 0;
   r.maxClaimsPerNode = 1;
-  EXPECT_EQ(explain(cluster, r).text(),
-            "0/1 node fits: 1 at the limit of 1 claim per node; release 1 claim (node n0)");
+  EXPECT_EQ(explain(cluster, r).text(), "0/1 node fits: 1 at the limit of 1 claim per node; release 1 claim (node n0)");
 }
 
 TEST(Explain, AnEmptyCluster) {

@@ -1,4 +1,4 @@
-// Alternatives: the order in which they are tried, against loops over each of them decided as if it were all there is.
+// Compares the order in which alternatives are tried with loops that decide each of them as the only one.
 #include "controller/scheduler/first_available.h"
 
 #include <gtest/gtest.h>
@@ -51,7 +51,7 @@ Alternatives anyAlternatives(Random& random) {
   return all;
 }
 
-/// As obvious as can be: each alternative is a claim of its own.
+/// The simplest model: each alternative is a claim of its own.
 std::vector<Decision> plainFirst(const Cluster& cluster, const Alternatives& alternatives) {
   std::vector<Decision> tried;
   for (const auto& alternative : alternatives) {
@@ -82,7 +82,7 @@ TEST(FirstAvailable, WhatCantBeDecidedNowEndsIt) {
   EXPECT_EQ(decided.size(), 1u);
 }
 
-/// All combinations of several claims, the last one's alternatives counting up first.
+/// Tries all combinations of several claims; the last claim's alternatives vary fastest.
 std::pair<std::vector<std::size_t>, Decisions> plainTogether(Cluster& cluster, const std::vector<Alternatives>& claims,
                                                              std::vector<std::size_t> at = {}) {
   if (at.size() == claims.size()) {

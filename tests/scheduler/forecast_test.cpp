@@ -1,4 +1,4 @@
-// A forecast is what really placing claims until none fits would count.
+// A forecast equals the number of claims that can really be placed until none fits.
 #include "controller/scheduler/forecast.h"
 
 #include <gtest/gtest.h>
@@ -10,7 +10,7 @@
 namespace egpu::scheduler::testing {
 namespace {
 
-/// Decides and takes until nothing fits.
+/// Decides and allocates until nothing fits.
 Forecast reallyPlaced(Cluster cluster, const Request& request, const NodePredicate& suits) {
   Forecast real;
   for (;;) {

@@ -1,4 +1,5 @@
-// Gangs: the header's example, what is said of those that don't fit, quotas, and random gangs against plain loops.
+// Gangs: the header's example, explanations for those that don't fit, quotas, and random gangs compared with plain
+// loops.
 #include "controller/scheduler/gang.h"
 
 #include <gtest/gtest.h>
@@ -47,7 +48,7 @@ std::vector<std::string> nodesOf(const GangDecision& gang) {
   return nodes;
 }
 
-/// As it is before and after: nothing that was tried stays.
+/// Returns the usage as text, to prove that a trial leaves no change.
 std::string usedOf(const Cluster& cluster) {
   std::string text;
   for (const auto& node : cluster.nodes()) {
@@ -150,7 +151,7 @@ TEST(Gang, TheLargestFirstWhereTheirOrderIsInTheWay) {
   auto cluster = nodesOfTwo(2);
   cluster.take("n0-0", "x", {500, kGi});
   auto spread = share(100);
-  spread.nodePolicy = spread.cardPolicy = "spread";  // would go to an empty node
+  spread.nodePolicy = spread.cardPolicy = "spread";  // it prefers an empty node
   const auto gang = decideGang(cluster, {{spread}, {whole(2)}});
   EXPECT_EQ(nodesOf(gang), (Names{"n0", "n1"}));
 }
@@ -169,7 +170,7 @@ TEST(Gang, WhatPodsTakeOfANodeCountsForThoseAfterThem) {
 
 TEST(Gang, MembersOfOnePodGoToTheFirstNodeThatHasRoomForAllOfThem) {
   auto cluster = nodesOfTwo(3);
-  cluster.take("n0-0", "x", {1000, kGi});  // binpack's favourite, with room for one
+  cluster.take("n0-0", "x", {1000, kGi});  // binpack's favourite, with capacity for one
   std::vector<GangMember> gang{{whole(1)}, {whole(1)}, {whole(1)}};
   gang[1].with = 0;
   EXPECT_EQ(nodesOf(decideGang(cluster, gang)), (Names{"n1", "n1", "n0"}));
@@ -198,7 +199,7 @@ TEST(Gang, WhatChangesBetweenTwoGroupsIsSeen) {
   EXPECT_TRUE(gang.decisions.empty());
 }
 
-/// Whole nodes of two cards, and a member for each of the first of them; what suits each is counted.
+/// Whole nodes of two cards, and a member for each of the first nodes. Counts the calls of the members' predicates.
 struct Large {
   Cluster cluster;
   std::vector<TopologyGroup> all{{"all", {}}};
@@ -238,7 +239,7 @@ TEST(Gang, OthersDecideBetweenTwoMembersWhereALookTakesLong) {
   for (const std::vector<TopologyGroup>* within : {&of.all, static_cast<std::vector<TopologyGroup>*>(nullptr)}) {
     int pauses = 0, most = 0;
     of.asked = 0;
-    if (within == nullptr)  // the index finds the others at once
+    if (within == nullptr)  // the index finds the others directly
       for (auto& member : of.members)
         member.suits = [&of](std::string_view node) {
           ++of.asked;
@@ -259,7 +260,7 @@ TEST(Gang, OthersDecideBetweenTwoMembersWhereALookTakesLong) {
   }
 }
 
-/// Each card that was decided is still free.
+/// Checks that each card of the decision is still free.
 void expectFree(const Cluster& cluster, const GangDecision& gang) {
   std::vector<std::string> cards;
   for (const auto& decision : gang.decisions)
@@ -274,12 +275,12 @@ TEST(Gang, WhatOthersTakeMeanwhileIsNotDecided) {
   for (const int most : {1, 2, 1000}) {
     Large of(600, 30);
     auto nodes = of.all.front().nodes;
-    std::sort(nodes.begin(), nodes.end());  // as they are chosen
+    std::sort(nodes.begin(), nodes.end());  // in the order of choice
     std::size_t taken = 0;
     int pauses = 0;
     const auto got = decideGang(of.cluster, of.members, &of.all, {}, [&] {
       if (++pauses > most) return;
-      of.cluster.take(nodes[taken++] + "-0", "other", {1000, kGi});  // where the first of them is
+      of.cluster.take(nodes[taken++] + "-0", "other", {1000, kGi});  // the first member's node
     });
     ASSERT_EQ(got.decisions.size(), of.members.size()) << most;
     expectFree(of.cluster, got);
@@ -342,7 +343,7 @@ TEST(Gang, OfTotalsToBeDividedIsCountedAsTheyWereDivided) {
   EXPECT_EQ(over.lacking->member, 2u);
 }
 
-/// The same as plain loops over plain maps.
+/// Gang decisions as plain loops over plain maps.
 class Plain {
  public:
   Plain(const World& world, const std::vector<GangMember>& members) : world_(world), members_(members) {}
@@ -399,7 +400,7 @@ class Plain {
     });
   }
 
-  /// Nothing, or who lacks it.
+  /// Returns nothing, or the member that does not fit.
   std::optional<std::size_t> unitIn(World& world, const Unit& unit, const TopologyGroup* group,
                                     std::vector<Decision>& so) const {
     std::optional<std::size_t> lacks;
@@ -500,7 +501,7 @@ std::vector<GangMember> randomGang(Random& random) {
 
 std::vector<TopologyGroup> randomGroups(Random& random) {
   std::map<std::string, TopologyGroup> groups;
-  for (int n = 0; n < 10; ++n) {  // some are not there, some are in none
+  for (int n = 0; n < 10; ++n) {  // some nodes do not exist, some are in no group
     const auto value = "rack-" + std::to_string(pick(random, 0, 3));
     if (pick(random, 0, 9) == 0) continue;
     groups[value].value = value;
@@ -539,7 +540,7 @@ TEST(Gang, RandomOnesAreDecidedAsThePlainLoopsDo) {
   EXPECT_GT(lacking, 300);
 }
 
-/// Of one share of one card: as many as the cards can hold, counted by division, and never one more.
+/// Equal shares of one card: as many members fit as the cards can hold, by division, and never one more.
 TEST(Gang, OfEqualSharesFitsIfAndOnlyIfTheCardsHaveRoomForIt) {
   for (uint64_t seed = 1; seed <= 300; ++seed) {
     SCOPED_TRACE("seed " + std::to_string(seed));

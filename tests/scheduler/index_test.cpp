@@ -1,4 +1,4 @@
-// What is kept up to date by event equals what is built from nothing, after a million events.
+// State that events maintain equals a state built from scratch, after a million events.
 #include "controller/scheduler/state/index.h"
 
 #include <gtest/gtest.h>
@@ -21,10 +21,10 @@ namespace {
 constexpr int64_t kOperations = 1'000'000;
 constexpr int64_t kNodes = 250, kCardsPerNode = 4;
 constexpr int64_t kSeason = 50'000;     ///< operations between a growing, a steady and a shrinking cluster
-constexpr int64_t kInvariants = 5'000;  ///< operations between looks at the invariants
-constexpr int64_t kRebuild = 25'000;    ///< operations between comparisons with a rebuild: falls into every season
+constexpr int64_t kInvariants = 5'000;  ///< operations between checks of the invariants
+constexpr int64_t kRebuild = 25'000;    ///< operations between comparisons with a rebuild; each season has some
 
-/// Everything an index says, with names instead of ids: ids tell of the past.
+/// Contents of an index, with names instead of ids, because ids depend on history.
 using Entry = std::tuple<std::string, int64_t, std::array<uint8_t, Summary::kCount>>;  ///< node, fill, bounds
 using Contents = std::map<std::vector<CardType>, std::vector<Entry>>;                  ///< by mix, in its order
 
@@ -43,7 +43,7 @@ Contents contentsOf(const Cluster& cluster) {
   return contents;
 }
 
-/// A cluster and plain maps of what should be in it, changed at random together.
+/// A cluster and plain maps of its expected contents, changed at random together.
 class Churn {
  public:
   explicit Churn(uint64_t seed) : random_(seed) {
@@ -54,7 +54,7 @@ class Churn {
 
   void step(int64_t operation) {
     ++count_;
-    // Nodes are added and removed one for one, or mostly the one or the other.
+    // Adds and removes nodes at equal rates, or mostly one of both.
     const int64_t season = operation / kSeason % 3;
     const int64_t arrivals = std::array<int64_t, 3>{12, 4, 1}[static_cast<std::size_t>(season)];
     const int64_t departures = std::array<int64_t, 3>{1, 4, 12}[static_cast<std::size_t>(season)];
@@ -104,7 +104,7 @@ class Churn {
     }
   }
 
-  /// The most nodes that were seen in one mix.
+  /// Largest number of nodes seen in one mix.
   std::size_t largest() const { return largest_; }
   int64_t placed() const { return placed_; }
 
@@ -127,7 +127,7 @@ class Churn {
     if (taken_.empty()) return;
     const auto at = static_cast<std::size_t>(pick(random_, 0, static_cast<int64_t>(taken_.size()) - 1));
     std::swap(taken_[at], taken_.back());
-    const auto [card, device] = std::move(taken_.back());  // the card may be gone, or be new
+    const auto [card, device] = std::move(taken_.back());  // the card may be gone or recreated
     taken_.pop_back();
     cluster_.giveBack(card, device);
     world_.giveBack(card, device);
@@ -140,7 +140,7 @@ class Churn {
     ++placed_;
     const std::string& device = any(devices_);
     for (const Placement& p : decision.placements) {
-      // As a device has one take per card, this may replace another one.
+      // This may replace an allocation, because a device has one allocation per card.
       ASSERT_TRUE(cluster_.take(p.ref(), device, p.charged));
       world_.take(p.card, device, p.charged);
       taken_.emplace_back(p.card, device);
@@ -171,7 +171,7 @@ class Churn {
     world_.nodes.erase(name);
   }
 
-  /// New, or with another health, size, model or node.
+  /// Adds a card, or changes its health, size, model or node.
   void setCard() {
     const int64_t at = pick(random_, 0, kNodes * kCardsPerNode - 1);
     const int64_t home = pick(random_, 0, 9) == 0 ? pick(random_, 0, kNodes - 1) : at / kCardsPerNode;
@@ -192,7 +192,7 @@ class Churn {
     world_.cards.erase(name);
   }
 
-  /// Pods without cards come, change and go.
+  /// Adds, changes and removes pods without cards.
   void takeOfNode() {
     const std::string& node = any(nodeNames_);
     const std::string pod = "pod-" + std::to_string(pick(random_, 0, 3));
@@ -231,8 +231,8 @@ TEST(Index, EqualsARebuildAfterAMillionOperations) {
 }
 
 TEST(Index, NamesThatCrowdBetweenTwoOthersStayInOrder) {
-  // Each name falls between the last two: the gap there is halved every time and has to be made anew again and again,
-  // while all nodes are equally full and only their names tell them apart.
+  // Each name falls between the last two: the gap is halved every time and must be renumbered repeatedly. All nodes are
+  // equally full, so that only their names order them.
   Cluster cluster;
   std::vector<std::string> names;
   const auto add = [&](const std::string& name) {

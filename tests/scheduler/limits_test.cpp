@@ -1,5 +1,5 @@
-// The limits that a class may set, under every pair of policies and every way to split: claims are placed until none
-// fits, and each limit is checked on what was granted, by its own words and not by the scheduler's arithmetic.
+// Class limits under every pair of policies and every split: claims are placed until none fits, and each limit is
+// checked on the grants by its definition, without the scheduler's arithmetic.
 #include <gtest/gtest.h>
 
 #include <map>
@@ -21,7 +21,7 @@ struct Limit {
   void (*set)(Request&);
 };
 
-/// A claim of 30 % and 5Gi, or of as much in TFLOPS, per card or, if split, in total over several.
+/// A claim of 30 % and 5Gi, or of as much in TFLOPS; per card or, if split, in total over several cards.
 constexpr Limit kLimits[] = {
     {"none", [](Request&) {}},
     {"tflops",
@@ -59,7 +59,7 @@ constexpr Limit kLimits[] = {
      }},
 };
 
-/// ⌈granted · 1000 ÷ overcommit⌉, looked for instead of computed.
+/// Checks charged = ⌈granted · 1000 ÷ overcommit⌉ by search instead of computation.
 bool isCharged(int64_t charged, int64_t granted, int64_t overcommit) {
   const auto enough = [&](int64_t c) {
     return static_cast<__int128>(c) * overcommit >= static_cast<__int128>(granted) * 1000;
@@ -67,8 +67,8 @@ bool isCharged(int64_t charged, int64_t granted, int64_t overcommit) {
   return enough(charged) && (charged == 0 || !enough(charged - 1));
 }
 
-/// Three nodes of four cards, of one model, of another, and mixed; on each one card is quarantined. Where machines are
-/// known by their wiring, a DGX-1 besides.
+/// Three nodes of four cards: of one model, of another, and mixed; on each node one card is quarantined. With `machine`
+/// also a DGX-1, which policies recognise by its wiring.
 Cluster site(bool machine = false) {
   Cluster cluster;
   const auto add = [&](const std::string& node, int64_t index, const char* model, int64_t memory, int64_t milliTflops) {
@@ -96,7 +96,7 @@ Cluster site(bool machine = false) {
 
 class Limits : public ::testing::TestWithParam<std::tuple<std::string_view, std::string_view>> {
  protected:
-  /// Places claims until none fits; how many there were.
+  /// Places claims until none fits. Returns their number.
   int64_t fill(Cluster& cluster, const Request& request) {
     int64_t placed = 0;
     std::map<std::string, int64_t> onNode;
@@ -140,7 +140,7 @@ class Limits : public ::testing::TestWithParam<std::tuple<std::string_view, std:
       EXPECT_TRUE(isCharged(placement.charged.memory, placement.granted.memory, request.memoryOvercommit));
       EXPECT_LE(card.used.core + placement.charged.core, card.capacity.core);
       EXPECT_LE(card.used.memory + placement.charged.memory, card.capacity.memory);
-      // However much is overcommitted, no claim is granted more of a card than there is.
+      // Regardless of overcommitment, no claim is granted more of a card than exists.
       EXPECT_LE(placement.granted.core, card.capacity.core);
       EXPECT_LE(placement.granted.memory, card.capacity.memory);
       if (request.memoryFromCore) {
@@ -201,11 +201,11 @@ TEST_P(Limits, Hold) {
   EXPECT_GT(all, 100);
 }
 
-/// With one card each, nothing is left over whatever the policies: as many claims as plain division allows.
+/// With one card each, no capacity is wasted under any policy: as many claims fit as plain division allows.
 TEST_P(Limits, LeaveNoRoomUnused) {
   Request r = request(Split::none, 1);
   Cluster shares = site();
-  if (!findCardPolicy(r.cardPolicy)->takesAny) {  // gives sets of cards that these machines don't have
+  if (!findCardPolicy(r.cardPolicy)->takesAny) {  // the policy gives only sets of cards that these machines don't have
     EXPECT_EQ(fill(shares, r), 0);
     return;
   }
@@ -233,7 +233,7 @@ INSTANTIATE_TEST_SUITE_P(EveryPair, Limits,
                            return name;
                          });
 
-/// Cards as nobody recognises them: no links, some model.
+/// A machine that no policy recognises: no links, any model.
 Cluster unknownMachine(int64_t cards) {
   Cluster cluster;
   cluster.upsertNode({"n", true});

@@ -1,4 +1,4 @@
-// Plans are compared with trying every sequence of moves, to every card, on small clusters.
+// Compares plans with trying every sequence of moves, to every card, on small clusters.
 #include "controller/scheduler/moves.h"
 
 #include <gtest/gtest.h>
@@ -39,7 +39,7 @@ int64_t emptyCards(const Cluster& cluster) {
   return count;
 }
 
-/// f(cluster) after every single move: of each claim to each card, or, with several cards, to each node.
+/// Calls f(cluster) after every single move: of each claim to each card, or, with several cards, to each node.
 template <class F>
 void eachMove(const Cluster& cluster, const Movers& movers, F f) {
   const Holdings holdings = holdingsOf(cluster);
@@ -70,7 +70,7 @@ void eachMove(const Cluster& cluster, const Movers& movers, F f) {
   }
 }
 
-/// Whether so many moves, in any order, let the request in.
+/// Returns true if `moves` moves, in any order, let the request fit.
 bool fitsAfter(const Cluster& cluster, const Request& request, const Movers& movers, std::size_t moves) {
   if (decide(cluster, request).fits) return true;
   if (moves == 0) return false;
@@ -86,7 +86,7 @@ int64_t mostEmpty(const Cluster& cluster, const Movers& movers, std::size_t move
   return most;
 }
 
-/// Makes the moves one after the other: each must find its room when its turn comes.
+/// Carries out the moves in order: each must find its capacity at its turn.
 void carryOut(Cluster& cluster, const MovePlan& plan, const Movers& movers) {
   for (const Move& move : plan.moves) {
     const auto mover = movers.find(move.device);
@@ -362,7 +362,8 @@ TEST(Moves, TheFirstMoveHoldsIfWhatIsLeftIsLessHoweverItComesOut) {
   MovePlan plan = movesToFreeCards(s.cluster, s.movers, 10);
   ASSERT_EQ(plan.moves.size(), 1u);
   EXPECT_TRUE(firstMoveHolds(s.cluster, plan, s.movers, toFree(s)));
-  // Two on one card: made anew, the first comes back beside the other, which fills that card more than a1 is filled.
+  // Two claims on one card: the recreated first one returns beside the other, which fills that card more than a1 is
+  // filled.
   Small back;
   back.node("a", 2);
   back.claim("a0", "x", 200);
@@ -381,7 +382,7 @@ TEST(Moves, AMoveThatLetsSomebodyInHoldsIfItDoesNotTakeHisRoom) {
   s.claim("a1", "fixed", 300, false);
   const auto letIn = [&](const Cluster& at) { return movesToLetIn(at, whole(1), {}, s.movers); };
   EXPECT_TRUE(firstMoveHolds(s.cluster, letIn(s.cluster), s.movers, letIn));
-  s.movers["x"].request.cardPolicy = "spread";  // made anew, it prefers the card that it has left
+  s.movers["x"].request.cardPolicy = "spread";  // recreated, it prefers the card that it has left
   ASSERT_EQ(letIn(s.cluster).moves.size(), 1u);
   EXPECT_FALSE(firstMoveHolds(s.cluster, letIn(s.cluster), s.movers, letIn));
 }
@@ -404,7 +405,7 @@ MovePlan letAllIn(const Cluster& cluster, const std::vector<GangMember>& members
   return movesToLetAllIn(cluster, members, within, {}, movers);
 }
 
-/// Whether so many moves, in any order and to any card, let all members in.
+/// Returns true if `moves` moves, in any order and to any card, let all members fit.
 bool allFitAfter(const Cluster& cluster, const std::vector<GangMember>& members, const Groups* within,
                  const Movers& movers, std::size_t moves) {
   if (!decided(cluster, members, within).lacking) return true;
@@ -415,7 +416,7 @@ bool allFitAfter(const Cluster& cluster, const std::vector<GangMember>& members,
   return fit;
 }
 
-/// Small claims that lie alone on cards, wherever chance put them; most of them may move.
+/// Small claims, each alone on a random card; most of them are movable.
 Small scattered(Random& random) {
   Small s;
   for (int n = 0; n < 3; ++n) {
@@ -616,7 +617,7 @@ TEST(GangMoves, NoClaimMovesForAGangThatLacksQuota) {
   }
 }
 
-/// 3 of 8 cards of each node are taken by claims that may move, each of one whole card.
+/// On each node, 3 of 8 cards are taken by movable claims of one whole card each.
 Small consolidation(int nodes) {
   Small s;
   for (int n = 0; n < nodes; ++n) {
@@ -631,8 +632,8 @@ Small consolidation(int nodes) {
   return s;
 }
 
-/// Carries plans out as a cluster does: no room is held, and the policy of the moved claim decides where it goes, before or after its
-/// cards are given back.
+/// Carries plans out as a cluster does: no capacity is held, and the moved claim's policy decides its new card, before
+/// or after its old cards are released.
 void carriedOutOneByOne(Small s, std::size_t size, bool before) {
   const auto members = alike(size, whole(6));
   const MovePlanner planner = [&](const Cluster& at) { return letAllIn(at, members, s.movers); };

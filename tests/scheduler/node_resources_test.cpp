@@ -1,4 +1,4 @@
-// CPU and memory of nodes: what a pod takes beside its cards decides with them where it fits.
+// CPU and memory of nodes: a pod's node resources decide together with its cards where it fits.
 #include <gtest/gtest.h>
 
 #include <string>
@@ -10,7 +10,7 @@
 namespace egpu::scheduler::testing {
 namespace {
 
-/// Two nodes of two cards with 8 CPUs and 32 GiB, and one that does not say what it has.
+/// Two nodes of two cards with 8 CPUs and 32 GiB, and a node without stated capacity.
 Cluster three() {
   Cluster cluster;
   cluster.upsertNode({"a", true, 8000, 32 * kGi});

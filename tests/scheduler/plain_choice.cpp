@@ -13,7 +13,7 @@ namespace {
 
 int64_t up(__int128 a, __int128 b) { return static_cast<int64_t>((a + b - 1) / b); }
 
-/// What is divided: total steps, and what a step is.
+/// The divided quantity: number of steps, and the size of a step.
 struct Steps {
   int64_t total = 0, size = 1;
   int64_t memory = 0, memoryUnit = 1;  // explicit memory beside compute
@@ -48,7 +48,7 @@ int64_t ownMemory(const v1alpha::Card& card, int64_t core) {
                            : static_cast<int64_t>(static_cast<__int128>(card.memory) * core / card.core / kMi * kMi);
 }
 
-/// What a part takes at most, granted.
+/// Returns the most that a part takes, granted.
 Amount atMost(const Request& r, const v1alpha::Card& card, int64_t part) {
   const Steps s = stepsOf(r);
   const int64_t core = coreOf(r, card, part);
@@ -72,14 +72,14 @@ bool holds(const Request& r, const v1alpha::Card& card, const Amount& used, int6
 
 using Indexes = std::vector<std::size_t>;
 
-/// Parts of a set: all the same, as far as there is room; what is left over by steps to those with the most room. Or
-/// one card after the other. Empty if it does not go.
+/// Divides a total over a set. Evenly: equal parts as far as they fit, with the remaining steps going to the cards with
+/// the most capacity. Otherwise: fills one card after the other. Empty if it does not fit.
 std::vector<int64_t> partsOf(const Request& r, int64_t total, const Indexes& set, const std::vector<int64_t>& rooms) {
   const auto cards = static_cast<int64_t>(set.size());
   int64_t all = 0;
   for (const std::size_t i : set) all += rooms[i];
   if (all < total || cards > total) return {};
-  std::vector<int64_t> parts(set.size(), 1);  // a step for everybody
+  std::vector<int64_t> parts(set.size(), 1);  // one step for each card
   if (r.split == Split::fill) {
     int64_t left = total - cards;
     for (std::size_t i = 0; i < set.size(); ++i) {
@@ -89,7 +89,7 @@ std::vector<int64_t> partsOf(const Request& r, int64_t total, const Indexes& set
     }
     return parts;
   }
-  // The highest level that all can be raised to without giving out more than there is.
+  // The highest level to which all parts can be raised without exceeding the total.
   int64_t level = 0, tooHigh = total + 1;
   while (tooHigh - level > 1) {
     const int64_t middle = (level + tooHigh) / 2;
@@ -121,7 +121,7 @@ const std::map<std::string, std::vector<Indexes>>& dgxSets() {
   return sets;
 }
 
-/// The fixed sets of a node, as indexes; what machine it is is a matter of topology/dgx.h and tested there.
+/// Returns the fixed sets of a node, as indexes. topology/dgx.h recognises the machine and is tested there.
 std::vector<Indexes> fixedSetsOf(const std::vector<v1alpha::Card>& node) {
   const topology::Machine machine = topology::recogniseMachine(topology::testing::sitesOf(node));
   if (machine == topology::Machine::dgx1Pascal) return dgxSets().at("P100");
@@ -129,7 +129,7 @@ std::vector<Indexes> fixedSetsOf(const std::vector<v1alpha::Card>& node) {
   return {};
 }
 
-/// Those of the machine that the policy names ("static dgx1-volta"), else of the node's own.
+/// Returns the sets of the machine that the policy names ("static dgx1-volta"), otherwise of the node's own machine.
 std::vector<Indexes> fixedSetsFor(const std::string& policy, const std::vector<v1alpha::Card>& node) {
   if (policy == "static dgx1-pascal") return dgxSets().at("P100");
   if (policy == "static dgx1-volta") return dgxSets().at("V100");
@@ -159,7 +159,7 @@ class Choosing {
     return all;
   }
 
-  /// As places on the node.
+  /// Converts indexes to places on the node.
   topology::Set bits(const Indexes& set) const {
     topology::Set places = 0;
     for (const std::size_t i : set) places |= topology::Set{1} << places_[i];
@@ -171,7 +171,7 @@ class Choosing {
       if ((places >> places_[i]) & 1) set.push_back(i);
     return set;
   }
-  /// Fixed sets of which all cards are candidates.
+  /// Returns the fixed sets whose cards are all candidates.
   std::vector<Indexes> fixedSets() const {
     std::vector<Indexes> sets;
     for (const Indexes& places : fixedSetsFor(r_.cardPolicy, node_)) {
@@ -188,7 +188,7 @@ class Choosing {
     });
   }
 
-  /// Pinned cards, where more cards are wanted than are pinned.
+  /// Returns the pinned cards if more cards are requested than are pinned.
   Indexes required() const {
     Indexes set;
     if (static_cast<int64_t>(r_.pinnedCards.size()) < r_.cards)
@@ -204,7 +204,8 @@ class Choosing {
     const Indexes first = required();
     if (r_.cardPolicy.starts_with("static")) {
       for (const Indexes& fixed : fixedSets())
-        if (fixed.size() == wanted && std::includes(fixed.begin(), fixed.end(), first.begin(), first.end())) return fixed;
+        if (fixed.size() == wanted && std::includes(fixed.begin(), fixed.end(), first.begin(), first.end()))
+          return fixed;
       return {};
     }
     if (r_.cardPolicy == "topology" && linked() && wanted > 1)
@@ -237,7 +238,7 @@ class Choosing {
     return placements;
   }
 
-  /// Roomiest first, then lowest.
+  /// Sorts by descending capacity, then by index.
   Indexes byRoom(Indexes set) const {
     std::stable_sort(set.begin(), set.end(), [&](std::size_t a, std::size_t b) { return rooms_[a] > rooms_[b]; });
     return set;
@@ -303,7 +304,7 @@ class Choosing {
         return r_.split == Split::fill ? -room(set) : room(set);
       return 0;
     };
-    // Policies that take the tightest cards take the last of equal ones, the others the first.
+    // Policies that prefer the tightest cards take the last of equal ones, the others the first.
     const bool last = r_.split == Split::evenly && (r_.cardPolicy == "binpack" || r_.cardPolicy == "compact-first");
     return *std::min_element(equal.begin(), equal.end(), [&](const Indexes& a, const Indexes& b) {
       return cost(a) != cost(b) ? cost(a) < cost(b) : last ? b < a : a < b;
@@ -328,7 +329,7 @@ class Choosing {
     }
     for (std::size_t i = 0; i < set.size(); ++i) {
       Amount& granted = placements[i].granted;
-      // A unit each to the first that lost by rounding down.
+      // Adds a unit to each of the first parts that were rounded down.
       if (shared && !r_.memoryFromCore && left > 0 && static_cast<__int128>(s.memory) * parts[i] % s.total != 0) {
         granted.memory += s.memoryUnit;
         --left;

@@ -1,5 +1,5 @@
-// Every policy, split and limit together, on random nodes of every kind: decide() equals the plain loops, never
-// over-commits, and says the same again, byte for byte, on a cluster that came about in another way.
+// Every policy, split and limit together, on random nodes of every kind. decide() equals the plain loops, never
+// over-commits, and gives identical answers on a cluster with a different history.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -18,7 +18,7 @@ namespace {
 const char* const kNodePolicies[] = {"binpack", "spread", "compact-first", "low-load-first"};
 const Split kSplits[] = {Split::none, Split::evenly, Split::fill};
 
-/// A handful of nodes, some of them DGX machines, with anything on their cards.
+/// A few nodes, some of them DGX machines, with random allocations.
 class Site {
  public:
   explicit Site(uint64_t seed) : random_(seed) {
@@ -33,7 +33,7 @@ class Site {
     const bool divided = split != Split::none;
     r.split = split;
     if (!divided && pick(random_, 0, 1) == 0) r.cards = pick(random_, 1, 8);
-    // A total may be several cards' worth.
+    // A total may exceed one card.
     const int64_t most = divided ? pick(random_, 1, 6) : 1;
     switch (pick(random_, 0, 5)) {
       case 0:
@@ -136,7 +136,7 @@ class Site {
             topology::testing::link(cards, a, b, "nvlink", pick(random_, 0, 3));
     }
     for (v1alpha::Card& card : cards) {
-      // Peers are named by uuid: unique in the cluster, so that links lead nowhere else.
+      // Links name peers by uuid: uuids are unique in the cluster, so that links stay on the node.
       card.uuid = node + "-" + card.uuid;
       for (v1alpha::CardLink& peer : card.topology.links) peer.peer = node + "-" + peer.peer;
       card.nodeName = node;
@@ -186,7 +186,7 @@ INSTANTIATE_TEST_SUITE_P(All, Policies,
                                                               "spread", "static", "topology"),
                                             ::testing::ValuesIn(kSplits)));
 
-/// Frees what a remedy names, of whatever claims there are.
+/// Frees the capacity that a remedy names, from any claims.
 void freeRooms(Cluster& cluster, World& world, const Request& request, const Remedy& remedy) {
   auto giveBack = [&](const std::string& card, const std::string& device) {
     cluster.giveBack(card, device);

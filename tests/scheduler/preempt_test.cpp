@@ -1,4 +1,4 @@
-// Who has to go is compared with trying every set of holders.
+// Compares the choice of victims with trying every set of holders.
 #include "controller/scheduler/preempt.h"
 
 #include <gtest/gtest.h>
@@ -23,7 +23,7 @@ int64_t shareOfHoldings(const Cluster& cluster, const std::vector<Holding>& hold
   return sum;
 }
 
-/// The cheapest of all sets of holders of one node.
+/// Returns the cheapest of all sets of holders of one node.
 std::optional<Cost> cheapest(const Cluster& cluster, const Request& request, const MayGo& mayGo) {
   std::optional<Cost> best;
   for (const std::string& node : cluster.nodes()) {
@@ -94,17 +94,17 @@ TEST(Preempt, EqualsTheCheapestOfAllSets) {
   EXPECT_GT(impossible, 20);
 }
 
-/// Holders, Σ priorities, −Σ since, millionths, node: with standings.
+/// Cost with standings: holders, Σ priorities, −Σ since, millionths, node.
 using RankedCost = std::tuple<int64_t, int64_t, int64_t, int64_t, std::string>;
 
-/// Few values, so that there are ties; made of the uid alone.
+/// Derives the standing from the uid. It has few values, so that ties occur.
 Standing standingOf(std::string_view device) {
   uint64_t hash = 14695981039346656037U;
   for (const char c : device) hash = (hash ^ static_cast<unsigned char>(c)) * 1099511628211U;
   return {static_cast<int64_t>(hash % 4) * 100 - 100, static_cast<int64_t>(hash / 4 % 3) * 1000};
 }
 
-/// What the set of holders with these bits costs.
+/// Cost of the set of holders with these bits.
 RankedCost costOf(const Cluster& cluster, const std::string& node, const Holdings& holdings, std::size_t set) {
   RankedCost cost{0, 0, 0, 0, node};
   std::size_t i = 0;
@@ -118,7 +118,7 @@ RankedCost costOf(const Cluster& cluster, const std::string& node, const Holding
   return cost;
 }
 
-/// The first of all sets of holders of one node, all of lower priority.
+/// Returns the cost of the first set of holders of one node, all of lower priority, in cost order.
 std::optional<RankedCost> firstOfAll(const Cluster& cluster, const Request& request, int64_t priority) {
   std::optional<RankedCost> best;
   for (const std::string& node : cluster.nodes()) {
@@ -197,8 +197,7 @@ TEST(Preempt, TheExampleOfTheHeader) {
   EXPECT_EQ(p.decision.placements.at(0).card, "c1");
 }
 
-/// Standings of holders are known before any place is tried, so that one place is enough where the first is as good as
-/// any.
+/// Standings of holders are known before any node is tried, so that one node suffices if the first is as good as any.
 TEST(Preempt, NotEachOfManyPlacesIsTried) {
   Cluster cluster;
   for (int n = 0; n < 50; ++n) {
@@ -239,7 +238,7 @@ TEST(Preempt, ManySmallHoldersAreNotTriedInEverySet) {
   EXPECT_EQ(p.victims.size(), 50u);
   EXPECT_TRUE(p.exact) << "all are alike, so the lower bound is reached";
 
-  // A big one beside many small ones is taken although not every set was tried.
+  // A large holder beside many small ones is chosen although not every set was tried.
   cluster.giveBack("b0", "b1");
   for (int i = 10; i < 60; ++i) cluster.giveBack("b0", "b" + std::to_string(i));
   cluster.take("b0", "big", {510, kGi});
@@ -278,7 +277,7 @@ TEST(Preempt, NobodyMayGo) {
   EXPECT_FALSE(preempt(cluster, request).possible);
 }
 
-/// Of some nodes alone, on the cluster itself: the same, and it is as before.
+/// A search limited to some nodes, on the cluster itself, gives the same result and leaves the cluster unchanged.
 TEST(Preempt, AmongSomeNodesIsAsIfNoOtherSuited) {
   int needed = 0, asItIs = 0, impossible = 0;
   for (uint64_t seed = 1; seed <= 60; ++seed) {

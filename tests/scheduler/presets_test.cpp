@@ -1,4 +1,4 @@
-// Presets: the load score to the half point, and which node and card each preset takes.
+// Presets: the load score including rounding of halves, and the node and card that each preset chooses.
 #include <gtest/gtest.h>
 
 #include <array>
@@ -47,7 +47,7 @@ TEST(LoadScore, HasTheWeightsThatTheClassGives) {
   EXPECT_EQ(loadScoreOf(used, card, 1).used, 30) << "30.02";
   EXPECT_EQ(loadScoreOf(used, card, 125).used, 33) << "32.5";
   EXPECT_EQ(loadScoreOf(used, card, 125).available, 68) << "67.5";
-  // The largest that is still reckoned in 64 bits, and beyond.
+  // The largest values that are computed in 64 bits, and beyond.
   for (const int64_t memory : {(int64_t{1} << 43) - 1, int64_t{1} << 43, int64_t{1} << 49})
     for (const int64_t weight : {0, 1, 500, 1000}) {
       EXPECT_EQ(loadScoreOf({1023, memory}, {1023, memory}, weight).used, 100) << memory << ", " << weight;
@@ -88,7 +88,7 @@ TEST(Presets, TheWorkedExamplesHold) {
   EXPECT_EQ(where(cluster, "node-compact-gpu-low-load"), "b1");
 }
 
-// A node is not liked for its number of cards.
+// The number of cards does not affect a node's score.
 TEST(Presets, NodesOfUnlikeSizeAreComparedByTheMean) {
   for (const int64_t weight : {kUsualMemoryWeight, int64_t{250}}) {
     Cluster cluster;
@@ -151,7 +151,7 @@ TEST(Presets, AreUnknownByOtherNames) {
             (std::vector<std::string_view>{"compact-first", "low-load-first", "node-compact-gpu-low-load"}));
 }
 
-// Many nodes of several shapes and loads: the index's bounds must not hide the best one, nor the first of equals.
+// Many nodes of several shapes and loads: the index's bounds must not hide the best node, nor the first of equal ones.
 TEST(Presets, TheIndexFindsWhatAScanFinds) {
   Random random(7);
   for (int round = 0; round < 6; ++round) {

@@ -1,5 +1,5 @@
-// Random clusters under random churn: decide() must equal the plain loops of world.h, and never depend on how the state
-// came about.
+// Random clusters under random churn: decide() must equal the plain loops of world.h, and must not depend on the
+// state's history.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -14,7 +14,7 @@ namespace {
 
 const char* const kPolicies[] = {"binpack", "spread"};
 
-/// A cluster and its plain twin, always changed together.
+/// A cluster and its plain model, always changed together.
 class Twin {
  public:
   Twin(uint64_t seed, int64_t nodes, int64_t cardsPerNode, bool mixed)
@@ -57,7 +57,7 @@ class Twin {
     r.cards = pick(random_, 0, 3) == 0 ? pick(random_, 1, cardsPerNode_) : 1;
     if (pick(random_, 0, 2) == 0) r.cpuMilli = pick(random_, 1, 6000);
     if (pick(random_, 0, 2) == 0) r.podMemory = pick(random_, 1, 6000) * kMi;
-    if (pick(random_, 0, 15) == 0) {  // a pod that takes of the node alone
+    if (pick(random_, 0, 15) == 0) {  // a pod that uses only resources of the node
       r.cards = 0;
       return r;
     }
@@ -95,14 +95,13 @@ class Twin {
       const int64_t n = pick(random_, 0, nodes_ - 1);
       std::set<std::string> names;
       const int64_t pins = r.split == Split::none ? pick(random_, std::min<int64_t>(1, r.cards), r.cards) : r.cards;
-      while (static_cast<int64_t>(names.size()) < pins)
-        names.insert(cardName(n, pick(random_, 0, cardsPerNode_ - 1)));
+      while (static_cast<int64_t>(names.size()) < pins) names.insert(cardName(n, pick(random_, 0, cardsPerNode_ - 1)));
       r.pinnedCards.assign(names.begin(), names.end());
     }
     return r;
   }
 
-  /// Asks both, compares, and commits what they agree on.
+  /// Decides with both, compares, and commits the common decision.
   void place(const Request& r) {
     NodePredicate suits;
     if (pick(random_, 0, 5) == 0) suits = [](std::string_view name) { return name.back() % 2 == 0; };
@@ -170,10 +169,10 @@ class Twin {
     world.upsertNode(info);
   }
 
-  /// Adds a card, or changes its health, size, model or node; a shrunken card may be over-full.
+  /// Adds a card, or changes its health, size, model or node; a shrunk card may be over-committed.
   void setCard(int64_t n, int64_t c) {
     static const char* const kModels[] = {"V100", "A100", "T4"};
-    // A card wanders to another node now and then, as after a repair.
+    // Occasionally moves a card to another node, as after a repair.
     const int64_t home = pick(random_, 0, 30) == 0 ? pick(random_, 0, nodes_ - 1) : n;
     const bool odd = mixed_ && pick(random_, 0, 3) == 0;
     const int64_t kind = odd ? pick(random_, 0, 2) : mixed_ ? n % 3 : 0;
@@ -204,7 +203,8 @@ class Twin {
     }
   }
 
-  /// What a ledger may hold that no decision of ours made: any amount, a device on several nodes, a take that changes.
+  /// Writes ledger contents that no decision of the scheduler produces: any amount, a device on several nodes, a
+  /// changing allocation.
   void takeAnything() {
     const std::string name = cardName(pick(random_, 0, nodes_ - 1), pick(random_, 0, cardsPerNode_ - 1));
     const std::string device = "foreign-" + std::to_string(pick(random_, 0, 9));
@@ -214,7 +214,7 @@ class Twin {
     if (std::find(devices_.begin(), devices_.end(), device) == devices_.end()) devices_.push_back(device);
   }
 
-  /// Pods without cards come, change, and go from nodes that may not be there.
+  /// Adds, changes and removes pods without cards, also on nodes that do not exist.
   void takeOfNode() {
     const std::string node = nodeName(pick(random_, 0, nodes_ - 1));
     const std::string uid = "pod-" + std::to_string(pick(random_, 0, 3));
@@ -251,7 +251,7 @@ TEST_P(Churn, DecidesLikeThePlainLoopsAndLeavesNoTrace) {
       }
     }
     ASSERT_NO_FATAL_FAILURE(twin.compareState());
-    // The same content, built from nothing, decides the same.
+    // A cluster built from scratch with equal contents decides the same.
     const Cluster rebuilt = twin.world.build();
     const Cluster copy = twin.cluster;
     for (int i = 0; i < 50; ++i) {
@@ -272,9 +272,9 @@ INSTANTIATE_TEST_SUITE_P(Shapes, Churn,
                                            ChurnCase{120, 2, 3000, 3, false}, ChurnCase{300, 1, 3000, 2, true},
                                            ChurnCase{1500, 2, 2500, 1, false}));
 
-// A remedy is applied as it stands, and the next decision must succeed; a little less of it must not do.
+// Applies a remedy unchanged: the next decision must succeed; with a little less it must not.
 
-/// Gives back at least so much of a card, keeping the rest of the last claim touched.
+/// Releases at least this much of a card, and keeps the rest of the last claim touched.
 void makeRoom(Cluster& cluster, World& world, const Remedy::CardRoom& room) {
   PlainCard& plain = world.cards.at(room.card);
   Amount left = room.amount;
@@ -294,7 +294,7 @@ void makeRoom(Cluster& cluster, World& world, const Remedy::CardRoom& room) {
     cluster.take(room.card, device, rest);
     world.take(room.card, device, rest);
     if (left.core > 0 || left.memory > 0) {
-      // This claim has given what it can of one resource; go on with another one.
+      // This claim has released all it can of one resource; continue with another claim.
       for (auto it = plain.allocations.begin(); it != plain.allocations.end() && (left.core > 0 || left.memory > 0);
            ++it) {
         const Amount more{std::min(left.core, it->second.core), std::min(left.memory, it->second.memory)};
@@ -318,12 +318,12 @@ void applyAndCheck(const Twin& twin, const Request& request, const Remedy& remed
       const Decision decision = decide(cluster, remedy.request);
       ASSERT_TRUE(decision.fits);
       ASSERT_EQ(decision.node, remedy.node);
-      // One step more of whatever single amount was cut must not fit.
+      // A further step of the single amount that was reduced must not fit.
       Request more = remedy.request;
       if (more.cards != request.cards) {
         ++more.cards;
       } else if (more.milliTflopsPerCard != request.milliTflopsPerCard) {
-        // What was asked for in whole TFLOPS is answered so.
+        // Requests in whole TFLOPS get remedies in whole TFLOPS.
         more.milliTflopsPerCard += request.milliTflopsPerCard % 1000 == 0 ? 1000 : 1;
       } else if (more.perCard.core != request.perCard.core) {
         more.perCard.core = std::min(more.perCard.core + 10, request.perCard.core);
@@ -335,7 +335,7 @@ void applyAndCheck(const Twin& twin, const Request& request, const Remedy& remed
     }
     case Remedy::Kind::release: {
       for (const Remedy::CardRoom& room : remedy.rooms) makeRoom(cluster, world, room);
-      // Claims of the node, over and above those the rooms gave up.
+      // Claims of the node, in addition to those that `rooms` released.
       auto onNode = [&] {
         std::set<std::string> devices;
         for (const auto& [name, plain] : world.cards)

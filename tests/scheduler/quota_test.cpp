@@ -1,4 +1,4 @@
-// Quotas: how they are read and said, what they count, and random claims against a list that is added up anew each time.
+// Quotas: parsing, messages, counting, and random claims compared with a list that is summed up each time.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -41,7 +41,7 @@ Request shareOf(int64_t core, int64_t memory, int64_t cards = 1) {
   return request;
 }
 
-/// Decides, and lets the claim have what was decided.
+/// Decides, and gives the claim its decision.
 Together give(Cluster& cluster, QuotaBook& book, const QuotaClaim& claim, const Request& request) {
   auto together = decideWithin(cluster, book, {claim}, {request});
   if (together.decisions.empty()) return together;
@@ -57,7 +57,7 @@ TEST(Quota, IsReadInTheLedgersUnit) {
       object({{"gpu", "8"}, {"gpu-core", "150"}, {"gpu-memory", "40"}, {"tflops", "312.5"}, {"claims", "1e1"}}));
   EXPECT_EQ(quota.hard, (QuotaLimits{8, 1500, 40 * kGi, 312'500, 10}));
   EXPECT_EQ(readQuota(object({{"gpu-memory", "512Mi"}})).hard[kMemory], 512 * kMi);
-  EXPECT_EQ(readQuota(object({})).hard, QuotaLimits{});  // what is not named is not limited
+  EXPECT_EQ(readQuota(object({})).hard, QuotaLimits{});  // resources that are not named are not limited
   EXPECT_EQ(readQuota(object({{"claims", "many"}})).hard[kClaims], 0);
   EXPECT_EQ(quotaText(QuotaKey::core, 1505), "150.5");
   EXPECT_EQ(quotaText(QuotaKey::memory, 40 * kGi), "40Gi");
@@ -118,7 +118,7 @@ TEST(Quota, OfAModelLeavesOutCardsOfThatModelOnly) {
   EXPECT_EQ((*book.used("ns", "team"))[0], 2);
   const auto more = give(cluster, book, claimOf("more"), whole);
   ASSERT_TRUE(more.excess);
-  EXPECT_TRUE(more.excess->elsewhere);  // V100s would do, and are full
+  EXPECT_TRUE(more.excess->elsewhere);  // V100s are not limited, but full
   auto request = whole;
   request.quota = book.rooms(claimOf("more"));
   EXPECT_NE(explain(cluster, request).text().find("over a quota of the namespace"), std::string::npos);
@@ -168,8 +168,8 @@ TEST(Quota, OfTwoTheOneThatRefusesSpeaks) {
   EXPECT_EQ(book.refusing("ns"), excess->version);
 }
 
-/// A claim that has something asks for more or less of it: the single cap holds for all it would have, the total for
-/// what is added, and less is always granted, however much is used.
+/// A claim grows or shrinks: the per-claim cap applies to its new size, the total to its growth, and shrinking is
+/// always permitted, regardless of the usage.
 TEST(Quota, OfAClaimThatGrowsOrShrinks) {
   QuotaBook book;
   auto quota = readQuota(object({{"gpu-memory", "100Gi"}}));
@@ -184,13 +184,13 @@ TEST(Quota, OfAClaimThatGrowsOrShrinks) {
   EXPECT_FALSE(total->perClaim);
   EXPECT_EQ(total->missing(), kGi);
   EXPECT_TRUE(book.excess({{claimOf("b"), {memory(61)}}})->perClaim);
-  quota.hard[kMemory] = 10 * kGi;  // lowered under what is used
+  quota.hard[kMemory] = 10 * kGi;  // lowered below the usage
   quota.perClaim[kMemory] = 5 * kGi;
   book.setQuotas("ns", {quota});
   EXPECT_FALSE(book.excess({{claimOf("a"), {memory(39)}}}));
   EXPECT_FALSE(book.excess({{claimOf("a"), {memory(40)}}}));
   EXPECT_TRUE(book.excess({{claimOf("a"), {memory(41)}}}));
-  EXPECT_EQ(book.used("ns", "team"), (QuotaAmounts{2, 200, 90 * kGi, 0, 2}));  // nothing was judged into being
+  EXPECT_EQ(book.used("ns", "team"), (QuotaAmounts{2, 200, 90 * kGi, 0, 2}));  // checks change nothing
 }
 
 TEST(Quota, OfAClaimThatGrowsBothFiguresCountWhatItHas) {
@@ -209,7 +209,7 @@ TEST(Quota, OfAPodWhoseClaimsAreOverItTogetherNoCardIsSaidToBeFull) {
     Cluster cluster;
     cluster.upsertNode({"n", true});
     cluster.upsertCard(ratedCard("c", "n", 0, 40 * kGi, "X40", 100));
-    if (another) {  // counted, too, and full: it would not help were it empty
+    if (another) {  // counted and full: it would not help if it were empty
       cluster.upsertNode({"m", true});
       cluster.upsertCard(ratedCard("d", "m", 0, 80 * kGi, "X80", 100));
       ASSERT_TRUE(cluster.take("d", "someone", {1000, 80 * kGi}));
@@ -253,12 +253,12 @@ TEST(Quota, OfAPodCountsItsClaimsTogether) {
   book.setQuotas("ns", {quota});
   const std::vector<QuotaClaim> pod{claimOf("a"), claimOf("b")};
   const auto together = decideWithin(cluster, book, pod, {shareOf(100, kGi), shareOf(100, kGi)});
-  ASSERT_EQ(together.decisions.size(), 2u);  // each alone would be within it on the A100
+  ASSERT_EQ(together.decisions.size(), 2u);  // each alone would be within the quota on the A100
   EXPECT_EQ(together.decisions[0].node, "V100");
   EXPECT_EQ(together.decisions[1].node, "V100");
 }
 
-/// What the book must agree with: a list of who has what, added up anew for each question.
+/// The model of the book: a list of claims and their holdings, summed up for each question.
 class PlainBook {
  public:
   struct Claim {
@@ -397,7 +397,7 @@ class RandomClaims {
       const auto there = decide(cluster_, pinned);
       if (!there.fits) continue;
       anywhere = true;
-      // On a mixed node other cards may have been meant, and another division elsewhere.
+      // On a mixed node other cards may have been intended, and elsewhere another division.
       ASSERT_TRUE(node == "n5" || r.split != Split::none || !plain_.allows({cls, partsOf(cluster_, there)}))
           << id << " on " << node;
     }
@@ -421,7 +421,7 @@ class RandomClaims {
     plain_.claims.erase(it);
   }
 
-  /// Whoever the quotas keep waiting is either woken or still kept.
+  /// Every claim that waits for quota is either woken or still exceeds it.
   void wakeUp() {
     bool woken = false;
     for (const auto& change : book_.takeChanges()) woken = woken || change.freed;

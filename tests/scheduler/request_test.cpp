@@ -1,4 +1,4 @@
-// Units, class parameters and what is refused (controller/scheduler/request.h).
+// Units, class parameters and refused requests (controller/scheduler/request.h).
 #include "controller/scheduler/request.h"
 
 #include <gtest/gtest.h>
@@ -140,7 +140,7 @@ struct Bad {
   const char* what;
   Requests requests;
   const char* reason;
-  const char* key;  ///< the field's, without prefix; empty: the requests as a whole
+  const char* key;  ///< the field's key, without prefix; empty: the requests as a whole
   std::vector<std::string> says;
 };
 
@@ -292,7 +292,8 @@ TEST(Requests, AClaimMayRequireTheIsolationOfItsClass) {
         << refusal.message;
   }
   claim.spec.requests = {{"elasticgpu.io/gpu", "1"}};
-  EXPECT_TRUE(std::holds_alternative<Request>(makeRequest(claim, classWith({})))) << "a whole card is shared with nobody";
+  EXPECT_TRUE(std::holds_alternative<Request>(makeRequest(claim, classWith({}))))
+      << "a whole card is shared with nobody";
   claim.spec.isolation = "none";
   claim.spec.requests = {{"elasticgpu.io/gpu-core", "10"}};
   EXPECT_TRUE(std::holds_alternative<Request>(makeRequest(claim, classWith({}))));

@@ -1,4 +1,4 @@
-// The sample classes: each is read, and every policy, split and preset has one.
+// The sample classes: each is valid, and every policy, split and preset has one.
 #include <gtest/gtest.h>
 
 #include <filesystem>
@@ -33,7 +33,7 @@ TEST(Samples, EveryClassIsValidAndEveryPolicyHasOne) {
     EXPECT_TRUE(shown.contains(key + ' ' + std::string(name))) << "no sample with " << key << ": " << name;
   };
   for (const std::string_view name : presetNames()) expectShown("preset", name);
-  // The tiers of the presets are shown by them.
+  // The presets' samples cover their tiers.
   for (const std::string_view name : nodePolicyNames())
     if (!findPreset(name)) expectShown("nodePolicy", name);
   for (const std::string_view name : cardPolicyNames())

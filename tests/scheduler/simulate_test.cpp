@@ -1,4 +1,4 @@
-// A simulation shows what the filters and policies do, and nothing else than decide() would decide.
+// A simulation shows the effects of filters and policies, and its decision equals that of decide().
 #include "controller/scheduler/simulate.h"
 
 #include <gtest/gtest.h>
@@ -24,7 +24,7 @@ TEST(Simulate, TheRankingIsTheOrderInWhichNodesAreChosen) {
       ASSERT_EQ(got.decision, decide(cluster, request, suits));
       ASSERT_EQ(got.filter, explain(cluster, request, suits, 3));
       ASSERT_EQ(got.decision.fits, !got.ranking.empty());
-      // Taking the ranked nodes out one by one, each next one is what is decided then; at the end nothing fits.
+      // Removes the ranked nodes one by one: each next one is then decided; at the end nothing fits.
       Cluster rest = cluster;
       for (const RankedNode& node : got.ranking) {
         ASSERT_EQ(decide(rest, request, suits), node.decision) << "seed " << seed << ", request " << i;

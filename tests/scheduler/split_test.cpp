@@ -1,5 +1,5 @@
-// Totals divided over several cards: the published cases of the allocators whose rules these are, and what is exact
-// where they round.
+// Totals divided over several cards: the published cases of the allocators that define these rules, and exact results
+// where those allocators round.
 #include "controller/scheduler/choice/split.h"
 
 #include <gtest/gtest.h>
@@ -19,7 +19,7 @@ namespace {
 
 using Parts = std::multiset<int64_t>;
 
-/// What a total is divided into over cards with these rooms, by card policy binpack; by card.
+/// Returns the parts of a total by card, over cards with these capacities, with card policy binpack.
 std::map<uint32_t, int64_t> byCard(Split split, int64_t total, std::vector<int64_t> rooms) {
   std::vector<Candidate> candidates(rooms.size());
   const NodeRecord node;
@@ -40,7 +40,7 @@ Parts divided(Split split, int64_t total, std::vector<int64_t> rooms) {
 
 using ByCard = std::map<uint32_t, int64_t>;
 
-// Percents of a card; cards without room are not among them, as in decide().
+// Percents of a card; cards without capacity are excluded, as in decide().
 TEST(Evenly, ThePublishedCases) {
   EXPECT_EQ(divided(Split::evenly, 66, {5, 10, 20, 30}), Parts{}) << "one more than there is";
   EXPECT_EQ(byCard(Split::evenly, 20, {5, 10, 20, 30}), (ByCard{{2, 20}})) << "the least free that fits";
@@ -153,7 +153,7 @@ TEST(Split, MemoryFollowsTheCorePartsAndIsExact) {
   EXPECT_EQ(granted.at("c0"), (Amount{1000, 4877 * kMi})) << "10240 × 1000 ÷ 2100 = 4876.2 MiB, and one that was left";
   EXPECT_EQ(granted.at("c1"), (Amount{1000, 4876 * kMi}));
   EXPECT_EQ(granted.at("c2"), (Amount{100, 487 * kMi}));
-  r.perCard.memory = 10 * kGi + 1;  // no multiple of a MiB: to the byte
+  r.perCard.memory = 10 * kGi + 1;  // not a multiple of a MiB: exact to the byte
   int64_t sum = 0;
   for (const auto& [card, amount] : grantedIn(decide(cluster, r))) sum += amount.memory;
   EXPECT_EQ(sum, 10 * kGi + 1);
@@ -184,7 +184,7 @@ TEST(Split, CardsOfUnequalSize) {
   Request r = total(1500, Split::evenly);
   EXPECT_EQ(grantedIn(decide(cluster, r)),
             (std::map<std::string, Amount>{{"large", {750, 60 * kGi}}, {"small", {750, 12 * kGi}}}));
-  r.memoryFromCore = false;  // the small card's memory ends first: 16 of 48 GiB are 50 of 150 %
+  r.memoryFromCore = false;  // the small card's memory is used up first: 16 of 48 GiB are 50 of 150 %
   r.perCard.memory = 48 * kGi;
   EXPECT_EQ(grantedIn(decide(cluster, r)),
             (std::map<std::string, Amount>{{"large", {1000, 32 * kGi}}, {"small", {500, 16 * kGi}}}));
@@ -260,7 +260,7 @@ TEST(Split, ExplainsWhatIsShortInAll) {
   EXPECT_EQ(explain(cluster, sets).stages.back().reasons.at(0).first, "without a fixed set of fitting cards");
 }
 
-// Worked example of the README: what the card policy decides where several sets are equally even.
+// Worked example of the README: the card policy chooses among several equally even sets.
 TEST(Split, TheCardPolicyChoosesAmongEquallyEvenSets) {
   Cluster cluster = oneNode(4);
   cluster.take("c0", "x", {100, 0});

@@ -1,4 +1,4 @@
-// The claims of one pod: one node for all of them, found in one walk, and the right one named if there is none.
+// The claims of one pod: one node for all of them, found in one pass, and the right claim named if there is none.
 #include "controller/scheduler/choice/together.h"
 
 #include <gtest/gtest.h>
@@ -17,7 +17,7 @@ using testing::whole;
 
 constexpr int64_t kMemory = 32'000;
 
-/// Nodes of the same number of cards, each with so much of its core used.
+/// Returns nodes with equal numbers of cards, `used` of each card's core allocated.
 Cluster clusterOf(int nodes, int cards, int64_t used) {
   Cluster cluster;
   for (int n = 0; n < nodes; ++n) {
@@ -45,7 +45,7 @@ Request share(int64_t core) {
   return request;
 }
 
-/// As it is before and after: nothing that was tried stays.
+/// Returns the usage as text, to prove that a trial leaves no change.
 std::string usedOf(const Cluster& cluster) {
   std::string text;
   for (const auto& node : cluster.nodes())
@@ -75,7 +75,8 @@ TEST(Together, OnTheNodeThatTheFirstLikesBestIfAllFitThere) {
 
 TEST(Together, ElsewhereTheNodeThatTheFirstOnesPolicyPrefers) {
   auto cluster = clusterOf(6, 2, 0);
-  for (const char* card : {"n00001-0", "n00001-1"}) cluster.take(card, "x", {600, 10});  // fullest, holds only one
+  // The fullest node, with capacity for one claim.
+  for (const char* card : {"n00001-0", "n00001-1"}) cluster.take(card, "x", {600, 10});
   cluster.take("n00004-0", "y", {200, 10});
   const auto before = usedOf(cluster);
   auto first = share(400);
@@ -95,7 +96,7 @@ TEST(Together, TheLargestFirstWhereTheirOrderIsInTheWay) {
   auto cluster = clusterOf(1, 3, 0);
   cluster.take("n00000-0", "x", {500, 10});
   auto small = share(100);
-  small.cardPolicy = "spread";  // would go to an empty card
+  small.cardPolicy = "spread";  // it prefers an empty card
   const auto together = decideTogether(cluster, {small, whole(2)});
   ASSERT_EQ(together.decisions.size(), 2u);
   EXPECT_EQ(together.decisions[0].placements[0].card, "n00000-0");
@@ -107,7 +108,7 @@ TEST(Together, WhichOneFitsNowhere) {
   const auto before = usedOf(cluster);
   EXPECT_EQ(decideTogether(cluster, {share(100), whole(1)}).alone, (std::vector<bool>{true, false}));
   EXPECT_EQ(decideTogether(cluster, {whole(1), share(100)}).alone, (std::vector<bool>{false, true}));
-  // On nodes that suit: only there.
+  // Only suitable nodes count.
   cluster.giveBack("n00007-0", "used-n00007-0");
   const auto notThere = [](std::string_view name) { return name != "n00007"; };
   EXPECT_EQ(decideTogether(cluster, {share(100), whole(1)}, notThere).alone, (std::vector<bool>{true, false}));
@@ -142,7 +143,7 @@ TEST(Together, WhatChangesInAPauseIsSeen) {
   auto cluster = clusterOf(400, 1, 500);
   cluster.giveBack("n00010-0", "used-n00010-0");
   cluster.giveBack("n00300-0", "used-n00300-0");
-  // The first likes another node best, so that all are tried; the one that is found is taken before the end.
+  // The first claim prefers another node, so that all are tried; the node that is found is taken before the end.
   int pauses = 0;
   const auto pause = [&] {
     EXPECT_EQ(cluster.state().check(), "");
@@ -154,7 +155,7 @@ TEST(Together, WhatChangesInAPauseIsSeen) {
   EXPECT_GT(pauses, 4);
 }
 
-// For people: what it costs to learn that one of a pod's claims fits nowhere. Nothing is asserted about time.
+// A figure for people: the cost of learning that one of a pod's claims fits nowhere. Times are not asserted.
 TEST(Together, FigureForSixThousandNodes) {
   auto cluster = clusterOf(6000, 8, 500);
   int64_t looks = 0;
@@ -170,7 +171,7 @@ TEST(Together, FigureForSixThousandNodes) {
     return name != "n03000";
   };
   for (const bool withIndex : {true, false}) {
-    // Without its node's being out of the question the index knows at once.
+    // If that claim's node is full, the index knows the answer directly.
     if (!withIndex) cluster.giveBack("n03000-0", "used-n03000-0");
     looks = 0;
     longest = 0;

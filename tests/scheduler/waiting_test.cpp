@@ -1,4 +1,4 @@
-// The order of those who wait, and which nodes are kept for whom.
+// The order of pending requests, and the reservations of nodes for them.
 #include "controller/scheduler/waiting.h"
 
 #include <gtest/gtest.h>
@@ -57,7 +57,7 @@ TEST(Waiting, ANodeIsKeptOnceOneHasWaitedForLong) {
   world.take("n1c1", "younger", 500, 950);
   const Request pair = whole(2), one = whole(1);
   EXPECT_TRUE(world.keep({{"x", 0, 500, &pair}}, 1099).empty()) << "599 seconds";
-  // n0 lacks one card, held for 1100; n1 both, held for 200 and 150: they are expected to be back first.
+  // n0 lacks one card, held for 1100; n1 lacks both, held for 200 and 150: they are expected to be free first.
   EXPECT_EQ(world.keep({{"x", 0, 500, &pair}}, 1100), (std::vector<Kept>{{"x", "n1"}}));
   EXPECT_TRUE(world.keep({{"x", 0, 500, &one}}, 1100).empty()) << "it fits, on n0";
   const Request triple = whole(3);
@@ -82,7 +82,7 @@ TEST(Waiting, WhatIsKeptStaysUntilAnotherIsExpectedInHalfTheTime) {
       << "249 against 250";
 }
 
-/// Small ones come and go: whichever node is looked at next has just been given one, which is expected to go soon.
+/// Small claims come and go: the next node of the search has just received one, which is expected to end soon.
 TEST(Waiting, WhoWaitsIsServedHoweverManyComeAndGo) {
   World world(4);
   std::vector<std::pair<std::string, std::string>> holders;  // the oldest first: card, device

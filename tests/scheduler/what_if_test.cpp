@@ -1,4 +1,5 @@
-// A what-if answer is what doing it for real gives: each kind of step is done by hand on a cluster of its own.
+// A what-if answer equals the result of really doing it: each kind of step is carried out by hand on a separate
+// cluster.
 #include "controller/scheduler/what_if.h"
 
 #include <gtest/gtest.h>
@@ -13,7 +14,7 @@
 namespace egpu::scheduler::testing {
 namespace {
 
-/// The situation after every claim that waits has been tried once, in the order of names.
+/// Tries every pending claim once, in the order of names.
 void settle(Situation& s) {
   std::sort(s.claims.begin(), s.claims.end(), [](const auto& a, const auto& b) { return a.name < b.name; });
   for (ClaimRecord& claim : s.claims) {
@@ -31,7 +32,7 @@ std::vector<std::pair<std::string, std::string>> devicesOf(const Situation& s) {
   return devices;
 }
 
-/// Asks, and compares where it led to with what was done by hand.
+/// Asks, and compares the resulting situation with the one made by hand.
 WhatIf ask(const Situation& start, const Step& step, const Situation& byHand) {
   const std::string before = dump(start.cluster);
   auto answer = whatIf(start, {step});
@@ -144,7 +145,7 @@ TEST(WhatIf, ReleaseLetsInWhoWaits) {
   EXPECT_GT(bound, 20);
 }
 
-/// Claims of one namespace that have a card, and their milli-cards, counted by looking at every card.
+/// Returns the number of claims of one namespace that have a card, and their milli-cards, counted over every card.
 std::pair<int64_t, int64_t> countedByHand(const Situation& s) {
   std::set<std::string> devices;
   int64_t core = 0;
@@ -219,7 +220,7 @@ TEST(WhatIf, AddedNodesAreLikeTheOneTheyFollow) {
       ASSERT_EQ(a, m);
       ASSERT_TRUE(after.findCard(added[i]).healthy);
     }
-    // Who waits still does not fit, with the new nodes there.
+    // Claims that still wait do not fit even with the new nodes.
     for (const ClaimRecord& claim : answer->after.claims)
       ASSERT_FALSE(claim.device.empty() && decide(after, *claim.request).fits) << claim.name;
   }
@@ -263,8 +264,8 @@ TEST(WhatIf, CreateEqualsDecideAndTake) {
   }
 }
 
-/// One node of two 32 GiB cards: "ns/a" has half of card 0, "ns/b" 30 % of it, "ns/c" waits for a whole card, card 1 is
-/// held by "ns/d" whole.
+/// One node of two 32 GiB cards: "ns/a" has half of card 0, "ns/b" 30 % of it, "ns/c" waits for a whole card, "ns/d"
+/// holds all of card 1.
 Situation pair() {
   Situation s;
   s.cluster.upsertNode({"n", true, 16000, 64 * kGi});
@@ -335,7 +336,7 @@ TEST(WhatIf, AResizeIsHeldToQuotasWhereItGrows) {
   ASSERT_TRUE(answer->steps[0].resized->excess.has_value());
   EXPECT_EQ(answer->steps[0].resized->excess->quota, "team");
   EXPECT_EQ(dump(answer->after.cluster), dump(s.cluster));
-  other.perCard.core = 400;  // the quota is exceeded as it is
+  other.perCard.core = 400;  // the quota is already exceeded
   answer = whatIf(s, {ResizeClaim{"ns/a", other}});
   ASSERT_TRUE(answer.ok());
   EXPECT_TRUE(answer->steps[0].resized->inPlace);
@@ -354,7 +355,7 @@ TEST(WhatIf, AResizeOfWhoIsNotPlacedAnewPlacesNobody) {
   EXPECT_EQ(answer->steps[0].waiting, 0) << "it waits for other things than room";
   EXPECT_EQ(answer->steps[0].resized->why, "it is decided with its gang");
   EXPECT_EQ(dump(answer->after.cluster), dump(s.cluster));
-  step.undecided.clear();  // it was not placed for what it asked
+  step.undecided.clear();  // it was not placed for its request
   answer = whatIf(s, {step});
   ASSERT_TRUE(answer.ok());
   EXPECT_EQ(answer->steps[0].bound.size(), 1u);
@@ -374,7 +375,7 @@ TEST(WhatIf, AResizeOfWhoIsNotPlacedAnewPlacesNobody) {
 TEST(WhatIf, WhatShrinksFitsWhateverItsCardHasBecome) {
   Situation s = pair();
   CardInfo card = makeCard("c0", "n", 0);
-  card.card.memory = 4 * kGi;  // less than is given out
+  card.card.memory = 4 * kGi;  // less than is allocated
   card.card.model = "another";
   s.cluster.upsertCard(card);
   Request smaller = *s.claims[0].request;
@@ -509,7 +510,7 @@ TEST(WhatIf, WhoCannotMoveSaysWhy) {
   Situation s = pair();
   s.claims[0].request.reset();
   s.claims[0].why = "its class is gone";
-  s.claims.erase(s.claims.begin() + 1);  // nobody is known to have uid-b
+  s.claims.erase(s.claims.begin() + 1);  // uid-b is unknown
   auto answer = whatIf(s, {DrainNode{"n"}});
   ASSERT_TRUE(answer.ok());
   const auto& moved = answer->steps[0].moved;

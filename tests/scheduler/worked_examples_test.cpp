@@ -1,4 +1,4 @@
-// The rows of controller/scheduler/README.md, worked out anew: each must stand there as it comes out here.
+// Recomputes the rows of controller/scheduler/README.md: each must appear there with the computed values.
 #include <gtest/gtest.h>
 
 #include <map>
@@ -26,7 +26,7 @@ void expectRow(const std::string& row) {
   EXPECT_NE(readme().find("\n" + row), std::string::npos) << "the README lacks: " << row;
 }
 
-/// The mean of load scores as the README has it.
+/// Formats the mean of load scores as the README does.
 std::string mean(int64_t sum, std::size_t cards) {
   return v1alpha::formatThousandths(sum * 1000 / static_cast<int64_t>(cards));
 }
@@ -121,7 +121,7 @@ TEST(WorkedExamples, WhichNodeLosesLeast) {
   expectRow(row + ' ' + decide(cluster, request).node + " |");
 }
 
-/// The indexes of the cards given, as "1 3"; "–" if nothing fits.
+/// Returns the indexes of the decided cards, as "1 3"; "–" if nothing fits.
 std::string indexes(const Cluster& cluster, const Decision& decision) {
   std::set<int64_t> all;
   for (const Placement& p : decision.placements) all.insert(cluster.findCard(p.card).index);

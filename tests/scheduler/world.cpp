@@ -25,7 +25,8 @@ bool suitable(const v1alpha::Card& card, const Request& r) {
   return card.memory >= r.minMemory;
 }
 
-/// Granted and charged of one card, or false if the card can't hold the request even when empty.
+/// Computes the granted and charged amounts on one card. Returns false if the card can't hold the request even when
+/// empty.
 bool amounts(const v1alpha::Card& card, const Request& r, Amount& granted, Amount& charged) {
   if (!suitable(card, r)) return false;
   if (r.wholeCards) {
@@ -154,7 +155,8 @@ Decision World::decide(const Request& r, const NodePredicate& suits) const {
       candidates.push_back({cardName, card, used, fill, granted, charged});
     }
     if (r.maxClaimsPerNode > 0 && static_cast<int64_t>(claims.size()) >= r.maxClaimsPerNode) continue;
-    if (std::count_if(candidates.begin(), candidates.end(), [&](const auto& each) { return isPinned(each.name); }) != pins)
+    if (std::count_if(candidates.begin(), candidates.end(), [&](const auto& each) { return isPinned(each.name); }) !=
+        pins)
       continue;
     const auto inOrder = [](const v1alpha::Card& a, const v1alpha::Card& b) {
       return std::tie(a.index, a.uuid) < std::tie(b.index, b.uuid);
@@ -171,7 +173,8 @@ Decision World::decide(const Request& r, const NodePredicate& suits) const {
     const bool fullestFirst = r.nodePolicy == "binpack" || r.nodePolicy == "compact-first";
     const int64_t meanLoad = healthy > 0 ? (load * 100 + healthy / 2) / healthy : 0;  // in hundredths
     const std::pair score(byLoad ? meanLoad : 0, fullestFirst ? fill : -fill);
-    if (best.fits && score <= bestScore) continue;  // nodes come by name: an equal score never beats an earlier name
+    // Nodes are sorted by name: an equal score never beats an earlier name.
+    if (best.fits && score <= bestScore) continue;
     bestScore = score;
     best = {true, name, *placements};
   }

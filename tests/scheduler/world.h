@@ -1,5 +1,5 @@
-// A cluster as plain maps and a decision as plain loops: what Cluster and decide() must agree with. Slow and obvious on
-// purpose; shares no code with the scheduler beyond the values.
+// A cluster as plain maps and a decision as plain loops: Cluster and decide() must agree with them. Deliberately slow
+// and simple; shares no code with the scheduler except the value types.
 #pragma once
 
 #include <cstdint>
@@ -21,40 +21,40 @@ CardInfo makeCard(const std::string& name, const std::string& node, int64_t inde
 struct PlainCard {
   CardInfo info;
   std::map<std::string, Amount> allocations;
-  std::map<std::string, NodeAmount> ofNode;  ///< what those allocations take of the node, if anything
+  std::map<std::string, NodeAmount> ofNode;  ///< CPU and memory of the node that those allocations use, if any
 
   Amount used() const;
 };
 
 struct PlainNode {
   NodeInfo info;
-  std::map<std::string, NodeAmount> allocations;  ///< of pods without cards
+  std::map<std::string, NodeAmount> allocations;  ///< usage by pods without cards
 };
 
 struct World {
   std::map<std::string, PlainNode> nodes;
   std::map<std::string, PlainCard> cards;
 
-  /// The same operations as Cluster's.
+  /// The operations of Cluster.
   void upsertCard(const CardInfo& info) { cards[info.name].info = info; }
   void upsertNode(const NodeInfo& info) { nodes[info.name].info = info; }
   bool take(const std::string& card, const std::string& device, Amount charged, NodeAmount ofNode = {});
   void giveBack(const std::string& card, const std::string& device);
   bool takeOfNode(const std::string& node, const std::string& uid, NodeAmount amount);
   void giveBackOfNode(const std::string& node, const std::string& uid);
-  /// What is taken of each node that has a Node object or a card.
+  /// Returns the usage of each node that has a Node object or a card.
   std::map<std::string, NodeAmount> nodesUsed() const;
 
   Decision decide(const Request& request, const NodePredicate& suits = {}) const;
-  /// A cluster made from nothing but what is here now.
+  /// Builds a new cluster from the current contents.
   Cluster build() const;
 };
 
 using Random = std::mt19937_64;
-/// Uniform in [low, high]; unlike std's distributions the same on every platform.
+/// Returns a number uniform in [low, high]; unlike std's distributions it is equal on every platform.
 int64_t pick(Random& random, int64_t low, int64_t high);
 
-/// A request for so many cards, each as a whole.
+/// Returns a request for `cards` whole cards.
 Request whole(int64_t cards);
 
 /// Applies the placements of a decision.

@@ -322,7 +322,7 @@ TEST_F(GangDefragTest, ATopologyKeepsMembersTogether) {
   for (const std::string name : {"waits", "mate"})
     change(name, [](auto& member) { member.metadata.annotations["elasticgpu.io/gang-topology"] = "rack"; });
   change("mate", [](auto& mate) { mate.spec.requests = {{"elasticgpu.io/gpu-core", "50"}}; });
-  // n2 has capacity for one member
+  // n2 has capacity for one member.
   has(answer("/defrag", "claim=waits"), R"("text":"no moves would let gang train in)");
   change("mate", [](auto& mate) { mate.spec.requests = {{"elasticgpu.io/gpu-core", "10"}}; });
   const auto json = answer("/defrag", "claim=waits");

@@ -123,7 +123,7 @@ TEST_F(MovesTest, NobodyGoesForAClaimThatRoomAloneWouldNotHaveBound) {
   };
   const auto nothing = [&](const std::string& why) {
     refused("nothing is moved for it, as room alone would not have it bound: " + why);
-    // for the claim alone a move is planned
+    // Without execute a move is still planned.
     has(answer("/defrag", "claim=waits"), R"("text":"1 move would let it in")");
   };
   waits.metadata.annotations = {{"elasticgpu.io/gang", "train"}, {"elasticgpu.io/gang-size", "4"}};

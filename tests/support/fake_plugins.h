@@ -135,7 +135,7 @@ class FakeProvisioner final : public plugin::Provisioner {
     std::lock_guard lock(mutex_);
     return resizes_;
   }
-  /// Lets the next `n` validations fail with an unavailable plugin.
+  /// Lets the next `n` validations fail with an internal error.
   void failValidations(int n) {
     std::lock_guard lock(mutex_);
     validationsFail_ = n;

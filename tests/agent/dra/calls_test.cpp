@@ -232,8 +232,7 @@ TEST_F(CallsTest, TwoPodsThatShareAClaimAreServedOneAfterTheOther) {
     return std::vector<PreparedDevice>{};
   };
   PrepareCall first(channel, ask({"shared"})), second(channel, ask({"shared"})), other(channel, ask({"other"}));
-  // one of the two calls, and the call for the other claim
-  ASSERT_TRUE(eventually([&] { return gate.waiting() == 2; }));
+  ASSERT_TRUE(eventually([&] { return gate.waiting() == 2; }));  // The first call and the call for the other claim.
   gate.open();
   EXPECT_TRUE(first.get().ok() && second.get().ok() && other.get().ok());
   EXPECT_EQ(driver.calls, 3);

@@ -337,7 +337,7 @@ TEST_F(LimiterTest, L4_TheLimitersCacheGoesWhateverAContainerLeftInIt) {
     ASSERT_TRUE(gpushare().stage(request).ok());
     EXPECT_EQ(stagedIn(state), std::set<std::string>{gone});
     std::ofstream(cache + "/usage.cache") << "x";
-    // owned by root, as the other files
+    // Owned by root, as the other files.
     if (spoiled) std::filesystem::create_directories(cache + "/of-a-container/below");
     ASSERT_TRUE(ClaimPreparer(client, *plugins, events, folder, real).leftovers({}).ok());
     EXPECT_EQ(stagedIn(state), std::set<std::string>{});

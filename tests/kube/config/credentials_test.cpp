@@ -84,7 +84,7 @@ TEST_F(CredentialsTest, WhatWasNeverReadIsAnErrorUntilItIs) {
   EXPECT_THAT(failure(source), AllOf(HasSubstr("/ca can't be read"), HasSubstr("/token can't be read")));
   write("ca", "CA");
   write("token", "t");
-  EXPECT_EQ(current(source)->authorities, "CA");  // without a minute's wait
+  EXPECT_EQ(current(source)->authorities, "CA");  // without waiting a minute
 }
 
 TEST_F(CredentialsTest, SuspicionReadsFilesAtOnce) {
@@ -114,7 +114,7 @@ TEST_F(CredentialsTest, APairIsTakenWhole) {
   endpoint.clientKeyFile = write("k", first.key);
   CredentialSource source(endpoint, clock);
   EXPECT_EQ(current(source)->certificate, first.certificate);
-  write("c", second.certificate);  // the rotation is half done
+  write("c", second.certificate);  // half of the rotation
   clock.advance(seconds(60));
   EXPECT_EQ(current(source)->certificate, first.certificate);
   EXPECT_EQ(current(source)->key, first.key);
@@ -135,7 +135,7 @@ TEST_F(CredentialsTest, APluginIsAskedOnceUntilItsCredentialRunsOut) {
   EXPECT_EQ(runs(), 1U);
   clock.advance(seconds(1));
   EXPECT_EQ(current(source)->token, "t2");
-  EXPECT_EQ(current(source)->token, "t2");  // run out when it came: used, and asked for again a second later
+  EXPECT_EQ(current(source)->token, "t2");  // expired on arrival: used, and requested again a second later
   EXPECT_EQ(runs(), 2U);
   clock.advance(seconds(1));
   EXPECT_EQ(current(source)->token, "t3");
@@ -149,7 +149,7 @@ TEST_F(CredentialsTest, ARefusedCredentialIsAskedForAgainAtMostEveryTenSeconds) 
   const auto second = source.refused(first, soon(), {});
   ASSERT_NE(second, nullptr);
   EXPECT_EQ(second->token, "t2");
-  EXPECT_EQ(source.refused(first, soon(), {}), second);  // refused before that one was there
+  EXPECT_EQ(source.refused(first, soon(), {}), second);  // refused before `second` arrived
   EXPECT_EQ(source.refused(second, soon(), {}), nullptr);
   EXPECT_EQ(runs(), 2U);
   clock.advance(seconds(10));
@@ -166,7 +166,7 @@ TEST_F(CredentialsTest, APluginThatFailsIsLeftAloneForAWhile) {
   clock.advance(seconds(1));
   EXPECT_THAT(failure(source), HasSubstr("no luck"));
   EXPECT_EQ(runs(), 2U);
-  clock.advance(seconds(1));  // now two
+  clock.advance(seconds(1));  // the backoff is two seconds now
   EXPECT_THAT(failure(source), HasSubstr("no luck"));
   EXPECT_EQ(runs(), 2U);
   write("good", "");

@@ -41,7 +41,7 @@ TEST_F(ExecPluginTest, GetsArgumentsVariablesAndSaysItsCredential) {
       script("echo \"$@|$GREETING|$HOME\" >'" + folder.string() + "/seen'; echo chatter >&2; read line && exit 9\n" +
              printing(execAnswer(R"({"token":"t","expirationTimestamp":"2026-01-02T03:04:05Z"})")));
   plugin.args = {"get", "a b"};
-  plugin.env = {{"GREETING", "hello"}, {"HOME", "/elsewhere"}};  // its own win over ours
+  plugin.env = {{"GREETING", "hello"}, {"HOME", "/elsewhere"}};  // its own variables override the process's
   const auto got = run(plugin);
   ASSERT_TRUE(got.ok()) << got.status().str();
   EXPECT_EQ(got->token, "t");
@@ -104,7 +104,7 @@ TEST_F(ExecPluginTest, OneThatHangsIsKilledWithAllItStarted) {
   EXPECT_THAT(failure(plugin, limits), HasSubstr("no answer within 200 ms, killed: waiting"));
   const pid_t child = std::atoi(readText(folder / "child").c_str());
   ASSERT_GT(child, 0);
-  // A zombie of init's is dead too.
+  // A zombie that init has not reaped yet counts as dead.
   const auto alive = [&] {
     const std::string stat = readText("/proc/" + std::to_string(child) + "/stat");
     const auto name = stat.rfind(')');

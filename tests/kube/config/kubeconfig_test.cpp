@@ -75,7 +75,7 @@ TEST(Kubeconfig, CredentialPlugin) {
   ASSERT_TRUE(e.ok()) << e.status().str();
   ASSERT_TRUE(e->exec.has_value());
   EXPECT_EQ(e->exec->apiVersion, "client.authentication.k8s.io/v1");
-  EXPECT_EQ(e->exec->command, "/etc/k/bin/login");  // beside the kubeconfig
+  EXPECT_EQ(e->exec->command, "/etc/k/bin/login");  // relative to the kubeconfig
   EXPECT_EQ(e->exec->args, (std::vector<std::string>{"get", "7"}));
   EXPECT_EQ(e->exec->env, (std::vector<std::pair<std::string, std::string>>{{"A", "b"}}));
   EXPECT_TRUE(e->exec->provideClusterInfo);
@@ -88,7 +88,7 @@ TEST(Kubeconfig, CredentialPlugin) {
 TEST(Kubeconfig, APluginIsOnlyAskedWhereNothingIsWrittenDown) {
   const std::string exec = "exec: {apiVersion: client.authentication.k8s.io/v1beta1, command: login}";
   const auto https = "{server: 'https://h'}";
-  EXPECT_EQ(resolve(config(https, "{" + exec + "}"))->exec->command, "login");  // found in PATH, later
+  EXPECT_EQ(resolve(config(https, "{" + exec + "}"))->exec->command, "login");  // searched in PATH later
   for (const char* other : {"token: t", "tokenFile: t", "username: u"})
     EXPECT_FALSE(resolve(config(https, "{" + exec + ", " + other + "}"))->exec.has_value()) << other;
 }
@@ -103,7 +103,7 @@ TEST(Kubeconfig, MergeTakesTheFirstOfEachNameAndTheFirstCurrentContext) {
   const auto e = resolveKubeconfig({{"/1/a", first}, {"/2/b", second}, {"/3/c", third}});
   ASSERT_TRUE(e.ok()) << e.status().str();
   EXPECT_EQ(e->server, "https://first");
-  EXPECT_FALSE(e->insecureSkipTlsVerify);  // entries are taken whole, never blended
+  EXPECT_FALSE(e->insecureSkipTlsVerify);  // entries are replaced whole, never merged
 }
 
 TEST(Kubeconfig, ContextCanBeAskedFor) {
@@ -186,7 +186,7 @@ TEST(Kubeconfig, JunkNeverThrows) {
   const std::string good =
       config("{server: 'https://h', certificate-authority-data: " + std::string(kPem) + "}", "{token: t}");
   for (std::size_t i = 0; i < good.size();
-       ++i) {  // cut anywhere, and with any byte broken: an answer, never an exception
+       ++i) {  // truncated anywhere, and with any byte changed: an answer, never an exception
     (void)resolve(good.substr(0, i));
     for (const char c : {'\0', '[', '{', '"', '\t', '*', '\xff'}) {
       std::string broken = good;

@@ -1,4 +1,4 @@
-// A credential plugin as a shell script in a folder of the test's own.
+// A credential plugin: a shell script in a folder of the test.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -20,7 +20,7 @@ inline std::string readText(const std::filesystem::path& file) {
   return std::move(text).str();
 }
 
-/// The answer of a plugin that goes well.
+/// Returns the answer of a plugin that succeeds.
 inline std::string execAnswer(const std::string& status) {
   return R"({"kind":"ExecCredential","apiVersion":"client.authentication.k8s.io/v1","status":)" + status + "}";
 }
@@ -36,7 +36,7 @@ class PluginFolder : public ::testing::Test {
   }
   void TearDown() override { std::filesystem::remove_all(folder); }
 
-  /// Replaced whole, as configuration is: a reader sees the old text or the new one.
+  /// Replaces the file atomically, as configuration is updated: a reader sees the old text or the new one.
   std::string write(const std::string& name, const std::string& text) const {
     const auto path = folder / name;
     std::ofstream(path.string() + ".new", std::ios::binary) << text;

@@ -80,26 +80,26 @@ TEST(Proxy, NoProxyAsGoReadsIt) {
       {"a.example,*", "https://b.example", true},
       {"", "https://a.example", false},
       {" , ,", "https://a.example", false},
-      // A domain is itself and all below it.
+      // A domain matches itself and its subdomains.
       {"example.com", "https://example.com", true},
       {"example.com", "https://api.example.com", true},
       {"example.com", "https://a.b.example.com:6443", true},
       {"example.com", "https://notexample.com", false},
       {"example.com", "https://example.com.evil", false},
       {" Example.COM ", "https://API.example.com", true},
-      // With a dot, or a star, only what is below it.
+      // With a dot or a star only the subdomains match.
       {".example.com", "https://example.com", false},
       {".example.com", "https://api.example.com", true},
       {"*.example.com", "https://api.example.com", true},
       {"*.example.com", "https://example.com", false},
       {"*example.com", "https://api.example.com", false},
-      // Ports.
+      // Entries with a port match that port.
       {"example.com:6443", "https://example.com:6443", true},
       {"example.com:6443", "https://example.com", false},
       {"example.com:443", "https://example.com", true},
       {"example.com:80", "http://example.com", true},
       {":443", "https://example.com", false},
-      // Addresses, never as text.
+      // Addresses are compared as addresses, never as text.
       {"10.0.0.1", "https://10.0.0.1:6443", true},
       {"10.0.0.1", "https://10.0.0.10", false},
       {"0.0.1", "https://10.0.0.1", false},
@@ -110,7 +110,7 @@ TEST(Proxy, NoProxyAsGoReadsIt) {
       {"[fd00::1]:6443", "https://[fd00::1]:6443", true},
       {"[fd00::1]:6443", "https://[fd00::1]", false},
       {"FD00:0:0::1", "https://[fd00::1]", true},
-      // Blocks.
+      // Entries may be CIDR blocks.
       {"10.0.0.0/8", "https://10.255.3.4", true},
       {"10.0.0.0/8", "https://11.0.0.1", false},
       {"10.96.0.0/12", "https://10.111.255.255", true},

@@ -1,4 +1,4 @@
-// A client, a namespace of one's own and the objects that the contract's tests use.
+// A client, a namespace per test and the objects that the contract tests use.
 #pragma once
 
 #include <gmock/gmock.h>
@@ -31,7 +31,7 @@ class ContractTest : public ::testing::Test {
     l.leaseDurationSeconds = 15;
     return l;
   }
-  /// Events have no watch cache in a real API server: what etcd forgets is forgotten.
+  /// A real API server has no watch cache for Events: after etcd compacts, their history is gone.
   core::Event event(const std::string& name) const {
     core::Event e;
     e.metadata.namespace_ = e.involvedObject.namespace_ = ns;

@@ -1,4 +1,4 @@
-// Too many requests at once: refused in plain text with a Retry-After, tried again, and in the end all done.
+// Too many requests at once: refused in plain text with a Retry-After, retried, and all complete in the end.
 #include <atomic>
 #include <thread>
 
@@ -15,7 +15,7 @@ TEST_F(ContractTest, WritesBeyondTheLimitWaitAndPass) {
   WatchedTransport watched(*limited);
   Client crowded(watched, clock, random, metrics);
   std::atomic<bool> refused{false};
-  // The embedded server is fast: its writes wait until one more than it lets in has come.
+  // The embedded server is fast: its writes wait until one request beyond the limit was refused.
   server.onWrite([&] {
     while (!refused) {
       refused = watched.answered(429) > 0;

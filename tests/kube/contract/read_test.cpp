@@ -1,4 +1,4 @@
-// Lists: pages, forgotten pages, what a version means, selectors.
+// Lists: pages, expired pages, the meaning of a version, selectors.
 #include "tests/kube/contract/contract_fixture.h"
 
 namespace egpu::kube {
@@ -71,7 +71,7 @@ TEST_F(ContractRead, AListNotOlderThanAVersionAndOneFromAnyCache) {
   options.resourceVersion = made.metadata.resourceVersion;
   EXPECT_THAT(names<core::Lease>(options), ElementsAre("a"));
   options.resourceVersion = "0";
-  (void)names<core::Lease>(options);  // perhaps stale, but an answer
+  (void)names<core::Lease>(options);  // possibly stale, but an answer
   EXPECT_TRUE(status.ok()) << status.str();
   EXPECT_NE(version, "");
 }

@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
-"""Runs the client's contract against a real kube-apiserver that lets in few requests at once.
+"""Runs the client's contract tests against a real kube-apiserver that processes few requests at once.
 
-    real_server.py TEST_BINARY [ARGUMENTS...]
+real_server.py TEST_BINARY [ARGUMENTS...]
 
-The binary's exit status; 77 if there is no Go to build the server with (see tests/cluster/apiserver.py).
+Returns the binary's exit status, or 77 if there is no Go to build the server with (see tests/cluster/apiserver.py).
 """
 
 import os
@@ -16,7 +16,7 @@ import tempfile
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "cluster"))
 import apiserver  # noqa: E402  (beside this folder, not a package)
 
-# As many as tests/kube/contract/server.h says.
+# kInFlight of tests/kube/contract/server.h.
 LIMITS = ["--enable-priority-and-fairness=false", "--max-requests-inflight=4", "--max-mutating-requests-inflight=4"]
 
 

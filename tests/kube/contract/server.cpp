@@ -28,7 +28,7 @@ std::unique_ptr<ContractServer>& instance() {
   return server;
 }
 
-/// Ends the server while everything that it uses is still there.
+/// Ends the server while everything that it uses still exists.
 class Ending final : public ::testing::Environment {
   void TearDown() override { instance().reset(); }
 };
@@ -94,7 +94,7 @@ void ContractServer::adopt(const std::string& kubeconfig) {
            R"("kind":"Group","name":")" + kOrdinaryGroup + "\"}]}");
 }
 
-/// What an earlier run left is fine.
+/// Objects of an earlier run are accepted.
 void ContractServer::must(Client& client, Method method, const std::string& target, const std::string& body) {
   HttpRequest request;
   request.method = method;
@@ -111,7 +111,7 @@ void ContractServer::installCrds(Client& client) {
     if (!json) fail(each.path().string() + ": " + json.status().str());
     must(client, Method::post, "/apis/apiextensions.k8s.io/v1/customresourcedefinitions", *json);
   }
-  // Established a moment later.
+  // CRDs become established a moment later.
   for (const auto* kind : {&core::kindOf<v1alpha::ElasticGPU>, &core::kindOf<v1alpha::ElasticGPUClaim>,
                            &core::kindOf<v1alpha::ElasticGPUClass>, &core::kindOf<v1alpha::ElasticGPUQuota>}) {
     HttpRequest list;

@@ -1,7 +1,7 @@
-// The API server that the contract is held against: the embedded one on loopback, or a real one.
+// The API server that the contract tests run against: the embedded one on loopback, or a real one.
 //   EGPU_CONTRACT_KUBECONFIG  kubeconfig of a real one, as its administrator; unset = the embedded one
 //   EGPU_CONTRACT_ETCD        URL of its etcd, to compact
-// Either lets in at most kInFlight reading and as many writing requests at once (of anybody but system:masters).
+// Both process at most kInFlight reads and kInFlight writes at once (except those of system:masters).
 #pragma once
 
 #include <functional>
@@ -27,13 +27,14 @@ class ContractServer {
 
   bool real() const { return embedded_ == nullptr; }
   const Endpoint& endpoint() const { return endpoint_; }
-  /// Somebody who may do everything but is nobody's master: limits are for him.
+  /// Endpoint of a user with all rights who is not in system:masters, so that limits apply.
   Endpoint ordinaryUser() const;
-  /// Forgets all history up to now, as etcd's compaction does.
+  /// Drops all history up to now, as etcd's compaction does.
   void compact();
-  /// Called at the beginning of every write to the embedded server; empty = nothing. A real one can't be stopped there.
+  /// Sets a hook that is called at the beginning of every write to the embedded server; empty = none. A real server has
+  /// no such hook.
   void onWrite(std::function<void()> hook);
-  /// A namespace that no other test uses.
+  /// Creates a namespace that no other test uses.
   std::string makeNamespace();
 
  private:

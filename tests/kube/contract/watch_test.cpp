@@ -1,4 +1,4 @@
-// Mirrors: streamed initial lists, watches that end, break and lose their history, bookmarks.
+// Reflectors: streamed initial lists, watches that end, break and lose their history, bookmarks.
 #include <algorithm>
 #include <condition_variable>
 #include <map>
@@ -16,7 +16,7 @@ using core::Lease;
 using std::chrono::seconds;
 using v1alpha::ElasticGPUClaim;
 
-/// Names and versions as a reflector tells them, and how often it told the whole world.
+/// Names and versions that a reflector delivers, and the number of full replacements.
 template <class T>
 class Mirror final : public Sink<T> {
  public:
@@ -52,7 +52,7 @@ class Mirror final : public Sink<T> {
  private:
   mutable std::mutex mutex_;
   std::condition_variable changed_;
-  std::set<std::string> listed_;  // of the reflector's thread
+  std::set<std::string> listed_;  // used only by the reflector's thread
   std::set<std::string> world_;
   int replaced_ = 0;
 };
@@ -65,7 +65,7 @@ class ContractWatch : public ContractTest {
     o.watchList = watchList;
     return o;
   }
-  /// Requests for the world by the two ways.
+  /// Numbers of lists and of streamed initial lists.
   std::pair<int, int> listsAndStreams() const {
     int lists = 0, streams = 0;
     for (const auto& target : transport.targets()) {
@@ -172,7 +172,7 @@ Lines watch(
 TEST_F(ContractWatch, AQuietWatchGetsABookmarkAndEndsCleanlyAtItsTime) {
   const auto made = make(claim("a"));
   make(claim("b"));
-  auto elsewhere = claim("c");  // news that the watch has no event for
+  auto elsewhere = claim("c");  // a change for which the watch has no event
   elsewhere.metadata.namespace_ = server.makeNamespace();
   ElasticGPUClaim later;
   const auto seen = watch(
@@ -219,7 +219,7 @@ TEST_F(ContractWatch, InitialEventsAtAVersionThatIsTooHighAreRefused) {
                                          "&allowWatchBookmarks=true&timeoutSeconds=30&resourceVersion=99999999");
   base::Status status = seen.end.status();
   if (seen.end && seen.end->status != 200) status = codec::decodeStatus(seen.end->status, seen.end->body);
-  if (!seen.events.empty()) status = seen.events.back().error;  // or told within the stream
+  if (!seen.events.empty()) status = seen.events.back().error;  // or reported within the stream
   EXPECT_EQ(status.code(), base::Code::tooLarge) << status.str();
 }
 

@@ -1,4 +1,4 @@
-// Stands between a client and its server: counts answers, lets the test act before a request, cuts streams.
+// A transport between a client and its server: counts answers, lets the test act before a request, breaks streams.
 #pragma once
 
 #include <algorithm>
@@ -55,7 +55,7 @@ class WatchedTransport final : public Transport {
     held_ = false;
     changed_.notify_all();
   }
-  /// Answers with this HTTP status so far.
+  /// Number of answers with this HTTP status.
   int answered(int status) const {
     std::lock_guard lock(mutex_);
     const auto it = statuses_.find(status);
@@ -71,7 +71,7 @@ class WatchedTransport final : public Transport {
     const auto it = headers_.find(status);
     return it == headers_.end() ? Headers{} : it->second;
   }
-  std::function<void(const HttpRequest&)> before;  ///< set while nothing is under way
+  std::function<void(const HttpRequest&)> before;  ///< set only while no request is in flight
 
  private:
   void note(const HttpRequest& request, const base::Result<HttpResponse>& answer) {

@@ -1,4 +1,4 @@
-// Writes: who wins, what is refused and how, finalizers, preconditions, the status subresource.
+// Writes: conflicts, refusals and their form, finalizers, preconditions, the status subresource.
 #include <thread>
 
 #include "controller/codec/patch.h"
@@ -113,7 +113,7 @@ TEST_F(ContractWrite, MergePatchesSetAndRemoveAndLeaveTheRest) {
   EXPECT_EQ(patched->holderIdentity, "somebody");
   const auto same = merge<Lease>("a", R"({"metadata":{"labels":{"add":"1"}}})");
   ASSERT_TRUE(same.ok());
-  EXPECT_EQ(same->metadata.resourceVersion, patched->metadata.resourceVersion);  // nothing changed, nothing written
+  EXPECT_EQ(same->metadata.resourceVersion, patched->metadata.resourceVersion);  // an empty change is not written
 }
 
 TEST_F(ContractWrite, JsonPatchesAreAllOrNothing) {
@@ -163,7 +163,7 @@ TEST_F(ContractWrite, FinalizersHoldWhatIsDeleted) {
       merge<ElasticGPUClaim>("a", R"({"metadata":{"finalizers":["elasticgpu.io/test","elasticgpu.io/more"]}})");
   EXPECT_EQ(added.status().http, 422);
   EXPECT_THAT(added.status().message(), HasSubstr("metadata.finalizers"));
-  ASSERT_TRUE(client.remove<ElasticGPUClaim>({ns, "a"}).ok());  // again: no harm
+  ASSERT_TRUE(client.remove<ElasticGPUClaim>({ns, "a"}).ok());  // deleting again is harmless
   EXPECT_EQ(get<ElasticGPUClaim>("a").metadata.deletionTimestamp, held.metadata.deletionTimestamp);
   ASSERT_TRUE(merge<ElasticGPUClaim>("a", R"({"metadata":{"finalizers":null}})").ok());
   EXPECT_EQ(client.get<ElasticGPUClaim>({ns, "a"}).status().code(), Code::notFound);

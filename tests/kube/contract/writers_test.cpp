@@ -1,4 +1,4 @@
-// What the client's own writers write is accepted: leases of an election, events.
+// The API server accepts the writes of the client's own writers: leases of an election, events.
 #include "controller/kube/events.h"
 #include "controller/kube/leader_election.h"
 #include "tests/kube/contract/contract_fixture.h"
@@ -71,7 +71,7 @@ TEST_F(ContractTest, EventsAreMadeCountedAndCombined) {
     }
     if (e.message.rfind("(combined from similar events): ", 0) == 0) ++combined;
   }
-  EXPECT_EQ(events->size(), 11U);  // one counted, nine alike, and what the tenth made of them
+  EXPECT_EQ(events->size(), 11U);  // one with a count, nine similar, and one combined from the rest
   EXPECT_EQ(combined, 1);
 }
 

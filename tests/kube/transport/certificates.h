@@ -1,4 +1,4 @@
-// Certificates made on the spot.
+// Certificates that are generated at run time.
 #pragma once
 
 #include <string>
@@ -14,7 +14,7 @@ class Authority {
  public:
   Authority();
   const std::string& pem() const { return self_.certificate; }
-  /// names: "DNS:x" or "IP:x"; empty = a client's.
+  /// names: "DNS:x" or "IP:x"; empty for a client certificate.
   Certificate issue(const std::string& commonName, const std::string& names) const;
 
  private:

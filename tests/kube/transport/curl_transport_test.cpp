@@ -24,7 +24,7 @@ namespace {
 using base::Code;
 using std::chrono::milliseconds;
 
-/// Opens once.
+/// A gate that can be opened once.
 class Gate {
  public:
   void open() {
@@ -158,7 +158,7 @@ TEST_F(CurlTransportTest, RefusedConnectionSentNothing) {
 }
 
 TEST_F(CurlTransportTest, ConnectionLostAfterSendingLeavesTheOutcomeUnknown) {
-  RawServer server([](int s) { (void)readRequest(s); });  // takes it, says nothing, closes
+  RawServer server([](int s) { (void)readRequest(s); });  // reads the request and closes without an answer
   auto t = connect(server.url());
   EXPECT_EQ(t->perform(request(Method::patch, "/", "{}"), {}).status().code(), Code::unknownOutcome);
   EXPECT_EQ(get(*t).status().code(), Code::unknownOutcome);
@@ -180,7 +180,7 @@ TEST_F(CurlTransportTest, WriteOnAKeptConnectionThatDiesIsNeverSentTwice) {
       RawServer server([&](int s) {
         if (readRequest(s).empty()) return;
         writeAll(s, "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n{}");
-        if (!readRequest(s).empty()) ++writes;  // applied, perhaps; then the server dies
+        if (!readRequest(s).empty()) ++writes;  // the write may be applied; then the server dies
       });
       auto t = connect(server.url());
       ASSERT_TRUE(get(*t).ok());
@@ -218,13 +218,13 @@ TEST_F(CurlTransportTest, SilenceRunsIntoTheDeadline) {
 }
 
 TEST_F(CurlTransportTest, NoConnectionWithinTheTimeMeansNothingSent) {
-  RawServer server([](int s) { (void)readRequest(s); });  // speaks no TLS: the handshake never ends
+  RawServer server([](int s) { (void)readRequest(s); });  // no TLS: the handshake never ends
   auto t = connect("https://127.0.0.1:" + std::to_string(server.port()));
   auto r = request(Method::patch, "/", "{}");
   r.timeout = milliseconds(50);
   EXPECT_EQ(t->perform(r, {}).status().code(), Code::unavailable);
   CurlOptions hasty;
-  hasty.connectTimeout = milliseconds(50);  // libcurl's own limit says the same
+  hasty.connectTimeout = milliseconds(50);  // libcurl's own limit has the same effect
   r.timeout = milliseconds(60'000);
   EXPECT_EQ(connect("https://127.0.0.1:" + std::to_string(server.port()), hasty)->perform(r, {}).status().code(),
             Code::unavailable);
@@ -297,7 +297,7 @@ TEST_F(CurlTransportTest, StreamCutShortIsNoCleanEnd) {
                              },
                              {});
   EXPECT_EQ(end.status().code(), Code::unknownOutcome);
-  EXPECT_EQ(all, "line\n");  // what came whole was handed on
+  EXPECT_EQ(all, "line\n");  // complete lines were delivered
 }
 
 /// A server whose streams send one line and then stay silent until the test ends.
@@ -428,7 +428,8 @@ TEST_F(CurlTlsTest, TrustsTheGivenAuthorityAsDataOrFileAndNoOther) {
   LocalServer server(hello(), &forLoopback);
   Endpoint endpoint;
   endpoint.server = server.url();
-  EXPECT_EQ(get(*connect(endpoint)).status().code(), Code::unavailable);  // the system's bundle doesn't know it
+  // The system's bundle doesn't contain the authority.
+  EXPECT_EQ(get(*connect(endpoint)).status().code(), Code::unavailable);
   endpoint.caData = authority.pem();
   EXPECT_TRUE(get(*connect(endpoint)).ok()) << get(*connect(endpoint)).status().str();
   endpoint.caData.clear();
@@ -454,7 +455,7 @@ TEST_F(CurlTlsTest, NameMustMatchAndCanBeGiven) {
   endpoint.tlsServerName = "api.example";
   const auto answer = get(*connect(endpoint));
   ASSERT_TRUE(answer.ok()) << answer.status().str();
-  EXPECT_EQ(answer->body, "127.0.0.1:" + std::to_string(server.port()));  // the host it is really sent to
+  EXPECT_EQ(answer->body, "127.0.0.1:" + std::to_string(server.port()));  // the host that the request is really sent to
   endpoint.tlsServerName = "other.example";
   EXPECT_EQ(get(*connect(endpoint)).status().code(), Code::unavailable);
 }
@@ -484,7 +485,7 @@ class CurlHttp2Test : public CurlTlsTest {
   }
 };
 
-// A stream whose reader sleeps, on the same connection as hundreds of writes: they must all pass.
+// A stream whose reader sleeps shares its connection with hundreds of writes, which must all succeed.
 TEST_F(CurlHttp2Test, WritesAreMultiplexedBesideAPausedStream) {
   std::atomic<int> chunks{0};
   LocalServer server([&](const SeenRequest& r) {

@@ -254,9 +254,9 @@ void ForwardProxy::serveSocks(int socket) {
   const auto byte = [](const std::string& text, std::size_t i) { return static_cast<unsigned char>(text[i]); };
   const std::string greeting = take(2);
   if (greeting.empty() || take(byte(greeting, 1)).empty()) return;
-  writeAll(socket, std::string("\x05\x00", 2));  // nobody is asked who he is
+  writeAll(socket, std::string("\x05\x00", 2));  // no authentication
   const std::string head = take(4);
-  if (head.size() != 4 || byte(head, 3) != 3) return;  // a name, which the proxy resolves
+  if (head.size() != 4 || byte(head, 3) != 3) return;  // a host name, which the proxy resolves
   const std::string host = take(byte(take(1), 0)), port = take(2);
   const int number = byte(port, 0) << 8 | byte(port, 1);
   note("SOCKS " + host + ":" + std::to_string(number));
@@ -305,7 +305,7 @@ Http2Proxy::Http2Proxy(int backendPort, const Certificate& certificate, const st
         break;
       }
       int status = 0;
-      if (waitpid(pid, &status, WNOHANG) == pid) break;  // it gave up
+      if (waitpid(pid, &status, WNOHANG) == pid) break;  // nghttpx failed to start
       std::this_thread::sleep_for(std::chrono::milliseconds(5));
     }
   }

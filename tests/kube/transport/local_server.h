@@ -17,19 +17,19 @@ namespace egpu::kube {
 struct SeenRequest {
   std::string method, target, body;
   std::vector<std::pair<std::string, std::string>> headers;
-  int remotePort = 0;                                 ///< tells connections apart
-  std::string header(const std::string& name) const;  ///< any case; of several, joined by ","
+  int remotePort = 0;                                 ///< identifies the connection
+  std::string header(const std::string& name) const;  ///< any case; several values are joined by ","
 };
 struct Answer {
   int status = 200;
   std::string body;
   std::vector<std::pair<std::string, std::string>> headers;
-  /// If set: called for each chunk; appends to its argument; false = the end.
+  /// If set: called for each chunk. It appends to its argument and returns false at the end.
   std::function<bool(std::string&)> stream;
 };
 
-/// HTTP/1.1, or HTTPS with `certificate`; `clientCa`: a client certificate of that authority is required. The handler
-/// runs on many threads.
+/// An HTTP/1.1 server, or HTTPS with `certificate`. `clientCa`: requires a client certificate of that authority. The
+/// handler runs on many threads.
 class LocalServer {
  public:
   using Handler = std::function<Answer(const SeenRequest&)>;
@@ -43,11 +43,11 @@ class LocalServer {
   std::unique_ptr<Impl> impl_;
 };
 
-/// Accepts connections and hands each one's socket to `serve` on a thread of its own; closes it afterwards.
+/// Accepts connections and passes each socket to `serve` on a thread of its own; closes the socket afterwards.
 class RawServer {
  public:
   explicit RawServer(std::function<void(int socket)> serve);
-  ~RawServer();  ///< shuts all sockets down, so that no `serve` keeps waiting
+  ~RawServer();  ///< shuts all sockets down, so that each `serve` returns
   int port() const { return port_; }
   std::string url() const { return "http://127.0.0.1:" + std::to_string(port_); }
   int connections() const { return connections_; }
@@ -62,20 +62,21 @@ class RawServer {
   std::jthread accepting_;
 };
 
-/// Reads one HTTP/1.1 request (head and Content-Length body); empty at the end of the connection.
+/// Reads one HTTP/1.1 request (head and Content-Length body). Returns an empty text at the end of the connection.
 std::string readRequest(int socket);
 void writeAll(int socket, const std::string& text);
 /// Copies bytes both ways between two sockets until either ends.
 void pump(int a, int b);
-/// A connection to 127.0.0.1:port, or -1.
+/// Returns a connection to 127.0.0.1:port, or -1.
 int dial(int port);
-/// A port nobody listens on at this moment.
+/// Returns a port without a listener.
 int freePort();
 
-/// A proxy on loopback that takes every host for 127.0.0.1: CONNECT, plain HTTP requests in absolute form, and SOCKS5.
+/// A proxy on loopback that connects every host to 127.0.0.1: CONNECT, plain HTTP requests in absolute form, and
+/// SOCKS5.
 class ForwardProxy {
  public:
-  /// credentials: "user:password" to be asked for (CONNECT only); empty = none.
+  /// credentials: required "user:password" (CONNECT only); empty = none.
   explicit ForwardProxy(std::string credentials = {});
   int port() const { return server_.port(); }
   /// Heads of HTTP requests, and "SOCKS host:port".
@@ -88,7 +89,7 @@ class ForwardProxy {
   const std::string credentials_;
   mutable std::mutex mutex_;
   std::vector<std::string> seen_;
-  RawServer server_;  ///< last: its threads use all above
+  RawServer server_;  ///< last member: its threads use all members above
 };
 
 /// nghttpx with an HTTP/2 front over TLS before an HTTP/1.1 back end.

@@ -1,4 +1,4 @@
-// Through proxies: what they see, and that neither their answers nor our secrets get mixed up.
+// Proxies: the bytes that they see, and that neither their answers nor secrets get mixed up.
 #include <gmock/gmock.h>
 
 #include "tests/kube/transport/transport_fixture.h"
@@ -62,7 +62,7 @@ TEST_F(ProxyTest, CredentialsInTheUrlAreForTheProxy) {
   EXPECT_TRUE(get(*connect(endpoint)).ok());
   endpoint.proxyUrl = "http://127.0.0.1:" + std::to_string(proxy.port());
   const auto refused = send(*connect(endpoint), Method::patch, "/x", "{}");
-  EXPECT_EQ(refused.status().code(), Code::unavailable) << refused.status().str();  // nothing reached the server
+  EXPECT_EQ(refused.status().code(), Code::unavailable) << refused.status().str();  // no byte reached the server
   EXPECT_THAT(refused.status().message(), HasSubstr("407"));
 }
 
@@ -113,7 +113,7 @@ TEST_F(ProxyTest, TheEnvironmentIsNotForTheTransportToRead) {
   direct.server = server.url();
   EXPECT_TRUE(get(*connect(direct)).ok());
   EXPECT_TRUE(proxy.seen().empty());
-  endpoint.proxyUrl = url;  // nor does no_proxy undo what the endpoint says
+  endpoint.proxyUrl = url;  // no_proxy does not override the endpoint either
   EXPECT_TRUE(get(*connect(endpoint)).ok());
   EXPECT_EQ(proxy.seen().size(), 1U);
   ::unsetenv("https_proxy");

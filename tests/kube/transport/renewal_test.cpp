@@ -1,4 +1,4 @@
-// Authorities, certificates and tokens that change while we run.
+// Authorities, certificates and tokens that change at run time.
 #include <gmock/gmock.h>
 
 #include <atomic>
@@ -25,7 +25,7 @@ class RenewalTest : public TransportFixture {
 TEST_F(RenewalTest, ANewAuthorityIsTrustedAndTheOldOneNoMore) {
   const Certificate byOther = other.issue("server", "IP:127.0.0.1");
   LocalServer first(port(), &forLoopback), second(port(), &byOther);
-  // One address that leads to whichever of the two it shall be.
+  // One address that forwards to either of the two servers.
   std::atomic<int> behind{first.port()};
   RawServer front([&](int s) {
     const int back = dial(behind);
@@ -39,11 +39,11 @@ TEST_F(RenewalTest, ANewAuthorityIsTrustedAndTheOldOneNoMore) {
   auto t = connect(endpoint);
   ASSERT_TRUE(get(*t).ok()) << get(*t).status().str();
 
-  // Rotation: both are trusted for a time, as it should be done.
+  // A proper rotation: both are trusted for a time.
   write("ca.crt", authority.pem() + other.pem());
   clock.advance(seconds(60));
   ASSERT_TRUE(get(*t).ok());
-  EXPECT_EQ(front.connections(), 2);  // a connection made under the old trust is not used again
+  EXPECT_EQ(front.connections(), 2);  // connections made under the old trust are not reused
   behind = second.port();
   write("ca.crt", other.pem());
   clock.advance(seconds(60));
@@ -63,7 +63,7 @@ TEST_F(RenewalTest, AFailedHandshakeHasTheAuthoritiesReadAtOnce) {
   auto t = connect(endpoint);
   EXPECT_EQ(get(*t).status().code(), Code::unavailable);
   write("ca.crt", authority.pem());
-  EXPECT_TRUE(get(*t).ok());  // the clock stands
+  EXPECT_TRUE(get(*t).ok());  // the clock stands still
 }
 
 TEST_F(RenewalTest, UnchangedFilesKeepTheConnection) {
@@ -74,7 +74,7 @@ TEST_F(RenewalTest, UnchangedFilesKeepTheConnection) {
   auto t = connect(endpoint);
   std::set<std::string> connections;
   for (int i = 0; i < 5; ++i) {
-    write("ca.crt", authority.pem());  // written again, the same
+    write("ca.crt", authority.pem());  // rewritten with equal contents
     clock.advance(seconds(60));
     connections.insert(get(*t)->body);
   }
@@ -95,7 +95,7 @@ TEST_F(RenewalTest, ANewClientCertificateMakesANewConnection) {
   EXPECT_EQ(get(*t)->body, first);
   write("c.crt", next.certificate);
   clock.advance(seconds(60));
-  EXPECT_EQ(get(*t)->body, first);  // half a pair
+  EXPECT_EQ(get(*t)->body, first);  // only half of the pair is new
   write("c.key", next.key);
   clock.advance(seconds(60));
   const auto second = get(*t);
@@ -104,10 +104,10 @@ TEST_F(RenewalTest, ANewClientCertificateMakesANewConnection) {
   write("c.crt", theirs.certificate);
   write("c.key", theirs.key);
   clock.advance(seconds(60));
-  EXPECT_FALSE(get(*t).ok());  // so it is the new one that is shown
+  EXPECT_FALSE(get(*t).ok());  // the new certificate is presented
   write("c.crt", mine.certificate);
   write("c.key", mine.key);
-  EXPECT_TRUE(get(*t).ok());  // read at once after the failure
+  EXPECT_TRUE(get(*t).ok());  // read again immediately after the failure
 }
 
 TEST_F(RenewalTest, A401HasThePluginAskedAgainAndTheRequestSentOnceMore) {

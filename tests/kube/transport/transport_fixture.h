@@ -1,4 +1,4 @@
-// A folder, a clock and an authority of one's own for tests of the transport.
+// A folder, a clock and a certificate authority per test of the transport.
 #pragma once
 
 #include <gtest/gtest.h>

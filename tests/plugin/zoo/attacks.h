@@ -1,5 +1,5 @@
-/* What the intruders of the zoo share: provision tries one thing and says how it went. OK: it went well, and the
- * plugin does what it should not be able to. INTERNAL: it was stopped; the message is the error's name. */
+/* Shared by the zoo's attackers: provision tries one attack and reports the result. OK: the attack succeeded, and the
+ * sandbox failed. INTERNAL: it was blocked; the message is the error's name. */
 #include <errno.h>
 #include <string.h>
 

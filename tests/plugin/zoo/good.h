@@ -1,5 +1,5 @@
-/* A plugin in plain C that keeps the contract well enough to be called. The files beside this one each spoil one thing
- * of it; they define NAME before including this, and override slots by macros. */
+/* A plugin in plain C that follows the contract as far as the tests call it. The other files of this folder each break
+ * one rule: they define NAME before including this file, and override slots by macros. */
 #include <string.h>
 #include <time.h>
 

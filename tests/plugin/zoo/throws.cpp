@@ -1,4 +1,4 @@
-// provision throws, against the contract and without the SDK that would catch it.
+// Its provision throws, which violates the contract, and it does not use the SDK, which would catch that.
 #include <stdexcept>
 
 #include "api/plugin/provisioner.h"

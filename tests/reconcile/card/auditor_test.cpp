@@ -1,4 +1,4 @@
-// The books of a card, and what people see of it.
+// The ledger of a card, and its printed columns.
 #include "tests/reconcile/fixture.h"
 
 namespace egpu::reconcile {
@@ -104,7 +104,7 @@ TEST_F(AuditorTest, WhatKubectlShowsOfCardsAndDevicesIsRightAfterBindAndRelease)
 }
 
 TEST_F(AuditorTest, ACardsColumnsWaitForClaimsButNotForever) {
-  start(std::chrono::milliseconds(3000));  // ten is no multiple of it
+  start(std::chrono::milliseconds(3000));  // ten is not a multiple of it
   using std::chrono::milliseconds;
   const auto shown = [this] {
     const auto card = world.gpu("gpu-n1-0");
@@ -117,7 +117,7 @@ TEST_F(AuditorTest, ACardsColumnsWaitForClaimsButNotForever) {
   };
   world.addClaim("a", "share", {{"gpu-core", "10"}}, "gpu-n1-0");
   pass(milliseconds(900));
-  // Another claim is bound, on another card, just before each second is over.
+  // Just before each second ends, another claim is bound on the other card.
   for (int n = 1; n <= 9; ++n) {
     world.addClaim("b" + std::to_string(n), "share", {{"gpu-core", "5"}}, "gpu-n1-1");
     pass(milliseconds(1000));
@@ -126,7 +126,7 @@ TEST_F(AuditorTest, ACardsColumnsWaitForClaimsButNotForever) {
   world.addClaim("c", "share", {{"gpu-core", "5"}}, "gpu-n1-1");
   pass(milliseconds(200));
   EXPECT_EQ(shown(), "10%") << "ten seconds are enough";
-  // Nothing else is bound: three seconds.
+  // No other claim is bound: three seconds.
   world.addClaim("d", "share", {{"gpu-core", "25"}}, "gpu-n1-0");
   pass(milliseconds(2900));
   EXPECT_EQ(shown(), "10%");

@@ -1,4 +1,4 @@
-// (S1) to (S5): garbage of cards, plugins and carriers.
+// (S1) to (S5): garbage of cards, plugins and ResourceClaims.
 #include "tests/reconcile/fixture.h"
 
 namespace egpu::reconcile {
@@ -25,8 +25,8 @@ TEST_F(SweeperTest, S3_ADeletedCardLeavesWhenItsLedgerIsEmpty) {
   settle();
   support::World::mustOk(world.client.remove<cache::Gpu>({"", "gpu-n1-0"}));
   driver->run();
-  EXPECT_FALSE(world.exists("gpu-n1-0"));            // nobody used the claim: it let go
-  EXPECT_EQ(world.claim("a").status.phase, "Lost");  // until the card that it names is back
+  EXPECT_FALSE(world.exists("gpu-n1-0"));            // the claim was unused and released its card
+  EXPECT_EQ(world.claim("a").status.phase, "Lost");  // until the card that it names returns
   world.addCard("n1", 0);
   driver->run();
   EXPECT_EQ(world.claim("a").status.phase, "Bound");
@@ -44,7 +44,7 @@ TEST_F(SweeperTest, S4_ACarrierWhoseClaimWasTornOutIsLetGo) {
   EXPECT_FALSE(world.carrier("a"));
 }
 
-/// A compromised agent creates cards of its own node without end.
+/// A compromised agent creates an unlimited number of cards of its own node.
 TEST_F(SweeperTest, S5_CardsThatANodeCannotHaveAreDeleted) {
   world.addClaim("a", "share", {{"gpu-core", "10"}}, "gpu-n1-1");
   settle();

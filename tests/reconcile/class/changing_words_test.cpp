@@ -1,5 +1,5 @@
-// A plugin whose failures have another text each time (a request's id, a time): each text would be a write, each write
-// an event, each event another call.
+// A plugin whose failures have a different text each time (a request's id, a time): each text would cause a write, each
+// write an event, each event another call.
 #include <gtest/gtest.h>
 
 #include "tests/reconcile/fixture.h"
@@ -9,7 +9,7 @@ namespace {
 
 constexpr const char* kName = "other.example";
 
-/// Fails as told, until it has been asked too often.
+/// Fails as configured, until it has been called too often.
 class OtherWords final : public plugin::Provisioner {
  public:
   OtherWords() {
@@ -60,7 +60,7 @@ TEST_F(OtherWordsTest, ProvisionIsNotAskedInALoop) {
     EXPECT_EQ(plugin.calls, 1);
     driver->run(std::chrono::seconds(10));
     EXPECT_GT(plugin.calls, 1);
-    EXPECT_LT(plugin.calls, 25);  // progress is looked at twice a second
+    EXPECT_LT(plugin.calls, 25);  // progress is polled twice a second
     EXPECT_NE(world.message(name).find("request 1 failed"), std::string::npos) << world.message(name);
     plugin.provisions = {};
     driver->run();
@@ -112,7 +112,7 @@ TEST_F(OtherWordsTest, APluginThatRecoversIsAskedAtOnce) {
   addClass();
   plugin.provisions = plugin::ReplyCode::unavailable;
   world.addClaim("a", "other", {{"gpu-core", "10"}});
-  driver->run(std::chrono::minutes(1));  // the wait is long by now
+  driver->run(std::chrono::minutes(1));  // the backoff is long by now
   plugin.provisions = {};
   world.registry.changed(kName);
   settle();

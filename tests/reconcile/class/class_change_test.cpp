@@ -1,4 +1,4 @@
-// (C2) to (C4): classes and plugins that are missing, come, change and go.
+// (C2) to (C4): classes and plugins that are missing, created, changed and deleted.
 #include "controller/reconcile/queue_key.h"
 #include "tests/reconcile/fixture.h"
 
@@ -82,7 +82,7 @@ TEST_F(ClassChangeTest, C4_APolicyOfTheClaimsOwnNeedsAClassThatAllowsIt) {
   settle();
   EXPECT_EQ(world.claim("b").status.phase, "Bound") << world.message("b");
   EXPECT_NE(cardOf("b"), cardOf("a"));
-  // Another policy on a bound claim, even one that is none, changes nothing.
+  // A policy changed on a bound claim, even to an invalid one, has no effect.
   world.json<cache::Claim>({"default", "b"}, R"({"metadata":{"annotations":{"elasticgpu.io/card-policy":"none"}}})");
   start();
   settle();
@@ -166,7 +166,7 @@ TEST_F(ClassChangeTest, C3_AClaimThatThePluginCouldNotAnswerForIsTriedAgain) {
   settle();
   ASSERT_EQ(world.reason("a"), "NoFit");
   world.plugin.failValidations(1);
-  driver->enqueue(claimKey({"default", "a"}));  // it asks first, and is told that the plugin can't say
+  driver->enqueue(claimKey({"default", "a"}));  // its validation fails, because the plugin can't answer
   world.registry.changed(world.plugin.description().name);
   driver->run();
   EXPECT_EQ(world.reason("a"), "NoFit") << world.message("a");
@@ -253,7 +253,7 @@ TEST_F(ClassChangeTest, AFirstConsumerStaysOneWhenTheDefaultClassChanges) {
   annotate("late", "null");
   annotate("share", R"("true")");
   driver->run();
-  EXPECT_TRUE(world.plugin.made().empty());  // nobody has reserved it
+  EXPECT_TRUE(world.plugin.made().empty());  // no pod has reserved it
   world.schedule("p");
   settle();
   EXPECT_EQ(world.claim("a").status.phase, "Bound");
@@ -318,7 +318,7 @@ TEST_F(ClassChangeTest, AClassThatIsBeingDeletedStillSaysWhetherItIsReady) {
   EXPECT_EQ(ready(), "True Ready");
   world.setClass("late-plugin", R"({"metadata":{"finalizers":null}})");
   driver->run();
-  driver.reset();  // before the plugin
+  driver.reset();  // before the plugin is removed
 }
 
 }  // namespace

@@ -1,5 +1,5 @@
-// Whoever gets a GPU of a class obeys it, whichever way: named cards, named devices, devices reserved beforehand. Who
-// may use a class, and on which nodes, before a pod is known.
+// A class's rules apply to every claim of it, in whatever way it gets a GPU: named cards, named devices, pre-bound
+// devices. Also tests which claims may use a class, and on which nodes, before a pod is known.
 #include <gtest/gtest.h>
 
 #include "tests/reconcile/fixture.h"
@@ -20,7 +20,7 @@ class ClassRulesTest : public ReconcileTest {
   void healthy(const std::string& card) {
     world.json<cache::Gpu>({"", card}, R"({"status":{"conditions":[{"type":"Healthy","status":"True"}]}})", "status");
   }
-  /// A device of half a card, made by hand.
+  /// Creates a device of half a card by hand.
   void device(const std::string& name, const std::string& card, const std::string& node, const std::string& cls,
               const std::string& more = "", const std::string& core = "500") {
     kube::HttpRequest request;
@@ -36,7 +36,7 @@ class ClassRulesTest : public ReconcileTest {
     const auto answer = world.client.call(request);
     ASSERT_TRUE(answer.ok() && answer->status < 300) << (answer.ok() ? answer->body : answer.status().str());
   }
-  /// A claim that another namespace's user wrote.
+  /// Creates a claim of another namespace's user.
   void claimIn(const std::string& ns, const std::string& name, const std::string& cls, const std::string& gpu = {}) {
     cache::Claim claim;
     claim.metadata.name = name;
@@ -49,7 +49,7 @@ class ClassRulesTest : public ReconcileTest {
   std::string phaseIn(const std::string& ns, const std::string& name) {
     return world.must(world.client.get<cache::Claim>({ns, name})).status.phase;
   }
-  /// What kubectl get shows of a claim.
+  /// Returns the cells that kubectl get prints for a claim.
   std::string row(const std::string& name) {
     kube::HttpRequest request;
     request.target = "/apis/elasticgpu.io/v1alpha/namespaces/default/elasticgpuclaims/" + name;

@@ -1,4 +1,5 @@
-// Gangs: nothing is held while a member is missing or doesn't fit, all are bound together, and pods go with the last one.
+// Gangs: no device is held while a member is missing or doesn't fit, all members are bound together, and pods lose
+// their gates with the last one.
 #include "api/v1alpha/gang.h"
 
 #include <algorithm>
@@ -29,7 +30,7 @@ class GangTest : public ReconcileTest {
     settle();
     world.nextSecond();
   }
-  /// Of a class that waits for the first consumer, with its pod.
+  /// Creates a member with the mode WaitForFirstConsumer, and its pod.
   void late(const std::string& name, const std::string& size, const std::function<void(core::Pod&)>& change = {},
             core::StringMap requests = {{"gpu-core", "10"}}) {
     world.addMember(name, "late", std::move(requests),
@@ -40,7 +41,8 @@ class GangTest : public ReconcileTest {
     settle();
     world.nextSecond();
   }
-  /// Gang train of a, b and c, for which nodes are kept, so that there is no room for claim `later`. False: there is none.
+  /// Gang train of a, b and c, for which nodes are reserved, so that claim `later` does not fit. Returns false if no
+  /// node is reserved.
   bool waitsWithNodesKept() {
     for (const auto* node : {"n3", "n4"}) {
       world.addNode(node);
@@ -58,7 +60,7 @@ class GangTest : public ReconcileTest {
     settle();
     return !driver->cluster.keptNodes().empty() && phase("later") == "Pending";
   }
-  /// Events of the pod of late(name) whose message starts so.
+  /// Number of events of the pod of late(name) whose message begins with the text.
   int64_t podTold(const std::string& name, const std::string& message) const {
     return told("p-" + name + " Warning WaitingForClaim claim " + name + ": " + message);
   }
@@ -90,7 +92,7 @@ TEST_F(GangTest, C14_HoldsNothingWhileOneIsMissing) {
   for (const auto* name : {"a", "b", "c"}) EXPECT_EQ(phase(name), "Bound") << name << world.message(name);
 }
 
-/// Ages are whole seconds, and equal ages go by uid: any new member may come before those that are here.
+/// Ages are whole seconds, and equal ages are ordered by uid: any new member may come before existing ones.
 TEST_F(GangTest, C14_OneMemberReportsTheNumber_OfAnyOrder) {
   for (int size = 1; size < 12; ++size) {
     world.addMember("m" + std::to_string(size), "share", {{"gpu", "1"}},
@@ -121,7 +123,7 @@ TEST_F(GangTest, HoldsNothingWhileOneDoesNotFit) {
   for (const auto* name : {"a", "b", "c"}) EXPECT_EQ(phase(name), "Bound") << name << world.message(name);
 }
 
-/// Small claims that come and go take every card that comes free, until nodes are kept for the gang.
+/// Small claims that come and go take every freed card, until nodes are reserved for the gang.
 TEST_F(GangTest, NodesAreKeptForOneThatHasWaitedForLong) {
   if (world.real) GTEST_SKIP() << "times that a real server writes are not this clock's";
   for (const auto* node : {"n3", "n4"}) {
@@ -384,7 +386,7 @@ TEST_F(GangTest, C14_NoClaimTakesThePlaceOfAMemberThatIsDecided) {
   for (const auto* name : {"m0", "m1"}) comes(name);
   settle();
   for (const auto* name : {"m0", "m1"}) ASSERT_EQ(phase(name), "Bound") << world.message(name);
-  for (int n = 2; n < 12; ++n) comes("m" + std::to_string(n));  // of the same second, some with smaller uids
+  for (int n = 2; n < 12; ++n) comes("m" + std::to_string(n));  // created in the same second, some with smaller uids
   settle();
   start();  // the next leader
   for (int n = 2; n < 12; ++n) {
@@ -477,7 +479,7 @@ TEST_F(GangTest, C14_AMemberThatGetsNoDeviceFreesTheRestAfterAMinute) {
   line.refuses = [devices](const kube::HttpRequest& request) {
     const bool creates =
         request.method == kube::Method::post && request.target.find("/elasticgpus") != std::string::npos;
-    return creates && ++*devices > 2;  // the third device, and all after it
+    return creates && ++*devices > 2;  // the third device, and all later ones
   };
   startOver(line);
   for (const auto* name : {"a", "b", "c"}) member(name);
@@ -512,7 +514,7 @@ TEST_F(GangTest, C14_AMemberThatGoesWhileTheOthersWaitIsNoticed) {
 
 TEST_F(GangTest, OfALateClassIsBoundOnceAllItsPodsAreThere) {
   world.addMember("a", "late", {{"gpu", "1"}}, {{"elasticgpu.io/gang", "train"}, {"elasticgpu.io/gang-size", "2"}});
-  world.nextSecond();  // a speaks
+  world.nextSecond();  // a is the member that reports
   late("b", "2", {}, {{"gpu", "1"}});
   EXPECT_EQ(used(), 0);
   EXPECT_EQ(world.reason("a"), "WaitingForGang");
@@ -584,7 +586,7 @@ TEST_F(GangTest, OfALateClassWaitsForWhatPodsLackUntilItIsThere) {
 }
 
 TEST_F(GangTest, MembersOfOnePodGoToOneNode) {
-  world.addClaim("half", "share", {{"gpu", "1"}});  // on n1: one card is left there
+  world.addClaim("half", "share", {{"gpu", "1"}});  // on n1, where one card remains
   settle();
   for (const auto* name : {"a", "b"})
     world.addMember(name, "late", {{"gpu", "1"}}, {{"elasticgpu.io/gang", "g"}, {"elasticgpu.io/gang-size", "2"}});
@@ -599,7 +601,7 @@ TEST_F(GangTest, AMemberGoesWhereItsPodsOtherClaimIs) {
   world.addClaim("stands", "share", {{"gpu-core", "10"}});
   settle();
   const auto at = nodeOf("stands");
-  world.addClaim("full", "share", {{"gpu", "1"}});  // what binpack would have next is that node's other card
+  world.addClaim("full", "share", {{"gpu", "1"}});  // binpack would choose that node's other card next
   settle();
   world.addMember("a", "share", {{"gpu", "1"}}, {{"elasticgpu.io/gang", "g"}, {"elasticgpu.io/gang-size", "2"}});
   world.addMember("b", "share", {{"gpu-core", "10"}}, {{"elasticgpu.io/gang", "g"}, {"elasticgpu.io/gang-size", "1"}});
@@ -631,10 +633,10 @@ TEST_F(GangTest, C14_AMemberWhosePodLeavesBeforeAllHaveTheirCardsGivesUpItsOwn) 
   EXPECT_EQ(used(), 0);
 }
 
-/// One member's provisioner refuses it for good when the others are Bound.
+/// One member's provisioner rejects it permanently when the other members are Bound.
 class GangFails : public GangTest {
  protected:
-  /// Of three, the last one that is provisioned is answered this.
+  /// Lets the last of three members to be provisioned fail with this code.
   void failing(plugin::ReplyCode code, bool always = false) { world.plugin.answer({{}, {}, {code, "no"}}, always); }
   std::string last() {
     for (const auto* name : {"a", "b", "c"})
@@ -660,7 +662,7 @@ TEST_F(GangFails, C14_ForGoodFreesTheRestAfterAMinute) {
   EXPECT_EQ(used(), 0);
   EXPECT_EQ(world.garbage(), "");
   for (const auto* name : {"a", "b", "c"}) EXPECT_FALSE(world.pod(std::string("p-") + name).schedulingGates.empty());
-  driver->run(std::chrono::minutes(10));  // the provisioner is asked anew
+  driver->run(std::chrono::minutes(10));  // the provisioner is called again
   EXPECT_EQ(bound(), 3);
   for (const auto* name : {"a", "b", "c"}) EXPECT_TRUE(world.pod(std::string("p-") + name).schedulingGates.empty());
 }
@@ -723,7 +725,7 @@ TEST_F(GangFails, C14_WhatIsMarkedIsKeptIfTheGangIsWholeAgain) {
   world.removeClaim("c");
   settle();
   const auto before = deviceOf("a");
-  // The mark is set, and nothing after it.
+  // Sets the mark and fails all later writes.
   auto marked = std::make_shared<bool>(false);
   line.code = 500;
   line.refuses = [marked](const kube::HttpRequest& request) {
@@ -753,7 +755,7 @@ TEST_F(GangFails, C14_OfALostNodeIsDecidedAnewBesideTheOthersOrNotAtAll) {
   for (const auto* card : {"gpu-n1-0"})
     world.json<cache::Gpu>({"", card}, R"({"status":{"phase":"Failed"}})", "status");
   driver->run(std::chrono::minutes(3));
-  // One card of three that are left is lacking: of the gang on n1 nothing is held.
+  // Three cards are needed and two remain: the gang holds nothing on n1.
   const bool first = world.gpu("gpu-n1-1").spec.allocations.empty();
   EXPECT_TRUE(first);
   EXPECT_EQ(used(), 2000);
@@ -765,7 +767,7 @@ TEST_F(GangFails, C14_OfALostNodeIsDecidedAnewBesideTheOthersOrNotAtAll) {
 TEST_F(GangTest, TheLargestGang_IsBoundWithAFewStepsOfEachMember) {
   constexpr int kSize = static_cast<int>(v1alpha::Gang::kMost);
   const core::StringMap gang{{"elasticgpu.io/gang", "large"}, {"elasticgpu.io/gang-size", std::to_string(kSize)}};
-  for (int n = 0; n < 12; ++n) {  // a card's ledger has 128 entries at most
+  for (int n = 0; n < 12; ++n) {  // a card's ledger has at most 128 entries
     world.addNode("large-" + std::to_string(n));
     world.addCard("large-" + std::to_string(n), 0);
   }
@@ -782,8 +784,8 @@ TEST_F(GangTest, TheLargestGang_IsBoundWithAFewStepsOfEachMember) {
   EXPECT_LT(driver->steps, kSize * 16) << "each member's events make work for itself, not for all others";
 }
 
-/// Two gangs come member by member, in any order, and what they wait for comes and goes: one of them is whole in the end, and
-/// nothing is held for the other.
+/// Two gangs arrive member by member in any order, and capacity for them comes and goes. In the end one gang is
+/// complete, and the other one holds nothing.
 TEST_F(GangTest, OfTwoThatNeedTheSameCardsOneIsWholeInWhateverOrderTheyCome) {
   std::mt19937 random(5);
   for (int round = 0; round < 30; ++round) {
@@ -820,7 +822,7 @@ TEST_F(GangTest, WhatADeadLeaderWroteOfItIsCompleted) {
   for (const auto* name : {"a", "b", "c"}) member(name);
   world.removeClaim("c");
   settle();
-  start();  // a and b stand
+  start();  // a and b have devices
   member("c");
   EXPECT_EQ(phase("c"), "Bound");
 }

@@ -1,4 +1,4 @@
-// PodGroups: the claims that are made for their pods are gangs of at least so many pods; further ones follow by themselves.
+// PodGroups: the claims of their pods are gangs of at least minCount pods; further pods are bound individually.
 #include <algorithm>
 #include <functional>
 #include <map>
@@ -15,7 +15,7 @@ class PodGroupTest : public ReconcileTest {
  protected:
   void SetUp() override {
     ReconcileTest::SetUp();
-    if (world.real) GTEST_SKIP();  // tests/cluster/gang_test.py
+    if (world.real) GTEST_SKIP();  // covered by tests/cluster/gang_test.py
     world.addNode("n2", {{"rack", "y"}});
     world.addCard("n2", 0);
     world.addCard("n2", 1);
@@ -30,7 +30,7 @@ class PodGroupTest : public ReconcileTest {
     (void)World::must(world.client.create(made));
     settle();
   }
-  /// A pod with a claim of one whole card per name.
+  /// Creates a pod with a claim of one whole card per name.
   void pod(const std::string& name, const std::vector<std::string>& claims = {"gpu"}, const char* cls = "share",
            const std::function<void(core::Pod&)>& change = {}) {
     auto made = World::podOf(name, {}, !claims.empty());
@@ -42,7 +42,7 @@ class PodGroupTest : public ReconcileTest {
     settle();
     if (!inOneSecond) world.nextSecond();
   }
-  /// As Kubernetes does it.
+  /// Stamps a claim as Kubernetes does.
   void stamp(const std::string& pod, const std::string& name, const std::string& cls) {
     core::ResourceClaim rc;
     rc.metadata.name = claimOf(pod, name);
@@ -65,7 +65,7 @@ class PodGroupTest : public ReconcileTest {
   std::string message(const std::string& pod) { return world.message(claimOf(pod)); }
   bool goes(const std::string& pod) { return world.pod(pod).schedulingGates.empty(); }
   int64_t cards() { return driver->cluster.totals().usedCore / 1000; }
-  /// A claim that keeps whoever uses it behind the gate, until it fits().
+  /// A claim that keeps the gate on its pods until fits() is called.
   void tooLarge() { world.addClaim("other", "late", {{"gpu", "8"}}); }
   void fits() {
     world.removeClaim("other");
@@ -73,7 +73,7 @@ class PodGroupTest : public ReconcileTest {
     world.addClaim("other", "late", {{"gpu-core", "10"}});
     driver->run(std::chrono::seconds(30));
   }
-  /// Its pod has Succeeded, and Kubernetes takes away what it stamped for it.
+  /// Marks the pod as Succeeded and removes its stamped claims, as Kubernetes does.
   void succeeds(const std::string& pod) {
     world.schedule(pod);
     settle();
@@ -82,7 +82,7 @@ class PodGroupTest : public ReconcileTest {
     (void)world.client.remove<core::ResourceClaim>({"default", claimOf(pod)});
     driver->run();
   }
-  std::map<std::string, std::string> stamped;  ///< by pod, as its status says it
+  std::map<std::string, std::string> stamped;  ///< by pod, as in its status
   bool inOneSecond = false;                    ///< new pods have equal ages
 };
 
@@ -315,8 +315,8 @@ TEST_F(PodGroupTest, C14_ByAnnotationsToo) {
   EXPECT_TRUE(goes("b")) << message("b");
 }
 
-/// Whatever the order in which pods, what is stamped for them and the PodGroup come, and wherever the controller starts anew: at rest
-/// all of the first minCount pods have what they claim, or nobody has anything.
+/// For any order of pods, stamped claims and the PodGroup, and for a controller restart at any point: when idle, all of
+/// the first minCount pods have their claims bound, or none holds anything.
 TEST_F(PodGroupTest, C14_AllOrNoneInEveryOrder) {
   for (unsigned seed = 1; seed <= 12; ++seed) {
     std::mt19937 random(seed);

@@ -1,4 +1,4 @@
-// Room that others make for a gang: for all of its members or for none, and what a crash between two of its writes leaves.
+// Preemption for a gang: for all of its members or for none, and the state after a crash between two of its writes.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -39,7 +39,7 @@ class RoomForGangTest : public ReconcileTest {
     made.preempts = preempts;
     (void)World::must(world.client.create(made));
   }
-  /// Of one whole card, younger than those before.
+  /// Creates a claim of one whole card, younger than all earlier ones.
   void claim(const std::string& name, const std::string& cls, const std::string& priority = {},
              core::StringMap annotations = {}) {
     world.nextSecond();
@@ -53,7 +53,7 @@ class RoomForGangTest : public ReconcileTest {
     (void)World::must(world.client.create(made));
     settle();
   }
-  /// A claim on each card, the first of them the oldest.
+  /// Creates a claim on each card, the first of them the oldest.
   void fill(const Names& names, const std::string& cls = "spare") {
     for (const auto& name : names) claim(name, cls);
     for (const auto& name : names) ASSERT_EQ(phase(name), "Bound") << name;
@@ -81,14 +81,14 @@ class RoomForGangTest : public ReconcileTest {
   }
   std::string phase(const std::string& claim) { return world.claim(claim).status.phase; }
   std::string mark(const std::string& claim) { return world.gpu(deviceOf(claim)).status.reason; }
-  /// Of these, who is in this phase.
+  /// Returns the claims of `names` in this phase.
   Names in(const std::string& wanted, const Names& names) {
     Names found;
     for (const auto& name : names)
       if (phase(name) == wanted) found.push_back(name);
     return found;
   }
-  /// Of these, whose status says that room is made for it.
+  /// Returns the claims of `names` whose status has a nomination.
   Names nominated(const Names& names) {
     Names found;
     for (const auto& name : names)
@@ -127,7 +127,7 @@ TEST_F(RoomForGangTest, C14_V1_V5_AsManyGoAsAllOfItNeedAndTheYoungest) {
   EXPECT_EQ(in("Bound", spares), spares);
 }
 
-/// A clock on which each look at the time takes a millisecond, so that a search takes time.
+/// A clock that advances one millisecond with each read, so that a search takes time.
 class CountingClock final : public base::Clock {
  public:
   Steady now() const override { return now_ += std::chrono::milliseconds(1); }
@@ -138,7 +138,8 @@ class CountingClock final : public base::Clock {
   mutable Steady now_{std::chrono::hours(1)};
 };
 
-/// A plan for claim `name` alone, on a clock of its own: how long the claim waits until it plans again; 0 = until an event.
+/// Plans for claim `name` alone, on a clock of its own. Returns how long the claim waits until it plans again; 0 =
+/// until an event.
 class PlanningAlone {
  public:
   explicit PlanningAlone(support::Driver& driver) : stores_(driver.stores), plans_(stores_, driver.cluster, clock_) {}
@@ -222,7 +223,7 @@ TEST_F(RoomForGangTest, NeitherEqualsNorWhatIsKeptNorForOneThatNeverPreempts) {
   for (const auto* name : {"a", "b"}) member(name, "2");
   for (const auto* name : {"d", "e"}) member(name, "2", "patient", {}, "patient");
   member("f", "2", "high", {}, "mixed");
-  member("g", "2", "", {}, "mixed");  // as low as s1
+  member("g", "2", "", {}, "mixed");  // priority as low as s1
   driver->run(std::chrono::minutes(2));
   EXPECT_EQ(nominated({"a", "b", "d", "e", "f", "g"}), Names());
   EXPECT_EQ(in("Bound", {"equal", "kept", "fixed", "s1"}), (Names{"equal", "kept", "fixed", "s1"}));
@@ -245,7 +246,7 @@ TEST_F(RoomForGangTest, WithinOneValueOfItsLabel) {
   EXPECT_EQ(in("Bound", {"s1", "s2", "s3"}), Names{"s1"});
 }
 
-/// Gangs that make room. Claims of one card each.
+/// Gangs of victims. Claims of one card each.
 class RoomOfGangTest : public RoomForGangTest {
  protected:
   void holder(const std::string& name, const std::string& size, const std::string& cls = "spare",
@@ -382,7 +383,7 @@ TEST_F(RoomForGangTest, AMemberThatGoesEndsTheNeed) {
   fill(spares);
   for (const auto& name : spares) runs(name);
   startOver(line);
-  line.code = 0;  // marked, and not evicted yet
+  line.code = 0;  // marked, but not evicted yet
   line.refuses = [](const kube::HttpRequest& request) {
     return request.target.ends_with("/eviction") && request.body.find("dryRun") == std::string::npos;
   };

@@ -8,7 +8,7 @@
 namespace egpu::reconcile {
 namespace {
 
-/// Serves what it was given by path, 404 otherwise.
+/// Serves the given objects by path, 404 otherwise.
 class Volumes final : public kube::Transport {
  public:
   std::map<std::string, std::string> objects;

@@ -20,7 +20,7 @@ TEST_F(PodTest, W9_AClaimThatTheCacheHasNotSeenYetIsAskedFor) {
 TEST_F(PodTest, C10_AGatedPodIsPinnedOnceItsClaimIsCarried) {
   world.addClaim("a", "share", {{"gpu-core", "10"}});
   settle();
-  EXPECT_FALSE(world.carrier("a"));  // nobody needs it
+  EXPECT_FALSE(world.carrier("a"));  // no pod needs it
   world.addPod("p", {"a"});
   const auto before = writes();
   settle();
@@ -96,7 +96,7 @@ TEST_F(PodTest, C5_WaitForFirstConsumer) {
   EXPECT_EQ(world.reason("a"), "WaitingForConsumer");
   world.addPod("p", {"a"}, true, {{"zone", "x"}});
   settle();
-  // Chosen to suit the pod, allocated, let go without a pin, and not provisioned yet.
+  // The node suits the pod; the claim is allocated and not provisioned yet; the gate is removed without a pin.
   EXPECT_EQ(world.carrier("a")->allocation->nodeName, "n2");
   EXPECT_TRUE(world.pod("p").schedulingGates.empty());
   EXPECT_FALSE(world.pod("p").requiredNodeAffinity);
@@ -159,7 +159,7 @@ TEST_F(PodTest, TwoClaimsOfOnePodAndThePodGoesBeforeItRan) {
   for (const auto* name : {"a", "b"}) EXPECT_EQ(world.reason(name), "WaitingForConsumer");
   EXPECT_TRUE(world.plugin.made().empty());
   world.addPod("q", {"a", "b"});
-  driver->run();  // what was taken back stays empty for a moment
+  driver->run();  // a cleared allocation stays empty for a moment
   world.schedule("q");
   settle();
   for (const auto* name : {"a", "b"}) EXPECT_EQ(world.claim(name).status.phase, "Bound");

@@ -1,5 +1,5 @@
-// Pods that may not be scheduled: behind other controllers' gates, of schedulers that are not served, being deleted.
-// Nothing is decided, reserved, nominated or counted for them, and they go on once the obstacle ends.
+// Pods that may not be scheduled: with other controllers' gates, of schedulers that are not served, being deleted.
+// Nothing is decided, reserved, nominated or counted for them until the obstacle ends.
 #include "controller/reconcile/pod/schedulability.h"
 
 #include <algorithm>
@@ -29,7 +29,7 @@ class SchedulabilityTest : public ReconcileTest {
     (void)World::must(world.client.create(pod));
     world.nextSecond();
   }
-  /// A pod that names claims, behind a queue's gate and ours.
+  /// A pod that names claims, with a queue's gate and the project's gate.
   static core::Pod queuedPod(const std::string& name, const std::vector<std::string>& claims) {
     auto pod = World::podOf(name, claims);
     pod.schedulingGates.insert(pod.schedulingGates.begin(), kQueue);
@@ -39,7 +39,7 @@ class SchedulabilityTest : public ReconcileTest {
     create(queuedPod(name, claims));
     settle();
   }
-  /// A pod with one claim of a template, and what Kubernetes stamps for it.
+  /// A pod with one claim of a template, and the objects that Kubernetes stamps for it.
   void ofTemplate(const std::string& name, const std::string& cls, int cards,
                   const std::function<void(core::Pod&)>& change, bool told = true) {
     auto pod = World::podOf(name, {});
@@ -66,7 +66,7 @@ class SchedulabilityTest : public ReconcileTest {
         R"({"status":{"resourceClaimStatuses":[{"name":"gpu","resourceClaimName":")" + stampOf(name) + R"("}]}})",
         "status");
   }
-  /// PodGroup train.
+  /// Creates the PodGroup train.
   void groupOfTwo() {
     core::PodGroup group;
     group.metadata.name = "train";
@@ -77,7 +77,7 @@ class SchedulabilityTest : public ReconcileTest {
   }
   static std::string stampOf(const std::string& pod) { return pod + "-gpu-x7x7x"; }
   static void queue(core::Pod& pod) { pod.schedulingGates.insert(pod.schedulingGates.begin(), kQueue); }
-  /// As a queue admits a pod: its gate goes, in one write with a node selector.
+  /// Admits a pod as a queue does: removes its gate and sets a node selector in one write.
   void admit(const std::string& pod, const std::string& zone = {}) {
     const auto selector = zone.empty() ? std::string() : R"(,"nodeSelector":{"zone":")" + zone + R"("})";
     world.json<core::Pod>({"default", pod},
@@ -369,7 +369,7 @@ TEST_F(SchedulabilityTest, C14_APodGroupCountsNoQueuedPods) {
   }
 }
 
-/// What an earlier version decided for a pod that is queued, as the next one finds it.
+/// An earlier version decided for a queued pod; the next version finds that state.
 TEST_F(SchedulabilityTest, C7_AnUnreservedIntentIsRolledBackAndABoundClaimStays) {
   for (const auto* claim : {"intent", "bound"}) {
     world.addClaim(claim, "late", {{"gpu", "1"}});

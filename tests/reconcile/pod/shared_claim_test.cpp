@@ -1,5 +1,5 @@
-// Pods that share one claim of a class that waits for its first consumer: which of them choose its node, and what the
-// claim reports meanwhile.
+// Pods that share one claim with the mode WaitForFirstConsumer: which of them choose its node, and the claim's
+// conditions meanwhile.
 #include <algorithm>
 #include <functional>
 #include <map>
@@ -14,7 +14,7 @@ namespace {
 using std::chrono::seconds;
 using support::World;
 
-/// Counts searches for a node: what many pods cost.
+/// Counts searches for a node, which are the cost of many pods.
 class SharedClaimTest : public ReconcileTest {
  protected:
   void SetUp() override {
@@ -29,7 +29,7 @@ class SharedClaimTest : public ReconcileTest {
     change(made);
     (void)World::must(world.client.create(made));
   }
-  /// p100, p101, …: of the same second, in the order of their names.
+  /// p100, p101, …: created in the same second, ordered by name.
   void equalPods(int count) {
     for (int i = 0; i < count; ++i) world.addPod("p" + std::to_string(100 + i), {"shared"}, true, {{"zone", "none"}});
   }
@@ -89,7 +89,7 @@ TEST_F(SharedClaimTest, PodsThatDifferChooseInTurns) {
   world.addClaim("other", "share", {{"gpu-core", "10"}});
   settle();
   EXPECT_LE(searchesOf([&] { world.removeClaim("other"); }), 2 * kMost);
-  // None of the oldest ones suits the node.
+  // None of the oldest pods fits the node.
   world.json<core::Node>({"", "n1"}, R"({"metadata":{"labels":{"zone":"z30"}}})");
   settle();
   driver->run(seconds(120));
@@ -125,7 +125,7 @@ TEST_F(SharedClaimTest, WhatItsPodsWaitForIsReportedForTheOldestOne) {
   world.removePod("p");
   settle();
   EXPECT_EQ(world.message("shared"), "waits for claim missing-q of pod q: all claims of a pod go to one node");
-  // Another one can choose, and reports what keeps it.
+  // A pod that can choose reports its own obstacle.
   world.addPod("r", {"shared"}, true, {{"zone", "none"}});
   driver->run(seconds(60));
   EXPECT_EQ(world.reason("shared"), "NoFit") << world.message("shared");

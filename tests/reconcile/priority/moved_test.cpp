@@ -1,4 +1,4 @@
-// A claim that is asked to leave its device for another one, by annotation: it does so once no pod uses it.
+// A claim that an annotation asks to move to another device: it moves once no pod uses it.
 #include <gtest/gtest.h>
 
 #include <optional>
@@ -42,7 +42,7 @@ class MovedTest : public ReconcileTest {
     world.addPod(name, {of});
     settle();
   }
-  /// A claim for a whole card before which all others have to go.
+  /// Creates a claim for a whole card with a priority above all others.
   void high(const std::string& name) {
     core::PriorityClass priority;
     priority.metadata.name = "high";
@@ -67,14 +67,15 @@ class MovedTest : public ReconcileTest {
     world.unreserve(claim, name);
     settle();
   }
-  /// It has its time to end.
+  /// Evicts the pod, which ends gracefully.
   void evicted(const std::string& name) {
     world.json<core::Pod>({"default", name}, R"({"metadata":{"finalizers":["example.com/ends"]}})");
     World::mustOk(world.client.remove<core::Pod>({"default", name}));
     ASSERT_TRUE(world.pod(name).metadata.deleting());
     settle();
   }
-  /// Its gate is lifted by a request (W9) that the server does its work on only once the claim's ResourceClaim is deleted.
+  /// Lets a gate be removed by a request (W9) that the server processes only after the claim's ResourceClaim is
+  /// deleted.
   void letGoLate(const std::string& name, const std::string& of) {
     startOver(line);
     line.code = 0;
@@ -142,7 +143,7 @@ TEST_F(MovedTest, C13_OneThatWaitsForItsPodsEndSaysWhetherItsCardWorks) {
   ASSERT_EQ(mark("a"), "Preempted");
   const auto card = cardOf("a");
   for (const bool moved : {true, false}) {
-    if (!moved) {  // and one that is being deleted
+    if (!moved) {  // also a claim that is being deleted
       ask("a", "");
       World::mustOk(world.client.remove<cache::Claim>({"default", "a"}));
       settle();
@@ -173,7 +174,7 @@ TEST_F(MovedTest, C13_V3_WhoHasNoGateDoesNotTakeItAnewOnceTheLastPodGoes) {
     const auto before = uidOf(a);
     ask(a, before);
     evicted("p");
-    auto made = World::podOf(next, {a}, false);  // as a Deployment makes it, at once
+    auto made = World::podOf(next, {a}, false);  // as a Deployment creates it immediately
     if (choosy) made.requiredNodeAffinity = {{{{{"kubernetes.io/hostname", "In", {"n1"}}}, {}}}};
     (void)World::must(world.client.create(made));
     settle();
@@ -229,7 +230,7 @@ TEST_F(MovedTest, W9_IsNotWrittenOfADeviceThatWasMarkedWhileVolumesWereRead) {
   const auto before = uidOf("a");
   startOver(line);
   bool read = false;
-  std::vector<std::string> marks;  // of the device, when a gate was lifted
+  std::vector<std::string> marks;  // the device's marks when a gate was removed
   line.refuses = [&](const kube::HttpRequest& request) {
     if (request.method == kube::Method::patch && request.target.find("/pods/p") != std::string::npos)
       marks.push_back(world.exists(deviceOf("a")) ? uidOf("a") + mark("a") : "gone");

@@ -1,4 +1,4 @@
-// Classes and PriorityClasses of which some may make others go, and the acts of those tests.
+// Classes and PriorityClasses, some of which permit preemption, and the actions of the preemption tests.
 #pragma once
 
 #include <string>
@@ -28,7 +28,7 @@ class PreemptionTest : public ReconcileTest {
     made.globalDefault = byDefault;
     (void)support::World::must(world.client.create(made));
   }
-  /// Younger than those before; the controller has seen it.
+  /// Creates a claim younger than all earlier ones. The controller has seen it.
   void claim(const std::string& name, const std::string& cls, const std::string& priority = {},
              const core::StringMap& requests = {{"gpu", "1"}}, const std::string& namespace_ = "default") {
     world.nextSecond();
@@ -41,7 +41,7 @@ class PreemptionTest : public ReconcileTest {
     (void)support::World::must(world.client.create(made));
     settle();
   }
-  /// A pod that runs with the claim.
+  /// Creates a pod that runs with the claim.
   void pod(const std::string& name, const std::string& of) {
     world.addPod(name, {of});
     settle();
@@ -62,13 +62,13 @@ class PreemptionTest : public ReconcileTest {
     const auto now = world.claim(claim).status.nominated;
     return now ? now->victims : std::vector<std::string>{};
   }
-  /// Its node is done with the evicted pod.
+  /// Ends the evicted pod, as its node does.
   void ends(const std::string& pod, const std::string& claim) {
     world.removePod(pod);
     world.unreserve(claim, pod);
     settle();
   }
-  /// Evictions are answered 429, as by a budget. dry: those that only ask, too.
+  /// Lets evictions fail with 429, as by a disruption budget. `dry`: also those with dryRun.
   void budget(bool holds) {
     line.code = 429;
     line.message = "Cannot evict pod as it would violate the pod's disruption budget.";

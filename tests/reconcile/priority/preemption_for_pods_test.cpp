@@ -118,7 +118,7 @@ TEST_F(PreemptionTest, AnOlderPodWhoseOtherClaimGoesLeavesThePlanToTheYounger) {
   driver->run(std::chrono::minutes(1));
   EXPECT_TRUE(victims("x").empty()) << "the older one plans";
   World::mustOk(world.client.remove<cache::Claim>({"default", "y"}));
-  driver->run(std::chrono::seconds(20));  // it is in use, and no room comes free
+  driver->run(std::chrono::seconds(20));  // it is in use, and no capacity becomes free
   EXPECT_EQ(victims("x"), std::vector<std::string>{deviceOf("a")}) << world.message("x");
   ends("runs-a", "a");
   driver->run();
@@ -155,7 +155,7 @@ TEST_F(PreemptionTest, V2_AClaimOfAPodThatGoesEndsTheNeedOfAll) {
   pod("runs-a", "a");
   pod("runs-b", "b");
   startOver(line);
-  line.code = 0;  // marked, and not evicted yet
+  line.code = 0;  // marked, but not evicted yet
   line.refuses = [](const kube::HttpRequest& request) {
     return request.target.ends_with("/eviction") && request.body.find("dryRun") == std::string::npos;
   };

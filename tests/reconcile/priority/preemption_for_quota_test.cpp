@@ -1,5 +1,5 @@
-// Preemption for quota: victims give back quota, which is held for the preemptor; quota that becomes free piece by
-// piece is reserved.
+// Preemption for quota: victims release quota, which is held for the preemptor; quota that becomes free in several
+// steps is reserved.
 #include <gtest/gtest.h>
 
 #include <string>
@@ -196,7 +196,7 @@ TEST_F(PreemptionForQuotaTest, WhatAQuotaRefusesOrNeverAllowsMakesNoneGo) {
   EXPECT_EQ(phase("a"), "Bound");
 }
 
-/// Ten claims of 10 % that no one may preempt.
+/// Ten claims of 10 % that are not preemptible.
 class QuotaPieceByPieceTest : public PreemptionForQuotaTest {
  protected:
   void SetUp() override {

@@ -1,4 +1,4 @@
-// Room that is made for a claim by preemption, and kept for it.
+// Preemption for one claim: capacity is freed and nominated to it.
 #include "controller/reconcile/priority/preemption.h"
 
 #include <gtest/gtest.h>
@@ -328,10 +328,10 @@ TEST_F(PreemptionTest, V1_WhoseClaimGoesWithItsPodLeavesItsRoomToThePreemptor) {
   claim("big", "share", "high", {{"gpu", "2"}});
   ASSERT_FALSE(podIsThere("runs-a"));
   ASSERT_FALSE(podIsThere("runs-b"));
-  world.removeClaim("a");  // as that of a template's pod
+  world.removeClaim("a");  // as with the claim of a template's pod
   settle();
   ends("runs-b", "b");
-  claim("small", "share", {}, {{"gpu-core", "10"}});  // and whatever else has the preemptor looked at
+  claim("small", "share", {}, {{"gpu-core", "10"}});  // causes the preemptor to be evaluated again
   EXPECT_EQ(world.reason("big"), "Preempting") << world.message("big");
   EXPECT_EQ(phase("small"), "Pending") << "the room of b is kept";
   ends("runs-a", "a");

@@ -1,4 +1,4 @@
-// A claim's priority, and the order of those who wait.
+// A claim's priority, and the order of pending claims.
 #include <gtest/gtest.h>
 
 #include <string>

@@ -1,4 +1,5 @@
-// Waiters cost nothing at rest: after a quiet period, each kind of them causes no step, or the steps of its documented re-look.
+// Pending claims cost nothing at rest: after a quiet period each kind of them causes no step, or only the steps of its
+// documented periodic evaluation.
 #include <gtest/gtest.h>
 
 #include <chrono>
@@ -21,7 +22,7 @@ using std::chrono::minutes;
 using std::chrono::seconds;
 using support::World;
 
-/// A node "n" of two cards, a class per policy, and claims as a table row needs them.
+/// A node "n" of two cards, a class per policy, and claims for the rows of the table.
 class Waiters : public Trial {
  public:
   Waiters() : Trial(1) {
@@ -46,7 +47,7 @@ class Waiters : public Trial {
     settle();
     return made;
   }
-  /// A claim that holds all of node n.
+  /// Creates a claim that holds all of node n.
   cache::Claim fill(const std::string& cls = "share") { return claim(cls, {{"gpu", "2"}}); }
   void member(const std::string& cls, int size, const std::string& priority = {}) {
     annotations = {{std::string(v1alpha::keys::kGangAnnotation), "train"},
@@ -62,7 +63,7 @@ class Waiters : public Trial {
     settle();
     return made;
   }
-  /// A pod that runs with the claim.
+  /// Creates a pod that runs with the claim.
   core::Pod run(const cache::Claim& of) {
     auto made = podOf({of});
     world.schedule(made.metadata.name);
@@ -72,7 +73,7 @@ class Waiters : public Trial {
   std::string deviceOf(const cache::Claim& of) { return "egpu-" + of.metadata.uid; }
 
   core::StringMap annotations;  ///< annotations of the next claim
-  std::string gpu;              ///< name of the ElasticGPU that the next claim asks for
+  std::string gpu;              ///< name of the ElasticGPU that the next claim names
 
  private:
   int pods_ = 0;
@@ -81,10 +82,10 @@ class Waiters : public Trial {
 struct Row {
   const char* name;
   std::function<void(Waiters&)> begin;
-  const char* reason = "";   ///< reason of a condition of some claim; empty: not asked
-  milliseconds interval{0};  ///< time between two documented re-looks; 0: there is none
-  int steps = 0;             ///< at most for each re-look
-  bool writes = false;       ///< the re-look tries once more, and writes
+  const char* reason = "";   ///< reason of a condition of some claim; empty: not checked
+  milliseconds interval{0};  ///< time between two documented evaluations; 0: none
+  int steps = 0;             ///< maximum for each evaluation
+  bool writes = false;       ///< the evaluation tries again, and writes
 };
 void PrintTo(const Row& row, std::ostream* out) { *out << row.name; }
 
@@ -170,7 +171,7 @@ const std::vector<Row>& rows() {
                           pod.nodeSelector = {{"zone", "none"}};
                         }); },
        "NoFit"},
-      // The driver keeps each of several times of a key, so that each re-look comes twice.
+      // The driver keeps each of several delays of a key, so that each evaluation happens twice.
       {"ManyConsumersOfOneClaimThatSuitNoNode",
        [](Waiters& w) {
          const auto shared = w.claim("late");
@@ -339,7 +340,7 @@ const std::vector<Row>& rows() {
 
 class AtRestTest : public ::testing::TestWithParam<Row> {};
 
-/// So much time passes. Writes of a documented re-look are no oscillation.
+/// Advances the time. Writes of a documented evaluation are no oscillation.
 void pass(Waiters& w, const Row& row, milliseconds time) {
   const auto end = w.world.clock.now() + time;
   const auto left = [&] { return std::chrono::duration_cast<milliseconds>(end - w.world.clock.now()); };

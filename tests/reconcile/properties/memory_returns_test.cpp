@@ -1,6 +1,7 @@
-// Memory returns: once objects of a kind are gone and their times have passed, a controller with threads keeps nothing of them. The
-// test compares the sizes that the controller counts itself. With EGPU_OBJECTS it also compares the bytes that live, which no allocator
-// rounds up or keeps back; that takes minutes, because the memories of a bounded number of objects have to be full before.
+// Memory returns: after objects of a kind are deleted and their retention has passed, a threaded controller keeps
+// nothing of them. The test compares the sizes that the controller counts itself. With EGPU_OBJECTS it also compares
+// live bytes, which do not depend on the allocator's rounding or caching. That takes minutes, because caches with a
+// bounded number of objects must be filled first.
 #include <gtest/gtest.h>
 #include <malloc.h>
 
@@ -48,10 +49,10 @@ namespace {
 using support::World;
 
 constexpr int kRemembered = 4'096;  ///< objects, by the stores and StatusAlternations
-constexpr int kAllowedBytes = 100;  ///< per object: an entry that stays has a uid or a key, and a node of its container
+constexpr int kAllowedBytes = 100;  ///< per object: a leaked entry has a uid or a key, and a node of its container
 
 bool countsBytes() { return std::getenv("EGPU_OBJECTS") != nullptr; }
-/// Objects of each kind and round.
+/// Number of objects of each kind and round.
 int objects() { return countsBytes() ? std::atoi(std::getenv("EGPU_OBJECTS")) : 8; }
 
 class Busy : public Trial {
@@ -68,7 +69,7 @@ class Busy : public Trial {
     if (countsBytes()) fillMemoriesOfGoneObjects();
   }
   std::string fresh(const std::string& what) { return what + "-" + std::to_string(++names_); }
-  /// Until nothing is to be done, however long that waits for. Time passes in small parts while keys are ready.
+  /// Lets `time` pass in small parts, and waits in each part until no key is ready.
   void quiet(std::chrono::milliseconds time) {
     const auto part = std::chrono::milliseconds(5'000);
     for (auto passed = std::chrono::milliseconds(0); passed < time; passed += part) {
@@ -104,7 +105,7 @@ class Busy : public Trial {
     for (const auto& each : World::must(world.client.listAll<T>({})))
       (void)world.client.remove<T>(core::keyOf(each.metadata), R"({"gracePeriodSeconds":0})");
   }
-  /// Waits until as many claims as that are bound, or report why not.
+  /// Waits until `n` claims are bound or report why not.
   void seen(int n) {
     ASSERT_TRUE(comesTrue([&] {
       int told = 0;
@@ -114,7 +115,7 @@ class Busy : public Trial {
   }
 
  private:
-  /// From here on each object that goes takes the place of another.
+  /// Fills the bounded caches of deleted objects: from here on each deleted object replaces an earlier one.
   void fillMemoriesOfGoneObjects() {
     auto& s = const_cast<cache::Stores&>(stores());
     base::Random random(1);
@@ -130,7 +131,7 @@ class Busy : public Trial {
 
 struct Kind {
   const char* name;
-  std::function<void(Busy&, int)> make;  ///< so many of them
+  std::function<void(Busy&, int)> make;  ///< creates `n` of them
 };
 void PrintTo(const Kind& kind, std::ostream* out) { *out << kind.name; }
 
@@ -305,7 +306,7 @@ const std::vector<Kind>& kinds() {
   return all;
 }
 
-/// Removes all that a kind may have made.
+/// Removes all objects that a kind may have created.
 void clean(Busy& b) {
   b.removeAll<core::Pod>();
   b.removeAll<cache::Claim>();

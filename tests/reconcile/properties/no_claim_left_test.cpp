@@ -1,5 +1,6 @@
-// After random operations and a quiet period, no claim is pending that would fit. Asked are the scheduler, as of then, and a fresh
-// process on the same objects: it serves no claim that the first process left.
+// After random operations and a quiet period, no claim is pending that would fit. Two checks prove it: the scheduler
+// decides each pending claim on the final state, and a new process on the same objects serves no claim that the first
+// process left.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -38,7 +39,7 @@ class BusyCluster : public Trial {
     unlimited();
   }
 
-  /// One thing that happens in a cluster.
+  /// Performs one random operation on the cluster.
   std::string act() {
     switch (below(18)) {
       case 0:
@@ -74,7 +75,7 @@ class BusyCluster : public Trial {
         return once(2) ? "time" : "claim " + core::keyOf(addAlternatives().metadata).str();
     }
   }
-  /// Deletes a claim that is served: pending claims look because of the capacity that becomes free, and for no other cause.
+  /// Deletes a served claim. Pending claims are then evaluated only because capacity becomes free.
   std::string release() {
     std::vector<core::ObjectKey> served;
     for (const auto& name : servedClaims()) served.push_back(core::ObjectKey::of(name));
@@ -84,7 +85,7 @@ class BusyCluster : public Trial {
     Trial::removeClaim(key);
     return "release " + key.str();
   }
-  /// Until nothing moves any more; the scheduler places pods meanwhile.
+  /// Runs until nothing changes; the scheduler places pods meanwhile.
   void rest() {
     for (int i = 0; i < 20; ++i) {
       settle(minutes(2));
@@ -93,14 +94,15 @@ class BusyCluster : public Trial {
     settle(minutes(20));
     while (!scheduler_.round().empty()) settle(minutes(20));
   }
-  /// Nodes and quotas are reserved for no claim, which would be a reason to leave others pending that a fresh process does not know.
+  /// Disables reservations of nodes and quotas. They would be a reason to leave claims pending that a new process does
+  /// not know.
   void unlimited() {
     scheduler::Keeping keeping;
     keeping.after = 1'000'000'000;
     driver->cluster.keeping(keeping);
   }
 
-  /// The first claim that would fit and is pending, or does not report why. Empty: there is none.
+  /// Returns the first claim that would fit and is pending, or does not report why. Empty: there is none.
   std::string leftOut() {
     std::string found;
     const auto claims = World::must(world.client.listAll<cache::Claim>({}));
@@ -126,7 +128,8 @@ class BusyCluster : public Trial {
   std::map<std::string, int> reasons;
 
  private:
-  /// The node where the claim by itself would be decided now. Claims that are decided with others are the fresh process's.
+  /// Returns the node on which the claim alone would be decided now. Claims that are decided with others are checked by
+  /// the new process.
   std::string whereItFits(const cache::Claim& each) {
     const auto cls = classOf(stores(), each, nullptr);
     if (!cls || gangOf(stores(), each) || isDecidedByPod(stores(), each)) return {};
@@ -326,7 +329,7 @@ TEST(NoClaimLeftTest, AfterRandomOperationsNoClaimIsPendingThatWouldFit) {
         if (cluster.once(2)) cluster.settle(std::chrono::seconds(cluster.below(20)));
         if (cluster.once(3)) cluster.world.nextSecond();
       }
-      // After the first looks of the claims that came, which would find what becomes free.
+      // After the first evaluations of new claims, which would find freed capacity.
       cluster.settle(minutes(1));
       for (int n = cluster.below(3); n > 0; --n) log += "\n  " + cluster.release();
       cluster.rest();
@@ -345,7 +348,7 @@ TEST(NoClaimLeftTest, AfterRandomOperationsNoClaimIsPendingThatWouldFit) {
     }
     for (const auto& [reason, times] : cluster.reasons) reasons[reason] += times;
   }
-  // The operations bring about each of these.
+  // The operations cause each of these reasons.
   for (const auto* reason : {"NoFit", "QuotaExceeded", "WaitingForGang"}) EXPECT_GT(reasons[reason], 0) << reason;
 }
 

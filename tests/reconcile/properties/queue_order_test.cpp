@@ -1,5 +1,5 @@
-// Capacity and quota that become free are given in queue order: priority, then age. The expected result is that of a plain model,
-// which sorts the pending claims, and gives to each of them in turn.
+// Freed capacity and quota are given in queue order: priority, then age. A plain model computes the expected result: it
+// sorts the pending claims and serves them in turn.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -21,12 +21,12 @@ struct Pending {
   std::string name;  ///< "namespace/name"
   std::string uid;
   int64_t priority = 0;
-  std::string created, ageUid;  ///< those of the pod, where that chooses the node
+  std::string created, ageUid;  ///< the pod's, if it chooses the node
   core::StringMap requests;
   auto position() const { return std::tuple(-priority, created, ageUid, name); }
 };
 
-/// Free capacity by node and card, in milli-cards; without nodes that take no claims.
+/// Free capacity by node and card, in milli-cards; excludes nodes that take no claims.
 using Free = std::map<std::string, std::map<std::string, int64_t>>;
 
 class QueueOrderTrial : public Trial {
@@ -38,7 +38,7 @@ class QueueOrderTrial : public Trial {
       if (!name.empty()) addPriorityClass(name, value);
   }
 
-  /// Claims that hold whole cards of all nodes until none is free. Some hold several of them, of which `multiple` says the most.
+  /// Creates claims of whole cards until no card is free. Some hold several, at most `multiple`.
   void fill(int cards, int multiple = 1) {
     while (cards > 0) {
       const int n = std::min(cards, between(1, multiple));
@@ -48,7 +48,7 @@ class QueueOrderTrial : public Trial {
     }
     ASSERT_TRUE(comesTrue([&] { return served() == static_cast<int>(holders.size()); }));
   }
-  /// Creates a claim at a random place of the queue. withPod: one that waits for its pod.
+  /// Creates a claim at a random place of the queue. withPod: with the mode WaitForFirstConsumer and a pod.
   void addPending(const core::StringMap& requests, const std::string& namespace_, bool withPod) {
     const auto& [priorityClass, priority] = oneOf(priorities_);
     if (once(2)) world.nextSecond();
@@ -83,7 +83,7 @@ class QueueOrderTrial : public Trial {
     std::sort(sorted.begin(), sorted.end(), [](const auto& a, const auto& b) { return a.position() < b.position(); });
     return sorted;
   }
-  /// The plain model for claims that ask for the same: the first k of the queue.
+  /// The plain model for claims with equal requests: the first k of the queue.
   Names first(int k, const std::string& namespace_ = {}) const {
     Names names;
     for (const auto& each : inOrder(namespace_)) {
@@ -92,8 +92,8 @@ class QueueOrderTrial : public Trial {
     }
     return names;
   }
-  /// The plain model for claims that ask for different amounts: each claim of the queue that fits beside those before it is served. The
-  /// cards of those that are served are the ones that they got. Returns the first claim for which it is not so.
+  /// The plain model for claims with different requests: in queue order, each claim that fits beside the earlier ones
+  /// is served. Served claims count on the cards that they got. Returns the first claim for which this is violated.
   std::string outOfOrder(Free free) const {
     for (const auto& each : inOrder()) {
       const auto devices = stores().devicesOfClaim(each.uid);
@@ -126,7 +126,7 @@ class QueueOrderTrial : public Trial {
     });
     return free;
   }
-  /// The claims wait no longer. They are holders from now on.
+  /// Moves the claims from `pending` to `holders`.
   void served(const Names& names) {
     for (const auto& name : names) holders.emplace_back(core::ObjectKey::of(name), 1);
     std::erase_if(pending, [&](const auto& each) { return names.contains(each.name); });
@@ -138,7 +138,7 @@ class QueueOrderTrial : public Trial {
     return lines;
   }
 
-  std::vector<std::pair<core::ObjectKey, int>> holders;  ///< and the number of their cards
+  std::vector<std::pair<core::ObjectKey, int>> holders;  ///< with the number of their cards
   std::vector<Pending> pending;
   const std::vector<std::string> namespaces_{"a", "b", "c"};
 
@@ -180,7 +180,7 @@ TEST_P(QueueOrderTest, FreedCardsGoToTheFirstOfThoseThatAskForTheSame) {
           break;
         default:
           freed = std::min(freed, static_cast<int>(trial.holders.size()));
-          // Claims that come right before count, too. With threads the order of the two events is not known.
+          // Claims created just before the release count, too. With threads the order of the two events is not known.
           if (stepped())
             for (int n = trial.below(3); n > 0; --n)
               trial.addPending({{"gpu", "1"}}, trial.oneOf(trial.namespaces_), false);
@@ -260,7 +260,7 @@ TEST_P(QueueOrderTest, FreedCapacityGoesToEachThatFitsBesideThoseBeforeIt) {
       trial.addPending(trial.oneOf(shapes), trial.oneOf(trial.namespaces_), withPods && trial.once(3));
     for (int round = 0; round < 3; ++round) {
       ASSERT_TRUE(trial.allWait()) << trial.text();
-      // One event makes all of it free, so that the result does not depend on capacity that was free for a moment only.
+      // One event frees all of it, so that the result does not depend on capacity that was free only briefly.
       Free free;
       if (stepped() && round == 0) {
         free = trial.freeCards({"full"});

@@ -37,8 +37,9 @@ void Trial::start() {
   if (runs_ == Runs::stepped) return restart();
   client_ = std::make_unique<kube::Client>(line, world.clock, world.random, world.metrics);
   ControllerOptions options;
-  options.keeping.freeCardPercent = 100;                // as Driver: the clusters are small
-  options.reconciler.callsPerPlugin = options.workers;  // a claim that waits for a plugin's turn waits for time to pass
+  options.keeping.freeCardPercent = 100;  // as Driver, because the clusters are small
+  // A claim that waits for a plugin's call limit would wait for time to pass.
+  options.reconciler.callsPerPlugin = options.workers;
   controller =
       std::make_unique<Controller>(*client_, world.registry, world.clock, events_, world.metrics, std::move(options));
   controller->start();
@@ -115,7 +116,7 @@ void Trial::cordon(const std::string& node, bool isCordoned) {
 std::vector<std::string> Trial::addCordonedNode(const std::string& name, int cards) {
   world.addNode(name);
   cordon(name, true);
-  // Nodes and cards come by different watches.
+  // Nodes and cards arrive by different watches.
   const auto isKnown = [&] {
     const auto node = stores().nodes.get({"", name});
     return node && node->unschedulable;

@@ -1,4 +1,5 @@
-// A cluster of random contents for property tests, and a controller over it: stepped by the test, or with its own threads.
+// A cluster of random contents for property tests, and a controller for it: stepped by the test, or with its own
+// threads.
 #pragma once
 
 #include <cstdint>
@@ -14,7 +15,8 @@
 
 namespace egpu::reconcile {
 
-/// Seeds of a test: EGPU_SEEDS of them if the environment sets it, else `count`; the first is EGPU_FIRST_SEED, else 1.
+/// Returns the seeds of a test: EGPU_SEEDS of them if the environment sets it, otherwise `count`. The first is
+/// EGPU_FIRST_SEED, or 1.
 std::vector<uint64_t> seeds(int count);
 
 class Trial {
@@ -37,13 +39,14 @@ class Trial {
     return all.at(static_cast<std::size_t>(below(static_cast<int>(all.size()))));
   }
 
-  /// Begins to reconcile. Objects that exist before are listed, later ones are watched.
+  /// Starts reconciling. Existing objects are listed, later ones are watched.
   void start();
-  /// Stepped: a fresh process on the same cluster, which knows nothing but the objects.
+  /// Stepped: starts a new controller process on the same cluster. It knows only the objects.
   void restart();
   /// Stepped: reconciles until nothing is left to do within `horizon` of virtual time.
   void settle(std::chrono::milliseconds horizon = std::chrono::seconds(30));
-  /// True as soon as `holds`, at rest. Stepped: after settle(). Threaded: false if it does not within a minute.
+  /// Returns true as soon as `holds` is true while the controller is idle. Stepped: checks after settle(). Threaded:
+  /// returns false after a minute.
   bool comesTrue(const std::function<bool()>& holds);
 
   struct Wish {
@@ -53,17 +56,17 @@ class Trial {
     std::string gpu;
     std::vector<v1alpha::ClaimAlternative> firstAvailable{};
   };
-  /// Creates a claim of a new name. "gpu" of the requests stands for "elasticgpu.io/gpu".
+  /// Creates a claim with a new name. "gpu" in the requests stands for "elasticgpu.io/gpu".
   cache::Claim claim(const Wish& wish);
   void removeClaim(const core::ObjectKey& key);
-  /// Creates a gated pod of a new name that uses the claims.
+  /// Creates a gated pod with a new name that uses the claims.
   core::Pod pod(const std::string& namespace_, const std::vector<std::string>& claims);
   void addPriorityClass(const std::string& name, int64_t value);
-  /// Adds a node with so many cards of 16Gi.
+  /// Adds a node with `cards` cards of 16Gi.
   void addNode(const std::string& name, int cards, core::StringMap labels = {});
   void cordon(const std::string& node, bool isCordoned);
-  /// Adds a node with so many cards that the controller knows as cordoned: all of them become free at once when it is not. Returns the
-  /// cards.
+  /// Adds a node with `cards` cards that the controller knows as cordoned. Uncordoning it frees all of them at once.
+  /// Returns the cards.
   std::vector<std::string> addCordonedNode(const std::string& name, int cards);
   void setQuota(const std::string& namespace_, const core::StringMap& hard);
   /// Keys of claims whose devices exist, which the controller gave them.
@@ -81,7 +84,7 @@ class Trial {
  private:
   const Runs runs_;
   base::Random random_;
-  /// Keeps nothing.
+  /// Drops events.
   struct NoEvents final : kube::EventSink {
     void event(const core::ObjectReference&, std::string_view, std::string_view, std::string_view) override {}
   };

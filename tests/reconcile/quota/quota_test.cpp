@@ -1,5 +1,5 @@
-// ElasticGPUQuota: what exceeds one waits or is refused, with a word about it, and comes back when it may; what is used
-// stands in its status.
+// ElasticGPUQuota: a claim that exceeds a quota waits or is refused, reports that, and is tried again when the quota
+// permits. The quota's status shows the usage.
 #include <algorithm>
 #include <functional>
 #include <memory>
@@ -100,7 +100,7 @@ TEST_F(QuotaTest, WhoWaitsIsBoundOnceSomethingIsGivenBack) {
   claim("c", {{"gpu-core", "10"}});
   world.removeClaim("a");
   settle();
-  EXPECT_EQ(phase("b"), "Bound");  // the older one
+  EXPECT_EQ(phase("b"), "Bound");  // the older claim
   EXPECT_EQ(world.reason("c"), "QuotaExceeded");
 }
 
@@ -137,7 +137,7 @@ TEST_F(QuotaTest, CountsWhatStoodBeforeItAndTakesNothingAway) {
   EXPECT_EQ(world.reason("b"), "QuotaExceeded");
   change(R"({"hard":{"gpu":3}})");
   EXPECT_EQ(phase("b"), "Bound");
-  change(R"({"hard":{"gpu":1}})");  // lowered under what is used
+  change(R"({"hard":{"gpu":1}})");  // lowered below the usage
   EXPECT_EQ(phase("b"), "Bound");
   claim("c", {{"gpu-core", "5"}});
   EXPECT_EQ(world.reason("c"), "QuotaExceeded");
@@ -171,7 +171,7 @@ TEST_F(QuotaTest, ASmallerCardLetsInTheWholeOneOfAFirstConsumer) {
   world.addPod("p", {"a"});
   settle();
   EXPECT_EQ(world.reason("a"), "QuotaExceeded");
-  world.addCard("n1", 2, 8 * support::kGi);  // a new node would bring it back anyway
+  world.addCard("n1", 2, 8 * support::kGi);  // a new node would cause another try anyway
   settle();
   EXPECT_TRUE(world.carrier("a") && world.carrier("a")->allocation) << world.message("a");
 }
@@ -286,7 +286,7 @@ TEST_F(QuotaTest, WhatIsRefusedStaysSoUntilTheQuotaChanges) {
   world.removeClaim("a");
   driver->run();
   EXPECT_EQ(world.reason("b", "Accepted"), "QuotaExceeded");
-  start();  // a fresh process knows it from the claim
+  start();  // a new process reads it from the claim
   EXPECT_EQ(world.reason("b", "Accepted"), "QuotaExceeded");
   claim("c", {{"gpu-core", "10"}});
   EXPECT_EQ(phase("c"), "Bound");
@@ -347,10 +347,10 @@ TEST_F(QuotaTest, ADeviceThatStandsAlreadyCountsForWhoNamesIt) {
   world.removeClaim("old");
   settle();
   add(quotaOf("team", {{"gpu-core", "60"}}));
-  EXPECT_EQ(quota().status.used, (core::StringMap{{"gpu-core", "50"}}));  // kept for a claim of the namespace
+  EXPECT_EQ(quota().status.used, (core::StringMap{{"gpu-core", "50"}}));  // reserved for a claim of the namespace
   world.json<cache::Gpu>({"", name}, R"({"spec":{"claimRef":null}})");
   driver->run();
-  EXPECT_EQ(quota().status.used, (core::StringMap{{"gpu-core", "0"}}));  // nobody's
+  EXPECT_EQ(quota().status.used, (core::StringMap{{"gpu-core", "0"}}));  // no claim's
   claim("a", {{"gpu-core", "20"}});
   world.addClaim("b", "keep", {}, name);
   settle();
@@ -410,12 +410,12 @@ TEST_F(QuotaTest, ItsStatusIsWrittenOnceASecondAtMost) {
   const auto once = quota().metadata.resourceVersion;
   EXPECT_NE(once, before);
   for (int i = 0; i < 10; ++i) claim("b" + std::to_string(i), {{"gpu-core", "1"}});
-  EXPECT_EQ(quota().metadata.resourceVersion, once);  // the clock stands
+  EXPECT_EQ(quota().metadata.resourceVersion, once);  // the clock stands still
   driver->run();
   EXPECT_EQ(quota().status.used.at("claims"), "11");
 }
 
-/// The process dies at its n-th write, which is done or not, and forgets all that it had decided.
+/// The process dies at its n-th write, before or after it is applied, and forgets all its decisions.
 class Dying final : public support::ForwardingTransport {
  public:
   Dying(kube::Transport& next, int writes, bool done) : ForwardingTransport(next), left_(writes), done_(done) {}
@@ -456,7 +456,7 @@ TEST_F(QuotaTest, ADeadLeadersHalfDoneWorkCounts) {
   EXPECT_GT(died, 8);
 }
 
-/// Eight clients at once, the controller with its threads, and somebody who looks at every change.
+/// Eight clients at once, the controller with its threads, and an observer of every change.
 class QuotaBurstTest : public ::testing::Test {
  protected:
   static constexpr int kClients = 8, kEach = 125, kAllowed = 120;
@@ -480,7 +480,7 @@ class QuotaBurstTest : public ::testing::Test {
     controller.reset();
     world.registry.forgetListeners();
   }
-  /// Devices that ever stood at once: what is seen is each change in its order.
+  /// Tracks the maximum number of devices that existed at once, from each change in order.
   void look() {
     std::string chunk;
     watch->next(chunk, stop.get_token());

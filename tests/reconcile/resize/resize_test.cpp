@@ -1,4 +1,5 @@
-// (C15) A bound claim is asked to have other amounts: R1 to R6, what can't be had and why, and that nothing is taken twice meanwhile.
+// (C15) A bound claim is asked to have other amounts: R1 to R6, refused resizes with their reasons, and that no
+// capacity is allocated twice meanwhile.
 #include <algorithm>
 
 #include "api/v1alpha/size.h"
@@ -10,7 +11,7 @@ namespace {
 
 using support::World;
 
-/// Dies before the n-th write of a resize's path, or lets somebody act there.
+/// Dies before the n-th write of a resize's path, or calls a hook there.
 class Interrupted final : public support::ForwardingTransport {
  public:
   explicit Interrupted(kube::Transport& next) : ForwardingTransport(next) {}
@@ -57,7 +58,7 @@ TEST_F(ResizeTest, C15_GrowsOnItsCard) {
   const auto now = device("a");
   EXPECT_EQ(v1alpha::cardsInForce(now).front().core, 500);
   EXPECT_EQ(v1alpha::cardsInForce(now).front().memory, 6 * kGi);
-  EXPECT_EQ(now.spec.cards.front().core, 300);  // as it was made
+  EXPECT_EQ(now.spec.cards.front().core, 300);  // as it was created
   EXPECT_EQ(now.spec.target->number, 1);
   EXPECT_FALSE(v1alpha::isResizing(now));
   EXPECT_EQ(entry("a").core, 500);
@@ -119,7 +120,7 @@ TEST_F(ResizeTest, R5_WhatAPodThatRunsBeganWithCountsUntilItEnds) {
   World::mustOk(world.client.remove<cache::Quota>({"default", "team"}));
   settle();
   EXPECT_EQ(world.reason("c"), "NoFit") << world.message("c");
-  start();  // who takes over, too
+  start();  // also after a takeover by a new leader
   driver->run();
   EXPECT_EQ(entry("a").core, 900);
   world.removePod("p");
@@ -196,7 +197,7 @@ TEST_F(ResizeTest, C15_APluginWithoutTheSlotIsNotAsked) {
 
 TEST_F(ResizeTest, C15_TooLargeSaysWhatItsCardCouldGiveAndWhereItWouldFitAndComesTrueOnceThereIsRoom) {
   claim("a", {{"gpu-core", "30"}, {"gpu-memory", "1Gi"}});
-  claim("b", {{"gpu-core", "50"}, {"gpu-memory", "1Gi"}}, "share");  // beside it: binpack
+  claim("b", {{"gpu-core", "50"}, {"gpu-memory", "1Gi"}}, "share");  // on the same card, because of binpack
   resize("a", R"({"elasticgpu.io/gpu-core":"70","elasticgpu.io/gpu-memory":"1Gi"})");
   EXPECT_EQ(why("a"), "ResizeInfeasible");
   EXPECT_EQ(
@@ -249,13 +250,14 @@ TEST_F(ResizeTest, C15_AQuotaCountsWhatItGrowsAndLetsItShrink) {
   claim("b", {{"gpu-core", "20"}, {"gpu-memory", "1Gi"}});
   resize("a", R"({"elasticgpu.io/gpu-core":"50"})");
   EXPECT_EQ(why("a"), "ScalingQuotaExceeded");
-  EXPECT_EQ(world.message("a", "Resized"),
-            "quota team allows gpu-core 60, 50 is used (30 of it by this claim): 10 too little for this one to have 50; "
-            "held by default/b 20: without default/b it would be within its quotas");
+  EXPECT_EQ(
+      world.message("a", "Resized"),
+      "quota team allows gpu-core 60, 50 is used (30 of it by this claim): 10 too little for this one to have 50; "
+      "held by default/b 20: without default/b it would be within its quotas");
   EXPECT_EQ(entry("a").core, 300);
   resize("b", R"({"elasticgpu.io/gpu-core":"10"})");
   EXPECT_EQ(core("b"), "10%");
-  EXPECT_EQ(core("a"), "50%");  // it has waited for that
+  EXPECT_EQ(core("a"), "50%");  // it has waited for the quota
   driver->run();
   EXPECT_EQ(World::must(world.client.get<cache::Quota>({"default", "team"})).status.used.at("gpu-core"), "60");
 }
@@ -272,7 +274,7 @@ TEST_F(ResizeTest, R3_WhatAPluginRefusesGoesBack) {
   EXPECT_FALSE(v1alpha::isResizing(device("a")));
   ASSERT_FALSE(world.plugin.size(device("a").metadata.uid).cards.empty());
   EXPECT_EQ(world.plugin.size(device("a").metadata.uid).cards.front().core, 300);
-  driver->run(std::chrono::minutes(10));  // and is asked again after a while
+  driver->run(std::chrono::minutes(10));  // and is tried again after the backoff
   EXPECT_EQ(core("a"), "50%");
   EXPECT_EQ(why("a"), "Resized");
 }
@@ -307,7 +309,7 @@ TEST_F(ResizeTest, R2_TheLedgerHasTheLastWord) {
   startOver(line);
   bool done = false;
   line.before = [&](const kube::HttpRequest& request) {
-    // Another leader gives the room away just before the entry is raised.
+    // Another leader allocates the capacity just before the entry is raised.
     if (done || request.target.find("gpu-n1-0") == std::string::npos ||
         request.body.find("allocations") == std::string::npos)
       return;
@@ -322,7 +324,7 @@ TEST_F(ResizeTest, R2_TheLedgerHasTheLastWord) {
   EXPECT_EQ(core("a"), "30%");
   EXPECT_FALSE(v1alpha::isResizing(device("a")));
   EXPECT_EQ(world.violation(), "");
-  driver->run();  // the rival was nobody: its entry goes, and there is room
+  driver->run();  // the rival's entry has no device: it is swept, and the resize fits
   EXPECT_EQ(core("a"), "50%");
 }
 
@@ -338,9 +340,9 @@ TEST_F(ResizeTest, R5_AnEntryOfAnEarlierResizeIsRefused) {
         .status()
         .code();
   };
-  EXPECT_EQ(late(300, 0), base::Code::invalid);  // W2 of a leader that is no more
-  EXPECT_EQ(late(500, 1), base::Code::invalid);  // R5 of one
-  EXPECT_EQ(late(500, 3), base::Code::invalid);  // and no new one begins with less than what stands
+  EXPECT_EQ(late(300, 0), base::Code::invalid);  // W2 of a former leader
+  EXPECT_EQ(late(500, 1), base::Code::invalid);  // R5 of a former leader
+  EXPECT_EQ(late(500, 3), base::Code::invalid);  // a new resize must not start below the existing entry
   EXPECT_EQ(entry("a").core, 600);
 }
 
@@ -358,7 +360,7 @@ TEST_F(ResizeTest, DeletedWhileItIsResizedAllGoes) {
 TEST_F(ResizeTest, SeveralCardsAreResizedTogether) {
   claim("a", {{"gpu", "2"}, {"gpu-core", "30"}});
   claim("b", {{"gpu-core", "50"}}, "share");
-  resize("a", R"({"elasticgpu.io/gpu-core":"60"})");  // one of its cards has no room
+  resize("a", R"({"elasticgpu.io/gpu-core":"60"})");  // a card of the claim lacks capacity
   EXPECT_EQ(why("a"), "ResizeInfeasible");
   resize("a", R"({"elasticgpu.io/gpu-core":"50"})");
   for (const char* card : {"gpu-n1-0", "gpu-n1-1"})
@@ -366,7 +368,7 @@ TEST_F(ResizeTest, SeveralCardsAreResizedTogether) {
   EXPECT_EQ(world.plugin.size(device("a").metadata.uid).cards.size(), 2u);
 }
 
-/// One that waits to grow has to make room for another claim.
+/// A claim that waits to grow becomes a victim of preemption.
 class PreemptedResizeTest : public ResizeTest {
  protected:
   void SetUp() override {
@@ -379,7 +381,7 @@ class PreemptedResizeTest : public ResizeTest {
     settle();
     claim("full", {{"gpu", "1"}}, "share");
     claim("a", {{"gpu-core", "30"}, {"gpu-memory", "1Gi"}}, "spare");
-    claim("b", {{"gpu-core", "50"}, {"gpu-memory", "1Gi"}}, "share");  // beside it
+    claim("b", {{"gpu-core", "50"}, {"gpu-memory", "1Gi"}}, "share");  // on the same card
     resize("a", R"({"elasticgpu.io/gpu-core":"80","elasticgpu.io/gpu-memory":"1Gi"})");
     ASSERT_EQ(why("a"), "ResizeInfeasible");
   }
@@ -400,7 +402,7 @@ TEST_F(PreemptedResizeTest, V4_WhoKeepsTheDeviceAfterAllHasWhatWasInForceAndGrow
   startOver(line);
   const auto name = deviceOf("a");
   bool done = false;
-  line.before = [&](const kube::HttpRequest& request) {  // V5, and just before it the need ends
+  line.before = [&](const kube::HttpRequest& request) {  // V5; just before it the preemption ends
     if (done || request.target.find(name + "/status") == std::string::npos ||
         request.body.find("Failed") == std::string::npos)
       return;
@@ -454,7 +456,7 @@ TEST_F(ResizeTest, ACardThatShrankLetsItShrinkToo) {
   world.json<cache::Gpu>({"", "gpu-n1-0"}, R"({"spec":{"card":{"memory":8589934592}}})");
   settle();
   resize("a", R"({"elasticgpu.io/gpu-core":"30","elasticgpu.io/gpu-memory":"10Gi"})");
-  EXPECT_EQ(world.claim("a").status.capacity["memory"], "10Gi");  // more than the card has, and less than before
+  EXPECT_EQ(world.claim("a").status.capacity["memory"], "10Gi");  // more than the card has, but less than before
   resize("a", R"({"elasticgpu.io/gpu-core":"30","elasticgpu.io/gpu-memory":"6Gi"})");
   EXPECT_EQ(world.claim("a").status.capacity["memory"], "6Gi");
 }
@@ -474,7 +476,7 @@ TEST_F(ResizeTest, ARetainedDeviceKeepsTheSizeThatItHad) {
   driver->run();
   EXPECT_EQ(world.claim("b").status.phase, "Bound");
   EXPECT_EQ(core("b"), "50%");
-  EXPECT_TRUE(world.claim("b").status.requests.empty());  // it was made for another one
+  EXPECT_TRUE(world.claim("b").status.requests.empty());  // it was created for another claim
   EXPECT_EQ(edit("b", R"({"elasticgpu.io/gpu-core":"60"})").code(), base::Code::invalid);
 }
 

@@ -27,7 +27,7 @@ class WholeCardsTest : public ReconcileTest {
     world.json<cache::Gpu>({"", card}, R"({"spec":{"card":{"memory":)" + std::to_string(bytes) + "}}}");
     settle();
   }
-  /// Everything that says how much the claim has.
+  /// Checks all places that state the claim's memory.
   void has(const std::string& name, int64_t bytes) {
     const auto now = device(name);
     EXPECT_FALSE(v1alpha::isResizing(now));
@@ -51,7 +51,7 @@ class WholeCardsTest : public ReconcileTest {
   }
 };
 
-/// The driver reserves 64 MiB more: the ledger charged more than the card had, and every prepare failed.
+/// The driver reserves 64 MiB more. Earlier the ledger charged more than the card had, and every prepare failed.
 TEST_F(WholeCardsTest, R1_ACardThatHasLessIsChargedAnew) {
   bind("a", {{"gpu", "1"}});
   const auto card = cardOf("a");
@@ -73,7 +73,7 @@ TEST_F(WholeCardsTest, R1_ACardThatHasMoreIsChargedAnew) {
   }
 }
 
-/// ECC was switched off: until the entry is charged again, the card has more memory than its ledger counts.
+/// ECC is switched off: until the entry is charged again, the card has more memory than its ledger counts.
 TEST_F(WholeCardsTest, NoOtherClaimGetsTheMemoryThatTheCardGains) {
   bind("a", {{"gpu", "1"}}, "share", "gpu-n1-0");
   world.addClaim("m", "share", {{"gpu-memory", "512Mi"}}, "gpu-n1-0");
@@ -84,7 +84,7 @@ TEST_F(WholeCardsTest, NoOtherClaimGetsTheMemoryThatTheCardGains) {
   EXPECT_EQ(world.claim("m").status.phase, "Pending");
 }
 
-/// All compute of a card is no whole card where the class charges less memory than it grants.
+/// All compute of a card is not a whole card if the class charges less memory than it grants.
 TEST_F(WholeCardsTest, OvercommittedMemoryIsChargedByTheSameRatio) {
   world.addClass("double", "Delete", "Immediate", {{"memoryOvercommit", "2"}});
   bind("a", {{"gpu-core", "100"}}, "double", "gpu-n1-0");

@@ -1,5 +1,5 @@
-// Amounts on pods: for what they name a ResourceClaimTemplate is made, kept while a pod names it, and taken away later;
-// what can't be is said on the pod.
+// Amounts on pods: a ResourceClaimTemplate is created for them, kept while a pod names it, and deleted later. Invalid
+// amounts are reported on the pod.
 #include "api/v1alpha/pod_amounts.h"
 #include "tests/reconcile/fixture.h"
 #include "tests/support/changing_transport.h"
@@ -15,7 +15,7 @@ using Template = core::ResourceClaimTemplate;
 class AmountsTest : public ReconcileTest {
  protected:
   using Amounts = core::StringMap;
-  /// A pod as the admission policy leaves it. Its template's name.
+  /// Creates a pod as the admission policy changes it. Returns its template's name.
   std::string addPod(const std::string& name, const Amounts& amounts, bool gate = true) {
     auto pod = World::podOf(name, {}, gate);
     for (const auto& [what, value] : amounts) pod.metadata.annotations["egpu.elasticgpu.io/" + what] = value;
@@ -26,7 +26,7 @@ class AmountsTest : public ReconcileTest {
     return named;
   }
   base::Result<Template> made(const std::string& name) { return world.client.get<Template>({"default", name}); }
-  /// Time passes, whether something waits for it or not.
+  /// Lets the time pass, even if no key is due.
   void pass(std::chrono::milliseconds time) {
     const auto end = world.clock.now() + time;
     driver->run(time);
@@ -35,7 +35,7 @@ class AmountsTest : public ReconcileTest {
     driver->run(std::chrono::milliseconds(0));
   }
   std::size_t templates() { return World::must(world.client.listAll<Template>({})).size(); }
-  /// As the controller manager does of what stands there.
+  /// Stamps from the template's current contents, as the controller manager does.
   void stamp(const std::string& source, const std::string& pod) {
     auto rc = World::must(made(source)).claim;
     rc.metadata.name = pod + "-egpu-x7x7x";
@@ -80,7 +80,7 @@ TEST_F(AmountsTest, ItGoesWhenNoPodHasNamedItForTenMinutes) {
   world.removePod("p");
   pass(minutes(9));
   ASSERT_TRUE(made(name).ok());
-  addPod("q", kTenth);  // the ten minutes begin anew
+  addPod("q", kTenth);  // the ten minutes start again
   pass(minutes(9));
   world.finishPod("q");
   pass(minutes(9));
@@ -197,7 +197,7 @@ TEST_F(AmountsTest, ARefusalIsSaidOnThePodsThatWaitForItAndTriedAgain) {
 TEST_F(AmountsTest, OneThatThePolicyOfTheServerChangesIsMadeAnewEverMoreSeldomAndSaidOnThePods) {
   support::ChangingTransport line(*world.transport);
   startOver(line);
-  line.onChange = [this] { driver->writes().inputsChanged(); };  // the policy writes, too
+  line.onChange = [this] { driver->writes().inputsChanged(); };  // the admission policy also writes
   const auto name = addPod("p", kTenth);
   driver->run(minutes(2));
   EXPECT_TRUE(made(name).ok());

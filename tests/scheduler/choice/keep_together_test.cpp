@@ -1,4 +1,5 @@
-// Nodes for those that need their room at the same time: the header's example, and random gangs whose nodes, once empty, hold them.
+// Reservations of nodes for requests that need capacity at the same time: the header's example, and random gangs, which
+// the reserved nodes hold once they are empty.
 #include "controller/scheduler/choice/keep_together.h"
 
 #include <gtest/gtest.h>
@@ -27,13 +28,13 @@ struct Held {
   QuotaBook book;
   std::map<std::string, int64_t, std::less<>> since;
   int64_t now = 1000;
-  std::set<std::string, std::less<>> lasting;  ///< devices whose holders show no sign of ending
+  std::set<std::string, std::less<>> lasting;  ///< devices whose holders are not expected to end soon
 
   void node(const std::string& name, int64_t cards = 2) {
     cluster.upsertNode({name, true});
     for (int64_t c = 0; c < cards; ++c) cluster.upsertCard(makeCard(name + "c" + std::to_string(c), name, c));
   }
-  /// For so many seconds.
+  /// Allocates the card to a device that has held it for `seconds`.
   void hold(const std::string& card, int64_t seconds, int64_t core = 1000) {
     cluster.take(card, "of-" + card, {core, 0});
     since["of-" + card] = now - seconds;
@@ -185,7 +186,7 @@ Held randomHeld(Random& random) {
   return held;
 }
 
-/// Of equal requests for whole cards, or for a share of one, any order is as good as another.
+/// For equal requests for whole cards, or for a share of one, the order does not matter.
 TEST(KeepTogetherProperty, OnceEmptyTheNodesHoldAllAndWhereNoneDoNoneAreKept) {
   int found = 0, none = 0;
   for (uint64_t seed = 1; seed <= 600; ++seed) {

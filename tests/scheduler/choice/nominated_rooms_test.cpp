@@ -1,4 +1,4 @@
-// Victims that are needed are compared with trying each on a copy of the whole cluster.
+// Compares the search for required victims with trying each victim on a copy of the whole cluster.
 #include "controller/scheduler/choice/nominated_rooms.h"
 
 #include <gtest/gtest.h>
@@ -19,7 +19,7 @@ struct Room {
   Request request;
 };
 
-/// Whether all requests of each node fit there in this cluster.
+/// Returns true if all requests of each node fit there in this cluster.
 bool allFit(Cluster& cluster, const std::vector<Room>& rooms) {
   return std::all_of(rooms.begin(), rooms.end(), [&](const Room& room) {
     std::vector<Request> requests;
@@ -78,7 +78,7 @@ TEST(NominatedRooms, SparesAsTryingEachOnTheWholeCluster) {
   EXPECT_GT(impossible, 10);
 }
 
-/// Nodes of eight cards that holders of one card each have.
+/// Returns nodes of eight cards, each card held by a holder of its own.
 Cluster full(int nodes) {
   Cluster cluster;
   for (int n = 0; n < nodes; ++n) {
@@ -127,7 +127,7 @@ TEST(NominatedRooms, WhoGivesBackQuotaElsewhereIsNeededForIt) {
   EXPECT_FALSE(rooms.spare("of-n100-0"));
 }
 
-/// A gang that needs all that holders have: the cost of its plan is linear in them.
+/// A gang that needs all cards of the holders: the cost of its plan is linear in their number.
 TEST(PreemptTogetherOfMany, EachMemberStaysOnItsNodeWhileVictimsAreSpared) {
   const Cluster cluster = full(60);
   int asked = 0;

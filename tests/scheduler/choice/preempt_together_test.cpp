@@ -1,4 +1,4 @@
-// Who has to go for several, all or none, is compared with trying every set of holders.
+// Compares the choice of victims for several requests, all or none, with trying every set of holders.
 #include "controller/scheduler/choice/preempt_together.h"
 
 #include <gtest/gtest.h>
@@ -21,14 +21,15 @@ std::vector<std::string> victimsOf(const PreemptionTogether& found) {
   return victims;
 }
 
-/// Few values, so that there are ties; made of the uid alone.
+/// Derives the standing from the uid. It has few values, so that ties occur.
 Standing standingOf(std::string_view device) {
   uint64_t hash = 14695981039346656037U;
   for (const char c : device) hash = (hash ^ static_cast<unsigned char>(c)) * 1099511628211U;
   return {static_cast<int64_t>(hash % 4) * 100, static_cast<int64_t>(hash / 4 % 3) * 1000};
 }
 
-/// Whether all fit once those of these holders are gone whose bits are set; in one of the groups, each looked at by itself.
+/// Returns true if all members fit after the holders with set bits are removed. With `within`: in one of the groups,
+/// each considered separately.
 bool fitWithout(const Cluster& cluster, const Holdings& holders, std::size_t set,
                 const std::vector<GangMember>& members, const std::vector<TopologyGroup>* within) {
   Cluster copy = cluster;
@@ -38,7 +39,7 @@ bool fitWithout(const Cluster& cluster, const Holdings& holders, std::size_t set
   return !decideGang(copy, members, within).lacking;
 }
 
-/// Of all sets that make room.
+/// Returns the size of the smallest set of victims that suffices.
 std::optional<std::size_t> fewestOf(const Cluster& cluster, const Holdings& holders,
                                     const std::vector<GangMember>& members, const std::vector<TopologyGroup>* within) {
   std::optional<std::size_t> fewest;
@@ -75,14 +76,14 @@ Case caseOf(Crowd& crowd, int i) {
   return made;
 }
 
-/// Whether all members have the same request and may go to the same nodes, each by itself.
+/// Returns true if all members have the same request and may go to the same nodes independently.
 bool areAlike(const std::vector<GangMember>& members) {
   return std::all_of(members.begin(), members.end(), [&](const GangMember& each) {
     return each.request == members.front().request && !each.suits && !each.hasRoom && !each.with;
   });
 }
 
-/// The answer of each is as said, and what is asked stays as it was.
+/// Checks that each answer holds, and that the query does not change the cluster.
 void expectSound(const Cluster& cluster, const Case& each, const Holdings& holders, const PreemptionTogether& got) {
   Cluster without = cluster;
   for (const Victim& victim : got.victims) {
@@ -106,7 +107,7 @@ void expectSound(const Cluster& cluster, const Case& each, const Holdings& holde
 
 TEST(PreemptTogether, MakesRoomWhereAnySetWouldAndNobodyGoesForNothing) {
   int asItIs = 0, needed = 0, several = 0, impossible = 0, grouped = 0, fewest = 0, more = 0;
-  int missed[] = {0, 0};  // where members are alike, and where they are not
+  int missed[] = {0, 0};  // if members are alike, and if they are not
   for (uint64_t seed = 1; seed <= 80; ++seed) {
     CrowdShape shape;
     shape.nodes = 3;
@@ -147,14 +148,14 @@ TEST(PreemptTogether, MakesRoomWhereAnySetWouldAndNobodyGoesForNothing) {
   EXPECT_GT(several, 40);
   EXPECT_GT(grouped, 10);
   EXPECT_GT(impossible, 50);
-  // decideGang() tries no more than two orders: with all gone it may miss what it finds with fewer gone. It misses none
-  // where members are alike, and 1 to 2 % of the others.
+  // decideGang() tries at most two orders: with all holders removed it may miss a solution that it finds with fewer
+  // removed. It misses none if members are alike, and 1 to 2 % otherwise.
   EXPECT_EQ(missed[0], 0);
   EXPECT_LE(missed[1] * 50, needed);
   EXPECT_LT(more * 10, needed) << fewest;
 }
 
-/// One member is a request like any other.
+/// A gang of one member behaves like a single request.
 TEST(PreemptTogether, OfOneIsPreempt) {
   int needed = 0;
   for (uint64_t seed = 1; seed <= 60; ++seed) {
@@ -225,7 +226,7 @@ TEST(PreemptTogether, QuotasCountAllMembers) {
   EXPECT_EQ(preemptTogether(cluster, members, nullptr, book).victims.size(), 1U);
 }
 
-/// Nodes of two cards that somebody holds who may go, each a group of its own.
+/// Nodes of two cards that evictable holders have, each node a group of its own.
 struct Apart {
   Cluster cluster;
   std::vector<TopologyGroup> groups;
@@ -244,7 +245,7 @@ struct Apart {
   }
 };
 
-/// How often it is asked whether a node suits one of the members.
+/// Returns members that count how often their node predicate is called.
 std::vector<GangMember> counting(std::size_t members, Request request, int& asked) {
   std::vector<GangMember> all(members, GangMember{std::move(request)});
   for (auto& member : all)
@@ -278,7 +279,7 @@ TEST(PreemptTogether, EndsAtItsLimitWhereNobodyIsFoundToo) {
   Apart apart(40);
   int asked = 0;
   auto members = counting(2, whole(1), asked);
-  for (auto& member : members)  // not beside each other: what cards do not tell
+  for (auto& member : members)  // not on the same node, which the cards do not show
     member.hasRoom = [](std::string_view, std::span<const std::size_t> placed) { return placed.empty(); };
   const auto looks = [&](int64_t limit) {
     asked = 0;

@@ -1,4 +1,4 @@
-// Victims within quotas are compared with trying every set of holders.
+// Compares the choice of victims within quotas with trying every set of holders.
 #include "controller/scheduler/quota/preempt_within.h"
 
 #include <gtest/gtest.h>
@@ -29,7 +29,7 @@ Request shareOf(int64_t core, int64_t memory, int64_t cards = 1) {
   return request;
 }
 
-/// A cluster whose holders stand in a book, and how each of them stands.
+/// A cluster whose holders are in a quota book, and their standings.
 struct Held {
   Cluster cluster;
   QuotaBook book;
@@ -40,7 +40,7 @@ struct Held {
     for (int i = 0; i < cards; ++i)
       cluster.upsertCard(makeCard(name + "-" + std::to_string(i), name, i, memory, model));
   }
-  /// The claim of that name has what is decided for it on that node; its namespace's quotas count it.
+  /// Gives the claim its decision on that node and counts it in its namespace's quotas.
   bool give(const std::string& device, const std::string& space, Request request, const std::string& node,
             Standing standing = {}, const std::string& cls = "a") {
     request.pinnedNode = node;
@@ -164,7 +164,8 @@ Cost costOf(const Held& held, const Holdings& holders, std::size_t set, const st
   return cost;
 }
 
-/// The node that it gets once those are gone whose bits are set; empty: none, or it is over a quota.
+/// Returns the node that the claim gets after the holders with set bits are removed; empty: none, or a quota is
+/// exceeded.
 std::string nodeWithout(const Held& held, const Holdings& holders, std::size_t set, const QuotaClaim& claim,
                         const Request& request) {
   Cluster cluster = held.cluster;
@@ -263,7 +264,7 @@ TEST(PreemptWithin, EqualsTheCheapestOfAllSets) {
   EXPECT_GT(impossible, 10);
 }
 
-/// Σ over claims, one after the other.
+/// Σ over claims, in order.
 TEST(PreemptWithin, OfSeveralTogetherVictimsGiveBackQuotaOnAnyNode) {
   Held held;
   held.node("n0", 2);

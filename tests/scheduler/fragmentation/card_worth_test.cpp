@@ -1,4 +1,4 @@
-// What rests of cards are worth: small cases by hand, and the two halves of duality on random ones.
+// The worth of free parts of cards: small cases by hand, and both halves of duality on random ones.
 #include "controller/scheduler/fragmentation/card_worth.h"
 
 #include <gtest/gtest.h>
@@ -24,14 +24,14 @@ TEST(CardWorth, OfHalvesARestIsWorthItsHalves) {
   EXPECT_EQ(worth[1000], 1000);
 }
 
-// 10 of 600 and 10 of 400 fill ten cards: their prices add up to 1. With 20 of 400 some cards are cut into two of them,
-// so that a 400 is worth half a card, and a 600 the other half.
+// 10 of 600 and 10 of 400 fill ten cards: their prices add up to 1. With 20 of 400 some cards are cut into two 400s, so
+// that a 400 is worth half a card, and a 600 the other half.
 TEST(CardWorth, PricesDependOnHowOftenEachIsAskedFor) {
   const CardWorth many = worthOfRests({{600, 10}, {400, 20}});
   EXPECT_EQ(many[400], 500);
   EXPECT_EQ(many[600], 500);
   EXPECT_EQ(many[800], 1000);
-  const CardWorth few = worthOfRests({{600, 20}, {400, 10}});  // here some 600 have a card of their own
+  const CardWorth few = worthOfRests({{600, 20}, {400, 10}});  // some 600 have a card of their own
   EXPECT_EQ(few[400], 0);
   EXPECT_EQ(few[600], 1000);
 }
@@ -46,11 +46,11 @@ TEST(CardWorth, NeverFallsAndNoCutOfACardBringsInMore) {
     const CardWorth worth = worthOfRests(demand);
     for (std::size_t rest = 1; rest <= 1000; ++rest) {
       ASSERT_GE(worth[rest], worth[rest - 1]);
-      // Two rests of one card are worth no more than the card; thousandths are rounded.
+      // Two parts of one card are worth no more than the card; thousandths are rounded.
       ASSERT_LE(worth[rest] + worth[1000 - rest], 1001 + (rest == 1000 ? 0 : 1));
     }
     ASSERT_LE(worth[0], 0);
-    // The prices are an optimum: what is asked for is worth at least the cards that its volume fills.
+    // The prices are an optimum: the demand is worth at least the cards that its volume fills.
     double value = 0, volume = 0, weights = 0;
     for (const ShareDemand& each : demand) {
       weights += each.weight;

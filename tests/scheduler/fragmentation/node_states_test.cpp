@@ -1,4 +1,4 @@
-// States that are kept are those of the nodes.
+// Cached node states equal the states of the nodes.
 #include "controller/scheduler/fragmentation/node_states.h"
 
 #include <gtest/gtest.h>
@@ -22,7 +22,7 @@ void addNode(Cluster& cluster, const std::string& name, int64_t cards) {
     cluster.upsertCard(makeCard(name + "-" + std::to_string(c), name, c, 16 * kGi, c % 3 == 0 ? "T4" : "V100"));
 }
 
-/// What NodeStates says of each node is so, and nodes in equal states have one number.
+/// Checks that NodeStates is right for each node, and that nodes in equal states have one number.
 void expectTrue(const Cluster::State& state, const NodeStates& kept) {
   std::map<uint32_t, uint32_t> nodesIn;
   for (NodeId node = 0; node < state.nodes.size(); ++node) {
@@ -46,8 +46,8 @@ TEST(NodeStates, AreThoseOfTheNodesWhateverHappened) {
   Random random(7);
   for (int n = 0; n < 30; ++n) addNode(cluster, "n" + std::to_string(n), 1 + n % 4);
   NodeStates kept;
-  std::map<NodeId, uint32_t> numbers;      // as whoever listens to the changes alone knows them
-  std::map<uint32_t, NodeState> standFor;  // likewise
+  std::map<NodeId, uint32_t> numbers;      // as a listener of the changes knows them
+  std::map<uint32_t, NodeState> standFor;  // as a listener of the changes knows them
   for (int i = 0; i < 20'000; ++i) {
     const std::string node = "n" + std::to_string(pick(random, 0, 29));
     const std::string card = node + "-" + std::to_string(pick(random, 0, 3));
@@ -65,7 +65,7 @@ TEST(NodeStates, AreThoseOfTheNodesWhateverHappened) {
         cluster.take(card, "d", {pick(random, 0, 1000), pick(random, 0, 16) * kGi}, {pick(random, 0, 9), 0});
     }
     kept.changed(cluster.state().findNode(node));
-    if (pick(random, 0, 3) == 0) continue;  // so that several changes are read together
+    if (pick(random, 0, 3) == 0) continue;  // several changes are read together
     const Cluster::State& state = cluster.state();
     const NodeStates::Changes& changes = kept.read(state);
     for (const NodeId each : changes.nodes) numbers[each] = kept.numberOf(each);
@@ -79,7 +79,7 @@ TEST(NodeStates, AreThoseOfTheNodesWhateverHappened) {
     }
     ASSERT_NO_FATAL_FAILURE(expectTrue(state, kept)) << "step " << i;
   }
-  EXPECT_LE(kept.numbers(), cluster.state().nodes.size() + 2);  // what no node is in is forgotten
+  EXPECT_LE(kept.numbers(), cluster.state().nodes.size() + 2);  // states without nodes are forgotten
 }
 
 TEST(NodeStates, ReadsOnlyWhatChanged) {
@@ -92,7 +92,7 @@ TEST(NodeStates, ReadsOnlyWhatChanged) {
   EXPECT_TRUE(nodeStates.read(cluster.state()).nodes.empty());
   nodeStates.changed(0);
   EXPECT_EQ(nodeStates.read(cluster.state()).nodes, std::vector<NodeId>{0});
-  EXPECT_TRUE(nodeStates.read(cluster.state()).numbers.empty());  // it is as it was
+  EXPECT_TRUE(nodeStates.read(cluster.state()).numbers.empty());  // the state is unchanged
   cluster.take("b-0", "d", {500, 0});
   nodeStates.changed(1);
   nodeStates.changed(1);

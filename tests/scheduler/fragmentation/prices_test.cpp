@@ -1,4 +1,4 @@
-// What is worth protecting: small cases by hand.
+// Prices of capacity worth protecting: small cases by hand.
 #include "controller/scheduler/fragmentation/prices.h"
 
 #include <gtest/gtest.h>
@@ -61,7 +61,7 @@ TEST(FitCounts, AreBoundByCardsCpuAndMemory) {
   EXPECT_EQ(count({5'999, 100 * kGi}), std::pair(1, 14));
   EXPECT_EQ(count({6'000, 100 * kGi}), std::pair(2, 14));
   EXPECT_EQ(count({100'000, 5 * kGi - 1}), std::pair(0, 14));
-  node.cards[0].type = 1;  // of which nothing is known
+  node.cards[0].type = 1;  // a type without data
   EXPECT_EQ(count({100'000, 100 * kGi}), std::pair(1, 11));
 }
 
@@ -72,7 +72,7 @@ TEST(Prices, WhileNothingIsKnownWholeNodesAre) {
   const Prices prices = pricesOf(cluster, Demand());
   ASSERT_EQ(prices.shapes().size(), 1u);
   EXPECT_EQ(prices.shapes()[0].cards, 8);
-  // Two are expected, 2 · √2 more for chance, and two are there: more than twice as many. 2 · (2 − ½)² · 1 · 8000.
+  // Two are expected, 2 · √2 more for chance, and two exist: more than twice as many. 2 · (2 − ½)² · 1 · 8000.
   EXPECT_DOUBLE_EQ(prices.perCopy()[0], 36'000);
   EXPECT_EQ(prices.cardWorth(0, 1000), 2000);
   EXPECT_EQ(prices.cardWorth(0, 999), 0);
@@ -119,7 +119,7 @@ TEST(Prices, AModelThatIsAskedForIsUnderPressure) {
   Demand demand;
   for (int i = 0; i < 100'000; ++i) demand.observe(request);
   const Prices prices = pricesOf(cluster, demand);
-  EXPECT_GT(prices.pressure(1), 1.7);  // all that is asked for, and half of what is free; a tenth is still unknown
+  EXPECT_GT(prices.pressure(1), 1.7);  // all of the demand, and half of the free capacity; a tenth is still unknown
   EXPECT_LT(prices.pressure(0), 0.2);
   EXPECT_EQ(prices.cardWorth(1, 999), 1000);  // one half
 }
@@ -148,8 +148,8 @@ TEST(Prices, AreOutdatedWhenATenthOfTheFreeOrOfTheDemandIsAnother) {
   EXPECT_TRUE(outdated());
 }
 
-/// A cluster of nodes of 8 and of 1, and pods of one card: those that come first must not break up the sets of 8 that
-/// are asked for now and then.
+/// Nodes of 8 cards and of 1 card, and pods of one card. The first pods must not break up the sets of 8 that are
+/// requested occasionally.
 TEST(Prices, SetsOfEightAreKeptForThoseWhoNeedThem) {
   Cluster cluster;
   for (int n = 0; n < 4; ++n) addNode(cluster, "a" + std::to_string(n), 8);

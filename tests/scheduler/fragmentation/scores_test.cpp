@@ -1,4 +1,4 @@
-// The fragmentation policy as decide() carries it out: equal to a scan that keeps nothing, whatever happened before.
+// The fragmentation policy in decide() equals a scan without caches, after any history.
 #include <gtest/gtest.h>
 
 #include <map>
@@ -19,7 +19,7 @@ using scheduler::testing::makeCard;
 using scheduler::testing::pick;
 using scheduler::testing::Random;
 
-/// Nodes of several kinds, claims that come and go, and the demand that goes with them.
+/// Nodes of several kinds, claims that come and go, and the resulting demand.
 class Site {
  public:
   explicit Site(uint64_t seed) : random_(seed) {
@@ -110,7 +110,7 @@ class Site {
   int64_t next_ = 0;
 };
 
-/// The policy without anything kept: every node scored anew.
+/// The policy without caches: scores every node.
 NodeId scan(const Cluster& cluster, const Request& request, const Prices& prices, const NodePredicate& suits) {
   const Cluster::State& state = cluster.state();
   const CardPolicy& policy = *findCardPolicy(request.cardPolicy);
@@ -157,7 +157,7 @@ TEST(FragmentationScores, DecideAsAScanOfAllNodesDoes) {
         ++placed;
       }
       if (i % 3 == 0) site.disturb();
-      // A copy knows the same, and decides the same, without what was kept.
+      // A copy has the same knowledge and decides the same, without the caches.
       if (i % 50 == 0) {
         const Cluster copy = site.cluster;
         ASSERT_EQ(decide(copy, request), decide(site.cluster, request));
@@ -176,7 +176,7 @@ TEST(FragmentationScores, TheSameHistoryGivesTheSameDecisions) {
     ASSERT_EQ(request, b.request());
     a.cluster.observe(request);
     b.cluster.observe(request);
-    if (i % 7 == 0) (void)decide(b.cluster, request);  // asking changes nothing
+    if (i % 7 == 0) (void)decide(b.cluster, request);  // deciding without committing changes nothing
     if (i % 11 == 0) b.cluster = Cluster(b.cluster);
     const Decision decision = decide(a.cluster, request);
     ASSERT_EQ(decision, decide(b.cluster, request));

@@ -1,5 +1,5 @@
-// Explanations are true: each remedy, applied as it stands, makes the request fit, and nothing smaller of its kind does;
-// each reason counts the cards or nodes that have it by a plain loop. Random clusters, all policies and limits.
+// Explanations are true: each remedy, applied unchanged, makes the request fit, and nothing smaller of its kind does. A
+// plain loop confirms the counts of cards and nodes of each reason. Random clusters, all policies and limits.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -27,7 +27,7 @@ struct Case {
   bool fits(const Request& asked) const { return decide(cluster, asked, suits).fits; }
   bool fitsIn(const World& changed) const {
     const bool fits = decide(changed.build(), request, suits).fits;
-    if (request.quota.empty()) {  // of quotas the loops know nothing
+    if (request.quota.empty()) {  // the loops do not know quotas
       EXPECT_EQ(changed.decide(request, suits).fits, fits);
     }
     return fits;
@@ -92,7 +92,8 @@ class Cases {
       const int64_t takes = busy == 0 ? 0 : pick(random_, 0, busy);
       Amount left{card.card.core, card.card.memory};
       for (int64_t t = 0; t < takes; ++t) {
-        Amount amount{std::min(left.core, pick(random_, 0, 50) * 10), std::min(left.memory, pick(random_, 0, 12) * kGi)};
+        Amount amount{std::min(left.core, pick(random_, 0, 50) * 10),
+                      std::min(left.memory, pick(random_, 0, 12) * kGi)};
         if (chance(4)) amount = left;
         left = {left.core - amount.core, left.memory - amount.memory};
         const bool wide = chance(3);  // a device of several cards
@@ -165,7 +166,7 @@ class Cases {
 
 int64_t tflopsStep(const Request& r) { return r.milliTflopsPerCard % 1000 == 0 ? 1000 : 1; }
 
-/// Requests with less of one amount, from the largest down to (not including) `floor`.
+/// Tries requests with less of one amount, from the largest down to (not including) `floor`.
 template <class Set>
 bool anyFits(const Case& at, const Request& base, int64_t from, int64_t floor, int64_t step, Set set) {
   for (int64_t value = from; value > floor; value -= step) {
@@ -181,7 +182,7 @@ void setCore(Request& r, int64_t v) { r.perCard.core = v; }
 void setTflops(Request& r, int64_t v) { r.milliTflopsPerCard = v; }
 void setMemory(Request& r, int64_t v) { r.perCard.memory = v; }
 
-/// Not every MiB of many: those next to what was found, and some of the others.
+/// Samples the many possible MiB: those next to the found value, and some others.
 bool anyMoreMemoryFits(const Case& at, const Request& found, int64_t original) {
   const int64_t have = found.perCard.memory;
   const int64_t last = std::min(original - 1, have + 40 * kMi);
@@ -199,7 +200,7 @@ void checkAsk(const Case& at, const Remedy& remedy) {
     return;
   }
   const bool lessMemory = found.perCard.memory != asked.perCard.memory;
-  // Of both together, each goes up again as far as it goes.
+  // If both amounts were reduced, each is raised again as far as it fits.
   if (found.milliTflopsPerCard != asked.milliTflopsPerCard) {
     const int64_t step = tflopsStep(asked);
     const int64_t most = lessMemory ? asked.milliTflopsPerCard : asked.milliTflopsPerCard - step;
@@ -215,7 +216,7 @@ void checkAsk(const Case& at, const Remedy& remedy) {
   }
 }
 
-/// Without such a remedy, less of no single amount would fit.
+/// Checks that without such a remedy less of no single amount would fit.
 void checkNoAsk(const Case& at) {
   const Request& r = at.request;
   if (r.pinnedCards.empty()) {
@@ -233,7 +234,7 @@ void checkNoAsk(const Case& at) {
   }
 }
 
-/// Frees exactly so much of a card, and so many of its claims: what is left is one claim's, the others keep nothing.
+/// Frees exactly this much of a card, and this many of its claims: one claim keeps the rest, the others keep nothing.
 void freeRoom(World& world, const Remedy::CardRoom& room) {
   PlainCard& card = world.cards.at(room.card);
   Amount left = card.used();
@@ -256,7 +257,7 @@ std::set<std::string> devicesOn(const World& world, const std::string& node) {
   return devices;
 }
 
-/// Releases claims of a node until so many are left.
+/// Releases claims of a node until `left` remain.
 void releaseDownTo(World& world, const std::string& node, int64_t left) {
   for (auto devices = devicesOn(world, node); static_cast<int64_t>(devices.size()) > left;
        devices = devicesOn(world, node))
@@ -279,7 +280,7 @@ void checkRelease(const Case& at, const Remedy& remedy) {
     const auto before = static_cast<int64_t>(devicesOn(world, remedy.node).size());
     releaseDownTo(world, remedy.node, before - remedy.nodeClaims + 1);
     ASSERT_FALSE(at.fitsIn(world)) << "one claim of the node fewer";
-    return;  // releasing them frees more of the cards than is asked for
+    return;  // releasing them frees more of the cards than requested
   }
   for (std::size_t i = 0; i < remedy.rooms.size(); ++i) {
     const Remedy::CardRoom& room = remedy.rooms[i];
@@ -308,7 +309,8 @@ void checkAdd(const Case& at, const Remedy& remedy) {
     World world = at.world;
     if (remedy.node.empty()) world.upsertNode({node, true});
     for (int64_t i = 0; i < cards; ++i) {
-      CardInfo info = makeCard("new-" + std::to_string(i), node, 100 + i, std::max<int64_t>(1, like.memory), like.model);
+      CardInfo info =
+          makeCard("new-" + std::to_string(i), node, 100 + i, std::max<int64_t>(1, like.memory), like.model);
       info.card.core = like.core;
       info.card.milliTflops = like.milliTflops;
       world.upsertCard(info);
@@ -329,7 +331,8 @@ void checkAdd(const Case& at, const Remedy& remedy) {
   }
 }
 
-/// Nothing may help: the request is for certain cards or nodes, or for sets that only some machines have.
+/// Returns true if possibly nothing helps: the request is for certain cards or nodes, or for sets that only some
+/// machines have.
 bool mayLackRemedies(const Case& at) {
   const Request& r = at.request;
   return !r.pinnedCards.empty() || !r.pinnedNode.empty() || r.cardPolicy.starts_with("static") || at.suits != nullptr ||
@@ -371,8 +374,8 @@ TEST(Remedies, EachMakesTheRequestFitAndNothingSmallerDoes) {
 
 using Place = std::pair<std::string, std::string>;  ///< node and card; no card: the node
 
-/// Stage at which each node and card falls out, by plain loops. Of a total that is divided, how a card is short is not told
-/// apart.
+/// The stage at which each node and card is rejected, by plain loops. For a divided total it does not distinguish the
+/// resources that a card lacks.
 class Falling {
  public:
   explicit Falling(const Case& at) : at_(at), r_(at.request) {}
@@ -423,13 +426,14 @@ class Falling {
     if (!r_.models.empty() && std::count(r_.models.begin(), r_.models.end(), card.model) == 0) return "model";
     if (card.memory < r_.minMemory) return "minMemory";
     if (!holds(card, {}, true)) return "capacity";
-    if (r_.maxClaimsPerCard > 0 && static_cast<int64_t>(plain.allocations.size()) >= r_.maxClaimsPerCard) return "claims";
+    if (r_.maxClaimsPerCard > 0 && static_cast<int64_t>(plain.allocations.size()) >= r_.maxClaimsPerCard)
+      return "claims";
     if (r_.wholeCards) return plain.allocations.empty() ? "" : "empty";
     if (holds(card, plain.used(), true)) return "";
     return r_.split != Split::none || holds(card, plain.used(), false) ? "memory" : "core";
   }
 
-  /// Whether one such card, alone and on a node of its own, would do; memory: or its compute alone.
+  /// Returns true if one such card, alone and on a node of its own, would suffice; memory: or its compute alone.
   bool holds(const v1alpha::Card& card, const Amount& used, bool memory) const {
     Request one;
     one.cards = 1;
@@ -482,7 +486,7 @@ TEST(Explanations, EveryReasonCountsTheCardsAndNodesThatHaveIt) {
         ASSERT_TRUE(told.emplace(Place{dropped.node, dropped.card}, shortOf ? "memory" : stage.stage).second);
       }
       ASSERT_EQ(byReason, named) << stage.stage;
-      // "best has" is what one of them has.
+      // "best has" must be the value of one of them.
       for (const auto& [reason, count] : stage.reasons) {
         std::string own = reason;
         if (const auto at = own.find("best "); at != std::string::npos) own.erase(at, 5);

@@ -1,4 +1,4 @@
-// Sets of cards of one node: the three methods, DGX machines, and what is taken and given back.
+// Sets of cards of one node: the three methods, DGX machines, and allocation and release.
 #include "controller/scheduler/topology/allocator.h"
 
 #include <gtest/gtest.h>

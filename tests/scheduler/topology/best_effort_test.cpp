@@ -1,4 +1,4 @@
-// The best-effort choice against all divisions, one by one; and what it answers where others go wrong.
+// Compares the best-effort choice with trying all divisions, and tests cases that other implementations get wrong.
 #include "controller/scheduler/topology/best_effort.h"
 
 #include <gtest/gtest.h>
@@ -125,7 +125,7 @@ TEST(BestEffort, AFlatNodeGivesTheLowestCardsAndTheTrueSums) {
   }
 }
 
-// 11 … 16 cards: too many divisions to try; but what a subset solves alone must agree with what the whole says of it.
+// 11 … 16 cards have too many divisions to try; but the solution of a subset must agree with the solution of the whole.
 TEST(BestEffort, LargeNodesAreSolvedLikeSmallOnes) {
   Random random(4);
   for (std::size_t n = 11; n <= 16; ++n) {
@@ -135,12 +135,12 @@ TEST(BestEffort, LargeNodesAreSolvedLikeSmallOnes) {
       ASSERT_EQ(count(choice.cards), size);
       EXPECT_EQ(choice.score, scoreOf(scores, choice.cards));
       EXPECT_EQ(choice.gap(), 0);
-      if (n > size) {  // what is left of the best division is the best division of what is left
+      if (n > size) {  // the rest of the best division is the best division of the rest
         const Set left = firstOf(n) & ~choice.cards;
         const int64_t rest = count(left) < size ? scoreOf(scores, left) : bestEffort(scores, {left, size, 0, 0}).total;
         EXPECT_EQ(choice.total, choice.score + rest) << n << " cards, " << size;
       }
-      // No other set does better when it is made to be given.
+      // No other set scores better when it is required.
       for (int i = 0; i < 5; ++i) {
         const Set pair = only(static_cast<std::size_t>(pick(random, 0, static_cast<int64_t>(n) - 1)));
         const Choice forced = bestEffort(scores, {firstOf(n), size, pair, 0});
@@ -155,7 +155,7 @@ TEST(BestEffort, LargeNodesAreSolvedLikeSmallOnes) {
 
 TEST(Bounded, IsCloseAndSaysHowClose) {
   Random random(5);
-  // Where every pair is alike, nothing is better than anything: no gap, whatever is left over.
+  // If all pairs are equal, no set is better: no gap, whatever remains.
   PairScores alike(24);
   for (std::size_t a = 0; a < 24; ++a)
     for (std::size_t b = a + 1; b < 24; ++b) alike.set(a, b, 1200);
@@ -171,7 +171,7 @@ TEST(Bounded, IsCloseAndSaysHowClose) {
   const Choice box = bestEffort(boxes, {firstOf(32), 8, only(5), 0});
   EXPECT_EQ(box.cards, 0x22222222u);
   EXPECT_EQ(box.gap(), 0);
-  // Links that mean nothing: what is found is never above the bound, and the set is what it should be.
+  // Random links: the result is never above the bound, and the set is valid.
   for (std::size_t n : {17, 20, 33, 64}) {
     const PairScores scores = randomScores(random, n);
     for (std::size_t size : {2, 3, 4, 8, 16}) {
@@ -187,11 +187,11 @@ TEST(Bounded, IsCloseAndSaysHowClose) {
   }
 }
 
-// With few cards both ways can be asked: the bound holds, and the gap that is told is no less than the true one.
+// With few cards both methods can run: the bound holds, and the reported gap is at least the true one.
 TEST(Bounded, TheGapIsNoUnderstatement) {
   Random random(6);
   for (int round = 0; round < 60; ++round) {
-    // Padding cards without links make 17 of 8: they end up in sets of their own, or fill up what is left.
+    // Padding cards without links extend 8 cards to 17: they end up in sets of their own, or fill up the rest.
     const PairScores small = randomScores(random, 8);
     PairScores large(17);
     for (std::size_t a = 0; a < 8; ++a)

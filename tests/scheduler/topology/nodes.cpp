@@ -34,7 +34,7 @@ int64_t sumOfPairs(const PairScores& scores, const std::vector<int>& cards) {
 
 using Division = std::vector<std::vector<int>>;
 
-/// Every division of the cards into sets of `size`, with at most one smaller.
+/// Collects every division of the cards into sets of `size`, with at most one smaller set.
 void divisions(const std::vector<int>& cards, std::size_t size, Division& soFar, std::vector<Division>& all) {
   if (cards.empty()) {
     all.push_back(soFar);
@@ -136,7 +136,7 @@ Choice everyDivision(const PairScores& scores, const Wish& wish, const Admits& a
       for (const int card : set) bits |= Set{1} << card;
       if (set.size() != wish.size || (wish.required & ~bits) != 0 || (admits && !admits(bits))) continue;
       const int64_t score = sumOfPairs(scores, set);
-      // The better total, then the better set, then the one that comes first in the dictionary.
+      // Prefers the better total, then the better set, then the lexicographically first set.
       const bool first = best.cards == 0 || total > best.total || (total == best.total && score > best.score) ||
                          (total == best.total && score == best.score && set < cardsOf(best.cards));
       if (first) best = {bits, score, total, total};

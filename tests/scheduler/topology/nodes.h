@@ -1,4 +1,4 @@
-// Nodes to choose from, and the obvious way to choose: all divisions, one after the other.
+// Sample nodes, and the brute-force choice: tries all divisions one by one.
 #pragma once
 
 #include <cstdint>
@@ -11,12 +11,12 @@
 namespace egpu::scheduler::topology::testing {
 
 using Random = std::mt19937_64;
-/// Uniform in [low, high].
+/// Returns a number uniform in [low, high].
 int64_t pick(Random& random, int64_t low, int64_t high);
 
-/// Cards 0 … count − 1 of one model, without links.
+/// Returns cards 0 … count − 1 of one model, without links.
 std::vector<v1alpha::Card> plainNode(std::size_t count, const std::string& model = "A100");
-/// A link that both cards report.
+/// Adds a link that both cards report.
 void link(std::vector<v1alpha::Card>& cards, std::size_t a, std::size_t b, const std::string& type, int64_t count = 0);
 
 std::vector<v1alpha::Card> dgx1Volta();
@@ -25,10 +25,10 @@ std::vector<v1alpha::Card> dgx2();
 
 std::vector<Site> sitesOf(const std::vector<v1alpha::Card>& cards);
 PairScores scoresOf(const std::vector<v1alpha::Card>& cards);
-/// Paths of 10 … 60 and up to three NVLinks, drawn anew for each pair.
+/// Returns paths of 10 … 60 and up to three NVLinks, random for each pair.
 PairScores randomScores(Random& random, std::size_t cards);
 
-/// What bestEffort() promises, by trying every division. Slow above 10 cards.
+/// Returns the best choice by trying every division; bestEffort() must return the same. Slow above 10 cards.
 Choice everyDivision(const PairScores& scores, const Wish& wish, const Admits& admits = {});
 
 }  // namespace egpu::scheduler::topology::testing

@@ -1,4 +1,4 @@
-// What two cards of a node are worth to each other.
+// Scores of pairs of cards of a node.
 #include "controller/scheduler/topology/pair_scores.h"
 
 #include <gtest/gtest.h>

@@ -1,4 +1,4 @@
-// Cases of "Assigning Pods to Nodes" and of the NodeSelector types' descriptions.
+// Cases of the Kubernetes page "Assigning Pods to Nodes" and of the NodeSelector types' descriptions.
 #include "controller/reconcile/pod/node_fit/affinity.h"
 
 #include <gtest/gtest.h>

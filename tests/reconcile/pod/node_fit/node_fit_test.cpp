@@ -48,7 +48,7 @@ TEST(NodeFit, APodThatHasItsNodeAsksNoFurther) {
 }
 
 TEST(NodeFit, ScoresAreBroughtToOneScaleAsTheSchedulerDoes) {
-  // 2 · affinity of 100 + 3 · the rest of 100.
+  // 2 · affinity (of 100) + 3 · tolerated taints (of 100).
   EXPECT_EQ(normalised({{100, 0}, {50, 0}, {0, 0}}), (std::vector<int64_t>{500, 400, 300}));
   EXPECT_EQ(normalised({{0, 2}, {0, 1}, {0, 0}}), (std::vector<int64_t>{0, 150, 300}));
   EXPECT_EQ(normalised({{0, 0}, {0, 0}}), (std::vector<int64_t>{300, 300})) << "nothing to tell them apart";

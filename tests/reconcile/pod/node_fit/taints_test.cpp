@@ -1,4 +1,4 @@
-// Cases of "Taints and Tolerations".
+// Cases of the Kubernetes page "Taints and Tolerations".
 #include "controller/reconcile/pod/node_fit/taints.h"
 
 #include <gtest/gtest.h>
@@ -34,7 +34,7 @@ TEST(Taints, Tolerations) {
 }
 
 TEST(Taints, ThreeTaintsAndTwoTolerations) {
-  // The page's example: the third taint is not tolerated, so the pod stays off.
+  // The page's example: the third taint is not tolerated, so the node does not fit.
   core::Node node;
   node.taints = {{"key1", "value1", "NoSchedule"}, {"key1", "value1", "NoExecute"}, {"key2", "value2", "NoSchedule"}};
   core::Pod pod;
