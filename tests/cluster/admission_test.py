@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""The admission policies on a real API server, and the same cases on the embedded one: both must answer alike.
+"""Proves that the admission policies decide the same cases alike on a real API server and on the embedded one.
 
-    admission_test.py BIN_DIR
+admission_test.py BIN_DIR
 """
 
 import copy
@@ -27,12 +27,12 @@ AGENT = "elastic-gpu-agent"
 SHARE = "gpushare.provisioner.elasticgpu.io"
 DEFAULT_PODS = pods_path()
 STRATEGIC = "application/strategic-merge-patch+json"
-# The garbage collector is one of those whom a policy lets through, and without aggregation the stock roles are empty.
+# The garbage collector is one of the users that a policy exempts, and without aggregation the stock roles are empty.
 PARTS = (*API_SERVER, "kube-controller-manager")
 
 
 def pod(name, annotations, containers=("main",), inits=(), **spec):
-    """annotations: names of claims; a key with a slash is one as it stands."""
+    """annotations: name → claim; a key with a slash is used unchanged."""
     made = {"apiVersion": "v1", "kind": "Pod",
             "metadata": {"name": name, "annotations": {
                 key if "/" in key else PREFIX + key: value for key, value in annotations.items()}},
@@ -43,7 +43,7 @@ def pod(name, annotations, containers=("main",), inits=(), **spec):
 
 
 def outcome(stored):
-    """What admission made of a pod: name → claim, or "template" and its name, container → names in order, gates."""
+    """Returns the result of admission for a pod: name → claim, or "template" and its name; container → names in order; gates."""
     spec = stored["spec"]
     containers = [*spec.get("initContainers", []), *spec["containers"]]
     return ({each["name"]: each.get("resourceClaimName") or f"template {each.get('resourceClaimTemplateName')}"
@@ -53,7 +53,7 @@ def outcome(stored):
 
 
 def own_claims(name, claim, in_container):
-    """A pod that says by itself what the annotation would make of it."""
+    """A pod with the resourceClaims that the policy would derive from the annotation."""
     made = pod("own", {})
     made["spec"]["resourceClaims"] = [{"name": name, "resourceClaimName": claim}]
     if in_container:
@@ -62,7 +62,7 @@ def own_claims(name, claim, in_container):
 
 
 def spelled(**amounts):
-    """The name of the template that amounts on a pod stand for: api/v1alpha/pod_amounts.h, once more."""
+    """Returns the name of the template for amounts on a pod: reimplements api/v1alpha/pod_amounts.h."""
     name = "egpu-amounts"
     escapes = {each: f"-{number}" for number, each in enumerate(".+- _/|()")}
     for what, begin in (("gpu", "gpu-"), ("gpu_core", "core-"), ("gpu_memory", "memory-"), ("tflops", "tflops-"), ("model", "model-"),
@@ -77,7 +77,7 @@ def asking_amounts(name, containers=("main",), inits=(), **amounts):
                containers, inits)
 
 
-# Amounts that must each have a name of their own, whatever they are worth.
+# Amounts that must have distinct names, even if their values are equal.
 AMOUNTS = (
     {"gpu": "1"}, {"gpu": "01"}, {"gpu_core": "10"}, {"gpu_memory": "10"}, {"gpu_memory": "4Gi"}, {"gpu_memory": "4G"},
     {"gpu_memory": "4gi"}, {"gpu_memory": "1.5Gi"}, {"gpu_memory": "15Gi"}, {"gpu_memory": "1e9"}, {"gpu_memory": "1E9"},
@@ -85,7 +85,7 @@ AMOUNTS = (
     {"gpu_memory": "3Pi"}, {"gpu_memory": 24 * "1"}, {"gpu": "2", "gpu_core": "50", "gpu_memory": "8Gi", "cls": "a.b-c.gpu-1"},
     {"gpu_core": "ten"}, {"gpu_core": "10", "cls": "core-10"}, {"tflops": "12.5", "gpu_memory": "4Gi"},
     {"gpu_core": "10", "model": "NVIDIA A100-SXM4-80GB|Tesla_T4 (x/y)", "isolation": "hami-core", "priority": "high.prio-1", "cls": "share"})
-# And those that can't have one: the pod is taken, and waits.
+# Amounts that can't be spelled: the pod is accepted, and waits.
 UNREADABLE = (
     {"gpu_core": ""}, {"gpu_core": "10 %"}, {"gpu_core": "1/2"}, {"gpu_core": "1\n"}, {"gpu_core": "\u00bd"}, {"gpu_memory": 25 * "1"},
     {"gpu_memory": "4Xi"}, {"cls": "share"}, {"gpu": "1", "cls": ""}, {"gpu": "1", "cls": "No"}, {"gpu": "1", "cores": "1"},
@@ -100,7 +100,7 @@ def annotated(made, **annotations):
 
 
 def written(made):
-    """Where no policy reads annotations (1.34, 1.35), what it would make of a pod's: its author writes that."""
+    """On versions whose policies do not read annotations (1.34, 1.35), adds the resourceClaims that the policy would derive; there users write them."""
     if installation.PODS_WRITE_CLAIMS:
         names = {key.removeprefix(PREFIX): value for key, value in made["metadata"]["annotations"].items() if key.startswith(PREFIX)}
         made["spec"]["resourceClaims"] = [{"name": key, "resourceClaimName": value} for key, value in names.items()]
@@ -112,14 +112,14 @@ def written(made):
 
 
 def asking(resources, container="main"):
-    """A pod one of whose containers asks for a GPU as for CPU."""
+    """A pod with a container that requests a GPU like CPU."""
     made = pod("bad", {}, inits=() if container == "main" else (container,))
     spec = made["spec"]
     (spec["containers"] if container == "main" else spec["initContainers"])[0]["resources"] = resources
     return made
 
 
-# What a pod becomes: (claims, names per container, gates).
+# Admitted pods: (claims, names per container, gates).
 ACCEPTED = {
     "a name that is no container's goes to all": (
         pod("all", {"test1": "c1"}, ("a", "b")), ({"test1": "c1"}, {"a": ["test1"], "b": ["test1"]}, [GATE])),
@@ -180,7 +180,7 @@ ACCEPTED = {
         ({"x": "c1"}, {"main": ["x"]}, ["example.com/wait", GATE])),
 }
 
-# Why a pod is refused: words of the message.
+# Refused pods: words of the message.
 REFUSED = {
     "a name in capitals": (pod("bad", {"Test1": "c1"}), (f"metadata.annotations[{PREFIX}Test1]", "must be a DNS label")),
     "a name with a dot": (pod("bad", {"a.b": "c1"}), (f"metadata.annotations[{PREFIX}a.b]", "must be a DNS label")),
@@ -221,7 +221,7 @@ PRIORITY_CLASSES = "/apis/scheduling.k8s.io/v1/priorityclasses"
 
 
 def priorities(client, report, where):
-    """A pod's priority is its class's: Kubernetes' admission plugin Priority."""
+    """A pod's priority comes from its class, as with Kubernetes' admission plugin Priority."""
     def of(name, **spec):
         return client.create(f"{DEFAULT_PODS}?dryRun=All", pod("ranked", {}, **spec))["spec"].get(name)
 
@@ -259,7 +259,7 @@ def priorities(client, report, where):
 
 
 def placed(client, report, where):
-    """What the API server asks of pods that have their node from their manifest."""
+    """The API server's rules for pods whose manifest sets the node."""
     mirror = {"kubernetes.io/config.mirror": "hash"}
     report.refused(f"{where}: a static pod's mirror without a node", lambda: client.create(f"{DEFAULT_PODS}?dryRun=All", pod("static", mirror)), 422,
                    "must set spec.nodeName if mirror pod annotation is set")
@@ -280,7 +280,7 @@ def refusal(act):
 
 
 def settled(path, client):
-    """Nothing of the controller's: only what admission did counts, so the pod goes again at once."""
+    """Deletes the object at once: these tests concern only admission, not the controller."""
     client.delete(path)
     until(f"{path} is gone", lambda: not client.exists(path))
 
@@ -332,7 +332,7 @@ def freezing(client, report, where):
 
 
 def by_name(client, report):
-    """Only real API servers: a pod on a node by name can have no gate; a binding brings annotations along."""
+    """Real API servers only: a pod on a node by name can have no gate; a binding may set annotations."""
     body = written(pod("by-name", {"x": "c1"}, nodeName="node-a"))
     report.check("a pod on a node by name gets its claims, and no gate",
                  outcome(client.create(DEFAULT_PODS, body)) == ({"x": "c1"}, {"main": ["x"]}, []))
@@ -350,7 +350,7 @@ def by_name(client, report):
     binding["metadata"]["name"] = "posted"
     client.create("/api/v1/namespaces/default/bindings", binding)
     report.check("posted to the namespace too", client.get(f"{DEFAULT_PODS}/posted")["spec"]["nodeName"] == "node-a")
-    # Subresources that take a whole pod.
+    # Subresources that accept a whole pod.
     for sub, spec in (("ephemeralcontainers", {"ephemeralContainers": [{"name": "debug", "image": "none"}]}),
                       ("resize", {"containers": [{"name": "main", "resources": {"requests": {"cpu": "1"}}}]})):
         try:
@@ -361,7 +361,7 @@ def by_name(client, report):
 
 
 def the_controllers_patches(cluster, client, report):
-    """Of a pod the controller changes the gate and the node affinity that is required, and nothing else."""
+    """The controller may change only the gate and the required node affinity of a pod."""
     controller = client.as_token(cluster.pki, client.token_for(installation.NAMESPACE, installation.ACCOUNT))
     on_node = [{"matchExpressions": [{"key": "kubernetes.io/os", "operator": "In", "values": ["linux"]}]}]
     preferred = [{"weight": 1, "preference": on_node[0]}]
@@ -403,7 +403,7 @@ def the_controllers_patches(cluster, client, report):
 
 
 def crowded(cluster, client, report):
-    """Lists and maps of any length: what can't be searched in the time that a request has is refused, or does no harm."""
+    """Lists and maps of any length: what can't be checked within a request's time limit is refused, or is harmless."""
     def notes(count):
         return {key: "" for key in marks.many(count)}
 
@@ -479,7 +479,7 @@ def crowded(cluster, client, report):
 
 
 def agent_token(client, node):
-    """A token as the kubelet asks for it: bound to a pod of the agent's on that node."""
+    """Returns a token like the kubelet's: bound to a pod of the agent on that node."""
     namespace = installation.NAMESPACE
     made = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": f"agent-{node}", "namespace": namespace},
             "spec": {"serviceAccountName": AGENT, "nodeName": node, "automountServiceAccountToken": False,
@@ -552,7 +552,7 @@ def agents(cluster, client, report):
 
 
 def visible_devices(cluster, client, report):
-    """The optional policy: a container names cards by NVIDIA's variable only beside a claim."""
+    """The optional policy: a container may name cards by NVIDIA's variable only if it also has a claim."""
     def wanting(value, claims=(), of="containers", **entry):
         made = pod("visible", {})
         made["spec"]["resourceClaims"] = [{"name": each, "resourceClaimName": each} for each in claims]
@@ -573,7 +573,7 @@ def visible_devices(cluster, client, report):
             return "NVIDIA_VISIBLE_DEVICES" in no.body["message"]
         return False
 
-    create(wanting("all"))  # it is not among what is applied
+    create(wanting("all"))  # the policy is not among the applied manifests
     installation.kubectl(cluster, "apply", "-f", installation.MANIFESTS / "admission/optional/visible-devices.yaml")
     until("the policy for visible devices is in force", refused)
     for what, body in (("a uuid", wanting("GPU-1")), ("an init container", wanting("all", of="initContainers")),
@@ -593,7 +593,7 @@ def real(report):
         again = installation.kubectl(cluster, "apply", "-k", installation.INSTALLED)
         objects = [sorted(line.split(" ")[0] for line in said.splitlines()) for said in (first, again)]
         report.check("apply -f of the folder and apply -k have the same objects", objects[0] == objects[1], objects)
-        # The Deployment was scaled; of a PodDisruptionBudget kubectl always says "configured", as it replaces its selector whole.
+        # The Deployment was scaled. kubectl always reports a PodDisruptionBudget as "configured", because it replaces the selector.
         differs = [line for line in again.splitlines() if not line.endswith("unchanged")
                    and not line.startswith(("deployment", "poddisruptionbudget"))]
         report.check("applied again nothing else changes", not differs, differs)
@@ -616,7 +616,7 @@ def real(report):
 
 
 def connections(client, report):
-    """Each NetworkPolicy names its pods and their ports: probes for all, operations for namespaces with the label."""
+    """Each NetworkPolicy selects its pods and ports: probes from everywhere, operations from namespaces with the label."""
     for name, kind in ((installation.CONTROLLER, "deployments"), (AGENT, "daemonsets")):
         policy, workload = (client.get(f"{group}/namespaces/{installation.NAMESPACE}/{resource}/{name}")["spec"] for group, resource in (
             ("/apis/networking.k8s.io/v1", "networkpolicies"), ("/apis/apps/v1", kind)))
@@ -633,7 +633,7 @@ def connections(client, report):
 
 
 def well_typed(client, report):
-    """The controller manager checks the types of every expression, which the API server takes as they come."""
+    """The controller manager type-checks every expression; the API server accepts them unchecked."""
     path = "/apis/admissionregistration.k8s.io/v1/validatingadmissionpolicies"
 
     def checked():
@@ -646,13 +646,13 @@ def well_typed(client, report):
 
 
 def on_an_old_one(cluster, _client, report):
-    """1.34 and 1.35: the whole folder says what this server lacks; the overlay is for it."""
+    """1.34 and 1.35: applying the whole folder reports the kinds that this server lacks; the overlay replaces them."""
     said = installation.kubectl(cluster, "apply", "-f", installation.MANIFESTS, check=False)
     report.check("apply -f of the folder says what is missing", "MutatingAdmissionPolicy" in said and "no matches for kind" in said, said)
 
 
 def before_136(cluster, client, report):
-    """What the overlay for 1.34 and 1.35 leaves (tests/tree/manifests_test.py): one policy less, and another that says so."""
+    """Removes what the overlay for 1.34 and 1.35 lacks (tests/tree/manifests_test.py): one policy is missing, and another one reports that."""
     for kind in ("mutatingadmissionpolicybinding", "mutatingadmissionpolicy"):
         installation.kubectl(cluster, "delete", kind, "elastic-gpu-pod-claims", "elastic-gpu-pod-amounts")
 

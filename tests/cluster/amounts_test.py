@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
-"""Amounts on pods, and manifests as they are: pods of every workload that say amounts by annotations, or as NVIDIA's device plugin and
-HAMi have them in namespaces that are labelled so, run with claims of their own; what can't be carried over is refused and told what to
-write; mistakes are events on the pods. With the stock scheduler and controller manager. Needs 1.36.
+"""Proves that amounts on pods work for every kind of workload: by annotations, or as NVIDIA's device plugin and HAMi spell them, in labelled namespaces.
+Each pod runs with claims of its own. A pod that can't be migrated is refused with the line to write; mistakes are events on the pods. With the stock
+scheduler and controller manager. Needs 1.36.
 
-    amounts_test.py BIN_DIR
+amounts_test.py BIN_DIR
 """
 
 import sys
@@ -41,7 +41,7 @@ def nvidia(**amounts):
 
 
 def outcome(stored):
-    """name → template, container → names, what is left of limits and requests, gates."""
+    """Returns name → template, container → names, the remaining NVIDIA limits and requests, and the gates."""
     each = [*stored["spec"].get("initContainers", []), *stored["spec"]["containers"]]
     left = {(one["name"], kind, key) for one in each for kind in ("limits", "requests")
             for key in one.get("resources", {}).get(kind, {}) if key.startswith("nvidia.com/")}
@@ -54,7 +54,7 @@ def one_card(amounts):
     return {"main": f"egpu-amounts.{amounts}"}, {"main": ["main"]}, set(), [GATE]
 
 
-# flavour → what → (pod, what becomes of it)
+# flavour → case → (pod, result)
 CARRIED = {
     "nvidia": {
         "a card": (pod("p", {"main": nvidia(gpu=1)}), one_card("gpu-1")),
@@ -160,7 +160,7 @@ TENTH = {AMOUNT + "class": "share", AMOUNT + "gpu-core": "10", AMOUNT + "gpu-mem
 
 
 def workload(kind, name, containers, annotations=None, **more):
-    """Of every kind that makes pods."""
+    """Creates a workload of any kind that creates pods."""
     template = {"metadata": {"labels": {"app": name}, "annotations": annotations or {}}, "spec": spec(containers)}
     selector = {"matchLabels": {"app": name}}
     group = "batch" if kind in ("Job", "CronJob") else "apps"
@@ -190,8 +190,8 @@ def run(client, report, kind, namespace, containers, annotations=None, expected=
     until(f"the {kind} in {namespace} runs", lambda: len(ran()) >= expected, patience=300)
     stamped = [status["resourceClaimName"] for one in ran() for status in one["status"].get("resourceClaimStatuses", [])]
     report.check(f"{kind} in {namespace}: each pod has claims of its own", len(set(stamped)) == len(stamped) >= expected, stamped)
-    if "Job" not in kind:  # whose pods end, and their claims with them
-        def phases():  # kwok runs a pod as soon as it is placed, and a claim may be Bound a moment later
+    if "Job" not in kind:  # pods of Jobs end, and their claims with them
+        def phases():  # kwok runs a pod as soon as it is placed; its claim may be Bound a moment later
             there = {one["metadata"]["name"]: one.get("status", {}).get("phase") for one in client.items(claims(namespace))}
             return all(there.get(one) == "Bound" for one in stamped)
 
@@ -222,7 +222,7 @@ def workloads(client, report):
 
 
 def scaled(client, report, path):
-    """Up, down, and other amounts by a rolling update."""
+    """Scales up and down, then changes the amounts by a rolling update."""
     client.patch(path, {"spec": {"replicas": 8}})
     until("eight run", lambda: client.get(path)["status"].get("readyReplicas") == 8, patience=300)
     client.patch(path, {"spec": {"replicas": 2, "template": {"metadata": {"annotations": {AMOUNT + "gpu-core": "20"}}}}})
@@ -234,7 +234,7 @@ def scaled(client, report, path):
 
 
 def daemons(client, report, path):
-    """A DaemonSet's pods come back to their nodes: other amounts by a rolling update, then one is evicted."""
+    """A DaemonSet's pods return to their nodes: after a rolling update with other amounts, and after an eviction."""
     name = path.rsplit("/", 1)[1]
     client.patch(path, {"spec": {"template": {"metadata": {"annotations": {AMOUNT + "gpu-core": "20"}}}}})
     wanted = "egpu-amounts.core-20.memory-4-gi.class-share"
@@ -256,7 +256,7 @@ def daemons(client, report, path):
 
 
 def mistakes(client, report):
-    """Each is an event on the pod, in words."""
+    """Each mistake is an event on the pod that describes it."""
     cases = {
         "not-a-quantity": ({AMOUNT + "class": "share", AMOUNT + "gpu-core": "ten"}, "metadata.annotations[egpu.elasticgpu.io/gpu-core]: must be a quantity"),
         "cant-be-spelled": ({AMOUNT + "class": "share", AMOUNT + "gpu-core": "10 %"}, "metadata.annotations[egpu.elasticgpu.io/gpu-core]: must be a quantity"),

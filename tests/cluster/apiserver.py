@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
 """A real Kubernetes on loopback, for tests: kube-apiserver and its etcd, or more of its parts.
 
-    apiserver.py run -- COMMAND...   start an API server in a temporary folder, run COMMAND
-                                     with KUBECONFIG set, stop it; COMMAND's exit status
-    apiserver.py start DIR           start one that stays, write DIR/kubeconfig
-    apiserver.py stop DIR            stop exactly what start started
-    apiserver.py build [PART...]     only build what is missing (default: for the API server)
+apiserver.py run -- COMMAND...   start an API server in a temporary folder, run COMMAND
+                                 with KUBECONFIG set, stop it; COMMAND's exit status
+apiserver.py start DIR           start a server that keeps running, write DIR/kubeconfig
+apiserver.py stop DIR            stop exactly the processes that start started
+apiserver.py build [PART...]     only build what is missing (default: for the API server)
 
 Exit status 77: skipped, because the binaries are not built and Go is missing
 (a failure instead where EGPU_REQUIRE_CLUSTER is 1). Standard library only.
@@ -27,7 +27,7 @@ from parts import API_SERVER, SKIPPED, Skip, binaries, free_ports  # noqa: F401 
 from pki import Failure, admin_context, issue, make_certificates, write_kubeconfig  # noqa: F401
 from processes import Processes, die_with_parent, is_zombie, start_time, stop_recorded  # noqa: F401
 
-READY_WITHIN = 600  # seconds; 4 on an idle machine, minutes on one that builds besides
+READY_WITHIN = 600  # seconds; 4 on an idle machine, minutes on a machine that compiles meanwhile
 
 AUDIT_POLICY = """\
 apiVersion: audit.k8s.io/v1
@@ -41,12 +41,12 @@ rules:
 
 
 class Cluster:
-    """A Kubernetes in one folder. url, pki and kubeconfig say how to reach it as its administrator.
+    """A Kubernetes in one folder. url, pki and kubeconfig give access as its administrator.
 
-    wanted: names of parts, API_SERVER or more. stays: it outlives this process. audit: audit.log in the folder holds every
-    request of our service accounts. features: feature gates of the API server, as its flag takes them; flags: more of its flags.
-    client_features: those of scheduler and controller manager.
-    kwok_stages: the file of parts.stages(). fsync: etcd's writes reach the disk, as they do where performance is measured. Parts can be stopped, killed, paused and restarted
+    wanted: names of parts, API_SERVER or more. stays: the cluster outlives this process. audit: audit.log in the folder records every request of the project's
+    service accounts. features: feature gates of the API server, as its flag takes them; flags: more of its flags. client_features: feature gates of scheduler
+    and controller manager.
+    kwok_stages: the file of parts.stages(). fsync: etcd syncs its writes to the disk, for performance tests. Parts can be stopped, killed, paused and restarted
     by name (processes); they keep their ports and data. Not thread-safe."""
 
     def __init__(self, folder, stays=False, wanted=API_SERVER, audit=False, features="", flags=(), fsync=False, kwok_stages=None, client_features=""):
@@ -67,7 +67,7 @@ class Cluster:
         self.binaries = None
 
     def start(self):
-        """Blocks until the API server is ready. Failure says why it isn't, and leaves nothing running."""
+        """Blocks until the API server is ready. On failure raises the reason and leaves no process running."""
         self.binaries = binaries(*self.wanted)
         self.folder.mkdir(parents=True, exist_ok=True)
         make_certificates(self.pki)
@@ -78,7 +78,7 @@ class Cluster:
                 if name not in API_SERVER:
                     self._start_client(name)
             if "kube-controller-manager" in self.wanted:
-                # Before the namespace has its service account no pod can be made there.
+                # Pods can be created only after the namespace has its service account.
                 self.wait_for(f"{self.url}/api/v1/namespaces/default/serviceaccounts/default")
         except BaseException:
             self.stop()
@@ -90,7 +90,7 @@ class Cluster:
             try:
                 return self._start_api_server_once()
             except Failure:
-                # Another process may have taken a port between choosing and listening.
+                # Another process may take a port between its choice and the listen.
                 taken = any("address already in use" in self.processes.tail(name) for name in self.processes.children)
                 self.processes.stop_all()
                 if not taken or attempt == 2:
@@ -114,7 +114,7 @@ class Cluster:
         self.wait_ready()
 
     def _start_client(self, name):
-        """One of the parts that are clients of the API server, with a certificate and a kubeconfig of its own."""
+        """Starts a part that is a client of the API server, with a certificate and a kubeconfig of its own."""
         issue(self.pki, name, parts.SUBJECTS[name])
         kubeconfig = self.folder / f"{name}.kubeconfig"
         write_kubeconfig(kubeconfig, self.url, self.pki, name)
@@ -126,7 +126,7 @@ class Cluster:
         }[name]())
 
     def wait_ready(self):
-        """Blocks until the API server says that it is ready: after a start or a restart."""
+        """Blocks until the API server reports that it is ready, after a start or a restart."""
         self.wait_for(f"{self.url}/readyz")
 
     def wait_for(self, url):
@@ -175,7 +175,7 @@ def main(arguments):
 
 
 def guarded(function):
-    """function()'s exit status, with Skip and Failure turned into one line each."""
+    """Runs function() and returns its exit status. Skip and Failure are printed in one line each."""
     try:
         return function()
     except Skip as skip:
@@ -187,6 +187,6 @@ def guarded(function):
 
 
 if __name__ == "__main__":
-    # A terminated test takes its servers down with it.
+    # A terminated test stops its servers.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
     sys.exit(guarded(lambda: main(sys.argv[1:])))

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
-"""Where the carrier could do harm on a real cluster: pods that don't fit beside pods that do, evictions, ResourceClaims of others,
-pods that end in other ways than being deleted.
+"""Proves that ResourceClaims do no harm on a real cluster: pods that don't fit beside pods that do, evictions, ResourceClaims of other clients, pods that
+end in other ways than by deletion.
 
-    carrier_test.py BIN_DIR
+carrier_test.py BIN_DIR
 """
 
 import sys
@@ -17,7 +17,7 @@ from parts import WHOLE
 from pods_test import claim, expect_clean, gpu_class, pod, running
 
 NODE_NAMES = ["n-0", "n-1"]
-CPU = 64  # of each node, see nodes.py
+CPU = 64  # per node, see nodes.py
 PRIORITIES = "/apis/scheduling.k8s.io/v1/priorityclasses"
 CARRIER_TEMPLATES = "/apis/resource.k8s.io/v1/namespaces/default/resourceclaimtemplates"
 REPLICA_SETS = "/apis/apps/v1/namespaces/default/replicasets"
@@ -31,7 +31,7 @@ def asking(made, cpu, priority=""):
 
 
 def own_claim(name, wanted):
-    """A pod that writes resourceClaims itself: no annotation, no gate, so nothing keeps the scheduler from clearing."""
+    """A pod with resourceClaims in its spec: no annotation and no gate, so nothing keeps the scheduler from clearing the allocation."""
     made = pod(name, {})
     made["spec"]["resourceClaims"] = [{"name": "gpu", "resourceClaimName": wanted}]
     made["spec"]["containers"][0]["resources"]["claims"] = [{"name": "gpu"}]
@@ -47,7 +47,7 @@ def bound_on(client, name):
 
 
 def events(client, reason):
-    """How often something was said, repetitions counted."""
+    """Number of events with this reason, repetitions included."""
     return sum(each.get("count") or (each.get("series") or {}).get("count") or 1
                for each in client.items("/api/v1/namespaces/default/events") if each["reason"] == reason)
 
@@ -58,7 +58,7 @@ def unschedulable(client, name):
 
 
 def no_starving(client, report):
-    """Two kinds of pods that fit nowhere, one that does, one claim: the good one runs, whoever came first."""
+    """Two kinds of pods that fit nowhere, one pod that fits, one claim: the pod that fits runs, regardless of the order."""
     for kind, make in (("pinned", lambda name, of: pod(name, {"main": of})), ("own", own_claim)):
         name = f"shared-{kind}"
         client.create(claims(), claim(name, "now", 10, "1Gi"))
@@ -74,8 +74,8 @@ def no_starving(client, report):
 
 
 def evicted_once(client, report):
-    """The claim's node is full of lesser pods, which a ReplicaSet makes anew and only there; the other node is free. Room is made
-    once, however often the scheduler clears what it can't use at once."""
+    """The claim's node is full of pods of lower priority, which a ReplicaSet recreates only there; the other node is free. The pods are evicted once,
+    however often the scheduler clears an allocation that it can't use yet."""
     for name, value in (("low", 0), ("high", 1000)):
         client.create(PRIORITIES, {"metadata": {"name": name}, "value": value})
     victims = 4
@@ -86,7 +86,7 @@ def evicted_once(client, report):
         template = asking(pod("any", {}), CPU // victims - 1, "low")
         template["metadata"] = {"labels": {"set": kind}}
         template["spec"]["nodeSelector"] = {"kubernetes.io/hostname": home}
-        # (more of them than have room, so that one waits for whatever becomes free)
+        # (one pod more than fits, so that it takes any freed capacity)
         client.create(REPLICA_SETS, {"metadata": {"name": kind}, "spec": {
             "replicas": victims + 1, "selector": {"matchLabels": {"set": kind}}, "template": template}})
 
@@ -109,7 +109,7 @@ def evicted_once(client, report):
 
 
 def foreign(client, report):
-    """A ResourceClaim of the claim's name that is not ours is left alone, and the claim says so; when it goes, ours comes."""
+    """A foreign ResourceClaim with the claim's name is not touched, and the claim reports it. After its deletion the controller creates its own."""
     theirs = {"metadata": {"name": "taken", "labels": {"whose": "theirs"}}, "spec": {"devices": {"requests": [
         {"name": "x", "exactly": {"deviceClassName": "of-another-driver"}}]}}}
     client.create(carriers(), theirs)
@@ -127,7 +127,7 @@ def foreign(client, report):
 
 
 def ends_of_pods(client, report):
-    """Finished without being deleted; deleted by force. Either lets go of the claim."""
+    """A pod that finishes and a pod that is deleted by force both release the claim."""
     for name in ("finished", "forced"):
         client.create(claims(), claim(name, "now", 10, "1Gi"))
         client.create(pods(), pod(name, {"main": name}))
@@ -141,8 +141,8 @@ def ends_of_pods(client, report):
 
 
 def written_with_blanks(client, report):
-    """ResourceClaims, and templates of them, whose parameters have blanks between their tokens, as Python writes JSON: Kubernetes lets
-    nobody change their metadata. They are served all the same, and go with their pods."""
+    """ResourceClaims and templates whose parameters have blanks between the JSON tokens, as Python writes them: Kubernetes refuses changes of their
+    metadata. They are served nevertheless, and deleted with their pods."""
     spec = {"devices": {"requests": [{"name": "gpu", "exactly": {"deviceClassName": "elasticgpu.io"}}], "config": [{"opaque": {
         "driver": "elasticgpu.io", "parameters": {"egpuClassName": "now", "resources": {"requests": {"elasticgpu.io/gpu-core": 10}}}}}]}}
     client.create(carriers(), {"metadata": {"name": "blanks"}, "spec": spec})
@@ -162,7 +162,7 @@ def written_with_blanks(client, report):
 
 
 def amounts_by_capacity(client, report):
-    """A ResourceClaim that says its amounts as Kubernetes does where devices are shared (capacity, from 1.36 on)."""
+    """A ResourceClaim that states its amounts as Kubernetes does for shared devices (capacity, from 1.36 on)."""
     request = {"deviceClassName": "elasticgpu.io", "capacity": {"requests": {"gpu_core": "10", "elasticgpu.io/gpu_memory": "2Gi"}}}
     spec = {"devices": {"requests": [{"name": "gpu", "exactly": request}],
                         "config": [{"opaque": {"driver": "elasticgpu.io", "parameters": {"egpuClassName": "now"}}}]}}

@@ -14,8 +14,8 @@ CLASSES = f"{GROUP}/elasticgpuclasses"
 NODES = "/api/v1/nodes"
 MERGE = "application/merge-patch+json"
 PAGE = 500
-IDLE = 30  # seconds; an API server closes a connection that nobody used for 90
-PATIENCE = 300  # seconds; on an idle machine everything waited for comes within a few
+IDLE = 30  # seconds; an API server closes a connection that was idle for 90
+PATIENCE = 300  # seconds; on an idle machine every wait takes a few
 
 
 def claims(namespace="default"):
@@ -35,7 +35,7 @@ def pods(namespace="default"):
 
 
 class Refused(Exception):
-    """The server's answer was no: status is HTTP's, body its Status object."""
+    """The server refused the request: status is the HTTP status, body its Status object."""
 
     def __init__(self, status, body):
         super().__init__(f"{status}: {body.get('message', body)}")
@@ -44,9 +44,10 @@ class Refused(Exception):
 
 
 class Client:
-    """As the user of a TLS context, or of a token. Thread-safe."""
+    """A client with the identity of a TLS context or of a token. Thread-safe."""
 
-    separators = None  # of the JSON that is sent: with blanks, as Python's clients write it; (",", ":") without, as kubectl
+    # Format of JSON bodies: default with blanks, as Python's clients write it; (",", ":") without blanks, as kubectl.
+    separators = None
 
     def __init__(self, url, context=None, token=None):
         parts = urllib.parse.urlsplit(url)
@@ -57,16 +58,17 @@ class Client:
         self.local = threading.local()
 
     def as_token(self, pki, token):
-        """The same server as whom the token was issued for, with no certificate."""
+        """Returns a client of the same server with the token's identity and no certificate."""
         return Client(f"https://{self.host}", ssl.create_default_context(cafile=str(pki / "ca.crt")), token)
 
     def call(self, method, path, body=None, content_type="application/json"):
-        """The parsed answer; Refused for one that is not 2xx."""
+        """Returns the parsed answer. Raises Refused if the status is not 2xx."""
         headers = {"Content-Type": content_type, "Accept": "application/json"}
         if self.token:
             headers["Authorization"] = f"Bearer {self.token}"
         text = None if body is None else json.dumps(body, separators=self.separators)
-        for again in (method == "GET", False):  # a server may close an idle connection at any time; reading twice does no harm
+        # A server may close an idle connection at any time; repeating a read is harmless.
+        for again in (method == "GET", False):
             connection = getattr(self.local, "connection", None)
             if connection is not None and time.monotonic() > self.local.used + IDLE:
                 connection.close()
@@ -94,7 +96,7 @@ class Client:
         return parsed
 
     def connect(self, timeout=PATIENCE):
-        """A connection of its own to the server."""
+        """Opens a separate connection to the server."""
         if self.plain:
             return http.client.HTTPConnection(self.host, timeout=timeout)
         return http.client.HTTPSConnection(self.host, context=self.context, timeout=timeout)
@@ -112,7 +114,7 @@ class Client:
         return self.call("DELETE", path)
 
     def items(self, path, query=""):
-        """All objects of a collection, page by page, from one version of it."""
+        """Returns all objects of a collection in pages, from one version of it."""
         found, token = [], ""
         while True:
             page = self.get(f"{path}?limit={PAGE}&continue={urllib.parse.quote(token)}{query}")
@@ -122,7 +124,8 @@ class Client:
                 return found
 
     def delete_all(self, path):
-        """Object by object, several at once: one request for a thousand takes longer than a server lets a request take."""
+        """Deletes the objects one by one, several at once: a single request for a thousand objects would exceed the
+        server's time limit."""
 
         def delete(each):
             try:
@@ -144,13 +147,14 @@ class Client:
         return True
 
     def token_for(self, namespace, account, **spec):
-        """A service account's token. spec: of the TokenRequest, such as boundObjectRef."""
+        """Returns a service account's token. spec: fields of the TokenRequest, such as boundObjectRef."""
         body = {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": {"audiences": [], **spec}}
         return self.create(f"/api/v1/namespaces/{namespace}/serviceaccounts/{account}/token", body)["status"]["token"]
 
 
 def until(what, look, patience=PATIENCE):
-    """look()'s first true answer. AssertionError, with its last answer, where none came: far beyond what it takes."""
+    """Returns the first true result of look(). Raises AssertionError with the last result after `patience` seconds,
+    which is far more than needed."""
     started = time.monotonic()
     pause = 0.05
     while True:
@@ -160,11 +164,11 @@ def until(what, look, patience=PATIENCE):
         if time.monotonic() > started + patience:
             raise AssertionError(f"{what}: not within {patience} s")
         time.sleep(pause)
-        pause = min(1, pause * 1.5)  # to look is work, too, for a server that others wait for
+        pause = min(1, pause * 1.5)  # polling also loads the server
 
 
 class Report:
-    """Checks of one script: what failed is printed at once, the count at the end."""
+    """Checks of one script. Prints failures at once, and their number at the end."""
 
     def __init__(self):
         self.passed = self.failed = 0
@@ -178,7 +182,7 @@ class Report:
         return holds
 
     def refused(self, what, act, status, *words):
-        """act() must be answered with that HTTP status and a message that has all the words."""
+        """Checks that act() is refused with that HTTP status and a message that contains all the words."""
         try:
             act()
         except Refused as refused:
@@ -187,6 +191,6 @@ class Report:
         return self.check(what, False, "it was accepted")
 
     def close(self):
-        """The exit status."""
+        """Prints the totals and returns the exit status."""
         print(f"{self.passed} passed, {self.failed} failed")
         return 1 if self.failed else 0

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
-"""A whole Kubernetes on loopback with Elastic GPU installed, to try things on: `make cluster`, `make cluster-down`.
+"""A whole Kubernetes on loopback with Elastic GPU installed, for experiments: `make cluster`, `make cluster-down`.
 
-    cluster.py up DIR BIN_DIR [NODES [CARDS]] [--real-node]   start it in DIR; default 5 nodes of 8 cards
-    cluster.py down DIR                                       end exactly what up started
+cluster.py up DIR BIN_DIR [NODES [CARDS]] [--real-node]   start it in DIR; default 5 nodes of 8 cards
+cluster.py down DIR                                       end exactly what up started
 
 Exit status 77: Go is missing, so there is nothing to start (1 where EGPU_REQUIRE_CLUSTER is 1), or the machine permits no real node.
 """
@@ -12,7 +12,7 @@ import shutil
 import signal
 import sys
 
-# flake8: noqa: E402  (the real node's modules lie in a folder of their own)
+# flake8: noqa: E402  (the real node's modules are in a separate folder)
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent / "node"))
 
 import installation

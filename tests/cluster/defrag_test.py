@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
-"""Moves on a real cluster: shares of a Deployment lie alone on cards that others could use whole, within a disruption budget that permits one at a
-time. defrag --execute, and the same over HTTP move by move, bring them together with the rights of whoever calls; who may not evict moves
-nothing. Then the same with claims made by hand, which stay while they move.
+"""Proves moves on a real cluster. Each share of a Deployment is alone on a card that could be used whole; a disruption budget permits one eviction at a
+time. defrag --execute, and single moves over HTTP, bring the shares together with the caller's rights; a caller without the right to evict moves nothing.
+Both are repeated with claims created by users, which keep their identity while they move.
 
-    defrag_test.py BIN_DIR [PART...]
+defrag_test.py BIN_DIR [PART...]
 """
 
 import json
@@ -26,7 +26,7 @@ from pods_test import expect_clean, gpu_class
 NODES = ["n-0", "n-1"]
 CARDS_EACH = 2
 CARDS = len(NODES) * CARDS_EACH
-SMALL = 2  # of its pods
+SMALL = 2  # number of its pods
 DEPLOYMENTS = "/apis/apps/v1/namespaces/default/deployments"
 BUDGETS = "/apis/policy/v1/namespaces/default/poddisruptionbudgets"
 RBAC = "/apis/rbac.authorization.k8s.io/v1"
@@ -45,7 +45,7 @@ class Ground:
         self.tokens = {name: self.account(name, rules) for name, rules in RIGHTS.items()}
 
     def account(self, name, rules):
-        """A service account that may do this and no more; its token."""
+        """Creates a service account with exactly these rights. Returns its token."""
         self.client.create("/api/v1/namespaces/default/serviceaccounts", {"metadata": {"name": name}})
         self.client.create(f"{RBAC}/clusterroles", {"metadata": {"name": name}, "rules": [
             {"apiGroups": groups, "resources": resources, "verbs": verbs} for groups, resources, verbs in rules]})
@@ -66,7 +66,7 @@ class Ground:
                          "spec": {"containers": [{"name": "main", "image": "none"}], "terminationGracePeriodSeconds": 0}}}})
 
     def small_by_hand(self):
-        """Claims that their users made, each with a Deployment of one pod that names it."""
+        """Claims created by users, each with a Deployment of one pod that names it."""
         for index in range(SMALL):
             name = f"small-{index}"
             self.client.create(claims(), {"apiVersion": "elasticgpu.io/v1alpha", "kind": "ElasticGPUClaim", "metadata": {"name": name}, "spec": {
@@ -75,7 +75,7 @@ class Ground:
         until("all run", lambda: len(self.running("small")) == SMALL)
 
     def had(self):
-        """What the claims made by hand have: name → uid of the claim, and of its device."""
+        """Returns name → uids of the claim and of its device, for claims created by users."""
         devices = {each["metadata"]["name"]: each["metadata"]["uid"] for each in self.client.items(GPUS)}
         return {each["metadata"]["name"]: (each["metadata"]["uid"], devices.get(each["status"].get("elasticGPUName")))
                 for each in self.client.items(claims()) if each["metadata"]["name"].startswith("small-")}
@@ -88,7 +88,7 @@ class Ground:
                 if each["status"].get("phase") == "Running" and "deletionTimestamp" not in each["metadata"]}
 
     def used(self):
-        """Cards of which something is given out."""
+        """Number of cards with allocations."""
         return sum(bool(each["spec"].get("allocations")) for each in self.client.items(GPUS) if "card" in each["spec"])
 
     def goes(self, name):
@@ -96,7 +96,7 @@ class Ground:
         until(f"{name} is gone", lambda: not self.pods_of(name) and not self.client.exists(f"{DEPLOYMENTS}/{name}"))
 
     def scattered(self, budget, make=None):
-        """Small ones, each alone on a card of one node, as cards of the other were full when they came. The uids of their pods."""
+        """Creates the small pods, each alone on a card of one node, because the other node's cards were full at that time. Returns the uids of their pods."""
         self.deployment("filler", SMALL, 60)
         self.deployment("anchor", SMALL, 40)
         if make:
@@ -114,7 +114,7 @@ class Ground:
         until("the budget permits one", lambda: self.client.get(f"{BUDGETS}/small").get("status", {}).get("disruptionsAllowed") == 1)
 
     def gathered(self, before):
-        """Each fits beside one that stayed: two moves free two cards."""
+        """Each share fits beside one that did not move: two moves free two cards."""
         until("all run again", lambda: len(self.running("small")) == SMALL and self.used() == CARDS - SMALL)
         self.check("both were evicted, once", not self.running("small") & before)
         expect_clean(self.client, self.report, "with two cards freed")
@@ -137,7 +137,8 @@ def execute(ground, who="moves"):
 
 
 def carried_out(ground):
-    """As often as it takes: the last one's successor may not be ready yet, and a budget holds the next one. How often it stopped."""
+    """Executes until all moves are done: the previous pod's replacement may not be ready yet, and the budget then blocks the next eviction. Returns how
+    often it stopped."""
     stopped = []
 
     def done():
@@ -153,7 +154,7 @@ def carried_out(ground):
 
 
 def by_command(ground):
-    """defrag --execute stops at a budget, and goes on when it is called again."""
+    """defrag --execute stops at a budget, and continues when it is called again."""
     before = ground.scattered({"maxUnavailable": 0})
     held = execute(ground)
     ground.check("a budget that permits none: nothing is moved, in its words",
@@ -166,7 +167,7 @@ def by_command(ground):
 
 
 def posted(ground, query, token):
-    """Status, body and Retry-After of one request for a move."""
+    """Returns status, body and Retry-After of one request for a move."""
     headers = {"Authorization": f"Bearer {token}"} if token else {}
     request = urllib.request.Request(f"{ground.operations}/defrag?{query}", data=b"", headers=headers)
     try:
@@ -180,7 +181,7 @@ def moved_over_http(ground):
     answers = []
 
     def nothing_left():
-        # The last move answers that none is left; what is done then is over once another request says so.
+        # The last move reports that none is left; it is complete when a further request confirms that.
         code, body, again = posted(ground, "execute=true", ground.tokens["moves"])
         answers.append((code, body))
         assert code == 200 or (code in (409, 429, 503) and again), (code, body)
@@ -192,7 +193,7 @@ def moved_over_http(ground):
 
 
 def over_http(ground):
-    """One move per request, with the token of whoever calls."""
+    """One move per request, with the caller's token."""
     before = ground.scattered({"maxUnavailable": 0})
     for who, token, status, words in (("nobody", "", 401, "bearer token"), ("a stranger", "none", 401, "does not know"),
                                       ("who may only look", ground.tokens["looks"], 403, "pods/eviction"),
@@ -207,7 +208,7 @@ def over_http(ground):
 
 
 def made_by_hand(ground, over=carried_out):
-    """Claims that outlive their pods are asked to move, and stay the claims that they were."""
+    """Claims that outlive their pods are asked to move, and keep their identity."""
     before = ground.scattered({"maxUnavailable": 1}, ground.small_by_hand)
     had = ground.had()
     held = execute(ground, "evicts")
@@ -222,7 +223,7 @@ def made_by_hand(ground, over=carried_out):
 
 
 def made_by_hand_over_http(ground):
-    """The same, move by move."""
+    """Repeats made_by_hand() over HTTP, move by move."""
     made_by_hand(ground, moved_over_http)
 
 

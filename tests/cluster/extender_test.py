@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
-"""A kube-scheduler that chooses nodes itself, with our extender: filter, prioritize, bind and preempt over mutual TLS, with the sample
-configuration and the rights of manifests/extender, beside the stock scheduler, which goes on as ever.
+"""Proves that a second kube-scheduler works with the project's extender: filter, prioritize, bind and preempt over mutual TLS, with the sample configuration
+and the rights of manifests/extender. The stock scheduler runs beside it unaffected.
 
-    extender_test.py BIN_DIR
+extender_test.py BIN_DIR
 """
 
 import json
@@ -35,7 +35,7 @@ def own(made):
 
 
 def start(cluster, bin_dir):
-    """The controller with its extender, and a scheduler of the sample's configuration. Where the extender listens."""
+    """Starts the controller with its extender, and a scheduler with the sample configuration. Returns the extender's address."""
     port = free_ports(1)[0]
     make_authority(cluster.folder / "strangers")
     issue(cluster.pki, "extender", "/CN=extender", "subjectAltName=IP:127.0.0.1\nextendedKeyUsage=serverAuth")
@@ -69,7 +69,7 @@ def ask(url, body, context):
 
 
 def strangers(cluster, report, url):
-    """Without a certificate of the CA nobody is answered."""
+    """Clients without a certificate of the CA get no answer."""
     body = {"Pod": {"metadata": {"name": "p", "namespace": "default"}}, "NodeNames": ["n-0"]}
     report.check("a scheduler's certificate is let in", ask(f"{url}/filter", body, admin_context(cluster.pki, "extender-client"))["NodeNames"] == ["n-0"])
     issue(cluster.folder / "strangers", "other", "/CN=system:kube-scheduler")
@@ -84,10 +84,10 @@ def strangers(cluster, report, url):
 
 
 def placed(client, report):
-    """Shares, several claims of a pod, claims that are bound and claims that wait, pods without any."""
+    """Shares, several claims of a pod, bound claims and pending claims, pods without claims."""
     client.create(CLASSES, gpu_class("now", "Immediate"))
     client.create(CLASSES, gpu_class("late", "WaitForFirstConsumer"))
-    # First: once the shares fill the node of what is bound, nothing lets this pod in.
+    # This pod first: once shares fill the node of the bound claim, it no longer fits.
     client.create(claims(), claim("fixed", "now", 30, "4Gi"))
     client.create(claims(), claim("open", "late", 30, "4Gi"))
     client.create(pods(), own(pod("mixed", {"a": "fixed", "b": "open"})))
@@ -114,7 +114,7 @@ def placed(client, report):
 
 
 def full(client, report):
-    """More than there is room for waits with the words of the extender, and goes on when there is room."""
+    """Pods beyond the capacity wait with the extender's message, and are scheduled when capacity becomes free."""
     cards = len(NODE_NAMES) * CARDS
     for index in range(cards):
         client.create(claims(), claim(f"whole-{index}", "late", 100, "80Gi"))
@@ -136,7 +136,7 @@ def full(client, report):
         client.delete(f"{pods()}/{name}")
         for each in used:
             client.delete(f"{claims()}/{each}")
-    # That a claim is released is no event of the scheduler's; a pod that goes afterwards is.
+    # The release of a claim is no event for the scheduler; the deletion of a pod afterwards is.
     def nudge():
         client.create(pods(), own(pod("nudge", {})))
         until("it runs", lambda: "nudge" in running(client))
@@ -152,7 +152,7 @@ def full(client, report):
 
 
 def preempts(client, report):
-    """Room is made on a node where the claims fit, and on no other."""
+    """Pods are preempted on a node where the claims fit, and on no other."""
     priorities = "/apis/scheduling.k8s.io/v1/priorityclasses"
     for name, value in (("low", 0), ("high", 1000)):
         client.create(priorities, {"metadata": {"name": name}, "value": value})
@@ -173,7 +173,7 @@ def preempts(client, report):
 
 
 def apply_extender(cluster):
-    """As its README has it, which needs kubectl 1.21; with an older one, as Debian 12 has it, its parts one by one."""
+    """Applies the extender as its README describes, which needs kubectl 1.21; with an older one, such as Debian 12's, part by part."""
     version = json.loads(installation.kubectl(cluster, "version", "--client", "-o", "json"))["clientVersion"]
     if (int(version["major"]), int(version["minor"].rstrip("+"))) >= (1, 21):
         installation.apply_manifests(cluster, ("-k", EXTENDER))

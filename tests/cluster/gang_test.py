@@ -1,10 +1,9 @@
 #!/usr/bin/env python3
-"""Gangs on a real cluster: Deployments whose pods say that they are of use together only, with amounts on the pods and with a claim template, of
-classes of either binding mode. One pod too few and nothing is held; two gangs for the same cards and one of them runs, then the other; the
-controller is killed meanwhile. With the stock scheduler and controller manager. Needs 1.36. Then the same by PodGroups, on a cluster of the
-newest Kubernetes where they are switched on.
+"""Proves gangs on a real cluster: Deployments whose pods form a gang, with amounts on the pods and with a claim template, in both binding modes. With one
+pod too few nothing is held; of two gangs for the same cards one runs, then the other; the controller is killed meanwhile. With the stock scheduler and
+controller manager. Needs 1.36. PodGroups are tested in a second cluster of the newest Kubernetes, where they are enabled.
 
-    gang_test.py BIN_DIR [PART...]
+gang_test.py BIN_DIR [PART...]
 """
 
 import sys
@@ -20,7 +19,7 @@ from pods_test import expect_clean, gpu_class
 
 NODES = [f"n-{index}" for index in range(3)]
 CARDS_EACH = 2
-DEPLOYMENTS = "/apis/apps/v1/namespaces/default/deployments"  # kwok ends a Job's pods as soon as they run
+DEPLOYMENTS = "/apis/apps/v1/namespaces/default/deployments"  # not Jobs, because kwok ends a Job's pods as soon as they run
 GROUPS = "/apis/scheduling.k8s.io/v1beta1/namespaces/default/podgroups"
 GROUPS_ON = {"features": "GenericWorkload=true", "client_features": "GenericWorkload=true", "flags": ("--runtime-config=scheduling.k8s.io/v1beta1=true",)}
 EVENTS = "/api/v1/namespaces/default/events"
@@ -35,7 +34,7 @@ class Ground:
         self.report = report
 
     def gang(self, name, size, by, cls="late", cpu="1", replicas=None, topology=None):
-        """A Deployment, each pod of which asks for one whole card. by a group: its pods say of which PodGroup they are, and no more."""
+        """Creates a Deployment whose pods ask for one whole card each. by a group: its pods name only their PodGroup."""
         says = {"elasticgpu.io/gang": name, "elasticgpu.io/gang-size": str(size), **({"elasticgpu.io/gang-topology": topology} if topology else {})}
         if by in ("amounts", "group", "both"):
             annotations = {"egpu.elasticgpu.io/class": cls, "egpu.elasticgpu.io/gpu": "1", **({} if by == "group" else says)}
@@ -62,7 +61,7 @@ class Ground:
         return self.client.items(pods(), f"&labelSelector=app%3D{name}")
 
     def nodes_of(self, name):
-        """Of its pods that run."""
+        """Returns the nodes of its running pods."""
         return sorted(each["spec"]["nodeName"] for each in self.pods_of(name) if each["status"].get("phase") == "Running")
 
     def runs(self, name, size):
@@ -70,7 +69,7 @@ class Ground:
         return self.nodes_of(name)
 
     def said(self):
-        """What the claims' conditions say."""
+        """Returns the messages of the claims' Bound conditions."""
         return [condition.get("message", "") for each in self.client.items(claims())
                 for condition in each.get("status", {}).get("conditions", []) if condition["type"] == "Bound"]
 
@@ -93,7 +92,7 @@ class Ground:
 
 
 def whole(ground):
-    """Each way to say it, in each binding mode: all run, on as many cards."""
+    """Each way to define a gang, in each binding mode: all pods run, on as many cards."""
     for by in ("amounts", "template"):
         for cls in ("late", "now"):
             name = f"{by}-{cls}"
@@ -106,7 +105,7 @@ def whole(ground):
 
 
 def one_too_few(ground):
-    """Nothing is held while one is missing; with the last pod all go."""
+    """Nothing is held while a member is missing; with the last pod all run."""
     ground.gang("few", 4, "amounts", replicas=3)
     ground.says("3 of 4 members of gang few are here")
     ground.check("nothing is held", ground.held() == 0, ground.held())
@@ -123,7 +122,7 @@ def one_too_few(ground):
 
 
 def beside_each_other(ground):
-    """What its pods ask of a node counts: 40 of a node's 64 CPUs each, so each on a node of its own, though a node has two cards."""
+    """Node resources count: each pod needs 40 of a node's 64 CPUs, so each runs on a node of its own, though a node has two cards."""
     ground.gang("wide", 3, "amounts", cpu="40")
     on = ground.runs("wide", 3)
     ground.check("each is on a node of its own", on == NODES, on)
@@ -136,7 +135,7 @@ def beside_each_other(ground):
 
 
 def two_for_the_same(ground):
-    """Six cards, two gangs of four, and the controller dies meanwhile: one is whole, nothing is held for the other, which follows."""
+    """Six cards, two gangs of four, and the controller dies meanwhile: one gang is complete, nothing is held for the other, which follows."""
     ground.gang("a", 4, "amounts")
     ground.gang("b", 4, "template", "now")
     ground.cluster.processes.kill("controller")
@@ -153,7 +152,7 @@ def two_for_the_same(ground):
 
 
 def one_comes_again(ground):
-    """A pod of a gang that runs is deleted: its Deployment makes another one, which joins the others."""
+    """A pod of a running gang is deleted: its Deployment creates another one, which joins the gang."""
     ground.gang("again", 4, "amounts")
     ground.runs("again", 4)
     before = {each["metadata"]["name"] for each in ground.pods_of("again")}
@@ -165,7 +164,7 @@ def one_comes_again(ground):
 
 
 def without_pod_groups(ground):
-    """Where they are off the API server drops what pods say of them: each goes by itself."""
+    """Where PodGroups are disabled, the API server drops the pods' group references: each pod is bound individually."""
     ground.check("the API server has no PodGroups", not ground.client.exists(GROUPS))
     ground.gang("off", 4, "group", replicas=2)
     ground.runs("off", 2)
@@ -174,7 +173,7 @@ def without_pod_groups(ground):
 
 
 def by_pod_group(ground):
-    """Nothing is held before minCount pods are there, of a class of either binding mode; with the last one all run."""
+    """Nothing is held before minCount pods exist, in both binding modes; with the last one all run."""
     for cls in ("late", "now"):
         name = f"group-{cls}"
         ground.group(name, 4)
@@ -189,8 +188,8 @@ def by_pod_group(ground):
 
 
 def group_comes_last(ground):
-    """The pods come first, more of them than minCount: Kubernetes stamps no ResourceClaim before the PodGroup is there; then the first go
-    together, and the rest follow. The controller is killed meanwhile."""
+    """The pods are created first, more than minCount: Kubernetes stamps no ResourceClaim before the PodGroup exists. Then the first pods are bound together,
+    and the rest follows. The controller is killed meanwhile."""
     ground.gang("tardy", 6, "group")
     until("its pods are there", lambda: len(ground.pods_of("tardy")) == 6)
     ground.check("nothing is held without it", ground.held() == 0, ground.held())
@@ -206,7 +205,7 @@ def group_comes_last(ground):
 
 
 def min_count_changes(ground):
-    """Scaled down while it waits: what is there is enough then."""
+    """minCount is reduced while the group waits: the existing pods then suffice."""
     ground.group("less", 8)
     ground.gang("less", 3, "group")
     ground.says("3 of 8 pods of PodGroup less are here")
@@ -217,7 +216,7 @@ def min_count_changes(ground):
 
 
 def annotations_count(ground):
-    """A pod of a PodGroup whose annotations say another gang: these count, and it hears of it."""
+    """Annotations of a pod override its PodGroup, and an event reports that."""
     ground.group("both", 2)
     ground.gang("both", 2, "both")
     ground.runs("both", 2)

@@ -1,4 +1,4 @@
-"""Our installation on a test cluster: the manifests applied with kubectl, the controller started under its own account."""
+"""Installation of Elastic GPU on a test cluster: the manifests applied with kubectl, the controller started under its own account."""
 
 import os
 import pathlib
@@ -10,8 +10,8 @@ from pki import Failure, admin_context, write_kubeconfig
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
 MANIFESTS = ROOT / "manifests"
-VERSION = os.environ.get("EGPU_KUBERNETES")  # of an older Kubernetes, as build.sh takes it; none: the newest
-# What is installed on it. An overlay lacks the policy that turns annotations into resourceClaims: pods write them.
+VERSION = os.environ.get("EGPU_KUBERNETES")  # an older Kubernetes, as build.sh takes it; None: the newest
+# The installed manifests. An overlay lacks the policy that turns annotations into resourceClaims: there pods write them.
 PODS_WRITE_CLAIMS = bool(VERSION) and (MANIFESTS / "overlays" / VERSION).is_dir()
 INSTALLED = MANIFESTS / "overlays" / VERSION if PODS_WRITE_CLAIMS else MANIFESTS
 SAMPLE_PODS = MANIFESTS / "samples" / (f"seed-pods-{VERSION}.yaml" if PODS_WRITE_CLAIMS else "seed-pods.yaml")
@@ -26,8 +26,8 @@ def client_of(cluster):
 
 
 def kubectl(cluster, *arguments, check=True):
-    """Its standard output, and with check=False the error output of a command that fails (`kubectl exec` writes its client's
-    warnings there even when it succeeds). The kubectl found first; of any version."""
+    """Runs the first kubectl in PATH, of any version. Returns its standard output, and with check=False also the error output of a failed command (`kubectl
+    exec` writes client warnings there even when it succeeds)."""
     done = subprocess.run(["kubectl", "--kubeconfig", str(cluster.kubeconfig), f"--cache-dir={cluster.folder}/kubectl-cache",
                            *map(str, arguments)], capture_output=True, text=True, check=False)
     if check and done.returncode != 0:
@@ -36,8 +36,8 @@ def kubectl(cluster, *arguments, check=True):
 
 
 def apply_manifests(cluster, what=("-k", INSTALLED)):
-    """kubectl apply, and until the API server enforces what it was given. Its Deployment is scaled to nothing: on
-    simulated nodes its pods would only look as if they ran."""
+    """Applies the manifests and waits until the API server enforces them. Scales the Deployment to 0, because simulated nodes would only report its pods as
+    running."""
     said = kubectl(cluster, "apply", *what)
     kubectl(cluster, "-n", NAMESPACE, "scale", "deployment", CONTROLLER, "--replicas=0")
     admin = client_of(cluster)
@@ -48,7 +48,7 @@ def apply_manifests(cluster, what=("-k", INSTALLED)):
 
 
 def _in_force(admin):
-    """Policies take effect some time after they were accepted, in the order of their names; these dry runs tell when."""
+    """Policies take effect some time after their creation, in the order of their names; these dry runs detect that."""
     annotated = {"annotations": {"egpuc.elasticgpu.io/Not.A.Label": "c"}}
     return _refuses(admin, annotated, {}, "DNS label") and _refuses(admin, {}, {"limits": {"elasticgpu.io/gpu": "1"}}, "own resources")
 
@@ -64,12 +64,12 @@ def _refuses(admin, metadata, resources, words):
 
 
 def run_help(bin_dir):
-    """What the binary says of its flags."""
+    """Returns the binary's help text for its flags."""
     return subprocess.run([pathlib.Path(bin_dir) / CONTROLLER, "run", "--help"], capture_output=True, text=True, check=True).stdout
 
 
 def controller_kubeconfig(cluster):
-    """One that is the controller's service account, and nobody else."""
+    """Returns a kubeconfig with only the identity of the controller's service account."""
     token = client_of(cluster).token_for(NAMESPACE, ACCOUNT, expirationSeconds=TOKEN_SECONDS)
     path = cluster.folder / "controller.kubeconfig"
     write_kubeconfig(path, cluster.url, cluster.pki, ACCOUNT, token)
@@ -77,8 +77,7 @@ def controller_kubeconfig(cluster):
 
 
 def start_controller(cluster, bin_dir, name="controller", arguments=(), patience=120):
-    """Starts the binary against the cluster, with the rights of its service account alone; blocks until it says where its
-    operations endpoint is. That address."""
+    """Starts the binary against the cluster, with only the rights of its service account. Blocks until it publishes its operations address and returns it."""
     address = cluster.folder / f"{name}.address"
     address.unlink(missing_ok=True)
     cluster.processes.start(name, [

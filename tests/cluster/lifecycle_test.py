@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""apiserver.py starts a server that answers, stops exactly that one, and leaves no process behind."""
+"""Proves that apiserver.py starts a server that answers, stops exactly that server, and leaves no process behind."""
 
 import json
 import os
@@ -33,7 +33,7 @@ def alive(record):
 
 
 def gone_soon(record):
-    """Signals take a moment to take effect; a minute is never one."""
+    """Waits until the processes end, at most a minute: signals take effect with a delay."""
     deadline = time.monotonic() + 60
     while alive(record) and time.monotonic() < deadline:
         time.sleep(0.05)
@@ -57,7 +57,7 @@ def start_and_stop(folder):
     check("stop left the second alone", len(alive(other)) == 2)
     check("stop again does nothing", tool("stop", str(first)).returncode == 0)
 
-    # A record whose process ids now belong to someone else.
+    # A record whose process ids now belong to other processes.
     stale = [{**each, "started": each["started"] - 1} for each in other]
     (first / "processes.json").write_text(json.dumps(stale))
     tool("stop", str(first))
@@ -103,7 +103,7 @@ def killed_and_restarted(folder):
 
 
 def without_go(folder):
-    """An older Go: nothing is built, and it is said; where a cluster is required that is a failure."""
+    """With an older Go nothing is built, and the test is skipped with that reason, or fails where a cluster is required."""
     (folder / "go").write_text("#!/bin/sh\necho go1.20.1\n")
     (folder / "go").chmod(0o755)
     env = {**os.environ, "PATH": f"{folder}:{os.environ['PATH']}", "EGPU_CLUSTER_CACHE": str(folder / "cache")}

@@ -1,7 +1,7 @@
-"""The policy elastic-gpu-marks, tried by whom it holds and by whom it lets through. Part of admission_test.py.
+"""Tests of the policy elastic-gpu-marks: the users that it restricts and the users that it exempts. Part of admission_test.py.
 
-What is tried here is what an API server takes from somebody with the stock role `edit`, or with every right in one namespace: without the
-policy each of these takes a finalizer, an owner reference or a label off, and a card goes to the next claim while a pod still runs on it."""
+The tests send requests of users with the stock role `edit`, or with all rights in one namespace. Without the policy each of these requests removes a finalizer,
+an owner reference or a label, and a card is given to the next claim while a pod still runs on it."""
 
 import copy
 import itertools
@@ -23,7 +23,7 @@ APPLY = "application/apply-patch+yaml"
 
 
 def account(cluster, client, name, role, scope="RoleBinding", kind="ClusterRole"):
-    """A service account of namespace default with that role there, or in the whole cluster; the client that it uses."""
+    """Creates a service account in namespace default with that role there, or in the whole cluster. Returns its client."""
     if not client.exists(f"/api/v1/namespaces/default/serviceaccounts/{name}"):
         client.create("/api/v1/namespaces/default/serviceaccounts", {"metadata": {"name": name}})
     where = RBAC + ("/namespaces/default/rolebindings" if scope == "RoleBinding" else "/clusterrolebindings")
@@ -47,7 +47,7 @@ def resource_claim(name, **metadata):
 
 
 def marks_of(stored):
-    """The marks of an object that is stored."""
+    """Returns the marks of a stored object."""
     metadata = stored["metadata"]
     return (sorted(each for each in metadata.get("finalizers", []) if each.startswith("elasticgpu.io/")),
             [(each["apiVersion"], each["kind"], each["name"], each["uid"], each.get("controller")) for each in metadata.get("ownerReferences", [])
@@ -64,7 +64,7 @@ def delete_if_there(client, path):
 
 
 class Marked:
-    """A ResourceClaim as the controller makes it, of a claim with its finalizer: made anew for each user who tries."""
+    """A ResourceClaim as the controller creates it, of a claim with its finalizer. Recreated for each user."""
 
     def __init__(self, client, controller, name):
         self.client, self.controller = client, controller
@@ -75,7 +75,7 @@ class Marked:
                                                      labels={LABEL: "x"}))
 
     def free(self):
-        """As the controller does it: nothing may be left."""
+        """Removes the objects as the controller does; nothing may be left."""
         for path in (self.carrier_path, self.claim_path):
             if self.client.exists(path):
                 self.controller.patch(path, {"metadata": {"finalizers": None}})
@@ -85,14 +85,14 @@ class Marked:
 
 
 def replaced(user, path, change, sub=""):
-    """PUT of what is there with a change. What a subresource does not take from it is not taken off either."""
+    """PUTs the stored object with a change. Marks that a subresource ignores are not removed either."""
     stored = user.get(path)
     change(stored["metadata"])
     return user.call("PUT", path + sub, stored)
 
 
 def applied_away(user, path, kind, finalizers):
-    """Server-side apply that no longer names what the object itself says that this manager applied, alone, before."""
+    """Server-side apply that omits fields which the forged managedFields attribute to this manager alone."""
     api = "resource.k8s.io/v1" if kind == "ResourceClaim" else "elasticgpu.io/v1alpha"
     forged = {"manager": "thief", "operation": "Apply", "apiVersion": api, "time": "2024-05-01T00:00:00Z", "fieldsType": "FieldsV1",
               "fieldsV1": {"f:metadata": {"f:finalizers": {f'v:"{each}"': {} for each in finalizers}}}}
@@ -102,7 +102,7 @@ def applied_away(user, path, kind, finalizers):
 
 
 def strippings(path, kind, metadata):
-    """Every way to take a mark off: what, the act of a user, the field that the refusal names."""
+    """Yields every way to remove a mark: description, the user's action, the field that the refusal names."""
 
     def patch(body, content_type="application/merge-patch+json"):
         return lambda user: user.patch(path, body, content_type)
@@ -128,7 +128,7 @@ def strippings(path, kind, metadata):
     yield ("finalizers, by a strategic merge patch",
            patch({"metadata": {"$deleteFromPrimitiveList/finalizers": [FINALIZER]}}, STRATEGIC), "metadata.finalizers")
     yield "the owner, by replacing it", lambda user: replaced(user, path, lambda metadata: metadata.pop("ownerReferences")), "metadata.ownerReferences"
-    # Without blockOwnerDeletion, which asks for a right of its own.
+    # Without blockOwnerDeletion, which needs a separate right.
     loose = {**references[0], "blockOwnerDeletion": False}
     for field, value in (("uid", "00000000-0000-4000-8000-000000000000"), ("name", "another"), ("controller", False), ("kind", "Another"),
                          ("apiVersion", "example.com/v1")):
@@ -164,7 +164,7 @@ def stripping(client, controller, users, report):
 
 
 def forging(client, controller, editor, report):
-    """Nobody makes the controller take a ResourceClaim for its own."""
+    """No user can make the controller accept a foreign ResourceClaim as its own."""
     uid = client.create(claims(), own_claim("forged"))["metadata"]["uid"]
     of_it = {**owner("ElasticGPUClaim", "forged", uid), "blockOwnerDeletion": False}
     for what, metadata, field in (("with its finalizer", {"finalizers": [FINALIZER]}, "metadata.finalizers"),
@@ -202,7 +202,7 @@ def forging(client, controller, editor, report):
 
 
 def let_through(cluster, client, controller, users, report):
-    """Everybody who has to: each takes all marks off a ResourceClaim and its claim."""
+    """Every exempted user can remove all marks of a ResourceClaim and its claim."""
     for number, (who, user) in enumerate(users.items()):
         marked = Marked(client, controller, f"free-{number}")
         for path in (marked.carrier_path, marked.claim_path):
@@ -215,7 +215,7 @@ def let_through(cluster, client, controller, users, report):
 
 
 def orphaned(client, controller, editor, report):
-    """The garbage collector itself: it takes owner references off the dependents of what is deleted with --cascade=orphan."""
+    """The garbage collector is exempted: it removes owner references from the dependents of an object deleted with --cascade=orphan."""
     marked = Marked(client, controller, "orphan")
     editor.call("DELETE", marked.claim_path, {"kind": "DeleteOptions", "apiVersion": "v1", "propagationPolicy": "Orphan"})
     until("the garbage collector took the owner off", lambda: not client.get(marked.carrier_path)["metadata"].get("ownerReferences"))
@@ -224,7 +224,7 @@ def orphaned(client, controller, editor, report):
 
 
 def still_allowed(client, controller, editor, report):
-    """What has nothing to do with marks, by a user; and the life of a claim from its making to its end."""
+    """Users may make changes that do not concern marks; and a claim passes from its creation to its end."""
     marked = Marked(client, controller, "usual")
     for path in (marked.carrier_path, marked.claim_path):
         now = editor.patch(path, {"metadata": {"labels": {"team": "a"}, "annotations": {"note": "x"}}})
@@ -243,12 +243,12 @@ def still_allowed(client, controller, editor, report):
 
 
 def many(count):
-    """So many keys, as short as they come: as many as an object can have is what counts."""
+    """Returns that many keys, as short as possible, so that an object holds the maximum number."""
     return ["".join(each) for each in itertools.islice(itertools.product(string.ascii_letters + string.digits, repeat=3), count)]
 
 
 def crowds(count):
-    """More than is searched for marks: field, and what to put there beside what is there already."""
+    """Yields more entries than the policy searches for marks: field, and its new value in addition to the existing entries."""
     yield "labels", lambda metadata: {**metadata.get("labels", {}), **{key: "" for key in many(count)}}
     yield "finalizers", lambda metadata: [*metadata.get("finalizers", []), *(f"example.com/{key}" for key in many(count))]
     yield "ownerReferences", lambda metadata: [*metadata.get("ownerReferences", []), *(
@@ -256,7 +256,7 @@ def crowds(count):
 
 
 def no_crowd(client, controller, editor, report):
-    """No user makes an object that takes longer to be searched for marks than a request may take."""
+    """No user can create an object whose search for marks exceeds a request's time limit."""
     marked = Marked(client, controller, "crowd")
     for kind, path in (("ResourceClaim", marked.carrier_path), ("ElasticGPUClaim", marked.claim_path)):
         for count in (62000, 257):
@@ -284,7 +284,7 @@ def no_crowd(client, controller, editor, report):
 
 
 def crowded_already(client, controller, editor, passes, report):
-    """One that has more, from before there were policies: everybody writes it who leaves them alone, and it can be freed."""
+    """An object that already has more entries, created before the policies existed: every user can write it without changing them, and it can be freed."""
     for count, wanted in ((62000, ("labels",)), (3000, ("finalizers", "ownerReferences"))):
         marked = Marked(client, controller, "crowded")
         for kind, path in (("ResourceClaim", marked.carrier_path), ("ElasticGPUClaim", marked.claim_path)):
@@ -319,7 +319,7 @@ def crowded_already(client, controller, editor, passes, report):
 
 
 def of_gpus(client, meddler, administrator, report):
-    """Of cards and devices: who may write them all, but has not the right to their finalizers, takes no mark off."""
+    """Cards and devices: a user who may write all of them, but has no right to their finalizers, cannot remove a mark."""
     card = nodes.card("node-marks", 0)
     path = f"{GPUS}/{card['metadata']['name']}"
     client.create(GPUS, card)
@@ -354,7 +354,7 @@ def try_all(cluster, client, report):
         "apiGroups": ["elasticgpu.io"], "resources": ["elasticgpus/finalizers"], "verbs": ["update"]}]})
     client.create(f"{RBAC}/namespaces/default/roles", {"metadata": {"name": "everything"}, "rules": [
         {"apiGroups": ["*"], "resources": ["*"], "verbs": ["*"]}]})
-    # What Kubernetes' controllers may write is theirs; here they are given what the test writes in their name.
+    # Kubernetes' controllers may write their own kinds; here they get the rights for the writes that the test sends in their name.
     client.create(f"{RBAC}/clusterrolebindings", {
         "metadata": {"name": "kubernetes-writes-all"}, "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "writes-all"},
         "subjects": [{"kind": "User", "apiGroup": "rbac.authorization.k8s.io", "name": "system:kube-controller-manager"},

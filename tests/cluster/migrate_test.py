@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
-"""Pods as other GPU-sharing systems have them, in namespaces with the label elasticgpu.io/migrate: each is carried over with everything that
-it asks for, or refused and told the line to write, or left as it is. A pod that was carried over can be applied again.
+"""Proves the migration of pods in namespaces with the label elasticgpu.io/migrate: a pod of another GPU-sharing system is converted with all its requests,
+or refused with the line to write, or left unchanged. A converted pod can be applied again.
 
-    migrate_test.py
+migrate_test.py
 """
 
 import json
@@ -49,7 +49,7 @@ def fusion(**settings):
 GPU = nvidia(gpu=1)
 ENABLED = {"tensor-fusion.ai/enabled": "true"}
 
-# Carried over: (flavour, name, pod, container → amounts of its claim, further fields of the spec).
+# Converted pods: (flavour, name, pod, container → amounts of its claim, further fields of the spec).
 CARRIED = [
     ("hami", "a whole card", pod(GPU), {"main": "gpu-1"}, {}),
     ("hami", "a share by MiB", pod(nvidia(gpu=1, gpumem=3000)), {"main": "gpu-1.memory-3000-mi"}, {}),
@@ -75,7 +75,7 @@ CARRIED = [
     ("nvidia", "a scheduler that the namespace names", pod(GPU, schedulerName="own-scheduler"), {"main": "gpu-1"}, {"schedulerName": "own-scheduler"}),
 ]
 
-# Refused with the line to write: (flavour, name, pod, words of the message).
+# Pods that are refused with the line to write: (flavour, name, pod, words of the message).
 BOTH = None
 REFUSED = [
     ("hami", "MIG instead of a share", pod(nvidia(gpu=1, gpumem=8000), {"nvidia.com/vgpu-mode": "mig"}),
@@ -134,7 +134,7 @@ REFUSED = [
     (BOTH, "amounts of ours beside them", pod(GPU, {AMOUNT + "gpu": "1"}), ("metadata.annotations[egpu.elasticgpu.io/gpu]", "leave one of them out")),
 ]
 
-# Untouched: (flavour, name, pod).
+# Unchanged pods: (flavour, name, pod).
 UNTOUCHED = [
     (BOTH, "nothing asked for", pod()),
     (BOTH, "CPU and memory, by Volcano", pod({"cpu": 1, "memory": "1Gi"}, schedulerName="volcano")),
@@ -207,7 +207,7 @@ def untouched(client, report):
 
 
 def full(client, report):
-    """As many resources as are walked: the policies end, and say what is wrong."""
+    """As many resources as the policies walk: they terminate and report the error."""
     many = {f"example.com/r{each}": 1 for each in range(97)}
     body = pod({**many, **GPU}, others={f"c{each}": many for each in range(63)})
     for flavour in FLAVOURS:
@@ -219,7 +219,7 @@ def full(client, report):
 
 
 def applied_again(cluster, client, report):
-    """kubectl apply sends what the live pod lacks; a server-side apply sends everything."""
+    """kubectl apply sends the fields that the live pod lacks; a server-side apply sends all fields."""
     shapes = {
         "hami": pod(nvidia(gpu=1, gpumem=2000), requests=nvidia(gpu=1, gpumem=2000), schedulerName="hami-scheduler", inits={"first": nvidia(gpu=1, gpumem=2000), "second": nvidia(gpu=1)}),
         "nvidia": pod({**nvidia(gpu=2), "cpu": 1}, others={"side": {"cpu": 1}, "more": GPU}),
@@ -250,7 +250,7 @@ def applied_again(cluster, client, report):
 
 
 def native(client, report):
-    """A pod from before the label keeps its resources, whatever else of it is written."""
+    """A pod created before the label keeps its resources, whatever else of it is changed."""
     path = pods("late")
     client.create("/api/v1/namespaces", {"metadata": {"name": "late"}})
     client.create(path, pod(GPU))
@@ -267,14 +267,14 @@ def install(cluster, client):
         installation.kubectl(cluster, "apply", "-k", installation.MANIFESTS / "migrate" / flavour)
 
     def answer(flavour, body):
-        """The stored spec, or why the pod is refused."""
+        """Returns the stored spec, or why the pod is refused."""
         try:
             return client.create(f"{pods(space(flavour))}?dryRun=All", body)["spec"]
         except Refused as said:
             return str(said)
 
     def in_force(flavour):
-        """Each policy comes into force by itself."""
+        """Each policy takes effect separately."""
         return ("tensor-fusion" in answer(flavour, pod(labels=ENABLED)) and "nvidia.com/mig-1g.5gb]" in answer(flavour, pod(nvidia(**{"mig-1g.5gb": 1})))
                 and "resourceClaims" in answer(flavour, pod(GPU)))
 

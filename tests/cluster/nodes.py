@@ -37,7 +37,8 @@ def create_unless_there(client, path, body):
 
 
 def publish(client, names, cards_each, **card_options):
-    """Makes the nodes and their cards, several at once. Nodes first: a card without its node counts as lost hardware."""
+    """Creates the nodes and their cards, several at once. Nodes first: a card without its node counts as lost
+    hardware."""
     with concurrent.futures.ThreadPoolExecutor(8) as pool:
         list(pool.map(lambda name: create_unless_there(client, NODES, node(name)), names))
         every = [card(name, index, **card_options) for name in names for index in range(cards_each)]
@@ -45,7 +46,7 @@ def publish(client, names, cards_each, **card_options):
 
 
 def all_ready(client, names):
-    """Whether kwok has made them ready and the controller manager has taken their taint away."""
+    """Returns true if kwok has made the nodes ready and the controller manager has removed their taints."""
     wanted = set(names)
     for each in client.items(NODES):
         ready = any(c["type"] == "Ready" and c["status"] == "True" for c in each.get("status", {}).get("conditions", []))

@@ -1,4 +1,4 @@
-"""What a cluster consists of: where each part's binary comes from, and the command that starts it."""
+"""The parts of a cluster: where each part's binary comes from, and the command that starts it."""
 
 import contextlib
 import os
@@ -14,18 +14,18 @@ HERE = pathlib.Path(__file__).resolve().parent
 API_SERVER = ("etcd", "kube-apiserver")
 # With these, pods become Running: the stock scheduler places them, kwok plays the kubelets.
 WHOLE = (*API_SERVER, "kube-controller-manager", "kube-scheduler", "kwok")
-# Whom each of them is to the API server. kwok stands in for any node.
+# The identity of each part to the API server. kwok acts for any node.
 SUBJECTS = {"kube-controller-manager": "/CN=system:kube-controller-manager", "kube-scheduler": "/CN=system:kube-scheduler",
             "kwok": "/O=system:masters/CN=kwok"}
-SIMULATED = "elasticgpu.io/simulated"  # the label of nodes and cards that are not real
+SIMULATED = "elasticgpu.io/simulated"  # the label of simulated nodes and cards
 
 
 class Skip(Exception):
-    """The cluster can't be built here; says why."""
+    """The cluster can't be built here; the message is the reason."""
 
 
 def binaries(*names, version=None):
-    """The folder that holds the named parts; builds what is missing. version: as EGPU_KUBERNETES takes it, which it overrides."""
+    """Returns the folder that holds the named parts; builds what is missing. version: as EGPU_KUBERNETES takes it, which it overrides."""
     environment = {**os.environ, **({"EGPU_KUBERNETES": version} if version else {})}
     done = subprocess.run([HERE / "build.sh", *names], stdout=subprocess.PIPE, text=True, check=False, env=environment)
     if done.returncode == SKIPPED:
@@ -39,7 +39,7 @@ def binaries(*names, version=None):
 
 
 def free_ports(count):
-    """Ports that nobody listens on right now; all held until the last is known, so that they differ."""
+    """Returns distinct ports without listeners; all are held until the last is known."""
     with contextlib.ExitStack() as stack:
         sockets = [stack.enter_context(socket.socket()) for _ in range(count)]
         for each in sockets:
@@ -55,8 +55,7 @@ def etcd(binary, data, client_port, peer_port, fsync=False):
 
 
 def kube_apiserver(binary, pki, etcd_url, port, service_accounts, audit=None, features=""):
-    """service_accounts: whether somebody (the controller manager) makes the service accounts that admission then asks for.
-    audit: (policy file, log file)."""
+    """service_accounts: whether the controller manager creates the service accounts that admission then requires. audit: (policy file, log file)."""
     return [binary, f"--etcd-servers={etcd_url}", "--bind-address=127.0.0.1", "--advertise-address=127.0.0.1",
             f"--secure-port={port}", f"--tls-cert-file={pki}/apiserver.crt", f"--tls-private-key-file={pki}/apiserver.key",
             f"--client-ca-file={pki}/ca.crt", "--service-account-issuer=https://kubernetes.default.svc",
@@ -66,7 +65,7 @@ def kube_apiserver(binary, pki, etcd_url, port, service_accounts, audit=None, fe
             # For kubectl logs and exec on a real node.
             "--kubelet-preferred-address-types=InternalIP", f"--kubelet-client-certificate={pki}/admin.crt",
             f"--kubelet-client-key={pki}/admin.key",
-            # Off by default, on in some distributions; it asks for one right more.
+            # Off by default, on in some distributions; it requires an additional right.
             "--enable-admission-plugins=OwnerReferencesPermissionEnforcement",
             *([f"--feature-gates={features}"] if features else []),
             *([] if service_accounts else ["--disable-admission-plugins=ServiceAccount"]),
@@ -74,10 +73,10 @@ def kube_apiserver(binary, pki, etcd_url, port, service_accounts, audit=None, fe
 
 
 def kube_controller_manager(binary, kubeconfig, pki, features=""):
-    # Faster than its defaults, which would make five hundred pods wait for it and not for what is under test.
+    # Limits above the defaults, so that five hundred pods do not wait for the controller manager.
     return [binary, f"--kubeconfig={kubeconfig}", "--use-service-account-credentials", "--leader-elect=false", "--secure-port=0",
             "--kube-api-qps=300", "--kube-api-burst=600", f"--service-account-private-key-file={pki}/sa.key", f"--root-ca-file={pki}/ca.crt",
-            # A machine short of CPU must not look like nodes that died.
+            # A slow machine must not look like failed nodes.
             "--node-monitor-grace-period=300s", *([f"--feature-gates={features}"] if features else [])]
 
 
@@ -87,7 +86,7 @@ def kube_scheduler(binary, kubeconfig, features=""):
 
 
 def stages(folder, without):
-    """What kwok does with nodes and pods, less the stages of these names: a file in the folder."""
+    """Writes kwok's stages for nodes and pods, except the named ones, to a file in the folder."""
     every = (binaries("kwok") / "kwok-stages.yaml").read_text().split("\n---\n")
     kept = [each for each in every if not any(f"\n  name: {name}\n" in each for name in without)]
     assert len(kept) == len(every) - len(without), without
@@ -97,7 +96,7 @@ def stages(folder, without):
 
 
 def kwok(binary, kubeconfig, config=None):
-    """config: of stages(); without it all of them."""
+    """config: a file of stages(); without it kwok uses all stages."""
     return [binary, f"--kubeconfig={kubeconfig}", f"--config={config or binary.parent / 'kwok-stages.yaml'}",
             f"--manage-nodes-with-label-selector={SIMULATED}=true", "--enable-crds=",
             "--node-lease-duration-seconds=240"]

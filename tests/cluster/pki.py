@@ -10,7 +10,7 @@ DAYS = "30"
 
 
 class Failure(Exception):
-    """The cluster did not come up, or lost a part; says why."""
+    """The cluster did not start, or lost a part; the message is the reason."""
 
 
 def openssl(*arguments, cwd):
@@ -20,14 +20,14 @@ def openssl(*arguments, cwd):
 
 
 def make_authority(folder, name="ca"):
-    """ca.crt and ca.key: what signs all others."""
+    """Creates ca.crt and ca.key, which sign all other certificates."""
     folder.mkdir(parents=True, exist_ok=True)
     openssl("req", "-x509", *NEW_KEY, "-keyout", f"{name}.key", "-out", f"{name}.crt", "-days", DAYS, "-subj", f"/CN=test-{name}",
             cwd=folder)
 
 
 def issue(folder, name, subject, extensions="extendedKeyUsage=clientAuth"):
-    """NAME.crt and NAME.key, signed by ca; a client's unless the extensions say otherwise."""
+    """Creates NAME.crt and NAME.key, signed by ca; a client certificate unless the extensions differ."""
     (folder / f"{name}.ext").write_text(extensions + "\n")
     openssl("req", "-new", *NEW_KEY, "-keyout", f"{name}.key", "-out", f"{name}.csr", "-subj", subject, cwd=folder)
     openssl("x509", "-req", "-in", f"{name}.csr", "-CA", "ca.crt", "-CAkey", "ca.key", "-CAcreateserial",
@@ -35,7 +35,8 @@ def issue(folder, name, subject, extensions="extendedKeyUsage=clientAuth"):
 
 
 def make_certificates(folder):
-    """The authority, kube-apiserver's own, the administrator's, and the service accounts' key pair (sa.key, sa.pub)."""
+    """Creates the authority, kube-apiserver's certificate, the administrator's, and the service accounts' key pair
+    (sa.key, sa.pub)."""
     make_authority(folder)
     issue(folder, "apiserver", "/CN=kube-apiserver", "subjectAltName=IP:127.0.0.1,DNS:localhost\nextendedKeyUsage=serverAuth")
     issue(folder, "admin", "/O=system:masters/CN=admin")
@@ -44,7 +45,8 @@ def make_certificates(folder):
 
 
 def write_kubeconfig(path, url, pki, user="admin", token=None):
-    """For the user of that certificate, or for whom the token was issued. The owner's eyes only."""
+    """Writes a kubeconfig for the user of that certificate, or for the token's user. Only the file's owner can read
+    it."""
 
     def data(name):
         return base64.b64encode((pki / name).read_bytes()).decode()
@@ -64,7 +66,7 @@ def write_kubeconfig(path, url, pki, user="admin", token=None):
 
 
 def admin_context(pki, user="admin"):
-    """TLS that checks the server and presents the user's certificate."""
+    """Returns a TLS context that verifies the server and presents the user's certificate."""
     context = ssl.create_default_context(cafile=str(pki / "ca.crt"))
     context.load_cert_chain(pki / f"{user}.crt", pki / f"{user}.key")
     return context

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
-"""Pods with claims on a real cluster: the stock scheduler puts each on its claims' node, and nothing is swapped, lost or booked
-twice. The samples, then 500 pods with 1 to 3 claims each on 50 nodes, then all of it away again.
+"""Proves that the stock scheduler places pods with claims on their claims' nodes on a real cluster, and that nothing is swapped, lost or allocated twice.
+The samples, then 500 pods with 1 to 3 claims each on 50 nodes, then the deletion of all.
 
-    pods_test.py BIN_DIR
+pods_test.py BIN_DIR
 """
 
 import concurrent.futures
@@ -20,7 +20,7 @@ from parts import WHOLE
 
 SHARE = "gpushare.provisioner.elasticgpu.io"
 PODS = 500
-# Half the nodes for claims that name their card, so that the others never fill one of those.
+# Half of the nodes are for claims that name their card, so that other claims never fill such a card.
 FREE_NODES = [f"free-{index}" for index in range(25)]
 NAMED_NODES = [f"named-{index}" for index in range(25)]
 MODEL = "A100-SXM4-80GB"
@@ -41,7 +41,7 @@ def claim(name, cls, core, memory, card=None):
 
 
 def pod(name, wanted, containers=("main",)):
-    """wanted: name in the annotation → claim; where no policy reads annotations, what it would make of them."""
+    """wanted: name in the annotation → claim. Where no policy reads annotations, writes the resourceClaims that the policy would derive."""
     made = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name},
             "spec": {"terminationGracePeriodSeconds": 0,
                      "containers": [{"name": each, "image": "none", "resources": {"requests": {"cpu": "100m", "memory": "64Mi"}}}
@@ -65,7 +65,7 @@ def expect_clean(client, report, when):
 
 
 def samples(cluster, client, report):
-    """The proposal's YAML as users apply it, then the same with a class that waits for its first consumer."""
+    """The proposal's YAML as users apply it, then with a class with WaitForFirstConsumer."""
     folder = installation.MANIFESTS / "samples"
     installation.kubectl(cluster, "apply", "-f", folder / "seed.yaml")
     names = ("test-cuda-1", "test-cuda-2")
@@ -94,10 +94,10 @@ def samples(cluster, client, report):
                                                  if each["spec"].get("claimRef", {}).get("name") == "waits"])
     client.create(pods(), pod("consumer", {"main": "waits"}))
     until("the first consumer runs", lambda: "consumer" in running(client))
-    # A second pod of a bound claim goes where the claim is.
+    # A second pod of a bound claim is placed on the claim's node.
     client.create(pods(), pod("second", {"main": "waits"}))
     until("a second consumer runs", lambda: "second" in running(client))
-    # A pod that writes resourceClaims itself needs neither annotation nor gate.
+    # A pod with resourceClaims in its spec needs neither annotation nor gate.
     own = pod("own", {})
     own["spec"]["resourceClaims"] = [{"name": "gpu", "resourceClaimName": "own-claim"}]
     own["spec"]["containers"][0]["resources"]["claims"] = [{"name": "gpu"}]
@@ -108,8 +108,8 @@ def samples(cluster, client, report):
 
 
 def many(client, report):
-    """Claims first or pods first, at random, several writers at once. The claims of one pod sit on one node: by their class, which
-    waits for the pod, or because each names a card there."""
+    """Creates claims first or pods first, at random, with several writers at once. The claims of one pod are on one node: because their class waits for the
+    pod, or because each names a card there."""
     client.create(CLASSES, gpu_class("now", "Immediate", parameters={"model": MODEL, "nodePolicy": "spread"}))
     client.create(CLASSES, gpu_class("named", "Immediate"))
     random_source = random.Random(SEED)
@@ -125,7 +125,7 @@ def many(client, report):
             card = nodes.card(home, (index // len(NAMED_NODES) + number) % CARDS)["metadata"]["name"] if named else None
             made.append(claim(f"{name}-{number}", cls, random_source.choice((5, 10, 20)), f"{random_source.randint(1, 8)}Gi", card))
         containers = ("main", "side")[:random_source.randint(1, 2)]
-        # The first claim to the container main, the others to all.
+        # The container main gets the first claim, all containers get the others.
         wanted = {("main", "x1", "x2")[number]: each["metadata"]["name"] for number, each in enumerate(made)}
         expected[name] = set(wanted.values())
         objects = [*((claims(), each) for each in made), (pods(), pod(name, wanted, containers))]
@@ -138,7 +138,7 @@ def many(client, report):
     until(f"all {PODS} pods run", lambda: len(running(client) & set(expected)) == PODS, patience=900)
     print(f"{PODS} pods with {sum(map(len, expected.values()))} claims on 50 nodes: written in {written:.0f} s, "
           f"all Running {time.monotonic() - started:.0f} s after the first write", flush=True)
-    # kwok runs a pod as soon as it is placed; a kubelet would first wait for what its claims become.
+    # kwok runs a pod as soon as it is placed; a kubelet would wait until its claims are prepared.
     wanted = set().union(*expected.values())
     until("every claim is bound", lambda: wanted <= {each["metadata"]["name"] for each in client.items(claims())
                                                      if each.get("status", {}).get("phase") == "Bound"})
@@ -150,7 +150,7 @@ def many(client, report):
 
 
 def away(client, report):
-    """Pods and claims deleted, all at once: everything comes back, but for what Retain keeps."""
+    """Deletes all pods and claims at once: everything is released, except the devices that Retain keeps."""
     for path in (pods(), claims()):
         client.delete_all(path)
     until("all pods are gone", lambda: not client.items(pods()), patience=600)

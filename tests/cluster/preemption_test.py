@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
-"""Preemption on a real cluster: Deployments fill the cards, a claim of higher priority comes, and who goes for it, by the Eviction API
-and within disruption budgets. What is undone when its need ends, what a controller that is killed leaves to the next, and what a
-tenant can't write.
+"""Proves preemption on a real cluster: Deployments fill the cards, a claim of higher priority arrives, and the right pods are evicted by the Eviction API
+within disruption budgets. Also tests what is undone when the need ends, what a killed controller leaves to the next one, and which fields a tenant can't
+write.
 
-    preemption_test.py BIN_DIR [PART...]
+preemption_test.py BIN_DIR [PART...]
 """
 
 import contextlib
@@ -29,8 +29,8 @@ DEPLOYMENTS = "/apis/apps/v1/namespaces/default/deployments"
 BUDGETS = "/apis/policy/v1/namespaces/default/poddisruptionbudgets"
 QUOTAS = "/api/v1/namespaces/default/resourcequotas"
 TEMPLATES = f"{GROUP}/namespaces/default/elasticgpuclaimtemplates"
-GRACE = 30  # seconds; kwok, in a kubelet's place, ends a pod as soon as it sees it go, unless it is paused
-LONGER_THAN_A_SECOND = 1.1  # ages are told apart by seconds
+GRACE = 30  # seconds; kwok ends a pod as soon as it sees the deletion, unless it is paused
+LONGER_THAN_A_SECOND = 1.1  # ages have a resolution of a second
 
 
 def claim_spec(cls, priority, cards):
@@ -43,14 +43,14 @@ def card_claim(name, cls, priority="", cards=1):
 
 
 class Watch(threading.Thread):
-    """Looks at every card all the time: each is one object, so what it gives out is read at one moment. And at every pod."""
+    """Reads every card continuously: each is one object, so its ledger is consistent. Also reads every pod."""
 
     def __init__(self, client):
         super().__init__(daemon=True)
         self.client = client
         self.over = threading.Event()
         self.found = set()
-        self.pods = set()  # the uids of all that ever were
+        self.pods = set()  # uids of all pods that ever existed
 
     def run(self):
         while not self.over.wait(0.05):
@@ -80,7 +80,7 @@ class Ground:
 
     @contextlib.contextmanager
     def nodes_stand_still(self):
-        """Pods that are to go stay Terminating, and nobody starts to run."""
+        """Evicted pods stay Terminating, and no pod starts to run."""
         self.cluster.processes.pause("kwok")
         try:
             yield
@@ -96,14 +96,14 @@ class Ground:
             "template": {"metadata": {"labels": labels, "annotations": annotations}, "spec": spec}}})
 
     def fill(self, name, replicas, node=None, priority="", cards=1, cls="spare"):
-        """A Deployment with a claim for each pod; blocks until it runs. The uids of its pods."""
+        """Creates a Deployment with a claim for each pod and blocks until it runs. Returns the uids of its pods."""
         self.client.create(TEMPLATES, {"apiVersion": "elasticgpu.io/v1alpha", "kind": "ElasticGPUClaimTemplate", "metadata": {"name": name},
                                        "spec": {"spec": claim_spec(cls, priority, cards)}})
         self.deployment(name, replicas, {"egpuct.elasticgpu.io/gpu": name}, node)
         return self.whole(name, replicas)
 
     def gang(self, name, size, priority="high"):
-        """A Deployment whose pods are of use together only, one card each."""
+        """Creates a Deployment whose pods form a gang, one card each."""
         says = {"elasticgpu.io/gang": name, "elasticgpu.io/gang-size": str(size)}
         self.client.create(TEMPLATES, {"apiVersion": "elasticgpu.io/v1alpha", "kind": "ElasticGPUClaimTemplate", "metadata": {"name": name},
                                        "spec": {"metadata": {"annotations": says}, "spec": claim_spec("late", priority, 1)}})
@@ -115,12 +115,12 @@ class Ground:
         self.client.delete(f"{TEMPLATES}/{name}")
 
     def said(self):
-        """By claims that are not bound."""
+        """Returns the messages of claims that are not bound."""
         return [each.get("message", "") for of in self.client.items(claims()) for each in of.get("status", {}).get("conditions", [])
                 if each["type"] == "Bound" and each["status"] == "False"]
 
     def whole(self, name, replicas):
-        """Blocks until so many of its pods run, each with a bound claim. Their uids."""
+        """Blocks until that many of its pods run, each with a bound claim. Returns their uids."""
         until(f"{name} runs", lambda: len(self.running(name)) == replicas)
         until("their claims are bound", lambda: len(self.unbound()) == 0)
         return self.running(name)
@@ -142,7 +142,7 @@ class Ground:
         return self.client.get(f"{claims()}/{name}").get("status", {})
 
     def words(self, name="urgent", of="Bound", reason=None):
-        """What the condition says, "" where it isn't there or has another reason."""
+        """Returns the condition's message; "" if it is missing or has another reason."""
         return next((each.get("message", "") for each in self.status(name).get("conditions", [])
                      if each["type"] == of and reason in (None, each["reason"])), "")
 
@@ -155,7 +155,7 @@ class Ground:
         return [each["metadata"]["name"] for each in self.client.items(GPUS) if each.get("status", {}).get("reason") == "Preempted"]
 
     def urgent(self, cards=1, priority="high", by="claim"):
-        """A claim and its pod; the priority is written on the one or on the other."""
+        """Creates a claim and its pod; one of the two has the priority."""
         self.client.create(claims(), card_claim("urgent", "late", priority if by == "claim" else "", cards))
         made = pod("urgent", {"main": "urgent"})
         if by == "pod":
@@ -173,12 +173,12 @@ class Ground:
         until("it is gone", lambda: not self.client.exists(f"{claims()}/urgent"))
 
     def budget(self, name, of, healthy, **spec):
-        """Blocks until evictions are judged by it."""
+        """Creates a budget and blocks until evictions respect it."""
         self.client.create(BUDGETS, {"metadata": {"name": name}, "spec": {"selector": {"matchLabels": {"app": of}}, **spec}})
         until("the budget counts", lambda: self.client.get(f"{BUDGETS}/{name}").get("status", {}).get("currentHealthy") == healthy)
 
     def made(self):
-        """How many pods were ever made."""
+        """Number of pods that were ever created."""
         return len(self.watch.look().pods)
 
     def clean(self, when):
@@ -194,7 +194,7 @@ class Ground:
         def free():
             for name, each in verify.World(self.client).devices.items():
                 if each["spec"].get("reclaimPolicy") == "Retain" and each.get("status", {}).get("phase") == "Released":
-                    with contextlib.suppress(Refused):  # gone meanwhile
+                    with contextlib.suppress(Refused):  # the device may be gone meanwhile
                         self.client.delete(f"{GPUS}/{name}")
             return not verify.World(self.client).devices and not self.client.items(carriers())
 
@@ -203,7 +203,8 @@ class Ground:
 
 
 def youngest_of_the_lowest(ground):
-    """Claims that outlive their pods, by annotation: one goes, its room is kept, it says for whom, and comes back."""
+    """Claims that outlive their pods, by annotation: one is preempted, its capacity is nominated, its condition names the preemptor, and it is bound again
+    later."""
     client, check = ground.client, ground.check
     for name, priority in (("a", "middle"), ("b", ""), ("c", ""), ("d", "middle")):
         client.create(claims(), card_claim(name, "spare-now", priority))
@@ -242,7 +243,7 @@ def youngest_of_the_lowest(ground):
 
 
 def fewest(ground):
-    """One that holds two cards goes, though it is of higher priority and older than the two who hold one each."""
+    """A holder of two cards is preempted, though it is of higher priority and older than the two holders of one card each."""
     double = ground.fill("double", 1, node="n-1", priority="middle", cards=2)
     time.sleep(LONGER_THAN_A_SECOND)
     singles = ground.fill("singles", 2, node="n-0")
@@ -257,13 +258,13 @@ def fewest(ground):
 
 
 def budget_holds(ground):
-    """A budget that permits none: nobody goes, it is said in the budget's words, and it goes on by itself once it permits it."""
+    """A budget that permits no eviction: no pod is evicted, the condition cites the budget, and preemption continues once the budget permits it."""
     for how in ("deleted", "loosened"):
         before = ground.fill("held", CARDS)
         ground.budget("none-may-go", "held", CARDS, maxUnavailable=0)
         ground.urgent(by="pod" if how == "deleted" else "claim")
         ground.says("may not be evicted now", "disruption budget", "none-may-go", reason="Preempting")
-        time.sleep(20)  # it is asked again meanwhile
+        time.sleep(20)  # the eviction is retried meanwhile
         ground.check("it still says so", "none-may-go" in ground.words(reason="Preempting"), ground.words())
         ground.check("nobody was evicted", ground.running("held") == before)
         ground.check("nobody is marked", not ground.marked(), ground.marked())
@@ -282,7 +283,7 @@ def budget_holds(ground):
 
 
 def another_goes(ground):
-    """The youngest have a budget that permits none; the older ones have not."""
+    """The youngest pods have a budget that permits none; the older ones have no budget and are evicted."""
     free = ground.fill("free", 2)
     time.sleep(LONGER_THAN_A_SECOND)
     held = ground.fill("held", 2)
@@ -297,7 +298,7 @@ def another_goes(ground):
 
 
 def all_or_none(ground):
-    """Two would have to go, and one of them may not: the other does not go in vain."""
+    """Two victims are needed, and one of them is protected: the other is not evicted either."""
     ground.fill("equals", 2, node="n-1", priority="high")
     free = ground.fill("free", 1, node="n-0")
     time.sleep(LONGER_THAN_A_SECOND)
@@ -318,7 +319,7 @@ def all_or_none(ground):
 
 
 def budgets_at_odds(ground):
-    """A pod with two budgets can't be evicted at all: the API server says 500."""
+    """A pod with two budgets can't be evicted at all: the API server answers 500."""
     before = ground.fill("held", CARDS)
     for name in ("one", "two"):
         ground.budget(name, "held", CARDS, maxUnavailable=1)
@@ -334,7 +335,7 @@ def budgets_at_odds(ground):
 
 
 def nobody_goes(ground):
-    """Equal priority, Retain, not preemptible; then somebody who never preempts, until his priority is another one."""
+    """Equal priority, Retain, and classes that are not preemptible protect claims. A preemptor with preemptionPolicy Never waits until its priority changes."""
     client, check = ground.client, ground.check
     held = {"equal": ("spare", "high"), "kept": ("spare-keep", ""), "fixed": ("late", ""), "last": ("late", "")}
     before = {name: ground.fill(name, 1, cls=cls, priority=priority) for name, (cls, priority) in held.items()}
@@ -371,7 +372,7 @@ def nobody_goes(ground):
 
 
 def preemptor_goes(ground):
-    """Deleted when one of two has gone and a budget holds the other: that one stays, and all are as before."""
+    """The preemptor is deleted when one of two victims is gone and a budget protects the other: that one stays, and all is as before."""
     for loosened in (False, True):
         before = ground.fill("many", CARDS)
         made = ground.made()
@@ -390,13 +391,13 @@ def preemptor_goes(ground):
         ground.whole("many", CARDS)
         until("no mark is left", lambda: not ground.marked())
         ground.check("no more went than had to", len(ground.running("many") & before) == CARDS - (2 if loosened else 1))
-        ground.check("none went twice", ground.made() - made == (3 if loosened else 2), ground.made() - made)  # with the urgent one
+        ground.check("none went twice", ground.made() - made == (3 if loosened else 2), ground.made() - made)  # including the urgent pod
         ground.clean("without the urgent one")
         ground.away()
 
 
 def terminating(ground):
-    """Deleted while the pods of both are Terminating: these go, as evictions can't be taken back, and nobody else."""
+    """The preemptor is deleted while the pods of both victims are Terminating: these end, because evictions can't be undone, and no other pod does."""
     before = ground.fill("many", CARDS)
     with ground.nodes_stand_still():
         ground.urgent(cards=2)
@@ -411,7 +412,7 @@ def terminating(ground):
 
 
 def killed(ground):
-    """kill -9 at various moments of a preemption: the next one carries it on. Nobody goes who need not, and nobody twice."""
+    """kill -9 at various moments of a preemption: the next controller continues it. Only the needed victims are evicted, each once."""
     ground.fill("many", CARDS)
     for delay in (0, 0.03, 0.06, 0.1, 0.15, 0.25, 0.5, None):
         before, made = ground.whole("many", CARDS), ground.made()
@@ -432,14 +433,15 @@ def killed(ground):
         print(f"killed after {delay} s: {at[1]} marked, {at[2]} gone, {at[0][:60]!r}", flush=True)
         ground.urgent_runs()
         ground.check(f"killed after {delay}: two went", len(ground.running("many")) == CARDS - 2 and len(ground.running("many") & before) == CARDS - 2)
-        ground.check(f"killed after {delay}: none twice", ground.made() - made == 3, ground.made() - made)  # with the urgent one
+        ground.check(f"killed after {delay}: none twice", ground.made() - made == 3, ground.made() - made)  # including the urgent pod
         ground.clean(f"killed after {delay}")
         ground.urgent_goes()
     ground.whole("many", CARDS)
 
 
 def gangs(ground):
-    """For a gang of three, three of four go, each once, and all at once; whenever the controller is killed. For one of five nobody goes."""
+    """For a gang of three, three of four claims are preempted, each once and all at once, at whatever moment the controller is killed. For a gang of five
+    none is."""
     ground.fill("many", CARDS)
     for delay in (None, 0.6, 0.9, 1.2, 1.6, 2):
         before, made = ground.whole("many", CARDS), ground.made()
@@ -477,7 +479,8 @@ def gangs(ground):
 
 
 def several_claims(ground):
-    """For a pod's two claims two go, of the one node where two may; the controller is killed meanwhile. For three, which no node has, nobody."""
+    """For a pod's two claims two victims are evicted, on the only node where two are preemptible; the controller is killed meanwhile. For three claims,
+    which fit on no node, none is."""
     client, check = ground.client, ground.check
     ground.fill("fixed", 1, node="n-0", cls="late")
     beside, others = ground.fill("beside", 1, node="n-0"), ground.fill("others", 2, node="n-1")
@@ -503,7 +506,7 @@ def several_claims(ground):
 
 
 def tenant(ground):
-    """Somebody with the role edit: whom he can't make go, nor keep."""
+    """A user with the role edit can neither cause an eviction nor prevent one."""
     client, report = ground.client, ground.report
     before = ground.fill("many", CARDS)
     user = editor_of(ground.cluster, client)
@@ -547,8 +550,8 @@ def tenant(ground):
         try:
             user.create(pods(), critical)
         except Refused as refused:
-            return refused if refused.status == 403 else None  # else the last one is not gone yet
-        client.delete(f"{pods()}/critical")  # the API server's own view of quotas is late
+            return refused if refused.status == 403 else None  # otherwise the previous one is not gone yet
+        client.delete(f"{pods()}/critical")  # the API server's quota count lags
         return None
 
     refused = until("the API server refuses a pod of the system", refusal)

@@ -1,4 +1,4 @@
-"""Processes that a cluster consists of: started, recorded by id and start time, ended, and nothing else ended with them."""
+"""Processes of a cluster: starts them, records them by id and start time, and ends exactly these."""
 
 import ctypes
 import json
@@ -9,12 +9,13 @@ import subprocess
 import time
 
 RECORD = "processes.json"
-TICKS = os.sysconf("SC_CLK_TCK")  # a second
-PATIENCE = 40  # seconds from SIGTERM to SIGKILL: our controller drains for up to 20 and then has up to 10 to give its lease back
+TICKS = os.sysconf("SC_CLK_TCK")  # per second
+# Seconds from SIGTERM to SIGKILL: the controller drains for up to 20 and may then need 10 to release its lease.
+PATIENCE = 40
 
 
 def start_time(pid):
-    """When a process was started, in ticks: with its id what tells it from a later one of the same id."""
+    """Returns a process's start time in ticks, which distinguishes it from a later process with the same id."""
     try:
         return int(pathlib.Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[19])
     except (OSError, ValueError, IndexError):
@@ -35,23 +36,23 @@ def used(pid):
 
 
 def die_with_parent():
-    """In the child: a test killed outright must not leave servers behind (PR_SET_PDEATHSIG)."""
+    """Runs in the child: a killed test must not leave servers behind (PR_SET_PDEATHSIG)."""
     ctypes.CDLL(None).prctl(1, signal.SIGKILL)
 
 
 class Processes:
-    """Named processes of one folder: NAME.log each, processes.json for whoever ends them later.
+    """Named processes of one folder: NAME.log each, and processes.json, by which another script can end them.
 
-    stays: they outlive this process. Else they die with it, whatever ends it. Not thread-safe."""
+    stays: they outlive this process. Otherwise they die with it, however it ends. Not thread-safe."""
 
     def __init__(self, folder, stays=False):
         self.folder = pathlib.Path(folder)
         self.stays = stays
-        self.commands = {}  # name -> (command, environment, inside), also of what has ended: restart() needs it
+        self.commands = {}  # name -> (command, environment, inside), also of ended processes: restart() needs it
         self.children = {}  # name -> Popen, in the order of their start
 
     def start(self, name, command, environment=None, inside=None):
-        """Starts it; a log of an earlier one of that name is appended to. inside: the Namespaces that it is to run in."""
+        """Starts a process; its log is appended to. inside: the Namespaces that it runs in."""
         self.commands[name] = (command, environment, inside)
         popen = inside.popen if inside else subprocess.Popen
         with open(self.folder / f"{name}.log", "ab") as log:
@@ -63,11 +64,11 @@ class Processes:
         return child
 
     def restart(self, name):
-        """Starts again, with the same command, what stop() or kill() ended."""
+        """Starts a process again, with its command, after stop() or kill()."""
         return self.start(name, *self.commands[name])
 
     def stop(self, name):
-        """SIGTERM, and SIGKILL for what takes too long. Its exit status, None where it does not run."""
+        """Sends SIGTERM, and SIGKILL if that takes too long. Returns the exit status, or None if it does not run."""
         child = self.children.pop(name, None)
         if child is None:
             return None
@@ -81,7 +82,7 @@ class Processes:
         return child.returncode
 
     def kill(self, name):
-        """SIGKILL, with no chance to tidy up."""
+        """Sends SIGKILL, so that the process cannot clean up."""
         child = self.children.pop(name)
         child.kill()
         child.wait()
@@ -98,7 +99,7 @@ class Processes:
             self.stop(name)
 
     def ended(self):
-        """The name of one that ended by itself, or None."""
+        """Returns the name of a process that ended by itself, or None."""
         return next((name for name, child in self.children.items() if child.poll() is not None), None)
 
     def tail(self, name, lines=15):
@@ -122,7 +123,8 @@ def running(folder):
 
 
 def stop_recorded(folder):
-    """Ends what another process recorded, and nothing that only has one of its ids. The names of what ran."""
+    """Ends the processes that another script recorded, but no later process with one of their ids. Returns the names
+    of those that ran."""
     record = pathlib.Path(folder) / RECORD
     stopped = running(folder)
     if not record.exists():

@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
-"""The controller under exactly the rules of manifests/rbac: nothing that it asks for is refused, and nothing is granted that it does
-not use. What it asks for is read from the API server's audit log; what is checked without a request of its own, and so stands in no
-log, is taken away and missed.
+"""Proves that the controller works with exactly the rules of manifests/rbac: none of its requests is refused, and it has no right that it does not use. Its
+requests are read from the API server's audit log. Rights that the server checks inside another request, and thus does not log, are removed to prove that
+they are needed.
 
-    rbac_test.py BIN_DIR
+rbac_test.py BIN_DIR
 """
 
 import copy
@@ -27,12 +27,12 @@ TAINT_RULES = "/apis/resource.k8s.io/v1/devicetaintrules"
 POD_GROUPS = "/apis/scheduling.k8s.io/v1beta1/podgroups"
 LOCAL_ROLE = f"/apis/rbac.authorization.k8s.io/v1/namespaces/{installation.NAMESPACE}/roles/elastic-gpu-controller"
 USER = f"system:serviceaccount:{installation.NAMESPACE}:{installation.ACCOUNT}"
-# Checked by the API server itself inside another request.
+# Rights that the API server checks inside another request.
 UNLOGGED = {("resource.k8s.io", "resourceclaims/binding", "patch"), ("elasticgpu.io", "elasticgpuclaims/finalizers", "update")}
 
 
 def granted(client):
-    """Each (group, resource, verb) of the controller's rules, and how often it is granted."""
+    """Returns each (group, resource, verb) of the controller's rules, and how often it is granted."""
     rights = {}
     for path in (ROLE, LOCAL_ROLE):
         for rule in client.get(path)["rules"]:
@@ -42,13 +42,13 @@ def granted(client):
 
 
 class AuditLog:
-    """What the controller asked for, as the API server wrote it down."""
+    """The controller's requests, as the API server recorded them."""
 
     def __init__(self, path):
         self.path = path
         self.read = 0
         self.used = {}  # right → the reason why it was allowed
-        self.refused = []  # (right, code, what was said), by authorization or, inside a request, by a further check
+        self.refused = []  # (right, code, message), by authorization or by a further check inside a request
 
     def update(self):
         with open(self.path, "rb") as log:
@@ -74,7 +74,7 @@ class AuditLog:
 
 
 def written_rules(client, report):
-    """What the files say, before anything runs."""
+    """The rules in the files are well formed, before anything runs."""
     names = ("elastic-gpu-controller", "elastic-gpu-agent", "elastic-gpu-edit", "elastic-gpu-view", "elastic-gpu-classes")
     rules = [rule for name in names for rule in client.get(ROLE.rsplit("/", 1)[0] + "/" + name)["rules"]]
     rules += client.get(LOCAL_ROLE)["rules"]
@@ -86,7 +86,7 @@ def written_rules(client, report):
 
 
 def refuse_a_patch(client):
-    """A cluster's own policy that refuses what the controller wants to write to one pod."""
+    """A policy of the cluster that refuses the controller's write to one pod."""
     group = "/apis/admissionregistration.k8s.io/v1"
     client.create(f"{group}/validatingadmissionpolicies", {"metadata": {"name": "refuse"}, "spec": {
         "matchConstraints": {"resourceRules": [{"apiGroups": [""], "apiVersions": ["v1"], "operations": ["UPDATE"], "resources": ["pods"]}]},
@@ -110,11 +110,11 @@ def allow_again(client):
 
 
 def election(cluster, client, report):
-    """The lease of that name in that namespace, and no other: as kube/leader_election.h writes it."""
+    """The controller may use the lease of that name in that namespace, and no other: as kube/leader_election.h writes it."""
     controller = client.as_token(cluster.pki, client.token_for(installation.NAMESPACE, installation.ACCOUNT))
     leases = "/apis/coordination.k8s.io/v1/namespaces/{}/leases"
     own = leases.format(installation.NAMESPACE)
-    if not client.exists(f"{own}/{installation.CONTROLLER}"):  # it elected nobody
+    if not client.exists(f"{own}/{installation.CONTROLLER}"):  # no leader was elected
         controller.create(f"{own}?dryRun=All", {"metadata": {"name": installation.CONTROLLER}})
         client.create(own, {"metadata": {"name": installation.CONTROLLER}})
     report.check("it may make its lease", client.exists(f"{own}/{installation.CONTROLLER}"))
@@ -127,7 +127,7 @@ def election(cluster, client, report):
 
 
 def whole_life(client, log, report):
-    """Claims bound, carried and released, by both modes; nodes that go; classes that change while they are written."""
+    """Claims are bound, allocated and released in both modes; nodes are deleted; classes change while they are written."""
     client.create(CLASSES, gpu_class("now", "Immediate"))
     client.create(CLASSES, gpu_class("late", "WaitForFirstConsumer"))
     client.create(pods(), pod("refused", {"x": "refused"}))  # it waits for its claim
@@ -138,7 +138,7 @@ def whole_life(client, log, report):
     client.create(claims(), claim("refused", "now", 10, "1Gi"))
     until("pods run", lambda: {"uses-now", "uses-late"} <= running(client))
 
-    # What could not be written is read again.
+    # Objects that could not be written are read again.
     until("a pod is read again", lambda: ("", "pods", "get") in log.update().used)
     allow_again(client)
     numbers = itertools.count()
@@ -156,7 +156,7 @@ def whole_life(client, log, report):
     until("a class, a claim and a quota that changed under a write are read again", change_at_once)
     until("the refused pod runs after all", lambda: "refused" in running(client))
 
-    # The same event twice is one, counted twice: no claim, one that can't be bound, no claim again.
+    # A repeated event is counted: no claim, a claim that can't be bound, no claim again.
     client.create(pods(), pod("waits", {"x": "missing"}))
 
     def said(word):
@@ -169,7 +169,7 @@ def whole_life(client, log, report):
     client.delete(f"{claims()}/missing")
     until("an event is counted", lambda: ("", "events", "patch") in log.update().used)
 
-    # A template that comes after its pod, and a ResourceClaimTemplate that only looks as if it were made of it.
+    # A template that is created after its pod, and a ResourceClaimTemplate that only looks derived from it.
     made_of = "/apis/resource.k8s.io/v1/namespaces/default/resourceclaimtemplates"
     client.create(pods(), {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "templated"}, "spec": {
         "schedulingGates": [{"name": "elasticgpu.io/claims"}], "resourceClaims": [{"name": "gpu", "resourceClaimTemplateName": "tenth"}],
@@ -187,7 +187,7 @@ def whole_life(client, log, report):
                                               "uid": tenth["metadata"]["uid"]}]}})
     until("what is of no template goes", lambda: not client.exists(f"{made_of}/other"))
 
-    # A claim of higher priority wants the card of one whose class is preemptible: its pod is evicted.
+    # A claim of higher priority needs the card of a preemptible claim and evicts its pod.
     client.create("/apis/scheduling.k8s.io/v1/priorityclasses", {"metadata": {"name": "urgent"}, "value": 1000})
     client.create(CLASSES, gpu_class("spare", "Immediate", parameters={"preemptible": "true"}))
     card = next(each["metadata"]["name"] for each in client.items(GPUS) if "card" in each["spec"] and
@@ -201,7 +201,7 @@ def whole_life(client, log, report):
     until("it makes room", lambda: client.get(f"{claims()}/urgent").get("status", {}).get("phase") == "Bound")
     report.check("its pod was evicted", "uses-spare" not in running(client))
 
-    # A node goes: its cards are Failed, which the controller asks about first.
+    # A node is deleted: its cards become Failed, which the controller first confirms with a read.
     client.delete(f"{NODES}/leaves")
     until("a node is asked for", lambda: ("", "nodes", "get") in log.update().used)
 
@@ -215,7 +215,7 @@ def whole_life(client, log, report):
 def audited(client, log, report, elects):
     rights = granted(client)
     leases = {right for right in rights if right[1] == "leases"}
-    # Kinds that are looked for, and not found: before 1.37, or where they are off.
+    # Kinds that the controller looks up and does not find: before 1.37, or where they are disabled.
     rules = {(group, kind, "watch") for path, group, kind in ((TAINT_RULES, "resource.k8s.io", "devicetaintrules"),
                                                               (POD_GROUPS, "scheduling.k8s.io", "podgroups")) if not client.exists(path)}
 
@@ -236,7 +236,7 @@ def audited(client, log, report, elects):
 
 
 def missed(client, log, report):
-    """The rights that no log shows: each is taken away, missed by name, and given back; then all goes well."""
+    """Rights that no log shows: each is removed, its absence is reported by name, and it is granted again; then all works."""
     before = client.get(ROLE)
     for number, right in enumerate(sorted(UNLOGGED)):
         rules = [rule for rule in copy.deepcopy(before["rules"]) if not (rule["apiGroups"] == [right[0]] and rule["resources"] == [right[1]])]
@@ -249,7 +249,7 @@ def missed(client, log, report):
         name = f"missed-{number}"
 
         def is_missed(name=name, seen=seen, numbers=itertools.count()):
-            # The authorizer hears of the change a moment later, so a first claim may still slip through.
+            # The authorizer applies the change a moment later, so a first claim may still succeed.
             index = next(numbers)
             if index % 50 == 0:
                 client.create(claims(), claim(f"{name}-{index}", "now", 1, "1Mi"))
@@ -264,7 +264,7 @@ def missed(client, log, report):
 
 
 def users(cluster, client, report):
-    """Who may edit a namespace may claim there, and nothing more."""
+    """Users with edit rights in a namespace can create claims there, and nothing more."""
     client.create("/api/v1/namespaces/default/serviceaccounts", {"metadata": {"name": "editor"}})
     client.create("/apis/rbac.authorization.k8s.io/v1/namespaces/default/rolebindings", {
         "metadata": {"name": "editor"}, "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "edit"},
@@ -286,7 +286,7 @@ def users(cluster, client, report):
     report.check("an editor claims", until("the aggregated role is there", may_claim)["metadata"]["name"] == "theirs")
     report.refused("but writes no status", lambda: editor.patch(f"{claims()}/any/status", {"status": {"phase": "Bound"}}), 403)
     report.refused("and no card", lambda: editor.create(f"{GPUS}?dryRun=All", nodes.card("n-0", 99)), 403)
-    # The role of a namespace can't grant what is of cluster scope, so a role of its own does, to everybody.
+    # A namespace's role can't grant cluster-scoped resources, so a separate role grants them to all users.
     until("the rule for everybody is in force", lambda: may_list(editor))
     for what, user in (("an editor", editor), ("anybody with a token", client.as_token(cluster.pki, client.token_for("default", "default")))):
         listed = {each["metadata"]["name"] for each in user.items(CLASSES)}
@@ -298,12 +298,12 @@ def users(cluster, client, report):
 
 
 def uninstall(cluster, client, report):
-    """As manifests/guide/upgrade.md says; whatever a finalizer holds would hang here."""
+    """Uninstalls as manifests/guide/upgrade.md describes; an object that a finalizer holds would hang here."""
     client.delete_all(pods())
     for kind in (("elasticgpuclaims", "-A"), ("elasticgpus",)):
         installation.kubectl(cluster, "delete", *kind, "--all", f"--timeout={PATIENCE}s")
-    # As the Deployment's pods are when it goes. Left to run it would lose the right to its lease with the namespace, and end with the
-    # status of a lost lease wherever the namespace takes longer to go than the lease lasts.
+    # Like the Deployment's pods at its deletion. If it kept running, it would lose the right to its lease with the namespace, and would exit with the status of
+    # a lost lease if the namespace takes longer to delete than the lease lasts.
     report.check("the controller was asked to stop, and did", cluster.processes.stop("controller") == 0)
     installation.kubectl(cluster, "delete", "-k", installation.MANIFESTS, f"--timeout={PATIENCE}s")
     left = [each["metadata"]["name"] for each in client.items("/apis/apiextensions.k8s.io/v1/customresourcedefinitions")]
@@ -311,7 +311,7 @@ def uninstall(cluster, client, report):
 
 
 def callers(client, address, report):
-    """The operations port asks the API server who calls: probes and metrics are for all, the rest for who may get ElasticGPUs."""
+    """The operations port authenticates callers with the API server: probes and metrics are open, the rest requires the right to get ElasticGPUs."""
     def status(path, token=None):
         request = urllib.request.Request(f"http://{address}{path}", headers={"Authorization": f"Bearer {token}"} if token else {})
         try:
@@ -332,18 +332,18 @@ def callers(client, address, report):
 def main():
     report = Report()
     names = ["n-0", "n-1", "leaves"]
-    # Without streamed lists, so that lists are asked for as well: some servers have them off.
+    # Without streamed lists, so that plain lists are requested, too: some servers have them disabled.
     with tempfile.TemporaryDirectory(prefix="egpu-rbac-") as folder, Cluster(
             folder, wanted=WHOLE, audit=True, features="WatchList=false") as cluster:
         installation.apply_manifests(cluster)
         client = installation.client_of(cluster)
         written_rules(client, report)
-        # What everybody may read would hide that the controller's own rules lack it.
+        # Rights granted to all users would hide missing rules of the controller.
         for_all = client.get(FOR_ALL)
         client.delete(FOR_ALL)
         nodes.publish(client, names, 2)
         until("the nodes are ready", lambda: nodes.all_ready(client, names))
-        # Only a controller that elects uses the lease; what its right to it is good for is tried in any case.
+        # Only a controller with leader election uses the lease; its right to the lease is tested in any case.
         elects = "--leader-elect" in installation.run_help(sys.argv[1])
         operations = installation.start_controller(cluster, sys.argv[1], arguments=[
             "--leader-elect", f"--leader-elect-resource-namespace={installation.NAMESPACE}"] if elects else [])

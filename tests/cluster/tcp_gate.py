@@ -1,4 +1,4 @@
-"""A gate on loopback between a client and a server, to put faults on the way: answers delayed, withheld or lost, connections cut."""
+"""A gate on loopback between a client and a server, which injects faults: answers delayed, withheld or lost, connections cut."""
 
 import asyncio
 import threading
@@ -19,7 +19,7 @@ class Connection:
     def __init__(self, writers):
         self.writers = writers
         self.tasks = []
-        self.torn = False  # bytes were lost: whoever goes on reading reads nonsense
+        self.torn = False  # bytes were lost: the rest of the stream is invalid
 
     def close(self):
         for task in self.tasks:
@@ -29,8 +29,7 @@ class Connection:
 
 
 class Gate:
-    """Passes everything on, both ways, until told otherwise. port is where it listens. Methods may be called from any thread;
-    each returns once it holds."""
+    """Forwards data both ways, until a fault is set. port is where it listens. Methods may be called from any thread; each returns once it is in effect."""
 
     def __init__(self, loop, target):
         self.loop = loop
@@ -47,31 +46,31 @@ class Gate:
         self.passing.set()
         return await asyncio.start_server(self._accept, "127.0.0.1", 0)
 
-    # Faults.
+    # Methods that set faults.
 
     def delay(self, seconds):
-        """From now on each piece takes that long, either way; order is kept."""
+        """From now on each chunk is delayed by that time in both directions; the order is kept."""
         self.loop.run(self._set(latency=seconds))
 
     def hold(self):
-        """Nothing passes, nothing is lost."""
+        """Blocks all data without losing any."""
         self.loop.run(self._hold())
 
     def swallow(self):
-        """Requests pass, their answers are lost."""
+        """Forwards requests and drops their answers."""
         self.loop.run(self._set(swallowing=True))
 
     def cut(self):
-        """Every connection ends, as if the machine at the other side had gone; new ones may be made."""
+        """Ends every connection, as if the remote machine had failed; new ones are accepted."""
         self.loop.run(self._cut(lambda each: True))
 
     def lead_to(self, target):
-        """Another server from now on."""
+        """Connects to another server from now on."""
         self.loop.run(self._set(target=target))
         self.cut()
 
     def heal(self):
-        """Passes everything on again. Connections that lost something end."""
+        """Forwards everything again. Ends connections that lost data."""
         self.loop.run(self._set(latency=0.0, swallowing=False))
         self.loop.run(self._cut(lambda each: each.torn))
         self.loop.run(self._release())

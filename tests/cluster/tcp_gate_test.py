@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""The gate does what its faults say, and nothing else, to a server that echoes. Needs no cluster."""
+"""Proves with an echo server that each fault of the gate has exactly its documented effect. Needs no cluster."""
 
 import socket
 import sys
@@ -38,7 +38,7 @@ def said(connection, text):
 
 
 def silent(connection):
-    """For a short look: what comes late is looked for afterwards."""
+    """Returns true if no data arrives for a short time; later data is read afterwards."""
     connection.settimeout(0.2)
     try:
         connection.recv(100)

@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
-"""A tenant with nothing but the stock role `edit` takes away what led his pods to their cards: finalizers, owner references and the
-objects themselves, in every order, while the pods run. The controller alone keeps the cards for them, without the policy that refuses
-such requests; when the pods have ended everything is free again.
+"""Proves that a tenant with only the stock role `edit` cannot free cards under running pods. The tenant removes the objects between the pods and their cards
+in every order: finalizers, owner references and the objects themselves. The controller alone keeps the cards, without the policy that refuses such
+requests. When the pods have ended everything is free again.
 
-    tenant_test.py BIN_DIR
+tenant_test.py BIN_DIR
 """
 
 import concurrent.futures
@@ -23,7 +23,7 @@ from pods_test import SHARE, expect_clean, gpu_class, pod, running
 NODE_NAMES = [f"n-{index}" for index in range(4)]
 CARDS_EACH = 8
 CARDS = len(NODE_NAMES) * CARDS_EACH
-AT_ONCE = 24  # orders tried side by side; the other cards are free for anybody
+AT_ONCE = 24  # orders that are tried in parallel; rivals may take the other cards
 POLICIES = "/apis/admissionregistration.k8s.io/v1/validatingadmissionpolicybindings"
 STRIP = {"metadata": {"finalizers": None}}
 DISOWN = {"metadata": {"ownerReferences": None}}
@@ -42,7 +42,7 @@ def whole_card(name):
 
 
 def editor_of(cluster, client):
-    """Somebody with the role `edit` in the namespace default."""
+    """Returns a client with the role `edit` in the namespace default."""
     client.create("/api/v1/namespaces/default/serviceaccounts", {"metadata": {"name": "tenant"}})
     client.create("/apis/rbac.authorization.k8s.io/v1/namespaces/default/rolebindings", {
         "metadata": {"name": "tenant"}, "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "edit"},
@@ -51,7 +51,7 @@ def editor_of(cluster, client):
 
 
 def without_policy(client, user):
-    """Takes the validating policies out of force, so that only the controller stands in the way."""
+    """Removes the validating policies, so that only the controller protects the cards."""
     for each in client.items(POLICIES):
         client.delete(f"{POLICIES}/{each['metadata']['name']}")
     client.create(carriers(), {"metadata": {"name": "probe", "finalizers": ["elasticgpu.io/carrier"]}, "spec": {"devices": {"requests": [
@@ -61,7 +61,7 @@ def without_policy(client, user):
         try:
             return user.call("PATCH", f"{carriers()}/probe", STRIP, MERGE)
         except Refused as refused:
-            # (another controller may have taken it away already: that is its right to a ResourceClaim with its finalizer)
+            # (another controller may have deleted it already: it may delete a ResourceClaim with its finalizer)
             return refused.status == 404
 
     until("a tenant may strip", may_strip)
@@ -73,7 +73,7 @@ def attack(user, report, name, order, pause):
     for act in order:
         try:
             ACTS[act](user, name)
-        except Refused as refused:  # gone already, or changed under it
+        except Refused as refused:  # already gone, or changed concurrently
             report.check(f"{name}: {act} is a tenant's right", refused.status in (404, 409, 422), refused)
         time.sleep(pause)
 
@@ -84,7 +84,7 @@ def device_of(client, name):
 
 
 def kept(client, device):
-    """Empty, or what is wrong: its entry must stand on each of its cards."""
+    """Returns an error unless the device has an entry on each of its cards; empty if it has."""
     if not client.exists(f"{GPUS}/{device}"):
         return "the device is gone"
     gpu = client.get(f"{GPUS}/{device}")
@@ -112,7 +112,7 @@ def one_batch(client, user, report, orders, pause):
 
     free = CARDS - len(names)
     until("the rivals have what is free", lambda: len(bound()) >= free)
-    # What is wrongly given away is given away at once: every rival that waits is decided anew whenever a card becomes free.
+    # A wrongly freed card is allocated immediately: every waiting rival is decided again whenever a card becomes free.
     until("the others were told that nothing fits", lambda: all(
         any(c["reason"] == "NoFit" for c in each["status"].get("conditions", [])) for each in client.items(claims())
         if each["metadata"]["name"].startswith("rival-") and each.get("status", {}).get("phase") == "Pending"))
@@ -132,7 +132,7 @@ def one_batch(client, user, report, orders, pause):
 
 
 def held_says_so(client, user, report):
-    """One in detail: what the device says while it is held, and what a claim of the same name gets."""
+    """One case in detail: the conditions of a held device, and the device of a recreated claim of the same name."""
     client.create(claims(), whole_card("told"))
     client.create(pods(), pod("told", {"main": "told"}))
     until("the pod runs", lambda: "told" in running(client))
@@ -158,7 +158,7 @@ def held_says_so(client, user, report):
 
 
 def cascade_orphan(client, user, report):
-    """`kubectl delete --cascade=orphan`: the garbage collector takes the owner off the ResourceClaim, which goes all the same."""
+    """`kubectl delete --cascade=orphan`: the garbage collector removes the owner of the ResourceClaim, which is deleted nevertheless."""
     client.create(claims(), whole_card("orphan"))
     client.create(pods(), pod("orphan", {"main": "orphan"}))
     until("the pod runs", lambda: "orphan" in running(client))
@@ -193,7 +193,7 @@ def main():
             held_says_so(client, user, report)
             cascade_orphan(client, user, report)
             for start in range(0, len(orders), AT_ONCE):
-                # Each act seen by the controller before the next, or hardly any of them.
+                # The controller sees each act before the next one, or hardly any of them.
                 one_batch(client, user, report, orders[start:start + AT_ONCE], 0.3 if start // AT_ONCE % 2 == 0 else 0)
         except BaseException:
             print(f"controller:\n{cluster.processes.tail('controller', 40)}", file=sys.stderr)

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""What `make cluster` and `make cluster-down` run: it comes up as it says, and ends with nothing left.
+"""Proves that `make cluster` and `make cluster-down` work: the cluster starts as documented and ends without leftovers.
 
-    up_test.py BIN_DIR [--real-node]   with it: as with REAL_NODE=1
+up_test.py BIN_DIR [--real-node]   with it: as with REAL_NODE=1
 """
 
 import pathlib
@@ -11,7 +11,7 @@ import subprocess
 import sys
 import tempfile
 
-# flake8: noqa: E402  (the real node's modules lie in a folder of their own)
+# flake8: noqa: E402  (the real node's modules are in a separate folder)
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent / "node"))
 
 import parts
@@ -28,7 +28,7 @@ def tool(*arguments):
 
 
 def of_folder(folder):
-    """Command lines of processes that name the folder, whoever recorded them."""
+    """Returns command lines of all processes that name the folder, recorded or not."""
     found = []
     for each in pathlib.Path("/proc").glob("[0-9]*/cmdline"):
         try:
@@ -41,14 +41,14 @@ def of_folder(folder):
 
 
 def kubectl(shown, *arguments):
-    """What it prints with the kubeconfig that `up` showed; its error output only if it fails, as installation.kubectl."""
+    """Returns kubectl's output with the kubeconfig that `up` printed; its error output only if it fails, as installation.kubectl."""
     kubeconfig = re.search(r"export KUBECONFIG=(\S+)", shown).group(1)
     done = subprocess.run(["kubectl", "--kubeconfig", kubeconfig, *arguments], capture_output=True, text=True, check=False)
     return done.stdout + (done.stderr if done.returncode else "")
 
 
 def check_real(folder, bin_dir, report):
-    """What it shows for the real node works as shown."""
+    """The commands printed for the real node work as printed."""
     done = tool("up", folder, bin_dir, 1, 1, "--real-node")
     if not report.check("up with a real node", done.returncode == 0, done.stdout + done.stderr):
         return
@@ -109,6 +109,6 @@ def main():
 
 
 if __name__ == "__main__":
-    # What it starts is made to outlive its starter: end it also when this is ended.
+    # The cluster outlives its starter: end it also when this test is terminated.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
     sys.exit(guarded(main))

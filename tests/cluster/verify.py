@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
-"""Is anything swapped, lost or double-booked? Judged from the API objects alone, knowing nothing of how they came to be.
+"""Checks that nothing is swapped, lost or double-booked, from the API objects alone, without knowledge of their history.
 
-    verify.py --kubeconfig FILE [--namespace NAME]
+verify.py --kubeconfig FILE [--namespace NAME]
 
-Prints each violation, exit status 1 if there is one. What is on its way (a claim not yet bound, a pod not yet placed) is no
-violation here; whoever expects it to have arrived counts it.
+Prints each violation; exit status 1 if there is one. Operations in progress (a claim not yet bound, a pod not yet placed) are no violations here; a caller that
+expects them to be complete checks that itself.
 """
 
 import argparse
@@ -22,7 +22,7 @@ ANNOTATION = "egpuc.elasticgpu.io/"
 
 
 class World:
-    """All objects of one namespace and the cluster's, as read, each kind at once."""
+    """All objects of one namespace and of the cluster, one list per kind."""
 
     def __init__(self, client, namespace="default"):
         self.namespace = namespace
@@ -34,18 +34,18 @@ class World:
         self.pods = {each["metadata"]["name"]: each for each in client.items(pods(namespace))}
         self.classes = {each["metadata"]["name"]: each for each in client.items(CLASSES)}
         self.nodes = {each["metadata"]["name"] for each in client.items(NODES)}
-        # Of all namespaces: whose room is made somewhere, any claim's device may be marked for.
+        # From all namespaces: a device of any claim may be marked for a nominated preemptor.
         self.nominated = {f"{each['metadata']['namespace']}/{each['metadata']['name']}": each
                           for each in client.items(f"{GROUP}/elasticgpuclaims") if each.get("status", {}).get("nominated")}
 
 
 def in_force(device):
-    """What the device has of its cards: as it was made, or resized since."""
+    """Returns the device's shares of its cards: as created, or as resized since."""
     return (device.get("status", {}).get("inForce") or device["spec"]).get("cards", [])
 
 
 def ledgers(world):
-    """No card gives out more than it has; entries and devices name each other with the same amounts."""
+    """No card is over-committed; entries and devices name each other with the same amounts."""
     entered = {}
     for name, card in world.cards.items():
         has, entries = card["spec"]["card"], card["spec"].get("allocations") or {}
@@ -73,7 +73,7 @@ def ledgers(world):
 
 
 def bindings(world):
-    """A bound claim has one device, which is its own; no device belongs to two."""
+    """A bound claim has one device of its own; no device belongs to two claims."""
     belongs = {}
     for name, device in world.devices.items():
         ref = device["spec"].get("claimRef")
@@ -96,14 +96,14 @@ def bindings(world):
             yield f"device {device} is bound to claims {bound_to[device]} and {name}"
         bound_to[device] = name
         if device not in world.devices:
-            if "deletionTimestamp" not in claim["metadata"]:  # its device goes first, then the claim
+            if "deletionTimestamp" not in claim["metadata"]:  # its device is deleted first, then the claim
                 yield f"claim {name} is bound to {device}, which is not there"
         elif world.devices[device]["spec"].get("claimRef", {}).get("uid") != claim["metadata"]["uid"]:
             yield f"claim {name} is bound to {device}, which belongs to {world.devices[device]['spec'].get('claimRef')}"
 
 
 def allocation_of(carrier):
-    """(device, node) that the ResourceClaim is allocated to, or None."""
+    """Returns the (device, node) of the ResourceClaim's allocation, or None."""
     allocation = carrier.get("status", {}).get("allocation")
     if not allocation:
         return None
@@ -114,7 +114,7 @@ def allocation_of(carrier):
 
 
 def carried(world):
-    """Each ResourceClaim of ours is allocated to its claim's device, on that device's node."""
+    """Each ResourceClaim of the project is allocated to its claim's device, on that device's node."""
     for name, carrier in world.carriers.items():
         owners = [each for each in carrier["metadata"].get("ownerReferences", []) if each["kind"] == "ElasticGPUClaim"]
         allocation = allocation_of(carrier)
@@ -132,11 +132,11 @@ def carried(world):
 
 
 def placed(world):
-    """A pod that has a node is on that of all its claims, has each of them reserved, and nobody else's."""
+    """A pod with a node is on the node of all its claims, and exactly its claims are reserved for it."""
     for name, pod in world.pods.items():
         wanted = {key[len(ANNOTATION):]: value for key, value in pod["metadata"].get("annotations", {}).items()
                   if key.startswith(ANNOTATION)}
-        # What is stamped from a template the status names; of a pod that has ended it is deleted.
+        # The pod's status names claims stamped from templates; those of an ended pod are deleted.
         stamped = {each["name"]: each.get("resourceClaimName") for each in pod.get("status", {}).get("resourceClaimStatuses", [])}
         ended = pod.get("status", {}).get("phase") in ("Succeeded", "Failed")
         has = {each["name"]: each.get("resourceClaimName") or stamped.get(each["name"]) for each in pod["spec"].get("resourceClaims", [])
@@ -163,7 +163,7 @@ def placed(world):
 
 
 def requested(world):
-    """Each bound claim was granted what it asked for, to the milli-card and byte, where it asked in percent and bytes."""
+    """Each bound claim was granted exactly its request, to the milli-card and byte, if it asked in percent and bytes."""
     units = {"Mi": 1 << 20, "Gi": 1 << 30}
     for name, claim in world.claims.items():
         device = world.devices.get(claim.get("status", {}).get("elasticGPUName", ""))
@@ -183,7 +183,7 @@ def requested(world):
 
 
 def making_room(world):
-    """Room is made for claims that wait for it, of cards that have it; who is marked to go is wanted by one of them, and may be."""
+    """Nominations belong to waiting claims, on cards with that capacity; each marked victim is preemptible and wanted by one of them."""
     wanted = set()
     for name, claim in world.nominated.items():
         status = claim["status"]

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""verify.py finds each kind of violation planted in a sound world, and nothing in the sound one. Needs no cluster."""
+"""Proves that verify.py finds each kind of violation planted in a sound world, and none in the sound world. Needs no cluster."""
 
 import copy
 import sys
@@ -12,7 +12,7 @@ from pods_test import claim, pod
 
 
 def sound():
-    """A claim of 10 % and 1 GiB, bound, carried, and used by a pod on its node; a second node with a card."""
+    """A claim of 10 % and 1 GiB, bound, allocated, and used by a pod on its node; a second node with a card."""
     cards = {each["metadata"]["name"]: each for each in (nodes.card("n-0", 0), nodes.card("n-1", 0))}
     first = next(iter(cards))
     amounts = {"core": 100, "memory": 1 << 30}
@@ -48,7 +48,7 @@ def another_device(world):
 
 
 def made_room(world, **changed):
-    """A claim for which the device of the other has to go, and is marked to."""
+    """A preemptor for which the other claim's device is marked as victim."""
     wants = claim("big", "now", 100, "1Gi")
     wants["status"] = {"phase": "Pending", "nominated": {
         "nodeName": "n-0", "cards": [{"name": next(iter(world.cards)), "core": 1000, "memory": 1 << 30}], "victims": ["egpu-cu"]}}
@@ -62,7 +62,7 @@ def made_room(world, **changed):
 
 
 def resized(world, **entered):
-    """The claim has 20 % since it was resized; the ledger, if not told else, too."""
+    """The claim was resized to 20 %; the ledger agrees unless `entered` differs."""
     device, claimed = world.devices["egpu-cu"], world.claims["c"]
     share = dict(device["spec"]["cards"][0], core=200, chargedCore=200)
     device["status"]["inForce"] = {"number": 1, "cards": [share]}

@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
-"""Two teams on a real cluster, with the files that they would write (manifests/samples/two-teams): replicas that serve with parts of
-cards, trainings of 8 pods with 8 cards each as gangs, notebooks, sweeps that make room; quotas and priorities; 50 simulated nodes. In
-front of them a queue holds pods behind a gate of its own. All of it is scaled, updated, deleted, drained, finished, admitted and limited
-at random while controllers are killed, and judged all the while from the API's objects alone; etcd's every version shows whether a
-status alternates. What waits must say why, and that must be so. At the end everything runs, and when all is deleted nothing is left.
+"""Proves that two teams can share a real cluster with the files that they would write (manifests/samples/two-teams): replicas that serve with parts of
+cards, trainings of 8 pods with 8 cards each as gangs, notebooks, preemptible sweeps; quotas and priorities; 50 simulated nodes. In front of them a queue
+holds pods with a gate of its own. All of it is scaled, updated, deleted, drained, finished, admitted and limited at random while controllers are killed,
+and judged all the time from the API's objects alone. etcd's history shows whether a status alternates. Each waiting claim must report a true reason. At
+the end everything runs, and after the deletion of all objects nothing is left.
 
-    workload_test.py BIN_DIR [SEED] [--minutes N]        N: how long (default: 75 s, and seed 1; or EGPU_WORKLOAD, in seconds)
+workload_test.py BIN_DIR [SEED] [--minutes N]        N: how long (default: 75 s, and seed 1; or EGPU_WORKLOAD, in seconds)
 """
 
 import argparse
@@ -16,7 +16,7 @@ import sys
 import tempfile
 import time
 
-# flake8: noqa: E402  (what is judged and done lies in a folder of its own)
+# flake8: noqa: E402  (the modules for checks and operations are in separate folders)
 sys.path[:0] = [str(pathlib.Path(__file__).resolve().parent / each) for each in ("teams", "soak")]
 
 import installation
@@ -33,10 +33,10 @@ from operations import SCALES, Operations
 from parts import WHOLE, stages
 from witness import Witness
 
-LONG = 300  # seconds from which operations come more slowly
-ALTERNATES = "a status alternates"  # what the controller logs then
+LONG = 300  # seconds; in longer runs operations are less frequent
+ALTERNATES = "a status alternates"  # the controller's log message in that case
 BETWEEN_KILLS = 30  # seconds
-PATIENCE = 900  # seconds until all is at rest; half a minute on an idle machine
+PATIENCE = 900  # seconds until the cluster is idle; half a minute on an idle machine
 NODE_NAMES = [f"n-{index:02}" for index in range(50)]
 CARDS = 8
 SAMPLES = installation.MANIFESTS / "samples" / "two-teams"
@@ -46,12 +46,13 @@ LEASE_LOST = 3  # exit status of a controller that may no longer lead
 
 
 class Replicas:
-    """Two controllers that elect. kill() may be asked by any thread; it is done by who tends them, with whose thread they would end."""
+    """Two controllers with leader election. Any thread may call kill(); the thread that calls tend() carries it out, because the processes die with the
+    thread that starts them."""
 
     def __init__(self, cluster, bin_dir):
         self.cluster, self.bin_dir = cluster, bin_dir
         self.asked = queue.SimpleQueue()
-        self.back = {}  # name → when it is started again
+        self.back = {}  # name → time of its restart
         self.starts = self.kills = 0
         for name in ("first", "second"):
             self.start(name)
@@ -62,14 +63,14 @@ class Replicas:
             "--leader-elect", f"--leader-elect-identity={name}-{self.starts}", f"--leader-elect-resource-namespace={installation.NAMESPACE}"])
 
     def kill(self, source):
-        """One or both, soon; which. source: a Random."""
+        """Requests the kill of one or both. Returns which. source: a Random."""
         names = source.choice((["first"], ["second"], ["first", "second"]))
         for name in names:
             self.asked.put((name, source.choice((0, 1, 5))))
         return f"kill {' and '.join(names)}"
 
     def tend(self):
-        """Kills, and starts again, also whoever ended because it lost its lease (status 3). What is wrong."""
+        """Kills as requested, and restarts ended controllers, including those that lost their lease (status 3). Returns other failures."""
         children, wrong = self.cluster.processes.children, []
         for name in [each for each in children if each in ("first", "second") and children[each].poll() is not None]:
             if children[name].returncode != LEASE_LOST:
@@ -114,8 +115,8 @@ class Ground:
                 if each["status"].get("phase") not in ("Running", "Succeeded", "Failed") or "deletionTimestamp" in each["metadata"]]
 
     def settled(self):
-        """Every claim is bound, and none is going: the collector lags behind the pods that are gone. A claim that was deleted under
-        its pod stays as long as that runs."""
+        """Returns true if every claim is bound and none is being deleted, because the garbage collector lags behind deleted pods. A claim deleted under its
+        pod stays as long as the pod runs."""
         for team in TEAMS:
             used = {each.get("resourceClaimName") for pod in self.client.items(pods(team)) for each in pod["status"].get("resourceClaimStatuses", [])}
             for each in self.client.items(claims(team)):
@@ -126,7 +127,7 @@ class Ground:
         return True
 
     def whole(self, when):
-        """Everything runs as the files say; nothing is swapped, lost or counted twice."""
+        """Checks that everything runs as in the files, and that nothing is swapped, lost or counted twice."""
         def arrived():
             self.tend()
             return all(self.client.get(path)["status"].get("readyReplicas", 0) == self.client.get(path)["spec"]["replicas"]
@@ -139,7 +140,7 @@ class Ground:
         until(f"{when}: the quotas say what the ledgers say", self.counted)
 
     def tend(self):
-        """Whoever lost its lease is started again, as its Deployment would."""
+        """Restarts controllers that lost their lease, as their Deployment would."""
         for wrong in self.replicas.tend():
             self.check("controllers don't end by themselves", False, wrong)
 
@@ -166,7 +167,7 @@ class Ground:
         self.check("the operations went on", not self.operations.failure, repr(self.operations.failure))
 
     def reasons_are_true(self):
-        """Claims that wait for each reason are added. Once nothing more happens each waiting claim, of the load's, too, says what is so."""
+        """Adds claims that wait for each reason. After the load has stopped, the reason of every waiting claim must be true, including those of the load."""
         planted = reasons.Planted(self.client, self.operations.queue)
         wrong = ["nothing was looked at"]
 
@@ -191,7 +192,7 @@ class Ground:
             self.check(f"controller {name} saw no status alternate", not lines, lines[:5])
 
     def away(self):
-        """What is applied is deleted, and nothing is left."""
+        """Deletes all applied objects; nothing may be left."""
         for job in list(self.operations.jobs):
             self.operations._away(job)
         self.operations.queue.away()
@@ -248,7 +249,7 @@ def run(cluster, report, options, seed):
 
 
 def waiting(client):
-    """Of each pod that does not run: what it and its claims say."""
+    """Describes for each pod that does not run its own messages and those of its claims."""
     for team in TEAMS:
         there = {each["metadata"]["name"]: each for each in client.items(claims(team))}
         for each in client.items(pods(team)):
@@ -269,7 +270,7 @@ def main():
     seed = options.seed or (1 if options.seconds < LONG else int(time.time()))
     print(f"seed {seed}, {options.seconds:.0f} s", flush=True)
     with tempfile.TemporaryDirectory(prefix="egpu-workload-") as folder:
-        # Pods of Jobs run until their training is said to end.
+        # Pods of Jobs run until the test ends their training.
         with Cluster(folder, wanted=WHOLE, kwok_stages=stages(pathlib.Path(folder), without=("pod-complete",))) as cluster:
             run(cluster, report, options, seed)
     return report.close()

@@ -1,4 +1,4 @@
-"""firstAvailable and adminAccess on the standalone controller, with a real kubectl.  alternatives_test.py BIN_DIR"""
+"""Proves firstAvailable and adminAccess on the standalone controller, with a real kubectl.  alternatives_test.py BIN_DIR"""
 import os
 import sys
 

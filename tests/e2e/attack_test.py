@@ -1,5 +1,5 @@
-"""What somebody on the network can do to the operations port, and that the probes answer meanwhile: connections, headers, bodies, questions, callers
-that go.  attack_test.py BIN_DIR"""
+"""Proves that clients on the network cannot block the operations port, and that the probes answer meanwhile: many connections, endless headers, large
+bodies, expensive questions, callers that disconnect.  attack_test.py BIN_DIR"""
 import contextlib
 import json
 import os
@@ -35,18 +35,18 @@ def get(url, path, timeout=60):
 
 
 def post(url, path, body, timeout=120):
-    """The status."""
+    """Returns the HTTP status; 0 if the connection was closed."""
     try:
         with urllib.request.urlopen(urllib.request.Request(url + path, data=body, headers=YAML, method="POST"), timeout=timeout) as answer:
             return answer.status
     except urllib.error.HTTPError as refused:
         return refused.code
     except (OSError, urllib.error.URLError):
-        return 0  # cut off
+        return 0  # connection closed
 
 
 class Probing:
-    """Asks /healthz again and again while an attack goes on."""
+    """Calls /healthz repeatedly during an attack."""
 
     def __init__(self, url):
         self.url = url
@@ -77,7 +77,7 @@ class Probing:
 
 
 def memory(pid):
-    """Resident now and at most, in MiB."""
+    """Returns resident memory, current and maximum, in MiB."""
     with open(f"/proc/{pid}/status", encoding="utf-8") as f:
         found = {line.split(":")[0]: line.split(":")[1] for line in f if line.startswith(("VmRSS", "VmHWM"))}
     return tuple(int(found[name].split()[0]) // 1024 for name in ("VmRSS", "VmHWM"))
@@ -89,7 +89,7 @@ def forget_peak(pid):
 
 
 def connections(s):
-    """1,100 connections that say nothing, on each port."""
+    """Opens 1,100 idle connections on each port."""
     held = []
     for url in {s.ops, s.probes}:
         for _ in range(1100):
@@ -111,7 +111,7 @@ def sends_headers(url, megabytes, line):
 
 
 def headers(s):
-    """Six connections of short headers, six of one that does not end."""
+    """Six connections send endless short headers, six send one endless header."""
     threads = [threading.Thread(target=sends_headers, args=(s.ops, 60, line)) for line in (b"a: b\r\n", b"a" * 1024) for _ in range(6)]
     for each in threads:
         each.start()
@@ -121,7 +121,7 @@ def headers(s):
 
 
 def slow_headers(s):
-    """Every connection drips its headers; somebody else asks."""
+    """Every connection sends its headers slowly; a normal client also asks."""
     held = []
     for _ in range(128):
         with contextlib.suppress(OSError):
@@ -140,7 +140,7 @@ def slow_headers(s):
 
 
 def asks_late(url):
-    """Whether a probe is answered that pauses between connecting and asking, as a busy machine's does."""
+    """Returns true if a probe is answered that pauses between connecting and its request, as on a busy machine."""
     with contextlib.suppress(OSError), connected(url) as c:
         c.settimeout(5)
         time.sleep(0.05)
@@ -150,7 +150,7 @@ def asks_late(url):
 
 
 def endless_headers(s):
-    """On each port fifty connections more each second whose headers never end."""
+    """On each port fifty more connections per second, whose headers never end."""
     ended = threading.Event()
     held = []
 
@@ -164,7 +164,7 @@ def endless_headers(s):
     threads = [threading.Thread(target=attack, args=(url,)) for url in {s.ops, s.probes}]
     for each in threads:
         each.start()
-    time.sleep(2)  # by then each port has as many as it takes
+    time.sleep(2)  # by then each port has its maximum number of connections
     answered = [asks_late(url) for _ in range(30) for url in (s.ops, s.probes)]
     ended.set()
     for each in threads:
@@ -175,7 +175,7 @@ def endless_headers(s):
 
 
 def scrapes(s):
-    """Every connection asks for /metrics ahead of the answers; somebody else asks for the map, and for /metrics."""
+    """Every connection pipelines requests for /metrics; a normal client asks for the map, and for /metrics."""
     ended = threading.Event()
     request = b"GET /metrics HTTP/1.1\r\nHost: localhost\r\n\r\n"
 
@@ -200,7 +200,7 @@ def scrapes(s):
 
 
 def bodies(s):
-    """2.8 MB of YAML at once, then sixteen times as much as is taken, as costly as can be."""
+    """2.8 MB of YAML at once, then sixteen expensive bodies of the maximum size."""
     large = b"steps:\n" + b"- {drain: n-0}\n" * (2_800_000 // 15)
     refused = post(s.ops, "/simulate", large) in (400, 413, 0)
     costly = b"steps: [" + b"a," * 130_000
@@ -213,7 +213,7 @@ def bodies(s):
 
 
 def questions(s):
-    """Forty expensive ones at once."""
+    """Forty expensive questions at once."""
     threads = [threading.Thread(target=post, args=(s.ops, EXPENSIVE, b"")) for _ in range(40)]
     for each in threads:
         each.start()
@@ -225,7 +225,7 @@ def questions(s):
 
 
 def gone_callers(s):
-    """Expensive questions of callers who go at once; then a cheap one."""
+    """Expensive questions of callers that disconnect immediately; then a cheap question."""
     for _ in range(60):
         with contextlib.suppress(OSError), connected(s.ops) as c:
             c.sendall(f"GET {EXPENSIVE} HTTP/1.1\r\nHost: localhost\r\n\r\n".encode())
@@ -233,7 +233,7 @@ def gone_callers(s):
 
 
 def later_nodes_count(s):
-    """Nodes like one that an earlier step made."""
+    """Nodes that copy one from an earlier step count towards the limit."""
     query = "add=big,model=T4,cards=1000,memory=16Gi&add=many,like=big,count=1000"
     return post(s.ops, "/simulate?" + query, b"") == 400
 
@@ -248,7 +248,7 @@ def api_address(s):
 
 
 def start(bin_dir):
-    """A controller with its probes' address, if it has one of their own."""
+    """Starts a controller, with a separate address for probes if the binary supports it."""
     told = subprocess.run([os.path.join(bin_dir, "elastic-gpu-controller"), "standalone", "--help"], capture_output=True, text=True, check=True)
     own = "--write-probes-address" in told.stdout
     file = os.path.join(os.environ.get("TMPDIR", "/tmp"), f"egpu-probes-{os.getpid()}")
@@ -264,7 +264,7 @@ def start(bin_dir):
         with urllib.request.urlopen(made, timeout=60) as answer:
             assert answer.status == 201
         until(lambda: "share" in urllib.request.urlopen(s.ops + "/forecast", timeout=60).read().decode())
-    except BaseException:  # nobody else knows of it yet
+    except BaseException:  # the caller does not have the server yet
         s.clean()
         raise
     return s
@@ -289,7 +289,7 @@ def main():
             r.check(f"{attack.__name__}: others are served", good is True, good)
             r.check(f"{attack.__name__}: every probe is answered", probing.failed == 0 and probing.asked > 0, probing.failed)
             r.check(f"{attack.__name__}: memory stays bounded", peak < 600, peak)
-        # Somebody still waits when it is told to end.
+        # A question is still waiting at SIGTERM.
         waiting = threading.Thread(target=post, args=(s.ops, EXPENSIVE, b""))
         waiting.start()
         time.sleep(0.3)

@@ -1,5 +1,5 @@
-"""Cards that leave under a pod: two of eight fall off the bus and come back under other indexes; one is deleted by hand a moment after it
-was given out.  cards_lost_test.py BIN_DIR"""
+"""Proves the handling of cards that disappear under a pod: two of eight fall off the bus and return under other indexes; one is deleted by hand just after
+its allocation.  cards_lost_test.py BIN_DIR"""
 import os
 import shutil
 import sys
@@ -45,7 +45,7 @@ class Ground:
         return self.kubectl.run("get", kind, name, "-o", f"jsonpath={path}").stdout.decode()
 
     def state(self, name):
-        """Phase and reason of a claim, phase of its pod."""
+        """Returns phase and reason of a claim and the phase of its pod."""
         return [self.field("egpuc", name, "{.status.phase}"), self.field("egpuc", name, "{.status.reason}"), self.field("pod", name, "{.status.phase}")]
 
     def comes(self, what, read, wanted):

@@ -1,4 +1,4 @@
-"""What a user meets on the command line: flags, the nodes file, files and ports in use, the map.  cli_test.py BIN_DIR"""
+"""Proves the behaviour of the command line: flags, the nodes file, files and ports in use, the map.  cli_test.py BIN_DIR"""
 import http.server
 import json
 import os
@@ -29,7 +29,7 @@ ANY = ["--listen", "127.0.0.1:0", "--ops-listen", "127.0.0.1:0"]
 
 
 def refused(r, binary, name, args, expected, status=None):
-    """The command ends by itself, not with 0, and the last thing on standard error has the text and is no log line."""
+    """Checks that the command exits with a status other than 0, and that the last error message on standard error contains the text and is no log line."""
     got = subprocess.run([binary, *args], capture_output=True, timeout=60, check=False)
     err = got.stderr.decode("utf-8", "replace")
     last = err[err.rfind("error: "):] if "error: " in err else ""
@@ -130,7 +130,7 @@ def running(r, binary, bin_dir, nodes, work):
 
 
 def on_terminal(binary, args, environment):
-    """What the command writes to a terminal."""
+    """Returns the output of the command on a terminal."""
     ours, theirs = os.openpty()
     env = {k: v for k, v in os.environ.items() if k not in ("NO_COLOR", "TERM")}
     done = subprocess.Popen([binary, *args], stdout=theirs, stderr=theirs, env={**env, **environment})
@@ -150,7 +150,7 @@ def on_terminal(binary, args, environment):
 
 
 class Guarded(http.server.BaseHTTPRequestHandler):
-    """An operations port that knows one token."""
+    """An operations port that accepts one token."""
 
     def do_GET(self):
         token = self.headers.get("Authorization", "")
@@ -210,7 +210,7 @@ spec: {{egpuClassName: share, resources: {{requests: {{elasticgpu.io/gpu-core: {
 
 
 def questions(r, binary, s, ops, work):
-    """explain, simulate, forecast, defrag, and that nothing changes by them."""
+    """explain, simulate, forecast and defrag answer, and change nothing."""
     kubectl = Kubectl("kubectl", s.kubeconfig, work)
     kubectl.ok("apply", "-f", "-", stdin=CLASS + "---" + claim("small", 30) + "---" + claim("large", 500))
     until(lambda: kubectl.json("get", "egpuc", "small").get("status", {}).get("phase") == "Bound")
@@ -225,7 +225,7 @@ def questions(r, binary, s, ops, work):
         r.check(name, all(p in text for p in parts), text)
 
     def state():
-        """Objects as far as anyone decides; summaries on cards are written a little later than what they sum up."""
+        """Returns the parts of objects that affect decisions; summaries on cards are written with a delay."""
         objects = kubectl.json("get", "egpu,egpuc,egpuclass,nodes")["items"]
         return [(o["kind"], o["metadata"]["uid"], o.get("spec"), o.get("status", {}).get("phase")) for o in objects], ask("map", "--format", "json")
 
@@ -327,7 +327,7 @@ current-context: prod
 
 
 def private_files(r, binary, nodes, work):
-    """What is written is its owner's alone; links aren't followed; others' kubeconfig entries stay."""
+    """Written files are private to their owner; links are not followed; foreign kubeconfig entries are kept."""
     path, data, ops = (os.path.join(work, n) for n in ("config", "new/data", "ops-address"))
     with open(path, "w", encoding="utf-8") as f:
         f.write(OTHERS)
@@ -372,7 +372,7 @@ def private_files(r, binary, nodes, work):
 
 
 def backend_ai(r, binary, kubectl, ops):
-    """backend.ai's published case: two devices, 0.2 and then 1.2 of them."""
+    """backend.ai's published case: two devices, and claims of 0.2 and then 1.2 devices."""
     kubectl.ok("--context", "elastic-gpu-standalone", "apply", "-f", "-", stdin=CLASS.rstrip() + "\nparameters: {split: evenly}\n")
     for name, share in (("first", 20), ("second", 120)):
         kubectl.ok("--context", "elastic-gpu-standalone", "apply", "-f", "-", stdin=claim(name, share))
@@ -405,7 +405,7 @@ def json_log(r, bin_dir):
 
 
 def journal(r, binary, bin_dir, nodes, work):
-    """What was decided is there to be read, and comes out the same when it is decided again."""
+    """Decisions are journalled, and a replay gives the same decisions."""
     folder = os.path.join(work, "journal")
     s = Standalone(bin_dir, NODES, extra=["--journal", folder])
     try:

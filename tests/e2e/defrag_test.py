@@ -1,5 +1,5 @@
-"""defrag --execute on the standalone controller: a pod is evicted, made anew, and its claim goes where it makes room. The same over
-HTTP, one move per request, and for a gang.  defrag_test.py BIN_DIR"""
+"""Proves defrag --execute on the standalone controller: a pod is evicted and recreated, and its claim moves so that capacity is freed. Also over HTTP, one
+move per request, and for a gang.  defrag_test.py BIN_DIR"""
 import json
 import os
 import subprocess
@@ -40,7 +40,7 @@ spec: {egpuClassName: share, resources: {requests: {elasticgpu.io/gpu-core: 90}}
 
 
 def pod(k, name, app, core):
-    """Its controller has to be there, or it is collected: a Lease stands for a ReplicaSet, which the embedded server doesn't have."""
+    """A pod whose owner must exist, or it is garbage-collected: a Lease replaces the ReplicaSet, which the embedded server doesn't have."""
     k.ok("apply", "-f", "-", stdin=f"apiVersion: coordination.k8s.io/v1\nkind: Lease\nmetadata: {{name: {app}}}\n")
     uid = k.json("get", "lease", app)["metadata"]["uid"]
     owner = f"[{{apiVersion: coordination.k8s.io/v1, kind: Lease, name: {app}, uid: {uid}, controller: true}}]"
@@ -57,7 +57,7 @@ spec: {{containers: [{{name: main, image: none}}]}}
 
 
 class ReplicaSet(threading.Thread):
-    """Makes a pod as soon as the last one goes, as a ReplicaSet does."""
+    """Recreates a pod as soon as the previous one is deleted, as a ReplicaSet does."""
 
     def __init__(self, kubectl, app, core):
         super().__init__(daemon=True)
@@ -72,7 +72,7 @@ class ReplicaSet(threading.Thread):
 
 
 def card_of(k, name):
-    """The card on which the only claim of this pod, or this claim, is."""
+    """Returns the card of this pod's only claim, or of this claim."""
     for card in k.json("get", "egpu")["items"]:
         for entry in (card["spec"].get("allocations") or {}).values():
             if entry["claim"].startswith("default/" + name):
@@ -121,7 +121,7 @@ def moves(r, k, s, binary):
 
 
 def posted(s, query):
-    """Status and body of one request for a move."""
+    """Returns status and body of one request for a move."""
     try:
         with urllib.request.urlopen(urllib.request.Request(f"{s.ops}/defrag?{query}", data=b""), timeout=60) as answer:
             return answer.status, answer.read().decode()
@@ -130,7 +130,7 @@ def posted(s, query):
 
 
 def moves_over_http(r, k, s):
-    """small and large share a card; a tiny one is alone on the other, until small goes: then tiny is to follow it."""
+    """small and large share a card; a tiny claim is alone on the other, until small moves there. Then the next move is tiny's."""
     runs = lambda app: any(p.get("status", {}).get("phase") == "Running" for p in k.json("get", "pods", "-l", "app=" + app)["items"])
     k.ok("create", "-f", "-", stdin=pod(k, "tiny-0", "tiny", 30))
     r.check("tiny runs", until(lambda: runs("tiny"), 20))
@@ -154,7 +154,7 @@ def moves_over_http(r, k, s):
 
 
 def moves_of_a_number(r, k, s, binary):
-    """small comes to the card that is empty, and tiny goes: then small is to follow where tiny was. --moves goes along."""
+    """small is placed on the empty card, and tiny leaves. The next move puts small in tiny's place. --moves is passed along."""
     runs = lambda app: any(p.get("status", {}).get("phase") == "Running" for p in k.json("get", "pods", "-l", "app=" + app)["items"])
     k.ok("create", "-f", "-", stdin=pod(k, "small-again", "small", 30))
     r.check("small runs again", until(lambda: runs("small"), 20))
@@ -172,7 +172,7 @@ def moves_of_a_number(r, k, s, binary):
 
 
 class ReplicaSets(threading.Thread):
-    """The same for several: one pod each."""
+    """Recreates one pod for each of several applications."""
 
     def __init__(self, kubectl, apps, core):
         super().__init__(daemon=True)
@@ -213,7 +213,7 @@ def gang(r, k, s, binary):
     bound = lambda: all(claims()[m].get("status", {}).get("phase") == "Bound" for m in members)
     k.ok("apply", "-f", "-", stdin=CLASS)
     shares = {f"share-{i}" for i in range(MEMBERS + 1)}
-    for app in sorted(shares):  # what fills up its card goes afterwards
+    for app in sorted(shares):  # the filler of its card is deleted afterwards
         for name, core in ((app, 25), ("filler-" + app, 75)):
             k.ok("create", "-f", "-", stdin=pod(k, name + "-0", name, core))
             r.check(f"{name} runs", until(lambda name=name: name in running(), 30))

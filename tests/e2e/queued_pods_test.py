@@ -1,5 +1,5 @@
-"""Pods that a queue holds by its scheduling gate, and pods of schedulers that are not served, on the standalone controller
-with a real kubectl: they take no cards, and get theirs once they are admitted.  queued_pods_test.py BIN_DIR"""
+"""Proves that queued pods (with a queue's scheduling gate) and pods of schedulers that are not served take no cards, and get their cards once they are
+admitted. On the standalone controller with a real kubectl.  queued_pods_test.py BIN_DIR"""
 import json
 import os
 import sys
@@ -26,7 +26,7 @@ def pod(name, mode, cards, gates="", scheduler="default-scheduler"):
 
 
 def claim_of(k, name):
-    """The ElasticGPUClaim that is made for the pod, or {}."""
+    """Returns the ElasticGPUClaim created for the pod, or {}."""
     made = k.json("get", "pod", name).get("status", {}).get("resourceClaimStatuses") or [{}]
     found = k.run("get", "egpuc", made[0].get("resourceClaimName", "none"), "-o", "json")
     return json.loads(found.stdout) if found.returncode == 0 else {}

@@ -1,4 +1,4 @@
-"""Resize with the real kubectl on the standalone controller: grown, shrunk, refused, too large, over quota, tried only.  resize_test.py BIN_DIR"""
+"""Proves resize with the real kubectl on the standalone controller: grown, shrunk, refused, too large, over quota, dry run.  resize_test.py BIN_DIR"""
 import json
 import sys
 
@@ -77,7 +77,7 @@ class Resizes:
         return self.k.run("patch", "egpuc", name, "--type", "merge", "-p", body, *args)
 
     def entry(self, name):
-        """What the ledger charges the claim, over all cards."""
+        """Returns the core that the ledgers charge to the claim, over all cards."""
         return sum(e["core"] for g in self.k.json("get", "egpu")["items"] for e in (g["spec"].get("allocations") or {}).values()
                    if e["claim"] == "default/" + name)
 

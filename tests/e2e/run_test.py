@@ -1,5 +1,5 @@
-"""A scripted run with the real kubectl, each version found: the samples, 1,000 claims over 100 nodes × 8 cards, deletes, exhaustion and
-recovery, a kill -9, bad manifests.  run_test.py BIN_DIR CACHE_DIR"""
+"""Runs a script with each kubectl version that is found: the samples, 1,000 claims over 100 nodes × 8 cards, deletes, exhaustion and recovery, a kill -9,
+bad manifests.  run_test.py BIN_DIR CACHE_DIR"""
 import glob
 import os
 import sys
@@ -46,7 +46,7 @@ def conditions(k, name):
 
 
 def totals(s):
-    """Σ allocated core over the map, and whether any card is over-committed."""
+    """Returns the allocated core summed over the map, and whether any card is over-committed."""
     used = over = cards = 0
     for node in s.map()["nodes"]:
         for card in node["cards"]:
@@ -78,7 +78,7 @@ def samples(k, s, r):
     r.check("applying the samples again changes nothing", again.count("unchanged") == 3, again)
     k.ok("delete", "-f", os.path.join(ROOT, "manifests/samples/seed-pods.yaml"))
     k.ok("delete", "elasticgpuclaims", "--all", "--timeout=60s")
-    # Retain: the devices stay, Released, with their entries, until they are deleted.
+    # Retain: the devices stay Released with their entries, until they are deleted.
     released = until(lambda: k.ok("get", "elasticgpus", "-l", "elasticgpu.io/role=device", "-o",
                                   "jsonpath={.items[*].status.phase}") == "Released Released")
     r.check("Retain keeps the devices, Released", released)
@@ -102,7 +102,7 @@ def named_twice(k, _, r):
 
 
 def together(k, _, r):
-    """Two claims in one container, which is told of both as one."""
+    """Two claims in one container, which gets the merged edits of both."""
     k.ok("apply", "-f", "-", stdin=CLASS.replace("name: share", "name: hami").replace("---", "parameters: {isolation: hami-core}\n---")
          + claim("one", {"gpu-core": 10, "gpu-memory": "4Gi"}, cls="hami") + claim("two", {"gpu-core": 20, "gpu-memory": "2Gi"}, cls="hami")
          + "apiVersion: v1\nkind: Pod\nmetadata: {name: both, annotations: {egpuc.elasticgpu.io/a: one, egpuc.elasticgpu.io/b: two}}\n"
@@ -168,7 +168,7 @@ def prepared(k, s, r):
     two = cdi_files(s)
     r.check("two pods, two CDI files", len(two) == 2 and all(f.endswith(".json") for f in two), two)
     s.kill()
-    for part in ("x~", ""):  # what a death in the middle of a write leaves
+    for part in ("x~", ""):  # leftovers of a crash during a write
         with open(os.path.join(glob.glob(os.path.join(s.data, "cdi", "*"))[0], f"elasticgpu.io-device_dead.json.part{part}"), "w", encoding="utf-8") as f:
             f.write("{")
     s.start()
@@ -190,8 +190,7 @@ def thousand(k, s, r):
     r.check("the map accounts for every one of them", (used, over, cards) == (want, 0, 800), (used, over, cards, want))
     names = k.ok("get", "elasticgpuclaims", "-o", "jsonpath={.items[*].status.elasticGPUName}").split()
     r.check("no two claims share a device", len(set(names)) == 1000, len(set(names)))
-    # kill -9 in the middle of deletes: what was acknowledged stays deleted, the rest goes on.
-    # (In one request: kubectl itself deletes five objects a second.)
+    # kill -9 during deletes: acknowledged deletes are kept, the other ones continue.
     k.ok("delete", "--raw", CLAIMS + "?labelSelector=half%3Dh0")
     s.kill()
     s.start()
@@ -260,7 +259,7 @@ def bad_manifests(k, s, r):
     long = claim("bad", {"gpu-core": 10}).replace("{name: bad,", "{name: bad, annotations: {x: " + "y" * (1 << 20) + "},")
     got = k.run("create", "-f", "-", stdin=long)
     r.check("refused: 1 MB in an annotation", got.returncode != 0 and b"annotations" in got.stderr, got.stderr[:600])
-    # What needs other objects is a condition, and heals when they come.
+    # Missing objects cause a condition, which disappears when they are created.
     k.ok("create", "-f", "-", stdin=claim("classless", {"gpu-core": 10}, cls="not-yet"))
     until(lambda: conditions(k, "classless"))
     got = conditions(k, "classless").get("Accepted", {})
@@ -301,7 +300,7 @@ def main(bin_dir, cache):
                     except Exception as e:  # pylint: disable=broad-except  (one part's failure must not hide the others)
                         r.check(f"{part.__name__} ran to its end", False, f"{type(e).__name__}: {e}")
                     if r.failed > failed:
-                        break  # later parts build on a clean cluster
+                        break  # later parts need a clean cluster
                 status = s.stop()
                 r.check("SIGTERM ends it with status 0", status == 0, status)
             finally:

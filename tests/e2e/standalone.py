@@ -1,4 +1,4 @@
-"""A standalone controller and a real kubectl, for the scripted runs. Loopback only; everything started here is stopped here."""
+"""A standalone controller and a real kubectl, for the scripted runs. Loopback only; all processes started here are stopped here."""
 import json
 import os
 import shutil
@@ -11,8 +11,8 @@ import urllib.request
 
 ROOT = os.path.realpath(os.path.join(os.path.dirname(__file__), "..", ".."))
 
-ALTERNATES = b"a status alternates"  # what the controller logs when two of its steps undo each other
-alternations = []  # such lines of all servers that were cleaned up; Report.close() counts them as failures
+ALTERNATES = b"a status alternates"  # the controller's log message when two of its steps undo each other
+alternations = []  # such lines of all stopped servers; Report.close() counts them as failures
 
 
 class Standalone:
@@ -59,7 +59,7 @@ class Standalone:
         self.process.wait()
 
     def stop(self):
-        """SIGTERM; the exit status."""
+        """Sends SIGTERM. Returns the exit status."""
         self.process.send_signal(signal.SIGTERM)
         status = self.process.wait(timeout=60)
         self.log.close()
@@ -83,7 +83,7 @@ class Standalone:
 class Kubectl:
     def __init__(self, binary, kubeconfig, home):
         self.binary = binary
-        # A home of its own: kubectl caches discovery there, and the ports change.
+        # A separate home: kubectl caches discovery there, and the ports change.
         self.env = dict(os.environ, KUBECONFIG=kubeconfig, HOME=home)
 
     def run(self, *args, stdin=None, timeout=180):
@@ -106,7 +106,7 @@ class Kubectl:
 
 
 class Report:
-    """Named checks; closes with `N passed, N failed`."""
+    """Named checks. close() prints `N passed, N failed`."""
 
     def __init__(self):
         self.passed = self.failed = 0
@@ -145,7 +145,7 @@ def until(condition, seconds=120, step=0.1):
 
 
 def kubectls(cache):
-    """[(version, path)]: the one on PATH and Debian's package unpacked beside it, if it is another version."""
+    """Returns [(version, path)]: the kubectl on PATH, and Debian's unpacked package if its version differs."""
     found = {}
 
     def add(path):

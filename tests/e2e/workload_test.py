@@ -1,5 +1,5 @@
-"""Two teams' files (manifests/samples/two-teams) on the standalone controller, in short: what is done to them at random and what judges
-it is tests/cluster/workload_test.py's; kill -9 ends server and controller alike.  workload_test.py BIN_DIR [SEED]"""
+"""Proves the workload of two teams (manifests/samples/two-teams) on the standalone controller, in a short run. The random operations and the checks are
+those of tests/cluster/workload_test.py; kill -9 ends server and controller together.  workload_test.py BIN_DIR [SEED]"""
 import os
 import queue
 import sys
@@ -11,7 +11,7 @@ import yaml
 from standalone import ROOT, Report, Standalone, until
 
 sys.path[:0] = [os.path.join(ROOT, "tests", "cluster"), os.path.join(ROOT, "tests", "cluster", "teams")]
-# flake8: noqa: E402  (they lie in another folder)
+# flake8: noqa: E402  (they are in another folder)
 import reasons
 import rules
 from auditor import Auditor
@@ -35,7 +35,7 @@ SMALLER = {"detector": 20, "sweep": 10, "notebook": 6}
 
 
 class Ground:
-    """One client, whose server has another port after each start; kills are done by whoever tends."""
+    """A client whose server has a new port after each start. The thread that calls tend() carries out kills."""
 
     def __init__(self, bin_dir, data, seed):
         self.standalone = Standalone(bin_dir, NODES, data=data)
@@ -80,7 +80,7 @@ class Ground:
         return counts == SMALLER and all(each["status"].get("phase") in ("Running", "Succeeded", "Failed") for each in there)
 
     def waiting(self):
-        """Of each pod that does not run: what it and its claims say."""
+        """Describes for each pod that does not run its own messages and those of its claims."""
         picture = self.auditor.look()
         return "".join(f"\n  {each['metadata']['name']} on {each['spec'].get('nodeName')}: {each['status'].get('conditions')} "
                        f"{[(claim['metadata']['name'], claim.get('status')) for claim in picture.claims_of(each)]}"
@@ -96,7 +96,7 @@ class Ground:
 def work(ground, report):
     for name in ("cluster.yaml", "workload.yaml"):
         for each in ground.sample if name == "workload.yaml" else ground.read(name):
-            if each["kind"] != "PodDisruptionBudget":  # evictions are deletions there
+            if each["kind"] != "PodDisruptionBudget":  # the embedded server treats evictions as deletions
                 ground.client.apply(each)
     report.check("everything runs as applied", until(ground.running), ground.waiting())
     ground.auditor.start()
@@ -130,7 +130,7 @@ def work(ground, report):
 def main(bin_dir, seed):
     r = Report()
     print(f"seed {seed}")
-    with tempfile.TemporaryDirectory(prefix="egpu-e2e-") as folder:  # the plugins' folder lies beside the data
+    with tempfile.TemporaryDirectory(prefix="egpu-e2e-") as folder:  # the plugins' folder is beside the data
         ground = Ground(bin_dir, os.path.join(folder, "data"), seed)
         try:
             work(ground, r)

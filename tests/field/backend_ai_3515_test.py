@@ -6,7 +6,7 @@ import sys
 
 from field import claim, egpu_class, main, pod_with
 
-# Free percent of each card. The fragmented node has the most in total, the solid one the largest part on one card.
+# Free percent of each card. The fragmented node has the largest total, the solid one the largest part on one card.
 FREE = {"fragmented": (50, 50, 50), "solid": (60,)}
 NODES = "nodes:\n" + "".join(f"- {{name: {name}, cpu: 64, memory: 256Gi, gpus: [{{model: {name}, count: {len(free)}, memory: 100Gi, tflops: 100}}]}}\n"
                              for name, free in FREE.items())
@@ -15,7 +15,7 @@ POLICIES = [("binpack", "binpack"), ("spread", "spread"), ("compact-first", "com
 
 
 def fillers(world):
-    """Claims that leave the parts of FREE. Each takes a half at least, so that no two of them fit on one card with less than that."""
+    """Claims that leave the parts of FREE. Each takes at least a half, so that no two of them fit on one card with less than that."""
     world.apply(egpu_class("spread", nodePolicy="spread", cardPolicy="spread"))
     world.apply(*(claim(f"filler-{name}-{index}", "spread", spec={"models": [name]}, core=100 - part, memory=f"{100 - part}Gi")
                   for name, free in FREE.items() for index, part in enumerate(free)))
@@ -29,7 +29,7 @@ def node_of(world, name):
 
 
 def policies(world):
-    """60 % fits nowhere but on the solid node, although the other one has 150 % free."""
+    """60 % fits only on the solid node, although the other one has 150 % free."""
     for index, (node_policy, card_policy) in enumerate(POLICIES):
         mode = ("Immediate", "WaitForFirstConsumer")[index % 2]
         name = f"{node_policy}-{card_policy}-{mode.lower()}"

@@ -21,7 +21,7 @@ def models(index):
 
 
 def fillers(world):
-    """Claims that leave the wanted parts free. Each takes more than half of a card, so each is on a card of its own."""
+    """Claims that leave the wanted parts free. Each takes more than half of a card, so that each is on a card of its own."""
     made = [claim(f"filler-{index}-{place}", spec=models(index), core=100 - part, memory=f"{100 - part}Gi")
             for index, (free, _, _) in enumerate(CASES) for place, part in enumerate(free)]
     world.apply(*made)
@@ -29,7 +29,7 @@ def fillers(world):
 
 
 def parts(ledger, index, holder):
-    """The percent that the claim has of each card of its node, in the order of CASES, and whether the memory is in proportion."""
+    """Returns the percentages that the claim has of each card of its node, in the order of CASES, and whether the memory is in proportion."""
     free = CASES[index][0]
     place_of = {card: int(name.rsplit("-", 1)[1]) for card, name, _, _ in ledger if name.startswith(f"default/filler-{index}-")}
     taken, even = [0] * len(free), True

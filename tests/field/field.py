@@ -16,7 +16,7 @@ GI = 1 << 30
 # The two classes that most tests need, by their binding mode. `World` creates both.
 CLASSES = {"share": "Immediate", "wait": "WaitForFirstConsumer"}
 TIMEOUT = 60
-# Where the API server has the kinds that tests read.
+# API paths of the kinds that tests read.
 PATHS = {"egpu": f"apis/{API}/elasticgpus", "egpuclass": f"apis/{API}/elasticgpuclasses", "egpuc": f"apis/{API}/namespaces/%s/elasticgpuclaims",
          "egpuquota": f"apis/{API}/namespaces/%s/elasticgpuquotas", "pod": "api/v1/namespaces/%s/pods", "events": "api/v1/namespaces/%s/events",
          "resourceclaim": "apis/resource.k8s.io/v1/namespaces/%s/resourceclaims", "lease": "apis/coordination.k8s.io/v1/namespaces/%s/leases",
@@ -29,7 +29,7 @@ def egpu_class(name, mode="Immediate", provisioner="gpushare", **parameters):
 
 
 def requests(**amounts):
-    """Amounts by the keywords gpu, core, memory and tflops, as the requests of a claim."""
+    """Converts the keywords gpu, core, memory and tflops to the requests of a claim."""
     keys = {"core": "gpu-core", "memory": "gpu-memory"}
     return {f"elasticgpu.io/{keys.get(key, key)}": value for key, value in amounts.items()}
 
@@ -53,12 +53,12 @@ def pod(name, namespace="default", annotations=None, containers=("main",), **spe
 
 
 def pod_of(claim_name, name=None, namespace="default", annotations=None, **spec):
-    """A pod that names a claim made by hand; both have one name unless `name` is given."""
+    """A pod that names an existing claim; both have one name unless `name` is given."""
     return pod(name or claim_name, namespace, dict({"egpuc.elasticgpu.io/gpu": claim_name}, **(annotations or {})), **spec)
 
 
 def pod_with(name, class_name="share", namespace="default", annotations=None, spec=None, **amounts):
-    """A pod that writes its amounts as annotations, so that a claim is made for it."""
+    """A pod with its amounts as annotations, for which a claim is created."""
     keys = {"core": "gpu-core", "memory": "gpu-memory"}
     wanted = {f"egpu.elasticgpu.io/{keys.get(key, key)}": str(value) for key, value in amounts.items()}
     return pod(name, namespace, dict({"egpu.elasticgpu.io/class": class_name}, **wanted, **(annotations or {})), **(spec or {}))
@@ -92,7 +92,7 @@ class World:
         self.apply(*(egpu_class(name, mode) for name, mode in CLASSES.items()))
 
     def close(self):
-        """Stops the controller, and returns the exit status of the test."""
+        """Stops the controller and returns the exit status of the test."""
         if self.report.failed:
             self.server.dump_log()
         self.server.clean()
@@ -113,7 +113,7 @@ class World:
             raise AssertionError(f"kubectl apply: {done.stderr.decode()[:2000]}")
 
     def refusal(self, *objects):
-        """The error text of objects that are refused, or ""."""
+        """Returns the error text of objects that are refused, or ""."""
         done = self.write("apply", *objects)
         return done.stderr.decode() if done.returncode != 0 else ""
 
@@ -121,12 +121,12 @@ class World:
         self.kubectl.ok("delete", kind, *names, "-n", namespace, *flags)
 
     def address(self):
-        """The URL of the API server, which another process has at another port."""
+        """Returns the URL of the API server; each process has another port."""
         with open(self.server.kubeconfig, encoding="utf-8") as file:
             return next(line.split()[1] for line in file if line.strip().startswith("server:"))
 
     def read(self, path):
-        """An object or list of the API server, or {}. Reads go there without kubectl, which takes longer to start than all else."""
+        """Returns an object or list of the API server, or {}. Reads without kubectl, whose start would dominate the time."""
         try:
             with urllib.request.urlopen(f"{self.address()}/{path}", timeout=30) as answer:
                 return json.load(answer)
@@ -136,7 +136,7 @@ class World:
             return {}
 
     def patch_status(self, path, status):
-        """Merges into the status of the object at the path; the HTTP status. Debian's kubectl has no --subresource."""
+        """Merges into the status of the object at the path and returns the HTTP status. Debian's kubectl has no --subresource."""
         request = urllib.request.Request(f"{self.address()}/{path}/status", json.dumps({"status": status}).encode(), method="PATCH",
                                          headers={"Content-Type": "application/merge-patch+json"})
         try:
@@ -150,11 +150,11 @@ class World:
         return self.read((path % namespace if "%s" in path else path) + (f"?labelSelector={labels}" if labels else "")).get("items", [])
 
     def list(self, kind, *flags):
-        """The objects of a kind in the namespace `default`, or as kubectl's flags select them."""
+        """Returns the objects of a kind in the namespace `default`, or as kubectl's flags select them."""
         return self.kubectl.json("get", kind, *flags)["items"] if flags or kind not in PATHS else self.items(kind)
 
     def get(self, kind, name, namespace="default"):
-        """The object, or {} if it is not there."""
+        """Returns the object, or {} if it does not exist."""
         if kind in PATHS:
             path = PATHS[kind]
             return self.read(f"{path % namespace if '%s' in path else path}/{name}")
@@ -162,7 +162,7 @@ class World:
         return json.loads(found.stdout) if found.returncode == 0 else {}
 
     def condition(self, name, kind="Bound", namespace="default"):
-        """A condition of a claim, or {}."""
+        """Returns a condition of a claim, or {}."""
         conditions = self.get("egpuc", name, namespace).get("status", {}).get("conditions", [])
         return next((each for each in conditions if each["type"] == kind), {})
 
@@ -179,12 +179,12 @@ class World:
         return self.get("pod", name, namespace).get("status", {}).get("phase", "")
 
     def claim_of(self, pod_name, namespace="default"):
-        """The name of the first claim that was made for the pod, or ""."""
+        """Returns the name of the first claim created for the pod, or ""."""
         made = self.get("pod", pod_name, namespace).get("status", {}).get("resourceClaimStatuses") or [{}]
         return made[0].get("resourceClaimName", "")
 
     def awaited_claim_of(self, pod_name, namespace="default"):
-        """The name of the claim that comes to be made for the pod."""
+        """Waits for the claim created for the pod and returns its name."""
         return self.awaited(lambda: self.claim_of(pod_name, namespace), bool)
 
     def claims(self, namespace="default"):
@@ -197,16 +197,16 @@ class World:
         return {each["metadata"]["name"]: each for each in self.items("egpu", labels="elasticgpu.io/role=card")}
 
     def ledger(self):
-        """(card, namespace/claim, core in milli-cards, memory in bytes) of each entry, sorted."""
+        """Returns (card, namespace/claim, core in milli-cards, memory in bytes) of each entry, sorted."""
         return sorted((name, entry["claim"], entry.get("core", 0), entry.get("memory", 0))
                       for name, card in self.cards().items() for entry in (card["spec"].get("allocations") or {}).values())
 
     def cards_of(self, name, namespace="default"):
-        """The names of the cards on which a claim has entries."""
+        """Returns the names of the cards on which a claim has entries."""
         return [card for card, holder, _, _ in self.ledger() if holder == f"{namespace}/{name}"]
 
     def overfull(self):
-        """The cards whose entries are more than the card has."""
+        """Returns the cards whose entries exceed the card's capacity."""
         return [name for name, card in self.cards().items() for key in ("core", "memory")
                 if sum(entry.get(key, 0) for entry in (card["spec"].get("allocations") or {}).values()) > card["spec"]["card"][key]]
 
@@ -218,7 +218,7 @@ class World:
 
     @staticmethod
     def awaited(read, accepts):
-        """The first value of `read()` that is accepted, or the last one."""
+        """Returns the first value of `read()` that is accepted, or the last one."""
         seen = []
 
         def accepted():
@@ -234,12 +234,12 @@ class World:
         self.check(name, value == wanted, f"{value} instead of {wanted}")
 
     def contains(self, name, read, *parts):
-        """Checks that the text of `read()` comes to contain all parts."""
+        """Checks that the text of `read()` finally contains all parts."""
         value = self.awaited(read, lambda seen: all(part in seen for part in parts))
         self.check(name, all(part in value for part in parts), f"{value!r} lacks one of {parts}")
 
     def runs(self, *pods, namespace="default"):
-        """Checks that all these pods come to run."""
+        """Checks that all these pods finally run."""
         def others():
             phases = {each["metadata"]["name"]: each.get("status", {}).get("phase") for each in self.items("pod", namespace)}
             return {name: phases.get(name) for name in pods if phases.get(name) != "Running"}
@@ -253,8 +253,8 @@ class World:
 
 
 class Agent:
-    """The node agent with the fake NVML, for a Node that the controller simulates without cards. It has no kubelet: it publishes its
-    cards, and pods are run by the simulated kubelet. `devices` are the cards as tests/nvml/README.md describes them."""
+    """The node agent with the fake NVML, for a Node that the controller simulates without cards. It has no kubelet: it publishes its cards, and the
+    simulated kubelet runs the pods. tests/nvml/README.md describes the format of `devices`."""
 
     def __init__(self, world, node, devices):
         self.world, self.node, self.devices, self.process = world, node, devices, None
@@ -264,11 +264,11 @@ class Agent:
         self.start()
 
     def write(self):
-        """Gives the driver and the kernel the hardware of `devices`."""
+        """Writes the hardware of `devices` for the driver and the kernel."""
         path = os.path.join(self.folder, "nvml.yaml")
         text = json.dumps({"driver": "535.104.05", "cuda": 12020, "devices": self.devices})
         with open(path, "r+" if os.path.exists(path) else "w", encoding="utf-8") as file:
-            file.write(text)  # in place: a plugin's sandbox keeps the file that it found
+            file.write(text)  # in place, because a plugin's sandbox keeps the opened file
             file.truncate()
         gpus = os.path.join(self.folder, "proc", "driver", "nvidia", "gpus")
         shutil.rmtree(gpus, ignore_errors=True)
@@ -298,19 +298,19 @@ class Agent:
         self.process.wait()
 
     def restart(self):
-        """Kills the agent, and starts it with the hardware of `devices`."""
+        """Kills the agent and starts it with the hardware of `devices`."""
         self.kill()
         self.write()
         self.start()
 
     def wake(self):
-        """Changes all cards of the node, so that the agent looks at their conditions at once."""
+        """Changes all cards of the node, so that the agent evaluates their conditions immediately."""
         names = list(self.world.cards())
         if names:
             self.world.kubectl.ok("annotate", "egpu", *names, "--overwrite", f"field.test/woken={os.urandom(4).hex()}")
 
     def healthy(self, card):
-        """(status, reason) of the condition Healthy of a card, as the agent reports it next."""
+        """Returns (status, reason) of the condition Healthy of a card, as the agent reports it next."""
         self.wake()
         conditions = self.world.get("egpu", card).get("status", {}).get("conditions", [])
         return next(((each["status"], each["reason"]) for each in conditions if each["type"] == "Healthy"), ("", ""))
@@ -330,8 +330,8 @@ def a100(index, **fields):
 
 
 def main(nodes, *parts, keep_data=False, extra=()):
-    """Runs the parts, functions of a World, one after the other, and returns the exit status. BIN_DIR comes from the command line.
-    `keep_data` gives the controller a folder, so that `restart` finds the objects again."""
+    """Runs the parts, functions of a World, in order, and returns the exit status. BIN_DIR comes from the command line. `keep_data` gives the controller a
+    folder, so that `restart` finds the objects again."""
     with tempfile.TemporaryDirectory(prefix="egpu-field-") as folder:
         world = World(sys.argv[1], nodes, data=os.path.join(folder, "data") if keep_data else None, extra=extra)
         try:

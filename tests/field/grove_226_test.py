@@ -12,7 +12,7 @@ nodes:
 
 
 def events(world, name, space):
-    """Reasons and messages of the events of a pod."""
+    """Returns reasons and messages of the events of a pod."""
     found = world.list("events", "-n", space, "--field-selector", f"involvedObject.kind=Pod,involvedObject.name={name}")
     return [(each["reason"], each["message"]) for each in found]
 
@@ -29,7 +29,7 @@ def explained(world, what, space, pods, reason):
 
 
 def explained_by_one(world, what, space, pods, reason, *parts):
-    """One claim of the gang has this reason, and its pod has an event with it. The claims of the others name that claim."""
+    """One claim of the gang has this reason, and its pod has an event with it. The other claims name that claim."""
     made = {name: until(lambda name=name: world.claim_of(name, space)) for name in pods}
 
     def speakers():

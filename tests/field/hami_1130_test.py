@@ -39,7 +39,7 @@ def all_at_once(class_name):
 
 
 def stuck(mode, class_name, verb):
-    """A claim of the node is stuck in its provisioner, or its pod on the node."""
+    """A claim of the node is stuck in its provisioner, or its pod is stuck on the node."""
     failing = f"{verb}-{mode.lower()}"
 
     def part(world):

@@ -56,7 +56,7 @@ def one_by_one(space):
 
 
 def product_exceeds(space):
-    """Each card by itself is within the quota."""
+    """Each card alone is within the quota."""
     def part(world):
         for name, amounts, message in (("core", {"core": 30, "memory": "1Gi"}, "allows gpu-core 50, 0 is used: 10 too little for another 60"),
                                        ("memory", {"core": 10, "memory": "3Gi"}, "allows gpu-memory 4Gi, 0 is used: 2Gi too little for another 6Gi")):

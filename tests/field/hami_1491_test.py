@@ -40,7 +40,7 @@ def updated(class_name):
 
 
 def created_before_the_deletion(class_name):
-    """As in a rolling update with a surge, the new pod is there before the old one goes."""
+    """As in a rolling update with a surge, the new pod exists before the old one is deleted."""
     def part(world):
         start(world, class_name, [f"p{i}" for i in range(4)], gpu=2)
         world.apply(pod_with("surge", class_name, gpu=2))
@@ -69,7 +69,7 @@ def halves(class_name):
 
 
 def containers(mode):
-    """Three claims at most on the card: a pod of two containers takes two of them."""
+    """At most three claims on the card: a pod of two containers takes two of these slots."""
     def part(world):
         name = f"slots-{mode.lower()}"
         world.apply(egpu_class(name, mode, maxClaimsPerCard=3, model="L4"), template(name, name, core=10, memory="2Gi"))

@@ -1,7 +1,7 @@
 """HAMi 1878: pods of a high PriorityClass wait although pods of lower priority have the parts of cards that they need; preemption is missing.
-Elastic GPU evicts the fewest pods of lower priority whose parts are enough, on one card, and leaves all others alone. Nothing is evicted for a
-pod of the same priority, for one with preemptionPolicy Never, from classes that are not preemptible, or if all victims were not enough.
-The pod that preempts runs, and the claim of a victim names it.  hami_1878_test.py BIN_DIR"""
+Elastic GPU evicts the fewest pods of lower priority whose parts suffice, on one card, and does not touch other pods. Nothing is evicted for a pod of the same
+priority, for a pod with preemptionPolicy Never, from classes that are not preemptible, or if all possible victims would not suffice. The preemptor runs, and
+the claim of a victim names it.  hami_1878_test.py BIN_DIR"""
 import calendar
 import sys
 import time
@@ -22,7 +22,7 @@ def prioritized(name, class_name, priority, **amounts):
 
 
 def fill(world, class_name, priority="low"):
-    """Four pods of half a card each have both cards."""
+    """Four pods of half a card each fill both cards."""
     names = [f"{priority}-{i}" for i in range(4)]
     world.apply(*(prioritized(name, class_name, priority, **HALF) for name in names))
     world.runs(*names)
@@ -40,7 +40,7 @@ def end(world, what):
 
 
 def seconds(made):
-    """The creation time of an object in seconds since 1970."""
+    """Returns the creation time of an object in seconds since 1970."""
     return calendar.timegm(time.strptime(made["metadata"]["creationTimestamp"], "%Y-%m-%dT%H:%M:%SZ"))
 
 
@@ -74,7 +74,7 @@ def whole_card(class_name):
 
 
 def by_hand(mode, class_name):
-    """Claims made by hand outlive their pods: the victim's claim waits, and names the claim that preempted it."""
+    """Claims created by users outlive their pods: the victim's claim waits, and names the claim that preempted it."""
     def part(world):
         for name in ("one", "two"):
             world.apply(claim(name, class_name, spec={"priorityClassName": "low"}, gpu=1), pod_of(name, priorityClassName="low"))

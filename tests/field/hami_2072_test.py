@@ -1,8 +1,8 @@
-"""HAMi 2072: after pods have come and gone, the free parts of a node's cards together are enough for a new pod, but no card has enough.
-Users evict pods by hand and ask for a defragmentation of the node on request.
-`defrag` of Elastic GPU names the fewest moves that let the new claim in, and writes nothing. One eviction carries the plan out, and the new
-claim is bound on the card that became free. A claim made by hand is moved by its annotation. Classes that are not movable are left alone, and
-placement by `binpack` leaves no fragments in the first place.  hami_2072_test.py BIN_DIR"""
+"""HAMi 2072: after pods have come and gone, the free parts of a node's cards together are enough for a new pod, but no card has enough. Users evict pods by
+hand and ask for a defragmentation of the node on request.
+`defrag` of Elastic GPU names the fewest moves that let the new claim fit, and writes nothing. One eviction carries the plan out, and the new claim is bound on
+the freed card. An annotation moves a claim that a user created. Claims of classes that are not movable are not moved, and placement by `binpack` leaves no
+fragments in the first place.  hami_2072_test.py BIN_DIR"""
 import json
 import sys
 
@@ -39,7 +39,7 @@ def fragments(world, class_name):
 
 
 def owned(world, name):
-    """A pod of a controller, which makes the pod again after an eviction. A Lease stands for the controller."""
+    """A pod of a controller, which recreates it after an eviction. A Lease stands for the controller."""
     world.apply({"apiVersion": "coordination.k8s.io/v1", "kind": "Lease", "metadata": {"name": name, "namespace": "default"}})
     made = pod_of(name)
     made["metadata"]["ownerReferences"] = [{"apiVersion": "coordination.k8s.io/v1", "kind": "Lease", "name": name, "controller": True,

@@ -11,7 +11,7 @@ ALL_CARDS = [1000] * 8
 
 
 def charged(world):
-    """Core of each entry, in milli-cards."""
+    """Returns the core of each entry, in milli-cards."""
     return [core for _, _, core, _ in world.ledger()]
 
 
@@ -39,7 +39,7 @@ def deleted(class_name):
 
 
 def same_name(class_name):
-    """The replacement has the name of the pod that goes, as a StatefulSet's pod has."""
+    """The replacement has the name of the deleted pod, like a StatefulSet's pod."""
     def part(world):
         world.apply(pod_with("predictor-0", class_name, gpu=8))
         holds_all(world, "predictor-0")
@@ -68,7 +68,7 @@ def claim_first(class_name):
 
 
 def beside_a_crash(class_name):
-    """The controller ends at once after the deletion, so that no delete event reaches it."""
+    """The controller is killed right after the deletion, so that no delete event reaches it."""
     def part(world):
         world.apply(pod_with("old", class_name, gpu=8))
         holds_all(world, "old")

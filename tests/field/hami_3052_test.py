@@ -18,7 +18,7 @@ BLAMES_CARDS = "have no room"
 
 
 def said(world, space):
-    """Reasons and messages of all claims of the namespace."""
+    """Returns reasons and messages of all claims of the namespace."""
     return " ".join(f"{reason} {message}" for _, reason, message in world.claims(space).values())
 
 
@@ -46,7 +46,7 @@ def two_containers(class_name, kind):
 
 
 def gang_of_two(class_name):
-    """Each member by itself is within the quota."""
+    """Each member alone is within the quota."""
     space = f"{class_name}-init"
 
     def part(world):

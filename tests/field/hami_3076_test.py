@@ -23,7 +23,7 @@ def prepared(world, name, space="default"):
 
 
 def owner(world, class_name, space):
-    """A claim that has a whole card, with its pod; returns the claim's device."""
+    """Creates a claim with a whole card, and its pod. Returns the claim's device."""
     world.apply(claim("own", class_name, space, gpu=1), pod_of("own", namespace=space))
     world.runs("own", namespace=space)
     return world.get("egpuc", "own", space)["status"]["elasticGPUName"]
@@ -78,7 +78,7 @@ def foreign_claim(class_name):
 
 
 def changed_later(class_name):
-    """A pod that runs with one claim is edited to name another one."""
+    """A pod that runs with one claim is edited to name a different claim."""
     def part(world):
         world.apply(claim("mine", class_name, core=10, memory="1Gi"), claim("yours", class_name, core=20, memory="2Gi"), pod_of("mine"), pod_of("yours"))
         world.runs("mine", "yours")
@@ -113,7 +113,7 @@ def events_of(world, name):
 
 
 def forged_resource_claim(class_name):
-    """A ResourceClaim made by hand, whose status names the device of another claim. No user has the right to write this status."""
+    """A ResourceClaim created by a user, whose status names the device of another claim. No user has the right to write this status."""
     space = f"tenant-{class_name}"
 
     def part(world):

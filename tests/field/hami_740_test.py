@@ -1,7 +1,7 @@
-"""HAMi 740, 1224 and 1674: users ask to change the compute and memory of a vGPU that a running pod has, without a restart of the pod.
-HAMi cannot do it. Elastic GPU takes an edit of the claim's requests: the claim grows or shrinks on its card, its pod runs on, and ledger and
-status show the amounts in force. A growth that the card or the quota cannot give changes nothing and says why. A shrink under a running pod is
-charged as before until the pod ends.  hami_740_test.py BIN_DIR"""
+"""HAMi 740, 1224 and 1674: users ask to change the compute and memory of a vGPU that a running pod has, without a restart of the pod. HAMi cannot do it.
+Elastic GPU accepts an edit of the claim's requests: the claim grows or shrinks on its card, its pod continues to run, and ledger and status show the amounts in
+force. A growth that the card or the quota cannot provide changes nothing and reports why. After a shrink under a running pod the old amount is charged until
+the pod ends.  hami_740_test.py BIN_DIR"""
 import json
 import sys
 
@@ -25,13 +25,13 @@ def in_force(world, name):
 
 
 def resized(world, name):
-    """Status and reason of the condition Resized."""
+    """Returns status and reason of the condition Resized."""
     condition = world.condition(name, "Resized")
     return condition.get("status", ""), condition.get("reason", "")
 
 
 def identity(world, name):
-    """What changes if a pod is restarted or made again."""
+    """Returns fields that change if a pod is restarted or recreated."""
     found = world.get("pod", name)
     return found["metadata"]["uid"], found["status"].get("startTime"), found["status"]["phase"]
 

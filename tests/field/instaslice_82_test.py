@@ -1,7 +1,7 @@
-"""InstaSlice (openshift/instaslice-operator) 82: pods that Kueue queues have the scheduling gate kueue.x-k8s.io/admission. InstaSlice looks
-at its own gate alone, and therefore allocates and prepares a GPU slice as soon as such a pod is submitted instead of when the queue
-admits it. Elastic GPU must allocate nothing for queued pods: pods that are submitted later but admitted earlier must get the cards,
-and queued pods that are deleted before their admission must go without a trace.  instaslice_82_test.py BIN_DIR"""
+"""InstaSlice (openshift/instaslice-operator) 82: pods that Kueue queues have the scheduling gate kueue.x-k8s.io/admission. InstaSlice checks only its own
+gate, and therefore allocates and prepares a GPU slice as soon as such a pod is submitted instead of when the queue admits it. Elastic GPU must allocate
+nothing for queued pods: pods that are submitted later but admitted earlier must get the cards, and queued pods that are deleted before their admission
+must leave no trace.  instaslice_82_test.py BIN_DIR"""
 import json
 import sys
 

@@ -32,7 +32,7 @@ NODES = "nodes:\n" + "".join(node(name) for name in WIRING)
 
 
 def chosen(world, holder):
-    """The indexes of the cards of a claim."""
+    """Returns the indexes of the cards of a claim."""
     return sorted(int(card.rsplit("-", 1)[1]) for card in world.cards_of(holder))
 
 
@@ -41,7 +41,7 @@ def links_of(name, cards):
 
 
 def taken(world, name, what, gpu, mode):
-    """Binds a claim for so many cards of a node, and returns what it has."""
+    """Binds a claim for that many cards of a node and returns their indexes."""
     if mode == "linked":
         world.apply(claim(what, mode, spec={"models": [name]}, gpu=gpu), pod_of(what))
         holder = what
@@ -88,7 +88,7 @@ def sixteen_cards(world):
 
 
 def many_cards(world):
-    """64 cards, the most of which links are compared: seven are of one group, and eight are another whole one."""
+    """64 cards, the largest number whose links are compared: seven are of one group, and eight are another whole group."""
     for mode in ("linked-late",):
         seven = taken(world, "most", f"{mode}-seven", 7, mode)
         world.check(f"{mode}: seven of one group", len({card % 8 for card in seven}) == 1, seven)

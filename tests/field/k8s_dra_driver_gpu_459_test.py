@@ -16,7 +16,7 @@ CLASSES = {"slices": "Immediate", "slices-late": "WaitForFirstConsumer"}
 
 
 def replica(name, how, class_name, space="default"):
-    """A pod of a Deployment, whose claim comes from amounts, a template of ours, or a stock ResourceClaimTemplate."""
+    """A pod of a Deployment, whose claim comes from amounts, an ElasticGPUClaimTemplate, or a stock ResourceClaimTemplate."""
     if how == "amounts":
         return pod_with(name, class_name, space, **SLICE)
     if how == "template":
@@ -36,7 +36,7 @@ def stock_template(class_name):
 
 
 def per_card(world):
-    """How many claims each card holds."""
+    """Returns the number of claims of each card."""
     count = {name: 0 for name in world.cards()}
     for card, _, _, _ in world.ledger():
         count[card] += 1
@@ -70,7 +70,7 @@ def replicas(world):
 
 
 def namespaces(world):
-    """One pod in each of two namespaces, and both on one card (659)."""
+    """One pod in each of two namespaces, both on one card (659)."""
     world.apply(namespace("team-a"), namespace("team-b"))
     for class_name in CLASSES:
         world.apply(pod_with("p", class_name, "team-a", **SLICE), pod_with("p", class_name, "team-b", **SLICE))

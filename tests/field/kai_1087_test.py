@@ -1,7 +1,7 @@
 """KAI-Scheduler 1087: in a cluster with several types of GPUs a queue's quota cannot be set by type, such as H100 or B200.
-An ElasticGPUQuota of Elastic GPU with `selector.models` counts only cards of these models. A claim that may have any model goes to a model
-that the quotas leave. A claim of the exhausted model waits as QuotaExceeded, and the message names the model and the holders. Other models
-and other namespaces are not affected, and a model that no card has is shown by ModelsExist.  kai_1087_test.py BIN_DIR"""
+An ElasticGPUQuota of Elastic GPU with `selector.models` counts only cards of these models. A claim that accepts any model gets a model that the quotas permit.
+A claim of the exhausted model waits as QuotaExceeded, and the message names the model and the holders. Other models and other namespaces are not affected, and
+the condition ModelsExist reports a model that no card has.  kai_1087_test.py BIN_DIR"""
 import sys
 
 from field import claim, main, namespace, pod_of, pod_with, quota
@@ -64,7 +64,7 @@ def limited(space):
 
 
 def any_model(space):
-    """Three claims of any model: two get an H100 and one a B200, as the quotas leave them; the fourth gets none."""
+    """Three claims of any model: two get an H100 and one a B200, as the quotas permit; the fourth gets none."""
     def part(world):
         names = ["any-1", "any-2", "any-3"]
         for name in names:

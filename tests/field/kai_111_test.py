@@ -13,7 +13,7 @@ WITH_GPUS = CPU_ONLY + "- {name: scaled, cpu: 64, memory: 256Gi, gpus: [{model: 
 
 
 def set_nodes(world, text):
-    """Nodes join and leave by the file of the simulated cluster."""
+    """Nodes are added and removed by the file of the simulated cluster."""
     world.server.stop()
     with open(world.server.nodes, "w", encoding="utf-8") as file:
         file.write(text)
@@ -26,7 +26,7 @@ def simulate(world, **question):
 
 
 def fitting(world, class_name):
-    """The metric of the class."""
+    """Returns the metric of the class."""
     line = f'elasticgpu_claims_that_fit{{class="{class_name}"}} '
     return next((row[len(line):] for row in world.server.http("/metrics").splitlines() if row.startswith(line)), "")
 

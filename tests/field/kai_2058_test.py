@@ -1,8 +1,8 @@
-"""KAI-Scheduler 2058: users ask why a workload is pending, and want the one dominant reason in plain words, with evidence and a next step, for
-every cause: gang, sharing, topology, quota, limit, priority and node fit. Examples are a job with 7 of 8 workers and a job of 16 GPUs
-that waits although 16 GPUs are free.
-Elastic GPU puts one reason on the claim's condition `Bound` and an event on the pod. Each message names the obstacle and what would end it;
-`explain` gives the same answer and changes nothing.  kai_2058_test.py BIN_DIR"""
+"""KAI-Scheduler 2058: users ask why a workload is pending, and want the one dominant reason in plain words, with evidence and a next step, for every cause:
+gang, sharing, topology, quota, limit, priority and node fit. Examples are a job with 7 of 8 workers and a job of 16 GPUs that waits although 16 GPUs are
+free.
+Elastic GPU puts one reason on the claim's condition `Bound` and an event on the pod. Each message names the obstacle and how to remove it; `explain` gives the
+same answer and changes nothing.  kai_2058_test.py BIN_DIR"""
 import json
 import sys
 
@@ -104,7 +104,7 @@ def too_large(class_name):
 
 
 def node_conditions(world):
-    """Only the class that waits for its pod looks at the pod's node conditions."""
+    """Only the class with WaitForFirstConsumer considers the pod's constraints on nodes."""
     world.apply(claim("nowhere", "wait", gpu=1), pod_of("nowhere", nodeSelector={"zone": "b"}))
     waits(world, "selector", "nowhere", "NoFit", "not labelled zone=b as the pod selects")
     world.apply(claim("tainted", "wait", gpu=1), pod_of("tainted", nodeSelector={"kubernetes.io/hostname": "kept"}))

@@ -11,7 +11,7 @@ NODES = "nodes:\n- {name: n, cpu: 256, memory: 1Ti, gpus: [{model: H100, count: 
 
 
 def holders(world):
-    """How many cards have how many entries."""
+    """Returns a map from a number of entries to the number of cards with it."""
     return collections.Counter(collections.Counter(card for card, *_ in world.ledger()).values())
 
 
@@ -48,7 +48,7 @@ def thirds(class_name):
 
 
 def spread(world):
-    """Policies that spread leave no card idle while another one has two."""
+    """Spreading policies leave no card idle while another one has two claims."""
     world.apply(egpu_class("spread", "WaitForFirstConsumer", cardPolicy="spread"))
     names = [f"spread-{i}" for i in range(8)]
     world.apply(*(pod_with(name, "spread", core=50, memory="40Gi") for name in names))

@@ -51,7 +51,7 @@ def orders(world):
 
 
 def never_admitted(world):
-    """A pod that is deleted before its last gate goes leaves nothing."""
+    """A pod that is deleted before its last gate is removed leaves nothing."""
     for mode in ("share", "wait"):
         world.apply(pod_with(f"given-up-{mode}", mode, spec={"schedulingGates": [{"name": OTHER}, {"name": QUEUE}]}, gpu=2))
         made = until(lambda mode=mode: world.claim_of(f"given-up-{mode}"))

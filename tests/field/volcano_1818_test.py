@@ -19,7 +19,7 @@ def nodes(uuids):
 
 
 def hardware(world, uuids):
-    """Restarts the controller with other cards on the node."""
+    """Restarts the controller with different cards on the node."""
     with open(world.server.nodes, "w", encoding="utf-8") as file:
         file.write(nodes(uuids))
     world.restart()
@@ -51,7 +51,7 @@ def used_cards(world):
 
 
 def free_cards(world):
-    """Two further cards are lost while no claim has them: nothing is left of them."""
+    """Two further cards are lost while no claim has them: their objects are removed."""
     hardware(world, LEFT[:4])
     four = [each.lower() for each in LEFT[:4]]
     world.equals("free cards that are lost are removed", lambda: sorted(world.cards()), four)

@@ -22,7 +22,7 @@ def gates(world, name):
 
 
 def approve(world, name, selector=None):
-    """Removes the manager's gate as the manager would, and leaves all others."""
+    """Removes the manager's gate as the manager would, and keeps all other gates."""
     spec = {"schedulingGates": [{"name": each} for each in gates(world, name) if each != GATE]}
     if selector:
         spec["nodeSelector"] = selector
@@ -58,7 +58,7 @@ def both_modes(world):
 
 
 def made_by_hand(world):
-    """A claim that is made by hand binds at once if its class is Immediate; of a first consumer it waits for the gate."""
+    """A claim created by a user is bound immediately if its class is Immediate; with WaitForFirstConsumer it waits for the gate."""
     world.apply(claim("now", "share", gpu=1), pod_of("now", **HELD), claim("later", "wait", gpu=1), pod_of("later", **HELD))
     world.equals("an Immediate claim made by hand is bound", lambda: world.phase("now"), "Bound")
     world.equals("one of a first consumer waits", lambda: world.reason("later"), "WaitingForGates")
@@ -72,7 +72,7 @@ def made_by_hand(world):
 
 
 def gangs(world):
-    """A member whose pod is held back is missing to its gang."""
+    """A member whose pod is held back counts as missing in its gang."""
     members = gang("pair", 2)
     world.apply(pod_with("first", "wait", annotations=members, gpu=1), pod_with("second", "wait", annotations=members, spec=HELD, gpu=1))
     world.equals("the member that is not held waits for its gang", lambda: world.reason(world.claim_of("first")), "WaitingForGang")

@@ -18,12 +18,12 @@ def names(world):
 
 
 def entries(world):
-    """Core and memory of each entry, without those of the seven full cards."""
+    """Returns core and memory of each entry, without those of the seven full cards."""
     return [(core, memory) for _, holder, core, memory in world.ledger() if "full" not in holder]
 
 
 def replicas(world, mode):
-    """Three pods of half a card each come at once, and one card is free."""
+    """Three pods of half a card each are created at once, and one card is free."""
     pods = [f"{mode}-{index}" for index in range(3)]
     world.apply(*(pod_with(name, mode, **HALF) for name in pods))
     world.equals(f"{mode}: two of three pods run", lambda: len([name for name in names(world) if name in pods]), 2)

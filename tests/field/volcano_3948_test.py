@@ -75,7 +75,7 @@ def defrag(world, *arguments):
 
 
 def moves_applied(world, moves):
-    """The cards in use by node after the moves, and whether each had enough free cards where it went."""
+    """Returns the cards in use by node after the moves, and whether each move's target had enough free cards."""
     count, fits = used(world), True
     for move in moves:
         size, start, end = len(move["from"]["cards"]), move["from"]["node"], move["to"]["node"]

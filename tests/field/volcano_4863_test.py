@@ -39,14 +39,14 @@ def filled(world, class_name):
 
 
 def evicts(world, what, name, count):
-    """The pod of high priority runs, and so many pods of low priority had to go."""
+    """Checks that the pod of high priority runs, and that exactly `count` pods of low priority were evicted."""
     world.runs(name)
     world.equals(f"{what}: {count} went, no more", lambda: len(low_pods(world)), 8 - count)
     world.check(f"{what}: no card is over its capacity", not world.overfull(), world.ledger())
 
 
 def parts(world):
-    """The reported situation, and the same for core alone, memory alone, and three quarters of one card."""
+    """The reported situation, and variants: core alone, memory alone, and three quarters of one card."""
     wanted = (("spare", "a quarter", 1, QUARTER), ("spare-late", "a quarter", 1, QUARTER), ("spare", "core alone", 1, {"core": 20}),
               ("spare-late", "memory alone", 2, {"memory": "5Gi"}), ("spare-late", "three quarters", 3, {"core": 75, "memory": "12Gi"}))
     for class_name, what, count, amounts in wanted:
@@ -58,7 +58,7 @@ def parts(world):
 
 
 def made_by_hand(world):
-    """The preemptor's claim stands before its pod, and its own PriorityClass counts. Of the eight, the lowest goes."""
+    """The preemptor's claim exists before its pod, and the claim's own PriorityClass counts. The lowest of the eight pods is evicted."""
     world.apply(*(low(f"low{index}", "spare", "lower" if index == 5 else "low", **QUARTER) for index in range(8)))
     world.equals("eight run", lambda: len(low_pods(world)), 8)
     world.apply(claim("high", "spare", spec={"priorityClassName": "high"}, **QUARTER), pod_of("high"))
@@ -68,7 +68,7 @@ def made_by_hand(world):
 
 
 def spared(world):
-    """Nothing goes for a claim of equal priority, for one that no eviction would let in, or for a priority that never preempts."""
+    """Nothing is evicted for a claim of equal priority, for one that would not fit after any eviction, or for a priority that never preempts."""
     filled(world, "spare-late")
     world.apply(low("equal", "spare-late", **QUARTER), pod_with("huge", "spare-late", spec={"priorityClassName": "high"}, core=50, memory="20Gi"),
                 pod_with("never", "spare-late", spec={"priorityClassName": "polite"}, **QUARTER))

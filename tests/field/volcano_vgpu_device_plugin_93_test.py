@@ -19,7 +19,7 @@ def prepare(world):
 
 
 def environment(world, pod_name):
-    """The variables that the node gave to the container."""
+    """Returns the variables that the node gave to the container."""
     given = world.get("pod", pod_name)["metadata"]["annotations"].get("prepared.elasticgpu.io/main", "")
     return dict(line[len("  env "):].split("=", 1) for line in given.split("\n") if line.startswith("  env "))
 
@@ -68,7 +68,7 @@ def different_amounts(class_name):
 
 
 def against_the_age(class_name):
-    """The pods come in another order than their claims, so that the oldest claim is not of the oldest pod."""
+    """The pods are created in a different order than their claims, so that the oldest claim does not belong to the oldest pod."""
     def part(world):
         numbers = {"one": 1, "three": 3, "two": 2, "four": 4}
         world.apply(*(claim(name, class_name, gpu=number, core=40, memory="8Gi") for name, number in numbers.items()))

@@ -1,23 +1,23 @@
-"""Explicit-state check of the order of writes in controller/reconcile/state_machine.h: two controllers that act on stale snapshots and may
-crash (drop theirs) at any point, one claim that may be deleted and created anew, a device whose hardware may go and come back while
-nobody uses the claim: Bound -> claim Lost -> device Failed -> deleted -> undone -> bound anew; a pod that starts on the device of a live
-Bound claim (the agent looks at that moment) and keeps it until it ends, though a tenant may tear the claim out, finalizer and all.
-A claim of higher priority may come and go, for which this one has to make room: device marked, its pod evicted, claim Pending, device
-Failed -> deleted -> undone; while it is there nothing is bound anew.
-  python3 bind.py [commit=device|commit=claim|lost=skipped|look=skipped|mark=skipped]
-  python3 bind.py resize [resize=early|resize=unpaid|resize=unordered|resize=lowered|resize=late]
-commit=device is what is built: no violation. commit=claim (claim patched before the device is Bound) and lost=skipped (the device is not
-marked before the claim is Lost, so a stale controller fails it after the hardware came back) and look=skipped (a device whose claim is gone
-goes without a look at the pods) and mark=skipped (who makes room is not marked before) each print the shortest run to a violation. The look comes after the claim was seen to go: no pod
-starts after that, so what it finds is all.
+"""Explicit-state check of the order of writes in controller/reconcile/state_machine.h. Two controllers act on stale snapshots and may crash (drop theirs) at
+any point.
+The model has one claim, which may be deleted and recreated. The device's hardware may disappear and return while no pod uses the claim: Bound -> claim Lost ->
+device Failed -> deleted -> undone -> bound again. A pod may start on the device of a live Bound claim (the agent checks that at that moment) and keeps it until
+it ends, though a tenant may delete the claim despite its finalizer. A claim of higher priority may arrive and leave, for which this one is preempted: device
+marked, its pod evicted, claim Pending, device Failed -> deleted -> undone; while the preemptor exists nothing is bound again.
+python3 bind.py [commit=device|commit=claim|lost=skipped|look=skipped|mark=skipped]
+python3 bind.py resize [resize=early|resize=unpaid|resize=unordered|resize=lowered|resize=late]
+commit=device is the implemented order: no violation. Each of the others prints the shortest run to a violation: commit=claim (the claim is patched before the
+device is Bound), lost=skipped (the device is not marked before the claim is Lost, so a stale controller fails it after the hardware returned), look=skipped (a
+device without claim is deleted without checking for pods) and mark=skipped (the victim is not marked first). The check for pods follows the observation that
+the claim is deleted: no pod starts after that, so the check is complete.
 
-resize: another world, in which the hardware stays and the user edits the bound claim's amount, others take and give back what is free of
-its card, and the target may change while an earlier one is under way: target on the device (R1) -> entry at the largest (R2) -> plugin (R3) ->
-in force (R4) -> entry at the target (R5). Each target has a number, higher than the one before. An entry carries the number of the target that it was
-written for; the API server refuses a lower one, and a higher one that is less than what stands; a plugin refuses a lower one. Wrong are:
-early (the entry goes down before the smaller amount is in force), unpaid (in force before the plugin did it), unordered (the API server
-takes an entry of an earlier target), lowered (a new target's entry is not kept from being less than what stands: what an earlier target
-let the plugin give), late (the plugin takes an earlier target)."""
+resize: a separate model, in which the hardware stays and the user edits the bound claim's amount. Other claims take and release free capacity of its card, and
+the target may change while an earlier one is in progress: target on the device (R1) -> entry at the largest (R2) -> plugin (R3) -> in force (R4) -> entry at
+the target (R5). Each target has a higher number than the previous one. An entry carries the number of the target for which it was written. The API server
+refuses a lower number, and a higher number whose amount is below the existing entry; a plugin refuses a lower number. Violations are found for: early (the
+entry is lowered before the smaller amount is in force), unpaid (in force before the plugin applied it), unordered (the API server accepts an entry of an
+earlier target), lowered (a new target's entry may be below the existing one, to which an earlier target let the plugin go), late (the plugin accepts an earlier
+target)."""
 import sys
 from states import reach
 COMMIT = 'claim' if 'commit=claim' in sys.argv else 'device'
@@ -27,14 +27,15 @@ UNMARKED = 'mark=skipped' in sys.argv
 RESIZE = 'resize' in sys.argv
 WRONG = next((a[7:] for a in sys.argv if a.startswith('resize=')), '')
 MAXUID, MAXCLAIM, MAXLOSS, MAXPOD, MAXNEED = (1, 1, 0, 0, 0) if RESIZE else (2, 2, 1, 2, 1)
-ROOM, MAXEDIT = (3, 3) if RESIZE else (1, 0)  # of the card, a claim gets 1 of it at first; edits, and takes of others, in all
+ROOM, MAXEDIT = (3, 3) if RESIZE else (1, 0)  # of the card; a claim gets 1 of it at first; total number of edits, and of allocations by other claims
 PHASE = {'bind': 'B', 'suspect': 'S', 'mark': 'M', 'clear': 'B', 'fail': 'F'}
-# claim: None | (uid, finalizer, named, status, deleting, rv, asks); status P | B | L | P<rv of a
-# mark>. dev: None | (uid, claim uid, phase, deleting, rv, target, in force); target, in force: (number, amount).
-# ledger, provisioned: of (uid, number, amount); others: what others have of the card.
-# phase P | B | S (Bound, suspected: reason CardGone) | M (Bound, reason Preempted; its ResourceClaim is gone with that) | F. The device's name follows from the claim's uid, so `named` is a flag.
-# pod: None | uid of the device that it runs on; pods: how many have started.
-# need: whether a claim waits for its room; needs: how many did.
+# claim: None | (uid, finalizer, named, status, deleting, rv, asks); status P | B | L | P<rv of a mark>.
+# dev: None | (uid, claim uid, phase, deleting, rv, target, in force); target, in force: (number, amount).
+# ledger, provisioned: sets of (uid, number, amount); others: amount of the card that other claims hold.
+# phase P | B | S (Bound, suspected: reason CardGone) | M (Bound, reason Preempted; its ResourceClaim is deleted with that) | F. The device's name follows from
+# the claim's uid, so `named` is a flag.
+# pod: None | uid of the device that it runs on; pods: number of pods that have started.
+# need: whether a preemptor waits for its capacity; needs: number of preemptors so far.
 # state: (claim, dev, ledger, provisioned, hw, losses, next device, next claim, pod, pods, c1, c2, need, needs, others, edits)
 
 def of(entries, uid):
@@ -44,7 +45,7 @@ def without(entries, uid):
     return frozenset(e for e in entries if e[0] != uid)
 
 def resizing(claim, dev, led, prov, others):
-    """The one write that leads on from here, or None."""
+    """Returns the one write that continues the resize, or None."""
     uid, rv, (number, amount), force = dev[0], dev[4], dev[5], dev[6]
     entry, given, asks = of(led, uid), of(prov, uid), claim[6]
     if entry is None or given is None: return None
@@ -61,7 +62,7 @@ def resizing(claim, dev, led, prov, others):
     return None
 
 def paid(led, others, uid, number, amount):
-    """What the API server makes of an entry: the ledger, or None for a 422."""
+    """Returns the ledger after the API server accepts an entry, or None for a 422."""
     was = of(led, uid)
     if was and number < was[1] and WRONG != 'unordered': return None
     if was and number > was[1] and amount < was[2] and WRONG not in ('lowered', 'unordered'): return None
@@ -71,7 +72,7 @@ def paid(led, others, uid, number, amount):
     return rest | {(uid, number, amount)}
 
 def writes(snap):
-    """The one write that this snapshot leads to."""
+    """Returns the one write that follows from this snapshot."""
     claim, dev, led, prov, hw, pod, need, others = snap
     used = dev is not None and pod == dev[0] and not BLIND
     alive = {dev[0]} if dev else set()
@@ -96,7 +97,7 @@ def writes(snap):
             return ('bind', uid, rv)
         if hw and need and (ph == 'M' or UNMARKED and ph == 'B'):
             if used: return ('evict', uid)
-            if claim[3] != f'P{rv}': return ('cstatus', claim[0], f'P{rv}', claim[5])  # of this mark
+            if claim[3] != f'P{rv}': return ('cstatus', claim[0], f'P{rv}', claim[5])  # the status for this mark
             return ('fail', uid, rv)
         if hw and need and ph == 'B' and claim[2] and claim[3] == 'B': return ('mark', uid, rv)
         if not hw:
@@ -119,7 +120,7 @@ def apply(s, w):
     if op == 'null': led = without(led, w[1])
     elif op == 'deprov': prov = without(prov, w[1])
     elif op == 'prov':
-        if not of(prov, w[1]): prov = prov | {(w[1], 0, 1)}  # else it is there, or has other content
+        if not of(prov, w[1]): prov = prov | {(w[1], 0, 1)}  # otherwise it exists, or has other contents
     elif op == 'dropfin':
         if dev and dev[0] == w[1] and dev[3]: dev = None
     elif op == 'deldev':
@@ -136,7 +137,7 @@ def apply(s, w):
         now = paid(led, others, *w[1:4])
         was = of(led, w[1])
         if now is not None: led = now
-        elif op == 'raise' and (was is None or was[1] <= w[2] and was[2] <= w[3]):  # 422: others were quicker, so as it was before
+        elif op == 'raise' and (was is None or was[1] <= w[2] and was[2] <= w[3]):  # 422: another claim was faster, so nothing changes
             return s, ('target', w[1], w[2] + 1, w[5], w[4])
     elif op == 'give':
         was = of(prov, w[1])
@@ -179,7 +180,7 @@ def succ(s):
     for i, c in ((10, c1), (11, c2)):
         def put(st, v): l = list(st); l[i] = v; return tuple(l)
         w = writes(snap)
-        if w: yield f'c{i-9} reads', put(s, w)  # a snapshot matters only by the write that it leads to
+        if w: yield f'c{i-9} reads', put(s, w)  # only the resulting write of a snapshot matters
         if c:
             n, follow = apply(s, c)
             yield f'c{i-9} {c}' + (' 422' if follow else ''), put(n, follow)
@@ -213,7 +214,7 @@ def bad(s):
 
 s0 = ((0, False, False, 'P', False, 0, 1), None, frozenset(), frozenset(), 1, 0, 0, 1, None, 0, None, None, False, 0, 0, 0)
 starts = [s0]
-if RESIZE:  # it is bound already; a controller that stood still meanwhile may have any of the writes that led there before it
+if RESIZE:  # the claim is already bound; a controller that was suspended meanwhile may still have any earlier write
     one = frozenset({(0, 0, 1)})
     starts = [((0, True, True, 'B', False, 2, 1), (0, 0, 'B', False, 1, (0, 1), (0, 1)), one, one, 1, 0, 1, 1, None, 0, late, None, *s0[12:])
               for late in (None, ('create', 0), ('entry', 0, 0), ('prov', 0), ('bind', 0, 0), ('name', 0, 0), ('cstatus', 0, 'B', 1))]

@@ -1,10 +1,10 @@
-"""Explicit-state check of (C14) in controller/reconcile/state_machine.h: a gang of two members, each of which needs a card of two, and two
-controllers that act on stale snapshots and may crash (drop theirs) at any point. Another claim may take a card that is free, and give it
-back; the provisioner may refuse the second member, and take that back. Time is a choice: who has waited may give up at any moment.
-  python3 gang.py [back=skipped|mark=skipped|wait=skipped]
-What is built: no violation. back=skipped (a Bound member keeps its card though the other can't have one), mark=skipped (it is given back
-without a mark on the device, so a stale controller says Bound of a claim whose device goes) and wait=skipped (a member is
-provisioned before the other has its card) each print the shortest run to a violation. bind.py checks the order of one claim's writes."""
+"""Explicit-state check of (C14) in controller/reconcile/state_machine.h: a gang of two members, each of which needs a card of two, and two controllers that
+act on stale snapshots and may crash (drop theirs) at any point. A rival claim may take a free card and release it; the provisioner may refuse the second
+member, and recover. Time is a choice: a waiting member may time out at any moment.
+python3 gang.py [back=skipped|mark=skipped|wait=skipped]
+Without options the implemented rules are checked: no violation. Each option prints the shortest run to a violation: back=skipped (a Bound member keeps its card
+though the other member can't get one), mark=skipped (it is released without a mark on the device, so a stale controller reports a claim as Bound whose device
+is being deleted) and wait=skipped (a member is provisioned before the other one has its card). bind.py checks the order of one claim's writes."""
 import sys
 from states import reach
 KEEPS = 'back=skipped' in sys.argv
@@ -13,14 +13,14 @@ HASTY = 'wait=skipped' in sys.argv
 MAXUID = 3
 # member: (claim status P | B | P<rv of a mark>, its rv, dev); dev: None | (uid, phase P | B | M (Bound, marked) | F, deleting, rv, card)
 # state: (members, ledger, provisioned, next uid, refuses, refused before, rival came before, c1, c2, hasty); ledger: per card None, a uid or 'r'.
-# hasty: a member was provisioned on a look that showed the other without its card.
+# hasty: a member was provisioned on a snapshot in which the other one had no card.
 
 def holds(member, ledger):
     dev = member[2]
     return dev is not None and not dev[2] and (dev[1] in 'BM' or ledger[dev[4]] == dev[0])
 
 def writes(snap):
-    """Every write that this snapshot may lead to."""
+    """Returns every write that may follow from this snapshot."""
     members, ledger, prov, refuses = snap
     alive = {m[2][0]: m[2] for m in members if m[2]}
     for card, uid in enumerate(ledger):
@@ -46,7 +46,7 @@ def writes(snap):
         elif ph == 'F': all_.append(('deldev', i, uid, rv))
         elif ph == 'P':
             if ledger[card] != uid: all_.append(('entry', i, uid, rv, card))
-            elif not other and not HASTY: all_.append(('deldev', i, uid, rv))  # a minute is over
+            elif not other and not HASTY: all_.append(('deldev', i, uid, rv))  # after a minute
             elif refuses and i == 1: all_.append(('deldev', i, uid, rv))
             elif uid not in prov: all_.append(('prov', uid, other))
             else: all_.append(('bind', i, uid, rv))
@@ -56,7 +56,7 @@ def writes(snap):
             else: all_.append(('fail', i, uid, rv))
         else:
             if status != 'B': all_.append(('cstatus', i, 'B', crv))
-            elif not other and not KEEPS: all_.append(('mark', i, uid, rv))  # a minute is over
+            elif not other and not KEEPS: all_.append(('mark', i, uid, rv))  # after a minute
     return all_
 
 PHASE = {'bind': 'B', 'mark': 'M', 'clear': 'B', 'fail': 'F'}

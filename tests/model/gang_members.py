@@ -1,20 +1,20 @@
-"""Explicit-state check of which claims are members of a gang of two (controller/reconcile/gang/gang_members.cpp). Claims a and b are there,
-claim c comes late with a smaller uid, so that it is the oldest; annotations may be taken off once and put on again. A leader acts on what
-it has read, one write at a time; it may be deposed once, and its last write may arrive at any later moment.
-  python3 gang_members.py [order=age|beyond=kept|left=counted]
-What is built: no violation. order=age (the oldest are members, whatever the others have already), beyond=kept (an intent beyond the size is
-not rolled back) and left=counted (a claim that took its annotation off still counts) each print the shortest run to a violation. gang.py
-checks that all members get their cards, or none keeps any."""
+"""Explicit-state check of the choice of members for a gang of two (controller/reconcile/gang/gang_members.cpp). Claims a and b exist; claim c is created
+late with a smaller uid, so that it counts as the oldest. Annotations may be removed once and set again. A leader acts on its snapshot, one write at a
+time; it may be deposed once, and its last write may arrive at any later moment.
+python3 gang_members.py [order=age|beyond=kept|left=counted]
+Without options the implemented rules are checked: no violation. Each option prints the shortest run to a violation: order=age (the oldest claims are members,
+even if other ones already have devices), beyond=kept (an intent beyond the size is not rolled back) and left=counted (a claim whose annotation was removed
+still counts). gang.py checks that all members get their cards, or none keeps any."""
 import sys
 from states import reach
 BY_AGE = 'order=age' in sys.argv
 KEPT = 'beyond=kept' in sys.argv
 STUCK = 'left=counted' in sys.argv
-AGE = (1, 2, 0)  # of a, b, c
+AGE = (1, 2, 0)  # of claims a, b, c
 RANK = {'B': 0, 'P': 1, None: 2}
-# claim: (is there, names the gang, device: None | P (intent) | B (Bound), version of the device)
+# claim: (exists, names the gang, device: None | P (intent) | B (Bound), version of the device)
 # state: (claims, late may come, annotations that may change, leader, write of 1, write of 2)
-# That three are never Bound is checked where no annotation has changed: a claim that is Bound by itself may join a gang.
+# The rule that never three are Bound is checked only if no annotation has changed: a claim that is Bound by itself may join a gang.
 
 def members(claims):
     named = [i for i, (here, names, _, _) in enumerate(claims) if here and (names or STUCK)]
@@ -22,12 +22,12 @@ def members(claims):
     return sorted(named, key=lambda i: (0 if BY_AGE else RANK[claims[i][2]], AGE[i]))[:2]
 
 def writes(claims):
-    """Every write that these claims may lead to."""
+    """Returns every write that may follow from these claims."""
     chosen, all_ = members(claims), []
     for i, (here, names, dev, rv) in enumerate(claims):
         if not here or not names: continue
         if chosen is None:
-            if dev: all_.append(('drop', i, rv))  # a minute is over
+            if dev: all_.append(('drop', i, rv))  # after a minute
         elif i in chosen and dev is None: all_.append(('create', i, rv))
         elif i in chosen and dev == 'P' and all(claims[k][2] for k in chosen): all_.append(('bind', i, rv))
         elif i not in chosen and dev == 'P' and not (KEPT and all(claims[k][2] for k in chosen)): all_.append(('drop', i, rv))

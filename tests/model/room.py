@@ -1,21 +1,21 @@
-"""Explicit-state check of V1 to V5 in controller/reconcile/state_machine.h for a gang of two members, each of which needs a card of two that
-victims have, and two controllers that act on stale snapshots and may crash (drop theirs) at any point. A member may be deleted and made
-anew; a victim may come to be one that has to go for nobody, and back; a claim of lower priority takes a card that is free and not kept.
-  python3 room.py [room=partial|room=left|room=bare|mark=skipped]
-What is built: no violation. room=partial (who has to go goes before all members' rooms are kept), room=left (a member keeps its room
-though the one that speaks for the gang has none any more), room=bare (only the one that speaks is nominated) and mark=skipped (who makes
-room is not marked before, so that a stale controller fails what is needed no more) each print the shortest run to a violation."""
+"""Explicit-state check of V1 to V5 in controller/reconcile/state_machine.h for a gang of two members, each of which needs a card of two that victims hold,
+and two controllers that act on stale snapshots and may crash (drop theirs) at any point. A member may be deleted and recreated; a victim may stop being
+preemptible, and become so again; a claim of lower priority takes a card that is free and not nominated.
+python3 room.py [room=partial|room=left|room=bare|mark=skipped]
+Without options the implemented rules are checked: no violation. Each option prints the shortest run to a violation: room=partial (a victim is evicted before
+all members are nominated), room=left (a member keeps its nomination though the reporting member has lost its own), room=bare (only the reporting member is
+nominated) and mark=skipped (victims are not marked first, so that a stale controller fails a device that is no longer needed)."""
 import sys
 from states import reach
 PARTIAL, LEFT, BARE = ('room=' + each in sys.argv for each in ('partial', 'left', 'bare'))
 UNMARKED = 'mark=skipped' in sys.argv
 MAXGONE, MAXPRIOR, MAXRV = 1, 1, 4
-# member: (here, nominated, bound); the first speaks for both. card: (who has it, its rv): B a victim, M a marked one, E one whose pods were
-# evicted, F a failed one, '' nobody, g the gang, r a claim of lower priority.
-# state: (members, cards, may: whether the second victim may have to go, deleted so often, may changed so often, c1, c2, wrong)
+# member: (here, nominated, bound); the first one reports for both.
+# card: (holder, its rv): B a victim, M a marked one, E one whose pods were evicted, F a failed one, '' free, g the gang, r a claim of lower priority.
+# state: (members, cards, may: whether the second victim is preemptible, deletions so far, changes of `may` so far, c1, c2, wrong)
 
 def helped(members, cards, may):
-    """Whether the gang is whole, and would fit if all went that may."""
+    """Returns true if the gang is complete, and would fit after eviction of all preemptible victims."""
     return all(m[0] for m in members) and all(who in ('', *'BMEF') for who, _ in cards) and (may or cards[1][0] in ('', 'F'))
 
 def needed(members, cards, may, i):
@@ -23,7 +23,7 @@ def needed(members, cards, may, i):
     return helped(members, cards, may) and kept
 
 def writes(snap):
-    """Every write that this snapshot may lead to."""
+    """Returns every write that may follow from this snapshot."""
     members, cards, may = snap
     all_ = []
     first, second = members
@@ -64,7 +64,7 @@ def apply(s, w):
         if who in ('M', 'E') and rv == w[2]: put('B')
     elif op == 'evict':
         if who == 'M':
-            cards[i] = ('E', rv)  # of a pod: the device is not written
+            cards[i] = ('E', rv)  # evicts a pod; the device is not written
             wrong = wrong or w[2]
     elif op == 'fail':
         if who in ('B', 'M', 'E') and w[2] in (None, rv):
@@ -107,7 +107,7 @@ def bad(s, via=''):
     return None
 
 def taken(s, name):
-    """A lower one took it: as it was before, with that card free."""
+    """Returns the state before a lower claim took the card: that card is free."""
     i = int(name[-1])
     return s[0], s[1][:i] + (('', s[1][i][1]),) + s[1][i + 1:], *s[2:]
 

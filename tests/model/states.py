@@ -1,10 +1,10 @@
-"""All states that a model comes to, the nearest first, so that the way to a bad one is the shortest."""
+"""Breadth-first search over all states of a model, so that the path to a violation is the shortest."""
 import sys
 from collections import deque
 
 def reach(starts, succ, bad, bad_step=lambda state, step: None):
-    """Each state once. succ(state) yields (step, next); bad(state) and bad_step(next, step) say what is wrong, or None. Ends the program with
-    the way there (status 1) if something is."""
+    """Visits each state once. succ(state) yields (step, next). bad(state) and bad_step(next, step) return a violation, or None. If there is a violation,
+    prints the path to it and ends the program with status 1."""
     seen = dict.fromkeys(starts); q = deque(starts)
     while q:
         s = q.popleft()

@@ -171,7 +171,7 @@ TEST(Together, FigureForSixThousandNodes) {
     return name != "n03000";
   };
   for (const bool withIndex : {true, false}) {
-    // If that claim's node is full, the index knows the answer directly.
+    // The predicate excludes the only node with free capacity, so that the index alone cannot answer.
     if (!withIndex) cluster.giveBack("n03000-0", "used-n03000-0");
     looks = 0;
     longest = 0;

@@ -1,5 +1,5 @@
-"""Documents agree with the tree: links resolve, the pages of manifests/guide are short, and each command, flag, metric, key, condition and
-sample in them exists today.  documents_test.py SOURCE_DIR
+"""Proves that documents agree with the tree: links resolve, the pages of manifests/guide are short, and each command, flag, metric, key, condition and
+sample in them exists.  documents_test.py SOURCE_DIR
 
 Commands are not run here: each is compared with the programs' flags, the kinds, the files and the subcommands that it names."""
 import os
@@ -11,7 +11,7 @@ import yaml
 
 root = os.path.realpath(sys.argv[1])
 GUIDE = "manifests/guide"
-MAX_WORDS = 900  # of a page of the guide
+MAX_WORDS = 900  # per page of the guide
 MAX_INDEX_WORDS = 600
 bad, counted = [], {"links": 0, "commands": 0, "names": 0, "samples": 0}
 
@@ -32,7 +32,7 @@ def files(*suffixes, below=()):
 
 
 def sections(text):
-    """(language, line, lines) of each fenced block."""
+    """Yields (language, line, lines) of each fenced block."""
     block, begin, language = None, 0, ""
     for number, line in enumerate(text.splitlines(), 1):
         if line.lstrip().startswith("```"):
@@ -55,7 +55,7 @@ def without_blocks(text):
 
 
 def anchors(text):
-    """Names of the headings, as GitHub makes them."""
+    """Yields the anchors of the headings, as GitHub generates them."""
     for line in without_blocks(text):
         if m := re.match(r"#+ (.*)", line):
             heading = re.sub(r"\[([^\]]*)\]\([^)]*\)", r"\1", m.group(1)).replace("`", "")
@@ -126,12 +126,12 @@ VERBS = {"annotate", "apply", "auth", "cp", "delete", "describe", "drain", "get"
 
 
 def is_key(key):
-    """Whether the sources or the manifests have this label, annotation, finalizer or resource; of a resource, its last part."""
+    """Returns true if the sources or the manifests contain this label, annotation, finalizer or resource; for a resource, its last part suffices."""
     return re.search(re.escape(key) + r"(?![\w-])", code + installed) or f'"{key.split("/")[1]}"' in code
 
 
 def names(path, number, text):
-    """Metrics, flags, keys and CamelCase words in backticks."""
+    """Checks metrics, flags, keys and CamelCase words in backticks."""
     for quoted in re.findall(r"`([^`]+)`", text):
         for metric in re.findall(r"\belasticgpu_\w+", quoted):
             counted["names"] += 1
@@ -152,7 +152,7 @@ def names(path, number, text):
 
 
 def command(path, number, words):
-    """A command whose program is ours, kubectl or make."""
+    """Checks a command of the project's programs, kubectl or make."""
     counted["commands"] += 1
     program, rest = words[0], words[1:]
     where = f"{path}:{number}: {' '.join(words)[:80]}"
@@ -190,7 +190,7 @@ def command(path, number, words):
 
 
 def fields(where, schema, value):
-    """Fields of the sample that its CRD does not have."""
+    """Reports fields of the sample that its CRD does not have."""
     if isinstance(value, list):
         for each in value:
             fields(where, schema.get("items", {}), each)

@@ -1,6 +1,6 @@
-"""The DaemonSet shows the agent every file of the host that provisioners/nvidia promises to containers.  driver_files_test.py SOURCE_DIR
+"""Proves that the DaemonSet gives the agent access to every host file that provisioners/nvidia promises to containers.  driver_files_test.py SOURCE_DIR
 
-A file that is not below /host is no file for the agent: it would be missing in containers without a word."""
+The agent can see only files below /host: other files would be missing in containers without any message."""
 import os
 import re
 import sys
@@ -9,9 +9,9 @@ import yaml
 
 root = os.path.realpath(sys.argv[1])
 bad = []
-# Folders that every host of Kubernetes has, and the kubelet's own. Anything else must not be needed for the pod to start.
+# Folders that every Kubernetes host has, and the kubelet's own. The pod must start without any other folder.
 ALWAYS_THERE = {"/dev", "/etc", "/lib", "/usr", "/var/lib/kubelet/plugins_registry"}
-# Folder of a driver root. On a host it is a link into /usr, or has none of the driver.
+# Folders of a driver root that do not count: on a host /bin is a link into /usr, or has no driver files.
 NOT_OF_THE_HOST = {"/bin/"}
 
 
@@ -21,7 +21,7 @@ def read(path):
 
 
 def promised():
-    """Paths of the host in the table "The driver's files" and in the sources, with the place that names them."""
+    """Yields host paths in the table "The driver's files" and in the sources, with the place that names them."""
     text = read("provisioners/nvidia/README.md")
     table = text[text.index("**The driver's files**"):]
     table = table[table.index("|"):table.index("\n\n", table.index("|"))]
@@ -40,7 +40,7 @@ def covers(folder, path):
 
 
 def shown(pod):
-    """Folders below /host, each backed by the folder of that name on the host."""
+    """Yields folders below /host, each backed by the folder of that name on the host."""
     volumes = {v["name"]: v["hostPath"] for v in pod["volumes"]}
     for mount in pod["containers"][0]["volumeMounts"]:
         host = volumes[mount["name"]]

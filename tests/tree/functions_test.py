@@ -1,33 +1,33 @@
-"""No function over 50 lines.  functions_test.py SOURCE_DIR
+"""Proves that no function has more than 50 lines.  functions_test.py SOURCE_DIR
 
-Counted are the lines between a function's braces, lambdas in it included; tables and classes may be longer. The checker checks itself
-on planted functions, so that it can't pass by seeing nothing."""
+Counts the lines between a function's braces, including its lambdas; tables and classes may be longer. The checker checks itself on planted functions, so that
+it can't pass by finding none."""
 import os
 import re
 import sys
 
 MOST = 50
-# What may hold braces that open nothing: comments, texts, the preprocessor's lines.
+# Text with braces that open no scope: comments, strings, preprocessor lines.
 HIDDEN = re.compile(r'//[^\n]*|/\*.*?\*/|R"(\w*)\(.*?\)\1"|"(?:\\.|[^"\\\n])*"|(?<!\w)\'(?:\\.|[^\'\\\n])+\'|^[ \t]*#(?:\\\n|[^\n])*',
                     re.S | re.M)
-# What may stand before or beside a name.
+# Text that may precede a name.
 BESIDE = re.compile(r"\balignas\s*\([^()]*\)|\b__attribute__\s*\(\(.*?\)\)\)?|\btemplate\s*<[^<>]*(?:<[^<>]*>[^<>]*)*>|"
                     r"\b(?:public|private|protected)\s*:", re.S)
 
 
 def is_scope(head):
-    """Whether what stands in these braces is declarations, not statements."""
+    """Returns true if these braces contain declarations instead of statements."""
     return re.match(r"\s*(inline\s+)?namespace\b", head) or (re.match(r"\s*(class|struct|union|enum|extern)\b", head) and "(" not in head)
 
 
 def functions(text):
-    """Name, line and length of each function."""
+    """Returns name, line and length of each function."""
     text = HIDDEN.sub(lambda m: re.sub(r"[^\n]", " ", m.group(0)), text)
-    found, depth, begin, opened = [], 0, 0, None  # begin: of the head before a brace
+    found, depth, begin, opened = [], 0, 0, None  # begin: start of the head before a brace
     for m in re.finditer(r"[{};]", text):
         if depth > 0:  # in a function or a table
             depth += {"{": 1, "}": -1, ";": 0}[m.group(0)]
-            if depth > 0 or re.match(r"\s*[,{)]", text[m.end():]):  # a brace of a constructor's initialisers ends nothing
+            if depth > 0 or re.match(r"\s*[,{)]", text[m.end():]):  # a constructor initialiser's brace ends no function
                 continue
             head, at = opened
             if "(" in head and not re.search(r"=\s*$", head):

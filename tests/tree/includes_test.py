@@ -1,7 +1,7 @@
-"""Who may include whom: the direction of data flow, enforced.  includes_test.py SOURCE_DIR
+"""Proves that modules include only the modules permitted by the direction of data flow.  includes_test.py SOURCE_DIR
 
-Each module may include itself and what ALLOWED names. A module that is not in the table fails: a new folder must take its place
-in the direction first. The checker checks itself on planted violations, so that it can't pass by seeing nothing."""
+Each module may include itself and the modules in ALLOWED. A module that is not in the table fails: a new folder must first be added to the direction. The
+checker checks itself on planted violations, so that it can't pass by finding nothing."""
 import os
 import re
 import sys
@@ -32,7 +32,7 @@ ALLOWED = {
     "controller/cmd": ["api", "controller"],
     "provisioners": ["api/plugin"],
 }
-# Libraries that only these modules may see; <json> is any JSON library.
+# Libraries that only these modules may include; <json> is any JSON library.
 LIBRARY = {
     r"nlohmann/|simdjson": ["controller/codec", "controller/standalone/apiserver"],
     r"spdlog/": ["controller/base"],
@@ -62,7 +62,7 @@ def within(path, prefixes):
 
 
 def check(path, text):
-    """The violations of one file, as lines."""
+    """Returns the violations of one file, as lines."""
     module = module_of(path)
     if not module:
         return [f"{path}: its folder is in no module of tests/tree/includes_test.py"]

@@ -1,4 +1,4 @@
-"""What stands in several lists stands in each of them: class parameters and metrics.  lists_test.py SOURCE_DIR"""
+"""Proves that class parameters and metrics are in each list that must contain them.  lists_test.py SOURCE_DIR"""
 import os
 import re
 import sys

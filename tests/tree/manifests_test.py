@@ -1,7 +1,7 @@
-"""`kubectl apply -f manifests/` is `kubectl apply -k manifests`; images are set from outside.  manifests_test.py SOURCE_DIR
+"""Proves that `kubectl apply -f manifests/` equals `kubectl apply -k manifests`, and that images can be set from outside.  manifests_test.py SOURCE_DIR
 
-kubectl reads the .yaml, .yml and .json files that stand in the folder itself, in the order of their names, and knows no kind
-Kustomization. So links to what the kustomization names stand there, and its own file has the name without an ending."""
+`kubectl apply -f` reads the .yaml, .yml and .json files directly in the folder, in the order of their names, and does not know the kind Kustomization.
+Therefore the folder contains links to the kustomization's resources, and the Kustomization file has no extension."""
 import os
 import re
 import sys
@@ -12,7 +12,7 @@ bad = []
 
 
 def resources(folder):
-    """Every file that the kustomization of a folder names, in its order."""
+    """Yields every file that the kustomization of a folder names, in its order."""
     path = next(p for p in (os.path.join(folder, n) for n in ("Kustomization", "kustomization.yaml")) if os.path.exists(p))
     with open(path, encoding="utf-8") as f:
         listed = re.search(r"^resources:\n((?:- .*\n?)+)", f.read(), re.M).group(1)
@@ -39,7 +39,7 @@ for path in sorted(set(linked) - named):
 
 
 def position(kind):
-    """Of the first file that has an object of that kind."""
+    """Returns the position of the first file that has an object of that kind."""
     for index, n in enumerate(read):
         with open(os.path.join(top, n), encoding="utf-8") as f:
             if re.search(rf"^kind: {kind}$", f.read(), re.M):
@@ -51,14 +51,14 @@ order = [position(kind) for kind in ("Namespace", "CustomResourceDefinition", "S
 if order[0] != 0 or order != sorted(order):
     bad.append(f"manifests/: the namespace comes first, then the CRDs, accounts and the Deployment, not {order}")
 
-# New expressions are held to the CEL of the version before: 1.34 takes no list function but those of 1.33.
+# New expressions are checked against the CEL of the previous version: 1.34 accepts only the list functions of 1.33.
 for path in sorted(old):
     with open(path, encoding="utf-8") as f:
         for number, line in enumerate(f, 1):
             if not line.lstrip().startswith("#") and (m := re.search(r"\.(sort|sortBy|flatten|distinct|reverse|slice|first|last)\(|lists\.range", line)):
                 bad.append(f"{os.path.relpath(path, root)}:{number}: {m.group(0)} does not exist on Kubernetes 1.34")
 
-# A digest can be given from outside for everything that an image is made of.
+# A digest can be given from outside for every base image.
 with open(os.path.join(root, "Containerfile"), encoding="utf-8") as f:
     lines = f.read().splitlines()
 given = {m.group(1) for m in (re.match(r"ARG (\w+)=", line) for line in lines) if m}

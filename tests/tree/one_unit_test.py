@@ -1,7 +1,7 @@
-"""Sources of a library can be compiled together (EGPU_PRECOMPILE).  one_unit_test.py SOURCE_DIR
+"""Proves that the sources of a library can be compiled together (EGPU_PRECOMPILE).  one_unit_test.py SOURCE_DIR
 
-No two sources of one library give a name of their own, in an unnamed namespace or static, to different things: a release would not
-compile, and a reader would take one for the other. Functions may share a name if their parameters differ."""
+No two sources of one library define different things with the same internal name, in an unnamed namespace or static: a release would not compile, and a reader
+would confuse them. Functions may share a name if their parameters differ."""
 import collections
 import pathlib
 import re
@@ -19,7 +19,7 @@ HEADER = "of a header"
 
 
 def own(text):
-    """What a source defines for itself: name with parameters or target → line."""
+    """Returns the internal definitions of a source: name with parameters or target → line."""
     found = {}
     for block in re.finditer(r"^namespace \{$.*?^\}  // namespace$", text, re.S | re.M):
         for m in NAME.finditer(block.group(0)):
@@ -35,7 +35,7 @@ def own(text):
 
 
 def clashes(sources):
-    """Of {path: text}: a line for each name that two of them give to different things. A header's constants are everybody's."""
+    """Takes {path: text} and returns a line for each name that two of them define differently. Constants in headers are visible to all sources."""
     by_name = collections.defaultdict(list)
     for path, text in sources.items():
         if path.endswith(".h"):
@@ -58,7 +58,7 @@ def clashes(sources):
 
 
 def libraries(root):
-    """The sources of each library that are compiled together, {path: text}."""
+    """Yields the sources of each library that are compiled together, {path: text}."""
     for listing in sorted(root.glob("**/CMakeLists.txt")):
         if "build" in listing.relative_to(root).parts[:1]:
             continue

@@ -1,12 +1,12 @@
-"""Only api/v1alpha/pod_claims.cpp reads Pod::resourceClaims, and the annotations beside it.  pod_claims_test.py SOURCE_DIR
+"""Proves that only api/v1alpha/pod_claims.cpp reads Pod::resourceClaims and the claim annotations.  pod_claims_test.py SOURCE_DIR
 
-The list holds a template's entry and the claim stamped from it side by side, and a caller that takes the first for a missing claim
-waits for ever. Every other source asks the functions of pod_claims.h. The checker checks itself on planted violations."""
+The list contains a template's entry and the claim stamped from it side by side; a caller that takes the former for a missing claim would wait forever. Every
+other source uses the functions of pod_claims.h. The checker checks itself on planted violations."""
 import os
 import re
 import sys
 
-# path → why it touches the list or the annotations itself
+# path → why it accesses the list or the annotations itself
 ALLOWED = {
     "api/v1alpha/keys.h": "declares the annotations",
     "controller/standalone/sim/admission.cpp": "is the admission that makes entries of annotations",
@@ -16,14 +16,14 @@ ALLOWED = {
     "controller/codec/fields_core.h": "reads and writes it as JSON",
 }
 HIDDEN = re.compile(r'//[^\n]*|/\*.*?\*/|"(?:\\.|[^"\\\n])*"', re.S)
-# A container's resourceClaims are names of entries. Clearing the list reads nothing.
+# A container's resourceClaims are names of entries. Clearing the list is no read.
 USE = re.compile(r"(\b\w+|\))(?:\.|->)resourceClaims\b(?!\.clear\(\))")
 CONTAINERS = {"container", "c"}
 BYPASS = re.compile(r"\bPodResourceClaim\b|\bk(?:Claim|Template)AnnotationPrefix\b")
 
 
 def check(path, text):
-    """The violations of one file, as lines."""
+    """Returns the violations of one file, as lines."""
     if path in ALLOWED:
         return []
     text = HIDDEN.sub(lambda m: re.sub(r"[^\n]", " ", m.group(0)), text)

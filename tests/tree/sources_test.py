@@ -1,7 +1,7 @@
-"""No source or test file that CMake doesn't know.  sources_test.py SOURCE_DIR BINARY_DIR
+"""Proves that CMake knows every source and test file.  sources_test.py SOURCE_DIR BINARY_DIR
 
-Every .c and .cpp must be compiled by this build (compile_commands.json) or be named in a CMakeLists.txt (fuzz targets, which need
-clang; plugins built by a test), every header must be named in one or included by something."""
+Every .c and .cpp must be compiled by this build (compile_commands.json) or be named in a CMakeLists.txt (fuzz targets,
+which need clang; plugins built by a test). Every header must be named in a CMakeLists.txt or included by a file."""
 import json
 import os
 import re
@@ -33,7 +33,7 @@ for path in sources + headers:
 
 
 def known(path):
-    """Named in the CMakeLists.txt of its folder or one above it."""
+    """Returns true if the CMakeLists.txt of its folder or of a parent folder names the file."""
     folder, name = os.path.dirname(path), os.path.basename(path)
     stem = os.path.splitext(name)[0]
     while folder.startswith(root):

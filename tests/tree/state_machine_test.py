@@ -1,4 +1,4 @@
-"""Every state and write of the claim's machine has a test that carries its id in its name.  state_machine_test.py SOURCE_DIR
+"""Proves that every state and write of the claim's state machine has a test whose name contains its id.  state_machine_test.py SOURCE_DIR
 
 The ids are read from controller/reconcile/state_machine.h: (C1) and so on, W0 to W10, V1 to V6; and from controller/agent/prepare/preparer.h: (P1) and so on."""
 import os

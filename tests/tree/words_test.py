@@ -1,5 +1,5 @@
-"""Names that say nothing have no place in the tree: no Manager, Engine, Helper or Util; no file over 900 lines, no folder
-over 30 files.  words_test.py SOURCE_DIR"""
+"""Proves that the tree has no meaningless names (Manager, Engine, Helper or Util), no file over 900 lines and no
+folder over 30 files.  words_test.py SOURCE_DIR"""
 import os
 import re
 import sys

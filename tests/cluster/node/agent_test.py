@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
-"""Claims on a real node: the agent publishes its cards and prepares what is bound, containers print what their plugin promised,
-whatever is killed meanwhile, and what may not be is refused with words.
+"""Proves claims on a real node: the agent publishes its cards and prepares bound claims, containers print the edits of their plugin even if processes are
+killed meanwhile, and invalid requests are refused with a message.
 
-    agent_test.py BIN_DIR [VERSION]
+agent_test.py BIN_DIR [VERSION]
 
-VERSION: the kubelet's, 1.34, whatever the rest of the cluster is.
+VERSION: the kubelet's, 1.34, independent of the rest of the cluster.
 """
 
 import collections
@@ -16,7 +16,7 @@ import tempfile
 
 import yaml
 
-# flake8: noqa: E402  (the cluster's modules lie one folder up)
+# flake8: noqa: E402  (the cluster's modules are in the parent folder)
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
 
 import installation
@@ -46,7 +46,7 @@ def check_cards(ground):
 
 
 def check_samples(ground):
-    """The seed as users apply it."""
+    """The seed samples run as users apply them."""
     samples = installation.MANIFESTS / "samples"
     installation.kubectl(ground.cluster, "apply", "-f", samples / "seed.yaml")
     installation.kubectl(ground.cluster, "apply", "-f", installation.SAMPLE_PODS)
@@ -59,7 +59,7 @@ def check_samples(ground):
 
 
 def check_shapes(ground):
-    """Pods of every shape in which a container gets at a claim."""
+    """Containers can use claims in pods of every shape."""
     for name in ("a", "b", "c"):
         ground.claim(name)
     ground.pod("two-containers", {"first": ["a"], "second": ["b"]})
@@ -90,7 +90,7 @@ def check_shapes(ground):
 
 
 def check_mounts(ground):
-    """isolation: hami-core, for a container that is not root: what the plugin mounts is there, and what is its own can be written to."""
+    """isolation: hami-core, for a container that is not root: the plugin's mounts exist, and the container can write to its own."""
     node, folder, before = ground.node, ground.put_limiter(), ground.node.prepared()
     ground.claim("limited", cls="limited")
     ground.pod("limited", {"main": ["limited"]}, securityContext={"runAsUser": 1000, "runAsGroup": 1000})
@@ -109,7 +109,7 @@ def check_mounts(ground):
 
 
 def check_usage(ground):
-    """A container's process computes on its card, as the fake NVML tells: card and claim say so."""
+    """A container's process computes on its card according to the fake NVML: card and claim report that."""
     node, pod, name = ground.node, "test-cuda-1", "gpushare-egpuc-1"
     device = ground.device(name)
     card = device["spec"]["cards"][0]
@@ -127,7 +127,7 @@ def check_usage(ground):
     def used():
         return ground.admin.get(f"{GPUS}/{card['name']}")["status"].get("usage", {})
 
-    until("the card's status names who uses it", lambda: used().get("devices"))  # looked at 15 s apart
+    until("the card's status names who uses it", lambda: used().get("devices"))  # the agent measures every 15 s
     said = {key: used()[key] for key in ("memory", "smPercent", "devices")}
     ground.report.check("what is used of the card, and by whom", said == {
         "memory": GIB, "smPercent": 40, "devices": {device["metadata"]["uid"]: {"memory": GIB, "smPercent": 30}}}, said)
@@ -138,13 +138,13 @@ def check_usage(ground):
 
 
 def check_killed(ground):
-    """kill -9 of each, and of all at once: what runs goes on, what is asked afterwards is answered, nothing is prepared twice."""
+    """kill -9 of each process, and of all at once: running containers continue, later requests are answered, nothing is prepared twice."""
     for index, names in enumerate((["agent"], ["kubelet"], ["containerd"], ["containerd", "kubelet", "agent"])):
         before, containers = ground.node.prepared(), running_containers(ground)
         claim, pod = f"killed-{index}", f"after-{'-'.join(names)}"
         ground.node.kill(*names)
         ground.claim(claim)
-        ground.pod(pod, {"main": [claim]})  # comes while they are away
+        ground.pod(pod, {"main": [claim]})  # created while they are down
         ground.node.restart(*names)
         ground.runs(pod)
         ground.keeps_promise(f"{', '.join(names)} killed", pod, "main", claim)
@@ -154,7 +154,7 @@ def check_killed(ground):
         ground.report.check(f"{', '.join(names)} killed: what ran goes on", containers.items() <= running_containers(ground).items())
         ground.delete(pod)
         until("its device is gone", lambda before=before: ground.node.prepared() == before)
-    # Deleted while the agent is away: it is unprepared once it is back.
+    # Deleted while the agent is down: unprepared after its return.
     ground.claim("late")
     ground.pod("goes", {"main": ["late"]})
     ground.runs("goes")
@@ -165,9 +165,9 @@ def check_killed(ground):
 
 
 def check_refused(ground):
-    """Pods that go past the scheduler, to claims that aren't theirs to have here."""
+    """Pods that bypass the scheduler with claims that they may not use here are refused."""
     admin, prepared = ground.admin, ground.node.prepared()
-    # Bound on another node.
+    # A claim bound on another node.
     nodes.publish(admin, [SIMULATED_NODE], 1, model="H100-SXM5-80GB")
     ground.claim("elsewhere", cls="there")
     until("it is bound there", lambda: admin.get(f"{claims()}/elsewhere").get("status", {}).get("phase") == "Bound")
@@ -178,9 +178,9 @@ def check_refused(ground):
     ground.runs("before")
     ground.delete("before")
     until("it is given back, and stays bound", lambda: ground.node.prepared() == prepared)
-    # The rest the controller would mend at once: the node must not depend on it.
+    # The controller would repair the following cases immediately; the node must not depend on that.
     ground.cluster.processes.pause("controller")
-    # Forged: a ResourceClaim that a tenant wrote, with an allocation that names somebody else's device.
+    # A forged ResourceClaim: written by a tenant, with an allocation that names another user's device.
     device = ground.device("gpushare-egpuc-1")["metadata"]["name"]
     admin.create(carriers(), {"apiVersion": "resource.k8s.io/v1", "kind": "ResourceClaim", "metadata": {"name": "forged"},
                               "spec": {"devices": {"requests": [{"name": "gpu", "exactly": {"deviceClassName": "elasticgpu.io"}}]}}})
@@ -190,7 +190,7 @@ def check_refused(ground):
     admin.patch(f"{carriers()}/forged/status", {"status": {"allocation": allocation}})
     ground.pod("forger", {"main": ["forged"]}, nodeName=real_node.NAME)
     ground.refused("a forged ResourceClaim", "forger", "not owned by an ElasticGPUClaim")
-    # Moved: what its ResourceClaim was allocated is another claim's by now.
+    # A moved claim: its ResourceClaim's allocation now belongs to another claim.
     its = admin.get(f"{carriers()}/moved")["status"]["allocation"]
     for changed in (None, allocation):
         admin.patch(f"{carriers()}/moved/status", {"status": {"allocation": changed}})
@@ -198,7 +198,7 @@ def check_refused(ground):
     ground.refused("a claim that has moved", "mover", "is not the device of ElasticGPUClaim default/moved", "default/gpushare-egpuc-1")
     ground.delete("mover")
     until("nobody has it reserved", lambda: not admin.get(f"{carriers()}/moved").get("status", {}).get("reservedFor"))
-    # Not in the ledger.
+    # A claim without a ledger entry.
     device = ground.device("late")
     card, uid = f"{GPUS}/{device['spec']['cards'][0]['name']}", device["metadata"]["uid"]
     entry = admin.get(card)["spec"]["allocations"][uid]
@@ -206,7 +206,7 @@ def check_refused(ground):
     ground.pod("unentered", {"main": ["late"]})
     ground.refused("a claim without its entry in the ledger", "unentered", "no entry", "ledger")
     admin.patch(card, {"spec": {"allocations": {uid: entry}}})
-    ground.runs("unentered")  # asked again, it is as it should be
+    ground.runs("unentered")  # valid at the next attempt
     ground.delete("unentered")
     until("its device is gone", lambda: ground.node.prepared() == prepared)
     ground.cluster.processes.resume("controller")
@@ -234,7 +234,7 @@ def check_at_once(ground):
 
 
 def check_manners(ground):
-    """What the API server saw of the agent through all of it: nothing refused, and cards written only where something changed."""
+    """The API server's audit log shows that none of the agent's requests was refused, and that it wrote cards only when something changed."""
     text = ground.cluster.audit_log.read_text().splitlines()
     asked = [each for each in map(json.loads, text) if each["user"]["username"].endswith(f":{real_node.AGENT}")]
     refused = {(each["verb"], each["objectRef"]["resource"]) for each in asked if each["responseStatus"]["code"] == 403}

@@ -1,4 +1,4 @@
-"""What the real node's scripts stand on: a cluster with the controller, the node with the agent, claims and pods on it."""
+"""Shared by the real node's scripts: a cluster with the controller, the node with the agent, claims and pods on it."""
 
 import contextlib
 import sys
@@ -12,7 +12,7 @@ from client import CLASSES, GPUS, claims, pods, until
 SHARE = "gpushare.provisioner.elasticgpu.io"
 GIB = 1 << 30
 FILE = yaml.safe_load(real_node.A100.read_text())["devices"]
-# What a container has of isolation: hami-core, by its place.
+# Mounts of a container with isolation: hami-core, by their place.
 LIMITER = {"/tmp/vgpu": "rw", "/tmp/vgpulock": "rw", "/usr/local/vgpu/libvgpu.so": "ro", "/etc/ld.so.preload": "ro"}
 MINORS = {each["uuid"]: each["minor"] for each in FILE}
 
@@ -32,7 +32,7 @@ class Ground:
             "spec": {"egpuClassName": cls, "resources": {"requests": {f"{SHARE}/gpu-core": core, f"{SHARE}/gpu-memory": memory}}}})
 
     def pod(self, name, wanted, init=None, **spec):
-        """wanted: container → the claims that it names; init: likewise of init containers, which end by themselves."""
+        """Creates a pod. wanted: container → the claims that it names; init: the same map for init containers, which end by themselves."""
         names = sorted({each for several in [*wanted.values(), *(init or {}).values()] for each in several})
 
         def containers(of, command):
@@ -53,16 +53,16 @@ class Ground:
         return until(f"{pod} has printed", lambda: self.kubectl("logs", pod, "-c", container)).splitlines()
 
     def got(self, pod, container):
-        """(environment, device nodes) as the container printed them."""
+        """Returns (environment, device nodes) as the container printed them."""
         lines = self.printed(pod, container)
-        variables = [each for each in lines if each.split("=", 1)[0].isidentifier()]  # a mount's options have a "=", too
+        variables = [each for each in lines if each.split("=", 1)[0].isidentifier()]  # a mount's options also contain "="
         return (dict(each.split("=", 1) for each in variables if "=" in each), {each for each in lines if each.startswith("/dev/nvidia")})
 
     def device(self, claim):
         return self.admin.get(f"{GPUS}/{self.admin.get(f'{claims()}/{claim}')['status']['elasticGPUName']}")
 
     def put_limiter(self):
-        """What hami-core asks of the operator: its folder, as gpushare's README has it made, and what he puts there. The folder."""
+        """Creates the folder that hami-core requires from the operator, as gpushare's README describes, with the operator's files. Returns the folder."""
         folder = f"{real_node.STATE}/hami-core"
         self.node.namespaces.run("install", "-d", "-g", "61184", "-m", "1775", folder)
         for name, text in (("libvgpu.so", "a library\n"), ("ld.so.preload", "/usr/local/vgpu/libvgpu.so\n")):
@@ -75,7 +75,7 @@ class Ground:
         until("the pods are gone", lambda: not set(names) & {each["metadata"]["name"] for each in self.admin.items(pods())})
 
     def keeps_promise(self, what, pod, container, *named, isolation="none"):
-        """What gpushare's README says that a container with these claims gets, and no other card."""
+        """Checks that the container gets the edits that gpushare's README promises for these claims, and no other card."""
         environment, devices = self.got(pod, container)
         cards = [card for claim in named for card in self.device(claim)["spec"]["cards"]]
         uuids = [each["uuid"] for each in cards]
@@ -84,17 +84,17 @@ class Ground:
         for index, each in enumerate(cards):
             expected |= {f"ELASTICGPU_CORE_{index}": str(each["core"]), f"ELASTICGPU_MEMORY_{index}": str(each["memory"])}
         said = {key: value for key, value in environment.items()
-                if key.startswith(("ELASTICGPU_", "NVIDIA_VISIBLE")) and key != "ELASTICGPU_PREPARED_FOR"}  # the agent's own mark
+                if key.startswith(("ELASTICGPU_", "NVIDIA_VISIBLE")) and key != "ELASTICGPU_PREPARED_FOR"}  # the agent's own variable
         self.report.check(f"{what}: its environment", said == expected, (said, expected))
         numbered = {each for each in devices if each.removeprefix("/dev/nvidia").isdecimal()}
         self.report.check(f"{what}: its cards and no other", numbered == {f"/dev/nvidia{MINORS[each]}" for each in uuids}, devices)
         self.report.check(f"{what}: the driver's nodes", {"/dev/nvidiactl", "/dev/nvidia-uvm"} <= devices, devices)
-        # Of /proc/self/mounts: source, place, type, options, 0, 0.
+        # Fields of /proc/self/mounts: source, place, type, options, 0, 0.
         mounts = {each[1]: each[3][:2] for each in map(str.split, self.printed(pod, container)) if len(each) == 6 and each[1] in LIMITER}
         self.report.check(f"{what}: the limiter's mounts", mounts == (LIMITER if isolation == "hami-core" else {}), mounts)
 
     def refused(self, what, pod, *words):
-        """The pod starts nothing, and an event on it has the words."""
+        """Checks that the pod starts no container, and that an event on it has the words."""
 
         def said():
             return [each["message"] for each in self.admin.items("/api/v1/namespaces/default/events")
@@ -117,7 +117,7 @@ def running_containers(ground):
 
 
 def check_away(ground):
-    """All of it deleted: the node is as it was before."""
+    """After all objects are deleted, the node is as it was before."""
     ground.admin.delete_all(pods())
     ground.admin.delete_all(claims())
     until("nothing is prepared any more", lambda: not ground.node.prepared())
@@ -127,7 +127,7 @@ def check_away(ground):
 
 
 def prepare_cluster(cluster, node, bin_dir, *arguments):
-    """arguments: the agent's."""
+    """Prepares the controller, agent and classes. arguments: the agent's."""
     admin = node.admin
     node.start_agent(bin_dir, *arguments)
     installation.start_controller(cluster, bin_dir)
@@ -140,7 +140,7 @@ def prepare_cluster(cluster, node, bin_dir, *arguments):
 
 @contextlib.contextmanager
 def logs_if_it_fails(cluster):
-    """Whatever ends what is inside early: the last lines of the controller and of all that the node runs, on stderr."""
+    """If the body fails, prints the last log lines of the controller and of all processes of the node to stderr."""
     try:
         yield
     except BaseException:

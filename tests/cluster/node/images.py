@@ -1,4 +1,4 @@
-"""Container images of one layer, each a tar that `ctr images import` takes: a statically linked busybox, and what is installed of our product."""
+"""Container images of one layer, each a tar that `ctr images import` takes: a statically linked busybox, and the installed files of Elastic GPU."""
 
 import hashlib
 import io
@@ -8,21 +8,21 @@ import re
 import subprocess
 import tarfile
 
-# What a container got, all at once for whoever reads its log; then it waits to be asked for more.
+# Prints the container's environment, devices and mounts at once; then waits for further commands.
 COMMAND = ["/bin/sh", "-c", "got=$(env | sort; find /dev -type c -o -type b | sort; cat /proc/self/mounts); echo \"$got\"; "
            "trap exit TERM; sleep infinity & wait"]
 OURS = "opt/elastic-gpu"
 
 
 def busybox(path, program, names):
-    """The image under all these names."""
+    """Writes the image under all these names."""
     applets = subprocess.run([program, "--list"], capture_output=True, text=True, check=True).stdout.split()
     _write(path, {"Cmd": COMMAND, "Env": ["PATH=/bin"]}, names, {"bin/busybox": program},
            {f"bin/{each}": "busybox" for each in applets if each != "busybox"}, ("bin", "etc", "tmp"))
 
 
 def product(path, build_dir, names):
-    """What the Containerfile makes of a build: our programs, the plugins for real cards, and the libraries that they ask for."""
+    """Writes the image that the Containerfile makes of a build: the project's programs, the plugins for real cards, and the libraries that they need."""
     stage = path.with_suffix(".stage")
     subprocess.run(["cmake", "--install", build_dir, "--strip", "--prefix", stage / OURS], check=True, stdout=subprocess.DEVNULL)
     programs = [OURS + "/bin/" + each for each in ("elastic-gpu-controller", "elastic-gpu-agent", "egpu-plugin-host")]

@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
-"""`kubectl apply -k manifests` on a node with cards is all there is to do: the controller's Deployment and the agents' DaemonSet run as containers of an
-image like the Containerfile's, and serve the seed's claims; the DaemonSet is restarted and deleted under running pods; all is uninstalled as
-manifests/guide/upgrade.md says.
+"""Proves that `kubectl apply -k manifests` is sufficient on a node with cards. The controller's Deployment and the agents' DaemonSet run as containers of an
+image like the Containerfile's, and serve the seed's claims. The DaemonSet is restarted and deleted under running pods; all is uninstalled as
+manifests/guide/upgrade.md describes.
 
-    install_test.py BIN_DIR [VERSION]
+install_test.py BIN_DIR [VERSION]
 
-VERSION: the kubelet's, 1.34, whatever the rest of the cluster is. Pods have no network here (real_node.py), so both are given their node's; nothing
-else in the manifests is changed but what the fake NVML needs.
+VERSION: the kubelet's, 1.34, independent of the rest of the cluster. Pods have no network here (real_node.py), so both use their node's; the only other changes
+to the manifests are those that the fake NVML needs.
 """
 
 import json
@@ -16,7 +16,7 @@ import sys
 import tempfile
 import urllib.parse
 
-# flake8: noqa: E402  (the cluster's modules lie one folder up)
+# flake8: noqa: E402  (the cluster's modules are in the parent folder)
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
 
 import images
@@ -27,7 +27,7 @@ from apiserver import Cluster, guarded
 from client import CLASSES, GPUS, NODES, Report, claims, pods, until
 from ground import FILE, MINORS, SHARE, Ground, logs_if_it_fails, running_containers
 
-IMAGE = "docker.io/library/elastic-gpu-controller:0.1.0"  # what the manifests' name means to a container runtime
+IMAGE = "docker.io/library/elastic-gpu-controller:0.1.0"  # the manifests' image name in a container runtime's full form
 DRIVER = "/usr/lib/x86_64-linux-gnu"
 AGENT = f"daemonset/{real_node.AGENT}"
 CONTROLLER = f"deployment/{installation.CONTROLLER}"
@@ -35,7 +35,7 @@ OURS = f"/apis/apps/v1/namespaces/{installation.NAMESPACE}"
 
 
 def install_driver(node, bin_dir):
-    """The fake NVML where a driver's package puts its libraries. The machine's own folder stays as it is."""
+    """Installs the fake NVML where a driver's package puts its libraries. The machine's own folder does not change."""
     beside = node.folder / "driver"
     beside.mkdir()
     node.namespaces.run("sh", "-ec", f"mount -t tmpfs tmpfs {beside}; mkdir {beside}/upper {beside}/work; mount -t overlay overlay "
@@ -49,7 +49,7 @@ def patched(cluster, what, changes):
 
 
 def use_the_nodes_network(cluster):
-    """For want of a pods' network; one node has one of each port. And what the agent's cards are."""
+    """Uses the host network, because there is no pod network; a node has each port only once. Also configures the agent's cards."""
     server = urllib.parse.urlsplit(cluster.url)
     env = [{"name": "KUBERNETES_SERVICE_HOST", "value": server.hostname}, {"name": "KUBERNETES_SERVICE_PORT", "value": str(server.port)}]
     of_node = {"hostNetwork": True, "dnsPolicy": "Default"}
@@ -63,7 +63,7 @@ def use_the_nodes_network(cluster):
 
 
 def rolled_out(ground, what):
-    """Whether all of its pods are Ready, and as it says by now."""
+    """Returns true if all of its pods are Ready and have the current template."""
     found = ground.admin.get(f"{OURS}/{what.replace('/', 's/')}")
     status, wanted = found["status"], found["spec"].get("replicas", 1)
     ready, updated = (status.get(each, 0) for each in (("numberReady", "updatedNumberScheduled") if what == AGENT else ("readyReplicas", "updatedReplicas")))
@@ -82,7 +82,7 @@ def check_installed(ground):
 
 
 def check_samples(ground):
-    """The seed as users apply it, and hami-core for a container that is not root."""
+    """Applies the seed as users do, and hami-core for a container that is not root."""
     samples = installation.MANIFESTS / "samples"
     installation.kubectl(ground.cluster, "apply", "-f", samples / "seed.yaml")
     installation.kubectl(ground.cluster, "apply", "-f", installation.SAMPLE_PODS)
@@ -104,7 +104,7 @@ def agents(ground):
 
 
 def check_restarted(ground):
-    """Rolled, and taken away and applied again: what runs goes on, what is asked meanwhile is answered later."""
+    """The DaemonSet is rolled, deleted and applied again: running containers continue, and requests meanwhile are answered later."""
     before, ran, first = ground.node.prepared(), running_containers(ground), agents(ground)
     ground.kubectl("-n", installation.NAMESPACE, "rollout", "restart", AGENT)
     until("the agent's pod is another one", lambda: rolled_out(ground, AGENT) and not first & agents(ground))
@@ -124,7 +124,7 @@ def check_restarted(ground):
 
 
 def check_uninstalled(ground):
-    """In the order of the guide, pods first."""
+    """Uninstalls in the order of the guide, pods first."""
     ground.admin.delete_all(pods())
     ground.kubectl("delete", "elasticgpuclaims", "-A", "--all")
     until("nothing is prepared any more", lambda: not ground.node.prepared())

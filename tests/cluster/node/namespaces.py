@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
-"""A machine within the machine for one real node: a mount and a PID namespace with the node's folders, and cgroups of its own.
+"""An isolated environment for one real node: a mount and a PID namespace with the node's folders, and cgroups of its own.
 
-    namespaces.py hold FOLDER   make them, write FOLDER/ready (the snapshotter that works there), hold them until terminated
+namespaces.py hold FOLDER   create them, write FOLDER/ready (the snapshotter that works there), hold them until terminated
 
-All of it ends with that process, whatever ends it: its first child is the namespace's process 1, so that with it every process in it
-is killed, and with the last of these every mount is gone. Only after SIGKILL its cgroups stay behind, empty; the next one takes them away.
+All of it ends with that process, however it ends: its first child is the namespace's process 1, so all processes in it are killed with it, and with the last of
+them every mount is removed. Only after SIGKILL its empty cgroups remain; the next start removes them.
 Exit status 77, with the reason as the last line: this machine does not permit it.
 """
 
@@ -17,7 +17,7 @@ import subprocess
 import sys
 import time
 
-# flake8: noqa: E402  (the cluster's modules lie one folder up)
+# flake8: noqa: E402  (the cluster's modules are in the parent folder)
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
 
 from pki import Failure
@@ -26,12 +26,12 @@ from processes import die_with_parent, is_zombie, start_time
 SKIPPED = 77
 CLONE_NEWNS = 0x00020000
 CLONE_NEWPID = 0x20000000
-PREFIX = "egpu-real-"  # of cgroups; the holder's process id and start time follow
+PREFIX = "egpu-real-"  # of cgroup names; followed by the holder's process id and start time
 CONTROLLERS = ("cpu", "memory", "pids")  # without these no kubelet starts
-# What a kubelet sets where it finds anything else. It finds these, and the machine keeps its own.
+# Values that a kubelet would otherwise set. The kubelet finds these, and the machine keeps its own.
 TUNABLES = {"vm/overcommit_memory": 1, "vm/panic_on_oom": 0, "kernel/panic": 10, "kernel/panic_on_oops": 1,
             "kernel/keys/root_maxkeys": 1000000, "kernel/keys/root_maxbytes": 25000000}
-# Folder of the node → where its processes see it. Short paths for sockets, the same as on any node.
+# Folder of the node → its path for the node's processes. The paths are those of any node, short enough for sockets.
 FOLDERS = {"run": "/run", "log": "/var/log", "kubelet": "/var/lib/kubelet"}
 LIBC = ctypes.CDLL(None, use_errno=True)
 
@@ -42,7 +42,7 @@ def checked(result):
 
 
 class Namespaces:
-    """Starts processes in the namespaces that a holder made. Not thread-safe."""
+    """Starts processes in the namespaces of a holder. Not thread-safe."""
 
     def __init__(self, holder):
         self.mounts = os.open(f"/proc/{holder}/ns/mnt", os.O_RDONLY)
@@ -50,18 +50,18 @@ class Namespaces:
         self.pids = os.open(f"/proc/{holder}/ns/pid_for_children", os.O_RDONLY)
 
     def popen(self, command, preexec_fn=None, **options):
-        """subprocess.Popen; its pid is the one that this process sees."""
+        """Returns a subprocess.Popen; its pid is valid in this process's namespace."""
 
         def enter():
             checked(LIBC.setns(self.mounts, CLONE_NEWNS))
-            os.fchdir(self.root)  # another one than the namespace's where all this runs in a chroot
+            os.fchdir(self.root)  # differs from the namespace's root if this script runs in a chroot
             os.chroot(".")
             if preexec_fn:
                 preexec_fn()
 
         own = os.open("/proc/self/ns/pid", os.O_RDONLY)
         try:
-            checked(LIBC.setns(self.pids, CLONE_NEWPID))  # of children to come
+            checked(LIBC.setns(self.pids, CLONE_NEWPID))  # for future children
             try:
                 return subprocess.Popen(command, preexec_fn=enter, **options)
             finally:
@@ -70,7 +70,7 @@ class Namespaces:
             os.close(own)
 
     def run(self, *command):
-        """The command's output; Failure says what a failed one said."""
+        """Returns the command's output. Raises Failure with the output if the command fails."""
         with self.popen([str(each) for each in command], die_with_parent, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
                         stderr=subprocess.STDOUT, text=True) as child:
             output = child.communicate()[0]
@@ -79,14 +79,14 @@ class Namespaces:
         return output
 
     def path(self, inside):
-        """Where a file of the node is from here, also on a mount that only the node has. Until close()."""
+        """Returns the path of a node's file for this process, also on a mount that only the node has. Valid until close()."""
         return pathlib.Path(f"/proc/self/fd/{self.root}") / inside.lstrip("/")
 
     def processes(self):
-        """The ids of all that run in the mount namespace."""
+        """Returns the ids of all processes in the mount namespace."""
         found, wanted = [], os.fstat(self.mounts)
         for each in pathlib.Path("/proc").glob("[0-9]*/ns/mnt"):
-            with contextlib.suppress(OSError):  # it ends meanwhile
+            with contextlib.suppress(OSError):  # the process may end meanwhile
                 if os.path.samestat(each.stat(), wanted):
                     found.append(int(each.parts[2]))
         return found
@@ -101,7 +101,7 @@ def cgroup_name(holder):
 
 
 def hierarchies():
-    """(mount point, type, its controllers) of each cgroup hierarchy: one of cgroup2, or several of v1."""
+    """Returns (mount point, type, its controllers) of each cgroup hierarchy: one of cgroup2, or several of v1."""
     found = []
     for line in pathlib.Path("/proc/self/mountinfo").read_text().splitlines():
         before, after = line.split(" - ")
@@ -112,7 +112,7 @@ def hierarchies():
 
 
 def make_cgroups(name):
-    """One in each hierarchy, with every controller that this one may hand down."""
+    """Creates a cgroup in each hierarchy, with every controller that its parent can delegate."""
     has = set()
     for mount_point, kind, options in hierarchies():
         own = mount_point / name
@@ -122,7 +122,7 @@ def make_cgroups(name):
             continue
         for each in (mount_point, own):
             for controller in (each / "cgroup.controllers").read_text().split():
-                with contextlib.suppress(OSError):  # those that are needed and missing are named below
+                with contextlib.suppress(OSError):  # missing required controllers are reported below
                     (each / "cgroup.subtree_control").write_text(f"+{controller}")
         has |= set((own / "cgroup.subtree_control").read_text().split())
     if missing := set(CONTROLLERS) - has:
@@ -130,7 +130,7 @@ def make_cgroups(name):
 
 
 def remove_cgroups(folders, patience=10):
-    """With all below them. patience: seconds; a cgroup's last process may still be on its way out."""
+    """Removes the cgroups and their descendants. patience: seconds; the last process of a cgroup may still be exiting."""
     deadline = time.monotonic() + patience
     for each in (below for folder in folders for below, _, _ in os.walk(folder, topdown=False)):
         while True:
@@ -158,7 +158,7 @@ def mount(*arguments):
 
 
 def overlay_works(folder):
-    """Whether an overlay's upper folder may be there; on another overlay it may not."""
+    """Returns true if an overlay's upper folder may be there, which is not the case on another overlay."""
     for each in ("upper", "work", "merged"):
         (folder / each).mkdir(parents=True, exist_ok=True)
     try:
@@ -170,8 +170,8 @@ def overlay_works(folder):
 
 
 def add_to(place, beside):
-    """What is written to the place from now on, such as a mount point or a device, the machine does not see. The place's mounts stay."""
-    beside.mkdir(exist_ok=True)  # held a second time, as after a reboot
+    """Makes later additions to the place, such as mount points or devices, invisible to the machine. The place's mounts remain."""
+    beside.mkdir(exist_ok=True)  # it exists at the second start, as after a reboot
     mount("-t", "tmpfs", "tmpfs", beside)
     for each in ("upper", "work", "was"):
         (beside / each).mkdir()
@@ -184,7 +184,7 @@ def add_to(place, beside):
 
 
 def mount_all(folder):
-    """In the namespaces: /proc, and the node's folders over the machine's."""
+    """Runs in the namespaces: mounts /proc, and the node's folders over the machine's."""
     mount("--make-rprivate", "/")
     mount("-t", "proc", "proc", "/proc")
     add_to("/dev", folder / "dev")
@@ -197,11 +197,11 @@ def mount_all(folder):
         tunable = folder / name.replace("/", ".")
         tunable.write_text(f"{value}\n")
         mount("--bind", tunable, f"/proc/sys/{name}")
-    mount("--make-rshared", "/")  # among these namespaces' own, as a kubelet expects
+    mount("--make-rshared", "/")  # within these namespaces, as a kubelet expects
 
 
 def be_process_one(folder):
-    """Never returns. Reaps, by ignoring them, whatever is left an orphan."""
+    """Never returns. Reaps all orphans by ignoring SIGCHLD."""
     die_with_parent()
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
     try:
@@ -220,7 +220,7 @@ def be_process_one(folder):
 def hold(folder):
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
     name = cgroup_name(os.getpid())
-    cgroups = [mount_point / name for mount_point, _, _ in hierarchies()]  # /proc is soon another one's
+    cgroups = [mount_point / name for mount_point, _, _ in hierarchies()]  # /proc will soon belong to the other namespace
     child = None
     try:
         remove_stale_cgroups()

@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
-"""What may befall a real node: cards that fall ill or are used by others, an agent that is killed at each step or exchanged, an API server
-that is late or away, a full disk, a reboot. Nothing is prepared twice or for the wrong pod, nothing that runs is touched, nothing is left over.
+"""Proves that a real node survives faults: unhealthy or foreign-used cards, an agent killed at each step or upgraded, a slow or unreachable API server, a
+full disk, a reboot. No claim is prepared twice or for the wrong pod, running containers are not touched, and nothing is left over.
 
-    node_faults_test.py BIN_DIR [VERSION] [--only NAME…]
+node_faults_test.py BIN_DIR [VERSION] [--only NAME…]
 
-VERSION: the kubelet's, 1.34, whatever the rest of the cluster is. --only: these parts, as the functions are named behind check_.
+VERSION: the kubelet's, 1.34, independent of the rest of the cluster. --only: these parts, named as the functions without check_.
 """
 
 import contextlib
@@ -21,7 +21,7 @@ import time
 
 import yaml
 
-# flake8: noqa: E402  (the cluster's modules lie one folder up)
+# flake8: noqa: E402  (the cluster's modules are in the parent folder)
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
 
 import installation
@@ -35,11 +35,11 @@ from processes import used
 from tcp_gate import Gate, Loop
 
 MOCK = "mock.provisioner.elasticgpu.io"
-SLOW = 2000  # milliseconds that a step of the mock takes, to be killed in; a mount may take 10 s
+SLOW = 2000  # milliseconds of a step of the mock, long enough to kill a process in it; a mount may take 10 s
 PROBATION = 10  # seconds
-# Seconds; the kubelet's calls take no longer than 45, the agent's patience with the API server 8.
+# Seconds. The kubelet's calls take at most 45; the agent waits 8 for the API server.
 AWAY = int(os.environ.get("EGPU_API_AWAY", "40"))
-# Of a node of which nothing is heard for five minutes pods are evicted after five more, were it not for these.
+# Without these tolerations pods are evicted five minutes after their node counts as unreachable.
 STAYS = [{"key": f"node.kubernetes.io/{each}", "operator": "Exists", "effect": "NoExecute"} for each in ("unreachable", "not-ready")]
 CDI = "/run/cdi"
 CARDS = [each["uuid"].lower() for each in FILE]  # names of the cards' objects, in NVML's order
@@ -47,7 +47,7 @@ IN_MOVED_TO, IN_DELETE, IN_NONBLOCK = 0x80, 0x200, 0x800
 
 
 class Watch:
-    """What becomes of a folder's files, told at once."""
+    """Reports changes of a folder's files immediately."""
 
     def __init__(self, folder):
         libc = ctypes.CDLL(None, use_errno=True)
@@ -62,7 +62,7 @@ class Watch:
         os.close(self.fd)
 
     def wait(self, kind, ending, patience=120):
-        """Blocks until a file whose name ends so came to its name (IN_MOVED_TO) or went (IN_DELETE)."""
+        """Blocks until a file with that name ending is renamed to its name (IN_MOVED_TO) or deleted (IN_DELETE)."""
         deadline = time.monotonic() + patience
         while time.monotonic() < deadline:
             if not select.select([self.fd], [], [], 1)[0]:
@@ -82,7 +82,7 @@ def port_of(cluster):
 
 
 class FaultyGround(Ground):
-    """With the kubelet and the agent behind a gate each, and hardware that may fail."""
+    """A Ground with a gate each for the kubelet and the agent, and hardware that can fail."""
 
     def __init__(self, cluster, node, report, gates, bin_dir):
         super().__init__(cluster, node, report)
@@ -90,14 +90,14 @@ class FaultyGround(Ground):
         self.port = port_of(cluster)
 
     def claim_of(self, name, cls, core=10, card=None):
-        """Like claim(), of any provisioner, from one card if it is named."""
+        """Like claim(), for any provisioner, and on the named card."""
         self.admin.create(claims(), {
             "apiVersion": "elasticgpu.io/v1alpha", "kind": "ElasticGPUClaim", "metadata": {"name": name},
             "spec": {"egpuClassName": cls, **({"elasticGPUName": card} if card else {}),
                      "resources": {"requests": {"elasticgpu.io/gpu-core": core, "elasticgpu.io/gpu-memory": 4}}}})
 
     def hardware(self, changes):
-        """changes: a card's place → keys of the fake NVML's file. What is not named is as at the beginning."""
+        """Sets the hardware. changes: a card's place → keys of the fake NVML's file. Other keys get their original values."""
         file = copy.deepcopy(yaml.safe_load(real_node.A100.read_text()))
         for place, keys in changes.items():
             file["devices"][place] |= keys
@@ -109,34 +109,34 @@ class FaultyGround(Ground):
         return self.admin.get(f"{GPUS}/{name}")["spec"]["card"]
 
     def healthy(self, place):
-        """The card's condition."""
+        """Returns the card's Healthy condition."""
         conditions = self.admin.get(f"{GPUS}/{CARDS[place]}").get("status", {}).get("conditions", [])
         return next((each for each in conditions if each["type"] == "Healthy"), {"status": "", "reason": "", "message": ""})
 
     def say_well(self, name):
-        """The claim and its device; None where one says nothing."""
+        """Returns the status of the Healthy condition of the claim and of its device; None if it is missing."""
         both = (self.admin.get(f"{claims()}/{name}"), self.device(name))
         return [next((said["status"] == "True" for said in each["status"].get("conditions", []) if said["type"] == "Healthy"), None) for each in both]
 
     def told(self, pod):
-        """What the kubelet says of the health of the claims of its first container: claim → (health, message)."""
+        """Returns the health that the kubelet reports for the claims of the first container: claim → (health, message)."""
         status = self.admin.get(f"{pods()}/{pod}")["status"]["containerStatuses"][0]
         return {each["name"].removeprefix("claim:"): (each["resources"][0]["health"], each["resources"][0].get("message", ""))
                 for each in status.get("allocatedResourcesStatus", []) if each.get("resources")}
 
     def binds(self, *names):
-        """The claims' devices: the names of their CDI files, once there are some."""
+        """Waits until the claims are bound. Returns the names of their devices' CDI files."""
         for name in names:
             until(f"{name} is bound", lambda name=name: self.admin.get(f"{claims()}/{name}").get("status", {}).get("phase") == "Bound")
         return [f"elasticgpu.io-device_{self.device(name)['metadata']['uid']}.json" for name in names]
 
     def states(self, *files):
-        """Of each device, by the name of its file: "none", "part" or "ready"."""
+        """Returns the state of each device by its file's name: "none", "part" or "ready"."""
         there = self.node.cdi_files()
         return ["ready" if each in there else "part" if f"{each}.part" in there else "none" for each in files]
 
     def kill_between(self, who, *files, patience=120):
-        """SIGKILL while these are being prepared or unprepared. What the folder has of them then."""
+        """Sends SIGKILL while these devices are being prepared or unprepared. Returns their states at that moment."""
         deadline = time.monotonic() + patience
         while self.states(*files) != ["part"] * len(files):
             if time.monotonic() > deadline:
@@ -146,7 +146,7 @@ class FaultyGround(Ground):
         return self.states(*files)
 
     def settled(self, what, before):
-        """The folder has these files and no others."""
+        """Checks that the folder has exactly these files."""
         try:
             until(f"{what}: what is prepared is as it was", lambda: self.node.cdi_files() == before, patience=120)
         except AssertionError:
@@ -157,24 +157,24 @@ class FaultyGround(Ground):
                           (containers, running_containers(self)))
 
     def names_its_claim(self, what, pod, claim):
-        """What the mock promises."""
+        """Checks the variables that the mock promises."""
         environment, _ = self.got(pod, "main")
         said = (environment.get("ELASTICGPU_CLAIM"), environment.get("ELASTICGPU_DEVICE"))
         self.report.check(f"{what}: {pod} has its own claim", said == (f"default/{claim}", self.device(claim)["metadata"]["name"]), said)
 
     def remove(self, *names):
-        """Pods and claims of these names."""
+        """Deletes the pods and claims of these names."""
         self.delete(*names)
         for name in names:
             self.admin.delete(f"{claims()}/{name}")
         until("the claims are gone", lambda: not set(names) & {each["metadata"]["name"] for each in self.admin.items(claims())})
 
     def torn_away(self, pod):
-        """Deleted as `kubectl delete --force` does: whether its containers run or not."""
+        """Deletes the pod like `kubectl delete --force`, even if its containers run."""
         self.admin.call("DELETE", f"{pods()}/{pod}", {"gracePeriodSeconds": 0})
 
     def processes(self):
-        """Of the node's containers: id → number of the process as the node sees it, in a task that runs."""
+        """Returns the node's running containers: id → process number as the node sees it."""
         lines = [each.split() for each in self.node.ctr("tasks", "ls").splitlines()[1:]]
         return {each[0]: int(each[1]) for each in lines if each[2] == "RUNNING"}
 
@@ -183,13 +183,13 @@ class FaultyGround(Ground):
 
 
 def number_inside(pid):
-    """The number that a process has in its own namespace."""
+    """Returns the process's number in its own namespace."""
     lines = pathlib.Path(f"/proc/{pid}/status").read_text().splitlines()
     return int(next(each for each in lines if each.startswith("NSpid:")).split()[-1])
 
 
 def check_health(ground):
-    """A card with an XID, another that is used by a process beside Kubernetes and by a pod that has no claim on it."""
+    """A card with an XID, and a card that a process outside Kubernetes uses and a card that a pod without a claim uses: each is reported."""
     admin, report = ground.admin, ground.report
     for place, name in enumerate(("ill", "well", "beside")):
         ground.claim_of(name, "here", card=CARDS[place])
@@ -207,7 +207,7 @@ def check_health(ground):
     print(f"XID to condition: {time.monotonic() - began:.1f} s")
     until("the pod's status tells it", lambda: ground.told("ill")["ill"][0] == "Unhealthy")
     print(f"XID to the pod's status: {time.monotonic() - began:.1f} s")
-    says_why = "Xid46" in ground.told("ill")["ill"][1] or ground.node.version is not None  # older ones have no message
+    says_why = "Xid46" in ground.told("ill")["ill"][1] or ground.node.version is not None  # older kubelets have no message
     report.check("the pod's status says why", says_why, ground.told("ill"))
     until("the strangers' card is fenced", lambda: ground.healthy(3)["reason"] == "ForeignUse")
     well, message = admin.get(f"{pods()}/well")["metadata"], ground.healthy(3)["message"]
@@ -231,7 +231,7 @@ def check_health(ground):
 
 
 def check_health_again(ground):
-    """After check_health, whose claims still stand. The card with the XID comes back by an operator's word alone."""
+    """Runs after check_health, whose claims still exist. Only the operator's annotation restores the card with the XID."""
     ground.report.check("the card that was ill stays out", ground.healthy(0)["reason"] == "Xid46", ground.healthy(0))
     ground.admin.patch(f"{GPUS}/{CARDS[0]}", {"metadata": {"annotations": {"elasticgpu.io/repaired": "Xid46"}}})
     until("the card that was fenced is used again", lambda: ground.healthy(3)["status"] == "True")
@@ -248,8 +248,8 @@ def check_health_again(ground):
 
 
 def check_late(ground):
-    """The agent sees the API late: what it remembers is old, and each question takes seconds. A claim is made anew under its name, and cards
-    change under the claims that are bound to them."""
+    """The agent's API access is slow: its cache is stale, and each request takes seconds. A claim is recreated under its name, and cards change under the
+    claims bound to them."""
     ground.claim("anew")
     ground.pod("anew", {"main": ["anew"]})
     ground.runs("anew")
@@ -287,7 +287,7 @@ def slow_class(ground, at):
 
 
 def killed_preparing(ground, who):
-    """kill -9 in stage and in mount, of two claims at once. The claims' names."""
+    """kill -9 in stage and in mount of two claims at once. Returns the claims' names."""
     names = [f"{who}-in-{at}" for at in ("stage", "mount")]
     containers = running_containers(ground)
     for name, at in zip(names, ("stage", "mount")):
@@ -296,7 +296,7 @@ def killed_preparing(ground, who):
     for name in names:
         ground.pod(name, {"main": [name]})
     states = ground.kill_between(who, *files)
-    # The kubelet's death is heard by the agent, which gives up; its own leaves all as it was.
+    # When the kubelet dies, the agent notices and aborts; when the agent dies, all files stay as they are.
     ground.report.check(f"{who} killed in stage and mount", states == ["part", "part"] or who == "kubelet", states)
     ground.node.restart(who)
     ground.runs(*names)
@@ -307,7 +307,7 @@ def killed_preparing(ground, who):
 
 
 def killed_unpreparing(ground, who):
-    """kill -9 in unmount and in unstage. The claims' names."""
+    """kill -9 in unmount and in unstage. Returns the claims' names."""
     names = [f"{who}-in-{at}" for at in ("unmount", "unstage")]
     for name, at in zip(names, ("unmount", "unstage")):
         ground.claim_of(name, f"slow-{at}")
@@ -325,7 +325,7 @@ def killed_unpreparing(ground, who):
 
 
 def killed_once(ground, who, name):
-    """kill -9 the moment when something is prepared: not yet answered, or not yet used."""
+    """kill -9 at the moment when a claim is prepared: not yet answered, or not yet used."""
     ground.claim(name)
     ground.binds(name)
     with Watch(ground.node.folder / CDI.lstrip("/")) as watch:
@@ -338,7 +338,7 @@ def killed_once(ground, who, name):
 
 
 def check_steps(ground):
-    """kill -9 of agent, kubelet and containerd, each at a step of prepare or unprepare, beside pods that run."""
+    """kill -9 of agent, kubelet and containerd, each at a step of prepare or unprepare, beside running pods."""
     node, report = ground.node, ground.report
     for at in ("stage", "mount", "unmount", "unstage"):
         slow_class(ground, at)
@@ -369,7 +369,7 @@ def check_steps(ground):
 
 
 def check_upgrade(ground):
-    """Another agent comes before the one that is there goes; then back."""
+    """The next agent starts before the current one ends, and the upgrade is reverted in the same way."""
     node, report = ground.node, ground.report
     ground.claim("kept")
     ground.pod("kept", {"main": ["kept"]})
@@ -401,7 +401,7 @@ def check_upgrade(ground):
 
 
 def fill(folder, pages):
-    """The file system of the folder, but for so many pages."""
+    """Fills the folder's file system except for that many pages."""
     filler = folder / "filler"
     filler.unlink(missing_ok=True)
     with open(filler, "wb", buffering=0) as file, contextlib.suppress(OSError):
@@ -411,11 +411,11 @@ def fill(folder, pages):
 
 
 def check_full_disk(ground):
-    """No room where CDI files go. To be called where nothing is prepared."""
+    """The file system of the CDI files is full. Call it when nothing is prepared."""
     node = ground.node
     node.namespaces.run("mount", "-t", "tmpfs", "-o", "size=64k", "tmpfs", CDI)
     node.kill("containerd")
-    node.restart("containerd")  # it watches the folder that was there before
+    node.restart("containerd")  # otherwise it would watch the old folder
     folder = node.namespaces.path(CDI)
     fill(folder, 0)
     ground.claim("tight")
@@ -438,15 +438,15 @@ def check_full_disk(ground):
 
 
 def lines_of(node, pod, container, run):
-    """What a container printed in its run of that number, as it lies on the node: no API server is asked. "" while there is none.
-    Without its root, which is each container's own."""
+    """Returns the container's output of that run from the node's log file, without the API server; "" if there is none. Omits the root mount, which differs
+    for each container."""
     files = list((node.folder / "log" / "pods").glob(f"default_{pod}_*/{container}/{run}.log"))
     lines = [each.split(" ", 3)[3] for each in files[0].read_text().splitlines()] if files else []
     return "\n".join(each for each in lines if not each.startswith("overlay / "))
 
 
 def says(node, path, agent="agent"):
-    """An agent's answer, "" where it does not answer yet."""
+    """Returns an agent's answer; "" if it does not answer yet."""
     try:
         return node.ask_agent(path, agent)[1]
     except OSError:
@@ -458,24 +458,24 @@ def log_of(node):
 
 
 def of_agent(node):
-    """(seconds of CPU so far, MiB resident) of the agent."""
+    """Returns (seconds of CPU so far, MiB resident) of the agent."""
     return used(node.processes.children[f"{node.name}-agent"].pid)
 
 
 def most_holders(ground, card, pod):
-    """The devices that had CDI files on the card at once until the pod ran, where they were most."""
+    """Returns the largest set of devices that had CDI files for the card at the same time, until the pod runs."""
     most, deadline = set(), time.monotonic() + 300
     while ground.admin.get(f"{pods()}/{pod}")["status"]["phase"] != "Running":
         if time.monotonic() > deadline:
             raise AssertionError(f"{pod} does not run: {list(ground.node.cdi_files())}")
-        # One may have two files, that which is there and the one that is being written.
+        # A device may have two files: the existing one and the one being written.
         most = max(most, {name.split(".json")[0] for name, text in ground.node.cdi_files().items() if card in text.lower()}, key=len)
         time.sleep(0.02)
     return most
 
 
 def check_api_away(ground):
-    """The node does not reach the API server; users do. Whatever they delete meanwhile is taken away once it does."""
+    """The node cannot reach the API server; users can. Objects that they delete meanwhile are cleaned up afterwards."""
     node, report, admin = ground.node, ground.report, ground.admin
     names = ("calm", "restarted", "goes", "torn")
     for name in names:
@@ -499,7 +499,7 @@ def check_api_away(ground):
     ground.torn_away("torn")
     admin.delete(f"{claims()}/torn")
     until("the torn claim's device is gone", lambda: not admin.exists(f"{claims()}/torn"))
-    # A whole card again, and the same: the API knows nobody who has it, the node does.
+    # The same whole card again: in the API it has no holder, on the node it still has one.
     ground.claim_of("torn", "here", core=100, card=card)
     ground.pod("torn", {"main": ["torn"]}, tolerations=STAYS)
     until("the agent says what it waits for", lambda: "not published" in says(node, "/readyz"))
@@ -528,9 +528,9 @@ def check_api_away(ground):
 
 
 def check_reboot(ground):
-    """The power fails. Pods run again with what they had; who was deleted meanwhile leaves nothing."""
+    """A power failure: pods run again with their devices; pods deleted meanwhile leave nothing behind."""
     node, report = ground.node, ground.report
-    node.say_no_health()  # two pods share a claim
+    node.say_no_health()  # because two pods share a claim
     for name in ("first", "second", "shared", "deleted"):
         ground.claim(name)
     ground.pod("two", {"main": ["first"], "beside": ["second"]})
@@ -557,7 +557,7 @@ def check_reboot(ground):
         ground.keeps_promise(f"{each} after a reboot", *each, claim)
         report.check(f"{each} got what it had before the reboot", ground.got(*each) == got[each], (ground.got(*each), got[each]))
     ground.settled("after a reboot", {name: text for name, text in files.items() if uid not in name})
-    report.check("nothing else runs", len(ground.processes()) == len(stay) + 3, ground.processes())  # and a sandbox for each pod
+    report.check("nothing else runs", len(ground.processes()) == len(stay) + 3, ground.processes())  # and one sandbox per pod
     ground.delete("two", "sharer-1", "sharer-2")
     for name in ("first", "second", "shared"):
         ground.admin.delete(f"{claims()}/{name}")

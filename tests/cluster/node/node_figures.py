@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
-"""What the agent takes on a real node: figures, nothing is judged.
+"""Measures the agent's resource use on a real node. Prints figures and judges nothing.
 
-    node_figures.py BIN_DIR [--cards N] [--pods N…]   default: 8 cards; 1, 30 and 100 pods at once
+node_figures.py BIN_DIR [--cards N] [--pods N…]   default: 8 cards; 1, 30 and 100 pods at once
 
-Prepare and unprepare as the agent's own histograms have them, from its being asked to its answer: a quantile lies between the two bounds
-that are printed. The plugins' own time, which is part of it, stands beside it, and what a read of the API server takes from here in the same minute.
-CDI files lie in memory, as /run does on any node. CPU and memory are those of the agent and its plugins' processes.
+Prepare and unprepare are from the agent's own histograms, from the request to its answer: a quantile lies between the two printed bounds. Beside it are the
+plugins' own time, which is part of it, and the time of an API server read from this script in the same minute. CDI files are in memory, as on any node with
+/run in memory. CPU and memory are those of the agent and its plugins' processes.
 """
 
 import argparse
@@ -19,7 +19,7 @@ import time
 
 import yaml
 
-# flake8: noqa: E402  (the cluster's modules lie one folder up)
+# flake8: noqa: E402  (the cluster's modules are in the parent folder)
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
 
 import installation
@@ -30,13 +30,13 @@ from client import GPUS, Report, pods, until
 from ground import Ground, logs_if_it_fails, prepare_cluster
 from processes import used
 
-CLAIMS = 100  # that stand while nothing happens
+CLAIMS = 100  # prepared while the node is idle
 IN_A_POD = 10
 IDLE = 60  # seconds
 
 
 def hardware(count, path):
-    """So many A100 without links."""
+    """Writes a file with that many A100 without links."""
     file = yaml.safe_load(real_node.A100.read_text())
     file["devices"] = [{"uuid": f"GPU-a1000000-0000-4000-8000-{index:012}", "minor": index, "pci": f"0000:{index + 1:02x}:00.0",
                         "numa": index % 2, "path": [f"pci0000:{index:02x}"]} for index in range(count)]
@@ -46,15 +46,15 @@ def hardware(count, path):
 
 
 class Took:
-    """A histogram of the agent's: since the beginning, or since another look at it."""
+    """A histogram of the agent: since its start, or since an earlier snapshot."""
 
-    # What is measured → its metric, with the label that it must have.
+    # Measurement → its metric, with the required label.
     MEASURED = {"prepare": ("elasticgpu_agent_prepare_seconds", 'result="ok"'), "unprepare": ("elasticgpu_agent_unprepare_seconds", 'result="ok"'),
                 **{slot: ("elasticgpu_plugin_call_seconds", f'slot="{slot}"') for slot in ("stage", "mount")}}
 
     def __init__(self, text, what):
         name, label = self.MEASURED[what]
-        self.counts, self.sum = {}, 0.0  # upper bound → how many took no longer; seconds
+        self.counts, self.sum = {}, 0.0  # upper bound → number of calls within it; seconds
         for kind, labels, value in re.findall(rf"^{name}_(bucket|sum)\{{([^}}]*)\}} (\S+)", text, re.MULTILINE):
             if label not in labels:
                 continue
@@ -71,7 +71,7 @@ class Took:
         return self
 
     def quantile(self, share):
-        """The two bounds in milliseconds between which it lies."""
+        """Returns the two bounds, in milliseconds, between which the quantile lies."""
         below = 0.0
         for bound, count in sorted(self.counts.items()):
             if count >= share * self.counts[float("inf")]:
@@ -93,7 +93,7 @@ def measured(node):
 
 
 def started(node):
-    """Milliseconds from the agent's first line to its last new card."""
+    """Milliseconds from the agent's first log line to its last new card."""
     log = (node.folder.parent / f"{node.name}-agent.log").read_text()
     when = {what: [datetime.datetime.fromisoformat(each.replace("Z", "+00:00")) for each in
                    re.findall(rf'^time=(\S+) level=info msg="{what}"', log, re.MULTILINE)] for what in ("starting", "card published")}
@@ -101,7 +101,7 @@ def started(node):
 
 
 def reads(admin):
-    """Milliseconds of a read: median of 50."""
+    """Median of 50 reads, in milliseconds."""
     took = []
     for _ in range(50):
         began = time.monotonic()
@@ -126,7 +126,7 @@ def family(pid):
 
 
 def at_once(ground, count):
-    """Prepare and unprepare of so many pods with a claim each."""
+    """Measures prepare and unprepare of that many pods with a claim each."""
     names = [f"of-{count}-{index:03}" for index in range(count)]
     for name in names:
         ground.claim(name, core=5, memory=1)
@@ -145,12 +145,12 @@ def at_once(ground, count):
 
 
 def idle(ground, cards):
-    """CPU and memory while claims stand."""
+    """Measures CPU and memory while claims are prepared and nothing happens."""
     for index in range(CLAIMS // IN_A_POD):
         names = [f"stands-{index}-{each}" for each in range(IN_A_POD)]
         for name in names:
             ground.claim(name, core=2, memory=1)
-        # Of a pod's claims all are prepared, whichever its containers name.
+        # All of a pod's claims are prepared, regardless of the names in its containers.
         ground.pod(f"stands-{index}", {"main": names[:1]}, resourceClaims=[{"name": each, "resourceClaimName": each} for each in names])
     ground.runs(*(f"stands-{index}" for index in range(CLAIMS // IN_A_POD)))
     prepared = len(ground.node.prepared())

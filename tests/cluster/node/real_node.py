@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
 """A real node on this machine: containerd and a kubelet, in namespaces and cgroups of their own (namespaces.py), with one image to run.
 
-The image prints its environment, its devices and its mounts, and then waits. It has busybox and these names: localhost/busybox:1, localhost/pause:1,
-and that of the sample pods, so that they run as they are.
+The image prints its environment, its devices and its mounts, and then waits. It contains busybox and has these names: localhost/busybox:1, localhost/pause:1,
+and that of the sample pods, so that they run unchanged.
 
-    real_node.py build [VERSION]   only build what is missing, the cluster's parts aside
+real_node.py build [VERSION]   only build what is missing, except the cluster's parts
 
-Exit status 77: this machine can't have one, and says why.
+Exit status 77: this machine can't have a real node; prints the reason.
 """
 
 import contextlib
@@ -22,7 +22,7 @@ import urllib.request
 
 import yaml
 
-# flake8: noqa: E402  (the cluster's modules lie one folder up)
+# flake8: noqa: E402  (the cluster's modules are in the parent folder)
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
 
 import images
@@ -35,17 +35,17 @@ from pki import Failure, issue, write_kubeconfig
 from processes import Processes
 
 NAME = "real-0"
-PROGRAMS = ("runc", "busybox")  # of the machine
+PROGRAMS = ("runc", "busybox")  # installed on the machine
 LABEL = "elasticgpu.io/real"
 AGENT = "elastic-gpu-agent"  # binary and service account
 A100 = installation.ROOT / "tests" / "nvml" / "nodes" / "a100.yaml"
 IMAGE = "localhost/busybox:1"
 PAUSE = "localhost/pause:1"
 SAMPLE = "docker.io/nvidia/cuda:10.0-base"
-SOCKET = "/run/containerd/containerd.sock"  # as the node's processes see it, like all paths of theirs
+SOCKET = "/run/containerd/containerd.sock"  # as the node's processes see it, like all their paths
 CDI = "/var/run/cdi"
 STATE = "/var/lib/elasticgpu"
-# Which containers may have it is all that a pod's network is to these tests: pods have loopback, and an address in name only.
+# A CNI plugin. These tests need no pod network: pods have loopback, and a nominal address.
 NETWORK = """\
 #!/bin/sh
 case $CNI_COMMAND in
@@ -86,7 +86,7 @@ state = '/run/containerd'
 
 
 def tool(name):
-    """Where a program of the machine is, sbin included."""
+    """Returns the path of a program of the machine, sbin included."""
     found = shutil.which(name, path=f"{os.environ.get('PATH', '')}:/usr/sbin:/sbin")
     if not found:
         raise parts.Skip(f"{name} is missing (tests/setup/packages.sh test installs it), so no real node can run")
@@ -94,7 +94,7 @@ def tool(name):
 
 
 def hold(processes, name, folder):
-    """Starts what holds a node's namespaces, and waits for them. Skip where the machine permits none."""
+    """Starts the holder of a node's namespaces and waits for them. Raises Skip if the machine does not permit them."""
     folder.mkdir(exist_ok=True)
     (folder / "ready").unlink(missing_ok=True)
     holder = processes.start(name, [sys.executable, namespaces.__file__, "hold", folder])
@@ -105,13 +105,13 @@ def hold(processes, name, folder):
 
 
 def built(version=None):
-    """Builds what is missing. version: the kubelet's, as EGPU_KUBERNETES takes it; none: the cluster's."""
+    """Builds what is missing. version: the kubelet's, as EGPU_KUBERNETES takes it; None: the cluster's."""
     parts.binaries("kubelet", version=version)
     parts.binaries("containerd")
 
 
 def permitted(version=None):
-    """Builds what is missing. Skip, with the reason, where this machine can't have a real node."""
+    """Builds what is missing. Raises Skip with the reason if this machine can't have a real node."""
     if os.geteuid() != 0:
         raise parts.Skip("a real node needs root")
     for name in PROGRAMS:
@@ -134,19 +134,19 @@ def kubelet_config(pki, port, cgroup, says_health):
             "containerRuntimeEndpoint": f"unix://{SOCKET}", "resolvConf": "", "clusterDNS": ["10.0.0.10"], "makeIPTablesUtilChains": False,
             "cgroupDriver": "cgroupfs", "cgroupRoot": f"/{cgroup}", "enforceNodeAllocatable": [], "failCgroupV1": False,
             "failSwapOn": False, "oomScoreAdj": 0, "protectKernelDefaults": True,
-            # How often a pod is looked at again whose claims could not be prepared: else every 60 to 90 s.
+            # Interval of retries for pods whose claims could not be prepared; the default is 60 to 90 s.
             "syncFrequency": "5s",
             # On by default from 1.36 on.
             "featureGates": {"ResourceHealthStatus": says_health},
-            # A machine short of disk must not look like a node that evicts its pods.
+            # Low disk space of the machine must not look like a node that evicts its pods.
             "evictionHard": {}, "imageGCHighThresholdPercent": 100, "localStorageCapacityIsolation": False,
             "volumePluginDir": "/var/lib/kubelet/volume-plugins"}
 
 
 class RealNode:
-    """The node of a running Cluster that has the controller manager and the scheduler. Its processes are the cluster's, and end with
-    them: containerd, kubelet, agents and what holds their namespaces, named after the node. version: the kubelet's. servers: where
-    "kubelet" or "agent" finds the API server, if not where it is. Not thread-safe."""
+    """The node of a running Cluster with controller manager and scheduler. Its processes belong to the cluster and end with it: containerd, kubelet, agents
+    and the holder of their namespaces, named after the node. version: the kubelet's. servers: API server addresses for "kubelet" or "agent", if they
+    differ from the cluster's. Not thread-safe."""
 
     def __init__(self, cluster, name=NAME, version=None, servers=None):
         self.cluster, self.name, self.version = cluster, name, version
@@ -158,13 +158,13 @@ class RealNode:
         self.cgroup = self.snapshotter = ""
         self.binaries = None  # containerd's
         self.port = 0  # the kubelet's
-        # Whether the kubelet tells its devices' health in a pod's status, from its next start on. 1.34's names a device twice
-        # where two pods share it or after a reboot, and the API server takes no status of these pods.
+        # Whether the kubelet reports its devices' health in a pod's status, from its next start on. Version 1.34 lists a device twice if two pods share it or
+        # after a reboot, and the API server then refuses the status of these pods.
         self.says_health = version is None
-        self.cards = A100  # the file that says what hardware the node has
+        self.cards = A100  # the file that defines the node's hardware
 
     def start(self, admin):
-        """Blocks until the node is Ready. To be called where permitted() is content."""
+        """Blocks until the node is Ready. Call it only after permitted()."""
         self.admin = admin
         self._boot()
         self._start_containerd(parts.binaries("containerd"))
@@ -178,19 +178,19 @@ class RealNode:
         self.namespaces = namespaces.Namespaces(holder.pid)
         self.cgroup = namespaces.cgroup_name(holder.pid)
         self.snapshotter = (self.folder / "ready").read_text()
-        self.namespaces.run("mkdir", "-p", STATE)  # as the DaemonSet's volume
+        self.namespaces.run("mkdir", "-p", STATE)  # as the DaemonSet's volume does
 
     def power_off(self):
-        """As the power fails: every process is killed, containers too, /run and the device nodes are gone, and what is on the disks stays,
-        but for /var/lib beside the kubelet's."""
+        """Simulates a power failure: kills every process including containers, and removes /run and the device nodes. Disk contents remain, except /var/lib
+        outside the kubelet's folder."""
         for each in [each for each in self.processes.children if each.startswith(f"{self.name}-")]:
-            self.processes.kill(each)  # who holds the namespaces: with it all that runs in them
+            self.processes.kill(each)  # the holder of the namespaces: all processes in them die with it
         until("nothing runs any more", lambda: not self.namespaces.processes())
         self.namespaces.close()
         shutil.rmtree(self.folder / "run")
 
     def power_on(self, *names):
-        """After power_off(): the cards are there again, and these start, in this order."""
+        """After power_off(): restores the cards and starts these processes, in this order."""
         self._boot()
         self._configure_kubelet()
         self.put_in_cards(self.cards)
@@ -212,20 +212,20 @@ class RealNode:
         self._await("containerd")
 
     def put_in_cards(self, file):
-        """The hardware that the fake NVML tells of, from a file such as those in tests/nvml/nodes, with its device nodes. The environment
-        of a process of the node that is to see it, the library's folder aside."""
+        """Sets the hardware of the fake NVML from a file such as those in tests/nvml/nodes, with its device nodes. Returns the environment for a process of
+        the node that uses it, except the library's folder."""
         self.cards, text = file, file.read_text()
         beside = self.folder / "run" / ".nvml.yaml"
         beside.write_text(text)
-        beside.rename(self.folder / "run" / "nvml.yaml")  # where also those who may not read the node's folder can
+        beside.rename(self.folder / "run" / "nvml.yaml")  # a folder that users without access to the node's folder can read
         minors = [each["minor"] for each in yaml.safe_load(text)["devices"]]
         for name, minor in [("ctl", 255), ("-uvm", 254), *((each, each) for each in minors)]:
             self.namespaces.run("sh", "-c", f"[ -e /dev/nvidia{name} ] || mknod -m 666 /dev/nvidia{name} c 195 {minor}")
         return {"ELASTICGPU_FAKE_NVML": "/run/nvml.yaml"}
 
     def start_agent(self, bin_dir, *arguments, name="agent"):
-        """Our agent, with the rights of its service account on this node, and four A100 by the fake NVML unless other cards were put in.
-        Blocks until it is ready. Another name: one beside it."""
+        """Starts the agent with the rights of its service account on this node. It sees four A100 by the fake NVML, unless other cards were set. Blocks
+        until it is ready. name: an additional agent."""
         library = bin_dir.parent / "lib" / "nvml"
         if not (library / "libnvidia-ml.so.1").exists():
             raise Failure(f"{library} holds no fake NVML: build the target fake_nvml")
@@ -247,7 +247,7 @@ class RealNode:
             (self.folder / f"{agent}.{each}").unlink(missing_ok=True)
 
     def ask_agent(self, path, name="agent"):
-        """(status, text) of its probes or of /metrics; OSError where it does not answer yet."""
+        """Returns (status, text) of its probes or of /metrics. Raises OSError if it does not answer yet."""
         address = (self.folder / f"{name}.{'ops' if path == '/metrics' else 'probes'}").read_text().strip().removeprefix("http://")
         try:
             with urllib.request.urlopen(f"http://{address}{path}", timeout=10) as answer:
@@ -262,24 +262,24 @@ class RealNode:
             return False
 
     def prepared(self):
-        """What the agent has prepared: file name → its text."""
+        """Returns the prepared CDI files: file name → text."""
         return {name: text for name, text in self.cdi_files().items() if name.endswith(".json")}
 
     def cdi_files(self):
-        """Likewise, with what is being prepared or taken away."""
+        """Returns all CDI files, including those being prepared or removed: file name → text."""
         found = {}
         for each in self.namespaces.path("/run/cdi").glob("elasticgpu.io-device_*"):
-            with contextlib.suppress(FileNotFoundError):  # renamed meanwhile
+            with contextlib.suppress(FileNotFoundError):  # the file may be renamed meanwhile
                 found[each.name] = each.read_text()
         return found
 
     def kill(self, *names):
-        """SIGKILL for kubelet, containerd, agent, its namesakes or several of them."""
+        """Sends SIGKILL to kubelet, containerd, agent, additional agents or several of them."""
         for each in names:
             self.processes.kill(f"{self.name}-{each}")
 
     def restart(self, *names, wait=True):
-        """Starts them again in this order, each when the one before answers. A kubelet ends by itself where no containerd answers it."""
+        """Starts them again in this order, each when the previous one answers. A kubelet exits if containerd does not answer."""
         for each in names:
             self.forget_addresses(each)
             command, environment, _ = self.processes.commands[f"{self.name}-{each}"]
@@ -288,7 +288,7 @@ class RealNode:
                 self._await(each)
 
     def say_no_health(self):
-        """From here on devices' health is not said where the kubelet can't do it right (says_health): it is started again."""
+        """Restarts the kubelet without reports of devices' health if its version reports them incorrectly (says_health)."""
         if self.says_health and self.version is not None:
             self.says_health = False
             self.kill("kubelet")
@@ -301,11 +301,11 @@ class RealNode:
         until(f"{what} of {self.name} answers", lambda: self._lives(what) and answers())
 
     def ctr(self, *arguments):
-        """Output of containerd's own client, in the namespace of Kubernetes."""
+        """Returns the output of containerd's own client, in the namespace of Kubernetes."""
         return self.namespaces.run(self.binaries / "ctr", "--address", SOCKET, "--namespace", "k8s.io", *arguments)
 
     def take_image(self, tar):
-        """One of images.py."""
+        """Imports an image of images.py."""
         self.ctr("images", "import", "--local", "--snapshotter", self.snapshotter, tar)
 
     def _containerd_answers(self):
@@ -315,7 +315,7 @@ class RealNode:
             return False
 
     def _lives(self, what):
-        """Failure with the end of its log where it has ended."""
+        """Raises Failure with the end of its log if the process has ended."""
         name = f"{self.name}-{what}"
         if self.processes.children[name].poll() is not None:
             raise Failure(f"{name} ended:\n{self.processes.tail(name)}")
@@ -330,7 +330,8 @@ class RealNode:
         issue(self.cluster.pki, self.name, f"/O=system:nodes/CN=system:node:{self.name}")
         kubeconfig = self.folder / "kubeconfig"
         write_kubeconfig(kubeconfig, self.servers.get("kubelet", self.cluster.url), self.cluster.pki, self.name)
-        # A cloud's kubelet leaves addresses to others: so may the node's be loopback, which needs no network and lets nobody in.
+        # With a cloud provider the kubelet does not set addresses: the node's address can thus be loopback, which needs no network and is not reachable from
+        # outside.
         addresses = [{"type": "InternalIP", "address": "127.0.0.1"}, {"type": "Hostname", "address": self.name}]
         self.admin.create(NODES, {"apiVersion": "v1", "kind": "Node", "status": {"addresses": addresses},
                                   "metadata": {"name": self.name, "labels": {LABEL: "true", "kubernetes.io/hostname": self.name}}})
@@ -347,7 +348,7 @@ class RealNode:
             return False
 
     def ready(self):
-        """As the API says, where a kubelet that has just ended is Ready still."""
+        """Returns true if the API reports the node as Ready; a kubelet that has just ended still counts as Ready."""
         node = self.admin.get(f"{NODES}/{self.name}")
         return not node["spec"].get("taints") and any(
             each["type"] == "Ready" and each["status"] == "True" for each in node["status"].get("conditions", []))

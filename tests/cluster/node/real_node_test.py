@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
-"""A real kubelet with containerd: pods run and print what they got, survive both, and nothing is left behind.  real_node_test.py [VERSION]
+"""Proves that a real kubelet with containerd runs pods that print their environment, that the pods survive restarts of both, and that nothing is left
+behind.  real_node_test.py [VERSION]
 
-VERSION: the kubelet's, 1.34, whatever the rest of the cluster is: the oldest that the newest API server still serves.
+VERSION: the kubelet's, 1.34, independent of the rest of the cluster: the oldest that the newest API server still supports.
 """
 
 import os
@@ -10,7 +11,7 @@ import signal
 import sys
 import tempfile
 
-# flake8: noqa: E402  (the cluster's modules lie one folder up)
+# flake8: noqa: E402  (the cluster's modules are in the parent folder)
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
 
 import installation
@@ -23,7 +24,7 @@ from processes import Processes
 
 
 def pod(name, *containers, **spec):
-    """On the real node. containers: (name, command or None for the image's own)."""
+    """A pod on the real node. containers: (name, command or None for the image's own)."""
     return {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name},
             "spec": {"nodeSelector": {real_node.LABEL: "true"}, "terminationGracePeriodSeconds": 1, **spec,
                      "containers": [{"name": each, "image": real_node.IMAGE, **({"command": command} if command else {})}
@@ -38,7 +39,7 @@ def run(admin, body):
 
 
 def container(admin, name):
-    """(id, restarts) of the pod's first container, once it runs."""
+    """Returns (id, restarts) of the pod's first container, once it runs."""
     status = until(f"a container of {name} runs", lambda: next(
         (each for each in admin.get(f"{pods()}/{name}")["status"].get("containerStatuses", []) if "running" in each["state"]), None))
     return status["containerID"], status["restartCount"]
@@ -68,7 +69,7 @@ def check_pods(cluster, admin, version, report):
 
 
 def check_killed(cluster, node, report):
-    """What runs goes on without those who started it, and they know it again."""
+    """Running containers continue without kubelet and containerd, and both recognise them after a restart."""
     admin = node.admin
     before = container(admin, "plain")
     for names in (["kubelet"], ["containerd"], ["containerd", "kubelet"]):
@@ -83,7 +84,7 @@ def check_killed(cluster, node, report):
 
 
 def machine(folder):
-    """What a node might leave on the machine."""
+    """Returns mounts and files that a node might leave on the machine."""
     mounts = [each for each in pathlib.Path("/proc/self/mounts").read_text().splitlines() if str(folder) in each]
     return mounts, [each for each in ("/dev/nvidiactl", "/opt/containerd", "/run/containerd", "/var/lib/kubelet") if os.path.exists(each)]
 
@@ -93,12 +94,12 @@ def cgroups(name):
 
 
 def check_ended_outright(folder, report):
-    """Whatever ends the holder, no process stays behind, and the cgroups go with the next one's start."""
+    """However the holder ends, no process remains, and the next start removes the cgroups."""
     processes = Processes(folder)
     holder = real_node.hold(processes, "first", folder / "first")
     name = namespaces.cgroup_name(holder.pid)
     inside = namespaces.Namespaces(holder.pid)
-    inside.run("sh", "-c", "setsid sleep 1000 >/dev/null 2>&1 &")  # an orphan, as a container's shim is
+    inside.run("sh", "-c", "setsid sleep 1000 >/dev/null 2>&1 &")  # an orphan, like a container's shim
     processes.start("sleeper", ["sleep", "1000"], inside=inside)
     report.check("who holds them, process 1 and two more are there", len(inside.processes()) == 4, inside.processes())
     tunable = inside.run("cat", "/proc/sys/kernel/panic")

@@ -1,12 +1,12 @@
-"""Finds objects whose status alternates: written to the same contents again and again although nothing that it depends on changed. Two
-steps of a controller that undo each other write as fast as the server answers, so the versions follow each other closely."""
+"""Finds objects whose status alternates: it is written to the same contents repeatedly although none of its inputs changed. Two steps of a controller that
+undo each other write as fast as the server answers, so the versions follow each other closely."""
 
 import collections
 import hashlib
 import json
 
 MAX_RETURNS = 4  # of one object to the same contents
-SOON = 50  # versions of all objects within which contents have to return
+SOON = 50  # contents count as returned only within this many versions of all objects
 LONGEST = 600  # characters of contents in a report
 TIMES = ("time", "lastTransitionTime")
 
@@ -18,19 +18,19 @@ def without_times(value):
 
 
 def inputs(now):
-    """Changes of these are changes of what the status depends on."""
+    """Returns the inputs of the status, as text."""
     meta = now["metadata"]
     return json.dumps([meta.get("uid"), now.get("spec"), meta.get("labels"), meta.get("annotations"), meta.get("deletionTimestamp")], sort_keys=True)
 
 
 class Alternations:
-    """A function of one version after the other, in the order in which they were written. Not thread-safe."""
+    """Judges versions one by one, in the order in which they were written. Not thread-safe."""
 
     def __init__(self):
         self.changes = 0
         self.violations = []
         self.inputs = {}  # object → its inputs
-        self.seen = collections.defaultdict(dict)  # object → hash of contents → (times, version of the last)
+        self.seen = collections.defaultdict(dict)  # object → hash of contents → (number of times, last version)
         self.last = {}  # object → its contents
 
     def take(self, kind, key, now):

@@ -1,5 +1,5 @@
-"""The faults, one function each: put it on, let the workload go on under it, take it away. What must hold afterwards is the
-proving ground's; what must hold in between is the witness's. A returned text is a figure worth printing."""
+"""The faults, one function each: inject the fault, let the workload continue under it, remove the fault. The proving ground checks the rules that must hold
+afterwards, the witness those that must hold meanwhile. A returned text is a figure to print."""
 
 import contextlib
 import datetime
@@ -22,8 +22,7 @@ def moment(text):
 
 
 def took_over(ground, before):
-    """Another holds the lease. It must have waited for all of the lease's time: judged by the records, which one machine's clock
-    wrote."""
+    """Another replica holds the lease. It must have waited for the whole lease duration, according to the records, which one machine's clock wrote."""
     started = time.monotonic()
     _, lease = ground.await_leader(but=before["spec"]["holderIdentity"])
     spec = lease["spec"]
@@ -44,7 +43,7 @@ def leader_killed(ground, seconds):
 
 
 def two_leaders(ground, seconds):
-    """Both replicas, one elected and one that does not ask, write at once."""
+    """Both replicas write at once: one is elected, the other runs without election."""
     elected, _ = ground.await_leader()
     other = ground.controllers[next(name for name in REPLICAS if name != elected)]
     ground.replicas.stop(other.name)
@@ -74,7 +73,7 @@ def etcd_killed(ground, seconds):
 
 
 def lagging_server(ground, seconds):
-    """A leader beside another that sees the world late: its API server's etcd answers late, then not at all for a while."""
+    """A leader beside a replica with a stale view: the etcd of its API server answers late, then not at all for a while."""
     with second_server(ground) as port:
         elected, _ = ground.await_leader()
         other = ground.controllers[next(name for name in REPLICAS if name != elected)]
@@ -88,7 +87,7 @@ def lagging_server(ground, seconds):
         ground.pass_time(seconds)
         ground.etcd_gate.hold()
         ground.pass_time(seconds)
-        # Started on what that server still remembers.
+        # Starts with the stale state of that server.
         ground.replicas.kill(other.name)
         other.start()
         ground.pass_time(2)
@@ -110,7 +109,7 @@ def second_server(ground):
 
 
 def answers_swallowed(ground, seconds):
-    """The leader's requests arrive, their answers don't: it must stop in time, and whatever it did is done."""
+    """The leader's requests arrive, their answers don't: it must stop in time, and its writes are applied."""
     ground.pass_time(seconds)
     name, before = ground.await_leader()
     gate = ground.controllers[name].gate
@@ -122,7 +121,7 @@ def answers_swallowed(ground, seconds):
 
 
 def took_over_though_heard(ground, before):
-    """Its renewals may still arrive for a while, without its knowing; by the clock it stops all the same."""
+    """Its renewals may still arrive for a while without an answer; by its clock it stops nevertheless."""
     started = time.monotonic()
     ground.await_leader(but=before["spec"]["holderIdentity"])
     return f"taken over after {time.monotonic() - started:.1f} s"
@@ -136,7 +135,7 @@ def connections_cut(ground, seconds):
 
 
 def answers_withheld(ground, seconds):
-    """Shorter than anybody's patience: everything comes late."""
+    """Answers are delayed by less than any timeout."""
     for each in ground.controllers.values():
         each.gate.hold()
     ground.pass_time(seconds)
@@ -145,8 +144,8 @@ def answers_withheld(ground, seconds):
 
 
 def clock_jumps(ground, seconds):
-    """The leader's wall clock a day ahead, the standby's half a day; and back. Elections go by the monotonic clock, so nobody loses
-    or takes the lease by it."""
+    """The leader's wall clock jumps a day ahead, the standby's half a day, and back. Election uses the monotonic clock, so no replica loses or takes the
+    lease."""
     name, lease = ground.await_leader()
     holder = lease["spec"]["holderIdentity"]
     for index, each in enumerate(ground.controllers.values()):
@@ -160,7 +159,7 @@ def clock_jumps(ground, seconds):
 
 
 def expired_token(ground, seconds):
-    """The leader's token is refused from one moment to the next, and then renewed in its file, as a kubelet does it."""
+    """The leader's token expires suddenly and is then renewed in its file, as a kubelet does."""
     name, _ = ground.await_leader()
     replica = ground.controllers[name]
     secrets = f"/api/v1/namespaces/{installation.NAMESPACE}/secrets"
@@ -170,7 +169,7 @@ def expired_token(ground, seconds):
     replica.use_token(token)
     replica.gate.cut()
     ground.pass_time(1)
-    ground.replicas.kill(name)  # whoever is started now has only that one
+    ground.replicas.kill(name)  # a replica started now has only that token
     replica.start()
     ground.pass_time(seconds)
     ground.client.delete(f"{secrets}/{secret['name']}")
@@ -191,7 +190,7 @@ def expired_token(ground, seconds):
 
 
 def rotated_authority(ground, seconds):
-    """The server they are led to shows a certificate of an authority that they don't know yet, and later again the old one."""
+    """The server presents a certificate of an unknown authority, and later the old one again."""
     with second_server(ground) as port:
         for each in ground.controllers.values():
             each.gate.lead_to(port)
@@ -207,7 +206,7 @@ def rotated_authority(ground, seconds):
 
 
 def quota(ground, seconds):
-    """No more ResourceClaims in the namespace: the claim says so, and its pod runs once there may be."""
+    """A quota forbids further ResourceClaims in the namespace: the claim reports that, and its pod runs once the quota permits it."""
     ground.client.create(QUOTAS, {"metadata": {"name": "none"}, "spec": {"hard": {"count/resourceclaims.resource.k8s.io": "0"}}})
     until("the quota is counted", lambda: ground.client.get(f"{QUOTAS}/none").get("status", {}).get("hard"))
     name = f"quota-{time.monotonic_ns()}"
@@ -222,7 +221,7 @@ def quota(ground, seconds):
 
 
 def refused_by_policy(ground, seconds):
-    """The cluster's own policy refuses half of what the controller writes to cards and devices."""
+    """A policy of the cluster refuses half of the controller's writes to cards and devices."""
     ground.client.create(f"{POLICIES}/validatingadmissionpolicies", {"metadata": {"name": "refuse"}, "spec": {
         "matchConstraints": {"resourceRules": [{"apiGroups": ["elasticgpu.io"], "apiVersions": ["*"], "operations": ["CREATE", "UPDATE"],
                                                 "resources": ["elasticgpus", "elasticgpus/status"]}]},
@@ -256,7 +255,7 @@ def namespace_deleted(ground, seconds):
 
 
 def node_vanishes(ground, seconds):
-    """With its pods; its cards stay behind as objects, then it returns."""
+    """A node disappears with its pods; its cards remain as objects. Then it returns."""
     node = busiest_node(ground)
     ground.remove_node(node)
     ground.pass_time(seconds)
@@ -267,7 +266,8 @@ def node_vanishes(ground, seconds):
 
 
 def card_deleted(ground, seconds):
-    """First as a user would, which its finalizer holds up; then torn out with all its entries. Later its agent publishes it anew."""
+    """A card is deleted by a user, which its finalizer delays; then it is removed despite the finalizer, with all its entries. Later its agent publishes it
+    again."""
     card = busiest_card(ground)
     name, node = card["metadata"]["name"], card["spec"]["card"]["nodeName"]
     ground.client.delete(f"{GPUS}/{name}")
@@ -280,7 +280,7 @@ def card_deleted(ground, seconds):
 
 
 def card_shrinks(ground, seconds):
-    """Its agent finds a quarter of it: what is given out stays so, and nothing is added."""
+    """The agent finds a quarter of the card: existing allocations remain, and none is added."""
     card = busiest_card(ground)
     path, has = f"{GPUS}/{card['metadata']['name']}", card["spec"]["card"]
     ground.client.patch(path, {"spec": {"card": {"core": has["core"] // 4, "memory": has["memory"] // 4}}})
@@ -305,7 +305,7 @@ ALL = (two_leaders, connections_cut, api_server_killed, answers_withheld, leader
 
 
 def inflict(ground, fault, seconds):
-    """Puts the fault on a cluster under load. (what it tells, the violations)."""
+    """Injects the fault into a cluster under load. Returns (its text, the violations)."""
     ground.workload.go()
     try:
         note = fault(ground, seconds) or ""

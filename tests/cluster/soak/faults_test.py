@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
-"""Faults on a real cluster under load. After each everything must settle with nothing swapped, lost, leaked or double-booked; and at
-every version ever written, seen by an independent witness, no card gave out more than it has and no claim had two devices.
+"""Proves that a real cluster under load survives faults. After each fault everything settles with nothing swapped, lost, leaked or double-booked. At every
+version ever written, which an independent witness sees, no card was over-committed and no claim had two devices.
 
-    faults_test.py BIN_DIR                          each fault once
-    faults_test.py BIN_DIR --minutes N [--seed S]   at random for that long: `make soak`
-    faults_test.py BIN_DIR --only NAME...           these, in this order
+faults_test.py BIN_DIR                          each fault once
+faults_test.py BIN_DIR --minutes N [--seed S]   at random for that long: `make soak`
+faults_test.py BIN_DIR --only NAME...           these, in this order
 """
 
 import argparse
@@ -15,7 +15,7 @@ import sys
 import tempfile
 import time
 
-# flake8: noqa: E402  (the cluster's modules lie one folder up)
+# flake8: noqa: E402  (the cluster's modules are in the parent folder)
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
 
 import faults
@@ -27,7 +27,7 @@ from workload import waiting_pods
 
 
 def schedule(options):
-    """Names of the next faults, one after the other, until time is up."""
+    """Yields the names of the next faults, until time is up."""
     by_name = {each.__name__: each for each in faults.ALL}
     if options.only:
         yield from (by_name[name] for name in options.only)
@@ -37,7 +37,7 @@ def schedule(options):
         end = time.monotonic() + options.minutes * 60
         source = random.Random(options.seed)
         while True:
-            # Each as often as any other, in an order of its own.
+            # All faults equally often, in random order.
             for each in source.sample(faults.ALL, len(faults.ALL)):
                 if time.monotonic() > end:
                     return

@@ -1,5 +1,5 @@
-"""What faults are put on: a cluster, two controllers that elect, each behind a gate, a second API server whose etcd is behind
-another, and somebody who starts again what ended, as a kubelet would."""
+"""The environment of the faults: a cluster, two controllers with leader election behind a gate each, a second API server whose etcd is behind another gate,
+and a supervisor that restarts ended processes, as a kubelet would."""
 
 import json
 import os
@@ -25,13 +25,13 @@ NODE_NAMES = [f"n-{index}" for index in range(4)]
 CARDS = 4
 REPLICAS = ("first", "second")
 SECOND = "second-apiserver"
-KEPT = 10  # items that stay while everything settles: there is room for these on half the cards
-KWOK_PATIENCE = 20  # seconds that a pod on a node may stay Pending before kwok is reminded of it
-# Only the wall clock: no kernel lets the monotonic one jump.
+KEPT = 10  # items that stay while everything settles: they fit on half of the cards
+KWOK_PATIENCE = 20  # seconds that a pod on a node may stay Pending before kwok is notified again
+# Only the wall clock: no kernel lets the monotonic clock jump.
 FAKETIME = {
     "FAKETIME_DONT_FAKE_MONOTONIC": "1",
     "FAKETIME_CACHE_DURATION": "1",
-    # Preloaded, it comes before AddressSanitizer's runtime, which must not mind.
+    # The preloaded library precedes AddressSanitizer's runtime, which must accept that.
     "ASAN_OPTIONS": os.environ.get("ASAN_OPTIONS", "") + ":verify_asan_link_order=0",
 }
 
@@ -44,7 +44,7 @@ def faketime_library():
 
 
 class Controller:
-    """One replica: its own gate, token, authorities and clock, all as files that can change while it runs."""
+    """One replica: its own gate, token, authorities and clock, all in files that can change while it runs."""
 
     def __init__(self, ground, name, arguments):
         self.ground, self.name, self.arguments = ground, name, arguments
@@ -91,7 +91,7 @@ class Controller:
 
 
 class ProvingGround:
-    """Made of a running Cluster of WHOLE. Not thread-safe, but for the workload and the witness, which run beside it."""
+    """Built on a running Cluster of WHOLE. Not thread-safe, except for the workload and the witness, which run in parallel."""
 
     def __init__(self, cluster, bin_dir, seed, rate):
         self.cluster, self.bin_dir = cluster, pathlib.Path(bin_dir)
@@ -105,9 +105,9 @@ class ProvingGround:
         (cluster.folder / "replicas").mkdir()
         self.replicas = Processes(cluster.folder / "replicas")
         self.controllers = {name: Controller(self, name, ["--leader-elect"]) for name in REPLICAS}
-        self.ended = {}  # (name, status) → how often a process ended by itself
+        self.ended = {}  # (name, status) → number of times that a process ended by itself
         self.crashes = []
-        self.reminded = 0  # pods that kwok had forgotten
+        self.reminded = 0  # pods that kwok had missed
         self.workload = Workload(self.client, seed, rate=rate)
         self.workload.classes()
         self.etcd_gate = self.second_gate = None
@@ -119,10 +119,10 @@ class ProvingGround:
         self.witness.end()
         self.replicas.stop_all()
 
-    # Who runs.
+    # Running processes.
 
     def tend(self):
-        """Starts again what ended; a controller may end only because it lost its lease."""
+        """Restarts ended processes; a controller may end only because it lost its lease."""
         for name in list(self.replicas.children):
             status = self.replicas.children[name].poll()
             if status is None:
@@ -138,7 +138,7 @@ class ProvingGround:
                 self.cluster.processes.restart(name)
 
     def leader(self):
-        """(name of the replica that holds the lease, the lease), or (None, None)."""
+        """Returns (name of the replica that holds the lease, the lease), or (None, None)."""
         try:
             lease = self.client.get(LEASE)
         except (Refused, *UNREACHABLE):
@@ -147,11 +147,11 @@ class ProvingGround:
         return next((name for name, each in self.controllers.items() if each.identity == holder), None), lease
 
     def record(self):
-        """The lease as it stands."""
+        """Returns the current lease."""
         return self._retried(lambda: self.client.get(LEASE))
 
     def await_leader(self, but=None):
-        """A replica that leads, other than the identity `but`."""
+        """Waits for a leader other than the identity `but`. Returns (name, lease)."""
         def look():
             self.tend()
             name, lease = self.leader()
@@ -166,7 +166,7 @@ class ProvingGround:
             self.tend()
             time.sleep(0.2)
 
-    # The second API server: another certificate authority, and an etcd that can be held back.
+    # The second API server: another certificate authority, and an etcd behind a gate.
 
     def start_second(self):
         pki = self.cluster.folder / "next-pki"
@@ -199,10 +199,10 @@ class ProvingGround:
         self.cluster.processes.kill(SECOND)
         self.etcd_gate.close()
 
-    # What must hold afterwards.
+    # Checks after a fault.
 
     def settle(self):
-        """Nothing more happens: everything must arrive where it belongs. The violations, all kinds."""
+        """Stops the workload: everything must reach its final state. Returns the violations of all kinds."""
         self.workload.rest()
         self._retried(self.workload.complete)
         self._retried(lambda: self.workload.keep(KEPT))
@@ -228,8 +228,8 @@ class ProvingGround:
         return self.witness.found() + self.crashes
 
     def remind_kwok(self):
-        """A step that failed because etcd was gone is one that kwok forgets: the pod stays Pending on its node, which no kubelet would
-        let it. Any change of the pod reminds it. How many such pods there were."""
+        """kwok forgets a step that failed while etcd was down: the pod stays Pending on its node, which would not happen with a kubelet. Any change of the
+        pod triggers kwok again. Returns the number of such pods."""
         forgotten = [(namespace, each["metadata"]["name"]) for namespace in self.workload.namespaces for each in self.client.items(pods(namespace))
                      if each["spec"].get("nodeName") and each["status"].get("phase") == "Pending"]
         for namespace, name in forgotten:
@@ -263,7 +263,7 @@ class ProvingGround:
         return [each for each in self.client.items(GPUS) if "card" in each["spec"] and each["spec"].get("allocations")]
 
     def drop_pods_of(self, node):
-        """As the pod garbage collector would, a minute later."""
+        """Deletes the node's pods, as the pod garbage collector would a minute later."""
         for namespace in self.workload.namespaces:
             for each in self.client.items(pods(namespace)):
                 if each["spec"].get("nodeName") == node:
@@ -273,7 +273,7 @@ class ProvingGround:
                         pass
 
     def republish(self, node):
-        """Its agent is back: the node and whatever card of it is missing."""
+        """Recreates the node and its missing cards, as after the return of its agent."""
         nodes.publish(self.client, [node], CARDS)
         until("the node is ready", lambda: nodes.all_ready(self.client, [node]))
 

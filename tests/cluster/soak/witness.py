@@ -1,5 +1,5 @@
-"""An independent witness: reads every version of our objects from etcd itself, in the one order in which they were written, and
-judges each. No API server's cache and no restart lies in between, so nothing that was ever true for a moment escapes it."""
+"""An independent witness: reads every version of the project's objects from etcd itself, in the order of writing, and judges each. It bypasses API server
+caches and survives restarts, so that it sees every intermediate state."""
 
 import base64
 import http.client
@@ -14,11 +14,11 @@ PREFIX = "/registry/elasticgpu.io/"
 
 
 class Judge:
-    """The rules, as a function of one change after the other. Not thread-safe."""
+    """The rules, as a function of one change at a time. Not thread-safe."""
 
     def __init__(self):
         self.cards, self.devices, self.claims = {}, {}, {}
-        self.most = {}  # card → (core, memory), the most that it ever had
+        self.most = {}  # card → (core, memory), its largest capacity so far
         self.bound_ever, self.gone_after_bound = set(), 0
         self.changes = 0
         self.violations = []
@@ -56,7 +56,7 @@ class Judge:
         before = self._entries(old) if old else {}
         for amount in ("core", "memory"):
             total = sum(each.get(amount, 0) for each in self._entries(now).values())
-            # A card that shrank may hold more than it has, but gets nothing more.
+            # A card that shrank may stay over-committed, but gets no more allocations.
             grew = any(each.get(amount, 0) > before.get(uid, {}).get(amount, 0) for uid, each in self._entries(now).items())
             if total > has.get(amount, 0) and (grew or not old):
                 self.say(f"card {name}: {total} of {has.get(amount, 0)} {amount} given out")
@@ -88,7 +88,7 @@ class Judge:
         for share in device["spec"].get("cards", []):
             card = self.cards.get(share["name"])
             if card is None:
-                continue  # torn out meanwhile
+                continue  # the card was removed despite its finalizer
             entry = self._entries(card).get(device["metadata"]["uid"])
             if entry is None or entry.get("core", 0) != share.get("chargedCore", 0) or entry.get("memory", 0) != share.get("chargedMemory", 0):
                 self.say(f"device {name} became Bound with {entry} on card {share['name']}, charged {share}")
@@ -137,14 +137,14 @@ class Judge:
 
 
 class Witness:
-    """Watches etcd from its first version on, on a thread of its own; waits where etcd is down. judge: an object with take(),
-    `changes` and `violations`. Thread-safe."""
+    """Watches etcd from its first version on, on a thread of its own; waits while etcd is down. judge: an object with take(), `changes` and `violations`.
+    Thread-safe."""
 
     def __init__(self, etcd_url, judge=None):
         self.address = urllib.parse.urlsplit(etcd_url).netloc
         self.judge = judge or Judge()
         self.revision = 0  # of the last change judged
-        self.lost = ""  # why some versions can no longer be seen
+        self.lost = ""  # why some versions are no longer available
         self.mutex = threading.Lock()
         self.ending = False
         threading.Thread(target=self._follow, name="witness", daemon=True).start()
@@ -153,7 +153,7 @@ class Witness:
         self.ending = True
 
     def up_to_date(self):
-        """Whether everything that had been written when asked is judged: the next look, if not this one."""
+        """Returns true if everything that was written before the call is judged."""
         with self.mutex:
             judged = self.revision
         last = self._post("/v3/kv/range", {"key": self._text(PREFIX), "range_end": self._text(PREFIX[:-1] + "0"), "limit": 1,
@@ -165,7 +165,7 @@ class Witness:
             return list(self.judge.violations) + ([self.lost] if self.lost else [])
 
     def figures(self):
-        """Versions judged, claims that were bound, and those of them that are gone again."""
+        """Returns the number of judged versions, of claims that were bound, and of those that are gone again."""
         with self.mutex:
             return self.judge.changes, len(self.judge.bound_ever), self.judge.gone_after_bound
 
@@ -191,7 +191,7 @@ class Witness:
                 while line := answer.readline():
                     self._take(json.loads(line).get("result", {}))
             except (OSError, http.client.HTTPException, ValueError):
-                pass  # it was killed; what it wrote while we were away comes first afterwards
+                pass  # etcd was killed; after the reconnect, missed versions are delivered first
             finally:
                 connection.close()
             time.sleep(0.1)

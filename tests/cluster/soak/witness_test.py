@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
-"""The witness finds each kind of violation planted in a sound history, and nothing in the sound one. Needs no cluster."""
+"""Proves that the witness finds each kind of violation planted in a sound history, and none in the sound history. Needs no cluster."""
 
 import copy
 import pathlib
 import sys
 
-# flake8: noqa: E402  (the cluster's modules lie one folder up)
+# flake8: noqa: E402  (the cluster's modules are in the parent folder)
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
 
 import nodes
@@ -40,7 +40,7 @@ def bound(uid="c", to="egpu-c", phase="Bound", **metadata):
 
 
 GPU, CLAIM = "elasticgpus", "elasticgpuclaims"
-# As the controller writes it.
+# A history as the controller writes it.
 SOUND = [(GPU, CARD, card()), (CLAIM, "default/c", bound(phase="Pending")), (GPU, "egpu-c", device(phase="")),
          (GPU, CARD, card(du=entry("egpu-c"))), (GPU, "egpu-c", device()), (CLAIM, "default/c", bound())]
 AWAY = [(CLAIM, "default/c", bound(deletionTimestamp="now")), (GPU, "egpu-c", device(phase="Released")), (GPU, "egpu-c", None),
@@ -54,7 +54,7 @@ def shrunk(core, **entries):
 
 
 def alternating(times, between=lambda index: []):
-    """A claim whose status goes to and fro; between: further versions after each."""
+    """A claim whose status alternates; between: further versions after each."""
     history = [SOUND[0]]
     for index in range(times):
         each = bound(phase="Pending")
@@ -64,7 +64,7 @@ def alternating(times, between=lambda index: []):
 
 
 def others(count):
-    """So many versions of other objects."""
+    """Returns that many versions of other objects."""
     return [(CLAIM, f"default/other-{index}", bound(uid=f"o-{index}", phase="Pending")) for index in range(count)]
 
 

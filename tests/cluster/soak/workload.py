@@ -1,4 +1,4 @@
-"""Claims and pods that come and go while faults happen: whoever uses a cluster doesn't wait for it to be well."""
+"""Claims and pods that are created and deleted while faults happen: users do not wait until the cluster is healthy."""
 
 import http.client
 import itertools
@@ -10,20 +10,20 @@ from client import CLASSES, Refused, carriers, claims, pods
 from pods_test import SHARE, claim, gpu_class, pod
 
 CLASS_NOW, CLASS_LATE = "now", "late"
-QUEUE_GATE = "kueue.x-k8s.io/admission"  # of a queue in front of the scheduler, which this workload plays, too
-ADMITS = 0.3  # part of the steps in which the queue admits a pod
+QUEUE_GATE = "kueue.x-k8s.io/admission"  # the gate of an admission queue, which this workload also simulates
+ADMITS = 0.3  # share of the steps in which the queue admits a pod
 UNREACHABLE = (OSError, http.client.HTTPException)
 
 
 def on_cards(name, cards, core):
-    """A claim of that much of each of several cards of one node."""
+    """A claim of that share of each of several cards of one node."""
     return {"apiVersion": "elasticgpu.io/v1alpha", "kind": "ElasticGPUClaim", "metadata": {"name": name}, "spec": {
         "egpuClassName": CLASS_NOW, "resources": {"requests": {f"{SHARE}/gpu": cards, f"{SHARE}/gpu-core": core}}}}
 
 
 class Workload:
-    """Keeps about `size` items alive in the namespaces, each a claim or two and perhaps a pod; makes and takes them at random, as
-    fast as `rate` a second, on a thread of its own. A refusal or a dead API server is what it expects. Thread-safe."""
+    """Keeps about `size` items alive in the namespaces, each with one or two claims and perhaps a pod. Creates and deletes them at random, up to `rate` a
+    second, on a thread of its own. Tolerates refusals and a dead API server. Thread-safe."""
 
     def __init__(self, client, seed, size=40, rate=8.0):
         self.client = client
@@ -31,9 +31,9 @@ class Workload:
         self.size, self.rate = size, rate
         self.namespaces = ["default"]
         self.alive = []  # (namespace, [claims], pod or None)
-        self.queued = []  # (namespace, pod) that waits behind QUEUE_GATE
+        self.queued = []  # (namespace, pod) with QUEUE_GATE
         self.numbers = itertools.count()
-        self.refused = {}  # HTTP status → how often
+        self.refused = {}  # HTTP status → number of refusals
         self.running = threading.Event()
         self.resting = threading.Event()
         self.resting.set()
@@ -48,18 +48,18 @@ class Workload:
         self.running.set()
 
     def rest(self):
-        """Returns when nothing of it is under way any more."""
+        """Pauses the workload. Returns when no request is in flight."""
         self.running.clear()
         self.resting.wait()
 
     def forget(self, namespace):
-        """It is being deleted, with all that is in it."""
+        """The namespace is being deleted with all its objects."""
         self.namespaces.remove(namespace)
         self.alive = [each for each in self.alive if each[0] != namespace]
         self.queued = [each for each in self.queued if each[0] != namespace]
 
     def keep(self, count):
-        """At rest: takes all but that many items. What is left had room before and has more now."""
+        """While paused: deletes all but that many items. The remaining ones fitted before, and now have more capacity."""
         while len(self.alive) > count:
             self._take()
 
@@ -77,7 +77,7 @@ class Workload:
             time.sleep(1 / self.rate)
 
     def _attempt(self, act):
-        """Whether it was done; what failed half-way is found again at the end, by those who look for what is left."""
+        """Returns true if the action succeeded. Partial results are found by the final check for leftovers."""
         try:
             act()
             return True
@@ -109,7 +109,7 @@ class Workload:
             self._attempt(lambda path=path, body=body: self.client.create(path, body))
 
     def _admit(self, who):
-        """Lifts the queue's gate; others stay. A pod that is gone is admitted, too."""
+        """Removes the queue's gate; other gates remain. A deleted pod counts as admitted."""
         namespace, name = who
         path = f"{pods(namespace)}/{name}"
         try:
@@ -129,7 +129,7 @@ class Workload:
             self._attempt(lambda path=path: self.client.delete(path))
 
     def left_over(self):
-        """At rest: takes whatever is there and not counted as alive. How much that was."""
+        """While paused: deletes all objects that do not belong to an item. Returns their number."""
         known = {(namespace, name) for namespace, made, user in self.alive for name in (*made, *([user] if user else []))}
         found = 0
         for namespace in self.namespaces:
@@ -140,7 +140,7 @@ class Workload:
         return found
 
     def complete(self):
-        """At rest: the queue admits all of its pods. Items of which a part was never made, or was taken by others, are taken whole."""
+        """While paused: the queue admits all of its pods. Deletes items of which a part was never created or is gone."""
         for each in list(self.queued):
             self._admit(each)
         for namespace in self.namespaces:
@@ -152,7 +152,7 @@ class Workload:
 
 
 def unsettled(client, namespaces):
-    """What is not yet as it must become once nothing more happens: claims bound, pods running, all that was deleted gone."""
+    """Returns what has not reached its final state: claims to be bound, pods to run, deleted objects to disappear."""
     late = set()
     for namespace in namespaces:
         users = client.items(pods(namespace))
@@ -173,7 +173,7 @@ def unsettled(client, namespaces):
 
 
 def waiting_pods(client, namespaces):
-    """For whoever must find out why a pod does not run: what its scheduler, its claims and its kubelet have said of it."""
+    """Describes for each pod that does not run the reports of its scheduler, its claims and its kubelet."""
     for namespace in namespaces:
         held = {each["metadata"]["name"]: each.get("status", {}) for each in client.items(carriers(namespace))}
         for each in client.items(pods(namespace)):

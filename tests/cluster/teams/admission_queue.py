@@ -1,5 +1,5 @@
-"""A queue in front of the scheduler, as Kueue is one: its pods are made behind a scheduling gate of its own. Who is admitted loses that
-gate and gets a node selector; who is not waits, and must hold nothing meanwhile."""
+"""A queue in front of the scheduler, like Kueue: its pods are created with a scheduling gate of the queue. An admitted pod loses that gate and gets a node
+selector; a pod that is not admitted waits, and must hold nothing meanwhile."""
 
 import itertools
 
@@ -8,7 +8,7 @@ from client import NODES, Refused, pods
 GATE = "kueue.x-k8s.io/admission"
 POOL, POOLS = "example.com/pool", ("left", "right")
 RESOURCE_TEMPLATE = "queued"
-LONGEST = 12  # pods of the queue at once
+LONGEST = 12  # maximum number of the queue's pods at once
 
 
 def resource_templates(namespace):
@@ -37,7 +37,7 @@ def by_resource_template(pod):
     pod["spec"]["containers"][0]["resources"]["claims"] = [{"name": "gpu"}]
 
 
-# namespace → (priority class, how its pods ask for a GPU)
+# namespace → (priority class, ways in which its pods ask for a GPU)
 SOURCES = {"vision": ("serving", (by_template("detector"), by_resource_template)), "language": ("sweeps", (by_template("sweep"), by_amounts))}
 
 
@@ -54,7 +54,7 @@ class AdmissionQueue:
         self.ready = False
 
     def prepare(self):
-        """The nodes' pools, and the ResourceClaimTemplates."""
+        """Labels the nodes' pools and creates the ResourceClaimTemplates."""
         if self.ready:
             return
         for index, each in enumerate(self.client.items(NODES)):
@@ -72,7 +72,7 @@ class AdmissionQueue:
                 if "deletionTimestamp" not in each["metadata"]]
 
     def submit(self):
-        """One more pod; its name, or False if there are enough."""
+        """Creates a pod and returns its name, or False if the queue is full."""
         self.prepare()
         if len(self.pods()) >= LONGEST:
             return False
@@ -87,7 +87,7 @@ class AdmissionQueue:
         return made["metadata"]["name"]
 
     def admit(self, pod=None, pool=True):
-        """Lifts the gate of a pod and, if so said, selects half of the nodes, in one write as Kueue does. False: none waits."""
+        """Removes the gate of a pod and, if `pool`, selects half of the nodes, in one write as Kueue does. Returns False if no pod waits."""
         waiting = [each for each in self.pods() if waits(each)]
         if pod is None and not waiting:
             return False
@@ -99,7 +99,7 @@ class AdmissionQueue:
         return True
 
     def withdraw(self):
-        """Deletes a pod of the queue, admitted or not. False: there is none."""
+        """Deletes a pod of the queue, admitted or not. Returns False if there is none."""
         there = self.pods()
         if not there:
             return False
@@ -108,7 +108,7 @@ class AdmissionQueue:
         return True
 
     def away(self):
-        """All of its pods."""
+        """Deletes all of its pods."""
         for each in self.pods():
             try:
                 self.client.delete(f"{pods(each['metadata']['namespace'])}/{each['metadata']['name']}?gracePeriodSeconds=0")
@@ -118,15 +118,14 @@ class AdmissionQueue:
 
 
 def held(picture):
-    """Pods behind a gate that is not ours for which something is held. Gates never come back: a pod that has one now had it when the
-    devices were listed, which was before."""
+    """Yields pods with a foreign gate for which something is held. Gates are never added later: a pod that has one now had it when the devices were listed."""
     for pod in picture.pods:
         if "deletionTimestamp" in pod["metadata"] or not waits(pod):
             continue
         for claim in picture.claims_of(pod):
             name, uid = f"{claim['metadata']['namespace']}/{claim['metadata']['name']}", claim["metadata"]["uid"]
             if not any(each["uid"] == pod["metadata"]["uid"] for each in stampers(claim, picture)):
-                continue  # made by hand: an Immediate one binds by itself
+                continue  # created by hand: an Immediate claim binds without its pod
             for device in picture.devices.values():
                 if device["spec"].get("claimRef", {}).get("uid") == uid:
                     yield f"pod {pod['metadata']['name']} waits behind {GATE}, and its claim {name} has device {device['metadata']['name']}"
@@ -139,7 +138,7 @@ def held(picture):
 
 
 def stampers(claim, picture):
-    """The pods that a claim was stamped for: its ResourceClaim is theirs."""
+    """Returns the pods for which the claim was stamped: they own its ResourceClaim."""
     owners = {each["uid"] for each in claim["metadata"].get("ownerReferences", []) if each["kind"] == "ResourceClaim"}
     names = {claim["metadata"]["name"]} if owners else set()
     return [pod["metadata"] for pod in picture.pods if pod["metadata"]["namespace"] == claim["metadata"]["namespace"]

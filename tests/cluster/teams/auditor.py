@@ -1,7 +1,7 @@
-"""Is what two teams have what they may have? Summed up anew from the API's objects alone, again and again while everything changes.
+"""Checks that two teams have only what they may have, by recomputing it from API objects repeatedly while everything changes.
 
-What one list shows is judged at once: cards with their entries, and quotas by these. What needs several lists is judged by claims that
-are the same before and after the others were read. What may be so for a while, as it is being done, must not last."""
+A single list is judged immediately: cards with their entries, and quotas by these. Checks over several lists consider only claims that did not change while the
+lists were read. Temporary states, such as operations in progress, must not last."""
 
 import collections
 import http.client
@@ -15,12 +15,12 @@ from client import CLASSES, GPUS, GROUP, NODES, Refused
 
 UNREACHABLE = (OSError, http.client.HTTPException)
 CLAIMS = f"{GROUP}/elasticgpuclaims"
-RENEWED = 6  # seconds; a leader renews its lease every two
+RENEWED = 6  # seconds; a leader renews its lease every two seconds
 QUOTAS = f"{GROUP}/elasticgpuquotas"
 
 
 class Picture:
-    """What there is, each kind read at once: claims, cards and devices, pods, and claims again."""
+    """A snapshot of the objects, one list per kind: claims, cards and devices, pods, and claims again."""
 
     def __init__(self, client, namespaces):
         def of(path):
@@ -36,37 +36,37 @@ class Picture:
         self.nodes = {each["metadata"]["name"]: each for each in client.items(NODES)}
         self.claims = of(CLAIMS)
         self.by_name = {(each["metadata"]["namespace"], each["metadata"]["name"]): each for each in self.claims}
-        # These were as they are all the while.
+        # Claims that did not change meanwhile.
         self.still = [each for each in self.claims if before.get(each["metadata"]["uid"]) == each["metadata"]["resourceVersion"]]
 
     def claims_of(self, pod):
-        """The claims of a pod that are there, by the names in its status or its spec."""
+        """Returns the existing claims of a pod, by the names in its status or its spec."""
         names = {each.get("resourceClaimName") for each in (*pod["spec"].get("resourceClaims", []), *pod["status"].get("resourceClaimStatuses", []))}
         found = (self.by_name.get((pod["metadata"]["namespace"], name)) for name in names)
         return [each for each in found if each]
 
 
 class Auditor(threading.Thread):
-    """Looks every few seconds, on a thread of its own. `found`: what was wrong, once each. patience: how many looks in a row may find
-    what is on its way still there, of those while somebody leads: a machine that is slow for all is slow for these, too. lease: the
-    path of the lease that tells who does; None: somebody always does. may_be_away: the API server is killed as well."""
+    """Checks every few seconds, on a thread of its own. `found`: each violation once. patience: number of consecutive checks in which a temporary state may
+    persist, counting only checks while a leader exists: a slow machine slows these, too. lease: the path of the lease that names the leader; None: there
+    always is one. may_be_away: the API server is also killed."""
 
     def __init__(self, client, namespaces, patience=100, pause=1.0, lease=None, may_be_away=False):
         super().__init__(name="auditor", daemon=True)
         self.client, self.namespaces, self.patience, self.pause = client, set(namespaces), patience, pause
         self.lease, self.may_be_away = lease, may_be_away
-        self.renewed = 0.0  # when it was last seen to be renewed
-        self.led = None  # whom the lease named, and its renewal, at the last look
+        self.renewed = 0.0  # time of the last renewal seen
+        self.led = None  # holder and renewal of the lease at the last check
         self.over = threading.Event()
-        self.found = {}  # what → when, in seconds since the start
-        self.since = {}  # what must not last → how many looks found it so, and since when
-        self.told = set()  # what lasted too long, and was said
+        self.found = {}  # violation → time in seconds since the start
+        self.since = {}  # temporary state → number of checks that found it, and since when
+        self.told = set()  # states that lasted too long and were reported
         self.begun = time.monotonic()
         self.allowed = rules.Allowance()
-        self.whole = {}  # (namespace, gang) → uids of its members when it was whole last
+        self.whole = {}  # (namespace, gang) → uids of its members when it was last complete
         self.looks = 0
-        self.lasted = {}  # kind → what lasted for most looks: how many, how many seconds, what it was
-        self.reasons = collections.Counter()  # what waiting claims said
+        self.lasted = {}  # kind → the state that lasted for most checks: number, seconds, description
+        self.reasons = collections.Counter()  # reasons of waiting claims
         self.bound, self.ran, self.gangs = set(), set(), set()
 
     def run(self):
@@ -83,7 +83,7 @@ class Auditor(threading.Thread):
             print(f"{self.found[what]:6.0f} s  VIOLATION {what}", flush=True)
 
     def look(self):
-        """One pass; the picture that it judged."""
+        """Performs one check. Returns the snapshot that it judged."""
         picture = Picture(self.client, self.namespaces)
         for rule in (rules.over_committed, rules.bound_to, self.allowed.exceeded, self.early, admission_queue.held):
             for what in rule(picture):
@@ -106,7 +106,7 @@ class Auditor(threading.Thread):
                 self.gangs.add(key)
 
     def _lasting(self, now):
-        """now: what must not last, by a key that stays the same as long as it is the same."""
+        """now: temporary states, by a key that identifies the same state over time."""
         counts, at = self._led(), time.monotonic()
         self.since = {key: (self.since.get(key, (0, at))[0] + counts, self.since.get(key, (0, at))[1]) for key in now}
         for key, what in now.items():
@@ -117,7 +117,7 @@ class Auditor(threading.Thread):
                 self.say(f"{what} (for {looks} looks, {at - since:.0f} s)")
 
     def _led(self):
-        """Whether whoever led at the last look has gone on since."""
+        """Returns true if the leader of the last check has renewed its lease since."""
         if self.lease is None:
             return True
         try:
@@ -132,7 +132,7 @@ class Auditor(threading.Thread):
         return time.monotonic() < self.renewed + RENEWED
 
     def early(self, picture):
-        """A pod of a gang runs though not all of it was ever bound."""
+        """Yields pods of a gang that run though the gang was never completely bound."""
         for key, members in rules.gangs(picture).items():
             if rules.is_whole(members) or key in self.whole:
                 continue
@@ -140,20 +140,20 @@ class Auditor(threading.Thread):
             lacking = [each["metadata"]["creationTimestamp"] for each in members if each.get("status", {}).get("phase") != "Bound"]
             for pod in picture.pods:
                 mine = {each["metadata"]["uid"] for each in picture.claims_of(pod)}
-                # Between two looks a gang may become whole and lose a member: what is made for that one's pod comes after the others ran.
+                # Between two checks a gang may become complete and lose a member: the member's replacement starts after the other pods.
                 if mine & uids and pod["status"].get("phase") == "Running" and len(members) == rules.size_of(members[0]) \
                         and min(lacking) < pod["status"].get("startTime", "later"):
                     yield f"pod {pod['metadata']['name']} runs though its gang {key[1]} is not whole"
 
     def in_part(self, picture):
-        """A gang has cards for some of its members. One that was whole may have lost a member since: that one waits, and says why."""
+        """Yields gangs that have cards for only some members. A gang that was complete may have lost a member since: the replacement waits, and reports why."""
         for key, members in rules.gangs(picture).items():
             has = {each["metadata"]["uid"] for each in members if each.get("status", {}).get("phase") == "Bound"}
             if has and len(has) < rules.size_of(members[0]) and not has & self.whole.get(key, set()):
                 yield ("in part", *key, frozenset(has)), f"gang {key[0]}/{key[1]} has {len(has)} of {rules.size_of(members[0])} members bound"
 
     def silent(self, picture):
-        """A pod does not run, and nothing on it says what it waits for."""
+        """Yields pods that do not run and have no message that explains it."""
         waiting = [each for each in picture.pods if each["status"].get("phase") == "Pending" and "deletionTimestamp" not in each["metadata"]]
         if not waiting:
             return

@@ -1,5 +1,5 @@
-"""A client of the embedded API server that has Deployments, StatefulSets and Jobs: that server has none, so they are kept here, and
-their pods are made as Kubernetes' controllers would make them."""
+"""A client of the embedded API server with Deployments, StatefulSets and Jobs. That server has none of these kinds, so this client keeps them and creates
+their pods as Kubernetes' controllers would."""
 
 import copy
 import hashlib
@@ -10,11 +10,11 @@ from client import Client, Refused, pods
 
 LEASES = "/apis/coordination.k8s.io/v1/namespaces/{}/leases"
 LIVE = ("Pending", "Running", None)
-AT_ONCE = 8  # pods of an old template that go in one pass
+AT_ONCE = 8  # pods of an old template that are replaced in one pass
 
 
 def merged(into, patch):
-    """RFC 7386."""
+    """Applies a merge patch by RFC 7386."""
     if not isinstance(patch, dict):
         return patch
     result = dict(into) if isinstance(into, dict) else {}
@@ -27,12 +27,12 @@ def merged(into, patch):
 
 
 class Controllers(Client):
-    """Thread-safe; tend() is of one thread."""
+    """Thread-safe, except that only one thread may call tend()."""
 
     def __init__(self, url):
         super().__init__(url)
         self.lock = threading.Lock()
-        self.namespaces = set()  # where there ever was one of them
+        self.namespaces = set()  # namespaces that ever had such an object
         self.kept = {}  # path → document
 
     def call(self, method, path, body=None, content_type="application/json"):
@@ -53,19 +53,19 @@ class Controllers(Client):
             return copy.deepcopy(self.kept[bare])
 
     def apply(self, document):
-        """As kubectl create, by the document's kind."""
+        """Creates the document like kubectl create, by its kind."""
         kind, version = document["kind"], document["apiVersion"]
         plural = {"ElasticGPUClass": "elasticgpuclasses", "PriorityClass": "priorityclasses"}.get(kind, kind.lower() + "s")
         namespace = document["metadata"].get("namespace")
         self.create(("/api/" if "/" not in version else "/apis/") + version + (f"/namespaces/{namespace}" if namespace else "") + f"/{plural}", document)
 
     def tend(self):
-        """One pass over all of them: missing pods are made, surplus ones and those of an old template go."""
+        """One pass over all of them: creates missing pods, deletes surplus pods and pods of an old template."""
         with self.lock:
             kept = copy.deepcopy(self.kept)
         for document in kept.values():
             self._tend(document)
-        # What was deleted takes its pods along.
+        # Deleted objects take their pods along.
         for namespace in self.namespaces:
             there = {each["metadata"]["name"] for each in kept.values() if each["metadata"]["namespace"] == namespace}
             for lease in self.items(LEASES.format(namespace)):
@@ -93,7 +93,7 @@ class Controllers(Client):
                 self.create(path, {"apiVersion": "v1", "kind": "Pod", **made})
 
     def _owner(self, meta):
-        """A Lease in the place of what the server doesn't have: without an owner that is there pods would be collected."""
+        """Creates a Lease that replaces the owner kind that the server lacks: without an existing owner pods would be garbage-collected."""
         path = LEASES.format(meta["namespace"])
         if not self.exists(f"{path}/{meta['name']}"):
             self.create(path, {"apiVersion": "coordination.k8s.io/v1", "kind": "Lease", "metadata": {"name": meta["name"]}})
@@ -105,4 +105,4 @@ class Controllers(Client):
         try:
             act()
         except Refused:
-            pass  # gone meanwhile
+            pass  # the pod may be gone meanwhile

@@ -1,4 +1,4 @@
-"""What teams and administrators do all day, and what befalls their cluster: chosen at random, in an order that a seed repeats."""
+"""Everyday operations of teams and administrators, and failures of their cluster: random, reproducible by a seed."""
 
 import collections
 import http.client
@@ -17,8 +17,8 @@ NOTEBOOK = "/apis/apps/v1/namespaces/language/statefulsets/notebook"
 SCALES = {DETECTOR: (10, 90), SWEEP: (40, 200), NOTEBOOK: (2, 25)}
 JOBS = "/apis/batch/v1/namespaces/vision/jobs"
 TEMPLATES = f"{GROUP}/namespaces/vision/elasticgpuclaimtemplates"
-TRAININGS, CORDONED = 4, 4  # at once
-# (namespace, quota, key) → least and most that it is set to
+TRAININGS, CORDONED = 4, 4  # maximum at once
+# (namespace, quota, key) → range of its limit
 LIMITS = {("vision", "team", "gpu"): (60, 280), ("vision", "team", "claims"): (40, 180), ("language", "team", "gpu"): (100, 400),
           ("language", "spare", "gpu"): (60, 360)}
 OFTEN = {"scale": 5, "roll": 2, "delete_pods": 3, "drain": 3, "uncordon": 3, "kill": 3, "limit": 3, "train": 4, "finish": 4, "fail": 1,
@@ -26,8 +26,8 @@ OFTEN = {"scale": 5, "roll": 2, "delete_pods": 3, "drain": 3, "uncordon": 3, "ki
 
 
 class Operations(threading.Thread):
-    """On a thread of its own until `over`. sample: the documents of workload.yaml. replicas: kills and starts controllers, every
-    `between` seconds at most: a lease outlasts its holder for 15 s. pause: seconds between operations, at random."""
+    """Runs on a thread of its own until `over`. sample: the documents of workload.yaml. replicas: kills and starts controllers, at most every `between`
+    seconds, because a lease outlasts its holder for 15 s. pause: range of seconds between operations."""
 
     def __init__(self, client, seed, sample, replicas, pause, between):
         super().__init__(name="operations", daemon=True)
@@ -39,7 +39,7 @@ class Operations(threading.Thread):
         self.cordoned = []
         self.jobs = ["training"]
         self.made = 0
-        self.original = {}  # limits that were changed, as they were
+        self.original = {}  # original values of changed limits
         self.failure = None
         self.begun = self.killed = time.monotonic()
         self.between = between
@@ -52,17 +52,17 @@ class Operations(threading.Thread):
                 if getattr(self, name)() is not False:
                     self.done[name] += 1
             except Refused as refused:
-                self.refused[name, refused.status] += 1  # gone meanwhile, or a budget holds
+                self.refused[name, refused.status] += 1  # the object is gone, or a budget blocks
             except UNREACHABLE:
                 self.refused[name, 0] += 1
-            except Exception as error:  # pylint: disable=broad-except  (a thread's end must be seen)
+            except Exception as error:  # pylint: disable=broad-except  (a thread's failure must be visible)
                 self.failure = error
                 raise
 
     def log(self, what):
         print(f"{time.monotonic() - self.begun:6.0f} s  {what}", flush=True)
 
-    # What teams do.
+    # Operations of teams.
 
     def scale(self):
         path = self.random.choice(list(SCALES))
@@ -86,7 +86,7 @@ class Operations(threading.Thread):
             self.client.delete(f"{pods(namespace)}/{each['metadata']['name']}{grace}")
 
     def delete_claims(self):
-        """Of pods that run or wait: made anew while its ResourceClaim stands."""
+        """Deletes claims of pods that run or wait: they are recreated while their ResourceClaim exists."""
         path = f"{GROUP}/namespaces/{self.random.choice(('vision', 'language'))}/elasticgpuclaims"
         there = self.client.items(path)
         for each in self.random.sample(there, min(len(there), 2)):
@@ -119,7 +119,7 @@ class Operations(threading.Thread):
             {"type": "Ready", "status": "False", "reason": "PodCompleted"}]}}, "application/strategic-merge-patch+json")
 
     def finish(self):
-        """Of a training that runs whole all pods end, one after the other, and it is taken away."""
+        """Ends all pods of a running training one by one, then deletes it."""
         for job in self.random.sample(self.jobs, len(self.jobs)):
             running = [each for each in self._pods_of(job) if each["status"].get("phase") == "Running"]
             if len(running) == 8:
@@ -132,7 +132,7 @@ class Operations(threading.Thread):
         return False
 
     def fail(self):
-        """One pod of a training fails: its Job makes another one."""
+        """One pod of a training fails: its Job creates another one."""
         for job in self.random.sample(self.jobs, len(self.jobs)):
             running = [each for each in self._pods_of(job) if each["status"].get("phase") == "Running"]
             if running:
@@ -154,7 +154,7 @@ class Operations(threading.Thread):
             try:
                 self.client.delete(path)
             except Refused as refused:
-                if refused.status != 404:  # the API server was killed before it was made
+                if refused.status != 404:  # the API server was killed before its creation
                     raise
 
     def submit(self):
@@ -163,7 +163,7 @@ class Operations(threading.Thread):
             self.log(f"submit {name}")
         return bool(name)
 
-    # What administrators do.
+    # Operations of administrators.
 
     def admit(self):
         return self.queue.admit()
@@ -218,12 +218,12 @@ class Operations(threading.Thread):
         self.log(self.replicas.kill(self.random))
         return True
 
-    # Back to what the files say.
+    # Restores the files' values.
 
     def restore(self):
-        """Nothing more happens: every node is there, every limit and size as it was written, and of trainings none is left."""
+        """Stops all operations: every node is schedulable, every limit and size has its original value, and no training is left."""
         self.queue.away()
-        for job in list(self.jobs):  # several at once may be more than the quota
+        for job in list(self.jobs):  # several at once may exceed the quota
             self._away(job)
         while self.cordoned:
             self.uncordon()

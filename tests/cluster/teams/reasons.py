@@ -1,15 +1,15 @@
-"""Is what a waiting claim says true? Computed anew from the ledgers, quotas, pods and gates that the API shows."""
+"""Checks that the reasons of waiting claims are true, by recomputing them from the ledgers, quotas, pods and gates in the API."""
 
 import re
 
 import rules
 from client import claims
 
-# A gang that does not fit gives its reason on one member, and the others name that one.
+# If a gang does not fit, one member reports the reason, and the other members name that one.
 SPOKESMAN = re.compile(r"claim (\S+) says what gang")
-# A claim that could be decided, but for other claims or a template of its pod, names these.
+# A claim that waits for other claims or a template of its pod names these.
 SIBLINGS = re.compile(r"^waits for (.*) of pod \S+: all claims of a pod go to one node$")
-QUEUED = 3  # pods of the queue that wait while the reasons are looked at
+QUEUED = 3  # pods of the queue that wait during the check
 
 
 def bound_condition(claim):
@@ -17,7 +17,7 @@ def bound_condition(claim):
 
 
 def users(picture, claim):
-    """Pods that name the claim, or for which it is stamped."""
+    """Returns the pods that name the claim, or for which it is stamped."""
     return [pod for pod in picture.pods if "deletionTimestamp" not in pod["metadata"] and any(
         each["metadata"]["uid"] == claim["metadata"]["uid"] for each in picture.claims_of(pod))]
 
@@ -48,7 +48,7 @@ def bound_siblings(picture, claim, named):
 
 
 def consumer(picture, claim):
-    """No pod is one, or the scheduler has yet to place it where cards are set aside for it."""
+    """WaitingForConsumer is true if no pod uses the claim, or if the scheduler has yet to place the pod on the node of its allocation."""
     if provisioning(picture, claim) is None:
         return None
     siblings = SIBLINGS.match(bound_condition(claim).get("message", ""))
@@ -79,7 +79,7 @@ def gang(picture, claim):
 
 
 def no_fit(picture, claim):
-    """No node has room: but for some that are kept for others, and what pods select."""
+    """NoFit is true if no node fits, except for some nodes reserved for other claims, and within the pods' selectors."""
     cards, core, memory = rules.asked(claim)
     selectors = [pod["spec"].get("nodeSelector", {}) for pod in users(picture, claim)] or [{}]
     suit = [name for name, left in rules.free(picture).items() if sum(c >= core and m >= memory for c, m in left) >= cards and any(
@@ -92,7 +92,7 @@ def priority(claim):
 
 
 def quota(picture, claim):
-    """It and the claims that come before it are more than some quota leaves, or it alone is more than a claim may have."""
+    """QuotaExceeded is true if the claim and the claims before it exceed a quota, or if it alone exceeds the limit per claim."""
     cards, _, _ = rules.asked(claim)
     for each in picture.quotas:
         if each["metadata"]["namespace"] == claim["metadata"]["namespace"] and cards > each["spec"].get("perClaim", {}).get("gpu", cards):
@@ -115,7 +115,7 @@ TRUE_IF = {"WaitingForGates": gates, "WaitingForConsumer": consumer, "WaitingFor
 
 
 def untrue(picture):
-    """Claims that wait with a reason that is not so, or with none: each may be so for a moment."""
+    """Yields waiting claims whose reason is false or missing. Each state may exist for a moment."""
     for claim in picture.still:
         meta, says = claim["metadata"], bound_condition(claim)
         if "deletionTimestamp" in meta or says.get("status") == "True":
@@ -135,7 +135,7 @@ def waiting_claim(name, cls, requests, annotations=None):
 
 
 class Planted:
-    """Claims that wait for a reason each, beside those of the load; and pods of the queue, which is emptied first."""
+    """Claims that wait for one reason each, in addition to the load; and pods of the queue, which is emptied first."""
 
     CLAIMS = {("vision", "over-quota"): ("QuotaExceeded", "training", {"gpu": 9}),
               ("language", "nine-cards"): ("NoFit", "training", {"gpu": 9}),
@@ -151,7 +151,7 @@ class Planted:
             client.create(claims(namespace), waiting_claim(name, *what))
 
     def wrong(self, picture):
-        """What is not as it must be once nothing more happens."""
+        """Yields planted claims and pods that are not in their expected final state."""
         for key, (reason, *_) in self.CLAIMS.items():
             said = bound_condition(picture.by_name.get(key, {})).get("reason")
             if said != reason:

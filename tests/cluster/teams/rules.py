@@ -1,4 +1,4 @@
-"""What must hold of cards, claims, quotas, gangs and pods, as sums over what the API shows."""
+"""Invariants of cards, claims, quotas, gangs and pods, as sums over API objects."""
 
 import collections
 import time
@@ -6,12 +6,12 @@ import time
 GANG, SIZE = "elasticgpu.io/gang", "elasticgpu.io/gang-size"
 GATE = "elasticgpu.io/claims"
 UNITS = {"Ki": 1 << 10, "Mi": 1 << 20, "Gi": 1 << 30, "Ti": 1 << 40}
-SETTLED = 30  # seconds after which a limit that was lowered holds for all that is decided
-MARGIN = 4  # nodes more than are needed before a wait counts as one without need: some are kept for others
+SETTLED = 30  # seconds after which a lowered limit applies to all decisions
+MARGIN = 4  # number of nodes above the need before a wait counts as unnecessary: some are reserved for other claims
 
 
 def amount(value):
-    """Of a limit or request of memory: bytes. A whole number is GiB."""
+    """Converts a limit or request of memory to bytes. A whole number is GiB."""
     text = str(value)
     return int(text[:-2]) * UNITS[text[-2:]] if text[-2:] in UNITS else int(text) << 30
 
@@ -32,7 +32,7 @@ def over_committed(picture):
 
 
 def bound_to(picture):
-    """What is Bound has its device, and that its entry on each of its cards; nobody else has it."""
+    """A Bound claim has its device, the device has its entry on each of its cards, and no other claim has that device."""
     whose = {}
     for claim in picture.still:
         meta, status = claim["metadata"], claim.get("status", {})
@@ -55,7 +55,7 @@ def bound_to(picture):
 
 
 def leaks(picture):
-    """Entries of devices that are gone and devices of claims that are gone: on their way out for a while."""
+    """Entries without a device and devices without a claim: permitted for a while during release."""
     uids = {each["metadata"]["uid"] for each in picture.devices.values()}
     for card, uid, entry in entries(picture):
         if uid not in uids:
@@ -74,7 +74,7 @@ def leaks(picture):
 
 
 def promised(picture):
-    """Entries, and what devices name of which there is no entry yet: who was killed between the two leaves that to the next."""
+    """Yields entries, and shares of devices that have no entry yet: a controller killed between the two writes leaves that to the next one."""
     shares = {(card, uid): entry for card, uid, entry in entries(picture)}
     for device in picture.devices.values():
         meta, ref = device["metadata"], device["spec"].get("claimRef") or {}
@@ -86,7 +86,7 @@ def promised(picture):
 
 
 def charged(picture, quota, shares=None):
-    """What the ledgers, or these shares, charge to a quota, by its keys."""
+    """Returns the amounts that the ledgers, or these shares, charge to a quota, by its keys."""
     selected = quota["spec"].get("selector", {}).get("classes")
     used, devices = collections.Counter(), set()
     classes = {each["metadata"]["uid"]: each["spec"].get("egpuClassName") for each in picture.devices.values()}
@@ -106,11 +106,11 @@ def limits(quota):
 
 
 class Allowance:
-    """Nothing is taken away where a limit is lowered: from then on no more than the most that was there may be."""
+    """Lowering a limit takes nothing away: from then on the usage may not exceed its maximum at that time."""
 
     def __init__(self):
-        self.most = {}  # (namespace, quota, key) → (limit, since when, what may be there)
-        self.seen = collections.defaultdict(lambda: collections.deque(maxlen=30))  # → the latest (time, limit, used)
+        self.most = {}  # (namespace, quota, key) → (limit, since when, permitted usage)
+        self.seen = collections.defaultdict(lambda: collections.deque(maxlen=30))  # → the latest values of (time, limit, used)
 
     def exceeded(self, picture):
         shares = promised(picture)
@@ -131,7 +131,7 @@ class Allowance:
 
 
 def gangs(picture):
-    """(namespace, gang) → its members that stay."""
+    """Returns (namespace, gang) → its members that are not being deleted."""
     found = collections.defaultdict(list)
     for claim in picture.claims:
         marks = claim["metadata"].get("annotations", {})
@@ -153,8 +153,8 @@ def words(claim):
 
 
 def says_why(pod, told):
-    """Whether the pod's conditions or events name what it waits for. That it has our gate is no answer; another controller's gate is
-    that controller's to explain."""
+    """Returns true if the pod's conditions or events name what it waits for. The project's gate alone is no explanation; another controller's gate is that
+    controller's to explain."""
     if any(each["name"] != GATE for each in pod["spec"].get("schedulingGates", [])):
         return True
     if any(each["name"] == GATE for each in pod["spec"].get("schedulingGates", [])):
@@ -165,7 +165,7 @@ def says_why(pod, told):
 
 
 def free(picture):
-    """Node → [(milli-cards, bytes) that are left of each card], of nodes where pods may go."""
+    """Returns node → [(milli-cards, bytes) left on each card], for schedulable nodes."""
     left = {name: [] for name, node in picture.nodes.items() if not node.get("spec", {}).get("unschedulable") and not node.get("spec", {}).get("taints")}
     for card in picture.cards.values():
         has, given = card["spec"]["card"], (card["spec"].get("allocations") or {}).values()
@@ -175,7 +175,7 @@ def free(picture):
 
 
 def asked(claim):
-    """(cards, milli-cards, bytes of each)."""
+    """Returns (cards, milli-cards, bytes of each card)."""
     requests = {key.split("/")[1]: value for key, value in claim["spec"]["resources"]["requests"].items()}
     if "gpu" in requests:
         return int(requests["gpu"]), 1000, 0
@@ -198,7 +198,7 @@ def within_quotas(picture, claim, times):
 
 
 def though_there_is_room(picture):
-    """Claims that wait for room or a quota while there is more than enough of both."""
+    """Yields claims that wait for capacity or quota while both are amply available."""
     left = free(picture)
     for claim in picture.claims:
         reasons = {c["reason"] for c in claim.get("status", {}).get("conditions", []) if c["status"] == "False"}

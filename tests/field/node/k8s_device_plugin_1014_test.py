@@ -1,7 +1,7 @@
-"""NVIDIA k8s-device-plugin 1014 and 2038: after an XID the plugin marks a GPU as unhealthy, and the node stays at seven of eight GPUs even
-when the error is resolved, until the plugin is restarted (1014). A GPU that fell off the bus makes each allocation of the node fail,
-also of its working GPUs (2038). Elastic GPU must withdraw the one card alone and say why, keep the others in use, leave a card alone
-whose XID only ends a program (XID 94), and offer a repaired card again without a restart of the agent.
+"""NVIDIA k8s-device-plugin 1014 and 2038: after an XID the plugin marks a GPU as unhealthy, and the node stays at seven of eight GPUs even when the error is
+resolved, until the plugin is restarted (1014). A GPU that fell off the bus makes each allocation of the node fail, also of its working GPUs (2038).
+Elastic GPU must withdraw only that card and report why, keep the other cards in use, not withdraw a card whose XID only ends a program (XID 94), and
+offer a repaired card again without a restart of the agent.
 k8s_device_plugin_1014_test.py BIN_DIR"""
 import os
 import sys
@@ -51,7 +51,7 @@ def withdrawn(world, agent):
 
 
 def repaired(world, agent):
-    """The card comes back without a restart of the agent, and a claim that waits gets it."""
+    """The card returns without a restart of the agent, and a waiting claim gets it."""
     world.apply(claim("four", "linked", gpu=4), pod_of("four"), pod_with("late", "wait", gpu=4))
     for name in ("four", world.awaited_claim_of("late")):
         world.equals(f"{name}: no claim gets the withdrawn card", lambda name=name: world.reason(name), "NoFit")

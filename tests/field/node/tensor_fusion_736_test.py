@@ -1,7 +1,7 @@
-"""TensorFusion pull request 736 (ported as 738): cards that are removed while the node's hypervisor component is down stay in the cluster as
-stale objects and count as capacity. Missing cards must not be counted: idle ones go, and busy ones are marked and left out of the
-node's capacity until they come back or become idle. Elastic GPU must do so for an agent that was down meanwhile: claims and their entries
-stay, no new claim gets a missing card, and a card that comes back is used again.  tensor_fusion_736_test.py BIN_DIR"""
+"""TensorFusion pull request 736 (ported as 738): cards that are removed while the node's hypervisor component is down stay in the cluster as stale objects
+and count as capacity. Missing cards must not be counted: idle ones are removed, and busy ones are marked and excluded from the node's capacity until they
+return or become idle. Elastic GPU must do so for an agent that was down meanwhile: claims and their entries stay, no new claim gets a missing card, and a
+card that returns is used again.  tensor_fusion_736_test.py BIN_DIR"""
 import os
 import sys
 
@@ -32,7 +32,7 @@ def removed_while_down(world, agent):
 
 
 def capacity(world, agent):
-    """The missing cards are no capacity, in either binding mode, also where one of them is named."""
+    """The missing cards are no capacity, in either binding mode, even if a claim names one of them."""
     world.apply(claim("three", gpu=3), pod_of("three"), pod_with("late", "wait", gpu=3), claim("named", spec={"elasticGPUName": CARDS[3]}))
     for name in ("three", world.awaited_claim_of("late"), "named"):
         world.equals(f"{name} waits", lambda name=name: world.reason(name), "NoFit")
