@@ -45,7 +45,7 @@ class KeptRoomTest : public ClusterViewTest {
     }
     stores.pods.informed(pod);
   }
-  /// Returns true if the claim fits. It has waited since 0.
+  /// Returns true if the claim does not fit. It has waited since 0.
   bool waits(const std::string& uid, int64_t now, int64_t cards = 1) {
     auto asked = waiter(uid, 1000);
     asked.request.cards = cards;

@@ -209,7 +209,7 @@ def samples(client):
 
 
 def race(client, base, writers=40, room=9):
-    """Concurrent writers compete for a card with room for fewer of them: exactly that many succeed. Returns [what went wrong]."""
+    """Concurrent writers compete for a card with capacity for fewer of them: exactly that many succeed. Returns [what went wrong]."""
     filled = 1000 - room * 100
     change = {"spec": {"allocations": {"uid-1": {"core": filled, "memory": 0}, "uid-2": None}}}
     status, card = client.call("POST", collection(base), merge(base, change))

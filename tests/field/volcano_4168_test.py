@@ -60,7 +60,7 @@ def core_limit(world):
 
 
 def both_limits(world):
-    """Core and memory are limited together; the one that is exceeded is the one that is named."""
+    """The quota limits core and memory together; the message names the exceeded one."""
     for mode in ("share", "wait"):
         space = f"{mode}-both"
         world.apply(namespace(space), quota("team", {"gpu-core": "100", "gpu-memory": "48Gi", "gpu": "4"}, space))

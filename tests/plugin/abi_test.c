@@ -1,4 +1,4 @@
-/* provisioner.h as a C11 compiler sees it, and the layout that version 1 promised. */
+/* Checks that provisioner.h compiles as C11 and keeps the layout of version 1. */
 #include <stdio.h>
 
 #include "api/plugin/provisioner.h"
@@ -46,10 +46,10 @@ HOST(reply_process_use, 14);
 HOST(reply_prefer, 15);
 HOST(reply_veto, 16);
 
-/* egpu_gpu as plugins built before its first addition fill it in, and where the additions begin. */
+/* Layout of egpu_gpu for plugins built before its first addition, and the place where the additions begin. */
 _Static_assert(offsetof(egpu_gpu, milli_tflops) == sizeof(size_t) + 3 * sizeof(char*) + 4 * sizeof(int64_t),
                "egpu_gpu grows at its end only");
-/* The same of egpu_card. */
+/* Layout of egpu_card for plugins built before its first addition. */
 _Static_assert(offsetof(egpu_card, pci_address) == sizeof(size_t) + 2 * sizeof(char*) + 4 * sizeof(int64_t),
                "egpu_card grows at its end only");
 

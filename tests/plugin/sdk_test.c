@@ -1,4 +1,4 @@
-/* api/plugin/sdk.h in plain C: what its records answer. */
+/* Tests the records of api/plugin/sdk.h in plain C. */
 #include "api/plugin/sdk.h"
 
 #include <stdio.h>

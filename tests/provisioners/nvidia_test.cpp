@@ -64,7 +64,7 @@ class NvidiaTest : public ::testing::TestWithParam<const char*> {
   static std::string path() { return std::string(EGPU_PROVISIONER_DIR) + "/lib" + GetParam() + ".so"; }
   std::string uuid(std::size_t place) const { return fake->file["devices"][place]["uuid"].as<std::string>(); }
 
-  /// Returns the cards. `said` gets the plugin's message.
+  /// Returns the cards and stores the plugin's message in `said`.
   std::vector<Gpu> discovered() {
     const DiscoverReply reply = plugin->discover();
     EXPECT_EQ(reply.reply.outcome, ReplyCode::ok) << reply.reply.message;

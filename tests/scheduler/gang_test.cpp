@@ -239,7 +239,7 @@ TEST(Gang, OthersDecideBetweenTwoMembersWhereALookTakesLong) {
   for (const std::vector<TopologyGroup>* within : {&of.all, static_cast<std::vector<TopologyGroup>*>(nullptr)}) {
     int pauses = 0, most = 0;
     of.asked = 0;
-    if (within == nullptr)  // the index finds the others directly
+    if (within == nullptr)  // few nodes suit; otherwise the index finds one at once
       for (auto& member : of.members)
         member.suits = [&of](std::string_view node) {
           ++of.asked;

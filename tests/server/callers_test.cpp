@@ -17,7 +17,7 @@ namespace {
 
 using ::testing::HasSubstr;
 
-/// An API server that knows the tokens "reader" and "nobody".
+/// An API server that knows two tokens, "reader" and "nobody".
 class Reviews final : public kube::Transport {
  public:
   base::Result<kube::HttpResponse> perform(const kube::HttpRequest& request, std::stop_token) override {

@@ -189,7 +189,7 @@ def number_inside(pid):
 
 
 def check_health(ground):
-    """A card with an XID, and a card that a process outside Kubernetes uses and a card that a pod without a claim uses: each is reported."""
+    """A card with an XID, and a card that a process outside of pods and a pod without a claim on it use: both are withdrawn, and the reasons reported."""
     admin, report = ground.admin, ground.report
     for place, name in enumerate(("ill", "well", "beside")):
         ground.claim_of(name, "here", card=CARDS[place])

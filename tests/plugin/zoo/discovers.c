@@ -1,5 +1,5 @@
-/* Another vendor's cards: two that reach each other, and one as a plugin built before egpu_gpu grew replies it. What is
- * wrong with them, if anything, is the value of the parameter that validate got last. */
+/* Cards of another vendor: two that are linked, and one as a plugin built before the additions to egpu_gpu reports it.
+ * The parameter of the last validate selects an error in them, if any. */
 #define NAME "cards.example.com"
 #define HAVE_VALIDATE
 #define HAVE_TABLE                                                                                               \

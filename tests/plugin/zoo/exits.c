@@ -1,4 +1,4 @@
-/* provision ends the process with status 0, as if all were well. */
+/* provision ends the process with status 0, as if it had succeeded. */
 #define NAME "exits.example.com"
 #define HAVE_PROVISION
 #include <unistd.h>

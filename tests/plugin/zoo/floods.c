@@ -1,4 +1,4 @@
-/* list answers more than the host takes; provision prints without end. */
+/* list answers more than the host accepts; provision prints endlessly. */
 #define NAME "floods.example.com"
 #define HAVE_LIST
 #define HAVE_PROVISION

@@ -1,4 +1,4 @@
-/* provision returns what is no code; mount gives what is no device node; list a key that is none. */
+/* provision returns an invalid code; mount returns an invalid device node; list returns an invalid key. */
 #define NAME "garbage-code.example.com"
 #define HAVE_PROVISION
 #define HAVE_MOUNT

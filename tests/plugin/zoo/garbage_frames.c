@@ -1,4 +1,4 @@
-/* provision writes noise into the host's socket: what a plugin with a stray descriptor can do. */
+/* provision writes noise into the host's socket, as a plugin with a stray descriptor could. */
 #define NAME "garbage-frames.example.com"
 #define HAVE_PROVISION
 #include <string.h>

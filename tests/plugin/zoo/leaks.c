@@ -1,5 +1,4 @@
-/* Leaks a descriptor with every provision, forgets none of its keys, and changes its mount: for egpu-sanity to notice.
- */
+/* Leaks a descriptor per provision, keeps all keys, and changes its mount: egpu-sanity must find that. */
 #define NAME "leaks.example.com"
 #define HAVE_PROVISION
 #define HAVE_MOUNT

@@ -1,4 +1,4 @@
-/* Keeps so many bytes of every provision for ever: the parameter `bytes`, or 64 KiB. */
+/* Leaks memory in every provision: as many bytes as the parameter `bytes` says, or 64 KiB. */
 #define NAME "leaks-memory.example.com"
 #define HAVE_PROVISION
 #include <stdlib.h>

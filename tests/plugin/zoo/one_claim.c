@@ -1,4 +1,4 @@
-/* provision takes the claim for content. */
+/* provision treats the claim as part of the device's content. */
 #define NAME "one-claim.example.com"
 #define HAVE_PROVISION
 #include <string.h>

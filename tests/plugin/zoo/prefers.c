@@ -1,5 +1,5 @@
-/* Chooses among places: the last one first, never the node "vetoed". What is wrong with its answer, if anything, is the value
- * of the class's parameter "spoil". */
+/* Chooses among the proposed places: the last one first, never the node "vetoed". The class's parameter "spoil" selects
+ * an error in its answer, if any. */
 #define NAME "prefers.example.com"
 #define HAVE_TABLE                                                                                               \
   {                                                                                                              \

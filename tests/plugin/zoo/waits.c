@@ -1,5 +1,5 @@
-/* provision leaves a mark where the class says, goes on until nobody waits any more, and adds to its mark; or it goes
- * on regardless. */
+/* provision writes a mark to the file that the class names, waits until the host has cancelled the call, and adds to
+ * its mark; or it ignores the cancellation. */
 #define NAME "waits.example.com"
 #define HAVE_PROVISION
 #include <fcntl.h>

@@ -1,4 +1,4 @@
-/* provision leaves memory behind until a bound is reached, as a heap does before its first collections. */
+/* provision leaks memory up to a bound, as a heap does before its first collections. */
 #define NAME "warms-up.example.com"
 #define HAVE_PROVISION
 #include <stdatomic.h>

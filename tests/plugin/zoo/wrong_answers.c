@@ -1,4 +1,4 @@
-/* provision answers, in a well-formed frame, a call that nobody made. */
+/* provision sends a well-formed answer to a call that was never made. */
 #define NAME "wrong-answers.example.com"
 #define HAVE_PROVISION
 #include <string.h>
@@ -6,7 +6,8 @@
 
 #include "api/plugin/provisioner.h"
 static int provision(const egpu_call* call, const egpu_device* device) {
-  /* type 3 (answer), id, outcome ok, message, four texts of the description, that it neither prefers nor resizes, and eleven lists, all empty */
+  /* type 3 (answer), id, outcome ok, message, four texts of the description, flags for prefer and resize (both false),
+   * and eleven lists, all empty */
   static unsigned char frame[4 + 9 + 1 + 16 * 4 + 2];
   (void)call, (void)device;
   frame[0] = sizeof frame - 4;

@@ -67,7 +67,7 @@ class MovedTest : public ReconcileTest {
     world.unreserve(claim, name);
     settle();
   }
-  /// Evicts the pod, which ends gracefully.
+  /// Deletes the pod, which stays Terminating because of a finalizer.
   void evicted(const std::string& name) {
     world.json<core::Pod>({"default", name}, R"({"metadata":{"finalizers":["example.com/ends"]}})");
     World::mustOk(world.client.remove<core::Pod>({"default", name}));

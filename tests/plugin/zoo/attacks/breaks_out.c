@@ -1,4 +1,4 @@
-/* provision tries a system call that no plugin has business with, or to outlive its process. */
+/* provision tries a system call that no plugin needs, or tries to outlive its process. */
 #define NAME "breaks-out.example.com"
 #define HAVE_PROVISION
 #include <fcntl.h>

@@ -9,7 +9,7 @@
 
 #include "tests/plugin/zoo/attacks.h"
 static int provision(const egpu_call* call, const egpu_device* device) {
-  /* The upper half of the argument, at which the kernel does not look, must not matter. */
+  /* The upper half of the argument, which the kernel ignores, must not matter. */
   const long upper = *parameter(device, "upper") ? 0x700000000L : 0;
   const long fd = syscall(SYS_socket, upper | atol(parameter(device, "family")), SOCK_STREAM, 0L);
   const char* path = parameter(device, "path");

@@ -1,4 +1,4 @@
-/* provision opens files until it can open no more; NO_CHANGE if that was soon. */
+/* provision opens files until that fails; it returns NO_CHANGE if the limit was low. */
 #define NAME "eats-files.example.com"
 #define HAVE_PROVISION
 #include <fcntl.h>

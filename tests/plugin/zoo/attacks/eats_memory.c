@@ -1,4 +1,4 @@
-/* provision takes memory until there is no more, and goes on. */
+/* provision allocates memory until that fails, and continues. */
 #define NAME "eats-memory.example.com"
 #define HAVE_PROVISION
 #include <stdlib.h>

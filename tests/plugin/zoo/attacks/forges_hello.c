@@ -1,4 +1,5 @@
-/* A constructor speaks for the host, which has not spoken yet: all is confined, and the plugin is up. */
+/* A constructor forges the first frames of the host process before that sends them: all is confined, and the plugin is
+ * up. */
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>

@@ -1,4 +1,4 @@
-/* provision forks, and every child does, for ever. */
+/* provision forks, and every child forks, forever. */
 #define NAME "fork-bomb.example.com"
 #define HAVE_PROVISION
 #include <unistd.h>

@@ -1,4 +1,4 @@
-/* provision leaves processes behind that end when nobody of this plugin waits for them any more. */
+/* provision leaves orphaned grandchildren behind, which end without a parent in the plugin to reap them. */
 #define NAME "leaves-orphans.example.com"
 #define HAVE_PROVISION
 #include <sys/wait.h>

@@ -1,4 +1,4 @@
-/* provision tries to get hold of another process: of the controller, its parent. */
+/* provision tries to get control of its parent process, the controller. */
 #define NAME "traces.example.com"
 #define HAVE_PROVISION
 #include <fcntl.h>
@@ -36,7 +36,7 @@ static int provision(const egpu_call* call, const egpu_device* device) {
   if (strcmp(how, "kill") == 0) return outcome(call, kill(parent, SIGCONT));
   if (strcmp(how, "tgkill") == 0) return outcome(call, syscall(SYS_tgkill, parent, parent, SIGCONT));
   if (strcmp(how, "owner") == 0) {
-    /* The kernel lets the owner be set and asks when it would send. */
+    /* The kernel accepts any owner here and checks the permission when it sends the signal. */
     int ends[2];
     if (pipe(ends) != 0 || fcntl(ends[0], F_SETFL, O_ASYNC) != 0) return outcome(call, -1);
     return outcome(call, fcntl(ends[0], F_SETOWN, parent));

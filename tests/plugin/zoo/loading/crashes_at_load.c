@@ -1,4 +1,4 @@
-/* Falls before it has a name. */
+/* Crashes before it reports its name. */
 #include <stdlib.h>
 
 #include "api/plugin/provisioner.h"

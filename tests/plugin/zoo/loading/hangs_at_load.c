@@ -1,4 +1,4 @@
-/* Never comes out of its entry. */
+/* Never returns from its entry. */
 #include <unistd.h>
 
 #include "api/plugin/provisioner.h"

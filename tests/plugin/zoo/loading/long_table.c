@@ -1,4 +1,4 @@
-/* Built against a later header of the same version: its table is longer than the host's. Must work. */
+/* Built against a later header of the same version: its table is longer than the host's. It must work. */
 #define NAME "long.example.com"
 #define HAVE_ENTRY
 #include "tests/plugin/zoo/good.h"

@@ -1,4 +1,4 @@
-/* Has no mount. */
+/* Lacks the slot mount. */
 #define HAVE_MOUNT
 #define HAVE_TABLE                                                                                  \
   {                                                                                                 \

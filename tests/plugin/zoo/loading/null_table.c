@@ -1,4 +1,4 @@
-/* Says OK and gives no table. */
+/* Returns OK without a table. */
 #include "api/plugin/provisioner.h"
 int egpu_provisioner_entry(const egpu_host* h, const egpu_provisioner** out) {
   (void)h;

@@ -1,4 +1,4 @@
-/* Describes itself otherwise in every process. */
+/* Describes itself differently in every process. */
 #define HAVE_DESCRIBE
 #include <stdio.h>
 #include <unistd.h>

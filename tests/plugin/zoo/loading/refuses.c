@@ -1,4 +1,4 @@
-/* Its entry refuses, and says why in the log. */
+/* Its entry refuses and logs the reason. */
 #include "api/plugin/provisioner.h"
 int egpu_provisioner_entry(const egpu_host* h, const egpu_provisioner** out) {
   (void)out;

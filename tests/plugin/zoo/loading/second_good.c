@@ -1,3 +1,3 @@
-/* A second plugin of the name good.example.com. */
+/* A second plugin with the name good.example.com. */
 #define NAME "good.example.com"
 #include "tests/plugin/zoo/good.h"

@@ -1,4 +1,4 @@
-/* Its table ends before a required slot; what lies behind would be garbage. */
+/* Its table ends before a required slot; the memory behind it is garbage. */
 #define HAVE_TABLE                                                                                              \
   {                                                                                                             \
     .struct_size = offsetof(egpu_provisioner, list), .abi_version = EGPU_ABI_VERSION, .describe = describe,     \

@@ -1,4 +1,4 @@
-/* Built for an ABI of the future. */
+/* Built for a future ABI version. */
 #define HAVE_TABLE                                                                                              \
   {                                                                                                             \
     .struct_size = sizeof(egpu_provisioner), .abi_version = EGPU_ABI_VERSION + 1, .describe = describe,         \
