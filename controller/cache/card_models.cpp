@@ -43,8 +43,7 @@ CardModels::CardModels(Store<v1alpha::ElasticGPU>& cards) {
 
 bool CardModels::anyOf(const std::vector<std::string>& models) const {
   const std::lock_guard lock(mutex_);
-  return models.empty() ||
-         std::any_of(models.begin(), models.end(), [this](const auto& model) {
+  return models.empty() || std::any_of(models.begin(), models.end(), [this](const auto& model) {
            const auto known = cardsOf_.find(model);
            return known != cardsOf_.end() && known->second > 0;
          });

@@ -90,10 +90,10 @@ inline constexpr unsigned kUnsigned = 1;          ///< NVML_VALUE_TYPE_UNSIGNED_
 inline constexpr unsigned kRecoveryNone = 0, kRecoveryReset = 1, kRecoveryReboot = 2, kRecoveryDrainPeers = 3,
                           kRecoveryDrainAndReset = 4, kRecoveryBusReset = 5;
 
-inline constexpr unsigned kMostLinks = 36;        ///< NVML_NVLINK_MAX_LINKS
-inline constexpr unsigned kTextSize = 96;         ///< size of the longest text, with its NUL
-inline constexpr unsigned kSmClock = 1;           ///< NVML_CLOCK_SM
-inline constexpr unsigned kMigEnabled = 1;        ///< NVML_DEVICE_MIG_ENABLE
+inline constexpr unsigned kMostLinks = 36;  ///< NVML_NVLINK_MAX_LINKS
+inline constexpr unsigned kTextSize = 96;   ///< size of the longest text, with its NUL
+inline constexpr unsigned kSmClock = 1;     ///< NVML_CLOCK_SM
+inline constexpr unsigned kMigEnabled = 1;  ///< NVML_DEVICE_MIG_ENABLE
 /// nvmlComputeMode_t.
 inline constexpr unsigned kComputeDefault = 0, kComputeExclusiveThread = 1, kComputeProhibited = 2,
                           kComputeExclusiveProcess = 3;

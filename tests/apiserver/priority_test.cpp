@@ -11,10 +11,8 @@ const std::string kPriorityClasses = "/apis/scheduling.k8s.io/v1/priorityclasses
 class PriorityTest : public ApiTest {
  protected:
   Json priorityClass(const std::string& name, int64_t value, const Json& more = Json::object()) {
-    Json out = {{"apiVersion", "scheduling.k8s.io/v1"},
-                {"kind", "PriorityClass"},
-                {"metadata", meta(name)},
-                {"value", value}};
+    Json out = {
+        {"apiVersion", "scheduling.k8s.io/v1"}, {"kind", "PriorityClass"}, {"metadata", meta(name)}, {"value", value}};
     out.update(more);
     return out;
   }
@@ -56,8 +54,9 @@ TEST_F(PriorityTest, ANumberOfOnesOwnIsRefused) {
   make(kPriorityClasses, priorityClass("high", 1000));
   const Reply number = call("POST", kPods, podOf("p", {{"priority", 5000}}));
   EXPECT_EQ(number.status, 403);
-  EXPECT_THAT(number.message(), HasSubstr("the integer value of priority (5000) must not be provided in pod spec; "
-                                          "priority admission controller computed 0 from the given PriorityClass name"));
+  EXPECT_THAT(number.message(),
+              HasSubstr("the integer value of priority (5000) must not be provided in pod spec; "
+                        "priority admission controller computed 0 from the given PriorityClass name"));
   EXPECT_EQ(call("POST", kPods, podOf("p", {{"priorityClassName", "high"}, {"priority", 0}})).status, 403);
   const Reply policy = call("POST", kPods, podOf("p", {{"priorityClassName", "high"}, {"preemptionPolicy", "Never"}}));
   EXPECT_EQ(policy.status, 403);

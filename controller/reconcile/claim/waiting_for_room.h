@@ -104,7 +104,7 @@ class WaitingForRoom {
     RoomNeeds needs;
     bool yields = false;
     bool yielded = false;  ///< for kYieldAtMost: it decides now
-    uint64_t round = 0;  ///< round of its last evaluation
+    uint64_t round = 0;    ///< round of its last evaluation
     Steady lookedAt{};
   };
   struct Turn {

@@ -99,9 +99,8 @@ scheduler::Refusal withOtherClasses(scheduler::Refusal refusal, const cache::Sto
                                     const cache::Claim& claim) {
   if (refusal.field != "spec.isolation") return refusal;
   const auto space = stores.namespaces.get({"", claim.metadata.namespace_});
-  const auto text =
-      openClasses(stores, space ? space->metadata.labels : core::StringMap{},
-                  [&](const auto& cls) { return scheduler::isolationOf(cls) == claim.spec.isolation; });
+  const auto text = openClasses(stores, space ? space->metadata.labels : core::StringMap{},
+                                [&](const auto& cls) { return scheduler::isolationOf(cls) == claim.spec.isolation; });
   refusal.message += text.empty() ? "; no class provides it" : "; classes that provide it: " + text;
   return refusal;
 }

@@ -91,8 +91,8 @@ std::optional<Outcome> TemplateSync::keep(const cache::ClaimTemplate& claims, st
         "another name",
         stop);
   if (made->metadata.deleting())  // its deletion is an event
-    return say(claims, kDeleting,
-               "its ResourceClaimTemplate is being deleted, and is made again once that is gone", stop);
+    return say(claims, kDeleting, "its ResourceClaimTemplate is being deleted, and is made again once that is gone",
+               stop);
   if (!says(*made, claims)) return makeAnew(claims, *made, stop);
   remade_.over(core::keyOf(claims.metadata));
   return std::nullopt;

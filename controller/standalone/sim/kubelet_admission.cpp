@@ -8,9 +8,7 @@ namespace {
 
 constexpr int64_t kSystemCritical = 2'000'000'000;  ///< from this priority on, the kubelet evicts other pods
 
-Rejection rejection(const std::string& reason, const std::string& why) {
-  return {reason, "Pod was rejected: " + why};
-}
+Rejection rejection(const std::string& reason, const std::string& why) { return {reason, "Pod was rejected: " + why}; }
 
 }  // namespace
 
