@@ -12,10 +12,10 @@
 #include <vector>
 
 #include "api/v1alpha/gang.h"
-#include "controller/scheduler/choice/keep_together.h"
+#include "controller/scheduler/choice/plan_reservations.h"
 #include "controller/scheduler/choice/preempt_together.h"
 #include "controller/scheduler/gang.h"
-#include "controller/scheduler/waiting.h"
+#include "controller/scheduler/queue_order.h"
 
 namespace egpu::scheduler {
 namespace {
@@ -131,7 +131,7 @@ void preemptRow(const Cluster& cluster, const char* what, const std::vector<Gang
 void keepRow(const Cluster& cluster, const char* what, const std::vector<GangMember>& members,
              const std::vector<TopologyGroup>* within = nullptr) {
   const auto from = Clock::now();
-  const auto kept = keepTogether(
+  const auto kept = planReservations(
       cluster, members, within, {}, 1'000'000,
       [](std::string_view device) { return static_cast<int64_t>(std::hash<std::string_view>()(device) % 1'000'000); },
       {}, kNodes / 2);
@@ -176,7 +176,7 @@ void keepOneRows(int nodes) {
     return keepNodes(cluster, {{"large", 0, 0, &eight.request}}, 1'000'000, heldSince, {}, {0, 1, 1}).size();
   });
   row("a node kept for a pod of two claims, 5 + 4 of 8 cards", [&] {
-    return keepTogether(cluster, {five, four}, nullptr, {}, 1'000'000, heldSince, {}, 1).size();
+    return planReservations(cluster, {five, four}, nullptr, {}, 1'000'000, heldSince, {}, 1).size();
   });
   row("a copy of the cluster", [&] { return Cluster(cluster).nodeCount(); });
 }

@@ -55,7 +55,7 @@ inline constexpr std::string_view kDeviceFinalizer =
     "elasticgpu.io/device";  ///< device: until deprovisioned and removed from the ledgers
 inline constexpr std::string_view kClaimFinalizer = "elasticgpu.io/claim";  ///< claim: until its device is released
 inline constexpr std::string_view kCarrierFinalizer =
-    "elasticgpu.io/carrier";  ///< ResourceClaim: until no pod has it reserved
+    "elasticgpu.io/resource-claim";  ///< ResourceClaim: until no pod has it reserved
 
 // The ResourceClaim that represents a claim to the scheduler and the kubelet.
 /// Name of the entry in a pod's resourceClaims that admission adds for its amounts (kAmountAnnotationPrefix).
@@ -107,7 +107,7 @@ inline constexpr std::string_view kProvisioning = "Provisioning";
 inline constexpr std::string_view kProvisionFailed = "ProvisionFailed";
 inline constexpr std::string_view kStaticNotAvailable = "StaticNotAvailable";
 inline constexpr std::string_view kCardGone = "CardGone";
-inline constexpr std::string_view kCarrierTaken = "CarrierTaken";
+inline constexpr std::string_view kResourceClaimConflict = "ResourceClaimConflict";
 inline constexpr std::string_view kTemplateTaken = "TemplateTaken";
 inline constexpr std::string_view kTemplateChanged = "TemplateChanged";
 inline constexpr std::string_view kNodeUnsuitable = "NodeUnsuitable";
@@ -115,7 +115,8 @@ inline constexpr std::string_view kUnhealthy = "Unhealthy";  ///< the claim has 
 inline constexpr std::string_view kTainted = "Tainted";      ///< a DeviceTaintRule selects the claim's card or device
 inline constexpr std::string_view kInUse = "InUse";          ///< being deleted while pods use it
 inline constexpr std::string_view kClaimGone = "ClaimGone";  ///< device retained for running pods: its claim is gone
-inline constexpr std::string_view kCarrierGone = "CarrierGone";  ///< as above, but the claim is being deleted
+inline constexpr std::string_view kResourceClaimDeleted =
+    "ResourceClaimDeleted";  ///< as above, but the claim is being deleted
 inline constexpr std::string_view kPriorityClassNotFound = "PriorityClassNotFound";
 inline constexpr std::string_view kPreempting = "Preempting";  ///< capacity is being freed for the claim
 inline constexpr std::string_view kPreempted = "Preempted";    ///< evicted for a claim of higher priority

@@ -188,7 +188,7 @@ std::optional<ElasticGPUClaimSpec> amountsOf(std::string_view templateName) {
   return nameOf(spec) == templateName ? std::optional(std::move(spec)) : std::nullopt;
 }
 
-std::optional<FieldError> amountsMistake(const StringMap& annotations) {
+std::optional<FieldError> validateAmounts(const StringMap& annotations) {
   bool any = false;
   const auto field = [](std::string_view key) { return "metadata.annotations[" + std::string(key) + "]"; };
   if (const auto other = unknown(annotations, &any); !other.empty())
@@ -218,7 +218,7 @@ std::optional<FieldError> amountsMistake(const StringMap& annotations) {
   return std::nullopt;
 }
 
-std::optional<FieldError> amountsMistake(std::string_view templateName) {
+std::optional<FieldError> validateAmounts(std::string_view templateName) {
   auto spec = amountsOf(templateName);
   if (!spec)
     return FieldError{"spec.resourceClaims",

@@ -34,10 +34,10 @@ std::optional<ElasticGPUClaimSpec> amountsOf(std::string_view templateName);
 
 /// Returns the first mistake in a pod's annotations, or nullopt. Checks that need other objects (class, cards) are not
 /// made.
-std::optional<FieldError> amountsMistake(const StringMap& annotations);
+std::optional<FieldError> validateAmounts(const StringMap& annotations);
 /// Returns the first mistake in an encoded name, for pods that reference the template directly. The field is the
 /// request's.
-std::optional<FieldError> amountsMistake(std::string_view templateName);
+std::optional<FieldError> validateAmounts(std::string_view templateName);
 
 /// Translates a message about a claim's spec into terms of the annotations that it was made from.
 std::string inAnnotations(std::string words);

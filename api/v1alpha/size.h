@@ -15,7 +15,7 @@ namespace egpu::v1alpha {
 
 namespace internal {
 /// Returns the cards of a size, or null if they are not the cards in spec.cards.
-inline const std::vector<DeviceCard>* cardsOf(const Rare<DeviceSize>& size, const ElasticGPUSpec& spec) {
+inline const std::vector<DeviceCard>* cardsOf(const HeapOptional<DeviceSize>& size, const ElasticGPUSpec& spec) {
   const bool same = size && std::equal(size->cards.begin(), size->cards.end(), spec.cards.begin(), spec.cards.end(),
                                        [](const auto& a, const auto& b) { return a.name == b.name; });
   return same ? &size->cards : nullptr;

@@ -5,16 +5,16 @@
 
 #include <optional>
 
+#include "api/core/heap_optional.h"
 #include "api/core/meta.h"
 #include "api/core/objects.h"
-#include "api/core/rare.h"
 #include "api/core/sorted_map.h"
 
 namespace egpu::v1alpha {
 
 using core::Condition;
+using core::HeapOptional;
 using core::ObjectMeta;
-using core::Rare;
 using core::SortedMap;
 using core::StringMap;
 
@@ -98,8 +98,8 @@ struct Source {
 
 struct ElasticGPUSpec {
   StringMap capacity;
-  Rare<Source> source;                 ///< absent = no source is given
-  Rare<Card> card;                     ///< cards only
+  HeapOptional<Source> source;         ///< absent = no source is given
+  HeapOptional<Card> card;             ///< cards only
   SortedMap<LedgerEntry> allocations;  ///< cards only: the ledger, by device uid
   // Devices only; immutable after creation except claimRef and target.
   std::string nodeName;
@@ -110,9 +110,9 @@ struct ElasticGPUSpec {
   std::string reclaimPolicy;  ///< Retain | Delete
   std::string alternative;    ///< alternative of the claim's firstAvailable that it was created for
   bool adminAccess = false;   ///< admin access: nothing is charged on its cards
-  Rare<core::NodeSelector> nodeAffinityRequired;
+  HeapOptional<core::NodeSelector> nodeAffinityRequired;
   std::optional<ClaimRef> claimRef;
-  Rare<DeviceSize> target;  ///< target of the last resize; replaces the amounts in spec.cards
+  HeapOptional<DeviceSize> target;  ///< target of the last resize; replaces the amounts in spec.cards
   bool operator==(const ElasticGPUSpec&) const = default;
 };
 
@@ -140,9 +140,9 @@ struct ElasticGPUStatus {
   std::string phase;  ///< Pending | Available | Bound | Released | Failed; empty = not yet written
   std::string reason, message;
   std::vector<Condition> conditions;
-  Rare<AllocatedSummary> allocated;
-  Rare<CardUsage> usage;     ///< cards only
-  Rare<DeviceSize> inForce;  ///< devices only: amounts in force after a resize; replaces those in spec.cards
+  HeapOptional<AllocatedSummary> allocated;
+  HeapOptional<CardUsage> usage;     ///< cards only
+  HeapOptional<DeviceSize> inForce;  ///< devices only: amounts in force after a resize; replaces those in spec.cards
   bool operator==(const ElasticGPUStatus&) const = default;
 };
 /// A card (spec.card) or a device (spec.cards).
@@ -208,9 +208,9 @@ struct ElasticGPUClaimStatus {
   StringMap capacity;       ///< granted amounts, as text for people: core "10%", memory "4Gi"
   StringMap requests;       ///< requests in force, as written in the spec; resizable claims only
   std::string alternative;  ///< name of the alternative in spec.firstAvailable that it got
-  Rare<ClaimUsage> usage;
+  HeapOptional<ClaimUsage> usage;
   int64_t priority = 0;  ///< priority at the time of the write
-  Rare<Nomination> nominated;
+  HeapOptional<Nomination> nominated;
   std::vector<Condition> conditions;
   bool operator==(const ElasticGPUClaimStatus&) const = default;
 };

@@ -131,7 +131,7 @@ std::string_view fieldOf(SourceKind kind) {
 
 /// Checks that the source is unchanged. Details that the provisioner determines (device and paths of a qGPU, instances
 /// of a MIG device) can be filled in.
-void checkSourceUpdate(const Rare<Source>& before, const Rare<Source>& after, FieldErrors& errors) {
+void checkSourceUpdate(const HeapOptional<Source>& before, const HeapOptional<Source>& after, FieldErrors& errors) {
   if (!before && !after) return;
   if (!before || !after || before->kind != after->kind || before->ambiguous != after->ambiguous) {
     errors.push_back({"spec", "the kind of source (physicalGPU, gpuShare, qGPU, mig, remote) is immutable"});

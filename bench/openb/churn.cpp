@@ -13,7 +13,7 @@
 #include "controller/base/text.h"
 #include "controller/scheduler/moves.h"
 #include "controller/scheduler/preempt.h"
-#include "controller/scheduler/waiting.h"
+#include "controller/scheduler/queue_order.h"
 
 namespace egpu::bench::openb {
 namespace {
@@ -240,7 +240,7 @@ class Churning {
         [&](std::string_view node) { return mayUse(Scheduled::rankOf(node), id); },
         [&](std::string_view device) { return priorityOf(holder(device)) == 0; }, kMostDecisions, {}, {},
         [&](std::string_view device) {
-          return scheduler::Standing{0, jobs_[holder(device)].began};
+          return scheduler::EvictionRank{0, jobs_[holder(device)].began};
         });
     if (!found.possible) return false;
     std::vector<uint64_t> gone;
@@ -335,7 +335,7 @@ class Churning {
       for (const uint64_t id : alike)
         if (now_ - jobs_[id].at >= options_.keepAfter) ids.push_back(id);
     std::sort(ids.begin(), ids.end(), [this](uint64_t a, uint64_t b) { return turnOf(a) < turnOf(b); });
-    std::vector<scheduler::Waiter> waiting;
+    std::vector<scheduler::PendingRequest> waiting;
     for (const uint64_t id : ids)
       waiting.push_back(
           {Scheduled::deviceOf(id), priorityOf(id), jobs_[id].at, &ledger_.requestOf(*jobs_[id].pod), {}});

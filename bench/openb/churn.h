@@ -11,7 +11,7 @@
 //   measured      waits of the pods that arrive, allocated % of the cards
 //
 // A life begins when the pod is placed. When capacity of a node is freed, waiting pods are tried in the product's order
-// (scheduler/waiting.h). Nodes are reserved as in the product. All pods have one priority, unless preemption is on.
+// (scheduler/queue_order.h). Nodes are reserved as in the product. All pods have one priority, unless preemption is on.
 //
 // With preemption, the trace's best effort pods (qos BE) have a lower priority than all others. For a pod that fits
 // nowhere, the fewest best effort pods are evicted; each of them starts over as a new pod. With moves, every quarter of

@@ -13,7 +13,7 @@ namespace phase = v1alpha::keys::phase;
 bool MapNode::isUsed() const {
   return std::any_of(cards.begin(), cards.end(), [](const MapCard& card) {
     return std::any_of(card.allocations.begin(), card.allocations.end(),
-                       [](const MapAllocation& each) { return !each.observes(); });
+                       [](const MapAllocation& each) { return !each.adminAccess(); });
   });
 }
 
@@ -27,15 +27,15 @@ MapCard ClusterView::mapCard(const Cards::value_type& card) const {
   out.index = known.index;
   out.core = known.capacity.core;
   out.memory = known.capacity.memory;
-  out.why = reasonAgainst(card);
+  out.why = unschedulableReason(card);
   out.offered = out.why.empty();
   for (const auto& held : state.held) {
     MapAllocation row;
     row.deviceUid = held.take.uid();
-    row.core = held.take.sum().core;
-    row.memory = held.take.sum().memory;
+    row.core = held.take.effective().core;
+    row.memory = held.take.effective().memory;
     row.phase = phase::kPending;
-    if (held.take.says(AllocationSource::assumed) && row.deviceUid.starts_with(kAssumed))
+    if (held.take.hasSource(AllocationSource::assumed) && row.deviceUid.starts_with(kAssumed))
       if (const auto it = assumptions_.find(row.deviceUid.substr(kAssumed.size())); it != assumptions_.end())
         row.claim = it->second.claim;
     if (held.device) row.device = held.device->first;
@@ -58,7 +58,7 @@ void ClusterView::eachCard(const std::function<void(const Cards::value_type&)>& 
       continue;
     }
     const auto last = card->first;
-    giveWay(lock);
+    yieldLock(lock);
     card = cards_.upper_bound(last);
   }
 }
@@ -94,7 +94,7 @@ AllocationMap ClusterView::map(const MapPage& page) const {
     if (!node) continue;
     seen += 1 + node->cards.size();
     if (seen >= kCardsAtOnce) {
-      giveWay(lock);
+      yieldLock(lock);
       seen = 0;
     }
     if (page.idle && node->isUsed()) continue;
@@ -142,7 +142,7 @@ ClusterTotals ClusterView::totals() const {
     const auto& [name, state] = card;
     const auto known = cluster_.findCard(name);
     ++totals.cards;
-    if (!reasonAgainst(card).empty()) {
+    if (!unschedulableReason(card).empty()) {
       ++totals.quarantined;
     } else {
       ++totals.offered;
@@ -189,7 +189,7 @@ std::string ClusterView::quarantineReason(std::string_view card) const {
   std::lock_guard lock(mutex_);
   const auto it = cards_.find(card);
   if (it == cards_.end() || !it->second.present) return "not known";
-  return reasonAgainst(*it);
+  return unschedulableReason(*it);
 }
 
 scheduler::Cluster ClusterView::copy() const {

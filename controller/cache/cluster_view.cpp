@@ -21,7 +21,7 @@ bool holds(const Amount& has, const Amount& needs) { return has.core >= needs.co
 
 }  // namespace
 
-void ClusterView::giveWay(std::unique_lock<std::mutex>& lock) {
+void ClusterView::yieldLock(std::unique_lock<std::mutex>& lock) {
   lock.unlock();
   std::this_thread::sleep_for(kGiveWay);
   lock.lock();
@@ -49,7 +49,7 @@ void ClusterView::refreshClaim(const Claim* before, const Claim* after) {
   if (!before || same) return;
   {
     const std::lock_guard lock(mutex_);
-    keepNoNode(before->metadata.uid);
+    dropReservation(before->metadata.uid);
     reserveNoQuota(before->metadata.uid);
     learned_.erase(before->metadata.uid);
     drop(before->metadata.uid);
@@ -64,7 +64,7 @@ void ClusterView::refreshNode(const core::Node* before, const core::Node* after)
     std::lock_guard lock(mutex_);
     if (const auto node = stores_.nodes.get({"", name})) {
       const bool schedulable = node->ready && !node->unschedulable && !node->metadata.deleting();
-      if (schedulable && !cluster_.nodeSchedulable(name)) growth_.note();
+      if (schedulable && !cluster_.nodeSchedulable(name)) freedCapacity_.note();
       cluster_.upsertNode({name, schedulable});
     } else {
       cluster_.removeNode(name);
@@ -86,29 +86,29 @@ void ClusterView::refreshCard(const Gpu* before, const Gpu* after) {
       const auto& spec = *object->spec.card;
       const auto known = cluster_.findCard(name);
       // Any other change of the card's description may be what a pending claim waits for.
-      if (!known.known || !before || !before->spec.card || !(*before->spec.card == spec)) growth_.note();
+      if (!known.known || !before || !before->spec.card || !(*before->spec.card == spec)) freedCapacity_.note();
       state.why = cache::troubleOf(*object).reason;
       // Health is evaluated last, because it depends on the allocations.
       cluster_.upsertCard({name, spec, known.known && known.healthy});
       if (!state.present)
         for (const auto& held : state.held)
-          if (held.take.sum() != Amount{}) cluster_.take(name, held.take.uid(), held.take.sum());
+          if (held.take.effective() != Amount{}) cluster_.take(name, held.take.uid(), held.take.effective());
       if (!state.present || !before || before->spec.card != object->spec.card)
         for (const auto& held : state.held) count(card, held);
       state.present = true;
       for (const auto& held : state.held)
-        if (held.take.says(AllocationSource::ledger) && object->spec.allocations.count(held.take.uid()) == 0)
+        if (held.take.hasSource(AllocationSource::ledger) && object->spec.allocations.count(held.take.uid()) == 0)
           stale.push_back(held.take.uid());
     } else {
       if (state.present) cluster_.removeCard(name);
       state.present = false;
       for (const auto& held : state.held) stale.push_back(held.take.uid());
     }
-    for (const auto& uid : stale) setTake(card, uid, AllocationSource::ledger, std::nullopt);
+    for (const auto& uid : stale) updateAllocation(card, uid, AllocationSource::ledger, std::nullopt);
     if (object) {
       for (const auto& [uid, entry] : object->spec.allocations)
-        setTake(card, uid, AllocationSource::ledger, Amount{entry.core, entry.memory});
-      offer(card);
+        updateAllocation(card, uid, AllocationSource::ledger, Amount{entry.core, entry.memory});
+      updateSchedulability(card);
     } else {
       forgetIfEmpty(card);
     }
@@ -131,16 +131,16 @@ void ClusterView::refreshDevice(const Gpu* before, const Gpu* after) {
       if (fresh) addDevice(entry);
       if (!fresh && (was->spec.target != device->spec.target || was->status.inForce != device->status.inForce)) {
         chargeDevice(entry);
-        for (const auto* card : entry.second.cards) offer(*card);
+        for (const auto* card : entry.second.cards) updateSchedulability(*card);
         if (was->spec.target != device->spec.target) dropResize(device->metadata.uid);
       }
       if (fresh || was->spec.nodeName != device->spec.nodeName || committed(*was) != committed(*device))
-        for (const auto* card : entry.second.cards) offer(*card);
+        for (const auto* card : entry.second.cards) updateSchedulability(*card);
       if (!fresh && was->spec.claimRef != device->spec.claimRef)
         for (auto* const card : entry.second.cards)
           if (const auto* held = card->second.find(device->metadata.uid)) count(*card, *held);
       // A device that is being deleted may arrive late, when its claim has been decided again: keep that assumption.
-      if (fresh || !device->metadata.deleting()) settle(*device);
+      if (fresh || !device->metadata.deleting()) confirmAssumed(*device);
     }
   }
   announce();
@@ -152,8 +152,8 @@ void ClusterView::refreshTaint(const core::DeviceTaintRule* before, const core::
   for (const auto* rule : {before, after}) {
     if (rule == nullptr) continue;
     for (const auto& object : stores_.cardsTaintedBy(*rule)) {
-      if (const auto card = cards_.find(object->metadata.name); card != cards_.end()) offer(*card);
-      if (++seen % kCardsAtOnce == 0) giveWay(lock);
+      if (const auto card = cards_.find(object->metadata.name); card != cards_.end()) updateSchedulability(*card);
+      if (++seen % kCardsAtOnce == 0) yieldLock(lock);
     }
   }
   lock.unlock();
@@ -171,7 +171,7 @@ void ClusterView::refreshQuota(const Quota* before, const Quota* after) {
   announce();
 }
 
-void ClusterView::catchUp() {
+void ClusterView::accountExistingHoldings() {
   if (!book_.untold()) return;
   for (const auto& card : cards_)
     for (const auto& held : card.second.held) count(card, held);
@@ -188,7 +188,7 @@ std::optional<scheduler::QuotaClaim> ClusterView::ownerOf(const Cards::value_typ
     const auto name = spec.claimRef->namespace_ + "/" + spec.claimRef->name;
     return named(name, spec.claimRef->reserves() ? "name/" + name : spec.claimRef->uid, spec.className);
   }
-  if (held.take.says(AllocationSource::assumed)) {
+  if (held.take.hasSource(AllocationSource::assumed)) {
     const auto decided = assumptions_.find(uid.substr(kAssumed.size()));
     if (decided == assumptions_.end()) return std::nullopt;
     return named(decided->second.claim, decided->first, decided->second.className);
@@ -203,29 +203,29 @@ std::optional<scheduler::QuotaClaim> ClusterView::ownerOf(const Cards::value_typ
 void ClusterView::count(const Cards::value_type& card, const Held& held) {
   if (book_.empty()) return;
   const auto& uid = held.take.uid();
-  const auto owner = held.take.sum() == Amount{} ? std::nullopt : ownerOf(card, held);
+  const auto owner = held.take.effective() == Amount{} ? std::nullopt : ownerOf(card, held);
   if (!owner || !book_.counts(owner->namespace_)) return book_.drop(uid, card.first);
   const auto known = cluster_.findCard(card.first);
   scheduler::QuotaPart part{std::string(known.model), {}, known.capacity.core, known.milliTflops, known.known};
   if (const auto* was = book_.find(uid, card.first); was != nullptr && !known.known) part = *was;
-  part.charged = held.take.sum();
+  part.charged = held.take.effective();
   book_.put(uid, *owner, card.first, part);
 }
 
-std::optional<scheduler::QuotaClaim> ClusterView::counted(const Ask& ask) {
+std::optional<scheduler::QuotaClaim> ClusterView::quotaClaimFor(const SchedulingRequest& ask) {
   if (book_.empty()) return std::nullopt;
   auto namespace_ = ask.claim.substr(0, ask.claim.find('/'));
   if (!book_.counts(namespace_)) return std::nullopt;
-  catchUp();
+  accountExistingHoldings();
   return scheduler::QuotaClaim{std::move(namespace_), ask.claim, ask.claimUid, ask.className};
 }
 
-scheduler::Together ClusterView::decideFor(const std::vector<Ask>& asks,
+scheduler::Together ClusterView::decideFor(const std::vector<SchedulingRequest>& asks,
                                            const std::vector<scheduler::Request>& requests,
                                            const scheduler::NodePredicate& suits, const scheduler::Pause& pause) {
   std::vector<scheduler::QuotaClaim> claims;  // from one pod at most: one namespace
   for (const auto& ask : asks)
-    if (auto claim = counted(ask)) claims.push_back(*std::move(claim));
+    if (auto claim = quotaClaimFor(ask)) claims.push_back(*std::move(claim));
   if (claims.empty()) return scheduler::decideTogether(cluster_, requests, suits, pause);
   auto together = scheduler::decideWithin(cluster_, book_, claims, requests, suits, pause);
   if (together.excess) book_.refused(claims.front().namespace_);
@@ -249,14 +249,14 @@ void ClusterView::chargeDevice(Devices::value_type& entry) {
   const auto& device = *entry.second.object;
   for (std::size_t i = 0; i < device.spec.cards.size(); ++i) {
     const auto part = v1alpha::cardCharged(device, i);
-    setTake(*cards_.find(part.name), device.metadata.uid, AllocationSource::device,
-            Amount{part.chargedCore, part.chargedMemory}, &entry);
+    updateAllocation(*cards_.find(part.name), device.metadata.uid, AllocationSource::device,
+                     Amount{part.chargedCore, part.chargedMemory}, &entry);
   }
 }
 
-void ClusterView::settle(const Gpu& device) {
+void ClusterView::confirmAssumed(const Gpu& device) {
   if (!device.spec.claimRef || assumptions_.empty()) return;
-  const auto growth = growth_;
+  const auto growth = freedCapacity_;
   bool grew = false;
   for (const auto& [card, charged] : drop(device.spec.claimRef->uid)) {
     const auto& parts = device.spec.cards;
@@ -264,22 +264,22 @@ void ClusterView::settle(const Gpu& device) {
              return part.name == card && holds({part.chargedCore, part.chargedMemory}, charged);
            });
   }
-  growth_ = growth;
-  growth_.note(grew);
+  freedCapacity_ = growth;
+  freedCapacity_.note(grew);
 }
 
 void ClusterView::removeDevice(Devices::iterator known) {
   const auto uid = known->second.object->metadata.uid;
   dropResize(uid);
   const auto cards = std::move(known->second.cards);
-  for (auto* const card : cards) setTake(*card, uid, AllocationSource::device, std::nullopt);
+  for (auto* const card : cards) updateAllocation(*card, uid, AllocationSource::device, std::nullopt);
   {
     const std::lock_guard lock(ages_);
     heldSince_.erase(uid);
   }
   devices_.erase(known);
   for (auto* const card : cards) {
-    offer(*card);
+    updateSchedulability(*card);
     forgetIfEmpty(*card);
   }
 }
@@ -289,32 +289,32 @@ ClusterView::Held* ClusterView::CardState::find(std::string_view uid) {
   return it == held.end() ? nullptr : &*it;
 }
 
-void ClusterView::setTake(Cards::value_type& card, const std::string& uid, AllocationSource source,
-                          const std::optional<Amount>& amount, const Devices::value_type* device) {
+void ClusterView::updateAllocation(Cards::value_type& card, const std::string& uid, AllocationSource source,
+                                   const std::optional<Amount>& amount, const Devices::value_type* device) {
   auto& [name, state] = card;
   auto* held = state.find(uid);
   const bool fresh = held == nullptr;
   if (fresh) {
     if (!amount) return;
-    held = &state.held.emplace_back(Held{ToldAllocation(uid), nullptr});
+    held = &state.held.emplace_back(Held{TrackedAllocation(uid), nullptr});
   }
-  const auto before = held->take.sum();
+  const auto before = held->take.effective();
   held->take.set(source, amount);
   if (source == AllocationSource::device) held->device = device;
-  if (held->take.nobodySays()) {
+  if (held->take.empty()) {
     if (before != Amount{}) {  // an allocation for admin access was never in the cluster
       cluster_.giveBack(name, uid);
       book_.drop(uid, name);
-      growth_.note();
+      freedCapacity_.note();
     }
     if (held != &state.held.back()) *held = std::move(state.held.back());
     state.held.pop_back();
     return;
   }
   count(card, *held);
-  const auto sum = held->take.sum();
+  const auto sum = held->take.effective();
   if (!fresh && sum == before) return;
-  if (sum.core < before.core || sum.memory < before.memory) growth_.note();
+  if (sum.core < before.core || sum.memory < before.memory) freedCapacity_.note();
   if (!state.present) return;
   if (sum != Amount{})
     cluster_.take(name, uid, sum);
@@ -353,7 +353,7 @@ bool isChargedLess(const Stores& stores, const Gpu& device, const std::string& c
 
 }  // namespace
 
-std::string ClusterView::reasonAgainst(const Cards::value_type& card) const {
+std::string ClusterView::unschedulableReason(const Cards::value_type& card) const {
   const auto& [name, state] = card;
   if (!state.why.empty()) return state.why;
   const auto known = cluster_.findCard(name);
@@ -361,11 +361,11 @@ std::string ClusterView::reasonAgainst(const Cards::value_type& card) const {
   if (auto taint = stores_.taintOn(node, name)) return std::move(taint.reason);
   std::string first, why;  // name of the first blocking device
   for (const auto& held : state.held) {
-    if (!held.device || held.take.sum() == Amount{}) continue;
+    if (!held.device || held.take.effective() == Amount{}) continue;
     const auto& device = *held.device->second.object;
     const auto& deviceName = device.metadata.name;
     const bool elsewhere = !device.spec.nodeName.empty() && device.spec.nodeName != node;
-    const bool entryMissing = committed(device) && !held.take.says(AllocationSource::ledger);
+    const bool entryMissing = committed(device) && !held.take.hasSource(AllocationSource::ledger);
     if (!elsewhere && !entryMissing && !isChargedLess(stores_, device, name, known.capacity.memory)) continue;
     if (!why.empty() && first < deviceName) continue;
     first = deviceName;
@@ -376,13 +376,13 @@ std::string ClusterView::reasonAgainst(const Cards::value_type& card) const {
   return why;
 }
 
-void ClusterView::offer(const Cards::value_type& card) {
+void ClusterView::updateSchedulability(const Cards::value_type& card) {
   const auto& [name, state] = card;
   if (!state.present) return;
   const auto known = cluster_.findCard(name);
-  const bool healthy = reasonAgainst(card).empty();
+  const bool healthy = unschedulableReason(card).empty();
   if (healthy == known.healthy) return;
-  if (healthy) growth_.note();
+  if (healthy) freedCapacity_.note();
   cluster_.upsertCard({name, *cluster_.describe(name), healthy});
 }
 
@@ -390,8 +390,8 @@ void ClusterView::forgetIfEmpty(Cards::value_type& card) {
   if (!card.second.present && card.second.held.empty()) cards_.erase(cards_.find(card.first));
 }
 
-void ClusterView::assume(const Ask& ask, const scheduler::Decision& decision) {
-  keepNoNode(ask.claimUid, true);
+void ClusterView::assume(const SchedulingRequest& ask, const scheduler::Decision& decision) {
+  dropReservation(ask.claimUid, true);
   reserveNoQuota(ask.claimUid);
   auto& assumption = assumptions_[ask.claimUid];
   assumption.claim = ask.claim;
@@ -401,13 +401,13 @@ void ClusterView::assume(const Ask& ask, const scheduler::Decision& decision) {
   assuming_.store(true, std::memory_order_relaxed);
   for (const auto& placement : decision.placements) {
     assumption.cards.push_back({placement.card, placement.charged});
-    setTake(*cards_.try_emplace(placement.card).first, assumedKey(ask.claimUid), AllocationSource::assumed,
-            placement.charged);
+    updateAllocation(*cards_.try_emplace(placement.card).first, assumedKey(ask.claimUid), AllocationSource::assumed,
+                     placement.charged);
   }
 }
 
-void ClusterView::learn(const Ask& ask) {
-  if (ask.request.observes) return;
+void ClusterView::recordDemand(const SchedulingRequest& ask) {
+  if (ask.request.adminAccess) return;
   if (learned_.size() >= kMostLearned) learned_.clear();
   if (learned_.insert(ask.claimUid).second) cluster_.observe(ask.request);
 }
@@ -423,16 +423,16 @@ std::vector<ClusterView::Assumed> ClusterView::drop(std::string_view claimUid) {
   for (const auto& each : dropped) {
     const auto card = cards_.find(each.card);
     if (card == cards_.end()) continue;
-    setTake(*card, assumedKey(claimUid), AllocationSource::assumed, std::nullopt);
+    updateAllocation(*card, assumedKey(claimUid), AllocationSource::assumed, std::nullopt);
     forgetIfEmpty(*card);
   }
   return dropped;
 }
 
-std::vector<ClusterView::Assumed> ClusterView::retract(std::string_view claimUid) {
-  const auto growth = growth_;
+std::vector<ClusterView::Assumed> ClusterView::forgetForRetry(std::string_view claimUid) {
+  const auto growth = freedCapacity_;
   auto dropped = drop(claimUid);
-  growth_ = growth;
+  freedCapacity_ = growth;
   return dropped;
 }
 
@@ -452,17 +452,17 @@ void ClusterView::forget(std::string_view claimUid) {
   {
     std::lock_guard lock(mutex_);
     drop(claimUid);
-    keepNoNode(claimUid);
+    dropReservation(claimUid);
     reserveNoQuota(claimUid);
   }
   announce();
 }
 
-void ClusterView::keepNothing(std::string_view claimUid) {
+void ClusterView::releaseReservation(std::string_view claimUid) {
   {
     const std::lock_guard lock(mutex_);
-    if (!keptNodes_.contains(claimUid) && !unreserved_.contains(claimUid) && quotaReservations_.empty()) return;
-    keepNoNode(claimUid);
+    if (!reservations_.contains(claimUid) && !unreserved_.contains(claimUid) && quotaReservations_.empty()) return;
+    dropReservation(claimUid);
     reserveNoQuota(claimUid);
   }
   announce();
@@ -507,7 +507,7 @@ void ClusterView::forgetEarlier(std::string_view claim, std::string_view uid) {
 
 uint64_t ClusterView::timesFreed() const {
   const std::lock_guard lock(mutex_);
-  return growth_.times;
+  return freedCapacity_.times;
 }
 
 void ClusterView::announce() {
@@ -516,10 +516,10 @@ void ClusterView::announce() {
   std::shared_ptr<const scheduler::Cluster> old;  // large: freed after unlocking
   {
     std::lock_guard lock(mutex_);
-    if (picture_.cluster && picture_.changes != cluster_.changes()) old = std::move(picture_.cluster);
-    grew = std::exchange(growth_.pending, false);
+    if (snapshot_.cluster && snapshot_.changes != cluster_.changes()) old = std::move(snapshot_.cluster);
+    grew = std::exchange(freedCapacity_.pending, false);
     if (grew) {
-      hopeless_.clear();
+      unschedulableCache_.clear();
       unfit_.clear();
       unfitWithin_.clear();
     }
@@ -528,7 +528,7 @@ void ClusterView::announce() {
       if (change.freed)
         std::erase_if(unfitWithin_, [&](const auto& each) { return each.claim.namespace_ == change.namespace_; });
   }
-  if (grew && grown_) grown_();
+  if (grew && onCapacityFreed_) onCapacityFreed_();
   for (const auto& change : changes)
     if (counted_) counted_(change.namespace_, change.freed);
 }

@@ -17,8 +17,8 @@
 // device without a claimRef counts for no claim.
 //
 // Nominated capacity (status.nominated of a preemptor) is allocated temporarily while requests are decided that come
-// later in queue order (scheduler::comesBefore()): first the part that is free, and more as victims leave. Nodes that
-// are reserved for claims pending for long (scheduler/waiting.h) are filtered out for such requests. Nominated or
+// later in queue order (scheduler::queueLess()): first the part that is free, and more as victims leave. Nodes that
+// are reserved for claims pending for long (scheduler/queue_order.h) are filtered out for such requests. Nominated or
 // reserved quota (quota/quota_reservations.h) counts as used for them. The owner, and requests that come before it,
 // ignore all three. Nominations are stored in the claims' statuses; the next leader searches for reservations again.
 //
@@ -44,25 +44,25 @@
 #include <utility>
 #include <vector>
 
-#include "controller/cache/cluster_listener.h"
+#include "controller/cache/cluster_observer.h"
 #include "controller/cache/explanations.h"
 #include "controller/cache/quota/quota_reservations.h"
 #include "controller/cache/reservations/reservation_turns.h"
 #include "controller/cache/stores.h"
-#include "controller/cache/told_allocation.h"
-#include "controller/scheduler/choice/keep_together.h"
+#include "controller/cache/tracked_allocation.h"
+#include "controller/scheduler/choice/colocate.h"
 #include "controller/scheduler/choice/nominated_rooms.h"
+#include "controller/scheduler/choice/plan_reservations.h"
 #include "controller/scheduler/choice/preempt_together.h"
-#include "controller/scheduler/choice/together.h"
 #include "controller/scheduler/cluster.h"
 #include "controller/scheduler/decide.h"
 #include "controller/scheduler/explain.h"
 #include "controller/scheduler/gang.h"
-#include "controller/scheduler/judge.h"
+#include "controller/scheduler/queue_order.h"
 #include "controller/scheduler/quota/preempt_within.h"
 #include "controller/scheduler/quota/within.h"
 #include "controller/scheduler/resize.h"
-#include "controller/scheduler/waiting.h"
+#include "controller/scheduler/score_nodes.h"
 
 namespace egpu::cache {
 
@@ -75,7 +75,7 @@ struct MapAllocation {
   int64_t core = 0;
   int64_t memory = 0;
   std::optional<v1alpha::DeviceUsage> usage{};  ///< by running processes, if the card's agent reports it
-  bool observes() const { return core == 0 && memory == 0; }
+  bool adminAccess() const { return core == 0 && memory == 0; }
 };
 struct MapCard {
   std::string name, uuid, model;
@@ -85,7 +85,7 @@ struct MapCard {
   bool offered = true;
   std::string why;  ///< why the card is not schedulable; empty if it is
   std::vector<MapAllocation> allocations;
-  core::Rare<v1alpha::CardUsage> usage{};  ///< as the card's agent reports it
+  core::HeapOptional<v1alpha::CardUsage> usage{};  ///< as the card's agent reports it
 };
 struct MapNode {
   std::string name;
@@ -142,13 +142,13 @@ class ClusterView {
   ClusterView& operator=(const ClusterView&) = delete;
 
   /// Position in queue order. Times are seconds of the wall clock.
-  struct Turn {
+  struct QueueOrder {
     int64_t priority = 0;
     int64_t since = 0;         ///< creation of the claim
     int64_t waitingSince = 0;  ///< pending since then, according to the claim's status
     int64_t now = 0;
   };
-  struct Ask {
+  struct SchedulingRequest {
     std::string claimUid;
     std::string claim;  ///< "namespace/name"
     scheduler::Request request;
@@ -156,23 +156,24 @@ class ClusterView {
     /// fits no node of the set is cached as unschedulable until capacity is freed.
     std::string nodes;
     std::string className{};  ///< class of the claim, for quotas
-    Turn turn{};
+    QueueOrder turn{};
     bool first = true;  ///< first alternative of the claim, evaluated on all nodes; otherwise nothing is reserved
   };
   /// Decides one request within the quotas of its namespace and, if it fits, assumes its allocations under
   /// "claim/<uid>". Drops an earlier assumption of the claim. `excess` is set if a quota is why it does not fit.
-  scheduler::Decision decideAndAssume(const Ask& ask, const scheduler::NodePredicate& suits = {});
+  scheduler::Decision decideAndAssume(const SchedulingRequest& ask, const scheduler::NodePredicate& suits = {});
   /// False if decideAndAssume() would find no capacity whatever nodes suit; true if it may. Caches requests that do not
   /// fit until capacity is freed, on a card or in the quotas of their namespace.
-  bool mayFit(const Ask& ask);
+  bool mayFit(const SchedulingRequest& ask);
   /// Returns up to `most` decisions, each on a different node, in the order in which decideAndAssume() would choose
   /// them. Assumes nothing, but drops an earlier assumption of the claim.
-  std::vector<scheduler::Decision> candidates(const Ask& ask, const scheduler::NodePredicate& suits, std::size_t most);
+  std::vector<scheduler::Decision> candidates(const SchedulingRequest& ask, const scheduler::NodePredicate& suits,
+                                              std::size_t most);
   /// Decides all requests on one node within the namespace's quotas, all or none, and assumes the decisions. If the
   /// best node of the first request cannot hold them all, evaluates every node once and releases the lock in between.
-  scheduler::Together decideTogether(const std::vector<Ask>& asks, const scheduler::NodePredicate& suits);
+  scheduler::Together decideTogether(const std::vector<SchedulingRequest>& asks, const scheduler::NodePredicate& suits);
   /// Nodes for one member of a gang; see scheduler::GangMember.
-  struct GangPlace {
+  struct GangMemberConstraints {
     scheduler::NodePredicate suits{};
     decltype(scheduler::GangMember::hasRoom) hasRoom{};
     std::optional<std::size_t> with{};
@@ -185,63 +186,69 @@ class ClusterView {
   /// scheduler::decideGang(). Respects the namespace's quotas, and nominations and reservations that block all of the
   /// requests. Tries nominated nodes first if each member has one. `within`: groups of nodes, one of which must hold
   /// all members. Releases the lock between groups, and between members whose search takes long. May reserve nodes for
-  /// a gang that does not fit (scheduler/choice/keep_together.h). Returns nullopt if a member is assumed or has a
+  /// a gang that does not fit (scheduler/choice/plan_reservations.h). Returns nullopt if a member is assumed or has a
   /// device already; the caller then evaluates the gang again. So of two concurrent callers for one gang, only one
   /// decides.
-  std::optional<scheduler::GangDecision> decideGang(const std::vector<Ask>& asks, const std::vector<GangPlace>& places,
+  std::optional<scheduler::GangDecision> decideGang(const std::vector<SchedulingRequest>& asks,
+                                                    const std::vector<GangMemberConstraints>& places,
                                                     const std::vector<scheduler::TopologyGroup>* within = nullptr);
   /// Decision of decideGang() for the claim while it is assumed. The claim's own step writes it.
   std::optional<scheduler::Decision> decidedInGang(std::string_view claimUid) const;
   /// True if decideTogether() would find a node if these devices were gone. Assumes nothing.
-  bool wouldFitTogether(const std::vector<Ask>& asks, const scheduler::NodePredicate& suits,
+  bool wouldFitTogether(const std::vector<SchedulingRequest>& asks, const scheduler::NodePredicate& suits,
                         const std::vector<std::string>& withoutDevices);
-  /// Returns scheduler::judge() of these nodes for all requests together, one verdict per node, as if these devices
+  /// Returns scheduler::scoreNodes() of these nodes for all requests together, one verdict per node, as if these devices
   /// were gone and nominated and reserved capacity were taken. Assumes nothing. Releases the lock in between if it
   /// takes long.
-  std::vector<scheduler::NodeVerdict> judge(const std::vector<Ask>& asks, std::span<const std::string_view> nodes,
-                                            const std::vector<std::string>& withoutDevices = {},
-                                            scheduler::Judge what = scheduler::Judge::fitAndLiking);
+  std::vector<scheduler::NodeVerdict> scoreNodes(const std::vector<SchedulingRequest>& asks,
+                                                 std::span<const std::string_view> nodes,
+                                                 const std::vector<std::string>& withoutDevices = {},
+                                                 scheduler::Judge what = scheduler::Judge::fitAndScore);
   /// Explains why the request does not fit. Releases the lock in between, so a large cluster may change between the
   /// first node and the last. A slow explanation is cached for a while (explanations.h): without `suits` for all
-  /// callers, with `suits` for callers with the same `nodes` (see Ask::nodes).
+  /// callers, with `suits` for callers with the same `nodes` (see SchedulingRequest::nodes).
   scheduler::Explanation explain(const scheduler::Request& request, const scheduler::NodePredicate& suits = {},
                                  std::string_view nodes = {}, const scheduler::WhyUnsuited& whyUnsuited = {}) const;
   /// Explains, on a snapshot like preempt(), why decideGang() finds no capacity for one of the requests.
-  scheduler::Explanation explainGang(const std::vector<Ask>& asks, const std::vector<GangPlace>& places,
+  scheduler::Explanation explainGang(const std::vector<SchedulingRequest>& asks,
+                                     const std::vector<GangMemberConstraints>& places,
                                      const std::vector<scheduler::TopologyGroup>* within,
                                      const scheduler::WhyUnsuitedForMember& whyUnsuited);
   /// Finds victims for the request: scheduler::preempt() on a snapshot after the nominations that come before the
   /// request. Holds the lock only to copy the cluster; callers share the copy until the cluster changes. Assumes
   /// nothing. enough: returns true to end the search with its result so far.
-  scheduler::Preemption preempt(const Ask& ask, const scheduler::NodePredicate& suits, const scheduler::MayGo& mayGo,
-                                const scheduler::StandingOf& standing, const scheduler::Enough& enough = {});
+  scheduler::Preemption preempt(const SchedulingRequest& ask, const scheduler::NodePredicate& suits,
+                                const scheduler::IsEvictable& isEvictable, const scheduler::EvictionRankOf& standing,
+                                const scheduler::StopCondition& enough = {});
   /// Finds victims so that all requests fit, each on its place, all or none: scheduler::preemptTogether() on such a
   /// snapshot. Respects nominations and reservations as decideGang() does.
-  scheduler::PreemptionTogether preemptTogether(const std::vector<Ask>& asks, const std::vector<GangPlace>& places,
+  scheduler::PreemptionTogether preemptTogether(const std::vector<SchedulingRequest>& asks,
+                                                const std::vector<GangMemberConstraints>& places,
                                                 const std::vector<scheduler::TopologyGroup>* within,
-                                                const scheduler::MayGo& mayGo, const scheduler::StandingOf& standing,
-                                                const scheduler::Enough& enough = {});
+                                                const scheduler::IsEvictable& isEvictable,
+                                                const scheduler::EvictionRankOf& standing,
+                                                const scheduler::StopCondition& enough = {});
   /// Number of snapshots that were copied.
   uint64_t copies() const;
   /// True if `group` is needed: all requests fit, each on its nominated node (`rooms`, one per request) and within its
   /// quotas, once all victims of these nominations are gone, but not if `group` stays. `group` (names of devices) is
   /// one victim, or the victims of one gang, which leave together. False if the requests fit without evictions, or one
   /// needs no capacity.
-  bool needs(const std::vector<Ask>& asks, const std::vector<v1alpha::Nomination>& rooms,
+  bool needs(const std::vector<SchedulingRequest>& asks, const std::vector<v1alpha::Nomination>& rooms,
              const std::vector<std::string>& group);
   /// Names of the victims that leave together with one victim, including it.
   using VictimGroup = std::function<std::vector<std::string>(const std::string& victim)>;
   /// Names of the victims that are needed as in needs(), if each group that is not needed stays before the next one is
   /// tried. Empty: the requests fit without evictions. Nullopt: they need no capacity, or do not fit even without all
   /// victims. Costs about as much as needs() for one group. Calls groupOf without a lock.
-  std::optional<std::set<std::string>> neededVictims(const std::vector<Ask>& asks,
+  std::optional<std::set<std::string>> neededVictims(const std::vector<SchedulingRequest>& asks,
                                                      const std::vector<v1alpha::Nomination>& rooms,
                                                      const VictimGroup& groupOf);
   /// Message: nominations and reservations of other claims that withhold capacity from the request. Names a claim only
   /// if it is in the same namespace. Empty if there are none.
-  std::string keptFrom(const Ask& ask) const;
+  std::string keptFrom(const SchedulingRequest& ask) const;
   /// Nodes with a nomination or reservation that withholds capacity from the requests, placed together on one node.
-  std::set<std::string, std::less<>> nodesKeptFrom(const std::vector<Ask>& asks) const;
+  std::set<std::string, std::less<>> nodesKeptFrom(const std::vector<SchedulingRequest>& asks) const;
   /// Nodes with a nomination or reservation for any claim other than this one ("namespace/name"; empty = for any
   /// claim).
   std::set<std::string, std::less<>> nodesKeptForOthers(std::string_view claim) const;
@@ -253,17 +260,17 @@ class ClusterView {
   /// Sets after which time nodes are reserved, and how many at most. Call before the first decision.
   void keeping(const scheduler::Keeping& keeping) { keeping_ = keeping; }
   /// Returns the request with the amounts that the quotas leave to the claim, for explain().
-  scheduler::Request withinQuota(const Ask& ask);
+  scheduler::Request withinQuota(const SchedulingRequest& ask);
   /// Charges the quotas for an existing device that the claim is about to get, as a decision would, unless a quota is
   /// exceeded.
-  std::optional<scheduler::QuotaExcess> reserve(const Ask& ask, const Gpu& device);
+  std::optional<scheduler::QuotaExcess> reserve(const SchedulingRequest& ask, const Gpu& device);
   /// Returns the excess that reserve() would return. Assumes nothing.
-  std::optional<scheduler::QuotaExcess> excessWith(const Ask& ask, const Gpu& device);
+  std::optional<scheduler::QuotaExcess> excessWith(const SchedulingRequest& ask, const Gpu& device);
   /// Decides a resize of the device on its own cards (scheduler::resizeInPlace()), within the quotas of its namespace
   /// and beside capacity that is nominated or reserved for other claims. In place, the additional amounts count from
   /// now on, until the device has another target or forgetResize() is called. Drops an earlier decision for the device.
   /// See resizes.cpp.
-  scheduler::Resizing decideResize(const Ask& ask, const Gpu& device);
+  scheduler::Resizing decideResize(const SchedulingRequest& ask, const Gpu& device);
   /// Capacity that decideResize() leaves to other claims: nominated amounts on the device's cards, and whether its node
   /// is reserved. Assumes nothing.
   struct KeptFromResize {
@@ -271,11 +278,12 @@ class ClusterView {
     bool node = false;
     bool operator==(const KeptFromResize&) const = default;
   };
-  KeptFromResize keptFromResize(const Ask& ask, const Gpu& device) const;
+  KeptFromResize keptFromResize(const SchedulingRequest& ask, const Gpu& device) const;
   /// Drops the decision of decideResize() for the device. Takes no lock while no resize is decided.
   void forgetResize(const Gpu& device);
   /// Decides where the request would fit if the device were gone. Assumes nothing.
-  scheduler::Decision decideWithout(const Ask& ask, const Gpu& device, const scheduler::NodePredicate& suits);
+  scheduler::Decision decideWithout(const SchedulingRequest& ask, const Gpu& device,
+                                    const scheduler::NodePredicate& suits);
   /// Amounts used of a quota, see QuotaBook::used(). Nullopt if there is no such quota.
   std::optional<scheduler::QuotaAmounts> quotaUsed(const core::ObjectKey& quota);
   /// Message: the claims that use most of the exceeded quota and, if `releases`, the claims whose release would
@@ -283,24 +291,24 @@ class ClusterView {
   std::string quotaHolders(const scheduler::QuotaExcess& excess, bool releases);
   /// Releases the node reservations of requests that exceed a quota (of one claim, or of several that are decided
   /// together), and may reserve the quota for them. decideAndAssume() and decideGang() do this themselves.
-  void waitForQuota(const std::vector<Ask>& asks, const scheduler::QuotaExcess& excess);
+  void waitForQuota(const std::vector<SchedulingRequest>& asks, const scheduler::QuotaExcess& excess);
   /// Version of the namespace's quotas if one of them refuses claims that exceed it, instead of letting them wait.
   std::optional<uint64_t> refusingQuotas(std::string_view namespace_) const;
   /// Drops the claim's assumption and reservations: the decision was not written, or nothing can be decided. Once the
   /// claim's device exists, the view does this itself.
   void forget(std::string_view claimUid);
   /// Releases the claim's reservations because it is not wanted at present. Its assumption stays.
-  void keepNothing(std::string_view claimUid);
+  void releaseReservation(std::string_view claimUid);
   /// May reserve a node for requests (of one claim, or of several of one pod) that fit no node which `suits` accepts:
   /// such a node or otherwise one that `otherwise` accepts (null = none). decideAndAssume() and decideTogether() do
   /// this themselves, with `suits` only. Releases the lock during the search.
-  void keepNodeFor(const std::vector<Ask>& asks, const scheduler::NodePredicate& suits,
-                   const scheduler::NodePredicate& otherwise);
-  /// True if a node or quota is reserved, or was at the last call of tendKept(). Takes no lock.
+  void reserveNodeFor(const std::vector<SchedulingRequest>& asks, const scheduler::NodePredicate& suits,
+                      const scheduler::NodePredicate& otherwise);
+  /// True if a node or quota is reserved, or was at the last call of expireReservations(). Takes no lock.
   bool keepsNodes() const { return keepsNodes_.load(std::memory_order_relaxed); }
   /// Ends reservations that were not renewed for minutes, for whatever reason. Returns the owners ("namespace/name")
   /// that should renew theirs if they still want it.
-  std::vector<std::string> tendKept(int64_t now);
+  std::vector<std::string> expireReservations(int64_t now);
   /// Counts the device instead of the claim's assumption, whichever process decided it.
   void adopted(std::string_view claimUid, const Gpu& device);
   /// Drops assumptions for claims of the name "namespace/name" with another uid (empty = with any uid): these claims
@@ -309,7 +317,7 @@ class ClusterView {
 
   /// Sets the callback for freed capacity: an allocation was released, or a card or node became schedulable, so pending
   /// claims may fit. Called without the lock. Set before the stores fill.
-  void onCapacity(std::function<void()> listener) { grown_ = std::move(listener); }
+  void onCapacity(std::function<void()> listener) { onCapacityFreed_ = std::move(listener); }
   /// Number of times that capacity was freed, counted before the callback of onCapacity() is called.
   uint64_t timesFreed() const;
   /// Sets the callback for changes of the namespace's quotas, or of the usage that they count. freed: claims that
@@ -351,7 +359,7 @@ class ClusterView {
   };
   using Devices = std::unordered_map<std::string, DeviceState>;
   struct Held {
-    ToldAllocation take;
+    TrackedAllocation take;
     const Devices::value_type* device = nullptr;  ///< device that reports the allocation; null if none
   };
   /// State of a card that the scheduler's cluster lacks. The cluster has the object's spec, and the effective amount of
@@ -381,33 +389,34 @@ class ClusterView {
   static constexpr std::size_t kCardsAtOnce = 256;  ///< visited per critical section
   /// Unlocks for a moment so that another thread can decide. A mutex that is locked again at once is never free for the
   /// threads that wait for it.
-  static void giveWay(std::unique_lock<std::mutex>& lock);
+  static void yieldLock(std::unique_lock<std::mutex>& lock);
   /// True if the device should have its entries on its cards.
   static bool committed(const Gpu& device);
   // With mutex_ held.
   /// Updates one source of an allocation. `device`: the reporting device if the source is a device.
-  void setTake(Cards::value_type& card, const std::string& uid, AllocationSource source,
-               const std::optional<scheduler::Amount>& amount, const Devices::value_type* device = nullptr);
+  void updateAllocation(Cards::value_type& card, const std::string& uid, AllocationSource source,
+                        const std::optional<scheduler::Amount>& amount, const Devices::value_type* device = nullptr);
   /// Updates the quotas' usage by this allocation.
   void count(const Cards::value_type& card, const Held& held);
   std::optional<scheduler::QuotaClaim> ownerOf(const Cards::value_type& card, const Held& held) const;
   /// Counts all existing allocations after a namespace got its first quota. Visits all cards, once.
-  void catchUp();
-  /// Quota identity of the claim; nullopt if its namespace has no quotas. Calls catchUp() first.
-  std::optional<scheduler::QuotaClaim> counted(const Ask& ask);
+  void accountExistingHoldings();
+  /// Quota identity of the claim; nullopt if its namespace has no quotas. Calls accountExistingHoldings() first.
+  std::optional<scheduler::QuotaClaim> quotaClaimFor(const SchedulingRequest& ask);
   /// Amounts that quotas count if the claim takes this device; nullopt if no quota counts them.
-  std::optional<scheduler::QuotaAsked> askedWith(const Ask& ask, const Gpu& device);
-  std::optional<scheduler::QuotaExcess> excessOf(const Ask& ask, const scheduler::QuotaAsked& asked);
-  scheduler::Together decideFor(const std::vector<Ask>& asks, const std::vector<scheduler::Request>& requests,
-                                const scheduler::NodePredicate& suits, const scheduler::Pause& pause);
+  std::optional<scheduler::QuotaAsked> askedWith(const SchedulingRequest& ask, const Gpu& device);
+  std::optional<scheduler::QuotaExcess> excessOf(const SchedulingRequest& ask, const scheduler::QuotaAsked& asked);
+  scheduler::Together decideFor(const std::vector<SchedulingRequest>& asks,
+                                const std::vector<scheduler::Request>& requests, const scheduler::NodePredicate& suits,
+                                const scheduler::Pause& pause);
   /// Nomination of a claim; see kept_room.cpp.
   struct Nominated {
-    scheduler::Waiter owner;
+    scheduler::PendingRequest owner;
     v1alpha::Nomination room;
     std::string className{};  ///< class of the claim; empty if not known
   };
-  struct KeptNode {
-    scheduler::Waiter owner;
+  struct NodeReservation {
+    scheduler::PendingRequest owner;
     std::string node;
     int64_t lookedAt = 0;  ///< last search; as Turn::now
     int64_t askedAt = 0;   ///< last renewal: a decision for it was tried and did not fit
@@ -416,23 +425,25 @@ class ClusterView {
     int64_t used = 0;  ///< seconds charged to the claim's namespace
   };
   /// Card and uid of each temporary allocation in the cluster.
-  using TakenBack = std::vector<std::pair<std::string, std::string>>;
+  using NominatedCapacityHold = std::vector<std::pair<std::string, std::string>>;
   /// Prefix of the uid under which a claim's nominated capacity is allocated temporarily.
   static constexpr std::string_view kNominated = "nominated/";
   static std::string nominatedKey(std::string_view claimUid);
   void refreshNomination(const Claim& claim, bool gone);
   /// Creation time for queue order: that of the oldest claim of the same gang, PodGroup or pods.
   int64_t sinceOf(const Claim& claim) const;
-  static scheduler::Waiter waiterOf(const Ask& ask);
-  bool waitsNoMore(const std::string& claimUid) const;
-  bool anyWaitsNoMore(const std::vector<Ask>& asks) const;
+  static scheduler::PendingRequest waiterOf(const SchedulingRequest& ask);
+  bool isPlaced(const std::string& claimUid) const;
+  bool anyIsPlaced(const std::vector<SchedulingRequest>& asks) const;
   /// True if the node has more free cards than a reservation may withhold (Keeping::freeCardPercent). The reservation
   /// then blocks no request.
-  bool withholdsTooMuch(const KeptNode& kept) const;
-  bool nodeIsKeptFrom(const std::vector<Ask>& asks, const std::string& ownerUid, const KeptNode& kept) const;
-  bool roomIsKeptFrom(const std::vector<Ask>& asks, const std::string& ownerUid, const Nominated& nominated) const;
+  bool withholdsTooMuch(const NodeReservation& kept) const;
+  bool reservationBlocks(const std::vector<SchedulingRequest>& asks, const std::string& ownerUid,
+                         const NodeReservation& kept) const;
+  bool roomIsKeptFrom(const std::vector<SchedulingRequest>& asks, const std::string& ownerUid,
+                      const Nominated& nominated) const;
   /// Snapshot for searches without the lock.
-  struct Then {
+  struct ProjectedSnapshot {
     std::shared_ptr<const scheduler::Cluster> cluster;
     std::vector<std::string> closed;  ///< nodes whose reservation blocks the requests
     scheduler::QuotaBook book{};      ///< quotas of the requests' namespace
@@ -440,80 +451,85 @@ class ClusterView {
     scheduler::NodePredicate open(const scheduler::NodePredicate& suits) const;
   };
   /// Snapshot after the nominations that come before the requests are carried out. Unlocks `lock`.
-  Then then(const std::vector<Ask>& asks, std::unique_lock<std::mutex>& lock);
+  ProjectedSnapshot projectedSnapshot(const std::vector<SchedulingRequest>& asks, std::unique_lock<std::mutex>& lock);
   /// Copies the nodes of these nominations to `tried` and releases their victims' allocations there. `victims`: the
   /// victims' uids by name. False if the requests need no capacity any more, or do not all fit even then.
-  bool releaseAll(const std::vector<Ask>& asks, const std::vector<v1alpha::Nomination>& rooms,
+  bool releaseAll(const std::vector<SchedulingRequest>& asks, const std::vector<v1alpha::Nomination>& rooms,
                   scheduler::NominatedRooms& tried, std::unordered_map<std::string, std::string>& victims);
   /// Uids of those devices that are known.
   std::vector<std::string> uidsOf(const std::vector<std::string>& devices) const;
   /// Gang members for the requests, each with its quota identity. Ignores nominations and reservations.
-  std::vector<scheduler::GangMember> membersOf(const std::vector<Ask>& asks, const std::vector<GangPlace>& places);
+  std::vector<scheduler::GangMember> membersOf(const std::vector<SchedulingRequest>& asks,
+                                               const std::vector<GangMemberConstraints>& places);
   /// Returns `members`, each pinned to its nominated node; empty if one has no nomination or is pinned elsewhere.
-  std::vector<scheduler::GangMember> inTheirRoom(const std::vector<Ask>& asks,
+  std::vector<scheduler::GangMember> inTheirRoom(const std::vector<SchedulingRequest>& asks,
                                                  std::vector<scheduler::GangMember> members) const;
   /// Quota that is nominated to, or reserved for, claims that come before the requests, which are of one namespace.
   /// carriedOut: the victims are gone already.
-  std::vector<scheduler::QuotaHold> quotaHolds(const std::vector<Ask>& asks, bool carriedOut) const;
+  std::vector<scheduler::QuotaHold> quotaHolds(const std::vector<SchedulingRequest>& asks, bool carriedOut) const;
   /// Quotas of the requests' namespace after those nominations are carried out.
-  scheduler::QuotaBook quotasThen(const std::vector<Ask>& asks);
+  scheduler::QuotaBook quotasThen(const std::vector<SchedulingRequest>& asks);
   /// Implements waitForQuota() with mutex_ held.
-  void reserveQuota(const std::vector<Ask>& asks, const scheduler::QuotaExcess& excess);
+  void reserveQuota(const std::vector<SchedulingRequest>& asks, const scheduler::QuotaExcess& excess);
   /// Releases the claim's quota reservation: it does not wait for quota any more.
   void reserveNoQuota(std::string_view claimUid);
   /// Sorted names of nodes whose free capacity is nominated to other claims in full, so that none of the requests fits
   /// there.
-  std::vector<std::string> filledNodes(const std::vector<Ask>& asks) const;
-  /// Allocates the nominated capacity and quota that the requests must leave free, until letHave(). Skips the nodes in
+  std::vector<std::string> filledNodes(const std::vector<SchedulingRequest>& asks) const;
+  /// Allocates the nominated capacity and quota that the requests must leave free, until releaseNominatedCapacity(). Skips the nodes in
   /// `filled`, which are closed to the requests anyway.
-  TakenBack holdBack(const std::vector<Ask>& asks, const std::vector<std::string>& filled = {});
-  void letHave(const TakenBack& taken);
+  NominatedCapacityHold reserveNominatedCapacity(const std::vector<SchedulingRequest>& asks,
+                                                 const std::vector<std::string>& filled = {});
+  void releaseNominatedCapacity(const NominatedCapacityHold& taken);
   /// Returns `suits` without nodes whose reservation blocks the requests. `asks`, `suits` and `open` must outlive the
   /// result.
-  const scheduler::NodePredicate& openNodes(const std::vector<Ask>& asks, const scheduler::NodePredicate& suits,
+  const scheduler::NodePredicate& openNodes(const std::vector<SchedulingRequest>& asks,
+                                            const scheduler::NodePredicate& suits,
                                             scheduler::NodePredicate& open) const;
-  const scheduler::NodePredicate& openNodes(const std::vector<Ask>& asks, scheduler::NodePredicate&& suits,
+  const scheduler::NodePredicate& openNodes(const std::vector<SchedulingRequest>& asks,
+                                            scheduler::NodePredicate&& suits,
                                             scheduler::NodePredicate& open) const = delete;
   /// Clears the verdicts of nodes whose reservation blocks the requests.
-  void closeKept(const std::vector<Ask>& asks, std::span<const std::string_view> nodes,
-                 std::vector<scheduler::NodeVerdict>& verdicts) const;
+  void filterReservedNodes(const std::vector<SchedulingRequest>& asks, std::span<const std::string_view> nodes,
+                           std::vector<scheduler::NodeVerdict>& verdicts) const;
   /// shared: a request that fits no node is cached as unschedulable for all equal requests.
-  scheduler::Decision decideOne(const Ask& ask, AskedNodes& nodes, bool shared, Suitability& told);
+  scheduler::Decision decideOne(const SchedulingRequest& ask, RecordingPredicate& nodes, bool shared,
+                                PredicateTrace& told);
   /// Tries the claim's own nominated node first.
-  scheduler::Decision decideHere(const Ask& ask, const scheduler::NodePredicate& suits);
+  scheduler::Decision decideHere(const SchedulingRequest& ask, const scheduler::NodePredicate& suits);
   /// Snapshot of the cluster for use without the lock; shared until the cluster changes.
-  std::shared_ptr<const scheduler::Cluster> picture();
+  std::shared_ptr<const scheduler::Cluster> snapshot();
   /// Records the device's name and creation time, for reservation searches.
   void noteAge(const Gpu& device);
-  /// Applies the result of keepNodeFor()'s search, which ran without the lock: reserves `node`, or releases the
+  /// Applies the result of reserveNodeFor()'s search, which ran without the lock: reserves `node`, or releases the
   /// reservation if `node` is empty.
-  void keepOne(const Ask& ask, const std::vector<Ask>& asks, std::string node);
-  /// Implements keepNodeFor() for a gang and its nodes. Call without mutex_ held; the search runs without it.
-  void keepForGang(const std::vector<Ask>& asks, const std::vector<GangPlace>& places,
+  void keepOne(const SchedulingRequest& ask, const std::vector<SchedulingRequest>& asks, std::string node);
+  /// Implements reserveNodeFor() for a gang and its nodes. Call without mutex_ held; the search runs without it.
+  void keepForGang(const std::vector<SchedulingRequest>& asks, const std::vector<GangMemberConstraints>& places,
                    const std::vector<scheduler::TopologyGroup>* within);
-  bool waitsForLong(const std::vector<Ask>& asks) const;
+  bool waitsForLong(const std::vector<SchedulingRequest>& asks) const;
   /// True if all claims still exist. A reservation for a deleted claim would never be released.
-  bool allStand(const std::vector<Ask>& asks) const;
+  bool allStand(const std::vector<SchedulingRequest>& asks) const;
   /// True if a search for nodes to reserve may start now.
-  bool looksNow(const std::vector<Ask>& asks);
-  void looked(const Ask& ask, bool found);
+  bool shouldSearchForNode(const std::vector<SchedulingRequest>& asks);
+  void recordSearch(const SchedulingRequest& ask, bool found);
   /// One node per `share` nodes that have cards; at least one, at most `atMost`.
   std::size_t mostNodes(std::size_t atMost, std::size_t share) const;
   /// True if one more node may be reserved. At the limit, `insteadOf` becomes the claim (uid) that is last in queue
   /// order; true if `waiter` comes before it.
-  bool hasPlace(const scheduler::Waiter& waiter, std::string& insteadOf) const;
+  bool isUnderReservationLimit(const scheduler::PendingRequest& waiter, std::string& insteadOf) const;
   /// Renews the claims' reservations, and charges the time since the last renewal.
-  void noteAsked(const std::vector<Ask>& asks);
+  void renewReservations(const std::vector<SchedulingRequest>& asks);
   /// True if nodes were reserved for gangs of the namespace for too long.
-  bool gangsRest(const std::string& namespace_, int64_t now);
+  bool gangBudgetExhausted(const std::string& namespace_, int64_t now);
   /// Ends the claims' reservations if they, or their namespace, had reservations for too long. Returns true if so: none
   /// may begin.
-  bool endInTime(const std::vector<Ask>& asks);
+  bool endInTime(const std::vector<SchedulingRequest>& asks);
   /// Releases the claims' reservations and records why no node is reserved for them.
-  void noteUnreserved(const std::vector<Ask>& asks, const std::string& why);
+  void noteUnreserved(const std::vector<SchedulingRequest>& asks, const std::string& why);
   struct NodeSearch {
     const scheduler::Cluster& cluster;
-    const std::vector<Ask>& asks;
+    const std::vector<SchedulingRequest>& asks;
     scheduler::NodePredicate suits;      ///< null = any node
     scheduler::NodePredicate otherwise;  ///< tried if no node suits; null = none
     scheduler::KeptBefore before;
@@ -527,13 +543,14 @@ class ClusterView {
   /// True if the holder of the device shows no sign of ending (holder_signs.h). atMost: age in seconds after which a
   /// holder without any sign is taken to stay. Call without mutex_ held.
   bool holderLasts(std::string_view device, int64_t now, int64_t atMost) const;
-  scheduler::KeptBefore keptFor(const std::vector<Ask>& asks) const;
+  scheduler::KeptBefore keptFor(const std::vector<SchedulingRequest>& asks) const;
   /// True if nodes are reserved for a gang that comes before these requests.
-  bool anotherGangKeeps(const std::vector<Ask>& asks) const;
-  void keepInstead(const std::vector<Ask>& asks, const std::vector<scheduler::KeptForMember>& kept);
+  bool anotherGangKeeps(const std::vector<SchedulingRequest>& asks) const;
+  void replaceReservations(const std::vector<SchedulingRequest>& asks,
+                           const std::vector<scheduler::KeptForMember>& kept);
   /// Releases the claim's node reservation: it does not wait for capacity any more. isServed: it has capacity.
-  void keepNoNode(std::string_view claimUid, bool isServed = false);
-  using KeptNodes = std::map<std::string, KeptNode, std::less<>>;
+  void dropReservation(std::string_view claimUid, bool isServed = false);
+  using KeptNodes = std::map<std::string, NodeReservation, std::less<>>;
   /// Removes the reservation. If it was served, its time is not charged to the other claims of the namespace.
   KeptNodes::iterator endReservation(KeptNodes::iterator kept, bool isServed);
   void addDevice(Devices::value_type& entry);
@@ -541,8 +558,8 @@ class ClusterView {
   void chargeDevice(Devices::value_type& entry);
   void dropResize(std::string_view deviceUid);
   void removeDevice(Devices::iterator known);
-  void offer(const Cards::value_type& card);
-  std::string reasonAgainst(const Cards::value_type& card) const;
+  void updateSchedulability(const Cards::value_type& card);
+  std::string unschedulableReason(const Cards::value_type& card) const;
   /// Map entry of the card, without the fields that come from device objects.
   MapCard mapCard(const Cards::value_type& card) const;
   /// Sorted names of the nodes from the start of the page on; the empty name stands for cards without a node.
@@ -553,31 +570,31 @@ class ClusterView {
   void describe(MapCard& card) const;
   void describe(MapAllocation& take) const;
   /// Replaces the claim's assumption by the device. Capacity that only the assumption held becomes free.
-  void settle(const Gpu& device);
+  void confirmAssumed(const Gpu& device);
   /// Adds the request to the cluster's demand statistics, once per claim however often it is retried.
-  void learn(const Ask& ask);
-  void assume(const Ask& ask, const scheduler::Decision& decision);
+  void recordDemand(const SchedulingRequest& ask);
+  void assume(const SchedulingRequest& ask, const scheduler::Decision& decision);
   /// Reports decisions to the listener. Call before they are assumed.
-  void tell(std::span<const Ask> asks, const std::vector<scheduler::Decision>& decisions, Suitability nodes,
-            bool meanwhile);
-  /// Drops the claim's assumption and returns its allocations. May set growth_.
+  void tell(std::span<const SchedulingRequest> asks, const std::vector<scheduler::Decision>& decisions,
+            PredicateTrace nodes, bool meanwhile);
+  /// Drops the claim's assumption and returns its allocations. May set freedCapacity_.
   std::vector<Assumed> drop(std::string_view claimUid);
-  /// Drops the assumption before the claim is decided again. Does not set growth_: a retry frees nothing. See freedBy().
-  std::vector<Assumed> retract(std::string_view claimUid);
+  /// Drops the assumption before the claim is decided again. Does not set freedCapacity_: a retry frees nothing. See freedBy().
+  std::vector<Assumed> forgetForRetry(std::string_view claimUid);
   /// True if a retracted allocation is not assumed again, so that pending claims must be requeued.
   bool freedBy(std::string_view claimUid, const std::vector<Assumed>& retracted) const;
   /// Removes the devices' allocations from the scheduler's cluster, or restores them.
-  void setAside(const std::vector<std::string>& devices, bool aside);
+  void excludeDevices(const std::vector<std::string>& devices, bool excluded);
   /// Visits each card whose object exists. Holds the lock during a visit, and releases it between some of them.
   void eachCard(const std::function<void(const Cards::value_type&)>& visit) const;
   void forgetIfEmpty(Cards::value_type& card);
-  /// Takes and clears growth_.pending and the quotas' changes, and calls the listeners without the lock.
+  /// Takes and clears freedCapacity_.pending and the quotas' changes, and calls the listeners without the lock.
   void announce();
 
   Stores& stores_;
   mutable std::mutex explaining_;      ///< locked before mutex_
   mutable Explanations explanations_;  ///< protected by explaining_
-  std::function<void()> grown_;
+  std::function<void()> onCapacityFreed_;
   std::function<void(const std::string&, bool)> counted_;
   std::function<void(bool, double)> decided_;
 
@@ -590,7 +607,7 @@ class ClusterView {
 
   // Protected by mutex_.
   mutable std::mutex mutex_;
-  ToldCluster cluster_;
+  ObservedCluster cluster_;
   scheduler::QuotaBook book_;
   Cards cards_;
   Devices devices_;  ///< by name
@@ -610,7 +627,7 @@ class ClusterView {
   std::unordered_set<std::string> learned_;
   static constexpr std::size_t kMostLearned = 65'536;
   std::map<std::string, Nominated, std::less<>> nominated_;  ///< by claim uid
-  KeptNodes keptNodes_;                                      ///< by claim uid
+  KeptNodes reservations_;                                   ///< by claim uid
   ReservationTurns gangTurns_;                               ///< by namespace
   ReservationTurns claimTurns_;                              ///< by claim uid
   ReservationTurns namespaceTurns_;                          ///< for reservations of claims, by namespace
@@ -620,17 +637,18 @@ class ClusterView {
   std::atomic<bool> keepsNodes_{false};  ///< written with mutex_ held
   std::atomic<bool> looking_{false};     ///< a search for a node runs without mutex_
   scheduler::Keeping keeping_;
-  struct Picture {
+  struct Snapshot {
     std::shared_ptr<const scheduler::Cluster> cluster;  ///< null if none was needed since the last change
-    uint64_t changes = 0;                               ///< ToldCluster::changes() when it was made
+    uint64_t changes = 0;                               ///< ObservedCluster::changes() when it was made
     uint64_t copies = 0;
   };
-  Picture picture_;
-  int64_t keptLast_ = 0;                                ///< last search for a node to reserve; as Turn::now
-  std::map<std::string, int64_t, std::less<>> inVain_;  ///< time of recent searches that found none, by claim uid
+  Snapshot snapshot_;
+  int64_t lastSearch_ = 0;  ///< last search for a node to reserve; as Turn::now
+  std::map<std::string, int64_t, std::less<>>
+      failedSearches_;  ///< time of recent searches that found none, by claim uid
   uint64_t lastNumber_ = 0;
   /// Capacity that was freed, or a card that became schedulable.
-  struct Growth {
+  struct FreedCapacity {
     bool pending = false;  ///< the listener of onCapacity() has not been called for it yet
     uint64_t times = 0;    ///< since the start
     void note(bool grew = true) {
@@ -638,15 +656,15 @@ class ClusterView {
       times += grew;
     }
   };
-  Growth growth_;
+  FreedCapacity freedCapacity_;
   static constexpr std::size_t kMostHopeless = 64;
   struct Hopeless {
     scheduler::Request request;
     std::string nodes;
-    Suitability told;  ///< reported to the listener
+    PredicateTrace told;  ///< reported to the listener
   };
   /// Requests that fit none of their suitable nodes, since capacity was last freed.
-  std::deque<Hopeless> hopeless_;
+  std::deque<Hopeless> unschedulableCache_;
   std::deque<scheduler::Request> unfit_;  ///< requests that fit no node at all, since then
   struct Unfit {
     scheduler::QuotaClaim claim;  ///< namespace and class count

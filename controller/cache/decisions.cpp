@@ -11,16 +11,17 @@ namespace egpu::cache {
 
 namespace {
 
-// Nodes per critical section of judge(); each limit takes some hundreds of microseconds. A single request reads each
+// Nodes per critical section of scoreNodes(); each limit takes some hundreds of microseconds. A single request reads each
 // node once; several requests are tried on each node.
 constexpr std::size_t kNodesJudged = 8192;
 constexpr std::size_t kNodesTried = 256;
 
 }  // namespace
 
-scheduler::Decision ClusterView::decideOne(const Ask& ask, AskedNodes& nodes, bool shared, Suitability& told) {
+scheduler::Decision ClusterView::decideOne(const SchedulingRequest& ask, RecordingPredicate& nodes, bool shared,
+                                           PredicateTrace& told) {
   scheduler::Decision decision;
-  if (counted(ask)) {
+  if (quotaClaimFor(ask)) {
     scheduler::Together within;
     // Tries its nominated node first, as decideHere() does.
     const auto own = nominated_.find(ask.claimUid);
@@ -36,27 +37,28 @@ scheduler::Decision ClusterView::decideOne(const Ask& ask, AskedNodes& nodes, bo
     return decision;
   }
   const auto alike = [&ask](const Hopeless& each) { return each.request == ask.request && each.nodes == ask.nodes; };
-  const auto known = shared ? std::find_if(hopeless_.begin(), hopeless_.end(), alike) : hopeless_.end();
-  if (known != hopeless_.end()) {
+  const auto known =
+      shared ? std::find_if(unschedulableCache_.begin(), unschedulableCache_.end(), alike) : unschedulableCache_.end();
+  if (known != unschedulableCache_.end()) {
     told = known->told;
     return decision;
   }
   decision = decideHere(ask, nodes.predicate());
   told = nodes.take();
   if (shared && !decision.fits) {
-    if (hopeless_.size() == kMostHopeless) hopeless_.pop_front();
-    hopeless_.push_back({ask.request, ask.nodes, told});
+    if (unschedulableCache_.size() == kMostHopeless) unschedulableCache_.pop_front();
+    unschedulableCache_.push_back({ask.request, ask.nodes, told});
   }
   return decision;
 }
 
-scheduler::Decision ClusterView::decideAndAssume(const Ask& ask, const scheduler::NodePredicate& suits) {
+scheduler::Decision ClusterView::decideAndAssume(const SchedulingRequest& ask, const scheduler::NodePredicate& suits) {
   std::unique_lock lock(mutex_);
   const auto start = std::chrono::steady_clock::now();
   cluster_.show();
-  const std::vector<Ask> asks{ask};
-  const auto retracted = retract(ask.claimUid);
-  learn(ask);
+  const std::vector<SchedulingRequest> asks{ask};
+  const auto retracted = forgetForRetry(ask.claimUid);
+  recordDemand(ask);
   // Allocating and releasing a large gang's nominated capacity for each pending claim would cost more than the
   // decision.
   const auto filled = filledNodes(asks);
@@ -64,38 +66,38 @@ scheduler::Decision ClusterView::decideAndAssume(const Ask& ask, const scheduler
     return !std::binary_search(filled.begin(), filled.end(), node, std::less<>()) && (!suits || suits(node));
   };
   scheduler::NodePredicate open;
-  AskedNodes nodes(openNodes(asks, filled.empty() ? suits : beside, open), cluster_.told());
-  const auto held = holdBack(asks, filled);
+  RecordingPredicate nodes(openNodes(asks, filled.empty() ? suits : beside, open), cluster_.told());
+  const auto held = reserveNominatedCapacity(asks, filled);
   const bool kept = !held.empty() || !filled.empty() || open || nominated_.contains(ask.claimUid);
   const bool shared = suits && !ask.nodes.empty() && !kept && retracted.empty();
-  Suitability told;
+  PredicateTrace told;
   auto decision = decideOne(ask, nodes, shared, told);
-  letHave(held);
+  releaseNominatedCapacity(held);
   // The listener knows neither quotas, nominations nor reservations, so it could not reproduce such a decision.
   tell({&ask, 1}, decision.fits ? std::vector{decision} : std::vector<scheduler::Decision>(), std::move(told),
-       kept || counted(ask).has_value());
+       kept || quotaClaimFor(ask).has_value());
   if (decision.fits) {
     assume(ask, decision);
     learned_.erase(ask.claimUid);  // it is no longer pending
   } else if (decision.excess && ask.first) {
     reserveQuota(asks, *decision.excess);
   }
-  growth_.note(freedBy(ask.claimUid, retracted));
-  const bool news = growth_.pending || book_.changed();
+  freedCapacity_.note(freedBy(ask.claimUid, retracted));
+  const bool news = freedCapacity_.pending || book_.changed();
   const std::chrono::duration<double> took = std::chrono::steady_clock::now() - start;
   lock.unlock();
   if (news) announce();
   if (decided_) decided_(decision.fits, took.count());
-  if (!decision.fits && !decision.excess) keepNodeFor(asks, suits, {});
+  if (!decision.fits && !decision.excess) reserveNodeFor(asks, suits, {});
   return decision;
 }
 
-bool ClusterView::mayFit(const Ask& ask) {
+bool ClusterView::mayFit(const SchedulingRequest& ask) {
   const std::lock_guard lock(mutex_);
   if (nominated_.contains(ask.claimUid)) return true;  // on its nominated node
   const auto& request = ask.request;
   if (std::find(unfit_.begin(), unfit_.end(), request) != unfit_.end()) return false;
-  if (auto claim = counted(ask)) {
+  if (auto claim = quotaClaimFor(ask)) {
     // Called in queue order: if the quotas refuse one claim, they also refuse later claims with an equal request.
     const auto isAlike = [&](const Unfit& each) {
       return each.request == request && each.claim.namespace_ == claim->namespace_ &&
@@ -113,8 +115,8 @@ bool ClusterView::mayFit(const Ask& ask) {
   return false;
 }
 
-std::vector<scheduler::Decision> ClusterView::candidates(const Ask& ask, const scheduler::NodePredicate& suits,
-                                                         std::size_t most) {
+std::vector<scheduler::Decision> ClusterView::candidates(const SchedulingRequest& ask,
+                                                         const scheduler::NodePredicate& suits, std::size_t most) {
   std::vector<scheduler::Decision> found;
   const scheduler::NodePredicate others = [&found, &suits](std::string_view node) {
     const auto there = [node](const auto& decision) { return decision.node == node; };
@@ -122,122 +124,123 @@ std::vector<scheduler::Decision> ClusterView::candidates(const Ask& ask, const s
   };
   std::unique_lock lock(mutex_);
   cluster_.show();
-  const std::vector<Ask> asks{ask};
+  const std::vector<SchedulingRequest> asks{ask};
   scheduler::NodePredicate open;
   const auto& suitable = openNodes(asks, others, open);
-  const auto retracted = retract(ask.claimUid);
-  const auto held = holdBack(asks);
+  const auto retracted = forgetForRetry(ask.claimUid);
+  const auto held = reserveNominatedCapacity(asks);
   while (found.size() < most) {
-    AskedNodes nodes(suitable, false);
-    Suitability told;
+    RecordingPredicate nodes(suitable, false);
+    PredicateTrace told;
     auto decision = decideOne(ask, nodes, false, told);
     if (!decision.fits) break;
     found.push_back(std::move(decision));
   }
-  letHave(held);
-  growth_.note(freedBy(ask.claimUid, retracted));
-  const bool news = growth_.pending || book_.changed();
+  releaseNominatedCapacity(held);
+  freedCapacity_.note(freedBy(ask.claimUid, retracted));
+  const bool news = freedCapacity_.pending || book_.changed();
   lock.unlock();
   if (news) announce();
   return found;
 }
 
-void ClusterView::tell(std::span<const Ask> asks, const std::vector<scheduler::Decision>& decisions, Suitability nodes,
-                       bool meanwhile) {
+void ClusterView::tell(std::span<const SchedulingRequest> asks, const std::vector<scheduler::Decision>& decisions,
+                       PredicateTrace nodes, bool meanwhile) {
   if (!cluster_.told()) return;
   Decided decided{{}, decisions, std::move(nodes), meanwhile};
   for (const auto& ask : asks) decided.asks.push_back({ask.claimUid, ask.claim, ask.request});
   cluster_.decided(std::move(decided));
 }
 
-scheduler::Together ClusterView::decideTogether(const std::vector<Ask>& asks, const scheduler::NodePredicate& suits) {
+scheduler::Together ClusterView::decideTogether(const std::vector<SchedulingRequest>& asks,
+                                                const scheduler::NodePredicate& suits) {
   std::unique_lock lock(mutex_);
   const auto start = std::chrono::steady_clock::now();
   cluster_.show();
   scheduler::NodePredicate open;
-  AskedNodes nodes(openNodes(asks, suits, open), cluster_.told());
+  RecordingPredicate nodes(openNodes(asks, suits, open), cluster_.told());
   // The listener knows no quotas, nominations, reservations or intermediate changes: it could not reproduce the
   // decision.
-  bool given =
-      open || std::any_of(asks.begin(), asks.end(), [this](const Ask& ask) { return counted(ask).has_value(); });
+  bool given = open || std::any_of(asks.begin(), asks.end(),
+                                   [this](const SchedulingRequest& ask) { return quotaClaimFor(ask).has_value(); });
   std::vector<scheduler::Request> requests;
   std::vector<std::vector<Assumed>> retracted;
   for (const auto& ask : asks) {
-    retracted.push_back(retract(ask.claimUid));
-    learn(ask);
+    retracted.push_back(forgetForRetry(ask.claimUid));
+    recordDemand(ask);
     requests.push_back(ask.request);
   }
-  auto held = holdBack(asks);
+  auto held = reserveNominatedCapacity(asks);
   given = given || !held.empty();
   auto together = decideFor(asks, requests, nodes.predicate(), [&] {
     const auto before = cluster_.changes();
-    letHave(held);
-    giveWay(lock);
-    held = holdBack(asks);
+    releaseNominatedCapacity(held);
+    yieldLock(lock);
+    held = reserveNominatedCapacity(asks);
     given = given || cluster_.changes() != before;
   });
-  letHave(held);
+  releaseNominatedCapacity(held);
   tell(asks, together.decisions, nodes.take(), given);
   bool freed = false;
   for (std::size_t i = 0; i < asks.size(); ++i) {
     if (!together.decisions.empty()) {
       // Another pod may have decided the same claim during a pause.
-      const auto others = retract(asks[i].claimUid);
+      const auto others = forgetForRetry(asks[i].claimUid);
       assume(asks[i], together.decisions[i]);
       learned_.erase(asks[i].claimUid);
       freed = freedBy(asks[i].claimUid, others) || freed;
     }
     freed = freedBy(asks[i].claimUid, retracted[i]) || freed;
   }
-  growth_.note(freed);
-  const bool news = growth_.pending || book_.changed();
+  freedCapacity_.note(freed);
+  const bool news = freedCapacity_.pending || book_.changed();
   const std::chrono::duration<double> took = std::chrono::steady_clock::now() - start;
   lock.unlock();
   if (news) announce();
   if (decided_) decided_(!together.decisions.empty(), took.count());
-  if (together.decisions.empty() && !together.excess) keepNodeFor(asks, suits, {});
+  if (together.decisions.empty() && !together.excess) reserveNodeFor(asks, suits, {});
   return together;
 }
 
-bool ClusterView::anyWaitsNoMore(const std::vector<Ask>& asks) const {
-  return std::any_of(asks.begin(), asks.end(), [this](const Ask& ask) { return waitsNoMore(ask.claimUid); });
+bool ClusterView::anyIsPlaced(const std::vector<SchedulingRequest>& asks) const {
+  return std::any_of(asks.begin(), asks.end(), [this](const SchedulingRequest& ask) { return isPlaced(ask.claimUid); });
 }
 
-std::vector<scheduler::GangMember> ClusterView::membersOf(const std::vector<Ask>& asks,
-                                                          const std::vector<GangPlace>& places) {
+std::vector<scheduler::GangMember> ClusterView::membersOf(const std::vector<SchedulingRequest>& asks,
+                                                          const std::vector<GangMemberConstraints>& places) {
   std::vector<scheduler::GangMember> members;
   for (std::size_t i = 0; i < asks.size(); ++i)
     members.push_back(
-        {asks[i].request, places[i].suits, counted(asks[i]), places[i].hasRoom, places[i].with, places[i].kind});
+        {asks[i].request, places[i].suits, quotaClaimFor(asks[i]), places[i].hasRoom, places[i].with, places[i].kind});
   return members;
 }
 
-std::optional<scheduler::GangDecision> ClusterView::decideGang(const std::vector<Ask>& asks,
-                                                               const std::vector<GangPlace>& places,
+std::optional<scheduler::GangDecision> ClusterView::decideGang(const std::vector<SchedulingRequest>& asks,
+                                                               const std::vector<GangMemberConstraints>& places,
                                                                const std::vector<scheduler::TopologyGroup>* within) {
   std::unique_lock lock(mutex_);
-  if (anyWaitsNoMore(asks)) return std::nullopt;
+  if (anyIsPlaced(asks)) return std::nullopt;
   const auto start = std::chrono::steady_clock::now();
   cluster_.show();
   auto members = membersOf(asks, places);
   std::vector<scheduler::NodePredicate> open(asks.size());
   for (std::size_t i = 0; i < asks.size(); ++i) {
-    learn(asks[i]);
+    recordDemand(asks[i]);
     members[i].suits = openNodes(asks, places[i].suits, open[i]);
   }
-  auto held = holdBack(asks);
+  auto held = reserveNominatedCapacity(asks);
   const auto decide = [&](const std::vector<scheduler::GangMember>& all) {
     return scheduler::decideGang(cluster_, all, within, book_, [&] {
-      letHave(held);
-      giveWay(lock);
-      held = holdBack(asks);
+      releaseNominatedCapacity(held);
+      yieldLock(lock);
+      held = reserveNominatedCapacity(asks);
     });
   };
   const auto there = inTheirRoom(asks, members);
   auto gang = there.empty() ? scheduler::GangDecision() : decide(there);
   if (gang.decisions.empty()) gang = decide(members);
-  letHave(held);
-  if (anyWaitsNoMore(asks)) return std::nullopt;  // decided by another thread during a pause
+  releaseNominatedCapacity(held);
+  if (anyIsPlaced(asks)) return std::nullopt;  // decided by another thread during a pause
   const bool outside = gang.lacking && gang.lacking->excess;
   if (outside) book_.refused(members.front().claim->namespace_);
   if (outside) reserveQuota(asks, *gang.lacking->excess);
@@ -249,7 +252,7 @@ std::optional<scheduler::GangDecision> ClusterView::decideGang(const std::vector
     assumptions_[asks[i].claimUid].inGang = gang.decisions[i];
     learned_.erase(asks[i].claimUid);
   }
-  const bool news = growth_.pending || book_.changed();
+  const bool news = freedCapacity_.pending || book_.changed();
   const std::chrono::duration<double> took = std::chrono::steady_clock::now() - start;
   lock.unlock();
   if (news) announce();
@@ -264,7 +267,7 @@ std::optional<scheduler::Decision> ClusterView::decidedInGang(std::string_view c
   return known == assumptions_.end() ? std::nullopt : known->second.inGang;
 }
 
-bool ClusterView::wouldFitTogether(const std::vector<Ask>& asks, const scheduler::NodePredicate& suits,
+bool ClusterView::wouldFitTogether(const std::vector<SchedulingRequest>& asks, const scheduler::NodePredicate& suits,
                                    const std::vector<std::string>& withoutDevices) {
   std::vector<scheduler::Request> requests;
   requests.reserve(asks.size());
@@ -272,29 +275,29 @@ bool ClusterView::wouldFitTogether(const std::vector<Ask>& asks, const scheduler
   std::unique_lock lock(mutex_);
   scheduler::NodePredicate open;
   const auto& nodes = openNodes(asks, suits, open);
-  TakenBack held;
+  NominatedCapacityHold held;
   const auto begin = [&] {
-    setAside(withoutDevices, true);
-    held = holdBack(asks);  // including capacity that they free
+    excludeDevices(withoutDevices, true);
+    held = reserveNominatedCapacity(asks);  // including capacity that they free
   };
   const auto end = [&] {
-    letHave(held);
-    setAside(withoutDevices, false);
+    releaseNominatedCapacity(held);
+    excludeDevices(withoutDevices, false);
   };
   begin();
   const auto together = decideFor(asks, requests, nodes, [&] {
     end();
-    giveWay(lock);
+    yieldLock(lock);
     begin();
   });
   end();
   return !together.decisions.empty();
 }
 
-std::vector<scheduler::NodeVerdict> ClusterView::judge(const std::vector<Ask>& asks,
-                                                       std::span<const std::string_view> nodes,
-                                                       const std::vector<std::string>& withoutDevices,
-                                                       scheduler::Judge what) {
+std::vector<scheduler::NodeVerdict> ClusterView::scoreNodes(const std::vector<SchedulingRequest>& asks,
+                                                            std::span<const std::string_view> nodes,
+                                                            const std::vector<std::string>& withoutDevices,
+                                                            scheduler::Judge what) {
   std::vector<scheduler::Request> requests;
   requests.reserve(asks.size());
   for (const auto& ask : asks) requests.push_back(ask.request);
@@ -302,25 +305,25 @@ std::vector<scheduler::NodeVerdict> ClusterView::judge(const std::vector<Ask>& a
   verdicts.reserve(nodes.size());
   std::unique_lock lock(mutex_);
   while (verdicts.size() < nodes.size()) {
-    if (!verdicts.empty()) giveWay(lock);
+    if (!verdicts.empty()) yieldLock(lock);
     std::vector<scheduler::QuotaClaim> claims;
     for (const auto& ask : asks)
-      if (auto claim = counted(ask)) claims.push_back(*std::move(claim));
+      if (auto claim = quotaClaimFor(ask)) claims.push_back(*std::move(claim));
     const bool simple = asks.size() == 1 && claims.empty();
     const auto here = nodes.subspan(verdicts.size())
                           .first(std::min(nodes.size() - verdicts.size(), simple ? kNodesJudged : kNodesTried));
-    setAside(withoutDevices, true);
-    const auto held = holdBack(asks);  // including capacity that they free
-    auto some = scheduler::judge(cluster_, requests, here, book_, claims, what);
-    letHave(held);
-    setAside(withoutDevices, false);
-    closeKept(asks, here, some);
+    excludeDevices(withoutDevices, true);
+    const auto held = reserveNominatedCapacity(asks);  // including capacity that they free
+    auto some = scheduler::scoreNodes(cluster_, requests, here, book_, claims, what);
+    releaseNominatedCapacity(held);
+    excludeDevices(withoutDevices, false);
+    filterReservedNodes(asks, here, some);
     verdicts.insert(verdicts.end(), some.begin(), some.end());
   }
   return verdicts;
 }
 
-void ClusterView::setAside(const std::vector<std::string>& devices, bool aside) {
+void ClusterView::excludeDevices(const std::vector<std::string>& devices, bool excluded) {
   scheduler::Cluster& cluster = cluster_;  // without notification: restored before the next decision
   for (const auto& name : devices) {
     const auto known = devices_.find(name);
@@ -328,11 +331,11 @@ void ClusterView::setAside(const std::vector<std::string>& devices, bool aside) 
     const auto& uid = known->second.object->metadata.uid;
     for (auto* const card : known->second.cards) {
       const auto* const held = card->second.find(uid);
-      if (held == nullptr || !card->second.present || held->take.sum() == scheduler::Amount{}) continue;
-      if (aside)
+      if (held == nullptr || !card->second.present || held->take.effective() == scheduler::Amount{}) continue;
+      if (excluded)
         cluster.giveBack(card->first, uid);
       else
-        cluster.take(card->first, uid, held->take.sum());
+        cluster.take(card->first, uid, held->take.effective());
     }
   }
 }
@@ -349,7 +352,7 @@ scheduler::Explanation ClusterView::explain(const scheduler::Request& request, c
   // Reading 100,000 nodes takes long and is not urgent, so decisions run in between.
   std::unique_lock lock(mutex_);
   auto explanation = scheduler::explain(
-      cluster_, request, suits, 0, [&lock] { giveWay(lock); }, whyUnsuited);
+      cluster_, request, suits, 0, [&lock] { yieldLock(lock); }, whyUnsuited);
   lock.unlock();
   if (shared) explanations_.told(request, nodes, explanation, began, Clock::now());
   return explanation;

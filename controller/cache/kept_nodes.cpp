@@ -13,12 +13,13 @@
 namespace egpu::cache {
 namespace {
 
-constexpr int64_t kLookEvery = 1;        ///< seconds between two searches for a node to reserve: each scans the cluster
-constexpr int64_t kLookAgain = 15;       ///< seconds between two searches for a claim that has a reservation
-constexpr int64_t kLookAfterVain = 300;  ///< seconds after a failed search of a claim, so that other claims have theirs
-constexpr int64_t kAsksAgain = 120;      ///< seconds after which the owner is asked to renew its reservation
+constexpr int64_t kLookEvery = 1;   ///< seconds between two searches for a node to reserve: each scans the cluster
+constexpr int64_t kLookAgain = 15;  ///< seconds between two searches for a claim that has a reservation
+constexpr int64_t kReservationSearchBackoff =
+    300;  ///< seconds after a failed search of a claim, so that other claims have theirs
+constexpr int64_t kReservationRenewAfter = 120;  ///< seconds after which the owner is asked to renew its reservation
 /// Seconds after which a reservation that was not renewed ends; longer than any backoff of a pending claim.
-constexpr int64_t kAsksNoMore = 600;
+constexpr int64_t kReservationTtl = 600;
 constexpr int64_t kReservationAtMost = ReservationTurns::kReservationAtMost;
 constexpr int64_t kHowLongEver = std::numeric_limits<int64_t>::max();
 
@@ -30,7 +31,7 @@ bool passed(int64_t now, int64_t& since, int64_t atLeast) {
 
 /// Like std::erase_if(), but the predicate may change the values.
 template <class Value, class Ends>
-void endThose(std::map<std::string, Value, std::less<>>& all, const Ends& ends) {
+void eraseExpired(std::map<std::string, Value, std::less<>>& all, const Ends& ends) {
   for (auto it = all.begin(); it != all.end();) it = ends(it->second) ? all.erase(it) : std::next(it);
 }
 
@@ -48,7 +49,7 @@ class Looking {
 
 /// The members with their conditions once nodes are free; empty if these conditions do not differ.
 std::vector<scheduler::GangMember> onceFree(std::vector<scheduler::GangMember> members,
-                                            const std::vector<ClusterView::GangPlace>& places) {
+                                            const std::vector<ClusterView::GangMemberConstraints>& places) {
   bool any = false;
   for (std::size_t i = 0; i < members.size(); ++i) {
     if (!places[i].suitsOnceFree) continue;
@@ -77,9 +78,9 @@ void ClusterView::noteAge(const Gpu& device) {
   heldSince_[device.metadata.uid] = {base::unixSeconds(device.metadata.creationTimestamp), device.metadata.name};
 }
 
-bool ClusterView::waitsForLong(const std::vector<Ask>& asks) const {
-  return std::all_of(asks.begin(), asks.end(), [this](const Ask& ask) {
-    return ask.first && !ask.request.observes && ask.turn.now - ask.turn.waitingSince >= keeping_.after;
+bool ClusterView::waitsForLong(const std::vector<SchedulingRequest>& asks) const {
+  return std::all_of(asks.begin(), asks.end(), [this](const SchedulingRequest& ask) {
+    return ask.first && !ask.request.adminAccess && ask.turn.now - ask.turn.waitingSince >= keeping_.after;
   });
 }
 
@@ -87,16 +88,16 @@ std::size_t ClusterView::mostNodes(std::size_t atMost, std::size_t share) const 
   return std::min(atMost, std::max<std::size_t>(1, cluster_.gpuNodeCount() / std::max<std::size_t>(1, share)));
 }
 
-bool ClusterView::hasPlace(const scheduler::Waiter& waiter, std::string& insteadOf) const {
-  std::vector<decltype(keptNodes_)::const_iterator> others;
-  for (auto it = keptNodes_.begin(); it != keptNodes_.end(); ++it)
+bool ClusterView::isUnderReservationLimit(const scheduler::PendingRequest& waiter, std::string& insteadOf) const {
+  std::vector<decltype(reservations_)::const_iterator> others;
+  for (auto it = reservations_.begin(); it != reservations_.end(); ++it)
     if (!it->second.ofGang) others.push_back(it);
   if (others.size() < mostNodes(keeping_.most, keeping_.share)) return true;
   const auto last = *std::max_element(others.begin(), others.end(), [](const auto& a, const auto& b) {
-    return scheduler::comesBefore(a->second.owner, b->second.owner);
+    return scheduler::queueLess(a->second.owner, b->second.owner);
   });
   insteadOf = last->first;
-  return scheduler::comesBefore(waiter, last->second.owner);
+  return scheduler::queueLess(waiter, last->second.owner);
 }
 
 int64_t ClusterView::heldSince(std::string_view device, int64_t now) const {
@@ -127,7 +128,7 @@ std::string ClusterView::nodeToKeep(const NodeSearch& search, bool isLimited,
   const scheduler::HeldSince since = [this, now](std::string_view device) { return heldSince(device, now); };
   const auto all = isLimited ? scheduler::freeCards(cluster) : 0;
   int64_t wanted = 0;
-  for (const auto& ask : asks) wanted += ask.request.observes ? 0 : ask.request.cards;
+  for (const auto& ask : asks) wanted += ask.request.adminAccess ? 0 : ask.request.cards;
   const auto tryOn = [&](const scheduler::NodePredicate& open) {
     const scheduler::NodePredicate within = [&](std::string_view node) {
       const auto free = scheduler::freeCardsOn(cluster, node);
@@ -140,7 +141,7 @@ std::string ClusterView::nodeToKeep(const NodeSearch& search, bool isLimited,
       members.push_back({ask.request, isLimited ? within : open});
       if (members.size() > 1) members.back().with = 0;
     }
-    const auto kept = scheduler::keepTogether(cluster, members, nullptr, {}, now, since, before, 1, lasts);
+    const auto kept = scheduler::planReservations(cluster, members, nullptr, {}, now, since, before, 1, lasts);
     return kept.empty() ? std::string() : kept.front().node;
   };
   auto node = tryOn(suits);
@@ -166,12 +167,12 @@ std::string ClusterView::nodeToKeep(const NodeSearch& search, std::string* why) 
   return node;
 }
 
-bool ClusterView::withholdsTooMuch(const KeptNode& kept) const {
+bool ClusterView::withholdsTooMuch(const NodeReservation& kept) const {
   if (kept.ofGang || !isSmall(cluster_, keeping_)) return false;
   return scheduler::freeCardsOn(cluster_, kept.node) * 100 > keeping_.freeCardPercent * scheduler::freeCards(cluster_);
 }
 
-bool ClusterView::endInTime(const std::vector<Ask>& asks) {
+bool ClusterView::endInTime(const std::vector<SchedulingRequest>& asks) {
   const auto now = asks.front().turn.now;
   std::optional<int64_t> until = namespaceTurns_.restsUntil(namespaceOf(asks.front().claim), now);
   std::string of = "claims of its namespace";
@@ -186,41 +187,41 @@ bool ClusterView::endInTime(const std::vector<Ask>& asks) {
   return true;
 }
 
-void ClusterView::noteUnreserved(const std::vector<Ask>& asks, const std::string& why) {
+void ClusterView::noteUnreserved(const std::vector<SchedulingRequest>& asks, const std::string& why) {
   for (const auto& ask : asks) {
-    keepNoNode(ask.claimUid);
+    dropReservation(ask.claimUid);
     unreserved_[ask.claimUid] = why;
   }
 }
 
 std::string ClusterView::reservationText(std::string_view claimUid) const {
   const std::lock_guard lock(mutex_);
-  if (const auto kept = keptNodes_.find(claimUid); kept != keptNodes_.end())
+  if (const auto kept = reservations_.find(claimUid); kept != reservations_.end())
     return "node " + kept->second.node + " is reserved for " + (kept->second.ofGang ? "its gang" : "it") + ", for " +
            hoursText(kReservationAtMost) + " at most";
   const auto known = unreserved_.find(claimUid);
   return known == unreserved_.end() ? std::string() : known->second;
 }
 
-bool ClusterView::looksNow(const std::vector<Ask>& asks) {
+bool ClusterView::shouldSearchForNode(const std::vector<SchedulingRequest>& asks) {
   const auto& ask = asks.front();
   const auto now = ask.turn.now;
   if (looking_ || !waitsForLong(asks) || !allStand(asks)) return false;
   for (const auto& each : asks)
-    if (const auto own = keptNodes_.find(each.claimUid); own != keptNodes_.end())
+    if (const auto own = reservations_.find(each.claimUid); own != reservations_.end())
       return passed(now, own->second.lookedAt, kLookAgain);
-  endThose(inVain_, [now](auto& since) { return passed(now, since, kLookAfterVain); });
-  return passed(now, keptLast_, kLookEvery) && !inVain_.contains(ask.claimUid);
+  eraseExpired(failedSearches_, [now](auto& since) { return passed(now, since, kReservationSearchBackoff); });
+  return passed(now, lastSearch_, kLookEvery) && !failedSearches_.contains(ask.claimUid);
 }
 
-void ClusterView::noteAsked(const std::vector<Ask>& asks) {
+void ClusterView::renewReservations(const std::vector<SchedulingRequest>& asks) {
   const auto now = asks.front().turn.now;
   const auto namespace_ = namespaceOf(asks.front().claim);
   int64_t since = now;  // last renewal of the gang
   for (const auto& ask : asks) quotaReservations_.renew(ask.claimUid, now);
   for (const auto& ask : asks) {
-    const auto own = keptNodes_.find(ask.claimUid);
-    if (own == keptNodes_.end()) continue;
+    const auto own = reservations_.find(ask.claimUid);
+    if (own == reservations_.end()) continue;
     auto& kept = own->second;
     if (kept.ofGang) {
       since = std::min(since, kept.askedAt);
@@ -234,124 +235,126 @@ void ClusterView::noteAsked(const std::vector<Ask>& asks) {
   if (since < now) gangTurns_.use(namespace_, since, now);
 }
 
-bool ClusterView::gangsRest(const std::string& namespace_, int64_t now) {
+bool ClusterView::gangBudgetExhausted(const std::string& namespace_, int64_t now) {
   return gangTurns_.restsUntil(namespace_, now).has_value();
 }
 
-std::vector<std::string> ClusterView::tendKept(int64_t now) {
+std::vector<std::string> ClusterView::expireReservations(int64_t now) {
   std::vector<std::string> quiet;
   {
     const std::lock_guard lock(mutex_);
-    const auto before = keptNodes_.size();
-    for (auto it = keptNodes_.begin(); it != keptNodes_.end();)
-      it = passed(now, it->second.askedAt, kAsksNoMore) ? endReservation(it, waitsNoMore(it->first)) : std::next(it);
-    growth_.note(keptNodes_.size() != before);
-    for (auto& [uid, kept] : keptNodes_)
-      if (passed(now, kept.askedAt, kAsksAgain)) quiet.push_back(kept.owner.name);
+    const auto before = reservations_.size();
+    for (auto it = reservations_.begin(); it != reservations_.end();)
+      it = passed(now, it->second.askedAt, kReservationTtl) ? endReservation(it, isPlaced(it->first)) : std::next(it);
+    freedCapacity_.note(reservations_.size() != before);
+    for (auto& [uid, kept] : reservations_)
+      if (passed(now, kept.askedAt, kReservationRenewAfter)) quiet.push_back(kept.owner.name);
     for (const auto& space : quotaReservations_.expire(now)) book_.noteFreed(space);
     for (auto& owner : quotaReservations_.ownersToAsk(now)) quiet.push_back(std::move(owner));
-    keepsNodes_ = !keptNodes_.empty() || !quotaReservations_.empty();
+    keepsNodes_ = !reservations_.empty() || !quotaReservations_.empty();
   }
   announce();
   return quiet;
 }
 
-void ClusterView::looked(const Ask& ask, bool found) {
-  keptLast_ = ask.turn.now;
-  if (!found) inVain_[ask.claimUid] = ask.turn.now;
+void ClusterView::recordSearch(const SchedulingRequest& ask, bool found) {
+  lastSearch_ = ask.turn.now;
+  if (!found) failedSearches_[ask.claimUid] = ask.turn.now;
 }
 
-void ClusterView::keepNodeFor(const std::vector<Ask>& asks, const scheduler::NodePredicate& suits,
-                              const scheduler::NodePredicate& otherwise) {
+void ClusterView::reserveNodeFor(const std::vector<SchedulingRequest>& asks, const scheduler::NodePredicate& suits,
+                                 const scheduler::NodePredicate& otherwise) {
   std::unique_lock lock(mutex_);
-  if (asks.empty() || anyWaitsNoMore(asks)) return;
-  noteAsked(asks);
+  if (asks.empty() || anyIsPlaced(asks)) return;
+  renewReservations(asks);
   const bool mayHave = !keptFor(asks).nodes.empty() || waitsForLong(asks);
   if (mayHave && allStand(asks) && endInTime(asks)) {
     lock.unlock();
     return announce();
   }
-  if (!looksNow(asks)) return;
+  if (!shouldSearchForNode(asks)) return;
   for (const auto& each : asks)  // a former gang member gets one node like any claim
-    if (const auto own = keptNodes_.find(each.claimUid); own != keptNodes_.end() && own->second.ofGang)
-      keepNoNode(each.claimUid);
-  const auto known =
-      std::find_if(asks.begin(), asks.end(), [this](const Ask& each) { return keptNodes_.contains(each.claimUid); });
+    if (const auto own = reservations_.find(each.claimUid); own != reservations_.end() && own->second.ofGang)
+      dropReservation(each.claimUid);
+  const auto known = std::find_if(asks.begin(), asks.end(), [this](const SchedulingRequest& each) {
+    return reservations_.contains(each.claimUid);
+  });
   const auto& ask = known == asks.end() ? asks.front() : *known;
   const auto before = keptFor(asks);
   std::string insteadOf;
-  if (!before.nodes.empty() || hasPlace(waiterOf(ask), insteadOf)) {
+  if (!before.nodes.empty() || isUnderReservationLimit(waiterOf(ask), insteadOf)) {
     std::vector<std::string> others;
-    for (const auto& [uid, kept] : keptNodes_)
+    for (const auto& [uid, kept] : reservations_)
       if (uid != ask.claimUid && uid != insteadOf) others.push_back(kept.node);
     const Looking one(looking_);
-    auto later = then(asks, lock);
+    auto later = projectedSnapshot(asks, lock);
     later.closed.insert(later.closed.end(), others.begin(), others.end());
     std::string why;
     auto node = nodeToKeep(
         {*later.cluster, asks, later.open(suits), otherwise ? later.open(otherwise) : otherwise, before}, &why);
     lock.lock();
-    looked(ask, !node.empty());
+    recordSearch(ask, !node.empty());
     keepOne(ask, asks, std::move(node));
-    if (!why.empty() && !anyWaitsNoMore(asks) && allStand(asks)) noteUnreserved(asks, why);
+    if (!why.empty() && !anyIsPlaced(asks) && allStand(asks)) noteUnreserved(asks, why);
   }
   lock.unlock();
   announce();
 }
 
-void ClusterView::keepOne(const Ask& ask, const std::vector<Ask>& asks, std::string node) {
+void ClusterView::keepOne(const SchedulingRequest& ask, const std::vector<SchedulingRequest>& asks, std::string node) {
   const auto before = keptFor(asks);
   std::string insteadOf;
-  const bool wanted =
-      !anyWaitsNoMore(asks) && allStand(asks) && (!before.nodes.empty() || hasPlace(waiterOf(ask), insteadOf));
-  if (node.empty() || !wanted) return keepNoNode(ask.claimUid);
+  const bool wanted = !anyIsPlaced(asks) && allStand(asks) &&
+                      (!before.nodes.empty() || isUnderReservationLimit(waiterOf(ask), insteadOf));
+  if (node.empty() || !wanted) return dropReservation(ask.claimUid);
   auto owner = waiterOf(ask);
   owner.request = nullptr;  // it does not outlive the decision
   const bool moves = !before.nodes.empty() && before.nodes.front() != node;
-  if (moves || keptNodes_.erase(insteadOf) > 0) growth_.note();
+  if (moves || reservations_.erase(insteadOf) > 0) freedCapacity_.note();
   const auto now = ask.turn.now;
   for (const auto& each : asks) unreserved_.erase(each.claimUid);
-  auto& kept = keptNodes_[ask.claimUid];
+  auto& kept = reservations_[ask.claimUid];
   kept = {std::move(owner), std::move(node), now, now, before.moves + (moves ? 1 : 0), false, kept.used};
   keepsNodes_ = true;
 }
 
-bool ClusterView::allStand(const std::vector<Ask>& asks) const {
-  return std::all_of(asks.begin(), asks.end(), [this](const Ask& ask) {
+bool ClusterView::allStand(const std::vector<SchedulingRequest>& asks) const {
+  return std::all_of(asks.begin(), asks.end(), [this](const SchedulingRequest& ask) {
     const auto claim = stores_.claims.get(core::ObjectKey::of(ask.claim));
     return claim && claim->metadata.uid == ask.claimUid;
   });
 }
 
-scheduler::KeptBefore ClusterView::keptFor(const std::vector<Ask>& asks) const {
+scheduler::KeptBefore ClusterView::keptFor(const std::vector<SchedulingRequest>& asks) const {
   scheduler::KeptBefore before;
   for (const auto& ask : asks)
-    if (const auto own = keptNodes_.find(ask.claimUid); own != keptNodes_.end()) {
+    if (const auto own = reservations_.find(ask.claimUid); own != reservations_.end()) {
       before.nodes.push_back(own->second.node);
       before.moves = std::max(before.moves, own->second.moves);
     }
   return before;
 }
 
-bool ClusterView::anotherGangKeeps(const std::vector<Ask>& asks) const {
-  return std::any_of(keptNodes_.begin(), keptNodes_.end(), [&](const auto& kept) {
-    const auto own = [&](const Ask& ask) { return ask.claimUid == kept.first; };
+bool ClusterView::anotherGangKeeps(const std::vector<SchedulingRequest>& asks) const {
+  return std::any_of(reservations_.begin(), reservations_.end(), [&](const auto& kept) {
+    const auto own = [&](const SchedulingRequest& ask) { return ask.claimUid == kept.first; };
     return kept.second.ofGang && std::none_of(asks.begin(), asks.end(), own) &&
-           scheduler::comesBefore(kept.second.owner, waiterOf(asks.front()));
+           scheduler::queueLess(kept.second.owner, waiterOf(asks.front()));
   });
 }
 
-void ClusterView::keepForGang(const std::vector<Ask>& asks, const std::vector<GangPlace>& places,
+void ClusterView::keepForGang(const std::vector<SchedulingRequest>& asks,
+                              const std::vector<GangMemberConstraints>& places,
                               const std::vector<scheduler::TopologyGroup>* within) {
   const auto now = asks.front().turn.now;
   std::unique_lock lock(mutex_);
-  noteAsked(asks);
-  if (gangsRest(namespaceOf(asks.front().claim), now)) {
-    keepInstead(asks, {});
+  renewReservations(asks);
+  if (gangBudgetExhausted(namespaceOf(asks.front().claim), now)) {
+    replaceReservations(asks, {});
     lock.unlock();
     return announce();
   }
-  if (!looksNow(asks) || anotherGangKeeps(asks)) return;
+  if (!shouldSearchForNode(asks) || anotherGangKeeps(asks)) return;
   const auto before = keptFor(asks);
   const auto most = mostNodes(std::numeric_limits<std::size_t>::max(), keeping_.gangShare);
   auto members = membersOf(asks, places);
@@ -359,27 +362,28 @@ void ClusterView::keepForGang(const std::vector<Ask>& asks, const std::vector<Ga
   const auto book = any ? book_ : scheduler::QuotaBook();
   auto otherwise = onceFree(members, places);
   const Looking one(looking_);
-  const auto later = then(asks, lock);
+  const auto later = projectedSnapshot(asks, lock);
   for (auto* const each : {&members, &otherwise})
     for (auto& member : *each) member.suits = later.open(member.suits);
   const scheduler::HeldSince since = [this, now](std::string_view device) { return heldSince(device, now); };
   const scheduler::HolderLasts lasts = [this, now](auto device) { return holderLasts(device, now, kHowLongEver); };
-  auto kept = scheduler::keepTogether(*later.cluster, members, within, book, now, since, before, most, lasts);
+  auto kept = scheduler::planReservations(*later.cluster, members, within, book, now, since, before, most, lasts);
   if (kept.empty() && !otherwise.empty())
-    kept = scheduler::keepTogether(*later.cluster, otherwise, within, book, now, since, before, most, lasts);
+    kept = scheduler::planReservations(*later.cluster, otherwise, within, book, now, since, before, most, lasts);
   lock.lock();
-  looked(asks.front(), !kept.empty());
-  const bool wanted = !anyWaitsNoMore(asks) && allStand(asks) && !anotherGangKeeps(asks);
-  keepInstead(asks, wanted ? kept : std::vector<scheduler::KeptForMember>());
+  recordSearch(asks.front(), !kept.empty());
+  const bool wanted = !anyIsPlaced(asks) && allStand(asks) && !anotherGangKeeps(asks);
+  replaceReservations(asks, wanted ? kept : std::vector<scheduler::KeptForMember>());
   lock.unlock();
   announce();
 }
 
-void ClusterView::keepInstead(const std::vector<Ask>& asks, const std::vector<scheduler::KeptForMember>& kept) {
+void ClusterView::replaceReservations(const std::vector<SchedulingRequest>& asks,
+                                      const std::vector<scheduler::KeptForMember>& kept) {
   const auto before = keptFor(asks);
   std::set<std::string> given;  // nodes that are released
-  std::erase_if(keptNodes_, [&](const auto& each) {
-    const auto own = [&](const Ask& ask) { return ask.claimUid == each.first; };
+  std::erase_if(reservations_, [&](const auto& each) {
+    const auto own = [&](const SchedulingRequest& ask) { return ask.claimUid == each.first; };
     // Ends the reservations of another gang, too, which comes later in queue order: it gets its own later.
     const bool goes = std::any_of(asks.begin(), asks.end(), own) || (each.second.ofGang && !kept.empty());
     if (goes) given.insert(each.second.node);
@@ -393,19 +397,19 @@ void ClusterView::keepInstead(const std::vector<Ask>& asks, const std::vector<sc
     auto owner = waiterOf(asks[each.member]);
     owner.request = nullptr;  // it does not outlive the decision
     const auto now = asks.front().turn.now;
-    keptNodes_[asks[each.member].claimUid] = {
+    reservations_[asks[each.member].claimUid] = {
         std::move(owner), each.node, now, now, before.moves + (moves ? 1 : 0), true};
   }
   keepsNodes_ = keepsNodes_ || !kept.empty();
-  growth_.note(!std::all_of(given.begin(), given.end(), keeps));
+  freedCapacity_.note(!std::all_of(given.begin(), given.end(), keeps));
 }
 
-void ClusterView::keepNoNode(std::string_view claimUid, bool isServed) {
+void ClusterView::dropReservation(std::string_view claimUid, bool isServed) {
   if (const auto known = unreserved_.find(claimUid); known != unreserved_.end()) unreserved_.erase(known);
-  const auto known = keptNodes_.find(claimUid);
-  if (known == keptNodes_.end()) return;
-  endReservation(known, isServed || waitsNoMore(known->first));
-  growth_.note();
+  const auto known = reservations_.find(claimUid);
+  if (known == reservations_.end()) return;
+  endReservation(known, isServed || isPlaced(known->first));
+  freedCapacity_.note();
 }
 
 ClusterView::KeptNodes::iterator ClusterView::endReservation(KeptNodes::iterator kept, bool isServed) {
@@ -413,13 +417,13 @@ ClusterView::KeptNodes::iterator ClusterView::endReservation(KeptNodes::iterator
     namespaceTurns_.giveBack(namespaceOf(kept->second.owner.name), kept->second.used);
     claimTurns_.forget(kept->first);
   }
-  return keptNodes_.erase(kept);
+  return reservations_.erase(kept);
 }
 
 std::vector<scheduler::Kept> ClusterView::keptNodes() const {
   const std::lock_guard lock(mutex_);
   std::vector<scheduler::Kept> all;
-  for (const auto& [uid, kept] : keptNodes_) all.push_back({kept.owner.name, kept.node, kept.moves});
+  for (const auto& [uid, kept] : reservations_) all.push_back({kept.owner.name, kept.node, kept.moves});
   return all;
 }
 

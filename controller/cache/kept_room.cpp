@@ -45,52 +45,54 @@ void ClusterView::refreshNomination(const Claim& claim, bool gone) {
                       *now->status.nominated,
                       className};
       if (known != nominated_.end() && !(known->second.room == fresh.room)) {
-        growth_.note();
+        freedCapacity_.note();
         book_.noteFreed(now->metadata.namespace_);
       }
       nominated_[uid] = std::move(fresh);
     } else if (known != nominated_.end()) {
       nominated_.erase(known);
-      growth_.note();
+      freedCapacity_.note();
       book_.noteFreed(claim.metadata.namespace_);
     }
   }
   announce();
 }
 
-scheduler::Waiter ClusterView::waiterOf(const Ask& ask) {
+scheduler::PendingRequest ClusterView::waiterOf(const SchedulingRequest& ask) {
   return {ask.claim, ask.turn.priority, ask.turn.since, &ask.request};
 }
 
 /// True if the claim has its capacity, or is about to have it: it needs no reservation or nomination.
-bool ClusterView::waitsNoMore(const std::string& claimUid) const {
+bool ClusterView::isPlaced(const std::string& claimUid) const {
   return assumptions_.contains(claimUid) || !stores_.devicesOfClaim(claimUid).empty();
 }
 
-bool ClusterView::nodeIsKeptFrom(const std::vector<Ask>& asks, const std::string& ownerUid,
-                                 const KeptNode& kept) const {
-  const auto observes = [](const Ask& ask) { return ask.request.observes; };  // takes no capacity
-  if (std::all_of(asks.begin(), asks.end(), observes)) return false;
-  return !waitsNoMore(ownerUid) && std::all_of(asks.begin(), asks.end(), [&](const Ask& ask) {
-    return observes(ask) || (ask.claimUid != ownerUid && scheduler::comesBefore(kept.owner, waiterOf(ask)));
+bool ClusterView::reservationBlocks(const std::vector<SchedulingRequest>& asks, const std::string& ownerUid,
+                                    const NodeReservation& kept) const {
+  const auto adminAccess = [](const SchedulingRequest& ask) { return ask.request.adminAccess; };  // takes no capacity
+  if (std::all_of(asks.begin(), asks.end(), adminAccess)) return false;
+  return !isPlaced(ownerUid) && std::all_of(asks.begin(), asks.end(), [&](const SchedulingRequest& ask) {
+    return adminAccess(ask) || (ask.claimUid != ownerUid && scheduler::queueLess(kept.owner, waiterOf(ask)));
   }) && !withholdsTooMuch(kept);
 }
 
 /// A nomination blocks requests of lower priority, and requests of equal priority, even older ones, unless they have a
 /// nomination of their own; then queue order decides.
-bool ClusterView::roomIsKeptFrom(const std::vector<Ask>& asks, const std::string& ownerUid,
+bool ClusterView::roomIsKeptFrom(const std::vector<SchedulingRequest>& asks, const std::string& ownerUid,
                                  const Nominated& nominated) const {
   const auto& owner = nominated.owner;
-  return !waitsNoMore(ownerUid) && std::all_of(asks.begin(), asks.end(), [&](const Ask& ask) {
+  return !isPlaced(ownerUid) && std::all_of(asks.begin(), asks.end(), [&](const SchedulingRequest& ask) {
     if (ask.claimUid == ownerUid || ask.turn.priority > owner.priority) return false;
     if (ask.turn.priority < owner.priority || !nominated_.contains(ask.claimUid)) return true;
-    return scheduler::comesBefore(owner, waiterOf(ask));
+    return scheduler::queueLess(owner, waiterOf(ask));
   });
 }
 
-std::vector<std::string> ClusterView::filledNodes(const std::vector<Ask>& asks) const {
+std::vector<std::string> ClusterView::filledNodes(const std::vector<SchedulingRequest>& asks) const {
   std::vector<std::string> filled;
-  const auto takesNothing = [](const Ask& ask) { return ask.request.observes || ask.request.cards == 0; };
+  const auto takesNothing = [](const SchedulingRequest& ask) {
+    return ask.request.adminAccess || ask.request.cards == 0;
+  };
   if (nominated_.empty() || std::any_of(asks.begin(), asks.end(), takesNothing)) return filled;
   std::map<std::string, scheduler::CardAmounts> kept;
   for (const auto& [uid, nominated] : nominated_) {
@@ -106,8 +108,9 @@ std::vector<std::string> ClusterView::filledNodes(const std::vector<Ask>& asks) 
   return filled;
 }
 
-ClusterView::TakenBack ClusterView::holdBack(const std::vector<Ask>& asks, const std::vector<std::string>& filled) {
-  TakenBack taken;
+ClusterView::NominatedCapacityHold ClusterView::reserveNominatedCapacity(const std::vector<SchedulingRequest>& asks,
+                                                                         const std::vector<std::string>& filled) {
+  NominatedCapacityHold taken;
   if (!book_.empty()) book_.hold(quotaHolds(asks, false));
   if (nominated_.empty()) return taken;
   scheduler::Cluster& cluster = cluster_;  // without notification: released before the next notification
@@ -124,43 +127,44 @@ ClusterView::TakenBack ClusterView::holdBack(const std::vector<Ask>& asks, const
   return taken;
 }
 
-void ClusterView::letHave(const TakenBack& taken) {
+void ClusterView::releaseNominatedCapacity(const NominatedCapacityHold& taken) {
   scheduler::Cluster& cluster = cluster_;
   book_.hold({});
   for (const auto& [card, uid] : taken) cluster.giveBack(card, uid);
 }
 
-const scheduler::NodePredicate& ClusterView::openNodes(const std::vector<Ask>& asks,
+const scheduler::NodePredicate& ClusterView::openNodes(const std::vector<SchedulingRequest>& asks,
                                                        const scheduler::NodePredicate& suits,
                                                        scheduler::NodePredicate& open) const {
-  if (std::none_of(keptNodes_.begin(), keptNodes_.end(),
-                   [&](const auto& kept) { return nodeIsKeptFrom(asks, kept.first, kept.second); }))
+  if (std::none_of(reservations_.begin(), reservations_.end(),
+                   [&](const auto& kept) { return reservationBlocks(asks, kept.first, kept.second); }))
     return suits;
   open = [this, &asks, &suits](std::string_view node) {
-    for (const auto& [uid, kept] : keptNodes_)
-      if (kept.node == node && nodeIsKeptFrom(asks, uid, kept)) return false;
+    for (const auto& [uid, kept] : reservations_)
+      if (kept.node == node && reservationBlocks(asks, uid, kept)) return false;
     return !suits || suits(node);
   };
   return open;
 }
 
-void ClusterView::closeKept(const std::vector<Ask>& asks, std::span<const std::string_view> nodes,
-                            std::vector<scheduler::NodeVerdict>& verdicts) const {
+void ClusterView::filterReservedNodes(const std::vector<SchedulingRequest>& asks,
+                                      std::span<const std::string_view> nodes,
+                                      std::vector<scheduler::NodeVerdict>& verdicts) const {
   std::vector<std::string_view> closed;
-  for (const auto& [uid, kept] : keptNodes_)
-    if (!asks.empty() && nodeIsKeptFrom(asks, uid, kept)) closed.push_back(kept.node);
+  for (const auto& [uid, kept] : reservations_)
+    if (!asks.empty() && reservationBlocks(asks, uid, kept)) closed.push_back(kept.node);
   if (closed.empty()) return;
   for (std::size_t i = 0; i < nodes.size(); ++i)
     if (std::find(closed.begin(), closed.end(), nodes[i]) != closed.end()) verdicts[i] = {};
 }
 
-std::set<std::string, std::less<>> ClusterView::nodesKeptFrom(const std::vector<Ask>& asks) const {
+std::set<std::string, std::less<>> ClusterView::nodesKeptFrom(const std::vector<SchedulingRequest>& asks) const {
   std::set<std::string, std::less<>> nodes;
   const std::lock_guard lock(mutex_);
   for (const auto& [uid, nominated] : nominated_)
     if (roomIsKeptFrom(asks, uid, nominated)) nodes.insert(nominated.room.nodeName);
-  for (const auto& [uid, kept] : keptNodes_)
-    if (nodeIsKeptFrom(asks, uid, kept)) nodes.insert(kept.node);
+  for (const auto& [uid, kept] : reservations_)
+    if (reservationBlocks(asks, uid, kept)) nodes.insert(kept.node);
   return nodes;
 }
 
@@ -168,29 +172,29 @@ std::set<std::string, std::less<>> ClusterView::nodesKeptForOthers(std::string_v
   std::set<std::string, std::less<>> nodes;
   const std::lock_guard lock(mutex_);
   for (const auto& [uid, nominated] : nominated_)
-    if (nominated.owner.name != claim && !waitsNoMore(uid)) nodes.insert(nominated.room.nodeName);
-  for (const auto& [uid, kept] : keptNodes_)
-    if (kept.owner.name != claim && !waitsNoMore(uid) && !withholdsTooMuch(kept)) nodes.insert(kept.node);
+    if (nominated.owner.name != claim && !isPlaced(uid)) nodes.insert(nominated.room.nodeName);
+  for (const auto& [uid, kept] : reservations_)
+    if (kept.owner.name != claim && !isPlaced(uid) && !withholdsTooMuch(kept)) nodes.insert(kept.node);
   return nodes;
 }
 
-std::string ClusterView::keptFrom(const Ask& ask) const {
+std::string ClusterView::keptFrom(const SchedulingRequest& ask) const {
   const std::lock_guard lock(mutex_);
   std::string text;
   const std::string own = ask.claim.substr(0, ask.claim.find('/') + 1);
-  const auto add = [&](const scheduler::Waiter& owner, const std::string& node) {
+  const auto add = [&](const scheduler::PendingRequest& owner, const std::string& node) {
     // Users may not be allowed to read other namespaces.
     text += (text.empty() ? "kept for others: room on node " : ", on node ") + node +
             (owner.name.starts_with(own) ? " for claim " + owner.name : " for a claim of another namespace");
   };
   for (const auto& [uid, nominated] : nominated_)
     if (roomIsKeptFrom({ask}, uid, nominated)) add(nominated.owner, nominated.room.nodeName);
-  for (const auto& [uid, kept] : keptNodes_)
-    if (nodeIsKeptFrom({ask}, uid, kept)) add(kept.owner, kept.node);
+  for (const auto& [uid, kept] : reservations_)
+    if (reservationBlocks({ask}, uid, kept)) add(kept.owner, kept.node);
   return text;
 }
 
-scheduler::Decision ClusterView::decideHere(const Ask& ask, const scheduler::NodePredicate& suits) {
+scheduler::Decision ClusterView::decideHere(const SchedulingRequest& ask, const scheduler::NodePredicate& suits) {
   const auto own = nominated_.find(ask.claimUid);
   if (own != nominated_.end()) {
     auto here = ask.request;
@@ -202,7 +206,7 @@ scheduler::Decision ClusterView::decideHere(const Ask& ask, const scheduler::Nod
   return scheduler::decide(cluster_, ask.request, suits);
 }
 
-std::vector<scheduler::GangMember> ClusterView::inTheirRoom(const std::vector<Ask>& asks,
+std::vector<scheduler::GangMember> ClusterView::inTheirRoom(const std::vector<SchedulingRequest>& asks,
                                                             std::vector<scheduler::GangMember> members) const {
   for (std::size_t i = 0; i < asks.size(); ++i) {
     const auto own = nominated_.find(asks[i].claimUid);

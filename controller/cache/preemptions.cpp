@@ -20,18 +20,18 @@ void carryOut(scheduler::Cluster& cluster, const std::string& key, const v1alpha
 
 }  // namespace
 
-std::shared_ptr<const scheduler::Cluster> ClusterView::picture() {
-  if (!picture_.cluster || picture_.changes != cluster_.changes()) {
-    picture_.cluster = std::make_shared<const scheduler::Cluster>(cluster_);  // without the listener
-    picture_.changes = cluster_.changes();
-    ++picture_.copies;
+std::shared_ptr<const scheduler::Cluster> ClusterView::snapshot() {
+  if (!snapshot_.cluster || snapshot_.changes != cluster_.changes()) {
+    snapshot_.cluster = std::make_shared<const scheduler::Cluster>(cluster_);  // without the listener
+    snapshot_.changes = cluster_.changes();
+    ++snapshot_.copies;
   }
-  return picture_.cluster;
+  return snapshot_.cluster;
 }
 
 uint64_t ClusterView::copies() const {
   const std::lock_guard lock(mutex_);
-  return picture_.copies;
+  return snapshot_.copies;
 }
 
 std::vector<std::string> ClusterView::uidsOf(const std::vector<std::string>& devices) const {
@@ -42,67 +42,70 @@ std::vector<std::string> ClusterView::uidsOf(const std::vector<std::string>& dev
   return uids;
 }
 
-ClusterView::Then ClusterView::then(const std::vector<Ask>& asks, std::unique_lock<std::mutex>& lock) {
+ClusterView::ProjectedSnapshot ClusterView::projectedSnapshot(const std::vector<SchedulingRequest>& asks,
+                                                              std::unique_lock<std::mutex>& lock) {
   struct Before {
     std::string key;
     v1alpha::Nomination room;
     std::vector<std::string> victims;
   };
-  Then then{picture(), {}, quotasThen(asks)};
+  ProjectedSnapshot projected{snapshot(), {}, quotasThen(asks)};
   std::vector<Before> before;
   for (const auto& [uid, nominated] : nominated_)
     if (roomIsKeptFrom(asks, uid, nominated))
       before.push_back({nominatedKey(uid), nominated.room, uidsOf(nominated.room.victims)});
-  for (const auto& [uid, node] : keptNodes_)
-    if (nodeIsKeptFrom(asks, uid, node)) then.closed.push_back(node.node);
+  for (const auto& [uid, node] : reservations_)
+    if (reservationBlocks(asks, uid, node)) projected.closed.push_back(node.node);
   lock.unlock();
-  if (before.empty()) return then;
-  auto after = std::make_shared<scheduler::Cluster>(*then.cluster);
+  if (before.empty()) return projected;
+  auto after = std::make_shared<scheduler::Cluster>(*projected.cluster);
   for (const auto& each : before) carryOut(*after, each.key, each.room, each.victims);
-  then.cluster = std::move(after);
-  return then;
+  projected.cluster = std::move(after);
+  return projected;
 }
 
-scheduler::NodePredicate ClusterView::Then::open(const scheduler::NodePredicate& suits) const {
+scheduler::NodePredicate ClusterView::ProjectedSnapshot::open(const scheduler::NodePredicate& suits) const {
   if (closed.empty()) return suits;
   return [this, suits](std::string_view node) {
     return std::find(closed.begin(), closed.end(), node) == closed.end() && (!suits || suits(node));
   };
 }
 
-scheduler::Preemption ClusterView::preempt(const Ask& ask, const scheduler::NodePredicate& suits,
-                                           const scheduler::MayGo& mayGo, const scheduler::StandingOf& standing,
-                                           const scheduler::Enough& enough) {
+scheduler::Preemption ClusterView::preempt(const SchedulingRequest& ask, const scheduler::NodePredicate& suits,
+                                           const scheduler::IsEvictable& isEvictable,
+                                           const scheduler::EvictionRankOf& standing,
+                                           const scheduler::StopCondition& enough) {
   std::unique_lock lock(mutex_);
-  const auto claim = counted(ask);
-  const auto now = then({ask}, lock);
+  const auto claim = quotaClaimFor(ask);
+  const auto now = projectedSnapshot({ask}, lock);
   if (claim)
-    return scheduler::preemptWithin(*now.cluster, now.book, {*claim, ask.request, {}}, now.open(suits), mayGo, standing,
-                                    enough);
-  return scheduler::preempt(*now.cluster, ask.request, now.open(suits), mayGo, scheduler::kMostPreemptions, {}, {},
-                            standing, enough);
+    return scheduler::preemptWithin(*now.cluster, now.book, {*claim, ask.request, {}}, now.open(suits), isEvictable,
+                                    standing, enough);
+  return scheduler::preempt(*now.cluster, ask.request, now.open(suits), isEvictable, scheduler::kMostPreemptions, {},
+                            {}, standing, enough);
 }
 
-scheduler::PreemptionTogether ClusterView::preemptTogether(const std::vector<Ask>& asks,
-                                                           const std::vector<GangPlace>& places,
+scheduler::PreemptionTogether ClusterView::preemptTogether(const std::vector<SchedulingRequest>& asks,
+                                                           const std::vector<GangMemberConstraints>& places,
                                                            const std::vector<scheduler::TopologyGroup>* within,
-                                                           const scheduler::MayGo& mayGo,
-                                                           const scheduler::StandingOf& standing,
-                                                           const scheduler::Enough& enough) {
+                                                           const scheduler::IsEvictable& isEvictable,
+                                                           const scheduler::EvictionRankOf& standing,
+                                                           const scheduler::StopCondition& enough) {
   std::unique_lock lock(mutex_);
   auto members = membersOf(asks, places);
-  const auto now = then(asks, lock);
+  const auto now = projectedSnapshot(asks, lock);
   for (auto& member : members) member.suits = now.open(member.suits);
-  return scheduler::preemptTogether(*now.cluster, members, within, now.book, mayGo, standing,
+  return scheduler::preemptTogether(*now.cluster, members, within, now.book, isEvictable, standing,
                                     scheduler::kMostPreemptions, enough);
 }
 
-scheduler::Explanation ClusterView::explainGang(const std::vector<Ask>& asks, const std::vector<GangPlace>& places,
+scheduler::Explanation ClusterView::explainGang(const std::vector<SchedulingRequest>& asks,
+                                                const std::vector<GangMemberConstraints>& places,
                                                 const std::vector<scheduler::TopologyGroup>* within,
                                                 const scheduler::WhyUnsuitedForMember& whyUnsuited) {
   std::unique_lock lock(mutex_);
   auto members = membersOf(asks, places);
-  const auto now = then(asks, lock);
+  const auto now = projectedSnapshot(asks, lock);
   for (auto& member : members) member.suits = now.open(member.suits);
   scheduler::Cluster trial = *now.cluster;
   return scheduler::explainGang(trial, members, within, now.book, [&](std::size_t member, std::string_view node) {
@@ -123,16 +126,16 @@ std::vector<std::string> uidsAmong(const std::unordered_map<std::string, std::st
 }
 }  // namespace
 
-bool ClusterView::releaseAll(const std::vector<Ask>& asks, const std::vector<v1alpha::Nomination>& rooms,
+bool ClusterView::releaseAll(const std::vector<SchedulingRequest>& asks, const std::vector<v1alpha::Nomination>& rooms,
                              scheduler::NominatedRooms& tried, std::unordered_map<std::string, std::string>& victims) {
   std::vector<std::string> uids;
   {
     const std::lock_guard lock(mutex_);
-    if (anyWaitsNoMore(asks)) return false;
+    if (anyIsPlaced(asks)) return false;
     tried = scheduler::NominatedRooms(quotasThen(asks));
     for (std::size_t i = 0; i < asks.size(); ++i) {
       tried.add(cluster_, rooms[i].nodeName, asks[i].request,
-                asks[i].request.observes ? std::nullopt : counted(asks[i]));
+                asks[i].request.adminAccess ? std::nullopt : quotaClaimFor(asks[i]));
       for (const auto& victim : rooms[i].victims)
         if (const auto known = devices_.find(victim); known != devices_.end())
           victims.emplace(victim, uids.emplace_back(known->second.object->metadata.uid));
@@ -144,7 +147,7 @@ bool ClusterView::releaseAll(const std::vector<Ask>& asks, const std::vector<v1a
   return tried.release(uids);
 }
 
-bool ClusterView::needs(const std::vector<Ask>& asks, const std::vector<v1alpha::Nomination>& rooms,
+bool ClusterView::needs(const std::vector<SchedulingRequest>& asks, const std::vector<v1alpha::Nomination>& rooms,
                         const std::vector<std::string>& group) {
   scheduler::NominatedRooms tried;
   std::unordered_map<std::string, std::string> victims;
@@ -153,7 +156,7 @@ bool ClusterView::needs(const std::vector<Ask>& asks, const std::vector<v1alpha:
   return !uids.empty() && !tried.spareAll(uids);
 }
 
-std::optional<std::set<std::string>> ClusterView::neededVictims(const std::vector<Ask>& asks,
+std::optional<std::set<std::string>> ClusterView::neededVictims(const std::vector<SchedulingRequest>& asks,
                                                                 const std::vector<v1alpha::Nomination>& rooms,
                                                                 const VictimGroup& groupOf) {
   std::set<std::string> needed, judged;

@@ -11,7 +11,7 @@ std::string keptNodeText(const std::string& node) {
   return "node " + node + " is kept for a claim that has waited for long";
 }
 
-scheduler::Resizing ClusterView::decideResize(const Ask& ask, const Gpu& device) {
+scheduler::Resizing ClusterView::decideResize(const SchedulingRequest& ask, const Gpu& device) {
   scheduler::Resizing resizing;
   {
     const std::lock_guard lock(mutex_);
@@ -21,18 +21,18 @@ scheduler::Resizing ClusterView::decideResize(const Ask& ask, const Gpu& device)
     for (const auto& part : device.spec.cards) {
       const auto card = cards_.find(part.name);
       const auto* const held = card == cards_.end() ? nullptr : card->second.find(uid);
-      if (held != nullptr) old.push_back({part.name, held->take.sum(), {}});
+      if (held != nullptr) old.push_back({part.name, held->take.effective(), {}});
     }
     if (old.empty() || old.size() != device.spec.cards.size()) {
       resizing.why = "its cards are not known";
       return resizing;
     }
-    const std::vector<Ask> asks{ask};
-    const auto held = holdBack(asks);
+    const std::vector<SchedulingRequest> asks{ask};
+    const auto held = reserveNominatedCapacity(asks);
     resizing = scheduler::resizeInPlace(cluster_, old, ask.request);
-    if (const auto claim = resizing.inPlace ? counted(ask) : std::nullopt)
+    if (const auto claim = resizing.inPlace ? quotaClaimFor(ask) : std::nullopt)
       resizing.excess = scheduler::excessOf(cluster_, book_, *claim, resizing);
-    letHave(held);
+    releaseNominatedCapacity(held);
     if (resizing.inPlace && resizing.grows()) {
       const scheduler::NodePredicate any;
       scheduler::NodePredicate open;
@@ -49,7 +49,7 @@ scheduler::Resizing ClusterView::decideResize(const Ask& ask, const Gpu& device)
       auto& cards = resizes_[uid];
       for (const auto& placement : resizing.placements) {
         cards.push_back(placement.card);
-        setTake(*cards_.find(placement.card), uid, AllocationSource::assumed, placement.charged);
+        updateAllocation(*cards_.find(placement.card), uid, AllocationSource::assumed, placement.charged);
       }
       resizesDecided_ = resizes_.size();
     }
@@ -58,10 +58,10 @@ scheduler::Resizing ClusterView::decideResize(const Ask& ask, const Gpu& device)
   return resizing;
 }
 
-ClusterView::KeptFromResize ClusterView::keptFromResize(const Ask& ask, const Gpu& device) const {
+ClusterView::KeptFromResize ClusterView::keptFromResize(const SchedulingRequest& ask, const Gpu& device) const {
   KeptFromResize kept;
   for (const auto& part : device.spec.cards) kept.cards.push_back({part.name, {}, {}});
-  const std::vector<Ask> asks{ask};
+  const std::vector<SchedulingRequest> asks{ask};
   const std::lock_guard lock(mutex_);
   for (const auto& [uid, nominated] : nominated_) {
     if (!roomIsKeptFrom(asks, uid, nominated)) continue;
@@ -73,8 +73,8 @@ ClusterView::KeptFromResize ClusterView::keptFromResize(const Ask& ask, const Gp
         }
   }
   std::erase_if(kept.cards, [](const auto& card) { return card.charged == scheduler::Amount{}; });
-  kept.node = std::any_of(keptNodes_.begin(), keptNodes_.end(), [&](const auto& each) {
-    return each.second.node == device.spec.nodeName && nodeIsKeptFrom(asks, each.first, each.second);
+  kept.node = std::any_of(reservations_.begin(), reservations_.end(), [&](const auto& each) {
+    return each.second.node == device.spec.nodeName && reservationBlocks(asks, each.first, each.second);
   });
   return kept;
 }
@@ -87,7 +87,7 @@ void ClusterView::dropResize(std::string_view deviceUid) {
   resizesDecided_ = resizes_.size();
   for (const auto& name : cards)
     if (const auto card = cards_.find(name); card != cards_.end())
-      setTake(*card, uid, AllocationSource::assumed, std::nullopt);
+      updateAllocation(*card, uid, AllocationSource::assumed, std::nullopt);
 }
 
 void ClusterView::forgetResize(const Gpu& device) {
@@ -99,19 +99,19 @@ void ClusterView::forgetResize(const Gpu& device) {
   announce();
 }
 
-scheduler::Decision ClusterView::decideWithout(const Ask& ask, const Gpu& device,
+scheduler::Decision ClusterView::decideWithout(const SchedulingRequest& ask, const Gpu& device,
                                                const scheduler::NodePredicate& suits) {
   const std::lock_guard lock(mutex_);
-  const std::vector<Ask> asks{ask};
+  const std::vector<SchedulingRequest> asks{ask};
   const std::vector<std::string> gone{device.metadata.name};
   scheduler::NodePredicate open;
   const auto& nodes = openNodes(asks, suits, open);
-  setAside(gone, true);
-  const auto held = holdBack(asks);
+  excludeDevices(gone, true);
+  const auto held = reserveNominatedCapacity(asks);
   scheduler::Cluster& cluster = cluster_;
   auto decision = scheduler::decide(cluster, ask.request, nodes);
-  letHave(held);
-  setAside(gone, false);
+  releaseNominatedCapacity(held);
+  excludeDevices(gone, false);
   return decision;
 }
 

@@ -177,7 +177,7 @@ void Agent::refreshFiles(const std::stop_token& stop) {
 /// each claim.
 void Agent::removeLeftovers(const std::stop_token& stop) {
   for (auto wait = std::chrono::seconds(1);; wait = std::min(2 * wait, std::chrono::seconds(60))) {
-    const auto status = preparer_.leftovers(stop);
+    const auto status = preparer_.garbageCollect(stop);
     if (status.ok()) return;
     base::log::warn("what is left over could not be removed", {{"error", status.str()}});
     if (!clock_.sleepFor(wait, stop)) return;

@@ -23,7 +23,7 @@
 #include "controller/kube/client.h"
 #include "controller/kube/config/credentials.h"
 #include "controller/kube/config/kubeconfig.h"
-#include "controller/kube/make_way.h"
+#include "controller/kube/eviction.h"
 #include "controller/kube/transport/curl_transport.h"
 
 namespace egpu::cmd {

@@ -62,7 +62,7 @@ void fields(auto& v, Is<v1alpha::ClaimRef> auto& o) {
 }
 
 /// Fields of the object that contains the source.
-void fields(auto& v, Is<core::Rare<v1alpha::Source>> auto& source) {
+void fields(auto& v, Is<core::HeapOptional<v1alpha::Source>> auto& source) {
   using Kind = v1alpha::SourceKind;
   v.choice("physicalGPU", source, Kind::physicalGPU, [&](auto& o) { v("gpuNames", o.gpuNames); });
   v.choice("gpuShare", source, Kind::gpuShare, [&](auto& o) { v.only("gpuName", o.gpuNames); });

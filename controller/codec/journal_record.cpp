@@ -53,7 +53,7 @@ void fields(auto& v, Is<scheduler::Request> auto& o) {
   if constexpr (!std::is_const_v<std::remove_reference_t<decltype(o)>>) o.split = splitOf(split);
   v("pinnedNode", o.pinnedNode);
   v("pinnedCards", o.pinnedCards);
-  v("observes", o.observes);
+  v("adminAccess", o.adminAccess);
 }
 
 void fields(auto& v, Is<JournalBegin> auto& o) {

@@ -44,8 +44,8 @@ void replace(JsonText& j, std::string_view key, const core::StringMap& before, c
   j.endObject();
 }
 /// Writes the usage of `after`, or null if it has none, unless it is unchanged.
-void replaceUsage(JsonText& j, const core::Rare<v1alpha::CardUsage>& before,
-                  const core::Rare<v1alpha::CardUsage>& after) {
+void replaceUsage(JsonText& j, const core::HeapOptional<v1alpha::CardUsage>& before,
+                  const core::HeapOptional<v1alpha::CardUsage>& after) {
   if (before == after) return;
   j.key("usage");
   if (!after) {
@@ -68,8 +68,8 @@ void replaceUsage(JsonText& j, const core::Rare<v1alpha::CardUsage>& before,
   replace(j, "time", was.time, after->time);
   j.endObject();
 }
-void replaceUsage(JsonText& j, const core::Rare<v1alpha::ClaimUsage>& before,
-                  const core::Rare<v1alpha::ClaimUsage>& after) {
+void replaceUsage(JsonText& j, const core::HeapOptional<v1alpha::ClaimUsage>& before,
+                  const core::HeapOptional<v1alpha::ClaimUsage>& after) {
   if (before == after) return;
   j.key("usage");
   if (!after) {
@@ -86,8 +86,8 @@ void replaceUsage(JsonText& j, const core::Rare<v1alpha::ClaimUsage>& before,
   j.endObject();
 }
 /// Writes the size of `after`, or null if it has none, unless it is unchanged.
-void replaceSize(JsonText& j, std::string_view key, const core::Rare<v1alpha::DeviceSize>& before,
-                 const core::Rare<v1alpha::DeviceSize>& after) {
+void replaceSize(JsonText& j, std::string_view key, const core::HeapOptional<v1alpha::DeviceSize>& before,
+                 const core::HeapOptional<v1alpha::DeviceSize>& after) {
   if (before == after) return;
   j.key(key);
   if (!after) {
@@ -102,8 +102,8 @@ void replaceSize(JsonText& j, std::string_view key, const core::Rare<v1alpha::De
   j.endObject();
 }
 /// Writes the nomination of `after`, or null if it has none, unless it is unchanged.
-void replaceNomination(JsonText& j, const core::Rare<v1alpha::Nomination>& before,
-                       const core::Rare<v1alpha::Nomination>& after) {
+void replaceNomination(JsonText& j, const core::HeapOptional<v1alpha::Nomination>& before,
+                       const core::HeapOptional<v1alpha::Nomination>& after) {
   if (before == after) return;
   j.key("nominated");
   if (!after) {
@@ -354,7 +354,7 @@ std::string claimRef(std::string_view uid, std::string_view resourceVersion,
 }
 
 std::string deviceTarget(std::string_view uid, std::string_view resourceVersion,
-                         const core::Rare<v1alpha::DeviceSize>& before, const v1alpha::DeviceSize& after) {
+                         const core::HeapOptional<v1alpha::DeviceSize>& before, const v1alpha::DeviceSize& after) {
   JsonText j;
   j.beginObject();
   putPreconditions(j, uid, resourceVersion);

@@ -37,7 +37,7 @@ std::string quotaStatus(std::string_view uid, std::string_view resourceVersion,
                         const v1alpha::ElasticGPUQuotaStatus& before, const v1alpha::ElasticGPUQuotaStatus& after);
 /// Device: sets spec.target, with uid and resourceVersion.
 std::string deviceTarget(std::string_view uid, std::string_view resourceVersion,
-                         const core::Rare<v1alpha::DeviceSize>& before, const v1alpha::DeviceSize& after);
+                         const core::HeapOptional<v1alpha::DeviceSize>& before, const v1alpha::DeviceSize& after);
 /// Device: sets spec.claimRef, or clears it (nullopt), with uid and resourceVersion.
 std::string claimRef(std::string_view uid, std::string_view resourceVersion,
                      const std::optional<v1alpha::ClaimRef>& ref);

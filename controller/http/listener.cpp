@@ -166,7 +166,7 @@ class Connections {
     pending_ += bytes;
     activity.pending = bytes;
   }
-  void letGo(Activity& activity) {
+  void finishActivity(Activity& activity) {
     std::lock_guard lock(mutex_);
     pending_ -= std::exchange(activity.pending, 0);
   }
@@ -340,7 +340,7 @@ class HttpServer final : public httplib::Server {
       const bool served = process_request(connection, head->closes, closed, {});
       const bool sent = connection.flush();
       const bool refused = std::exchange(current(), {}).refused;
-      connections_.letGo(activity);
+      connections_.finishActivity(activity);
       if (!served || !sent || refused || head->closes) return true;
     }
     return false;

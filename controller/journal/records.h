@@ -3,7 +3,7 @@
 
 #include <functional>
 
-#include "controller/cache/cluster_listener.h"
+#include "controller/cache/cluster_observer.h"
 #include "controller/codec/journal_record.h"
 #include "controller/scheduler/cluster.h"
 

@@ -17,8 +17,8 @@
 #include <vector>
 
 #include "controller/codec/journal_record.h"
+#include "controller/scheduler/choice/colocate.h"
 #include "controller/scheduler/choice/preset.h"
-#include "controller/scheduler/choice/together.h"
 #include "controller/scheduler/cluster.h"
 
 namespace egpu::journal {

@@ -429,7 +429,7 @@ std::optional<HostedProvisioner::End> HostedProvisioner::takeFrames() {
   while (const auto frame = frames_->next()) {
     std::optional<End> verdict;
     if (frame->type == wire::Type::confined && !confined_) {
-      verdict = takeConfined(frame->body);
+      verdict = onSandboxReport(frame->body);
     } else if (frame->type == wire::Type::hello && confined_ && !upSince_) {
       verdict = takeHello(frame->body);
     } else if (frame->type == wire::Type::answer && upSince_) {
@@ -444,7 +444,7 @@ std::optional<HostedProvisioner::End> HostedProvisioner::takeFrames() {
 }
 
 /// The host sends this before it loads the plugin; later frames may come from the plugin.
-std::optional<HostedProvisioner::End> HostedProvisioner::takeConfined(std::string_view body) {
+std::optional<HostedProvisioner::End> HostedProvisioner::onSandboxReport(std::string_view body) {
   wire::Confined confined;
   if (!wire::decode(body, confined)) return End{ReplyCode::garbage, "it sent what cannot be read of its sandbox"};
   if (confined.version != wire::kVersion)

@@ -119,7 +119,7 @@ class HostedProvisioner final : public CallingProvisioner {
   std::optional<End> serve(base::Subprocess& process, const std::stop_token& stop);
   bool receive();
   std::optional<End> takeFrames();
-  std::optional<End> takeConfined(std::string_view body);
+  std::optional<End> onSandboxReport(std::string_view body);
   std::optional<End> takeHello(std::string_view body);
   std::optional<End> takeAnswer(const wire::Frame& frame);
   std::optional<End> overdue(std::chrono::steady_clock::time_point now, std::chrono::steady_clock::time_point& next);

@@ -115,8 +115,9 @@ void ApiRejections::sayOnClaim(const core::ObjectKey& key, const std::string& me
     for (const auto& pod : stores_.podsOfClaim(key)) event<core::Pod>(pod, message);
   if (!claim) return;
   if (claim->metadata.deleting() || claim->status.phase == phase::kLost) return event<cache::Claim>(claim, message);
-  const auto as = claim->status.phase == phase::kBound ? Said::As::notCarried : Said::As::notBound;
-  const auto status = status_.say({Said::of(claim->metadata, as, reason::kRefused, message)}, stop);
+  const auto as =
+      claim->status.phase == phase::kBound ? ConditionUpdate::As::resourceClaimNotReady : ConditionUpdate::As::notBound;
+  const auto status = status_.say({ConditionUpdate::of(claim->metadata, as, reason::kRefused, message)}, stop);
   if (!status.ok()) base::log::debug("not said on the claim", {{"claim", key.str()}, {"why", status.str()}});
 }
 

@@ -2,9 +2,9 @@
 
 #include "api/v1alpha/keys.h"
 #include "controller/base/log.h"
-#include "controller/reconcile/claim/stock.h"
-#include "controller/reconcile/gang/gang_of.h"
+#include "controller/reconcile/gang/membership.h"
 #include "controller/reconcile/queue_key.h"
+#include "controller/reconcile/resourceclaim/adopter.h"
 
 namespace egpu::reconcile {
 

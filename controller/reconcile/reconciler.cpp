@@ -70,12 +70,13 @@ Reconciler::Reconciler(kube::Client& client, cache::Stores& stores, cache::Clust
   stores.usage.onFreed([this](const std::string& node) { pods_.freed(node); });
 }
 
-bool Reconciler::leavesAnyAlone(const std::vector<cache::ClusterView::Ask>& asks) const {
+bool Reconciler::leavesAnyAlone(const std::vector<cache::ClusterView::SchedulingRequest>& asks) const {
   return std::any_of(asks.begin(), asks.end(),
                      [this](const auto& ask) { return waiting_.nodes.anyRejected(ask.claimUid); });
 }
 
-bool Reconciler::leavesAlone(const std::vector<cache::ClusterView::Ask>& asks, std::string_view node) const {
+bool Reconciler::leavesAlone(const std::vector<cache::ClusterView::SchedulingRequest>& asks,
+                             std::string_view node) const {
   return std::any_of(asks.begin(), asks.end(),
                      [&](const auto& ask) { return waiting_.nodes.rejected(ask.claimUid, node); });
 }
@@ -101,16 +102,16 @@ Outcome Reconciler::node(const std::string& name) {
 }
 
 Outcome Reconciler::say(Outcome outcome, std::stop_token stop) {
-  const auto status = status_.say(outcome.said, stop);
+  const auto status = status_.say(outcome.updates, stop);
   const bool lookedAtAnyway = outcome.isRetry() && status.code() == base::Code::conflict;
   if (!status.ok() && !lookedAtAnyway) return Outcome::nextState(status);
   return outcome;
 }
 
 Outcome Reconciler::calls(const std::string& plugin, std::stop_token stop) {
-  auto outcome = claims_.calls(plugin);
+  auto outcome = claims_.reportSlowProvisioning(plugin);
   // One claim whose write fails must not delay the key of all claims: its report is repeated in the next step.
-  const auto status = status_.say(outcome.said, stop);
+  const auto status = status_.say(outcome.updates, stop);
   if (!status.ok()) base::log::debug("not said on all claims", {{"plugin", plugin}, {"why", status.str()}});
   return outcome;
 }
@@ -120,7 +121,7 @@ Outcome Reconciler::claim(const core::ObjectKey& key, std::stop_token stop) {
   for (int state = 0; state < kStatesAtOnce; ++state) {
     waiting_.remove(claimKey(key));  // the step adds the key again if it has to wait
     outcome = say(claims_.step(key, stop), stop);
-    if (!outcome.isAgain() || stop.stop_requested()) return outcome;
+    if (!outcome.isRequeueNow() || stop.stop_requested()) return outcome;
   }
   return Outcome::after(kOthersTurn);
 }
@@ -190,7 +191,7 @@ bool Reconciler::goesFirst(const std::string& queueKey) const {
 
 Outcome Reconciler::kept() {
   const auto now = std::chrono::duration_cast<std::chrono::seconds>(clock_.wall().time_since_epoch()).count();
-  for (const auto& claim : cluster_.tendKept(now)) enqueue_(claimKey(core::ObjectKey::of(claim)));
+  for (const auto& claim : cluster_.expireReservations(now)) enqueue_(claimKey(core::ObjectKey::of(claim)));
   watchingKept_ = false;
   if (!cluster_.keepsNodes()) return Outcome::done();
   watchingKept_ = true;
@@ -273,7 +274,7 @@ Outcome Reconciler::step(const std::string& queueKey, std::stop_token stop) {
   }
   const auto start = clock_.now();
   auto outcome = stepOf(*key, stop);
-  if (waiting_.room.decided(queueKey, WaitingForRoom::Found::unknown)) enqueue_(roomKey());
+  if (waiting_.room.decided(queueKey, UnschedulableQueue::Found::unknown)) enqueue_(roomKey());
   count(*key, outcome, start);
   if (outcome.isRetry() && (ApiRejections::isRefusal(outcome.why) || ApiRejections::isFailure(outcome.why)))
     apiRejections_.note(*key, outcome.why, stop);

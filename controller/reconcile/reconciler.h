@@ -22,12 +22,9 @@
 #include "controller/reconcile/card/auditor.h"
 #include "controller/reconcile/card/sweeper.h"
 #include "controller/reconcile/claim/binder.h"
-#include "controller/reconcile/claim/carrier.h"
 #include "controller/reconcile/claim/claim.h"
 #include "controller/reconcile/claim/conditions.h"
-#include "controller/reconcile/claim/stock.h"
 #include "controller/reconcile/claim/usage.h"
-#include "controller/reconcile/claim/waiting.h"
 #include "controller/reconcile/class/class.h"
 #include "controller/reconcile/device/device.h"
 #include "controller/reconcile/device/provisioning.h"
@@ -35,6 +32,9 @@
 #include "controller/reconcile/pod/pod_binder.h"
 #include "controller/reconcile/queue_key.h"
 #include "controller/reconcile/quota/quota.h"
+#include "controller/reconcile/resourceclaim/adopter.h"
+#include "controller/reconcile/resourceclaim/bridge.h"
+#include "controller/reconcile/retry/waiting.h"
 #include "controller/reconcile/routing.h"
 #include "controller/reconcile/template/template.h"
 #include "controller/reconcile/writer.h"
@@ -67,9 +67,9 @@ class Reconciler {
 
   /// For schedulers that choose nodes themselves. Steps must be running.
   PodDemand demandOf(const core::Pod& pod) { return pods_.demandOf(pod); }
-  /// True if any node is backed off for one of these claims; true if this node is (nodes_left_alone.h).
-  bool leavesAnyAlone(const std::vector<cache::ClusterView::Ask>& asks) const;
-  bool leavesAlone(const std::vector<cache::ClusterView::Ask>& asks, std::string_view node) const;
+  /// True if any node is backed off for one of these claims; true if this node is (node_backoff.h).
+  bool leavesAnyAlone(const std::vector<cache::ClusterView::SchedulingRequest>& asks) const;
+  bool leavesAlone(const std::vector<cache::ClusterView::SchedulingRequest>& asks, std::string_view node) const;
   base::Status bindPod(const core::ObjectKey& pod, const std::string& uid, const std::string& node,
                        std::chrono::milliseconds within, std::stop_token stop) {
     return podBinder_.bind(pod, uid, node, within, std::move(stop));
@@ -132,8 +132,8 @@ class Reconciler {
   Binder binder_;
   BoundVolumes volumes_;
   Users users_;
-  Carrier carrier_;
-  StockSync stock_;
+  ResourceClaimBridge carrier_;
+  ResourceClaimAdopter stock_;
   TemplateSync templates_;
   ClaimSync claims_;
   DeviceSync devices_;

@@ -9,13 +9,13 @@
 #include "api/v1alpha/gang.h"
 #include "api/v1alpha/keys.h"
 #include "api/v1alpha/pod_claims.h"
-#include "controller/reconcile/claim/carrier.h"
 #include "controller/reconcile/claim/conditions.h"
-#include "controller/reconcile/claim/stock.h"
 #include "controller/reconcile/class/class_access.h"
-#include "controller/reconcile/gang/gang_of.h"
+#include "controller/reconcile/gang/membership.h"
 #include "controller/reconcile/pod/schedulability.h"
 #include "controller/reconcile/queue_key.h"
+#include "controller/reconcile/resourceclaim/adopter.h"
+#include "controller/reconcile/resourceclaim/bridge.h"
 #include "controller/scheduler/choice/class_models.h"
 #include "controller/scheduler/quota/quota.h"
 
@@ -298,7 +298,7 @@ void Routing::onCarrier(const core::ResourceClaim* before, const core::ResourceC
   const auto key = core::keyOf(carrier.metadata);
   enqueue_(claimKey(key));
   enqueue_(carrierKey(key));
-  for (const auto& device : stores_.devicesOfClaim(Carrier::ownerUid(carrier)))
+  for (const auto& device : stores_.devicesOfClaim(ResourceClaimBridge::ownerUid(carrier)))
     enqueue_(deviceKey(device->metadata.name));
   if (carrier.allocation && asks(carrier)) enqueue_(deviceKey(carrier.allocation->device));
   heldFor(key);

@@ -10,9 +10,9 @@
 #include "controller/cache/cluster_view.h"
 #include "controller/cache/stores.h"
 #include "controller/plugin/provisioner.h"
-#include "controller/reconcile/claim/waiting.h"
 #include "controller/reconcile/class/class.h"
 #include "controller/reconcile/device/users.h"
+#include "controller/reconcile/retry/waiting.h"
 #include "controller/reconcile/template/amounts.h"
 
 namespace egpu::reconcile {

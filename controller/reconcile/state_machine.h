@@ -5,15 +5,15 @@
 //
 // FILES
 //   claim/claim.cpp             (C1) (C5) (C7) (C8) (C10)
-//   claim/asking.cpp            (C2) to (C4)
+//   claim/resolve.cpp            (C2) to (C4)
 //   claim/no_fit.cpp            (C6)
 //   claim/preferred.cpp         (C6) with a plugin that chooses among places
-//   claim/given_device.cpp      (C9)
-//   claim/leaving.cpp           (C11) lost, (C12) release
-//   claim/preempted.cpp         (C13), V1 to V6; priority/preemption.cpp selects the victims
-//   priority/room_for_all.cpp   V1 of several claims
-//   gang/gang_step.cpp          (C14), also gang/in_gang.cpp; gang/gang_members.cpp: the members
-//   gang/leaves_gang.cpp        (C14) once Bound
+//   claim/static_binding.cpp      (C9)
+//   claim/release.cpp           (C11) lost, (C12) release
+//   claim/victim.cpp         (C13), V1 to V6; priority/preemption.cpp selects the victims
+//   priority/group.cpp   V1 of several claims
+//   gang/gang_step.cpp          (C14), also gang/member.cpp; gang/gang_members.cpp: the members
+//   gang/release_incomplete.cpp        (C14) once Bound
 //   resize/resizing.cpp         (C15), R1 to R6; the writes are in claim/binder.cpp
 //   resize/whole_cards.cpp      follow
 //   claim/first_consumer.cpp    moveAway, and intents that wait for a reservation by the scheduler
@@ -21,10 +21,10 @@
 //   claim/binder.cpp            W1, W2, W4, W5, rollBack
 //   device/provisioning.cpp     W3
 //   claim/conditions.cpp        W6
-//   claim/carrier.cpp           W7, W8, (S4)
-//   claim/stock.cpp             W0
-//   pod/let_go.cpp              W9
-//   pod/gather.cpp              gather, startOver
+//   resourceclaim/bridge.cpp           W7, W8, (S4)
+//   resourceclaim/adopter.cpp             W0
+//   pod/ungate.cpp              W9
+//   pod/colocate.cpp              gather, startOver
 //   pod/pod_binder.cpp          W10, the steps for a scheduler with an extender
 //   card/sweeper.cpp            (S1) to (S3)
 //   card/surplus_cards.cpp      (S5)
@@ -79,7 +79,7 @@
 //         something already, then claims that the gang's last step chose (in memory), then the
 //         oldest. So no later claim takes a member's place; an intent beyond the size is rolled
 //         back. Size and topology are those of the first such claim.
-//         The members of a PodGroup's gang (gang/gang_of.h) are the claims of minCount pods:
+//         The members of a PodGroup's gang (gang/membership.h) are the claims of minCount pods:
 //         ungated pods first, then pods whose claims hold something, then the oldest. Once all of
 //         these are Bound, further pods are decided one by one, by the same steps. A pod that has
 //         Succeeded counts; its claims are gone.
@@ -89,7 +89,7 @@
 // ORDER OF WRITES. Each write is idempotent, or carries uid and resourceVersion. After a crash at a
 // write, the next step does what is stated here. "Again" is the repetition of the write.
 //   W0   Create the claim for an external ResourceClaim, which requests a GPU by itself
-//        (claim/stock.h). It is found by name and owner reference. Its ResourceClaim is gone: the
+//        (resourceclaim/adopter.h). It is found by name and owner reference. Its ResourceClaim is gone: the
 //        claim is deleted. A claim that was not made for the ResourceClaim is not touched.
 //        A claim that names no gang joins the gang of its pod, by the pod's annotations or
 //        otherwise by its PodGroup. This is part of W0, because later the claim might be decided
@@ -112,10 +112,10 @@
 //   W6   Claim status. It can be computed from claim and device at any time.
 //   W7   Create the ResourceClaim. AlreadyExists: if it is this claim's, continue, and restore
 //        marks (finalizer, owner reference) that were removed; if it is an earlier claim's, (S4)
-//        removes it; otherwise CarrierTaken. Carrier::of decides whose it is. A claim that was made
+//        removes it; otherwise ResourceClaimConflict. ResourceClaimBridge::of decides whose it is. A claim that was made
 //        for a ResourceClaim uses that one. Of its marks only the finalizer is added, before W8, if
-//        the API server permits any change of that ResourceClaim (Carrier::markedAsCanBe).
-//   W8   Its allocation. Equal → done. Foreign: reported (CarrierTaken) while a pod names the claim
+//        the API server permits any change of that ResourceClaim (ResourceClaimBridge::markedAsCanBe).
+//   W8   Its allocation. Equal → done. Foreign: reported (ResourceClaimConflict) while a pod names the claim
 //        or has it reserved; then it is removed and, as if it had been cleared, written again (no
 //        memory of the removal is needed after a crash). Cleared: if bound, written again with
 //        backoff; if unprovisioned, moveAway. If the scheduler preempts for the pod there
@@ -289,7 +289,7 @@
 //
 //   waits for                         requeued by
 //   capacity on cards or in quotas    ClusterView::onCapacity and onQuota: the claims that it may
-//                                     suit get turns, in queue order (claim/waiting_for_room.h).
+//                                     suit get turns, in queue order (retry/unschedulable_queue.h).
 //                                     Growth (resize) waits in the same way
 //   a quota that refused it           another version of the namespace's quotas, in the same turns
 //   a search for victims              its turn (priority/plan_turns.h); after a search without
@@ -306,8 +306,8 @@
 //   ResourceClaim, pods
 //   taints of a node                  Reconciler::node: it ends refusals of the node, and begins a
 //                                     round of turns
-//   a node that was refused           time (claim/nodes_left_alone.h)
-//   a provisioner that refused        time (claim/provisioners_left_alone.h)
+//   a node that was refused           time (retry/node_backoff.h)
+//   a provisioner that refused        time (retry/provision_backoff.h)
 //   a plugin without free calls       time (device/provisioning.h)
 //
 // - A plugin that could not validate a class is called again by the class's step alone, with
@@ -326,7 +326,7 @@
 //   failed, or its claim is gone. The capacity that this frees is like any other. A decision that
 //   is a minute old without any of these is drift, and is reported and dropped (Auditor::assumed).
 //
-// GARBAGE (card/sweeper.cpp; S4: claim/carrier.cpp; S5: card/surplus_cards.cpp). Keys are never
+// GARBAGE (card/sweeper.cpp; S4: resourceclaim/bridge.cpp; S5: card/surplus_cards.cpp). Keys are never
 // reused, so a dead leader's late write is only garbage, and a late null removes only dead entries.
 //   (S1) A ledger entry whose device is gone, has another uid, or does not name the card, by a
 //        quorum read after the entry was seen.
@@ -339,4 +339,4 @@
 // clang-format on
 #pragma once
 
-#include "controller/reconcile/outcome.h"
+#include "controller/reconcile/result.h"

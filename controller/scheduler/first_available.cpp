@@ -33,7 +33,7 @@ bool Combinations::count() {
 
 bool Combinations::hopeless() const {
   for (std::size_t claim = 0; claim < at_.size(); ++claim)
-    if (hopeless_.contains({claim, at_[claim]})) return true;
+    if (unschedulable_.contains({claim, at_[claim]})) return true;
   return false;
 }
 

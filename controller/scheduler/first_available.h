@@ -36,14 +36,14 @@ class Combinations {
   /// Advances to the next combination. Returns false if there is none.
   bool next();
   /// Skips combinations with this alternative from now on, because it fits nowhere even by itself.
-  void ruleOut(std::size_t claim, std::size_t alternative) { hopeless_.insert({claim, alternative}); }
+  void ruleOut(std::size_t claim, std::size_t alternative) { unschedulable_.insert({claim, alternative}); }
 
  private:
   bool count();
   bool hopeless() const;
 
   std::vector<std::size_t> counts_, at_;
-  std::set<std::pair<std::size_t, std::size_t>> hopeless_;
+  std::set<std::pair<std::size_t, std::size_t>> unschedulable_;
   std::size_t tried_ = 1;
 };
 

@@ -11,7 +11,7 @@
 
 #include "controller/scheduler/choice/fit.h"
 #include "controller/scheduler/choice/gang_units.h"
-#include "controller/scheduler/choice/in_group.h"
+#include "controller/scheduler/choice/topology_group.h"
 #include "controller/scheduler/quota/within.h"
 #include "controller/scheduler/state/state.h"
 

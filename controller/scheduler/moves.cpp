@@ -106,7 +106,7 @@ class Emptying {
     auto moves = settle(cluster_, claims, movers_);
     const bool gained = moves && gains(*moves, freed);
     if (moves)
-      for (const Move& each : *moves) letGo(cluster_, each.device, each.to);
+      for (const Move& each : *moves) moveTo(cluster_, each.device, each.to);
     cluster_.giveBack(candidate.card, kKept);
     for (const Victim& each : claims) hold(cluster_, each.device, each.holdings);
     if (!gained || !order(cluster_, *moves, movers_)) return false;
@@ -183,12 +183,12 @@ bool firstMoveHolds(const Cluster& cluster, const MovePlan& plan, const Movers& 
 MovePlan movesToLetIn(const Cluster& cluster, const Request& request, const NodePredicate& suits, const Movers& movers,
                       int64_t limit, const Pause& pause) {
   std::vector<Move> moves;  // moves of the last acceptable set of victims
-  const Settles settles = [&](Cluster& without, const Decision& decision, const std::vector<Victim>& victims) {
+  const AcceptVictims accept = [&](Cluster& without, const Decision& decision, const std::vector<Victim>& victims) {
     hold(without, kKept, decision, {request.cpuMilli, request.podMemory});
     auto found = settle(without, victims, movers);
     if (found)
-      for (const Move& each : *found) letGo(without, each.device, each.to);
-    letGo(without, kKept, decision);
+      for (const Move& each : *found) moveTo(without, each.device, each.to);
+    moveTo(without, kKept, decision);
     if (!found) return false;
     for (const Victim& each : victims) hold(without, each.device, each.holdings);
     const bool ordered = order(without, *found, movers);
@@ -196,8 +196,8 @@ MovePlan movesToLetIn(const Cluster& cluster, const Request& request, const Node
     if (ordered) moves = std::move(*found);
     return ordered;
   };
-  const MayGo mayGo = [&](std::string_view device) { return movers.find(device) != movers.end(); };
-  const Preemption preemption = preempt(cluster, request, suits, mayGo, limit, pause, settles);
+  const IsEvictable isEvictable = [&](std::string_view device) { return movers.find(device) != movers.end(); };
+  const Preemption preemption = preempt(cluster, request, suits, isEvictable, limit, pause, accept);
   return {preemption.possible, std::move(moves), preemption.decision, 0, preemption.exact};
 }
 

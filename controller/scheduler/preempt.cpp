@@ -15,7 +15,7 @@
 #include "controller/scheduler/choice/split.h"
 #include "controller/scheduler/choice/victim_cost.h"
 #include "controller/scheduler/choice/victim_places.h"
-#include "controller/scheduler/judge.h"
+#include "controller/scheduler/score_nodes.h"
 #include "controller/scheduler/state/fill.h"
 #include "controller/scheduler/state/state.h"
 
@@ -29,13 +29,13 @@ using Place = VictimPlace;
 
 /// Arguments of a search besides cluster and request. References must outlive it.
 struct Given {
-  const Among& among;
+  const SearchScope& among;
   const NodePredicate& suits;
-  const MayGo& mayGo;
+  const IsEvictable& isEvictable;
   const Pause& pause;
-  const Settles& settles;
-  const StandingOf& standing;
-  const Enough& enough;
+  const AcceptVictims& accept;
+  const EvictionRankOf& standing;
+  const StopCondition& enough;
   VictimPlaces* known = nullptr;  ///< null = no earlier search
 };
 
@@ -75,7 +75,7 @@ class Preempting {
   Rank rankOf(const Place& place) const { return {place.bound, state_.nodes[place.node].name}; }
 
   /// True if an acceptable set may have been missed: only the set that spare() leaves was tested.
-  bool cutShort() const { return given_.settles && cutAt_ != std::numeric_limits<int64_t>::max(); }
+  bool cutShort() const { return given_.accept && cutAt_ != std::numeric_limits<int64_t>::max(); }
 
   /// A possible victim.
   struct Holder {
@@ -232,10 +232,10 @@ class Preempting {
 
   /// Returns the holder, or nullopt if it cannot be preempted.
   std::optional<Holder> holderOf(const std::string& device, const std::vector<Holding>& holdings) const {
-    if (given_.mayGo && !given_.mayGo(device)) return std::nullopt;
+    if (given_.isEvictable && !given_.isEvictable(device)) return std::nullopt;
     Holder holder{&device, &holdings};
     if (given_.standing) {
-      const Standing standing = given_.standing(device);
+      const EvictionRank standing = given_.standing(device);
       holder.loss = {standing.priority, -standing.since, 0};
     }
     for (const Holding& each : holdings)
@@ -340,15 +340,15 @@ class Preempting {
 
   void keep(const std::string& node, Cost cost) {
     if (best_.possible && std::tie(bestCost_, best_.node) <= std::tie(cost, node)) {
-      found_ = found_ || !given_.settles;  // its acceptance was not tested
+      found_ = found_ || !given_.accept;  // its acceptance was not tested
       return;
     }
     std::vector<Victim> victims;
     for (const Holder* each : chosen_) victims.push_back({*each->device, *each->holdings});
     std::sort(victims.begin(), victims.end(), [](const Victim& a, const Victim& b) { return a.device < b.device; });
-    if (given_.settles) {
+    if (given_.accept) {
       left_ -= cost.holders;
-      if (!given_.settles(cluster_, decision_, victims)) return;
+      if (!given_.accept(cluster_, decision_, victims)) return;
     }
     found_ = true;
     best_.possible = true;
@@ -386,22 +386,22 @@ Preemption asItIs(Decision now) {
 
 }  // namespace
 
-Preemption preempt(const Cluster& cluster, const Request& request, const NodePredicate& suits, const MayGo& mayGo,
-                   int64_t limit, const Pause& pause, const Settles& settles, const StandingOf& standing,
-                   const Enough& enough) {
+Preemption preempt(const Cluster& cluster, const Request& request, const NodePredicate& suits,
+                   const IsEvictable& isEvictable, int64_t limit, const Pause& pause, const AcceptVictims& accept,
+                   const EvictionRankOf& standing, const StopCondition& enough) {
   if (auto now = asItIs(decide(cluster, request, suits)); now.possible) return now;
   Cluster copy = cluster;
-  return Preempting(copy, request, {{}, suits, mayGo, pause, settles, standing, enough}, limit).run();
+  return Preempting(copy, request, {{}, suits, isEvictable, pause, accept, standing, enough}, limit).run();
 }
 
-Preemption preemptIn(Cluster& cluster, const Request& request, const Among& among, const NodePredicate& suits,
-                     const MayGo& mayGo, int64_t& left, const StandingOf& standing, const Enough& enough,
-                     const Settles& settles, VictimPlaces* known) {
+Preemption preemptIn(Cluster& cluster, const Request& request, const SearchScope& among, const NodePredicate& suits,
+                     const IsEvictable& isEvictable, int64_t& left, const EvictionRankOf& standing,
+                     const StopCondition& enough, const AcceptVictims& accept, VictimPlaces* known) {
   --left;
   auto now = asItIs(among.nodes == nullptr ? decide(cluster, request, suits)
                                            : decideAmong(cluster, request, *among.nodes, suits));
-  if (now.possible && (!settles || settles(cluster, now.decision, {}))) return now;
-  return Preempting(cluster, request, {among, suits, mayGo, {}, settles, standing, enough, known}, left).run();
+  if (now.possible && (!accept || accept(cluster, now.decision, {}))) return now;
+  return Preempting(cluster, request, {among, suits, isEvictable, {}, accept, standing, enough, known}, left).run();
 }
 
 }  // namespace egpu::scheduler

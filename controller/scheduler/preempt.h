@@ -33,22 +33,23 @@ struct Preemption {
 };
 
 /// True if the holder of this device uid can be preempted; null = all can.
-using MayGo = std::function<bool(std::string_view device)>;
+using IsEvictable = std::function<bool(std::string_view device)>;
 
 /// True if a set of victims that is enough is acceptable; null = always. In `without` the victims are released;
 /// `decision` is the decision for the request then. The function must restore `without` before it returns.
-using Settles = std::function<bool(Cluster& without, const Decision& decision, const std::vector<Victim>& victims)>;
+using AcceptVictims =
+    std::function<bool(Cluster& without, const Decision& decision, const std::vector<Victim>& victims)>;
 
 /// Rank of a possible victim. since: seconds of any one clock, when it got its cards.
-struct Standing {
+struct EvictionRank {
   int64_t priority = 0;
   int64_t since = 0;
 };
 /// Returns the rank of the holder of this device uid; null = all ranks are equal.
-using StandingOf = std::function<Standing(std::string_view device)>;
+using EvictionRankOf = std::function<EvictionRank(std::string_view device)>;
 
 /// Called before each decision. True ends the search with the best result so far. Null = never.
-using Enough = std::function<bool()>;
+using StopCondition = std::function<bool()>;
 
 /// Finds the cheapest set of victims: the fewest holders; then, if `standing` is given, the lowest priorities (smallest
 /// sum), then the youngest (largest sum of `since`); then the smallest amounts (sum of the shares of their cards), then
@@ -65,19 +66,20 @@ using Enough = std::function<bool()>;
 /// throw to abort.
 inline constexpr int64_t kMostPreemptions = 100'000;
 Preemption preempt(const Cluster& cluster, const Request& request, const NodePredicate& suits = {},
-                   const MayGo& mayGo = {}, int64_t limit = kMostPreemptions, const Pause& pause = {},
-                   const Settles& settles = {}, const StandingOf& standing = {}, const Enough& enough = {});
+                   const IsEvictable& isEvictable = {}, int64_t limit = kMostPreemptions, const Pause& pause = {},
+                   const AcceptVictims& accept = {}, const EvictionRankOf& standing = {},
+                   const StopCondition& enough = {});
 
 /// Restricts the search of a request that does not fit.
-struct Among {
+struct SearchScope {
   const std::vector<std::string>* nodes = nullptr;  ///< only these nodes are searched; null = all
   NodePredicate goes{};                             ///< nodes on which there can be victims; null = all
 };
 /// Like preempt(), but tries on the cluster itself, which is unchanged on return, and makes no copy. Decisions are
 /// subtracted from `left`. `known` has the places found by an earlier search and is updated for the next one; null =
 /// none.
-Preemption preemptIn(Cluster& cluster, const Request& request, const Among& among, const NodePredicate& suits,
-                     const MayGo& mayGo, int64_t& left, const StandingOf& standing, const Enough& enough,
-                     const Settles& settles = {}, VictimPlaces* known = nullptr);
+Preemption preemptIn(Cluster& cluster, const Request& request, const SearchScope& among, const NodePredicate& suits,
+                     const IsEvictable& isEvictable, int64_t& left, const EvictionRankOf& standing,
+                     const StopCondition& enough, const AcceptVictims& accept = {}, VictimPlaces* known = nullptr);
 
 }  // namespace egpu::scheduler

@@ -157,7 +157,7 @@ class Reading {
 
 /// Changes the request to admin access: cards without amounts.
 void observing(Request& request) {
-  request.observes = true;
+  request.adminAccess = true;
   request.wholeCards = request.memoryFromCore = false;
   request.perCard = {};
   request.split = Split::none;
@@ -188,7 +188,7 @@ std::optional<Refusal> require(const v1alpha::ElasticGPUClaimSpec& spec, const v
     return invalid("spec.models",
                    "class " + cls.metadata.name + " gives out none of these; it gives out " + listed(given));
   const std::string provided = isolationOf(cls);
-  if (spec.isolation.empty() || request.wholeCards || request.observes || spec.isolation == provided)
+  if (spec.isolation.empty() || request.wholeCards || request.adminAccess || spec.isolation == provided)
     return std::nullopt;
   return invalid("spec.isolation",
                  "class " + cls.metadata.name + " provides " + provided + ", and the claim requires " + spec.isolation);

@@ -61,7 +61,7 @@ struct Request {
   /// Card object names, all on one node. The claim gets all of them and, if `cards` is larger, further cards of that
   /// node.
   std::vector<std::string> pinnedCards;
-  bool observes = false;  ///< admin access: amounts are zero, full cards fit, and nothing is allocated or counted
+  bool adminAccess = false;  ///< admin access: amounts are zero, full cards fit, and nothing is allocated or counted
   std::vector<QuotaRoom> quota;  ///< remaining quotas: cards that would exceed one are excluded
   bool operator==(const Request&) const = default;
 };

@@ -117,19 +117,20 @@ std::vector<RankedNode> rank(const Cluster& cluster, const Request& request, con
 }
 
 Simulation simulate(const Cluster& cluster, const Request& request, const NodePredicate& suits,
-                    const SimulationLimits& limits, const MayGo& mayGo, const SimulatedQuotas* quotas) {
+                    const SimulationLimits& limits, const IsEvictable& isEvictable, const SimulatedQuotas* quotas) {
   Simulation simulation;
   simulation.filter = explain(cluster, request, suits, limits.names, limits.pause, limits.whyUnsuited);
   simulation.decision = decide(cluster, request, suits);
   simulation.ranking = rank(cluster, request, suits, limits.top, limits.pause);
   if (simulation.decision.fits) return simulation;
-  const Enough pauses = [&limits] {
+  const StopCondition pauses = [&limits] {
     if (limits.pause) limits.pause();
     return false;
   };
-  simulation.preemption = quotas == nullptr ? preempt(cluster, request, suits, mayGo, kMostPreemptions, limits.pause)
-                                            : preemptWithin(cluster, quotas->book, {quotas->claim, quotas->request, {}},
-                                                            suits, mayGo, {}, pauses);
+  simulation.preemption =
+      quotas == nullptr
+          ? preempt(cluster, request, suits, isEvictable, kMostPreemptions, limits.pause)
+          : preemptWithin(cluster, quotas->book, {quotas->claim, quotas->request, {}}, suits, isEvictable, {}, pauses);
   return simulation;
 }
 

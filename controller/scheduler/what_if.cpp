@@ -255,7 +255,7 @@ class TryingSteps {
   }
 
   Decision decideFor(ClaimRecord& claim) {
-    if (claim.request->observes) return decide(now_.cluster, *claim.request, claim.suits);
+    if (claim.request->adminAccess) return decide(now_.cluster, *claim.request, claim.suits);
     const auto decideOn = [&](const Request& request) {
       return decideWithin(now_.cluster, now_.quotas, quotaClaim(claim.name, claim.className), request, claim.suits,
                           pause_);
@@ -278,7 +278,7 @@ class TryingSteps {
 
   void take(ClaimRecord& claim, const Decision& decision) {
     if (claim.device.empty()) claim.device = "claim/" + claim.name;
-    if (claim.request->observes) return;
+    if (claim.request->adminAccess) return;
     hold(now_.cluster, claim.device, decision, {claim.request->cpuMilli, claim.request->podMemory});
     count(now_.quotas, now_.cluster, claim.device, quotaClaim(claim.name, claim.className), decision);
   }

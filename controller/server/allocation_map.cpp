@@ -25,7 +25,7 @@ struct Totals {
   int64_t cards = 0, claims = 0, core = 0, usedCore = 0, memory = 0, usedMemory = 0, quarantined = 0;
   void count(const MapCard& c) {
     ++cards;
-    claims += std::count_if(c.allocations.begin(), c.allocations.end(), [](const auto& m) { return !m.observes(); });
+    claims += std::count_if(c.allocations.begin(), c.allocations.end(), [](const auto& m) { return !m.adminAccess(); });
     core += c.core;
     usedCore += c.usedCore;
     memory += c.memory;
@@ -57,9 +57,9 @@ struct Look {
   int color = 0;
 };
 
-class Looks {
+class BarStyle {
  public:
-  explicit Looks(const cache::MapNode& node) {
+  explicit BarStyle(const cache::MapNode& node) {
     std::uint64_t letters = 0, colors = 0;
     for (const auto& card : node.cards)
       for (const auto& take : card.allocations) {
@@ -95,7 +95,7 @@ class Looks {
 
 class Bar {
  public:
-  Bar(std::size_t cells, bool color, const Looks& looks) : cells_(cells), color_(color), looks_(looks) {}
+  Bar(std::size_t cells, bool color, const BarStyle& looks) : cells_(cells), color_(color), looks_(looks) {}
 
   /// Draws the amount `of(claim)` out of `whole` for each claim, in the order of the claims. Each claim with an amount
   /// gets at least one cell while cells are left.
@@ -133,7 +133,7 @@ class Bar {
   }
   std::size_t cells_;
   bool color_;
-  const Looks& looks_;
+  const BarStyle& looks_;
 };
 
 /// Returns the number of cells of a bar so that the line of a card fits: two bars, index, model, core and memory.
@@ -165,7 +165,7 @@ void writePods(std::string& out, const ClaimPods& pods, const std::string& claim
   for (std::size_t i = 0; i < it->second.size(); ++i) out += (i == 0 ? "" : ", ") + it->second[i];
 }
 
-void writeCard(std::string& out, const MapCard& c, const Bar& bar, const Looks& looks, std::size_t modelWidth,
+void writeCard(std::string& out, const MapCard& c, const Bar& bar, const BarStyle& looks, std::size_t modelWidth,
                bool color, const ClaimPods& pods) {
   out += "  " + padded(std::to_string(c.index), 5) + padded(c.model, modelWidth) + "  ";
   out += bar.draw(c, c.core, [](const MapAllocation& m) { return m.core; });
@@ -183,7 +183,8 @@ void writeCard(std::string& out, const MapCard& c, const Bar& bar, const Looks& 
     else
       out += look.letter;
     out += " " + m.claim + "  ";
-    out += m.observes() ? "observes" : v1alpha::formatMilliCards(m.core) + "  " + v1alpha::readableBytes(m.memory);
+    out +=
+        m.adminAccess() ? "adminAccess" : v1alpha::formatMilliCards(m.core) + "  " + v1alpha::readableBytes(m.memory);
     if (!m.phase.empty()) out += "  " + m.phase;
     if (const auto used = inUse(m.usage); !used.empty()) out += "  uses " + used;
     writePods(out, pods, m.claim);
@@ -203,7 +204,7 @@ void writeUsage(codec::JsonText& j, const auto& usage) {
 void writeClaim(codec::JsonText& j, const MapAllocation& m, const ClaimPods& pods) {
   j.beginObject().key("claim").value(m.claim).key("device").value(m.device).key("phase").value(m.phase);
   j.key("core").value(m.core).key("memory").value(m.memory);
-  if (m.observes()) j.key("observes").value(true);
+  if (m.adminAccess()) j.key("adminAccess").value(true);
   writeUsage(j, m.usage);
   if (const auto it = pods.find(m.claim); it != pods.end()) {
     j.key("pods").beginArray();
@@ -298,7 +299,7 @@ std::string toText(const AllocationMap& asIs, const TextOptions& options, const 
     out += "  " + counted(here.cards, "card") + ", core " + v1alpha::formatMilliCards(here.usedCore) + " of " +
            v1alpha::formatMilliCards(here.core) + ", memory " + v1alpha::readableBytes(here.usedMemory) + " of " +
            v1alpha::readableBytes(here.memory) + "\n";
-    const Looks looks(n);
+    const BarStyle looks(n);
     const Bar bar(cells, options.color, looks);
     for (std::size_t i = 0; i < n.cards.size(); ++i) {
       std::size_t end = i;

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "controller/reconcile/claim/carrier.h"
+#include "controller/reconcile/resourceclaim/bridge.h"
 #include "controller/server/what_if_subject.h"
 
 namespace egpu::server {

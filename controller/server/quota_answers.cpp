@@ -22,7 +22,7 @@ scheduler::Request withinQuotas(scheduler::Cluster& cluster, const scheduler::Qu
                                 const scheduler::QuotaClaim& claim, scheduler::Request request,
                                 const scheduler::NodePredicate& suits, const scheduler::Pause& pause,
                                 WhatIfSubject& subject) {
-  if (!book.counts(claim.namespace_) || request.observes) return request;
+  if (!book.counts(claim.namespace_) || request.adminAccess) return request;
   const auto decision = scheduler::decideWithin(cluster, book, claim, request, suits, pause);
   request.quota = book.rooms(claim);
   if (!decision.excess) return request;

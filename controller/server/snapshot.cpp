@@ -6,14 +6,14 @@
 #include <variant>
 #include <vector>
 
-#include "controller/reconcile/claim/carrier.h"
 #include "controller/reconcile/claim/claim.h"
 #include "controller/reconcile/class/class.h"
 #include "controller/reconcile/class/class_access.h"
-#include "controller/reconcile/gang/gang_of.h"
+#include "controller/reconcile/gang/membership.h"
 #include "controller/reconcile/pod/node_fit/node_fit.h"
 #include "controller/reconcile/pod/node_fit/resources.h"
 #include "controller/reconcile/pod/schedulability.h"
+#include "controller/reconcile/resourceclaim/bridge.h"
 #include "controller/scheduler/quota/on_a_copy.h"
 #include "controller/scheduler/state/holdings.h"
 

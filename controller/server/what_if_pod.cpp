@@ -7,11 +7,11 @@
 #include "api/v1alpha/keys.h"
 #include "api/v1alpha/pod_claims.h"
 #include "controller/cache/pod_requests.h"
-#include "controller/reconcile/claim/stock.h"
 #include "controller/reconcile/pod/node_fit/node_fit.h"
 #include "controller/reconcile/pod/node_fit/resources.h"
 #include "controller/reconcile/pod/schedulability.h"
-#include "controller/server/stamped_claims.h"
+#include "controller/reconcile/resourceclaim/adopter.h"
+#include "controller/server/template_claims.h"
 
 namespace egpu::server {
 

@@ -26,7 +26,7 @@ struct PodSubject {
 std::vector<core::ObjectKey> claimsOfPod(const core::Pod& pod, const std::string& space);
 
 /// Looks up the pod's claims in `beside`, the claims of the same question, and in the stores; a stored claim takes
-/// precedence. Adds the claims that would be created for the pod, see stamped_claims.h. If the pod names no claim,
+/// precedence. Adds the claims that would be created for the pod, see template_claims.h. If the pod names no claim,
 /// `amounts`, if given, becomes its only claim. Errors: Code::invalid, Code::notFound.
 base::Result<PodSubject> podSubject(const cache::Stores& stores, const core::Pod& pod,
                                     const std::vector<v1alpha::ElasticGPUClaim>& beside,

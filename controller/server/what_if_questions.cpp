@@ -15,14 +15,14 @@
 #include "controller/codec/yaml_text.h"
 #include "controller/http/plain.h"
 #include "controller/reconcile/claim/claim.h"
-#include "controller/reconcile/gang/gang_of.h"
+#include "controller/reconcile/gang/membership.h"
 #include "controller/reconcile/priority/priority.h"
 #include "controller/scheduler/state/holdings.h"
 #include "controller/server/moves/movable_claims.h"
 #include "controller/server/quota_answers.h"
 #include "controller/server/snapshot.h"
 #include "controller/server/text_table.h"
-#include "controller/server/usual_size.h"
+#include "controller/server/typical_request.h"
 #include "controller/server/what_if_pod.h"
 #include "controller/server/what_if_steps.h"
 
@@ -381,15 +381,15 @@ http::Response WhatIfQuestions::together(const Asking& asking, const std::vector
 }
 
 base::Result<WhatIfQuestions::Said> WhatIfQuestions::explain(const Asking& asking, const Patience& patience) const {
-  auto subject = asking.subject(stores_);
-  if (!subject) return subject.status();
-  if (!*subject)
+  auto found = asking.subject(stores_);
+  if (!found) return found.status();
+  if (!*found)
     return Status(
         Code::invalid,
         "nothing is asked about: give claim (and namespace), or class and gpu, gpu-core, gpu-memory or tflops, "
         "or POST a claim");
   ExplainAnswer answer;
-  answer.subject = std::move(**subject);
+  answer.subject = std::move(**found);
   if (answer.subject.request) {
     auto situation = situationFor(asking.spaceOf(answer.subject), patience);
     auto& subject = answer.subject;

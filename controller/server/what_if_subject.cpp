@@ -11,7 +11,7 @@
 #include "controller/reconcile/claim/conditions.h"
 #include "controller/reconcile/class/class.h"
 #include "controller/reconcile/class/class_access.h"
-#include "controller/reconcile/gang/gang_of.h"
+#include "controller/reconcile/gang/membership.h"
 #include "controller/reconcile/pod/schedulability.h"
 #include "controller/scheduler/first_available.h"
 #include "controller/server/snapshot.h"

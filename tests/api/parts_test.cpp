@@ -8,7 +8,7 @@
 #include <utility>
 #include <vector>
 
-#include "api/core/rare.h"
+#include "api/core/heap_optional.h"
 #include "api/core/sorted_map.h"
 
 namespace egpu::core {
@@ -20,9 +20,9 @@ struct Part {
   bool operator==(const Part&) const = default;
 };
 
-TEST(Rare, TakesAPointersRoomAndIsAbsentUnlessPut) {
-  EXPECT_EQ(sizeof(Rare<Part>), sizeof(void*));
-  Rare<Part> part;
+TEST(HeapOptional, TakesAPointersRoomAndIsAbsentUnlessPut) {
+  EXPECT_EQ(sizeof(HeapOptional<Part>), sizeof(void*));
+  HeapOptional<Part> part;
   EXPECT_FALSE(part);
   EXPECT_FALSE(part.has_value());
   part.emplace().text = "a";
@@ -34,16 +34,16 @@ TEST(Rare, TakesAPointersRoomAndIsAbsentUnlessPut) {
   EXPECT_FALSE(part);
 }
 
-TEST(Rare, IsCopiedAndComparedByWhatIsThere) {
-  Rare<Part> a = Part{"a", 1};
-  Rare<Part> b = a;
+TEST(HeapOptional, IsCopiedAndComparedByWhatIsThere) {
+  HeapOptional<Part> a = Part{"a", 1};
+  HeapOptional<Part> b = a;
   EXPECT_EQ(a, b);
   b->number = 2;
   EXPECT_EQ(a->number, 1);
   EXPECT_NE(a, b);
-  EXPECT_NE(a, Rare<Part>());
-  EXPECT_EQ(Rare<Part>(), std::nullopt);
-  EXPECT_NE(Rare<Part>(Part{}), std::nullopt);
+  EXPECT_NE(a, HeapOptional<Part>());
+  EXPECT_EQ(HeapOptional<Part>(), std::nullopt);
+  EXPECT_NE(HeapOptional<Part>(Part{}), std::nullopt);
   const auto& itself = b;
   b = itself;
   EXPECT_EQ(b->number, 2);
@@ -52,9 +52,9 @@ TEST(Rare, IsCopiedAndComparedByWhatIsThere) {
   EXPECT_FALSE(a);
 }
 
-TEST(Rare, TakesAnOptional) {
-  EXPECT_FALSE(Rare<Part>(std::optional<Part>()));
-  const Rare<Part> part = std::optional<Part>(Part{"a", 1});
+TEST(HeapOptional, TakesAnOptional) {
+  EXPECT_FALSE(HeapOptional<Part>(std::optional<Part>()));
+  const HeapOptional<Part> part = std::optional<Part>(Part{"a", 1});
   ASSERT_TRUE(part);
   EXPECT_EQ(*part, (Part{"a", 1}));
 }

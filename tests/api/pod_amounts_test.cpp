@@ -63,7 +63,7 @@ TEST(PodAmounts, AModelAnIsolationAndAPriorityAreSpelledToo) {
   EXPECT_EQ(spec->priorityClassName, "high.prio-1");
   EXPECT_EQ(spec->className, "share");
   EXPECT_EQ(spec->requests.size(), 1u);
-  EXPECT_FALSE(amountsMistake(annotations(all)));
+  EXPECT_FALSE(validateAmounts(annotations(all)));
 }
 
 TEST(PodAmounts, DifferentOnesNeverHaveTheSameName) {
@@ -156,7 +156,7 @@ TEST(PodAmounts, EveryMistakeNamesItsAnnotation) {
       {{{"tflops", "2e6"}}, "tflops", "tflops is at most 1000000"},
   };
   for (const auto& one : cases) {
-    const auto mistake = amountsMistake(annotations(one.amounts));
+    const auto mistake = validateAmounts(annotations(one.amounts));
     ASSERT_TRUE(mistake) << one.says;
     EXPECT_TRUE(mistake->field.starts_with("metadata.annotations[egpu.elasticgpu.io/" + std::string(one.field) + "]"))
         << mistake->field;
@@ -164,11 +164,11 @@ TEST(PodAmounts, EveryMistakeNamesItsAnnotation) {
     const auto name = nameOf(one.amounts);
     EXPECT_TRUE(namesAmounts(name)) << name;
     // No template is created for it: the name spells no amounts, or amounts that are a mistake.
-    EXPECT_TRUE(amountsMistake(name)) << name;
+    EXPECT_TRUE(validateAmounts(name)) << name;
   }
-  EXPECT_FALSE(amountsMistake(annotations({{"gpu-core", "10"}, {"gpu-memory", "4Gi"}, {"class", "share"}})));
-  EXPECT_FALSE(amountsMistake(annotations({})));
-  EXPECT_FALSE(amountsMistake("egpu-amounts.core-10.class-share"));
+  EXPECT_FALSE(validateAmounts(annotations({{"gpu-core", "10"}, {"gpu-memory", "4Gi"}, {"class", "share"}})));
+  EXPECT_FALSE(validateAmounts(annotations({})));
+  EXPECT_FALSE(validateAmounts("egpu-amounts.core-10.class-share"));
 }
 
 }  // namespace

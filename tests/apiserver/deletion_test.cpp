@@ -80,7 +80,7 @@ TEST_F(DeletionTest, DependentsFollowTheirLastOwner) {
   make(kPods, pod("leaf", ownedBy(middle)));
   make(kPods, pod("held", [&] {
          Json m = ownedBy(one);
-         m["finalizers"] = {"elasticgpu.io/carrier"};
+         m["finalizers"] = {"elasticgpu.io/resource-claim"};
          return m;
        }()));
   call("DELETE", kClaims + "/one");

@@ -151,7 +151,7 @@ TEST_F(RulesTest, ResourceClaimsAllocationsAndReservations) {
   EXPECT_EQ(status(c, {{"reservedFor", nullptr}}).status, 200);
   EXPECT_EQ(status(c, {{"allocation", nullptr}}).status, 200);
   EXPECT_EQ(status(c, {{"allocation", allocation("n2")}}).status, 200);
-  merge(c, {{"metadata", {{"finalizers", {"elasticgpu.io/carrier"}}}}});
+  merge(c, {{"metadata", {{"finalizers", {"elasticgpu.io/resource-claim"}}}}});
   call("DELETE", c);
   EXPECT_EQ(status(c, {{"reservedFor", user}}).status, 422);
 }

@@ -372,7 +372,7 @@ TEST_F(ClusterViewTest, AGangIsAssumedAsAWholeOrNotAtAll) {
   node("n2");
   card("c1", "n2");
   const std::vector gang{ask("a", 700), ask("b", 700)};
-  const std::vector<ClusterView::GangPlace> any(2);
+  const std::vector<ClusterView::GangMemberConstraints> any(2);
   const auto both = view.decideGang(gang, any);
   ASSERT_TRUE(both);
   ASSERT_EQ(both->decisions.size(), 2u);
@@ -446,7 +446,7 @@ TEST_F(ClusterViewTest, OfTwoGangsThatNeedTheSameCardsOneIsWhole) {
     card("c" + std::to_string(n), "n" + std::to_string(n));
   }
   const auto gangOf = [](const std::string& name) {
-    std::vector<ClusterView::Ask> asks;
+    std::vector<ClusterView::SchedulingRequest> asks;
     for (int m = 0; m < 5; ++m) asks.push_back(ask(name + std::to_string(m), 900));  // five of eight cards
     return asks;
   };
@@ -454,7 +454,8 @@ TEST_F(ClusterViewTest, OfTwoGangsThatNeedTheSameCardsOneIsWhole) {
     std::atomic<int> whole = 0;
     {
       const auto decide = [&](const std::string& name) {
-        if (!view.decideGang(gangOf(name), std::vector<ClusterView::GangPlace>(5))->decisions.empty()) ++whole;
+        if (!view.decideGang(gangOf(name), std::vector<ClusterView::GangMemberConstraints>(5))->decisions.empty())
+          ++whole;
       };
       const std::jthread one(decide, "a"), other(decide, "b");
     }
@@ -511,8 +512,8 @@ TEST_F(ClusterViewTest, DecisionsAreMadeWhileAGangIsDecidedInOneGroup) {
   int first = 0, last = 0;
   for (int tries = 0; tries < 100 && first == last; ++tries) {
     int looked = 0;
-    std::vector<ClusterView::Ask> asks;
-    std::vector<ClusterView::GangPlace> places;
+    std::vector<ClusterView::SchedulingRequest> asks;
+    std::vector<ClusterView::GangMemberConstraints> places;
     for (int m = 0; m < 16; ++m) {
       asks.push_back(ask("g" + std::to_string(m), 100));
       places.emplace_back().suits = [&, m](std::string_view) {  // a predicate per member

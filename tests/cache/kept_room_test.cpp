@@ -53,7 +53,7 @@ class KeptRoomTest : public ClusterViewTest {
     return !view.decideAndAssume(asked).fits;
   }
   /// Returns the request of a claim in the store.
-  ClusterView::Ask waiter(const std::string& uid, int64_t core) {
+  ClusterView::SchedulingRequest waiter(const std::string& uid, int64_t core) {
     Claim claim;
     claim.metadata.name = claim.metadata.uid = uid;
     claim.metadata.namespace_ = "ns";
@@ -96,17 +96,18 @@ class KeptRoomTest : public ClusterViewTest {
     stores.devices.informed(gpu);
   }
   /// Members of one gang, created and waiting since that second.
-  std::vector<ClusterView::Ask> gang(const std::string& name, int size, int64_t since, int64_t core = 1000) {
-    std::vector<ClusterView::Ask> asks;
+  std::vector<ClusterView::SchedulingRequest> gang(const std::string& name, int size, int64_t since,
+                                                   int64_t core = 1000) {
+    std::vector<ClusterView::SchedulingRequest> asks;
     for (int i = 0; i < size; ++i) {
       asks.push_back(waiter(name + std::to_string(i), core));
       asks.back().turn = {0, since, since, since};
     }
     return asks;
   }
-  bool gangFits(std::vector<ClusterView::Ask>& asks, int64_t now) {
+  bool gangFits(std::vector<ClusterView::SchedulingRequest>& asks, int64_t now) {
     for (auto& each : asks) each.turn.now = now;
-    const auto decided = view.decideGang(asks, std::vector<ClusterView::GangPlace>(asks.size()));
+    const auto decided = view.decideGang(asks, std::vector<ClusterView::GangMemberConstraints>(asks.size()));
     return decided && !decided->decisions.empty();
   }
   bool fits(const std::string& uid, int64_t now) {
@@ -149,11 +150,10 @@ TEST_F(KeptRoomTest, ANodeIsKeptByTheTimesOfTheDevicesThatAreThere) {
   EXPECT_EQ(keptAt(1000), "n2") << "the younger one is expected to go first";
   since("a", "uid-other", "n1", "c0", "1970-01-01T00:18:10Z");
   EXPECT_EQ(keptAt(1100), "n1") << "another device of that name, far younger";
-  int grown = 0;
-  view.onCapacity([&] { ++grown; });
-  view.keepNothing("other");
+  grown = 0;
+  view.releaseReservation("other");
   EXPECT_EQ(grown, 0);
-  view.keepNothing("large");
+  view.releaseReservation("large");
   EXPECT_TRUE(view.keptNodes().empty()) << "nobody wants it just now";
   EXPECT_EQ(grown, 1) << "who waits may have the node";
   EXPECT_NE(keptAt(1200), "");
@@ -171,9 +171,9 @@ TEST_F(KeptRoomTest, WhateverIsAskedKnowsRoomThatIsKept) {
   owner.status.priority = 10;
   owner.status.nominated = v1alpha::Nomination{"n1", {{"c0", 600, 100}}, {"somebody"}};
   stores.claims.informed(owner);
-  const auto fits = [&](const ClusterView::Ask& who) {
+  const auto fits = [&](const ClusterView::SchedulingRequest& who) {
     const std::string_view only = "n1";
-    return view.judge({who}, {&only, 1}).front().fits;
+    return view.scoreNodes({who}, {&only, 1}).front().fits;
   };
   auto other = ask("k", 600);
   EXPECT_FALSE(view.decideAndAssume(other).fits);
@@ -269,7 +269,7 @@ TEST_F(KeptRoomTest, AGangThatIsNotWholeInADayHasItsTurnAgainADayLater) {
 TEST_F(KeptRoomTest, AGangThatGoesWhileItsNodesAreLookedForKeepsNone) {
   full({100, 900, 500});
   auto asks = gang("g", 2, 0);
-  std::vector<ClusterView::GangPlace> places(2);
+  std::vector<ClusterView::GangMemberConstraints> places(2);
   bool deciding = true;
   places[0].suits = [&](std::string_view) {
     if (!deciding && stores.claims.get({"ns", "g1"})) gone("g1");
@@ -316,7 +316,7 @@ TEST_F(KeptRoomTest, APodsSeveralClaimsHaveOneNodeKept) {
   card("c1", "n1");
   full({100, 900});
   hold("d1", "n1", "c1", 800);
-  std::vector<ClusterView::Ask> asks = {waiter("a", 1000), waiter("b", 1000)};
+  std::vector<ClusterView::SchedulingRequest> asks = {waiter("a", 1000), waiter("b", 1000)};
   for (auto& each : asks) each.turn = {0, 0, 0, 1000};
   EXPECT_TRUE(view.decideTogether(asks, {}).decisions.empty());
   EXPECT_EQ(kept(), Names{"n1"}) << "no other has two cards";
@@ -336,14 +336,14 @@ TEST_F(KeptRoomTest, WhatNobodyAsksForAnyMoreIsGivenUp) {
   EXPECT_FALSE(view.keepsNodes());
   EXPECT_FALSE(gangFits(asks, 1000));
   using Claims = std::vector<std::string>;
-  EXPECT_EQ(view.tendKept(1119), Claims());
-  EXPECT_EQ(view.tendKept(1120), (Claims{"ns/g0", "ns/g1"})) << "do they still want them?";
+  EXPECT_EQ(view.expireReservations(1119), Claims());
+  EXPECT_EQ(view.expireReservations(1120), (Claims{"ns/g0", "ns/g1"})) << "do they still want them?";
   EXPECT_FALSE(gangFits(asks, 1150));
-  EXPECT_EQ(view.tendKept(1749).size(), 2u);
+  EXPECT_EQ(view.expireReservations(1749).size(), 2u);
   EXPECT_EQ(kept().size(), 2u) << "they asked again";
   EXPECT_TRUE(view.keepsNodes());
   grown = 0;
-  EXPECT_EQ(view.tendKept(1750), Claims());
+  EXPECT_EQ(view.expireReservations(1750), Claims());
   EXPECT_EQ(kept(), Names());
   EXPECT_EQ(grown, 1) << "who waits may have them";
   EXPECT_FALSE(view.keepsNodes());
@@ -353,11 +353,11 @@ TEST_F(KeptRoomTest, AClockThatWasSetBackEndsNothing) {
   full({100, 900, 500});
   auto asks = gang("g", 2, 0);
   EXPECT_FALSE(gangFits(asks, 5000));
-  view.tendKept(4999);  // another thread read the clock earlier
+  view.expireReservations(4999);  // another thread read the clock earlier
   EXPECT_EQ(kept().size(), 2u);
-  view.tendKept(2000);
+  view.expireReservations(2000);
   EXPECT_EQ(kept().size(), 2u);
-  view.tendKept(2600);
+  view.expireReservations(2600);
   EXPECT_EQ(kept(), Names()) << "and its time begins anew";
 }
 
@@ -689,7 +689,7 @@ TEST_F(KeptRoomTest, VictimsAreNeededWithoutWhoseReleaseNotAllFit) {
   full({1, 2, 3});
   node("n9");
   card("c9", "n9");
-  const std::vector<ClusterView::Ask> asks{waiter("a", 1000), waiter("b", 1000)};
+  const std::vector<ClusterView::SchedulingRequest> asks{waiter("a", 1000), waiter("b", 1000)};
   const auto needed = [&](const std::string& second) {
     std::vector<v1alpha::Nomination> rooms(2);
     rooms[0].nodeName = "n2";

@@ -71,7 +71,8 @@ class QuotaOfViewTest : public ClusterViewTest {
     stores.quotas.informed(quota);
     wakes = 0;
   }
-  ClusterView::Ask waiting(const std::string& uid, int64_t core, int64_t priority, int64_t since, int64_t now) {
+  ClusterView::SchedulingRequest waiting(const std::string& uid, int64_t core, int64_t priority, int64_t since,
+                                         int64_t now) {
     Claim claim;
     claim.metadata.name = claim.metadata.uid = uid;
     claim.metadata.namespace_ = "ns";
@@ -100,8 +101,8 @@ TEST_F(QuotaOfViewTest, AReservationIsForOneThatWaitedForLongAndIsWithinTheQuota
   view.forget("higher");
   EXPECT_TRUE(view.keepsNodes());
   wakes = 0;
-  EXPECT_EQ(view.tendKept(800), std::vector<std::string>{"ns/big"});
-  EXPECT_TRUE(view.tendKept(1300).empty());
+  EXPECT_EQ(view.expireReservations(800), std::vector<std::string>{"ns/big"});
+  EXPECT_TRUE(view.expireReservations(1300).empty());
   EXPECT_EQ(wakes, 1) << "those that were refused are tried again";
   EXPECT_FALSE(view.keepsNodes());
   EXPECT_TRUE(view.decideAndAssume(waiting("small", 100, 0, 602, 1301)).fits);

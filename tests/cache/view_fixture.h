@@ -55,8 +55,8 @@ class ClusterViewTest : public ::testing::Test {
     gpu.status.phase = phase;
     stores.devices.informed(gpu);
   }
-  static ClusterView::Ask ask(const std::string& uid, int64_t core) {
-    ClusterView::Ask a;
+  static ClusterView::SchedulingRequest ask(const std::string& uid, int64_t core) {
+    ClusterView::SchedulingRequest a;
     a.claimUid = uid;
     a.claim = "ns/" + uid;
     a.request.perCard = {core, 10};

@@ -117,7 +117,7 @@ def foreign(client, report):
     client.create(pods(), pod("waits-for-it", {"main": "taken"}))
 
     def said():
-        return any(each["reason"] == "CarrierTaken" for each in client.get(f"{claims()}/taken").get("status", {}).get("conditions", []))
+        return any(each["reason"] == "ResourceClaimConflict" for each in client.get(f"{claims()}/taken").get("status", {}).get("conditions", []))
 
     until("the claim says that its carrier is taken", said)
     seen = client.get(f"{carriers()}/taken")

@@ -13,7 +13,7 @@ from client import GPUS, Refused, carriers, claims, until
 from pki import admin_context
 
 RBAC = "/apis/rbac.authorization.k8s.io/v1"
-FINALIZER = "elasticgpu.io/carrier"
+FINALIZER = "elasticgpu.io/resource-claim"
 CLAIM_FINALIZER = "elasticgpu.io/claim"
 THEIRS = "example.com/theirs"
 LABEL = "elasticgpu.io/mark"

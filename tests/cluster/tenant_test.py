@@ -54,7 +54,7 @@ def without_policy(client, user):
     """Removes the validating policies, so that only the controller protects the cards."""
     for each in client.items(POLICIES):
         client.delete(f"{POLICIES}/{each['metadata']['name']}")
-    client.create(carriers(), {"metadata": {"name": "probe", "finalizers": ["elasticgpu.io/carrier"]}, "spec": {"devices": {"requests": [
+    client.create(carriers(), {"metadata": {"name": "probe", "finalizers": ["elasticgpu.io/resource-claim"]}, "spec": {"devices": {"requests": [
         {"name": "gpu", "exactly": {"deviceClassName": "elasticgpu.io"}}]}}})
 
     def may_strip():

@@ -111,10 +111,10 @@ TEST_F(AgentTest, RegistersAndSaysHowItDoes) {
   PrepareCall call(dial(pluginSocket()), claim());
   ASSERT_TRUE(call.get().ok()) << call.get().error_message();
   EXPECT_NE(call.error("u1"), "");  // without an API server no claim can be authorized
-  const auto metrics = ask("/ops", "/metrics");
-  EXPECT_THAT(metrics, StartsWith("200 "));
-  EXPECT_THAT(metrics, HasSubstr("elasticgpu_agent_prepare_seconds_count{result=\"failed\"} 1"));
-  EXPECT_THAT(metrics, HasSubstr("process_resident_memory_bytes"));
+  const auto text = ask("/ops", "/metrics");
+  EXPECT_THAT(text, StartsWith("200 "));
+  EXPECT_THAT(text, HasSubstr("elasticgpu_agent_prepare_seconds_count{result=\"failed\"} 1"));
+  EXPECT_THAT(text, HasSubstr("process_resident_memory_bytes"));
   EXPECT_THAT(ask("/probes", "/metrics"), StartsWith("404 "));
 }
 

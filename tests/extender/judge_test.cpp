@@ -1,7 +1,5 @@
 // Compares filtering and scoring of all nodes at once with a decision pinned to each node: random clusters, every
 // policy, one claim and several, with quotas and without.
-#include "controller/scheduler/judge.h"
-
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -11,6 +9,7 @@
 
 #include "controller/scheduler/node_policy/node_policy.h"
 #include "controller/scheduler/quota/within.h"
+#include "controller/scheduler/score_nodes.h"
 #include "controller/scheduler/simulate.h"
 #include "tests/scheduler/world.h"
 
@@ -66,8 +65,8 @@ class Scene {
       r.perCard.core = pick(random, 1, 25) * 100;
     }
     if (pick(random, 0, 15) == 0 && cluster.cardCount() > 0 && r.split == Split::none) {
-      const auto& node = names[static_cast<std::size_t>(pick(random, 0, static_cast<int64_t>(names.size()) - 1))];
-      r.pinnedCards = cluster.cardsOf(node);
+      const auto& pinned = names[static_cast<std::size_t>(pick(random, 0, static_cast<int64_t>(names.size()) - 1))];
+      r.pinnedCards = cluster.cardsOf(pinned);
       r.cards = std::max<int64_t>(1, static_cast<int64_t>(r.pinnedCards.size()));
     }
     return r;
@@ -103,7 +102,7 @@ TEST(Judge, PassesTheNodesOnWhichThePinnedDecisionSucceeds) {
   for (uint64_t seed = 1; seed <= 300; ++seed) {
     Scene scene(seed);
     const auto request = scene.request();
-    const auto verdicts = judge(scene.cluster, {request}, scene.views());
+    const auto verdicts = scoreNodes(scene.cluster, {request}, scene.views());
     ASSERT_EQ(verdicts.size(), scene.names.size());
     for (std::size_t i = 0; i < verdicts.size(); ++i) {
       const bool fits = decide(scene.cluster, pinned({request}, scene.names[i]).front()).fits;
@@ -122,7 +121,7 @@ TEST(Judge, SeveralClaimsMustFitTogether) {
     std::vector<Request> requests;
     for (int64_t n = pick(scene.random, 2, 4); n > 0; --n) requests.push_back(scene.request());
     const auto before = pictureOf(scene.cluster);
-    const auto verdicts = judge(scene.cluster, requests, scene.views());
+    const auto verdicts = scoreNodes(scene.cluster, requests, scene.views());
     EXPECT_EQ(pictureOf(scene.cluster), before);
     for (std::size_t i = 0; i < verdicts.size(); ++i) {
       const auto here = pinned(requests, scene.names[i]);
@@ -146,10 +145,10 @@ TEST(Judge, LikesNodesInTheOrderOfTheDecision) {
     const auto request = scene.request();
     if (!request.pinnedCards.empty()) continue;
     scene.cluster.observe(request);
-    const auto verdicts = judge(scene.cluster, {request}, scene.views());
+    const auto verdicts = scoreNodes(scene.cluster, {request}, scene.views());
     std::vector<std::tuple<int64_t, std::string>> mine;
     for (std::size_t i = 0; i < verdicts.size(); ++i)
-      if (verdicts[i].fits) mine.emplace_back(-verdicts[i].liking, scene.names[i]);
+      if (verdicts[i].fits) mine.emplace_back(-verdicts[i].score, scene.names[i]);
     std::sort(mine.begin(), mine.end());
     const auto theirs = rank(scene.cluster, request, {}, scene.names.size());
     ASSERT_EQ(mine.size(), theirs.size()) << "seed " << seed;
@@ -166,10 +165,10 @@ TEST(Judge, OfSeveralClaimsTheFirstOnesPolicyDecides) {
     Scene scene(seed);
     auto requests = std::vector{scene.request(), scene.request()};
     for (auto& request : requests) request.pinnedCards.clear();
-    const auto verdicts = judge(scene.cluster, requests, scene.views());
+    const auto verdicts = scoreNodes(scene.cluster, requests, scene.views());
     std::vector<std::tuple<int64_t, std::string>> fitting;
     for (std::size_t i = 0; i < verdicts.size(); ++i)
-      if (verdicts[i].fits) fitting.emplace_back(-verdicts[i].liking, scene.names[i]);
+      if (verdicts[i].fits) fitting.emplace_back(-verdicts[i].score, scene.names[i]);
     const auto together = decideTogether(scene.cluster, requests);
     ASSERT_EQ(fitting.empty(), together.decisions.empty()) << "seed " << seed;
     if (fitting.empty() || requests.front().nodePolicy == "fragmentation") continue;
@@ -180,7 +179,7 @@ TEST(Judge, OfSeveralClaimsTheFirstOnesPolicyDecides) {
               -verdicts[static_cast<std::size_t>(
                             std::find(scene.names.begin(), scene.names.end(), together.decisions.front().node) -
                             scene.names.begin())]
-                   .liking)
+                   .score)
         << "seed " << seed;
     ++orders;
   }
@@ -206,8 +205,8 @@ TEST(Judge, KeepsToQuotasAsTheDecisionDoes) {
       requests.push_back(scene.request());
       claims.push_back({"ns", "ns/c" + std::to_string(n), "c" + std::to_string(n), "share"});
     }
-    const auto verdicts = judge(scene.cluster, requests, scene.views(), book, claims);
-    const auto without = judge(scene.cluster, requests, scene.views());
+    const auto verdicts = scoreNodes(scene.cluster, requests, scene.views(), book, claims);
+    const auto without = scoreNodes(scene.cluster, requests, scene.views());
     for (std::size_t i = 0; i < verdicts.size(); ++i) {
       const auto here = pinned(requests, scene.names[i]);
       const bool fits = !decideWithin(scene.cluster, book, claims, here).decisions.empty();
@@ -223,11 +222,11 @@ TEST(Judge, KeepsToQuotasAsTheDecisionDoes) {
 TEST(Judge, NothingAskedFitsEverywhere) {
   Cluster cluster;
   const std::vector<std::string_view> names = {"a", "b"};
-  EXPECT_EQ(judge(cluster, {}, names), (std::vector<NodeVerdict>{{true, 0}, {true, 0}}));
-  EXPECT_TRUE(judge(cluster, {Request{}}, {}).empty());
+  EXPECT_EQ(scoreNodes(cluster, {}, names), (std::vector<NodeVerdict>{{true, 0}, {true, 0}}));
+  EXPECT_TRUE(scoreNodes(cluster, {Request{}}, {}).empty());
   auto unknown = Request{};
   unknown.nodePolicy = "no such policy";
-  EXPECT_EQ(judge(cluster, {unknown}, names), (std::vector<NodeVerdict>{{}, {}}));
+  EXPECT_EQ(scoreNodes(cluster, {unknown}, names), (std::vector<NodeVerdict>{{}, {}}));
 }
 
 }  // namespace

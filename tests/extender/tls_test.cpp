@@ -52,9 +52,9 @@ class TlsTest : public ::testing::Test {
     limits.body = 1 << 20;
   }
   void start() {
-    auto made = listen("127.0.0.1:0", echo, limits, files);
-    ASSERT_TRUE(made.ok()) << made.status().str();
-    listener = std::move(*made);
+    auto listening = listen("127.0.0.1:0", echo, limits, files);
+    ASSERT_TRUE(listening.ok()) << listening.status().str();
+    listener = std::move(*listening);
   }
   int port() const { return std::stoi(listener->address().substr(listener->address().rfind(':') + 1)); }
 

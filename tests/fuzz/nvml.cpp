@@ -6,7 +6,7 @@
 
 #include "api/v1alpha/card_object.h"
 #include "api/v1alpha/validation.h"
-#include "controller/agent/cards/answers.h"
+#include "controller/agent/cards/discovery_results.h"
 #include "controller/agent/health/health.h"
 #include "provisioners/nvidia/node.h"
 #include "provisioners/nvidia/watch.h"

@@ -82,7 +82,7 @@ INSTANTIATE_TEST_SUITE_P(Targets, FuzzSmoke,
                                            Target{"driver", fuzzDriver}, Target{"cdi_spec", fuzzCdiSpec},
                                            Target{"nvml", fuzzNvml}, Target{"node", fuzzNode},
                                            Target{"kubelet", fuzzKubelet}, Target{"extender", fuzzExtender}),
-                         [](const auto& info) { return std::string(info.param.name); });
+                         [](const auto& instance) { return std::string(instance.param.name); });
 
 // A driver that can't fail would prove nothing.
 TEST(FuzzSmokeDeathTest, aBrokenPromiseEndsTheProcess) { EXPECT_DEATH(promise(false, "such"), "broken promise: such"); }

@@ -15,7 +15,7 @@ namespace egpu::journal {
 namespace {
 
 using std::chrono::seconds;
-using Ask = cache::ClusterView::Ask;
+using SchedulingRequest = cache::ClusterView::SchedulingRequest;
 
 scheduler::Policies policies(const std::string& name) {
   scheduler::Policies out;
@@ -217,7 +217,7 @@ class Churn {
     for (int c = 0; c < 7; ++c) cluster_.cardGone(cardName(n, c));
   }
 
-  Ask fresh() {
+  SchedulingRequest fresh() {
     static const std::vector<std::string> kPolicies = {"binpack", "spread", "compact-first", "low-load-first",
                                                        "fragmentation"};
     static const std::vector<std::string> kCards = {"binpack", "spread", "simple", "topology"};
@@ -238,21 +238,21 @@ class Churn {
     return ask;
   }
   /// Returns a predicate like those from taints and pods.
-  scheduler::NodePredicate suits(Ask& ask) {
+  scheduler::NodePredicate suits(SchedulingRequest& ask) {
     const int kind = pick(3);
     if (kind == 0) return {};
     const int salt = pick(4);
     if (kind == 1) ask.nodes = "tolerates " + std::to_string(salt);
     return [salt](std::string_view node) { return node.back() % 4 != salt; };
   }
-  void decide(Ask ask) {
+  void decide(SchedulingRequest ask) {
     const auto decision = cluster_.view.decideAndAssume(ask, suits(ask));
     if (decision.fits)
       placed(ask, decision);
     else
       waiting_.push_back(ask);
   }
-  void placed(const Ask& ask, const scheduler::Decision& decision) {
+  void placed(const SchedulingRequest& ask, const scheduler::Decision& decision) {
     if (pick(10) == 0) return assumed_.push_back(ask);
     cluster_.bind(ask, decision);
     bound_.push_back(ask.claimUid);
@@ -266,19 +266,19 @@ class Churn {
     return true;
   }
   void giveUp() {
-    Ask ask;
+    SchedulingRequest ask;
     if (!draw(assumed_, ask)) return;
     cluster_.view.forget(ask.claimUid);
     if (pick(2) == 0) return decide(ask);
     cluster_.release(ask.claimUid);
   }
   void again() {
-    Ask ask;
+    SchedulingRequest ask;
     if (draw(waiting_, ask)) decide(ask);
   }
   void release() {
     std::string uid;
-    Ask ask;
+    SchedulingRequest ask;
     if (draw(bound_, uid)) cluster_.release(uid);
     if (waiting_.size() > 8 && draw(waiting_, ask)) cluster_.release(ask.claimUid);
   }
@@ -293,7 +293,7 @@ class Churn {
   WatchedCluster& cluster_;
   std::mt19937_64 random_;
   int claims_ = 0;
-  std::vector<Ask> waiting_, assumed_;
+  std::vector<SchedulingRequest> waiting_, assumed_;
   std::vector<std::string> bound_;
 };
 

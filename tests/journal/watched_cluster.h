@@ -44,7 +44,7 @@ class CountingMetrics final : public base::Metrics {
 
 class WatchedCluster {
  public:
-  using Ask = cache::ClusterView::Ask;
+  using SchedulingRequest = cache::ClusterView::SchedulingRequest;
 
   explicit WatchedCluster(int64_t bytes = int64_t{64} << 20) : bytes_(bytes) { open(); }
 
@@ -89,8 +89,8 @@ class WatchedCluster {
     if (const auto gpu = stores.cards.get({"", name})) stores.cards.observedGone({"", name}, gpu->metadata.uid);
   }
 
-  static Ask ask(const std::string& uid, int64_t core, const std::string& policy = "binpack") {
-    Ask a;
+  static SchedulingRequest ask(const std::string& uid, int64_t core, const std::string& policy = "binpack") {
+    SchedulingRequest a;
     a.claimUid = uid;
     a.claim = "ns/" + uid;
     a.request.perCard = {core, 10};
@@ -98,7 +98,7 @@ class WatchedCluster {
     return a;
   }
   /// Acts as the binder after a decision: writes the device, then its ledger entries.
-  void bind(const Ask& ask, const scheduler::Decision& decision) {
+  void bind(const SchedulingRequest& ask, const scheduler::Decision& decision) {
     cache::Gpu device;
     device.metadata = meta("d-" + ask.claimUid, "uid-" + ask.claimUid);
     device.spec.nodeName = decision.node;

@@ -343,9 +343,9 @@ TEST_F(LeaderElectionTest, AnAnswerThatComesAfterTheDeadlineMakesNoLeader) {
 TEST_F(LeaderElectionTest, OfTwoThatTryAtOnceOneWins) {
   // Both have seen that there is no lease; then both create it.
   a->transport.next = {[this](Transport& real, const HttpRequest& r, std::stop_token s) {
-    auto none = real.perform(r, s);
+    auto absent = real.perform(r, s);
     b->step();
-    return none;
+    return absent;
   }};
   EXPECT_EQ(a->step(), Role::standby);
   EXPECT_EQ(b->elector->role(), Role::leader);

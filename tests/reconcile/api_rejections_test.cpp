@@ -141,13 +141,13 @@ TEST_F(ApiRejectionsTest, W7_TheCarrier) {
   world.addPod("p", {"a"});
   driver->run();
   EXPECT_EQ(world.claim("a").status.phase, "Bound");
-  EXPECT_EQ(world.reason("a", "Carried"), "Refused");
+  EXPECT_EQ(world.reason("a", "ResourceClaimReady"), "Refused");
   EXPECT_EQ(told("a Warning Refused"), 1);
   EXPECT_LT(line.refused, 40);
   line.refuses = nullptr;
   driver->run();
   EXPECT_TRUE(world.pod("p").schedulingGates.empty());
-  EXPECT_EQ(world.reason("a", "Carried"), "Carried");
+  EXPECT_EQ(world.reason("a", "ResourceClaimReady"), "ResourceClaimReady");
 }
 
 TEST_F(ApiRejectionsTest, W9_ThePodIsTold) {

@@ -37,7 +37,7 @@ TEST_F(ConditionsTest, OneClaimThatChangedKeepsNoWordFromTheOthers) {
   ClaimStatus status(writer, driver->stores, driver->events, world.clock);
   auto a = notBound(world.claim("a"), "NoFit", "of a");
   const auto b = notBound(world.claim("b"), "NoFit", "of b");
-  const auto gone = Said::of({}, Said::As::notBound, "NoFit", "of nobody");
+  const auto gone = ConditionUpdate::of({}, ConditionUpdate::As::notBound, "NoFit", "of nobody");
   a.resourceVersion = "1";
   EXPECT_EQ(status.say({gone, a, b}, {}).code(), base::Code::conflict);
   EXPECT_EQ(world.message("b"), "of b");
@@ -50,7 +50,8 @@ TEST_F(ConditionsTest, ThatAClaimMovesIsToldThoughTheMoveChangedIt) {
   StatusAlternations alternations(world.clock, driver->metrics);
   Writer writer(world.client, driver->stores, alternations);
   ClaimStatus status(writer, driver->stores, driver->events, world.clock);
-  auto moves = Said::of(world.claim("a").metadata, Said::As::moves, "NodeUnsuitable", "n1 is full");
+  auto moves =
+      ConditionUpdate::of(world.claim("a").metadata, ConditionUpdate::As::moves, "NodeUnsuitable", "n1 is full");
   moves.resourceVersion = "1";
   EXPECT_TRUE(status.say({moves}, {}).ok());
   EXPECT_EQ(told("a Warning NodeUnsuitable n1 is full"), 1);

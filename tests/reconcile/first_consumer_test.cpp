@@ -503,8 +503,9 @@ TEST_F(FirstConsumerTest, APodThatTheChosenNodeDoesNotSuitWaitsAndTakesItFromNob
   driver->run(minutes(1));
   EXPECT_TRUE(gated("q"));
   EXPECT_EQ(nodeOf("a"), "n2");
-  EXPECT_NE(world.message("a", "Carried").find("pod q can't run on node n2, chosen for another pod"), std::string::npos)
-      << world.message("a", "Carried");
+  EXPECT_NE(world.message("a", "ResourceClaimReady").find("pod q can't run on node n2, chosen for another pod"),
+            std::string::npos)
+      << world.message("a", "ResourceClaimReady");
   world.schedule("p");
   driver->run(minutes(1));
   EXPECT_EQ(world.claim("a").status.nodeName, "n2");

@@ -1,7 +1,5 @@
 // API servers without DeviceTaintRules or PodGroups, or without permission to read them, and servers that get them
 // later.
-#include "controller/cache/optional_mirror.h"
-
 #include <gtest/gtest.h>
 
 #include <atomic>
@@ -9,6 +7,7 @@
 #include <functional>
 #include <string>
 
+#include "controller/cache/optional_informer.h"
 #include "tests/support/forwarding_transport.h"
 #include "tests/support/world.h"
 

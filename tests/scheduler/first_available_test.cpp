@@ -7,7 +7,7 @@
 #include <utility>
 #include <vector>
 
-#include "controller/scheduler/choice/together.h"
+#include "controller/scheduler/choice/colocate.h"
 #include "tests/scheduler/world.h"
 
 namespace egpu::scheduler {

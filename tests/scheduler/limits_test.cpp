@@ -225,9 +225,9 @@ TEST_P(Limits, LeaveNoRoomUnused) {
 INSTANTIATE_TEST_SUITE_P(EveryPair, Limits,
                          ::testing::Combine(::testing::ValuesIn(nodePolicyNames()),
                                             ::testing::ValuesIn(cardPolicyNames())),
-                         [](const auto& info) {
-                           std::string name =
-                               std::string(std::get<0>(info.param)) + "_" + std::string(std::get<1>(info.param));
+                         [](const auto& instance) {
+                           std::string name = std::string(std::get<0>(instance.param)) + "_" +
+                                              std::string(std::get<1>(instance.param));
                            for (char& c : name)
                              if (c == '-') c = '_';
                            return name;

@@ -24,12 +24,12 @@ int64_t shareOfHoldings(const Cluster& cluster, const std::vector<Holding>& hold
 }
 
 /// Returns the cheapest of all sets of holders of one node.
-std::optional<Cost> cheapest(const Cluster& cluster, const Request& request, const MayGo& mayGo) {
+std::optional<Cost> cheapest(const Cluster& cluster, const Request& request, const IsEvictable& isEvictable) {
   std::optional<Cost> best;
   for (const std::string& node : cluster.nodes()) {
     std::vector<std::pair<std::string, std::vector<Holding>>> holders;
     for (auto& [device, holdings] : holdingsOn(cluster, node))
-      if (!mayGo || mayGo(device)) holders.emplace_back(device, holdings);
+      if (!isEvictable || isEvictable(device)) holders.emplace_back(device, holdings);
     Request here = request;
     here.pinnedNode = node;
     for (std::size_t set = 0; set < std::size_t{1} << holders.size(); ++set) {
@@ -59,10 +59,10 @@ TEST(Preempt, EqualsTheCheapestOfAllSets) {
     const std::string before = dump(cluster);
     for (int i = 0; i < 6; ++i) {
       const Request request = crowd.request();
-      MayGo mayGo;
-      if (i % 3 == 0) mayGo = [](std::string_view device) { return device.back() % 2 == 0; };
-      const Preemption got = preempt(cluster, request, {}, mayGo);
-      const std::optional<Cost> want = cheapest(cluster, request, mayGo);
+      IsEvictable isEvictable;
+      if (i % 3 == 0) isEvictable = [](std::string_view device) { return device.back() % 2 == 0; };
+      const Preemption got = preempt(cluster, request, {}, isEvictable);
+      const std::optional<Cost> want = cheapest(cluster, request, isEvictable);
       ASSERT_EQ(got.possible, want.has_value()) << "seed " << seed << ", request " << i;
       if (!want) {
         ++impossible;
@@ -98,7 +98,7 @@ TEST(Preempt, EqualsTheCheapestOfAllSets) {
 using RankedCost = std::tuple<int64_t, int64_t, int64_t, int64_t, std::string>;
 
 /// Derives the standing from the uid. It has few values, so that ties occur.
-Standing standingOf(std::string_view device) {
+EvictionRank standingOf(std::string_view device) {
   uint64_t hash = 14695981039346656037U;
   for (const char c : device) hash = (hash ^ static_cast<unsigned char>(c)) * 1099511628211U;
   return {static_cast<int64_t>(hash % 4) * 100 - 100, static_cast<int64_t>(hash / 4 % 3) * 1000};
@@ -209,8 +209,8 @@ TEST(Preempt, NotEachOfManyPlacesIsTried) {
       cluster.take(card, "of-" + card, {1000, 32 * kGi});
     }
   }
-  const StandingOf standing = [](std::string_view device) {
-    return Standing{device == "of-n131-2" ? 1 : device == "of-n140-0" ? 2 : 5, 0};
+  const EvictionRankOf standing = [](std::string_view device) {
+    return EvictionRank{device == "of-n131-2" ? 1 : device == "of-n140-0" ? 2 : 5, 0};
   };
   for (const int64_t cards : {1, 4}) {
     int tried = 0;
@@ -255,7 +255,7 @@ TEST(Preempt, ThatNobodyWillDoIsExactOnlyIfEverySetWasTried) {
     for (int i = 0; i < holders; ++i) cluster.take("c0", "h" + std::to_string(i), {1000 / holders, 0});
     Request request;
     request.perCard = {500, 0};
-    const Settles never = [](Cluster&, const Decision&, const std::vector<Victim>&) { return false; };
+    const AcceptVictims never = [](Cluster&, const Decision&, const std::vector<Victim>&) { return false; };
     const Preemption p = preempt(cluster, request, {}, {}, limit, {}, never);
     EXPECT_FALSE(p.possible);
     return p.exact;
@@ -293,11 +293,11 @@ TEST(Preempt, AmongSomeNodesIsAsIfNoOtherSuited) {
     };
     for (int i = 0; i < 6; ++i) {
       const Request request = crowd.request();
-      MayGo mayGo;
-      if (i % 3 == 0) mayGo = [](std::string_view device) { return device.back() % 2 == 0; };
+      IsEvictable isEvictable;
+      if (i % 3 == 0) isEvictable = [](std::string_view device) { return device.back() % 2 == 0; };
       int64_t left = kMostPreemptions;
-      const Preemption got = preemptIn(cluster, request, {&some, {}}, {}, mayGo, left, {}, {});
-      ASSERT_EQ(got, preempt(cluster, request, suits, mayGo)) << "seed " << seed << ", request " << i;
+      const Preemption got = preemptIn(cluster, request, {&some, {}}, {}, isEvictable, left, {}, {});
+      ASSERT_EQ(got, preempt(cluster, request, suits, isEvictable)) << "seed " << seed << ", request " << i;
       ASSERT_EQ(dump(cluster), before);
       ASSERT_LT(left, kMostPreemptions);
       ++(!got.possible ? impossible : got.victims.empty() ? asItIs : needed);

@@ -129,8 +129,8 @@ INSTANTIATE_TEST_SUITE_P(
              {0, 4 * kGi},
              false,
              0}),
-    [](const auto& info) {
-      std::string name = info.param.what;
+    [](const auto& instance) {
+      std::string name = instance.param.what;
       for (char& c : name)
         if (!isalnum(static_cast<unsigned char>(c))) c = '_';
       return name;
@@ -210,8 +210,8 @@ INSTANTIATE_TEST_SUITE_P(
             "gpu-core",
             {"elasticgpu.io/gpu-core"}},
         Bad{"nothing", {}, kInvalid, "", {"gpu-core"}}),
-    [](const auto& info) {
-      std::string name = info.param.what;
+    [](const auto& instance) {
+      std::string name = instance.param.what;
       for (char& c : name)
         if (!isalnum(static_cast<unsigned char>(c))) c = '_';
       return name;

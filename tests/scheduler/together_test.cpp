@@ -1,12 +1,11 @@
 // The claims of one pod: one node for all of them, found in one pass, and the right claim named if there is none.
-#include "controller/scheduler/choice/together.h"
-
 #include <gtest/gtest.h>
 
 #include <chrono>
 #include <cstdio>
 #include <string>
 
+#include "controller/scheduler/choice/colocate.h"
 #include "controller/scheduler/state/state.h"
 #include "tests/scheduler/world.h"
 

@@ -1,6 +1,4 @@
 // The order of pending requests, and the reservations of nodes for them.
-#include "controller/scheduler/waiting.h"
-
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -9,6 +7,7 @@
 #include <utility>
 #include <vector>
 
+#include "controller/scheduler/queue_order.h"
 #include "tests/scheduler/world.h"
 
 namespace egpu::scheduler::testing {
@@ -35,7 +34,7 @@ struct World {
     cluster.take(card, device, {core, 0}, {cpu, 0});
     since[device] = at;
   }
-  std::vector<Kept> keep(const std::vector<Waiter>& waiting, int64_t now, const std::vector<Kept>& before = {},
+  std::vector<Kept> keep(const std::vector<PendingRequest>& waiting, int64_t now, const std::vector<Kept>& before = {},
                          const Keeping& keeping = {}) const {
     return keepNodes(
         cluster, waiting, now, [this](std::string_view device) { return since.find(device)->second; }, before, keeping);
@@ -43,10 +42,10 @@ struct World {
 };
 
 TEST(Waiting, PriorityThenAgeThenName) {
-  std::vector<Waiter> all = {{"d", 0, 5}, {"c", 0, 3}, {"b", 0, 3}, {"a", -1, 0}, {"e", 9, 8}};
-  std::sort(all.begin(), all.end(), comesBefore);
+  std::vector<PendingRequest> all = {{"d", 0, 5}, {"c", 0, 3}, {"b", 0, 3}, {"a", -1, 0}, {"e", 9, 8}};
+  std::sort(all.begin(), all.end(), queueLess);
   std::string order;
-  for (const Waiter& each : all) order += each.name;
+  for (const PendingRequest& each : all) order += each.name;
   EXPECT_EQ(order, "ebcda");
 }
 
@@ -112,7 +111,7 @@ TEST(Waiting, WhatIsKeptIsBounded) {
   World world(100, 1);
   for (int n = 0; n < 100; ++n) world.take("n" + std::to_string(n) + "c0", std::to_string(n), 1000, 0);
   const Request one = whole(1);
-  std::vector<Waiter> waiting;
+  std::vector<PendingRequest> waiting;
   for (int i = 0; i < 30; ++i) waiting.push_back({"w" + std::to_string(i), 0, i, &one});
   const std::vector<Kept> kept = world.keep(waiting, 10'000);
   ASSERT_EQ(kept.size(), 2u) << "one of 50 nodes";

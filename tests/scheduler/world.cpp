@@ -117,12 +117,12 @@ Decision World::decide(const Request& r, const NodePredicate& suits) const {
   if (pins > r.cards) return best;
   std::map<std::string, std::vector<std::map<std::string, PlainCard>::const_iterator>> cardsOf;
   for (auto it = cards.begin(); it != cards.end(); ++it) cardsOf[it->second.info.card.nodeName].push_back(it);
-  std::map<std::string, NodeAmount> used;
-  if (r.cpuMilli > 0 || r.podMemory > 0) used = nodesUsed();
+  std::map<std::string, NodeAmount> usedOfNodes;
+  if (r.cpuMilli > 0 || r.podMemory > 0) usedOfNodes = nodesUsed();
   for (const auto& [name, plainNode] : nodes) {
     const NodeInfo& info = plainNode.info;
     if (!info.schedulable || (suits && !suits(name)) || (!r.pinnedNode.empty() && r.pinnedNode != name)) continue;
-    const NodeAmount taken = used[name];
+    const NodeAmount taken = usedOfNodes[name];
     if (r.cpuMilli > 0 && info.cpuMilli > 0 && taken.cpuMilli + r.cpuMilli > info.cpuMilli) continue;
     if (r.podMemory > 0 && info.memory > 0 && taken.memory + r.podMemory > info.memory) continue;
     std::set<std::string> claims;

@@ -13,8 +13,8 @@
 #include <vector>
 
 #include "api/v1alpha/keys.h"
-#include "controller/reconcile/claim/carrier.h"
 #include "controller/reconcile/claim/conditions.h"
+#include "controller/reconcile/resourceclaim/bridge.h"
 #include "controller/standalone/apiserver/server.h"
 #include "tests/support/driver.h"
 #include "tests/support/real_handler.h"

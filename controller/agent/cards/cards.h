@@ -9,9 +9,9 @@
 #include <thread>
 #include <vector>
 
-#include "controller/agent/cards/alarm.h"
+#include "controller/agent/cards/discovery_loop.h"
 #include "controller/agent/cards/publisher.h"
-#include "controller/agent/cards/survey.h"
+#include "controller/agent/cards/wakeable_timer.h"
 #include "controller/cache/sinks.h"
 #include "controller/kube/reflector.h"
 
@@ -64,12 +64,12 @@ class Cards {
   base::Clock& clock_;
   base::Random& random_;
   const CardsOptions options_;
-  Alarm alarm_;
+  WakeableTimer alarm_;
   std::atomic<bool> published_{false};
   cache::Store<Gpu> store_;
   cache::StoreSink<Gpu> sink_{store_};
   kube::Reflector<Gpu> reflector_;
-  Survey survey_;
+  DiscoveryLoop survey_;
   Publisher publisher_;
   std::jthread thread_;  ///< last member, because it uses all others
 };

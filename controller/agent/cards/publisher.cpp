@@ -410,7 +410,7 @@ void Publisher::tell(const std::vector<std::string>& refused, const std::vector<
     }
   };
   each(refused, "CardRefused", "card not as found");
-  each(said, "ProvisionerSays", "a provisioner says of the node's cards");
+  each(said, "DiscoveryWarning", "a provisioner says of the node's cards");
   if (const auto warning = options_.warning ? options_.warning() : ""; !warning.empty())
     each({warning}, "CardsReachableWithoutClaim", "cards are reached without a claim");
   told_ = std::move(told);

@@ -28,7 +28,7 @@
 #include <thread>
 #include <vector>
 
-#include "controller/agent/cards/answers.h"
+#include "controller/agent/cards/discovery_results.h"
 #include "controller/agent/health/foreign_use.h"
 #include "controller/agent/health/health.h"
 #include "controller/agent/health/repairs.h"

@@ -7,7 +7,7 @@
 #include <utility>
 
 #include "api/v1alpha/size.h"
-#include "controller/agent/prepare/company.h"
+#include "controller/agent/prepare/co_claims.h"
 #include "controller/agent/prepare/dev_links.h"
 #include "controller/agent/prepare/merge.h"
 #include "controller/base/log.h"
@@ -95,8 +95,8 @@ void countWhatRuns(cdi::Spec& wanted, const cdi::Spec& file) {
     }
 }
 
-plugin::DeviceRequest requestFor(const Entitled& entitled) {
-  const auto& device = entitled.device;
+plugin::DeviceRequest requestFor(const Entitled& authorizePrepare) {
+  const auto& device = authorizePrepare.device;
   plugin::DeviceRequest out;
   out.key = device.metadata.uid;
   out.device = device.metadata.name;
@@ -106,7 +106,7 @@ plugin::DeviceRequest requestFor(const Entitled& entitled) {
   const auto& shares = v1alpha::cardsInForce(device);
   for (std::size_t i = 0; i < shares.size(); ++i) {
     const auto& share = shares[i];
-    const auto& card = entitled.cards[i];
+    const auto& card = authorizePrepare.cards[i];
     out.cards.push_back(
         {share.uuid, card.model, card.index, share.core, share.memory, card.memory, card.topology.pcie});
   }
@@ -184,10 +184,10 @@ Result<std::vector<std::string>> ClaimPreparer::prepareLocked(const ClaimRef& cl
   // Comes first, while concurrent callers are still together and share one read.
   auto named = users_.podsOf(claim, stop);
   if (!named) return named.status();
-  auto grant = entitled(client_, cards_, claim, options_.node, pods, stop);
+  auto grant = authorizePrepare(client_, cards_, claim, options_.node, pods, stop);
   if (!grant) return grant.status();
   if (auto s = takeAsFound(*grant); !s.ok()) return s;
-  auto company = companyOf(client_, cards_, folder_, claim, std::move(*named), options_.node, stop);
+  auto company = coClaimsOf(client_, cards_, folder_, claim, std::move(*named), options_.node, stop);
   if (!company) return company.status();
   for (auto& other : *company) numberAsFound(other);
   cdi::Spec spec = specOf(claim, grant->device, *company);
@@ -335,14 +335,15 @@ Status ClaimPreparer::stage(plugin::Provisioner& plugin, const plugin::DeviceReq
 }
 
 /// (P3), except the links in /dev/char.
-Status ClaimPreparer::mount(const Entitled& entitled, const std::vector<Entitled>& company, cdi::Spec& spec) {
-  auto edits = madeNow(entitled, company);
+Status ClaimPreparer::mount(const Entitled& authorizePrepare, const std::vector<Entitled>& company, cdi::Spec& spec) {
+  auto edits = madeNow(authorizePrepare, company);
   if (!edits) return edits.status();
   spec.edits = std::move(*edits);
   return folder_.write(spec);
 }
 
-Result<core::ContainerEdits> ClaimPreparer::madeNow(const Entitled& entitled, const std::vector<Entitled>& company) {
+Result<core::ContainerEdits> ClaimPreparer::madeNow(const Entitled& authorizePrepare,
+                                                    const std::vector<Entitled>& company) {
   std::vector<ClaimPart> parts;
   for (const auto& other : company) {
     auto edits = editsFor(other);
@@ -350,19 +351,19 @@ Result<core::ContainerEdits> ClaimPreparer::madeNow(const Entitled& entitled, co
       return Status(edits.status().code(), other.device.metadata.name + " beside it: " + edits.status().message());
     parts.push_back({inOrder(requestFor(other)).cards, std::move(edits->env)});
   }
-  auto edits = editsFor(entitled);
+  auto edits = editsFor(authorizePrepare);
   if (!edits) return edits.status();
-  parts.push_back({inOrder(requestFor(entitled)).cards, std::move(edits->env)});
+  parts.push_back({inOrder(requestFor(authorizePrepare)).cards, std::move(edits->env)});
   edits->env = merged(parts);
   return edits;
 }
 
 /// Returns the plugin's edits for the device, after checkEdits().
-Result<core::ContainerEdits> ClaimPreparer::editsFor(const Entitled& entitled) {
-  const auto& provisioner = entitled.device.spec.provisioner;
+Result<core::ContainerEdits> ClaimPreparer::editsFor(const Entitled& authorizePrepare) {
+  const auto& provisioner = authorizePrepare.device.spec.provisioner;
   const auto plugin = pluginOf(provisioner);
   if (!plugin) return plugin.status();
-  const auto request = inOrder(requestFor(entitled));
+  const auto request = inOrder(requestFor(authorizePrepare));
   auto turn = turns_.take(provisioner);
   if (!turn) return turn.status();
   const auto reply = (*plugin)->mount(request, {}, {});
@@ -373,7 +374,7 @@ Result<core::ContainerEdits> ClaimPreparer::editsFor(const Entitled& entitled) {
     if (!more) return more.status();
     permitted.more.insert(permitted.more.end(), more->begin(), more->end());
   }
-  return checkEdits(reply.edits, permitted, entitled.cards);
+  return checkEdits(reply.edits, permitted, authorizePrepare.cards);
 }
 
 void ClaimPreparer::tell(const ClaimRef& claim, std::vector<core::ObjectReference> pods, const Status& why,

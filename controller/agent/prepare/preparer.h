@@ -4,16 +4,16 @@
 // STATES of a device on this node. Its files are the only record of its state.
 //   none    no file
 //   part    elasticgpu.io-device_<uid>.json.part: names the claim, the cards and the plugin. Runtimes don't read it.
-//           It counts in the capacity check (fence.h)
+//           It counts in the capacity check (capacity_guard.h)
 //   ready   elasticgpu.io-device_<uid>.json: contains the edits, too. Runtimes read it
 //
-//   PREPARE holds the claim's lock and follows the checks of entitled.h.    after a crash: state, and recovery
+//   PREPARE holds the claim's lock and follows the checks of authorize.h.    after a crash: state, and recovery
 //   (P1) write the part if the card has capacity: synced to disk before     part, not staged: from (P1), or from (U2)
 //        the folder is locked, renamed under the lock
 //   (P2) plugin stage(device uid)                                           part, staged: from (P1), stage is a no-op;
 //                                                                           or from (U2)
 //   (P3) plugin mount(device uid); check the edits; merge their variables   part with edits: from (P1), mount is pure;
-//        with those of the preceding claims of the containers (company.h);  or from (U2)
+//        with those of the preceding claims of the containers (co_claims.h);  or from (U2)
 //        write them to the part; make the links in /dev/char (dev_links.h)
 //   (P4) rename the part to ready                                           ready, no answer: (P5), or from (U1)
 //   (P5) answer with the CDI ids in the file                                ready: the kubelet asks again, (P5)
@@ -32,7 +32,7 @@
 //   (U4) remove the part                                                    none: unprepare without a file returns OK
 //
 // RECOVERY. The kubelet keeps its own list: it repeats prepare and unprepare until they return OK, also after its own
-// restart. leftovers() runs at the start and handles state that the kubelet has lost (its folder was deleted, the claim
+// restart. garbageCollect() runs at the start and handles state that the kubelet has lost (its folder was deleted, the claim
 // is gone, or a pod was deleted by force while kubelet and agent were down):
 //   (L1) A file, ready or part, whose claim no pod of this node names; or whose ResourceClaim was created again, if the
 //        pods that name it have no running container: from (U1). If the API is unavailable, nothing changes, and the
@@ -69,11 +69,11 @@
 #include <vector>
 
 #include "controller/agent/cdi/folder.h"
+#include "controller/agent/prepare/authorize.h"
+#include "controller/agent/prepare/call_limiter.h"
+#include "controller/agent/prepare/capacity_guard.h"
 #include "controller/agent/prepare/claim_locks.h"
 #include "controller/agent/prepare/edits.h"
-#include "controller/agent/prepare/entitled.h"
-#include "controller/agent/prepare/fence.h"
-#include "controller/agent/prepare/turns.h"
 #include "controller/agent/prepare/users.h"
 #include "controller/base/status.h"
 #include "controller/kube/client.h"
@@ -134,7 +134,7 @@ class ClaimPreparer {
   base::Status refresh(std::stop_token stop);
   /// Removes prepared devices that no pod uses. Call it at the start, and again after an error. Continues after errors
   /// and returns the first one.
-  base::Status leftovers(std::stop_token stop);
+  base::Status garbageCollect(std::stop_token stop);
 
  private:
   base::Result<std::vector<std::string>> prepareLocked(const ClaimRef& claim, std::vector<core::ObjectReference>& pods,
@@ -147,12 +147,12 @@ class ClaimPreparer {
   bool isStale(const cdi::Spec& spec) const;
   base::Status refreshFile(const cdi::Folder::Entry& entry, const std::stop_token& stop);
   /// Returns the plugins' current edits for the device, with the variables of `company` merged.
-  base::Result<core::ContainerEdits> madeNow(const Entitled& entitled, const std::vector<Entitled>& company);
+  base::Result<core::ContainerEdits> madeNow(const Entitled& authorizePrepare, const std::vector<Entitled>& company);
   void makeNodes();
   void linkNodes(const cdi::Spec& spec);
   base::Status stage(plugin::Provisioner& plugin, const plugin::DeviceRequest& request, const cdi::Spec& spec);
-  base::Status mount(const Entitled& entitled, const std::vector<Entitled>& company, cdi::Spec& spec);
-  base::Result<core::ContainerEdits> editsFor(const Entitled& entitled);
+  base::Status mount(const Entitled& authorizePrepare, const std::vector<Entitled>& company, cdi::Spec& spec);
+  base::Result<core::ContainerEdits> editsFor(const Entitled& authorizePrepare);
   base::Status undo(const cdi::Folder::Entry& entry, const std::stop_token& stop);
   base::Status unstage(const cdi::Folder::Entry& entry);
   base::Status unused(const cdi::Folder::Entry& entry, std::stop_token stop);
@@ -180,10 +180,10 @@ class ClaimPreparer {
   plugin::Registry& plugins_;
   kube::EventSink& events_;
   cdi::Folder& folder_;
-  Fence fence_;
+  CapacityGuard fence_;
   const PreparerOptions options_;
   ClaimLocks locks_;             ///< by "namespace/name"
-  Turns turns_;                  ///< limits calls of plugins
+  CallLimiter turns_;            ///< limits calls of plugins
   std::atomic<int> waiting_{0};  ///< prepares that wait between two tries
 };
 

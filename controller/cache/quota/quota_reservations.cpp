@@ -23,7 +23,7 @@ bool QuotaReservations::reserve(const std::string& namespace_, QuotaWaiter waite
     restsUntil = now + kReservationAtMost;
     return true;
   }
-  if (restsUntil > now || (owner && !own && scheduler::comesBefore(owner->first, waiter.first))) return false;
+  if (restsUntil > now || (owner && !own && scheduler::queueLess(owner->first, waiter.first))) return false;
   const bool another = owner && !own;
   if (!own) since = now;
   since = std::min(since, now);

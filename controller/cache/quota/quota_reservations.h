@@ -17,14 +17,14 @@
 #include <string_view>
 #include <vector>
 
+#include "controller/scheduler/queue_order.h"
 #include "controller/scheduler/quota/quota.h"
-#include "controller/scheduler/waiting.h"
 
 namespace egpu::cache {
 
 /// Claims that are decided together and wait for quota of their namespace.
 struct QuotaWaiter {
-  scheduler::Waiter first;  ///< the claim that represents them in queue order
+  scheduler::PendingRequest first;  ///< the claim that represents them in queue order
   std::vector<std::string> claimUids;
   std::vector<scheduler::QuotaAsked> asked;  ///< the least that they need
 };

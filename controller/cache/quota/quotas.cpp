@@ -13,7 +13,8 @@ std::string spaceOf(const std::string& claim) { return claim.substr(0, claim.fin
 
 }  // namespace
 
-std::vector<scheduler::QuotaHold> ClusterView::quotaHolds(const std::vector<Ask>& asks, bool carriedOut) const {
+std::vector<scheduler::QuotaHold> ClusterView::quotaHolds(const std::vector<SchedulingRequest>& asks,
+                                                          bool carriedOut) const {
   std::vector<scheduler::QuotaHold> holds;
   const auto space = asks.empty() ? std::string() : spaceOf(asks.front().claim);
   if (!book_.counts(space)) return holds;
@@ -29,20 +30,21 @@ std::vector<scheduler::QuotaHold> ClusterView::quotaHolds(const std::vector<Ask>
     if (!carriedOut) hold.victims = uidsOf(nominated.room.victims);
   }
   const auto* reserved = quotaReservations_.find(space);
-  const bool comesFirst = reserved != nullptr && std::all_of(asks.begin(), asks.end(), [&](const Ask& ask) {
-                            const auto& own = reserved->claimUids;
-                            return std::find(own.begin(), own.end(), ask.claimUid) == own.end() &&
-                                   scheduler::comesBefore(reserved->first, waiterOf(ask));
-                          });
+  const bool comesFirst =
+      reserved != nullptr && std::all_of(asks.begin(), asks.end(), [&](const SchedulingRequest& ask) {
+        const auto& own = reserved->claimUids;
+        return std::find(own.begin(), own.end(), ask.claimUid) == own.end() &&
+               scheduler::queueLess(reserved->first, waiterOf(ask));
+      });
   for (std::size_t i = 0; comesFirst && i < reserved->asked.size(); ++i)
     if (!nominated_.contains(reserved->asked[i].claim.id)) holds.push_back({reserved->asked[i], {}});
   return holds;
 }
 
-scheduler::QuotaBook ClusterView::quotasThen(const std::vector<Ask>& asks) {
+scheduler::QuotaBook ClusterView::quotasThen(const std::vector<SchedulingRequest>& asks) {
   const auto space = asks.empty() ? std::string() : spaceOf(asks.front().claim);
   if (!book_.counts(space)) return {};
-  catchUp();
+  accountExistingHoldings();
   auto book = book_.of(space);
   for (const auto& [uid, nominated] : nominated_)
     if (spaceOf(nominated.owner.name) == space && roomIsKeptFrom(asks, uid, nominated))
@@ -51,14 +53,14 @@ scheduler::QuotaBook ClusterView::quotasThen(const std::vector<Ask>& asks) {
   return book;
 }
 
-void ClusterView::reserveQuota(const std::vector<Ask>& asks, const scheduler::QuotaExcess& excess) {
-  for (const auto& ask : asks) keepNoNode(ask.claimUid);
+void ClusterView::reserveQuota(const std::vector<SchedulingRequest>& asks, const scheduler::QuotaExcess& excess) {
+  for (const auto& ask : asks) dropReservation(ask.claimUid);
   if (!excess.releasesMayHelp() || !waitsForLong(asks) || !allStand(asks)) return;
   std::vector<scheduler::QuotaClaim> claims;
   std::vector<scheduler::Request> requests;
   QuotaWaiter waiter{waiterOf(asks.front()), {}, {}};
   for (const auto& ask : asks) {
-    auto claim = counted(ask);
+    auto claim = quotaClaimFor(ask);
     if (!claim) return;
     claims.push_back(*std::move(claim));
     requests.push_back(ask.request);
@@ -78,7 +80,7 @@ void ClusterView::reserveNoQuota(std::string_view claimUid) {
   if (const auto space = quotaReservations_.release(claimUid); !space.empty()) book_.noteFreed(space);
 }
 
-void ClusterView::waitForQuota(const std::vector<Ask>& asks, const scheduler::QuotaExcess& excess) {
+void ClusterView::waitForQuota(const std::vector<SchedulingRequest>& asks, const scheduler::QuotaExcess& excess) {
   {
     const std::lock_guard lock(mutex_);
     reserveQuota(asks, excess);
@@ -86,10 +88,10 @@ void ClusterView::waitForQuota(const std::vector<Ask>& asks, const scheduler::Qu
   announce();
 }
 
-scheduler::Request ClusterView::withinQuota(const Ask& ask) {
+scheduler::Request ClusterView::withinQuota(const SchedulingRequest& ask) {
   auto request = ask.request;
   const std::lock_guard lock(mutex_);
-  const auto claim = request.observes ? std::nullopt : counted(ask);
+  const auto claim = request.adminAccess ? std::nullopt : quotaClaimFor(ask);
   if (!claim) return request;
   book_.hold(quotaHolds({ask}, false));
   request.quota = book_.rooms(*claim);
@@ -97,7 +99,8 @@ scheduler::Request ClusterView::withinQuota(const Ask& ask) {
   return request;
 }
 
-std::optional<scheduler::QuotaExcess> ClusterView::excessOf(const Ask& ask, const scheduler::QuotaAsked& asked) {
+std::optional<scheduler::QuotaExcess> ClusterView::excessOf(const SchedulingRequest& ask,
+                                                            const scheduler::QuotaAsked& asked) {
   book_.hold(quotaHolds({ask}, false));
   auto excess = book_.excess({asked});
   book_.hold({});
@@ -105,8 +108,8 @@ std::optional<scheduler::QuotaExcess> ClusterView::excessOf(const Ask& ask, cons
   return excess;
 }
 
-std::optional<scheduler::QuotaAsked> ClusterView::askedWith(const Ask& ask, const Gpu& device) {
-  auto claim = counted(ask);
+std::optional<scheduler::QuotaAsked> ClusterView::askedWith(const SchedulingRequest& ask, const Gpu& device) {
+  auto claim = quotaClaimFor(ask);
   if (!claim) return std::nullopt;
   const auto name = "name/" + claim->name;
   scheduler::QuotaAsked asked{*std::move(claim), {}, name};
@@ -122,13 +125,13 @@ std::optional<scheduler::QuotaAsked> ClusterView::askedWith(const Ask& ask, cons
   return asked;
 }
 
-std::optional<scheduler::QuotaExcess> ClusterView::excessWith(const Ask& ask, const Gpu& device) {
+std::optional<scheduler::QuotaExcess> ClusterView::excessWith(const SchedulingRequest& ask, const Gpu& device) {
   const std::lock_guard lock(mutex_);
   const auto asked = askedWith(ask, device);
   return asked ? excessOf(ask, *asked) : std::nullopt;
 }
 
-std::optional<scheduler::QuotaExcess> ClusterView::reserve(const Ask& ask, const Gpu& device) {
+std::optional<scheduler::QuotaExcess> ClusterView::reserve(const SchedulingRequest& ask, const Gpu& device) {
   std::optional<scheduler::QuotaExcess> excess;
   {
     const std::lock_guard lock(mutex_);
@@ -148,13 +151,13 @@ std::optional<scheduler::QuotaExcess> ClusterView::reserve(const Ask& ask, const
 
 std::optional<scheduler::QuotaAmounts> ClusterView::quotaUsed(const core::ObjectKey& quota) {
   const std::lock_guard lock(mutex_);
-  catchUp();
+  accountExistingHoldings();
   return book_.used(quota.namespace_, quota.name);
 }
 
 std::string ClusterView::quotaHolders(const scheduler::QuotaExcess& excess, bool releases) {
   const std::lock_guard lock(mutex_);
-  catchUp();
+  accountExistingHoldings();
   return scheduler::quotaHoldersText(book_, excess, releases);
 }
 

@@ -10,8 +10,8 @@
 #include <utility>
 #include <vector>
 
+#include "api/core/heap_optional.h"
 #include "api/core/objects.h"
-#include "api/core/rare.h"
 #include "api/core/sorted_map.h"
 #include "controller/base/status.h"
 
@@ -82,7 +82,7 @@ bool read(Value& value, std::optional<T>& out, Failure& f) {
   return readMaybe(value, out, f);
 }
 template <class T>
-bool read(Value& value, core::Rare<T>& out, Failure& f) {
+bool read(Value& value, core::HeapOptional<T>& out, Failure& f) {
   return readMaybe(value, out, f);
 }
 
@@ -161,7 +161,7 @@ class Reader {
   }
   /// Marks the source as ambiguous if the object has another one.
   template <class Source, class Kind, class Fn>
-  void choice(std::string_view name, core::Rare<Source>& source, Kind kind, const Fn& list) {
+  void choice(std::string_view name, core::HeapOptional<Source>& source, Kind kind, const Fn& list) {
     if (!at(name) || !there()) return;
     const bool another = source.has_value();
     auto& is = source.emplace();

@@ -8,7 +8,7 @@
 #include <utility>
 #include <vector>
 
-#include "api/core/rare.h"
+#include "api/core/heap_optional.h"
 #include "api/core/sorted_map.h"
 #include "api/v1alpha/quantity.h"
 #include "controller/codec/fields_core.h"
@@ -33,7 +33,7 @@ class Writer {
     write(*o);
   }
   template <class T>
-  void write(const core::Rare<T>& o) {
+  void write(const core::HeapOptional<T>& o) {
     write(*o);
   }
   template <class T>
@@ -90,7 +90,7 @@ class Writer {
   }
   void firstAlways(std::string_view name, const List& list) { j_.key(name).beginArray().raw(textOf(list)).endArray(); }
   template <class Source, class Kind, class Fn>
-  void choice(std::string_view name, const core::Rare<Source>& source, Kind kind, const Fn& list) {
+  void choice(std::string_view name, const core::HeapOptional<Source>& source, Kind kind, const Fn& list) {
     if (source && source->kind == kind) objectAlways(name, [&] { list(*source); });
   }
 

@@ -63,7 +63,7 @@ Outcome Auditor::hardware(const cache::Gpu& card, bool* changed, std::stop_token
     *changed = true;
   }
   if (written.ok() || written.status().code() == base::Code::notFound) return Outcome::done();
-  return written.status().code() == base::Code::conflict ? Outcome::again() : Outcome::retry(written.status());
+  return written.status().code() == base::Code::conflict ? Outcome::requeueNow() : Outcome::retry(written.status());
 }
 
 void Auditor::tell(const cache::Gpu& card, std::set<Drift> found) {
@@ -281,7 +281,7 @@ Outcome Auditor::summary(const std::string& name, std::stop_token stop) {
   const auto body = codec::patch::gpuStatus(card->metadata.uid, card->metadata.resourceVersion, card->status, after);
   auto written = writer_.patch(*card, body, "status", stop);
   if (written.ok() || written.status().code() == base::Code::notFound) return Outcome::done();
-  return written.status().code() == base::Code::conflict ? Outcome::again() : Outcome::retry(written.status());
+  return written.status().code() == base::Code::conflict ? Outcome::requeueNow() : Outcome::retry(written.status());
 }
 
 std::map<std::string, int64_t> Auditor::drift() const {

@@ -68,7 +68,7 @@ Outcome SurplusCards::card(const cache::Gpu& card, std::stop_token stop) {
   events_.event({"v1", "Node", "", node, node, ""}, "Warning", "TooManyCards", why);
   const auto removed = writer_.remove(*surplus, stop);  // (S5)
   if (removed.ok() || removed.code() == base::Code::notFound) return Outcome::done();
-  return removed.code() == base::Code::conflict ? Outcome::again() : Outcome::retry(removed);
+  return removed.code() == base::Code::conflict ? Outcome::requeueNow() : Outcome::retry(removed);
 }
 
 }  // namespace egpu::reconcile

@@ -46,7 +46,7 @@ Outcome Sweeper::card(const cache::Gpu& card, std::stop_token stop) {
   const auto body = codec::patch::finalizers(current->metadata.uid, current->metadata.resourceVersion, rest);
   auto written = writer_.patch(*current, body, {}, stop);  // (S3)
   if (written.ok() || written.status().code() == base::Code::notFound) return Outcome::done();
-  return written.status().code() == base::Code::conflict ? Outcome::again() : Outcome::retry(written.status());
+  return written.status().code() == base::Code::conflict ? Outcome::requeueNow() : Outcome::retry(written.status());
 }
 
 Outcome Sweeper::plugin(const std::string& name, std::stop_token stop) {

@@ -53,7 +53,7 @@ std::optional<v1alpha::AllocatedSummary> summaryOf(const cache::Gpu& device, boo
 }
 
 /// None for mig and remote devices, which need more than cards: their provisioners' classes make them.
-core::Rare<v1alpha::Source> sourceOf(std::string_view kind, const std::vector<v1alpha::DeviceCard>& cards) {
+core::HeapOptional<v1alpha::Source> sourceOf(std::string_view kind, const std::vector<v1alpha::DeviceCard>& cards) {
   v1alpha::Source source;
   if (kind == "physicalGPU")
     source.kind = v1alpha::SourceKind::physicalGPU;

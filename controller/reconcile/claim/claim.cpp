@@ -7,10 +7,10 @@
 #include "api/v1alpha/quantity.h"
 #include "controller/base/log.h"
 #include "controller/reconcile/api_rejections.h"
-#include "controller/reconcile/claim/stock.h"
 #include "controller/reconcile/class/class_access.h"
 #include "controller/reconcile/gang/gang_choice.h"
 #include "controller/reconcile/queue_key.h"
+#include "controller/reconcile/resourceclaim/adopter.h"
 
 namespace egpu::reconcile {
 
@@ -47,17 +47,18 @@ Outcome ClaimSync::look(const core::ObjectKey& key, const ClaimPtr& claim, std::
   // Drops assumptions of an earlier claim of this name, left by a write of unknown outcome.
   cluster_.forgetEarlier(key.str(), claim ? claim->metadata.uid : std::string());
   if (!claim) return Outcome::done();  // devices that name it have steps of their own
-  if (claim->metadata.deleting()) return withHealth(*claim, releasing(claim, stop), stop);
+  if (claim->metadata.deleting()) return reportHealth(*claim, releasing(claim, stop), stop);
   auto device = deviceOf(*claim);
   if (!device) return unbound(claim, stop);
-  if (auto outcome = makesRoom(claim, device, stop)) return withHealth(*claim, *std::move(outcome), stop);
+  if (auto outcome = reconcileVictim(claim, device, stop)) return reportHealth(*claim, *std::move(outcome), stop);
   milliseconds again{0};
-  if (auto outcome = leavesGang(claim, device, &again, stop)) return withHealth(*claim, *std::move(outcome), stop);
+  if (auto outcome = releaseIncompleteGang(claim, device, &again, stop))
+    return reportHealth(*claim, *std::move(outcome), stop);
   if (device->status.phase == phase::kFailed)
     return lost(claim, device, device->status.message.empty() ? "the device failed" : device->status.message, stop);
   if (device->status.phase == phase::kBound) {
     auto outcome = committing(claim, device, stop);
-    return outcome.isDone() && again.count() > 0 ? Outcome::after(again).says(std::move(outcome.said)) : outcome;
+    return outcome.isDone() && again.count() > 0 ? Outcome::after(again).reports(std::move(outcome.updates)) : outcome;
   }
   // Released by hand: the controller releases only devices of claims that are being deleted.
   if (device->status.phase == phase::kReleased)
@@ -67,30 +68,30 @@ Outcome ClaimSync::look(const core::ObjectKey& key, const ClaimPtr& claim, std::
   if (isStatic(*claim) && device->metadata.name != claim->spec.elasticGPUName && !reserved(*claim) &&
       std::none_of(device->spec.cards.begin(), device->spec.cards.end(),
                    [&](const auto& share) { return share.name == claim->spec.elasticGPUName; }))
-    return giveUp(*claim, *device, {}, stop);  // its user named a card meanwhile
-  return intended(claim, device, stop);
+    return rollBack(*claim, *device, {}, stop);  // its user named a card meanwhile
+  return syncIntent(claim, device, stop);
 }
 
 /// The last event of the device requeues the claim. Until then the claim reports why the device remains.
 Outcome ClaimSync::rolledBack(const cache::Claim& claim, const cache::Gpu& device) {
   if (device.status.reason != reason::kProvisionerUnavailable) return Outcome::done();
-  return Outcome::done().says(
+  return Outcome::done().reports(
       notBound(claim, reason::kProvisionerUnavailable,
                "waits for its device " + device.metadata.name + ", which is rolled back: " + device.status.message));
 }
 
-Outcome ClaimSync::withHealth(const cache::Claim& claim, Outcome outcome, std::stop_token stop) {
-  if (outcome.isAgain() || outcome.isRetry()) return outcome;
+Outcome ClaimSync::reportHealth(const cache::Claim& claim, Outcome outcome, std::stop_token stop) {
+  if (outcome.isRequeueNow() || outcome.isRetry()) return outcome;
   const auto now = stores_.claims.get(core::keyOf(claim.metadata));
   if (!now || now->metadata.uid != claim.metadata.uid || now->status.phase != phase::kBound) return outcome;
   const auto device = deviceOf(*now);
   if (!device || device->status.phase != phase::kBound) return outcome;
   const auto told = status_.health(*now, *device, stop);
   if (!told.ok()) return Outcome::nextState(told.status());
-  return *told ? Outcome::again() : outcome;  // the condition updates are for the claim before this write
+  return *told ? Outcome::requeueNow() : outcome;  // the condition updates are for the claim before this write
 }
 
-Outcome ClaimSync::calls(const std::string& plugin) {
+Outcome ClaimSync::reportSlowProvisioning(const std::string& plugin) {
   const auto underWay = provisioning_.underWay(plugin);
   auto outcome = underWay.empty() ? Outcome::done() : Outcome::after(kUsualCall);
   for (const auto& [key, since] : underWay) {
@@ -100,7 +101,7 @@ Outcome ClaimSync::calls(const std::string& plugin) {
     const auto* bound = findCondition(claim->status.conditions, kBound);
     if (bound != nullptr && bound->reason == reason::kProvisioning) continue;
     // The claim's own step waits for the plugin and continues with the claim in the store.
-    outcome.said.push_back(notBound(*claim, reason::kProvisioning, plugin + ": provisioning"));
+    outcome.updates.push_back(notBound(*claim, reason::kProvisioning, plugin + ": provisioning"));
   }
   return outcome;
 }
@@ -133,19 +134,19 @@ Outcome ClaimSync::unbound(const ClaimPtr& claim, std::stop_token stop) {
   // A claim made by hand gets the device that it names, whatever the obstacle.
   const bool given = !*obstacle || madeFor(*claim).empty();
   if (const auto outcome = given ? givenDevice(claim, stop) : std::nullopt) {
-    cluster_.keepNothing(claim->metadata.uid);
+    cluster_.releaseReservation(claim->metadata.uid);
     return *outcome;
   }
   const auto asked = ask(*claim);
   if (asked.later) return Outcome::after(kPluginBusy);
   if (!asked.cls) {  // classes and claims come by different watches
-    const auto come = classCame(*claim, stop);
+    const auto come = classExistsNow(*claim, stop);
     if (!come.ok()) return Outcome::retry(come.status());
-    if (*come) return Outcome::again();
+    if (*come) return Outcome::requeueNow();
   }
   if (!asked.ok()) {
     cluster_.forget(claim->metadata.uid);
-    return Outcome::done().says(asked.refusal(*claim));
+    return Outcome::done().reports(asked.refusal(*claim));
   }
   if (*obstacle) return awaitPods(*claim, *obstacle);
   const bool member = inGang(*claim);
@@ -171,7 +172,7 @@ std::optional<Outcome> ClaimSync::withoutItsDevice(const ClaimPtr& claim, std::s
   // A claim that released its device as a victim: no read per step is needed. W1 would find the device.
   if (waits && ownName && waiting_.released.contains(uid)) return std::nullopt;
   auto now = writer_.read<cache::Gpu>({"", name}, {}, stop);
-  if (now.ok() && belongsTo(*now, *claim)) return Outcome::again();
+  if (now.ok() && belongsTo(*now, *claim)) return Outcome::requeueNow();
   if (!now.ok() && now.status().code() != base::Code::notFound) return Outcome::retry(now.status());
   if (now.ok() && name == deviceNameFor(*claim) && !now->spec.claimRef && !now->metadata.deleting()) {
     // The claimRef was removed by hand, and no other claim has the device: by its name it is this claim's.
@@ -181,15 +182,15 @@ std::optional<Outcome> ClaimSync::withoutItsDevice(const ClaimPtr& claim, std::s
   }
   if (claim->status.phase == phase::kBound) {
     auto outcome = lost(claim, nullptr, "device " + name + " is gone", stop);
-    return outcome.isDone() ? Outcome::again().says(std::move(outcome.said)) : outcome;
+    return outcome.isDone() ? Outcome::requeueNow().reports(std::move(outcome.updates)) : outcome;
   }
   if (claim->status.phase == phase::kLost) {
     const auto named = isStatic(*claim) ? stores_.gpu(claim->spec.elasticGPUName) : nullptr;
     const bool waitsForNamed = isStatic(*claim) && (!named || named->metadata.deleting());
     if (waitsForNamed || inUse(*claim)) return Outcome::done();
     const auto carrier = carrier_.release(core::keyOf(claim->metadata), claim->metadata.uid, name, stop);
-    if (carrier.state == Carrier::Release::failed) return Outcome::retry(carrier.error);
-    if (carrier.state == Carrier::Release::inUse) return Outcome::done();
+    if (carrier.state == ResourceClaimBridge::Release::failed) return Outcome::retry(carrier.error);
+    if (carrier.state == ResourceClaimBridge::Release::inUse) return Outcome::done();
   }
   if (waits && ownName && !now.ok()) waiting_.released.add(uid);
   return std::nullopt;
@@ -197,8 +198,8 @@ std::optional<Outcome> ClaimSync::withoutItsDevice(const ClaimPtr& claim, std::s
 
 Outcome ClaimSync::awaitPods(const cache::Claim& claim, const PodObstacle& obstacle) {
   cluster_.forget(claim.metadata.uid);
-  cluster_.keepNothing(claim.metadata.uid);
-  return Outcome::done().says(notBound(claim, obstacle.reason, obstacle.message));
+  cluster_.releaseReservation(claim.metadata.uid);
+  return Outcome::done().reports(notBound(claim, obstacle.reason, obstacle.message));
 }
 
 Outcome ClaimSync::leaveToConsumer(const ClaimPtr& claim) {
@@ -206,24 +207,24 @@ Outcome ClaimSync::leaveToConsumer(const ClaimPtr& claim) {
   const bool consumed = !choosers.pods.empty();
   // The event that requeued this claim may also have removed a pod's obstacle to choosing.
   for (const auto& pod : choosers.pods) enqueue_(podKey(pod));
-  if (!consumed) cluster_.keepNothing(claim->metadata.uid);
+  if (!consumed) cluster_.releaseReservation(claim->metadata.uid);
   const auto* bound = findCondition(claim->status.conditions, kBound);
   const bool isOver = consumed && bound != nullptr && isObstacle(*bound);
   auto outcome = choosers.inTurns ? Outcome::after(ConsumerTurns::kTurnInterval) : Outcome::done();
   // The nomination for the pod's claims stays as long as all of them exist.
-  if (consumed && !isOver && !(claim->status.nominated && preemptsWith(claim).empty())) return outcome;
-  return std::move(outcome).says(
+  if (consumed && !isOver && !(claim->status.nominated && preemptionGroup(claim).empty())) return outcome;
+  return std::move(outcome).reports(
       notBound(*claim, reason::kWaitingForConsumer,
                consumed ? "waits for the other claims of its pod" : "waits for the first pod that uses the claim"));
 }
 
-Outcome ClaimSync::choose(const cache::Claim& claim, const Asked& asked, std::stop_token stop) {
+Outcome ClaimSync::choose(const cache::Claim& claim, const ResolvedClaim& asked, std::stop_token stop) {
   const auto queueKey = claimKey(core::keyOf(claim.metadata));
   const auto& uid = claim.metadata.uid;
   const auto timesFreed = cluster_.timesFreed();
   // Before deciding: capacity that becomes free, and taints that are removed, from now on requeue this claim.
   const bool mayLook = waiting_.room.add(queueKey, ageOf(claim.metadata), asked.turn.priority, needsOf(claim, asked));
-  if (!mayLook) return Outcome::after(WaitingForRoom::kYieldAtMost);
+  if (!mayLook) return Outcome::after(UnschedulableQueue::kYieldAtMost);
   // No pod is known, so the tolerations of the class count.
   const bool anyRejected = waiting_.nodes.anyRejected(uid);
   const auto nodes = anyRejected ? std::string() : toleratedNodesText(stores_, *asked.cls);
@@ -232,7 +233,7 @@ Outcome ClaimSync::choose(const cache::Claim& claim, const Asked& asked, std::st
     return !waiting_.nodes.rejected(uid, node) && (!tolerated || tolerated(node));
   });
   auto decided = decideFirst(claim, asked, suits, nodes);
-  using Found = WaitingForRoom::Found;
+  using Found = UnschedulableQueue::Found;
   if (auto* later = std::get_if<Outcome>(&decided)) {
     if (waiting_.room.decided(queueKey, Found::unknown)) enqueue_(roomKey());
     return std::move(*later);
@@ -240,25 +241,25 @@ Outcome ClaimSync::choose(const cache::Claim& claim, const Asked& asked, std::st
   const auto& tried = std::get<std::vector<scheduler::Decision>>(decided);
   if (tried.back().fits && mustYield(queueKey, timesFreed)) {
     cluster_.forget(uid);
-    return Outcome::after(WaitingForRoom::kYieldAtMost);
+    return Outcome::after(UnschedulableQueue::kYieldAtMost);
   }
   if (waiting_.room.decided(queueKey, tried.back().fits ? Found::room : Found::nothing)) enqueue_(roomKey());
   if (tried.back().fits) {
     waiting_.remove(queueKey);
-    return intend(claim, *asked.cls, tried.back(), stop);
+    return writeIntent(claim, *asked.cls, tried.back(), stop);
   }
   auto outcome = noneFits(claim, asked, tried, suits, nodes, stop);
   const auto wait = waiting_.nodes.untilNextNode(uid);
-  return outcome.isDone() && wait.count() > 0 ? Outcome::after(wait).says(std::move(outcome.said)) : outcome;
+  return outcome.isDone() && wait.count() > 0 ? Outcome::after(wait).reports(std::move(outcome.updates)) : outcome;
 }
 
 bool ClaimSync::mustYield(const std::string& queueKey, uint64_t timesFreed) {
   if (cluster_.timesFreed() == timesFreed || waiting_.room.keepsRoom(queueKey)) return false;
-  if (waiting_.room.decided(queueKey, WaitingForRoom::Found::unknown)) enqueue_(roomKey());
+  if (waiting_.room.decided(queueKey, UnschedulableQueue::Found::unknown)) enqueue_(roomKey());
   return true;
 }
 
-scheduler::Decision ClaimSync::decide(const cache::Claim& claim, const Asked& asked,
+scheduler::Decision ClaimSync::decide(const cache::Claim& claim, const ResolvedClaim& asked,
                                       const scheduler::NodePredicate& suits, const std::string& nodes) {
   const auto& uid = claim.metadata.uid;
   auto ask = asked.of(claim, nodes);
@@ -276,8 +277,8 @@ scheduler::Decision ClaimSync::decide(const cache::Claim& claim, const Asked& as
   return cluster_.decideAndAssume(ask, suits);
 }
 
-Outcome ClaimSync::intend(const cache::Claim& claim, const cache::Class& cls, const scheduler::Decision& decision,
-                          std::stop_token stop) {
+Outcome ClaimSync::writeIntent(const cache::Claim& claim, const cache::Class& cls, const scheduler::Decision& decision,
+                               std::stop_token stop) {
   const auto& uid = claim.metadata.uid;
   const auto device = binder_.writeIntent(claim, cls, decision, stop);  // W1
   if (!device.ok()) {
@@ -291,18 +292,18 @@ Outcome ClaimSync::intend(const cache::Claim& claim, const cache::Class& cls, co
   waiting_.released.forgetClaim(uid);
   if (!belongsTo(*device, claim))  // the end of that object is no event of this claim
     return Outcome::after(kNameTaken)
-        .says(notBound(claim, reason::kProvisionFailed,
-                       "an ElasticGPU named " + device->metadata.name + " exists and isn't this claim's"));
-  return Outcome::again();  // (C7), or the state of an adopted device
+        .reports(notBound(claim, reason::kProvisionFailed,
+                          "an ElasticGPU named " + device->metadata.name + " exists and isn't this claim's"));
+  return Outcome::requeueNow();  // (C7), or the state of an adopted device
 }
 
 Outcome ClaimSync::refused(const cache::Claim& claim, const std::string& message) {
-  cluster_.keepNothing(claim.metadata.uid);
+  cluster_.releaseReservation(claim.metadata.uid);
   return Outcome::after(waiting_.provisioners.untilRefusalEnds(claim.metadata.uid))
-      .says(notBound(claim, reason::kProvisionFailed, message));
+      .reports(notBound(claim, reason::kProvisionFailed, message));
 }
 
-Outcome ClaimSync::intended(const ClaimPtr& claim, const GpuPtr& device, std::stop_token stop) {
+Outcome ClaimSync::syncIntent(const ClaimPtr& claim, const GpuPtr& device, std::stop_token stop) {
   // A device that existed before its claim stays on its node: no consumer chooses it.
   const bool late = classWaits(*claim) && !isStatic(*claim) && device->status.phase != phase::kAvailable;
   if (!reserved(*claim)) {
@@ -310,7 +311,7 @@ Outcome ClaimSync::intended(const ClaimPtr& claim, const GpuPtr& device, std::st
     if (!obstacle.ok()) return Outcome::retry(obstacle.status());
     const bool forPods = late || !madeFor(*claim).empty();
     // Rolls back if the consumer left before it reserved the claim, or may not be scheduled.
-    if ((late && !hasConsumer(stores_, *claim)) || (forPods && *obstacle)) return giveUp(*claim, *device, {}, stop);
+    if ((late && !hasConsumer(stores_, *claim)) || (forPods && *obstacle)) return rollBack(*claim, *device, {}, stop);
   }
   const auto entries = binder_.writeEntries(*device, stop);  // W2
   if (!entries.ok()) {
@@ -321,7 +322,7 @@ Outcome ClaimSync::intended(const ClaimPtr& claim, const GpuPtr& device, std::st
       waiting_.provisioners.refused(claim->metadata.uid, device->spec.provisioner,
                                     "the ledger refuses: " + entries.message(), afterRefusals(times));
     if (reserved(*claim)) return stuck(*claim, entries.message());
-    return giveUp(*claim, *device, {}, stop);
+    return rollBack(*claim, *device, {}, stop);
   }
   if (late && !inGang(*claim)) return waitForReservation(claim, device, stop);
   if (auto outcome = awaitGang(*claim, *device, stop)) return *std::move(outcome);
@@ -330,7 +331,7 @@ Outcome ClaimSync::intended(const ClaimPtr& claim, const GpuPtr& device, std::st
 
 Outcome ClaimSync::provision(const ClaimPtr& claim, const GpuPtr& device, std::stop_token stop) {
   if (auto refusal = waiting_.provisioners.refusal(claim->metadata.uid); !refusal.empty())
-    return reserved(*claim) ? refused(*claim, refusal) : giveUp(*claim, *device, {}, stop);
+    return reserved(*claim) ? refused(*claim, refusal) : rollBack(*claim, *device, {}, stop);
   const auto reply = provisioning_.provision(*device);  // W3
   if (!reply) return Outcome::after(provisioning_.delay(*device));
   if (!reply->ok()) {
@@ -351,7 +352,7 @@ Outcome ClaimSync::provision(const ClaimPtr& claim, const GpuPtr& device, std::s
     }
     return Outcome::afterWrite(now.status());
   }
-  return Outcome::again();  // (C8)
+  return Outcome::requeueNow();  // (C8)
 }
 
 Outcome ClaimSync::notProvisioned(const cache::Claim& claim, const cache::Gpu& device, const plugin::Reply& reply,
@@ -364,26 +365,26 @@ Outcome ClaimSync::notProvisioned(const cache::Claim& claim, const cache::Gpu& d
     case plugin::ReplyCode::noChange:
       break;
     case plugin::ReplyCode::inProgress:
-      return Outcome::after(kPollBackground).says(says(reason::kProvisioning));
+      return Outcome::after(kPollBackground).reports(says(reason::kProvisioning));
     case plugin::ReplyCode::reschedule: {
       const bool fixed = reserved(claim) || device.status.phase == phase::kAvailable;  // it cannot be decided again
-      return fixed ? stuck(claim, text) : giveUp(claim, device, text, stop);
+      return fixed ? stuck(claim, text) : rollBack(claim, device, text, stop);
     }
     case plugin::ReplyCode::exists:  // the plugin has other content under this key
     case plugin::ReplyCode::invalid: {
       waiting_.provisioners.refused(claim.metadata.uid, device.spec.provisioner, text, kRefusedFor);
-      auto outcome = reserved(claim) ? Outcome::after(kRefusedFor) : giveUp(claim, device, {}, stop);
-      return std::move(outcome).says(says(reason::kProvisionFailed));
+      auto outcome = reserved(claim) ? Outcome::after(kRefusedFor) : rollBack(claim, device, {}, stop);
+      return std::move(outcome).reports(says(reason::kProvisionFailed));
     }
     case plugin::ReplyCode::internal:
       if (auto outcome = failsGang(claim, device, text, stop)) return *std::move(outcome);
-      return Outcome::retry({base::Code::internal, text}).says(says(reason::kProvisionFailed));
+      return Outcome::retry({base::Code::internal, text}).reports(says(reason::kProvisionFailed));
     case plugin::ReplyCode::unavailable:
     case plugin::ReplyCode::timeout:
     case plugin::ReplyCode::crashed:
     case plugin::ReplyCode::garbage:
       if (auto outcome = failsGang(claim, device, text, stop)) return *std::move(outcome);
-      return Outcome::retry({base::Code::unavailable, text}).says(says(reason::kProvisionerUnavailable));
+      return Outcome::retry({base::Code::unavailable, text}).reports(says(reason::kProvisionerUnavailable));
   }
   return Outcome::done();
 }
@@ -409,34 +410,36 @@ Outcome ClaimSync::bound(const cache::Claim& claim, const cache::Gpu& device, st
   const auto current = stores_.claims.get(core::keyOf(claim.metadata));  // as updated by W6
   if (!current || current->metadata.uid != claim.metadata.uid) return outcome;
   auto resize = resizing(*current, device, stop);
-  return resize ? std::move(outcome).beside(*std::move(resize)) : outcome;
+  return resize ? std::move(outcome).mergeWith(*std::move(resize)) : outcome;
 }
 
 Outcome ClaimSync::carried(const cache::Claim& claim, const cache::Gpu& device, std::stop_token stop) {
   const auto current = stores_.claims.get(core::keyOf(claim.metadata));  // as updated by W6
   if (!current || current->metadata.uid != claim.metadata.uid) return Outcome::done();
   const auto answer = carrier_.ensure(*current, device, true, stop);  // W7, W8
-  if (answer.state == Carrier::State::failed) return Outcome::ofWrite(answer.error);
-  auto outcome = answer.state == Carrier::State::waiting ? Outcome::after(answer.delay) : Outcome::done();
-  if (answer.state == Carrier::State::taken)
-    return std::move(outcome).says(
-        Said::of(current->metadata, Said::As::notCarried, reason::kCarrierTaken, answer.why));
-  if (obstacleIsOver(*current, answer.state))
-    return std::move(outcome).says(Said::of(current->metadata, Said::As::carried, {}, {}));
+  if (answer.state == ResourceClaimBridge::State::failed) return Outcome::ofWrite(answer.error);
+  auto outcome = answer.state == ResourceClaimBridge::State::waiting ? Outcome::after(answer.delay) : Outcome::done();
+  if (answer.state == ResourceClaimBridge::State::taken)
+    return std::move(outcome).reports(ConditionUpdate::of(current->metadata, ConditionUpdate::As::resourceClaimNotReady,
+                                                          reason::kResourceClaimConflict, answer.why));
+  if (conditionResolved(*current, answer.state))
+    return std::move(outcome).reports(
+        ConditionUpdate::of(current->metadata, ConditionUpdate::As::resourceClaimReady, {}, {}));
   return outcome;
 }
 
-bool ClaimSync::obstacleIsOver(const cache::Claim& claim, Carrier::State carrier) const {
-  const auto* carried = findCondition(claim.status.conditions, kCarried);
+bool ClaimSync::conditionResolved(const cache::Claim& claim, ResourceClaimBridge::State carrier) const {
+  const auto* carried = findCondition(claim.status.conditions, kResourceClaimReady);
   if (carried == nullptr || carried->status == "True") return false;
   if (carried->reason == reason::kNodeUnsuitable) {  // reported for a pod that is gone
     const auto pods = stores_.podsOfClaim(core::keyOf(claim.metadata));
     return std::none_of(pods.begin(), pods.end(),
                         [this](const auto& pod) { return isConsumer(stores_, *pod) && gated(*pod); });
   }
-  if (carrier == Carrier::State::unwanted) return true;
-  const bool carriedNow = carrier == Carrier::State::allocated || carrier == Carrier::State::reserved;
-  return carriedNow && (carried->reason == reason::kRefused || carried->reason == reason::kCarrierTaken);
+  if (carrier == ResourceClaimBridge::State::unwanted) return true;
+  const bool carriedNow =
+      carrier == ResourceClaimBridge::State::allocated || carrier == ResourceClaimBridge::State::reserved;
+  return carriedNow && (carried->reason == reason::kRefused || carried->reason == reason::kResourceClaimConflict);
 }
 
 }  // namespace egpu::reconcile

@@ -15,36 +15,36 @@
 #include "api/v1alpha/gang.h"
 #include "controller/cache/cluster_view.h"
 #include "controller/reconcile/claim/binder.h"
-#include "controller/reconcile/claim/carrier.h"
 #include "controller/reconcile/claim/conditions.h"
-#include "controller/reconcile/claim/waiting.h"
 #include "controller/reconcile/class/class.h"
 #include "controller/reconcile/device/provisioning.h"
 #include "controller/reconcile/gang/gang_choice.h"
-#include "controller/reconcile/gang/gang_of.h"
+#include "controller/reconcile/gang/membership.h"
 #include "controller/reconcile/pod/bound_volumes.h"
 #include "controller/reconcile/pod/schedulability.h"
 #include "controller/reconcile/priority/preemption.h"
+#include "controller/reconcile/resourceclaim/bridge.h"
+#include "controller/reconcile/retry/waiting.h"
 
 namespace egpu::reconcile {
 
 /// Result of resolving a claim: class and request for the scheduler, or why there is none.
-struct Asked {
+struct ResolvedClaim {
   cache::Store<cache::Class>::Ptr cls;
   scheduler::Request request;
   std::vector<scheduler::Request> otherwise{};  ///< further alternatives (spec.firstAvailable)
   std::string reason, message;                  ///< set if refused
-  bool accepted = false;                        ///< refused, but for a reason outside the claim's spec
+  bool specAccepted = false;                    ///< refused, but for a reason outside the claim's spec
   bool later = false;                           ///< the plugin is busy
-  cache::ClusterView::Turn turn{};
+  cache::ClusterView::QueueOrder turn{};
   bool preempts = false;  ///< may preempt claims of lower priority
   bool first = true;      ///< false for results of alternative()
   bool ok() const { return reason.empty() && !later; }
   std::size_t alternatives() const { return 1 + otherwise.size(); }
   /// Returns that alternative as a request of its own. Only the first alternative reserves nodes and preempts.
-  Asked alternative(std::size_t which) const;
-  /// Returns the scheduling request. nodes: see cache::ClusterView::Ask::nodes.
-  cache::ClusterView::Ask of(const cache::Claim& claim, std::string nodes = {}) const {
+  ResolvedClaim alternative(std::size_t which) const;
+  /// Returns the scheduling request. nodes: see cache::ClusterView::SchedulingRequest::nodes.
+  cache::ClusterView::SchedulingRequest of(const cache::Claim& claim, std::string nodes = {}) const {
     return {claim.metadata.uid,
             core::keyOf(claim.metadata).str(),
             request,
@@ -53,20 +53,22 @@ struct Asked {
             turn,
             first};
   }
-  Said refusal(const cache::Claim& claim) const {
-    return Said::of(claim.metadata, accepted ? Said::As::notBound : Said::As::notAccepted, reason, message);
+  ConditionUpdate refusal(const cache::Claim& claim) const {
+    return ConditionUpdate::of(claim.metadata,
+                               specAccepted ? ConditionUpdate::As::notBound : ConditionUpdate::As::notAccepted, reason,
+                               message);
   }
 };
 
 /// Requests of the claim and its alternatives, for requeueing when capacity is freed.
-RoomNeeds needsOf(const cache::Claim& claim, const Asked& asked);
+RoomNeeds needsOf(const cache::Claim& claim, const ResolvedClaim& asked);
 
 /// Class of the device as it was when the device was made. The device's amounts are read with it, whatever the class is
 /// now.
 cache::Class classOfDevice(const cache::Gpu& device);
 
 /// Position of the claim in queue order.
-cache::ClusterView::Turn turnOf(const cache::Claim& claim, int64_t priority, base::Clock::Wall wall);
+cache::ClusterView::QueueOrder turnOf(const cache::Claim& claim, int64_t priority, base::Clock::Wall wall);
 
 class GangPods;
 
@@ -74,8 +76,8 @@ class GangPods;
 class ClaimSync {
  public:
   ClaimSync(Writer& writer, cache::Stores& stores, cache::ClusterView& cluster, Binder& binder,
-            Provisioning& provisioning, ClassSync& classes, Carrier& carrier, Users& users, ClaimStatus& status,
-            Waiting& waiting, BoundVolumes& volumes, base::Clock& clock,
+            Provisioning& provisioning, ClassSync& classes, ResourceClaimBridge& carrier, Users& users,
+            ClaimStatus& status, Waiting& waiting, BoundVolumes& volumes, base::Clock& clock,
             std::function<void(const std::string& queueKey)> enqueue)
       : writer_(writer),
         stores_(stores),
@@ -98,10 +100,10 @@ class ClaimSync {
   Outcome gangStep(const core::ObjectKey& gang, std::stop_token stop);
 
   /// Reports on claims that a plugin's call for them takes long.
-  Outcome calls(const std::string& plugin);
+  Outcome reportSlowProvisioning(const std::string& plugin);
 
   /// Resolves a claim without a device to a request: class, plugin, units. The first consumer's step uses it, too.
-  Asked ask(const cache::Claim& claim);
+  ResolvedClaim ask(const cache::Claim& claim);
   /// The part of ask() that needs no plugin: checks that the claim may use the class, and parses the request.
   static std::variant<scheduler::Request, scheduler::Refusal> requestOf(const cache::Stores& stores,
                                                                         const cache::Claim& claim,
@@ -121,7 +123,7 @@ class ClaimSync {
   /// True if the claim's class has WaitForFirstConsumer (false if the class is gone) and the claim is of no gang. Gang
   /// members are decided for all their pods at once, and Bound before any of these pods is ungated.
   bool waitsForConsumer(const cache::Claim& claim) const;
-  /// True if the claim names a gang, even wrongly (gang/gang_of.h).
+  /// True if the claim names a gang, even wrongly (gang/membership.h).
   bool inGang(const cache::Claim& claim) const;
   /// True if the ResourceClaim is the claim's, with all the marks that it can have.
   bool carries(const core::ResourceClaim& carrier, const cache::Claim& claim) const {
@@ -131,44 +133,44 @@ class ClaimSync {
   bool gangIsBound(const cache::Claim& claim) const;
   /// (C6) Reports that nothing fits, for a claim or for the pod that chooses for it. Add the claim to Waiting before
   /// deciding. more: further text, called only if it is reported. whyUnsuited: why `suits` rejects a node.
-  Outcome noFit(const cache::Claim& claim, const Asked& asked, const scheduler::NodePredicate& suits,
+  Outcome noFit(const cache::Claim& claim, const ResolvedClaim& asked, const scheduler::NodePredicate& suits,
                 const std::string& nodes, const std::function<std::string()>& more = {},
                 const scheduler::WhyUnsuited& whyUnsuited = {});
   /// After a decision that found capacity: true if capacity was freed since `timesFreed` (ClusterView::timesFreed(), read
-  /// before WaitingForRoom::add()) that a key before this one may need. The caller forgets the decision then, and yields.
+  /// before UnschedulableQueue::add()) that a key before this one may need. The caller forgets the decision then, and yields.
   bool mustYield(const std::string& queueKey, uint64_t timesFreed);
   /// (C6) Preemptor side, called before noFit() for either of them: selects victims and writes the nomination (V1).
   /// Nullopt if there are no victims, or the claim may not preempt. Add the claim to Waiting before deciding.
-  std::optional<Outcome> makeRoom(const cache::Claim& claim, const Asked& asked, const scheduler::NodePredicate& suits,
-                                  std::stop_token stop);
-  /// (C6) makeRoom() for claims that are useful together only, all or none: a gang's open members, or a pod's claims.
+  std::optional<Outcome> nominateVictims(const cache::Claim& claim, const ResolvedClaim& asked,
+                                         const scheduler::NodePredicate& suits, std::stop_token stop);
+  /// (C6) nominateVictims() for claims that are useful together only, all or none: a gang's open members, or a pod's claims.
   /// The first claim reports for all. what: the gang or pod, for people.
-  std::optional<Outcome> makeRoomForAll(const std::string& what, const std::string& queueKey, AskedTogether asked,
-                                        std::stop_token stop);
+  std::optional<Outcome> nominateVictimsForGroup(const std::string& what, const std::string& queueKey,
+                                                 AskedTogether asked, std::stop_token stop);
   const Preemption& preemption() const { return preemption_; }
   /// Lets the next claim search for victims.
   Outcome givePlanTurn();
-  /// Preemption::inVain() of the pod's claims, for which this claim reports.
+  /// Preemption::noVictimsMessage() of the pod's claims, for which this claim reports.
   std::string preemptsInVain(const cache::Claim& claim, const core::Pod& pod) const {
-    return preemption_.inVain(claim.metadata.uid, "pod " + pod.metadata.name, "claims");
+    return preemption_.noVictimsMessage(claim.metadata.uid, "pod " + pod.metadata.name, "claims");
   }
   /// Claims of the pod that have no device, each once, in the order of its entries, without claims of other drivers.
   /// Nullopt while a claim is pending, missing or being deleted: the pod gets no node before all of them exist.
   std::optional<std::vector<cache::Store<cache::Claim>::Ptr>> openClaimsOf(const core::Pod& pod) const;
   /// Claims that share the preemptor's plan, all or none: the open members of its gang; for a claim with one pod that
   /// decides for it, the open claims of that pod; otherwise the claim alone. Empty if not all of them exist.
-  std::vector<cache::Store<cache::Claim>::Ptr> preemptsWith(const cache::Store<cache::Claim>::Ptr& preemptor) const;
+  std::vector<cache::Store<cache::Claim>::Ptr> preemptionGroup(const cache::Store<cache::Claim>::Ptr& preemptor) const;
   /// Which undecided claims of its group an excess counts as if they had their amounts.
-  enum class Beside { nobody, some, all };
+  enum class GroupUsage { nobody, some, all };
   /// (C6) Reports an exceeded quota, for either of them. Add the claim to Waiting before deciding. first: text put
   /// before the report, about claims that are decided with it. counts: which of those the excess counts.
   Outcome overQuota(const cache::Claim& claim, const scheduler::QuotaExcess& excess, const std::string& first = {},
-                    Beside counts = Beside::nobody);
+                    GroupUsage counts = GroupUsage::nobody);
   /// Rolls back an intent that no pod has reserved, and the idle intents of the same pods, and avoids its node for a
   /// while. Their pod chooses again. Reports this on the claim.
   Outcome moveAway(const cache::Claim& claim, const cache::Gpu& device, const std::string& why, std::stop_token stop);
   /// True if the intent may be rolled back: nothing is provisioned, no pod has reserved it, and no user named it.
-  bool movable(const cache::Claim& claim, const cache::Gpu& device) const;
+  bool canRollBackIntent(const cache::Claim& claim, const cache::Gpu& device) const;
   /// Rolls back such an intent so that it is decided again with its pod's other claims. Does not avoid its node.
   Outcome regroup(const cache::Claim& claim, const cache::Gpu& device, const std::string& why, std::stop_token stop);
   /// Drops the state of a claim that was deleted during a step. Call after a step that may have recorded some.
@@ -181,7 +183,7 @@ class ClaimSync {
 
   Outcome look(const core::ObjectKey& key, const ClaimPtr& claim, std::stop_token stop);
   /// Also reports the health of its cards after a step that leaves a bound claim as it is.
-  Outcome withHealth(const cache::Claim& claim, Outcome outcome, std::stop_token stop);
+  Outcome reportHealth(const cache::Claim& claim, Outcome outcome, std::stop_token stop);
   Outcome unbound(const ClaimPtr& claim, std::stop_token stop);  // (C1)…(C6)
   /// Handles a claim that reports a device which the cache lacks. Nullopt: the claim is to be decided.
   std::optional<Outcome> withoutItsDevice(const ClaimPtr& claim, std::stop_token stop);
@@ -194,8 +196,8 @@ class ClaimSync {
   base::Result<PodObstacle> obstacleNow(const cache::Claim& claim, std::stop_token stop);
   /// Drops all decisions and reservations for the claim, and reports the obstacle.
   Outcome awaitPods(const cache::Claim& claim, const PodObstacle& obstacle);
-  Outcome leaveToConsumer(const ClaimPtr& claim);                                       // (C5)
-  Outcome choose(const cache::Claim& claim, const Asked& asked, std::stop_token stop);  // (C6)
+  Outcome leaveToConsumer(const ClaimPtr& claim);                                               // (C5)
+  Outcome choose(const cache::Claim& claim, const ResolvedClaim& asked, std::stop_token stop);  // (C6)
   /// Known members of a gang, the oldest first, at most its size. For a PodGroup: the claims of the first pods that
   /// complete it. For a claim of a further pod: those and its own pod's claims, or only its own pod's if the others
   /// have their cards.
@@ -211,21 +213,21 @@ class ClaimSync {
   };
   /// Requests of the open members.
   struct GangAsks {
-    std::vector<cache::ClusterView::Ask> asks;
+    std::vector<cache::ClusterView::SchedulingRequest> asks;
     bool preempt = true;  ///< all of them may preempt
   };
   /// (C14) Step of a gang member, which is never decided alone.
-  Outcome withGang(const ClaimPtr& claim, const Asked& asked, std::stop_token stop);
+  Outcome withGang(const ClaimPtr& claim, const ResolvedClaim& asked, std::stop_token stop);
   /// (C14) After W2: nothing is provisioned before all members have their entries. Nullopt: they have, or there is no
   /// gang.
   std::optional<Outcome> awaitGang(const cache::Claim& claim, const cache::Gpu& device, std::stop_token stop);
   /// (C14) Releases the device of a Bound member if another member has lacked its cards for a while and no pod of the
   /// gang was ungated. Nullopt: the member keeps it; *again: if not 0, the time until this must be evaluated again.
-  std::optional<Outcome> leavesGang(const ClaimPtr& claim, const GpuPtr& device, milliseconds* again,
-                                    std::stop_token stop);
+  std::optional<Outcome> releaseIncompleteGang(const ClaimPtr& claim, const GpuPtr& device, milliseconds* again,
+                                               std::stop_token stop);
   Outcome givesBack(const cache::Claim& claim, const cache::Gpu& device, std::stop_token stop);
   /// Other member that keeps the gang incomplete, for people; empty if there is none.
-  std::string gangLacking(const cache::Claim& claim, const cache::Gpu& device) const;
+  std::string unplacedGangMember(const cache::Claim& claim, const cache::Gpu& device) const;
   /// True if a pod of the claim runs, or may run.
   bool wasLetGo(const cache::Claim& claim) const;
   /// Releases the member's cards if its provisioner has failed for too long. Nullopt: it is tried again.
@@ -247,20 +249,20 @@ class ClaimSync {
   std::optional<Outcome> askGang(const cache::Claim& claim, const GangMembers& members, GangPods& pods, GangAsks& asks,
                                  std::stop_token stop);
   /// Gives all requests the oldest age and the lowest priority among them.
-  static void askAsOne(std::vector<cache::ClusterView::Ask>& asks);
+  static void useGroupOrder(std::vector<cache::ClusterView::SchedulingRequest>& asks);
   /// queueKey: key of the deciding step, requeued by freed capacity and quota. claim: the member that reports.
   Outcome decideGang(const cache::Claim& claim, const GangMembers& members, const std::string& queueKey,
                      std::stop_token stop);
   /// Attempt to decide a gang that did not fit.
   struct GangTry {
     const GangMembers& members;
-    const std::vector<cache::ClusterView::Ask>& asks;
+    const std::vector<cache::ClusterView::SchedulingRequest>& asks;
     GangPods& pods;
     const std::vector<scheduler::TopologyGroup>* within;
     bool preempts = false;
   };
-  Outcome gangLacks(const cache::Claim& claim, const std::string& queueKey, const GangTry& tried,
-                    const scheduler::GangShort& lacking);
+  Outcome reportGangUnschedulable(const cache::Claim& claim, const std::string& queueKey, const GangTry& tried,
+                                  const scheduler::GangShort& lacking);
   /// Message per stage why the lacking member fits nowhere beside the others, and remedies; empty if the search found
   /// another reason.
   std::string whyGangLacks(const GangTry& tried);
@@ -290,57 +292,58 @@ class ClaimSync {
   /// True if its own step reports why nothing can be decided for it.
   bool isRefusedItself(const cache::Claim& claim);
   /// True if a pod of some member was ungated: the gang was complete once.
-  bool letGo(const GangMembers& members) const;
+  bool anyPodUngated(const GangMembers& members) const;
   /// Decides; uses a node that refused the device before only if the claim fits nowhere else.
-  scheduler::Decision decide(const cache::Claim& claim, const Asked& asked, const scheduler::NodePredicate& suits,
-                             const std::string& nodes);
+  scheduler::Decision decide(const cache::Claim& claim, const ResolvedClaim& asked,
+                             const scheduler::NodePredicate& suits, const std::string& nodes);
   /// Decisions for the alternatives that were tried, see scheduler::decideFirst(). An outcome: nothing could be decided
   /// now.
-  std::variant<std::vector<scheduler::Decision>, Outcome> decideFirst(const cache::Claim& claim, const Asked& asked,
+  std::variant<std::vector<scheduler::Decision>, Outcome> decideFirst(const cache::Claim& claim,
+                                                                      const ResolvedClaim& asked,
                                                                       const scheduler::NodePredicate& suits,
                                                                       const std::string& nodes);
   /// (C6) Handles alternatives none of which fits.
-  Outcome noneFits(const cache::Claim& claim, const Asked& asked, const std::vector<scheduler::Decision>& tried,
+  Outcome noneFits(const cache::Claim& claim, const ResolvedClaim& asked, const std::vector<scheduler::Decision>& tried,
                    const scheduler::NodePredicate& suits, const std::string& nodes, std::stop_token stop);
   /// Explains why a claim, or each of its alternatives, fits nowhere.
-  std::string whyNot(const cache::Claim& claim, const Asked& asked, const scheduler::NodePredicate& suits,
+  std::string whyNot(const cache::Claim& claim, const ResolvedClaim& asked, const scheduler::NodePredicate& suits,
                      const std::string& nodes, const scheduler::WhyUnsuited& whyUnsuited) const;
   /// decide() on the best candidates, in the order that the class's plugin prefers; it may veto nodes. An outcome:
   /// nothing could be decided now.
-  std::variant<scheduler::Decision, Outcome> decideAsPreferred(const cache::Claim& claim, const Asked& asked,
+  std::variant<scheduler::Decision, Outcome> decideAsPreferred(const cache::Claim& claim, const ResolvedClaim& asked,
                                                                const scheduler::NodePredicate& suits,
                                                                const std::string& nodes);
   /// Nodes of the candidates in the plugin's order. Vetoed nodes are left out and backed off.
-  std::vector<std::string> preferredNodes(const cache::Claim& claim, const Asked& asked,
+  std::vector<std::string> preferredNodes(const cache::Claim& claim, const ResolvedClaim& asked,
                                           const std::vector<scheduler::Decision>& candidates,
                                           const plugin::PreferReply& answer);
-  Outcome intend(const cache::Claim& claim, const cache::Class& cls, const scheduler::Decision& decision,
-                 std::stop_token stop);
+  Outcome writeIntent(const cache::Claim& claim, const cache::Class& cls, const scheduler::Decision& decision,
+                      std::stop_token stop);
   /// Reads by quorum whether a class exists that the cache lacks.
-  base::Result<bool> classCame(const cache::Claim& claim, std::stop_token stop);
+  base::Result<bool> classExistsNow(const cache::Claim& claim, std::stop_token stop);
   /// True, with the refusal in `asked`, if a quota refused the claim and the namespace's quotas have not changed since.
-  bool refusedByQuota(const cache::Claim& claim, Asked& asked);
+  bool refusedByQuota(const cache::Claim& claim, ResolvedClaim& asked);
   /// ask() with this class.
-  Asked askOf(const cache::Claim& claim, cache::Store<cache::Class>::Ptr cls);
+  ResolvedClaim askOf(const cache::Claim& claim, cache::Store<cache::Class>::Ptr cls);
   /// Creation time of the oldest pod that wants the claim, in seconds of the wall clock; `now` if there is none.
   int64_t wantedSince(const cache::Claim& claim, int64_t now) const;
   /// Device that an administrator reserved for the claim, or null.
-  GpuPtr reservedFor(const cache::Claim& claim) const;
+  GpuPtr preboundDeviceFor(const cache::Claim& claim) const;
   /// Why the device is not available to the claim now, whatever the access rules say; empty if it is.
   std::string notAvailable(const cache::Claim& claim, const cache::Gpu& device) const;
   /// Rule of its class that the device violates for this request; empty if there is none.
   std::string againstClass(const cache::Gpu& device, const cache::Class& cls, const scheduler::Request& want) const;
   /// Message about unavailable capacity: cards that are not schedulable, and devices without a claim that hold cards.
-  std::string outOfReach(const scheduler::Request& request) const;
+  std::string unavailableCapacityMessage(const scheduler::Request& request) const;
   /// Devices without a claim that hold requested cards.
-  struct Kept {
+  struct UnclaimedDevices {
     std::string phase;
     std::size_t count = 0;
     scheduler::Amount held;
     std::string names;  ///< " a b c …"
     std::string text(const std::string& rest) const;
   };
-  Kept keptDevices(std::string_view phase, const std::function<bool(const cache::Gpu&)>& wanted) const;
+  UnclaimedDevices keptDevices(std::string_view phase, const std::function<bool(const cache::Gpu&)>& wanted) const;
   /// True if the device has at least the requested amounts.
   bool holds(const cache::Gpu& device, const scheduler::Request& want) const;
   Outcome staticallyBound(const ClaimPtr& claim, const GpuPtr& named, std::stop_token stop);  // (C9)
@@ -348,7 +351,7 @@ class ClaimSync {
   std::optional<Outcome> overQuotaWith(const cache::Claim& claim, const cache::Gpu& named);
   /// Nullopt: the device's class, or the claim's, permits the device for the claim.
   std::optional<Outcome> againstRules(const cache::Claim& claim, const cache::Gpu& named, std::stop_token stop);
-  Outcome intended(const ClaimPtr& claim, const GpuPtr& device, std::stop_token stop);  // (C7)
+  Outcome syncIntent(const ClaimPtr& claim, const GpuPtr& device, std::stop_token stop);  // (C7)
   Outcome provision(const ClaimPtr& claim, const GpuPtr& device, std::stop_token stop);
   /// Handles an answer of the plugin other than OK.
   Outcome notProvisioned(const cache::Claim& claim, const cache::Gpu& device, const plugin::Reply& reply,
@@ -358,9 +361,9 @@ class ClaimSync {
   std::optional<Outcome> unplacedTooLong(const cache::Claim& claim, const cache::Gpu& device, const core::Pod& pod,
                                          milliseconds* again, std::stop_token stop);
   /// Reports the obstacle to the ResourceClaim also as the reason why the claim is not bound.
-  static Outcome notCarried(const cache::Claim& claim, const Carrier::Answer& answer);
-  /// True if the obstacle in its condition Carried is gone.
-  bool obstacleIsOver(const cache::Claim& claim, Carrier::State carrier) const;
+  static Outcome resourceClaimNotReady(const cache::Claim& claim, const ResourceClaimBridge::Answer& answer);
+  /// True if the obstacle in its condition ResourceClaimReady is gone.
+  bool conditionResolved(const cache::Claim& claim, ResourceClaimBridge::State carrier) const;
   Outcome committing(const ClaimPtr& claim, const GpuPtr& device, std::stop_token stop);     // (C8)
   Outcome bound(const cache::Claim& claim, const cache::Gpu& device, std::stop_token stop);  // (C10)
   Outcome carried(const cache::Claim& claim, const cache::Gpu& device, std::stop_token stop);
@@ -371,25 +374,27 @@ class ClaimSync {
   /// R1 of a claim of whole cards whose memory changed.
   std::optional<Outcome> followCards(const cache::Claim& claim, const cache::Gpu& device, std::stop_token stop);
   /// R5, except amounts that running pods started with.
-  base::Status lowerEntries(const cache::Claim& claim, const cache::Gpu& device, std::stop_token stop);
+  base::Status shrinkLedgerEntries(const cache::Claim& claim, const cache::Gpu& device, std::stop_token stop);
   Outcome writeTarget(const cache::Claim& claim, const cache::Gpu& device, const scheduler::Resizing& resizing,
                       std::stop_token stop);
   /// Reports a resize that its cards or its quotas have no capacity for.
-  Outcome noResize(const cache::Claim& claim, const cache::Gpu& device, const cache::ClusterView::Ask& ask,
-                   const scheduler::Resizing& resizing);
+  Outcome noResize(const cache::Claim& claim, const cache::Gpu& device,
+                   const cache::ClusterView::SchedulingRequest& ask, const scheduler::Resizing& resizing);
   /// R2 to R4 for the current target.
-  Outcome bringInForce(const cache::Claim& claim, const cache::Gpu& device, std::stop_token stop);
+  Outcome applyResizeTarget(const cache::Claim& claim, const cache::Gpu& device, std::stop_token stop);
   /// Rolls the target back to the amounts in force because it cannot be reached.
-  Outcome goBack(const cache::Claim& claim, const cache::Gpu& device, const base::Status& why, std::stop_token stop);
+  Outcome rollBackResize(const cache::Claim& claim, const cache::Gpu& device, const base::Status& why,
+                         std::stop_token stop);
   Outcome lost(const ClaimPtr& claim, const GpuPtr& device, const std::string& message, std::stop_token stop);  // (C11)
   /// Releases the device of a Lost claim that no pod uses, so that the claim can be bound on other hardware.
-  Outcome unlost(const cache::Claim& claim, const cache::Gpu& device, const std::string& message, std::stop_token stop);
+  Outcome recoverLost(const cache::Claim& claim, const cache::Gpu& device, const std::string& message,
+                      std::stop_token stop);
   /// Nullopt: no pod may use the claim's device any more. Quorum reads.
   std::optional<Outcome> stillUsed(const cache::Claim& claim, const GpuPtr& device, std::stop_token stop);
   Outcome releasing(const ClaimPtr& claim, std::stop_token stop);  // (C12)
   /// (C13) Victim side: the claim must leave its device, for a preemptor or because its annotation asks for a move, or
   /// need not any more. Nullopt: nothing asks it to.
-  std::optional<Outcome> makesRoom(const ClaimPtr& claim, const GpuPtr& device, std::stop_token stop);
+  std::optional<Outcome> reconcileVictim(const ClaimPtr& claim, const GpuPtr& device, std::stop_token stop);
   /// Why a device must be released, after quorum reads of its preemptor and the claims that preempt with it. For many
   /// claims the last check of their plan counts instead (priority/shared_plans.h).
   struct Need {
@@ -406,7 +411,7 @@ class ClaimSync {
   /// Requests of claims that preempt together, all with one place in queue order, and the nomination of each. Empty if
   /// their plan is no longer valid.
   struct Planned {
-    std::vector<cache::ClusterView::Ask> asks{};
+    std::vector<cache::ClusterView::SchedulingRequest> asks{};
     std::vector<v1alpha::Nomination> rooms{};
     bool later = false;  ///< not known yet, as the plugin of a class is busy
   };
@@ -418,22 +423,24 @@ class ClaimSync {
   /// Backoff before the next search for victims; 0 if the claim's status must first report why it is pending; nullopt
   /// if a search may run now.
   std::optional<milliseconds> restsFromPlans(const cache::Claim& claim, const std::string& queueKey);
-  /// Queues the claim for its search for victims: Preemption::putOff().
+  /// Queues the claim for its search for victims: Preemption::delayForRateLimit().
   milliseconds awaitPlan(const cache::Claim& claim, const std::string& queueKey);
-  Outcome mark(const cache::Claim& claim, const cache::Gpu& device, const ClaimPtr& preemptor, std::stop_token stop);
+  Outcome markForPreemption(const cache::Claim& claim, const cache::Gpu& device, const ClaimPtr& preemptor,
+                            std::stop_token stop);
   /// True if the claim asks to move and may. Quorum read.
   base::Result<bool> movesNow(const cache::Claim& claim, const cache::Gpu& device, std::stop_token stop);
   Outcome markMoved(const cache::Claim& claim, const cache::Gpu& device, std::stop_token stop);
   /// preemptor: null if the claim moves or follows its gang; its pods are then not evicted here.
-  Outcome leave(const cache::Claim& claim, const cache::Gpu& device, const ClaimPtr& preemptor, std::stop_token stop);
+  Outcome evictVictimPods(const cache::Claim& claim, const cache::Gpu& device, const ClaimPtr& preemptor,
+                          std::stop_token stop);
   /// True if another member of its gang has released its device already.
   bool hasLeftWithout(const cache::Claim& claim) const;
   /// True if pods of another member of its gang, which is a victim with it, have not ended.
   bool awaitsGang(const cache::Claim& claim, const cache::Gpu& device, const ClaimPtr& preemptor) const;
-  Outcome madeRoom(const cache::Claim& claim, const cache::Gpu& device, std::stop_token stop);
+  Outcome finishEviction(const cache::Claim& claim, const cache::Gpu& device, std::stop_token stop);
   /// Dry-runs the eviction of all its pods. Nullopt: all of them may be evicted now.
-  std::optional<Outcome> mayGo(const cache::Claim& claim, const cache::Gpu& device, const cache::Claim& who,
-                               std::stop_token stop);
+  std::optional<Outcome> dryRunEvictions(const cache::Claim& claim, const cache::Gpu& device, const cache::Claim& who,
+                                         std::stop_token stop);
   /// Nullopt: the pod is gone or going; with `dry`: it could be evicted.
   std::optional<Outcome> evict(const core::Pod& pod, bool dry, const cache::Gpu& device, const cache::Claim& who,
                                std::stop_token stop);
@@ -444,13 +451,13 @@ class ClaimSync {
   base::Status readPods(const cache::Claim& claim, std::stop_token stop);
   /// Releases the device of a claim that is being deleted. Nullopt: it is gone, or kept by its reclaimPolicy.
   std::optional<Outcome> releaseDevice(const cache::Gpu& device, std::stop_token stop);
-  /// giveUp() with a report on the claim. Also counts it, for the backoff before the next choice.
-  Outcome givenUp(const cache::Claim& claim, const cache::Gpu& device, std::string_view avoidNodeFor,
-                  const std::string& why, std::stop_token stop);
+  /// rollBack() with a report on the claim. Also counts it, for the backoff before the next choice.
+  Outcome rollBackAndReport(const cache::Claim& claim, const cache::Gpu& device, std::string_view avoidNodeFor,
+                            const std::string& why, std::stop_token stop);
   /// Rolls back an intent; the claim is then decided again. avoidNodeFor: why its node is avoided for a while; empty =
   /// it is not.
-  Outcome giveUp(const cache::Claim& claim, const cache::Gpu& device, std::string_view avoidNodeFor,
-                 std::stop_token stop);
+  Outcome rollBack(const cache::Claim& claim, const cache::Gpu& device, std::string_view avoidNodeFor,
+                   std::stop_token stop);
   /// Reports ProvisionFailed until the backoff of the refusal ends.
   Outcome refused(const cache::Claim& claim, const std::string& message);
   /// Reports an intent that can neither go on nor move (a pod has reserved it, or its user named it), and retries.
@@ -474,7 +481,7 @@ class ClaimSync {
   Binder& binder_;
   Provisioning& provisioning_;
   ClassSync& classes_;
-  Carrier& carrier_;
+  ResourceClaimBridge& carrier_;
   Users& users_;
   ClaimStatus& status_;
   Waiting& waiting_;

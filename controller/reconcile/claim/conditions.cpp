@@ -107,10 +107,10 @@ bool mayResize(const cache::Claim& claim, const cache::Gpu& device) {
   return v1alpha::isResizable(device) && device.metadata.name == deviceNameFor(claim) && !claim.spec.adminAccess;
 }
 
-base::Status ClaimStatus::say(const std::vector<Said>& all, std::stop_token stop) {
+base::Status ClaimStatus::say(const std::vector<ConditionUpdate>& all, std::stop_token stop) {
   base::Status failed;
   for (auto first = all.begin(); first != all.end();) {
-    const auto last = std::find_if(first, all.end(), [&](const auto& said) { return said.uid != first->uid; });
+    const auto last = std::find_if(first, all.end(), [&](const auto& update) { return update.uid != first->uid; });
     auto status = sayOnOne({first, last}, stop);
     const bool worse = failed.ok() || failed.code() == base::Code::conflict;
     if (!status.ok() && worse) failed = std::move(status);
@@ -119,15 +119,15 @@ base::Status ClaimStatus::say(const std::vector<Said>& all, std::stop_token stop
   return failed;
 }
 
-base::Status ClaimStatus::sayOnOne(std::span<const Said> all, std::stop_token stop) {
+base::Status ClaimStatus::sayOnOne(std::span<const ConditionUpdate> all, std::stop_token stop) {
   const auto claim = stores_.claims.get(all.front().claim);
   if (!claim || claim->metadata.uid != all.front().uid) return {};
   auto after = claim->status;
   base::Status changed;
-  for (const auto& said : all) {
+  for (const auto& update : all) {
     // An event about a released node stays true; all other updates must match the claim's version.
-    if (said.as == Said::As::moves || said.resourceVersion == claim->metadata.resourceVersion)
-      put(*claim, said, after);
+    if (update.as == ConditionUpdate::As::moves || update.resourceVersion == claim->metadata.resourceVersion)
+      put(*claim, update, after);
     else
       changed = {base::Code::conflict, "the claim changed"};
   }
@@ -136,31 +136,31 @@ base::Status ClaimStatus::sayOnOne(std::span<const Said> all, std::stop_token st
   return status.ok() ? changed : status;
 }
 
-void ClaimStatus::put(const cache::Claim& claim, const Said& said, Status& after) {
-  switch (said.as) {
-    case Said::As::notAccepted:
-    case Said::As::notBound:
-      return putPending(claim, said, after);
-    case Said::As::notCarried:
-    case Said::As::carried:
-      return putCarried(claim, said, after);
-    case Said::As::lost:
-      return putLost(claim, said, after);
-    case Said::As::inUse:
-      return putInUse(claim, said, after);
-    case Said::As::preempted:
-      return putPreempted(claim, said, after);
-    case Said::As::notResized:
-      return putNotResized(claim, said, after);
-    case Said::As::moves:
-      return tell(claim, "Warning", said.reason, said.message);
-    case Said::As::uses:
-      after.usage = said.usage;
+void ClaimStatus::put(const cache::Claim& claim, const ConditionUpdate& update, Status& after) {
+  switch (update.as) {
+    case ConditionUpdate::As::notAccepted:
+    case ConditionUpdate::As::notBound:
+      return putPending(claim, update, after);
+    case ConditionUpdate::As::resourceClaimNotReady:
+    case ConditionUpdate::As::resourceClaimReady:
+      return putCarried(claim, update, after);
+    case ConditionUpdate::As::lost:
+      return setLost(claim, update, after);
+    case ConditionUpdate::As::inUse:
+      return putInUse(claim, update, after);
+    case ConditionUpdate::As::preempted:
+      return putPreempted(claim, update, after);
+    case ConditionUpdate::As::notResized:
+      return putNotResized(claim, update, after);
+    case ConditionUpdate::As::moves:
+      return tell(claim, "Warning", update.reason, update.message);
+    case ConditionUpdate::As::uses:
+      after.usage = update.usage;
       return;
   }
 }
 
-void ClaimStatus::putPending(const cache::Claim& claim, const Said& said, Status& after) {
+void ClaimStatus::putPending(const cache::Claim& claim, const ConditionUpdate& update, Status& after) {
   after.phase = phase::kPending;
   after.elasticGPUName.clear();
   after.nodeName.clear();
@@ -171,23 +171,23 @@ void ClaimStatus::putPending(const cache::Claim& claim, const Said& said, Status
   after.alternative.clear();
   after.usage.reset();
   after.priority = priorityOf(stores_, claim).value;
-  after.nominated = said.nominated;
+  after.nominated = update.nominated;
   const auto now = base::rfc3339(clock_.wall());
   const auto generation = claim.metadata.generation;
-  const bool accepted = said.as != Said::As::notAccepted;
+  const bool accepted = update.as != ConditionUpdate::As::notAccepted;
   setCondition(
       after.conditions,
-      condition(kAccepted, accepted, accepted ? "Accepted" : said.reason, accepted ? "" : said.message, generation),
+      condition(kAccepted, accepted, accepted ? "Accepted" : update.reason, accepted ? "" : update.message, generation),
       now);
-  setCondition(after.conditions, condition(kBound, false, said.reason, said.message, generation), now);
+  setCondition(after.conditions, condition(kBound, false, update.reason, update.message, generation), now);
   for (const auto about : {kHealthy, kResized})  // they described a device that is no longer the claim's
     dropCondition(after.conditions, about);
   const auto* old = findCondition(claim.status.conditions, kBound);
-  if (old == nullptr || old->reason != said.reason) {
-    const bool usual = said.reason == reason::kWaitingForConsumer || said.reason == reason::kProvisioning ||
-                       said.reason == reason::kPreempting || said.reason == reason::kWaitingForGang ||
-                       said.reason == reason::kWaitingForGates;
-    tell(claim, usual ? "Normal" : "Warning", said.reason, said.message);
+  if (old == nullptr || old->reason != update.reason) {
+    const bool usual = update.reason == reason::kWaitingForConsumer || update.reason == reason::kProvisioning ||
+                       update.reason == reason::kPreempting || update.reason == reason::kWaitingForGang ||
+                       update.reason == reason::kWaitingForGates;
+    tell(claim, usual ? "Normal" : "Warning", update.reason, update.message);
   }
 }
 
@@ -223,8 +223,8 @@ base::Status ClaimStatus::putHealth(const cache::Claim& claim, const cache::Gpu&
                                     std::stop_token stop) {
   const auto trouble = unhealthy(stores_, device);
   const auto saysIll = [](const std::vector<core::Condition>& conditions) {
-    const auto* said = findCondition(conditions, kHealthy);
-    return said != nullptr && said->status != "True";
+    const auto* shown = findCondition(conditions, kHealthy);
+    return shown != nullptr && shown->status != "True";
   };
   const auto health = [&](int64_t generation) {
     return condition(kHealthy, !trouble, trouble ? trouble.reason : kHealthy, trouble.message, generation);
@@ -278,46 +278,49 @@ void ClaimStatus::putInForce(const cache::Claim& claim, const cache::Gpu& device
                  base::rfc3339(clock_.wall()));
 }
 
-void ClaimStatus::putNotResized(const cache::Claim& claim, const Said& said, Status& after) {
+void ClaimStatus::putNotResized(const cache::Claim& claim, const ConditionUpdate& update, Status& after) {
   const auto* old = findCondition(claim.status.conditions, kResized);
-  if (old == nullptr || old->reason != said.reason)
-    tell(claim, said.reason == reason::kResizing ? "Normal" : "Warning", said.reason, said.message);
-  setCondition(after.conditions, condition(kResized, false, said.reason, said.message, claim.metadata.generation),
+  if (old == nullptr || old->reason != update.reason)
+    tell(claim, update.reason == reason::kResizing ? "Normal" : "Warning", update.reason, update.message);
+  setCondition(after.conditions, condition(kResized, false, update.reason, update.message, claim.metadata.generation),
                base::rfc3339(clock_.wall()));
 }
 
-void ClaimStatus::putLost(const cache::Claim& claim, const Said& said, Status& after) {
+void ClaimStatus::setLost(const cache::Claim& claim, const ConditionUpdate& update, Status& after) {
   after.phase = phase::kLost;
   after.usage.reset();
   const auto now = base::rfc3339(clock_.wall());
-  setCondition(after.conditions, condition(kBound, false, said.reason, said.message, claim.metadata.generation), now);
-  if (claim.status.phase != phase::kLost) tell(claim, "Warning", said.reason, said.message);
+  setCondition(after.conditions, condition(kBound, false, update.reason, update.message, claim.metadata.generation),
+               now);
+  if (claim.status.phase != phase::kLost) tell(claim, "Warning", update.reason, update.message);
 }
 
-void ClaimStatus::putPreempted(const cache::Claim& claim, const Said& said, Status& after) {
-  putPending(claim, said, after);
+void ClaimStatus::putPreempted(const cache::Claim& claim, const ConditionUpdate& update, Status& after) {
+  putPending(claim, update, after);
   // From now on Bound reports why the claim is pending, and Preempted reports which claim got its capacity.
-  setCondition(after.conditions, condition(kPreempted, true, said.reason, said.message, claim.metadata.generation),
+  setCondition(after.conditions, condition(kPreempted, true, update.reason, update.message, claim.metadata.generation),
                base::rfc3339(clock_.wall()));
 }
 
-void ClaimStatus::putInUse(const cache::Claim& claim, const Said& said, Status& after) {
+void ClaimStatus::putInUse(const cache::Claim& claim, const ConditionUpdate& update, Status& after) {
   const auto* old = findCondition(claim.status.conditions, kBound);
-  if (old == nullptr || old->reason != said.reason) tell(claim, "Normal", said.reason, said.message);
+  if (old == nullptr || old->reason != update.reason) tell(claim, "Normal", update.reason, update.message);
   const bool stillBound = old != nullptr && old->status == "True";
-  setCondition(after.conditions, condition(kBound, stillBound, said.reason, said.message, claim.metadata.generation),
+  setCondition(after.conditions,
+               condition(kBound, stillBound, update.reason, update.message, claim.metadata.generation),
                base::rfc3339(clock_.wall()));
 }
 
-void ClaimStatus::putCarried(const cache::Claim& claim, const Said& said, Status& after) {
-  const bool good = said.as == Said::As::carried;
-  const auto* old = findCondition(claim.status.conditions, kCarried);
+void ClaimStatus::putCarried(const cache::Claim& claim, const ConditionUpdate& update, Status& after) {
+  const bool good = update.as == ConditionUpdate::As::resourceClaimReady;
+  const auto* old = findCondition(claim.status.conditions, kResourceClaimReady);
   // A claim without an obstacle so far gets no condition.
   if (good && (old == nullptr || old->status == "True")) return;
   setCondition(after.conditions,
-               condition(kCarried, good, good ? "Carried" : said.reason, said.message, claim.metadata.generation),
+               condition(kResourceClaimReady, good, good ? "ResourceClaimReady" : update.reason, update.message,
+                         claim.metadata.generation),
                base::rfc3339(clock_.wall()));
-  if (!good && (old == nullptr || old->reason != said.reason)) tell(claim, "Warning", said.reason, said.message);
+  if (!good && (old == nullptr || old->reason != update.reason)) tell(claim, "Warning", update.reason, update.message);
 }
 
 base::Status ClaimStatus::write(const cache::Claim& claim, const Status& after, std::stop_token stop) {

@@ -13,14 +13,14 @@
 #include "controller/base/clock.h"
 #include "controller/cache/stores.h"
 #include "controller/kube/event_sink.h"
-#include "controller/reconcile/outcome.h"
+#include "controller/reconcile/result.h"
 #include "controller/reconcile/writer.h"
 
 namespace egpu::reconcile {
 
 inline constexpr std::string_view kAccepted = "Accepted";
 inline constexpr std::string_view kBound = "Bound";
-inline constexpr std::string_view kCarried = "Carried";
+inline constexpr std::string_view kResourceClaimReady = "ResourceClaimReady";
 inline constexpr std::string_view kHealthy = "Healthy";
 inline constexpr std::string_view kPreempted = "Preempted";  ///< it was a victim, or moved, and has had no device since
 inline constexpr std::string_view kResized = "Resized";      ///< True: the requests in the spec are in force
@@ -43,8 +43,8 @@ bool setModelsExist(std::vector<core::Condition>& conditions, const cache::CardM
                     const std::string& now);
 
 /// Condition update: the claim has no device, and why.
-inline Said notBound(const cache::Claim& claim, std::string_view reason, std::string message) {
-  return Said::of(claim.metadata, Said::As::notBound, reason, std::move(message));
+inline ConditionUpdate notBound(const cache::Claim& claim, std::string_view reason, std::string message) {
+  return ConditionUpdate::of(claim.metadata, ConditionUpdate::As::notBound, reason, std::move(message));
 }
 
 /// True if the claim may change its requests after binding: its class permits it, and the device was made for the
@@ -59,7 +59,7 @@ class ClaimStatus {
 
   /// Writes the condition updates that change something, one write per claim, with an event for news. Skips claims that
   /// are gone. Code::conflict: a claim has changed since its update was computed; all other updates are written.
-  base::Status say(const std::vector<Said>& all, std::stop_token stop);
+  base::Status say(const std::vector<ConditionUpdate>& all, std::stop_token stop);
   /// W6: Bound to this device, with the granted amounts and the health of its cards. Writes the health on the device,
   /// too, and first.
   base::Status bound(const cache::Claim& claim, const cache::Gpu& device, std::stop_token stop);
@@ -75,17 +75,17 @@ class ClaimStatus {
 
  private:
   using Status = v1alpha::ElasticGPUClaimStatus;
-  base::Status sayOnOne(std::span<const Said> all, std::stop_token stop);  ///< updates of one claim
-  void put(const cache::Claim& claim, const Said& said, Status& after);
-  void putPending(const cache::Claim& claim, const Said& said, Status& after);
-  void putCarried(const cache::Claim& claim, const Said& said, Status& after);
-  void putLost(const cache::Claim& claim, const Said& said, Status& after);
-  void putPreempted(const cache::Claim& claim, const Said& said, Status& after);
-  void putNotResized(const cache::Claim& claim, const Said& said, Status& after);
+  base::Status sayOnOne(std::span<const ConditionUpdate> all, std::stop_token stop);  ///< updates of one claim
+  void put(const cache::Claim& claim, const ConditionUpdate& update, Status& after);
+  void putPending(const cache::Claim& claim, const ConditionUpdate& update, Status& after);
+  void putCarried(const cache::Claim& claim, const ConditionUpdate& update, Status& after);
+  void setLost(const cache::Claim& claim, const ConditionUpdate& update, Status& after);
+  void putPreempted(const cache::Claim& claim, const ConditionUpdate& update, Status& after);
+  void putNotResized(const cache::Claim& claim, const ConditionUpdate& update, Status& after);
   /// Reports health only if a card of the device fails, or failed before.
   base::Status putHealth(const cache::Claim& claim, const cache::Gpu& device, Status& after, std::stop_token stop);
   void putInForce(const cache::Claim& claim, const cache::Gpu& device, Status& after);
-  void putInUse(const cache::Claim& claim, const Said& said, Status& after);
+  void putInUse(const cache::Claim& claim, const ConditionUpdate& update, Status& after);
   base::Status write(const cache::Claim& claim, const Status& after, std::stop_token stop);
   void tell(const cache::Claim& claim, std::string_view type, std::string_view reason, const std::string& message);
 

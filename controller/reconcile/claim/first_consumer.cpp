@@ -7,7 +7,7 @@
 #include "controller/base/log.h"
 #include "controller/base/text.h"
 #include "controller/reconcile/claim/claim.h"
-#include "controller/reconcile/claim/stock.h"
+#include "controller/reconcile/resourceclaim/adopter.h"
 
 namespace egpu::reconcile {
 
@@ -59,36 +59,36 @@ Outcome ClaimSync::waitForReservation(const ClaimPtr& claim, const GpuPtr& devic
   const bool nominated = pod && pod->nominatedNodeName == device->spec.nodeName;
   const auto answer = carrier_.ensure(*claim, *device, nominated, stop);  // W7, W8
   switch (answer.state) {
-    case Carrier::State::reserved:
+    case ResourceClaimBridge::State::reserved:
       waiting_.nodes.notUnplaced(uid);
       return provision(claim, device, stop);
-    case Carrier::State::cleared:
+    case ResourceClaimBridge::State::cleared:
       return moveAway(*claim, *device,
                       pod ? "the scheduler could not place pod " + pod->metadata.name + " there" + schedulerSays(*pod)
                           : "the scheduler cleared its allocation",
                       stop);
-    case Carrier::State::failed:
+    case ResourceClaimBridge::State::failed:
       return Outcome::ofWrite(answer.error);
-    case Carrier::State::allocated:
+    case ResourceClaimBridge::State::allocated:
       if (beingBound(*claim, *device)) return provision(claim, device, stop);
       break;
-    case Carrier::State::waiting:
+    case ResourceClaimBridge::State::waiting:
       break;
     default:
-      return notCarried(*claim, answer);  // the obstacle to the allocation ends with an event
+      return resourceClaimNotReady(*claim, answer);  // the obstacle to the allocation ends with an event
   }
-  auto again = answer.state == Carrier::State::waiting ? answer.delay : milliseconds(0);
+  auto again = answer.state == ResourceClaimBridge::State::waiting ? answer.delay : milliseconds(0);
   if (!pod)
     waiting_.nodes.notUnplaced(uid);
   else if (const auto moved = unplacedTooLong(*claim, *device, *pod, &again, stop))
     return *moved;
   auto outcome = again.count() > 0 ? Outcome::after(again) : Outcome::done();
-  if (answer.state == Carrier::State::waiting) return outcome;
+  if (answer.state == ResourceClaimBridge::State::waiting) return outcome;
   auto message = "room on node " + device->spec.nodeName + " is set aside until the scheduler places the pod";
   if (const auto rejections = waiting_.nodes.text(uid); !rejections.empty()) message += "; " + rejections;
-  if (obstacleIsOver(*claim, answer.state))
-    outcome.said.push_back(Said::of(claim->metadata, Said::As::carried, {}, {}));
-  outcome.said.push_back(notBound(*claim, reason::kWaitingForConsumer, message));
+  if (conditionResolved(*claim, answer.state))
+    outcome.updates.push_back(ConditionUpdate::of(claim->metadata, ConditionUpdate::As::resourceClaimReady, {}, {}));
+  outcome.updates.push_back(notBound(*claim, reason::kWaitingForConsumer, message));
   return outcome;
 }
 
@@ -106,14 +106,15 @@ std::optional<Outcome> ClaimSync::unplacedTooLong(const cache::Claim& claim, con
   return std::nullopt;
 }
 
-Outcome ClaimSync::notCarried(const cache::Claim& claim, const Carrier::Answer& answer) {
-  if (answer.state == Carrier::State::taken)
+Outcome ClaimSync::resourceClaimNotReady(const cache::Claim& claim, const ResourceClaimBridge::Answer& answer) {
+  if (answer.state == ResourceClaimBridge::State::taken)
     return Outcome::done()
-        .says(Said::of(claim.metadata, Said::As::notCarried, reason::kCarrierTaken, answer.why))
-        .says(notBound(claim, reason::kCarrierTaken, answer.why));
-  const auto* carried = findCondition(claim.status.conditions, kCarried);
+        .reports(ConditionUpdate::of(claim.metadata, ConditionUpdate::As::resourceClaimNotReady,
+                                     reason::kResourceClaimConflict, answer.why))
+        .reports(notBound(claim, reason::kResourceClaimConflict, answer.why));
+  const auto* carried = findCondition(claim.status.conditions, kResourceClaimReady);
   if (carried == nullptr || carried->status != "False") return Outcome::done();
-  return Outcome::done().says(notBound(claim, carried->reason, carried->message));
+  return Outcome::done().reports(notBound(claim, carried->reason, carried->message));
 }
 
 Outcome ClaimSync::moveAway(const cache::Claim& claim, const cache::Gpu& device, const std::string& why,
@@ -128,12 +129,12 @@ Outcome ClaimSync::moveAway(const cache::Claim& claim, const cache::Gpu& device,
       if (!otherClaim || otherClaim->metadata.uid == claim.metadata.uid || !waitsForConsumer(*otherClaim)) continue;
       auto otherDevice = deviceOf(*otherClaim);
       if (!otherDevice || committed(*otherDevice) || otherDevice->metadata.deleting()) continue;
-      auto outcome = giveUp(*otherClaim, *otherDevice, why, stop);
+      auto outcome = rollBack(*otherClaim, *otherDevice, why, stop);
       forgetIfGone(otherKey, otherClaim->metadata.uid);  // no other step would, if the claim was deleted meanwhile
       if (outcome.isRetry()) return outcome;
     }
   }
-  auto outcome = givenUp(claim, device, why, why, stop);
+  auto outcome = rollBackAndReport(claim, device, why, why, stop);
   if (!outcome.isRetry())
     base::log::info("choosing another node",
                     {{"claim", core::keyOf(claim.metadata).str()}, {"node", device.spec.nodeName}, {"why", why}});
@@ -142,19 +143,20 @@ Outcome ClaimSync::moveAway(const cache::Claim& claim, const cache::Gpu& device,
 
 Outcome ClaimSync::regroup(const cache::Claim& claim, const cache::Gpu& device, const std::string& why,
                            std::stop_token stop) {
-  return givenUp(claim, device, {}, why, stop);
+  return rollBackAndReport(claim, device, {}, why, stop);
 }
 
-Outcome ClaimSync::givenUp(const cache::Claim& claim, const cache::Gpu& device, std::string_view avoidNodeFor,
-                           const std::string& why, std::stop_token stop) {
-  auto outcome = giveUp(claim, device, avoidNodeFor, stop);
+Outcome ClaimSync::rollBackAndReport(const cache::Claim& claim, const cache::Gpu& device, std::string_view avoidNodeFor,
+                                     const std::string& why, std::stop_token stop) {
+  auto outcome = rollBack(claim, device, avoidNodeFor, stop);
   if (outcome.isRetry()) return outcome;
   waiting_.nodes.choiceFailed(claim.metadata.uid);
-  return std::move(outcome).says(Said::of(claim.metadata, Said::As::moves, reason::kNodeUnsuitable,
-                                          "node " + device.spec.nodeName + " is given up: " + why));
+  return std::move(outcome).reports(ConditionUpdate::of(claim.metadata, ConditionUpdate::As::moves,
+                                                        reason::kNodeUnsuitable,
+                                                        "node " + device.spec.nodeName + " is given up: " + why));
 }
 
-bool ClaimSync::movable(const cache::Claim& claim, const cache::Gpu& device) const {
+bool ClaimSync::canRollBackIntent(const cache::Claim& claim, const cache::Gpu& device) const {
   return !committed(device) && device.status.phase != phase::kFailed && !device.metadata.deleting() &&
          !claim.metadata.deleting() && !isStatic(claim) && waitsForConsumer(claim) && !reserved(claim) &&
          !beingBound(claim, device);
@@ -162,7 +164,7 @@ bool ClaimSync::movable(const cache::Claim& claim, const cache::Gpu& device) con
 
 bool ClaimSync::reserved(const cache::Claim& claim) const {
   auto carrier = stores_.carriers.get(core::keyOf(claim.metadata));
-  return carrier && Carrier::of(*carrier, claim) && !carrier->reservedFor.empty();
+  return carrier && ResourceClaimBridge::of(*carrier, claim) && !carrier->reservedFor.empty();
 }
 
 bool ClaimSync::beingBound(const cache::Claim& claim, const cache::Gpu& device) const {
@@ -175,12 +177,13 @@ bool ClaimSync::beingBound(const cache::Claim& claim, const cache::Gpu& device) 
 
 Outcome ClaimSync::stuck(const cache::Claim& claim, const std::string& why) {
   return Outcome::retry({base::Code::unavailable, why})
-      .says(notBound(claim, reason::kProvisionFailed, why + " (it can't be moved, so that is tried again)"));
+      .reports(notBound(claim, reason::kProvisionFailed, why + " (it can't be moved, so that is tried again)"));
 }
 
-Outcome ClaimSync::giveUp(const cache::Claim& claim, const cache::Gpu& device, std::string_view avoidNodeFor,
-                          std::stop_token stop) {
-  if (auto carrier = stores_.carriers.get(core::keyOf(claim.metadata)); carrier && Carrier::of(*carrier, claim)) {
+Outcome ClaimSync::rollBack(const cache::Claim& claim, const cache::Gpu& device, std::string_view avoidNodeFor,
+                            std::stop_token stop) {
+  if (auto carrier = stores_.carriers.get(core::keyOf(claim.metadata));
+      carrier && ResourceClaimBridge::of(*carrier, claim)) {
     if (!carrier->reservedFor.empty()) return Outcome::done();  // a pod has reserved it by now
     auto status = carrier_.withdraw(*carrier, stop);
     if (!status.ok()) return Outcome::retry(status);

@@ -22,14 +22,14 @@ constexpr std::size_t kMostNamed = 3;   ///< cards or devices named in a message
 constexpr std::size_t kMostSaid = 200;  ///< characters of a card's trouble in a message
 }  // namespace
 
-RoomNeeds needsOf(const cache::Claim& claim, const Asked& asked) {
+RoomNeeds needsOf(const cache::Claim& claim, const ResolvedClaim& asked) {
   RoomNeeds needs{{asked.of(claim)}};
   for (std::size_t i = 1; i < asked.alternatives(); ++i) needs.anyOf.push_back(asked.alternative(i).of(claim));
   return needs;
 }
 
 std::variant<std::vector<scheduler::Decision>, Outcome> ClaimSync::decideFirst(const cache::Claim& claim,
-                                                                               const Asked& asked,
+                                                                               const ResolvedClaim& asked,
                                                                                const scheduler::NodePredicate& suits,
                                                                                const std::string& nodes) {
   std::optional<Outcome> later;
@@ -47,19 +47,19 @@ std::variant<std::vector<scheduler::Decision>, Outcome> ClaimSync::decideFirst(c
   return tried;
 }
 
-Outcome ClaimSync::noneFits(const cache::Claim& claim, const Asked& asked,
+Outcome ClaimSync::noneFits(const cache::Claim& claim, const ResolvedClaim& asked,
                             const std::vector<scheduler::Decision>& tried, const scheduler::NodePredicate& suits,
                             const std::string& nodes, std::stop_token stop) {
   const auto overQuotas = [](const auto& decision) { return decision.excess.has_value(); };
   if (const auto& excess = tried.front().excess; !excess || excess->releasesMayHelp())
-    if (auto making = makeRoom(claim, asked, suits, stop)) return *std::move(making);
+    if (auto making = nominateVictims(claim, asked, suits, stop)) return *std::move(making);
   if (std::all_of(tried.begin(), tried.end(), overQuotas)) {
     // A quota that lets the claim wait is reported rather than one that refuses it.
     const auto waits = std::find_if(tried.begin(), tried.end(), [](const auto& each) { return !each.excess->refuse; });
     auto outcome = overQuota(claim, waits == tried.end() ? *tried.front().excess : *waits->excess);
     const bool preempts = asked.preempts && tried.front().excess->releasesMayHelp();
     const auto turn = preempts ? awaitPlan(claim, claimKey(core::keyOf(claim.metadata))) : milliseconds(0);
-    return outcome.isDone() && turn.count() > 0 ? Outcome::after(turn).says(std::move(outcome.said)) : outcome;
+    return outcome.isDone() && turn.count() > 0 ? Outcome::after(turn).reports(std::move(outcome.updates)) : outcome;
   }
   const auto more = [&] {
     const auto taints = untoleratedText(stores_, *asked.cls);
@@ -71,8 +71,9 @@ Outcome ClaimSync::noneFits(const cache::Claim& claim, const Asked& asked,
   return noFit(claim, asked, suits, nodes, more, whyUnsuited);
 }
 
-std::string ClaimSync::whyNot(const cache::Claim& claim, const Asked& asked, const scheduler::NodePredicate& suits,
-                              const std::string& nodes, const scheduler::WhyUnsuited& whyUnsuited) const {
+std::string ClaimSync::whyNot(const cache::Claim& claim, const ResolvedClaim& asked,
+                              const scheduler::NodePredicate& suits, const std::string& nodes,
+                              const scheduler::WhyUnsuited& whyUnsuited) const {
   std::string text;
   for (std::size_t i = 0; i < asked.alternatives(); ++i) {
     auto ask = i == 0 ? asked.of(claim) : asked.alternative(i).of(claim);
@@ -83,33 +84,33 @@ std::string ClaimSync::whyNot(const cache::Claim& claim, const Asked& asked, con
   return text;
 }
 
-Outcome ClaimSync::noFit(const cache::Claim& claim, const Asked& asked, const scheduler::NodePredicate& suits,
+Outcome ClaimSync::noFit(const cache::Claim& claim, const ResolvedClaim& asked, const scheduler::NodePredicate& suits,
                          const std::string& nodes, const std::function<std::string()>& more,
                          const scheduler::WhyUnsuited& whyUnsuited) {
   const auto* old = findCondition(claim.status.conditions, kBound);
   const bool told = old != nullptr && old->reason == reason::kNoFit && claim.status.phase == phase::kPending;
   // The explanation changes with every release, so it is written at intervals only.
-  if (!waiting_.room.mayExplain(claim.metadata.uid) && told) return Outcome::after(WaitingForRoom::kExplainEvery);
+  if (!waiting_.room.mayExplain(claim.metadata.uid) && told) return Outcome::after(UnschedulableQueue::kExplainEvery);
   if (isStatic(claim)) {
     auto why = cluster_.quarantineReason(claim.spec.elasticGPUName);
     if (const auto card = stores_.cards.get({"", claim.spec.elasticGPUName}))
       if (const auto trouble = stores_.troubleOf(*card); trouble && trouble.reason == why) why = trouble.text();
     if (!why.empty())
-      return Outcome::done().says(
+      return Outcome::done().reports(
           notBound(claim, reason::kNoFit, "card " + claim.spec.elasticGPUName + " is not offered: " + why));
   }
   auto why = whyNot(claim, asked, suits, nodes, whyUnsuited);
   if (auto rejections = waiting_.nodes.text(claim.metadata.uid); !rejections.empty()) why += "; " + rejections;
   if (auto rest = cluster_.keptFrom(asked.of(claim)); !rest.empty()) why += "; " + rest;
   if (auto rest = cluster_.reservationText(claim.metadata.uid); !rest.empty()) why += "; " + rest;
-  if (auto rest = outOfReach(asked.request); !rest.empty()) why += "; " + rest;
+  if (auto rest = unavailableCapacityMessage(asked.request); !rest.empty()) why += "; " + rest;
   if (auto hint = bareMemoryHint(stores_, claim.spec.requests, asked.request); !hint.empty()) why += "; " + hint;
   if (auto rest = more ? more() : std::string(); !rest.empty()) why += "; " + rest;
   const auto turn = asked.preempts ? awaitPlan(claim, claimKey(core::keyOf(claim.metadata))) : milliseconds(0);
-  return (turn.count() > 0 ? Outcome::after(turn) : Outcome::done()).says(notBound(claim, reason::kNoFit, why));
+  return (turn.count() > 0 ? Outcome::after(turn) : Outcome::done()).reports(notBound(claim, reason::kNoFit, why));
 }
 
-std::string ClaimSync::outOfReach(const scheduler::Request& request) const {
+std::string ClaimSync::unavailableCapacityMessage(const scheduler::Request& request) const {
   const auto wanted = [&](const cache::Gpu& card) {
     const auto& models = request.models;
     return models.empty() || std::find(models.begin(), models.end(), card.spec.card->model) != models.end();
@@ -135,14 +136,14 @@ std::string ClaimSync::outOfReach(const scheduler::Request& request) const {
   return text;
 }
 
-std::string ClaimSync::Kept::text(const std::string& rest) const {
+std::string ClaimSync::UnclaimedDevices::text(const std::string& rest) const {
   return std::to_string(count) + " " + phase + (count > 1 ? " devices hold " : " device holds ") +
          v1alpha::formatMilliCards(held.core) + " and " + v1alpha::formatBytes(held.memory) + ", " + rest;
 }
 
-ClaimSync::Kept ClaimSync::keptDevices(std::string_view phase,
-                                       const std::function<bool(const cache::Gpu&)>& wanted) const {
-  Kept kept;
+ClaimSync::UnclaimedDevices ClaimSync::keptDevices(std::string_view phase,
+                                                   const std::function<bool(const cache::Gpu&)>& wanted) const {
+  UnclaimedDevices kept;
   kept.phase = phase;
   for (const auto& device : stores_.devicesInPhase(phase)) {
     if (phase == phase::kAvailable && device->spec.claimRef) continue;  // about to be bound

@@ -37,26 +37,27 @@ int64_t usedByNobody(const scheduler::QuotaExcess& excess, const std::optional<s
 }  // namespace
 
 Outcome ClaimSync::overQuota(const cache::Claim& claim, const scheduler::QuotaExcess& excess, const std::string& first,
-                             Beside counts) {
+                             GroupUsage counts) {
   const auto& uid = claim.metadata.uid;
   if (excess.refuse) waiting_.refusals.refused(uid, excess.version);
   const auto* old = findCondition(claim.status.conditions, excess.refuse ? kAccepted : kBound);
   const bool told = old != nullptr && old->reason == reason::kQuotaExceeded && claim.status.phase == phase::kPending;
   // As with NoFit, the amounts change with every claim of the namespace, so they are written at intervals only.
-  if (!waiting_.room.mayExplain(uid) && told) return Outcome::after(WaitingForRoom::kExplainEvery);
+  if (!waiting_.room.mayExplain(uid) && told) return Outcome::after(UnschedulableQueue::kExplainEvery);
   const auto& space = claim.metadata.namespace_;
-  const auto with = counts == Beside::nobody ? 0 : usedByNobody(excess, cluster_.quotaUsed({space, excess.quota}));
+  const auto with = counts == GroupUsage::nobody ? 0 : usedByNobody(excess, cluster_.quotaUsed({space, excess.quota}));
   auto why = first + excess.text(with);
   // The amount that all need together is known only if all are counted.
-  if (counts != Beside::some || excess.perClaim) why += remedy(excess, counts == Beside::nobody);
+  if (counts != GroupUsage::some || excess.perClaim) why += remedy(excess, counts == GroupUsage::nobody);
   if (excess.others) why += "; other limits are exceeded, too";
-  if (const auto who = cluster_.quotaHolders(excess, counts != Beside::some); !who.empty()) why += "; " + who;
+  if (const auto who = cluster_.quotaHolders(excess, counts != GroupUsage::some); !who.empty()) why += "; " + who;
   if (excess.elsewhere && !excess.perClaim) why += "; cards that the quota leaves have no room";
-  return Outcome::done().says(Said::of(claim.metadata, excess.refuse ? Said::As::notAccepted : Said::As::notBound,
-                                       reason::kQuotaExceeded, std::move(why)));
+  return Outcome::done().reports(ConditionUpdate::of(
+      claim.metadata, excess.refuse ? ConditionUpdate::As::notAccepted : ConditionUpdate::As::notBound,
+      reason::kQuotaExceeded, std::move(why)));
 }
 
-bool ClaimSync::refusedByQuota(const cache::Claim& claim, Asked& asked) {
+bool ClaimSync::refusedByQuota(const cache::Claim& claim, ResolvedClaim& asked) {
   const auto* accepted = findCondition(claim.status.conditions, kAccepted);
   if (accepted == nullptr || accepted->status != "False" || accepted->reason != reason::kQuotaExceeded) return false;
   const auto& space = claim.metadata.namespace_;

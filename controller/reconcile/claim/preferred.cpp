@@ -13,7 +13,8 @@ namespace {
 constexpr std::chrono::milliseconds kVetoedFor{120'000};  ///< documented in provisioner.h
 }  // namespace
 
-std::variant<scheduler::Decision, Outcome> ClaimSync::decideAsPreferred(const cache::Claim& claim, const Asked& asked,
+std::variant<scheduler::Decision, Outcome> ClaimSync::decideAsPreferred(const cache::Claim& claim,
+                                                                        const ResolvedClaim& asked,
                                                                         const scheduler::NodePredicate& suits,
                                                                         const std::string& nodes) {
   const auto& uid = claim.metadata.uid;
@@ -37,11 +38,11 @@ std::variant<scheduler::Decision, Outcome> ClaimSync::decideAsPreferred(const ca
   waiting_.nodes.choiceFailed(uid);
   auto outcome = Outcome::after(waiting_.nodes.untilNextChoice(uid));
   if (const auto why = waiting_.nodes.text(uid); !why.empty())
-    outcome.said.push_back(notBound(claim, reason::kNodeUnsuitable, why));
+    outcome.updates.push_back(notBound(claim, reason::kNodeUnsuitable, why));
   return outcome;
 }
 
-std::vector<std::string> ClaimSync::preferredNodes(const cache::Claim& claim, const Asked& asked,
+std::vector<std::string> ClaimSync::preferredNodes(const cache::Claim& claim, const ResolvedClaim& asked,
                                                    const std::vector<scheduler::Decision>& candidates,
                                                    const plugin::PreferReply& answer) {
   std::vector<std::string> nodes;

@@ -49,7 +49,7 @@ Outcome ClaimUse::step(const core::ObjectKey& key) const {
   if (!claim) return Outcome::done();
   const auto now = sumOf(*claim);
   const auto& before = claim->status.usage;
-  core::Rare<v1alpha::ClaimUsage> after;
+  core::HeapOptional<v1alpha::ClaimUsage> after;
   if (now)
     after = v1alpha::ClaimUsage{v1alpha::coreUsageText(now->smPercent), v1alpha::memoryUsageText(now->memory),
                                 v1alpha::usageText(now->smPercent, now->memory), base::rfc3339(clock_.wall())};
@@ -66,9 +66,9 @@ Outcome ClaimUse::step(const core::ObjectKey& key) const {
       if (const auto passed = std::chrono::duration_cast<std::chrono::milliseconds>(clock_.wall() - *last);
           passed < every_)
         return Outcome::after(every_ - passed);
-  auto said = Said::of(claim->metadata, Said::As::uses, {}, {});
-  said.usage = std::move(after);
-  return Outcome::done().says(std::move(said));
+  auto update = ConditionUpdate::of(claim->metadata, ConditionUpdate::As::uses, {}, {});
+  update.usage = std::move(after);
+  return Outcome::done().reports(std::move(update));
 }
 
 }  // namespace egpu::reconcile

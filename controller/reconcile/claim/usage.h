@@ -7,7 +7,7 @@
 
 #include "controller/base/clock.h"
 #include "controller/cache/stores.h"
-#include "controller/reconcile/outcome.h"
+#include "controller/reconcile/result.h"
 
 namespace egpu::reconcile {
 

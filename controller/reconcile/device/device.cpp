@@ -106,7 +106,8 @@ Outcome DeviceSync::restoreEntries(const cache::Gpu& device, bool lower, std::st
     if (!card || card->metadata.deleting() || card->spec.card->nodeName != device.spec.nodeName) return Outcome::done();
   }
   const auto status = binder_.restoreEntries(device, lower, stop);
-  if (status.ok() || status.code() == base::Code::conflict) return status.ok() ? Outcome::done() : Outcome::again();
+  if (status.ok() || status.code() == base::Code::conflict)
+    return status.ok() ? Outcome::done() : Outcome::requeueNow();
   if (status.code() == base::Code::invalid) {
     // Two committed devices share a card that shrank or was edited by hand. The controller must not decide which of
     // them loses its cards.
@@ -129,9 +130,10 @@ Outcome DeviceSync::noteLostCards(const cache::Gpu& device, std::stop_token stop
   return Outcome::afterWrite(binder_.setPhase(*current, status.phase, reason, lost, stop).status());
 }
 
-base::Result<std::vector<std::string>> DeviceSync::holders(const cache::Gpu& device, const Carrier::Released& carrier,
+base::Result<std::vector<std::string>> DeviceSync::holders(const cache::Gpu& device,
+                                                           const ResourceClaimBridge::Released& carrier,
                                                            std::stop_token stop) {
-  const bool reserved = carrier.state == Carrier::Release::inUse;
+  const bool reserved = carrier.state == ResourceClaimBridge::Release::inUse;
   const core::ObjectKey key{device.spec.claimRef->namespace_, device.spec.claimRef->name};
   std::vector<std::string> names;
   const auto prefix = device.spec.claimRef->uid + ":";  // records for an earlier claim do not count
@@ -168,13 +170,13 @@ std::optional<Outcome> DeviceSync::heldForPods(const cache::Gpu& device, std::st
   const auto& ref = *device.spec.claimRef;
   const core::ObjectKey key{ref.namespace_, ref.name};
   const auto released = carrier_.release(key, ref.uid, device.metadata.name, stop);
-  if (released.state == Carrier::Release::failed) return Outcome::retry(released.error);
-  const bool reserved = released.state == Carrier::Release::inUse;
+  if (released.state == ResourceClaimBridge::Release::failed) return Outcome::retry(released.error);
+  const bool reserved = released.state == ResourceClaimBridge::Release::inUse;
   const auto pods = holders(device, released, stop);
   if (!pods.ok()) return Outcome::afterWrite(pods.status());
   if (!reserved && pods->empty()) return std::nullopt;
   const auto now = stores_.devices.get({"", device.metadata.name});
-  if (!now || now->metadata.uid != device.metadata.uid) return Outcome::again();
+  if (!now || now->metadata.uid != device.metadata.uid) return Outcome::requeueNow();
   const auto who = pods->empty() ? "its ResourceClaim to be no longer reserved"
                                  : "pod " + pods->front() + (pods->size() > 1 ? " and others" : "") + " to end";
   const auto said = users_.hold(*now, keys::reason::kClaimGone, who, stop);
@@ -189,7 +191,7 @@ Outcome DeviceSync::orphaned(const cache::Gpu& device, std::stop_token stop) {
     if (auto held = heldForPods(device, stop)) return *held;
   if (phase == phase::kBound) {  // (D2) → (D3)
     auto released = binder_.setPhase(device, phase::kReleased, "", "", stop);
-    return released.ok() ? Outcome::again() : Outcome::afterWrite(released.status());
+    return released.ok() ? Outcome::requeueNow() : Outcome::afterWrite(released.status());
   }
   if (device.metadata.deleting()) return undo(device, stop);
   if (phase == phase::kAvailable) {  // the claimRef was an intent that failed
@@ -218,7 +220,7 @@ Outcome DeviceSync::deleting(const cache::Gpu& device, std::stop_token stop) {
   if (device.status.phase == phase::kAvailable) {
     const auto body = codec::patch::claimRef(device.metadata.uid, device.metadata.resourceVersion, std::nullopt);
     auto cleared = writer_.patch(device, body, {}, stop);
-    return cleared.ok() ? Outcome::again() : Outcome::afterWrite(cleared.status());
+    return cleared.ok() ? Outcome::requeueNow() : Outcome::afterWrite(cleared.status());
   }
   return undo(device, stop);
 }
@@ -266,7 +268,7 @@ std::optional<Outcome> DeviceSync::putClaimRefBack(const cache::Gpu& device, std
   const auto text = "spec.claimRef was taken off while it is Bound and is put back: delete claim " + owner + " instead";
   events_.event(kube::referenceTo(device), "Warning", keys::reason::kInUse, text);
   base::log::warn("a Bound device lost its claimRef", {{"device", name}, {"claim", owner}});
-  return Outcome::again();
+  return Outcome::requeueNow();
 }
 
 Outcome DeviceSync::unclaimed(const cache::Gpu& device, std::stop_token stop) {
@@ -275,7 +277,7 @@ Outcome DeviceSync::unclaimed(const cache::Gpu& device, std::stop_token stop) {
     all.emplace_back(keys::kDeviceFinalizer);
     const auto body = codec::patch::finalizers(device.metadata.uid, device.metadata.resourceVersion, all);
     auto written = writer_.patch(device, body, {}, stop);
-    return written.ok() ? Outcome::again() : Outcome::afterWrite(written.status());
+    return written.ok() ? Outcome::requeueNow() : Outcome::afterWrite(written.status());
   }
   if (device.status.phase == phase::kBound)
     if (const auto back = putClaimRefBack(device, stop)) return *back;
@@ -288,7 +290,7 @@ Outcome DeviceSync::unclaimed(const cache::Gpu& device, std::stop_token stop) {
     auto failed = binder_.setPhase(device, phase::kFailed, keys::reason::kNoFit, entries.message(), stop);
     return Outcome::afterWrite(failed.status());
   }
-  if (!entries.ok()) return entries.code() == base::Code::conflict ? Outcome::again() : Outcome::retry(entries);
+  if (!entries.ok()) return entries.code() == base::Code::conflict ? Outcome::requeueNow() : Outcome::retry(entries);
   if (device.status.phase == phase::kAvailable) return noteLostCards(device, stop);
   // (D3) → (D4): its claimRef was cleared. In phase Pending or "": (D6).
   return Outcome::afterWrite(binder_.setPhase(device, phase::kAvailable, "", "", stop).status());

@@ -8,9 +8,9 @@
 
 #include "controller/cache/stores.h"
 #include "controller/reconcile/claim/binder.h"
-#include "controller/reconcile/claim/carrier.h"
 #include "controller/reconcile/device/provisioning.h"
 #include "controller/reconcile/device/users.h"
+#include "controller/reconcile/resourceclaim/bridge.h"
 #include "controller/reconcile/state_machine.h"
 #include "controller/reconcile/writer.h"
 
@@ -19,8 +19,8 @@ namespace egpu::reconcile {
 /// Thread-safe; at most one thread per device at a time.
 class DeviceSync {
  public:
-  DeviceSync(Writer& writer, cache::Stores& stores, Binder& binder, Provisioning& provisioning, Carrier& carrier,
-             Users& users, kube::EventSink& events)
+  DeviceSync(Writer& writer, cache::Stores& stores, Binder& binder, Provisioning& provisioning,
+             ResourceClaimBridge& carrier, Users& users, kube::EventSink& events)
       : writer_(writer),
         stores_(stores),
         binder_(binder),
@@ -39,7 +39,7 @@ class DeviceSync {
   /// Returns the names of the running pods for which a device without claim is held: pods that ran, or had its
   /// ResourceClaim reserved, when its claim was first found to be gone. Later pods that name this claim use another
   /// device.
-  base::Result<std::vector<std::string>> holders(const cache::Gpu& device, const Carrier::Released& carrier,
+  base::Result<std::vector<std::string>> holders(const cache::Gpu& device, const ResourceClaimBridge::Released& carrier,
                                                  std::stop_token stop);
   Outcome unclaimed(const cache::Gpu& device, std::stop_token stop);  // (D3), (D4), (D6)
   /// Restores the claimRef of a Bound device from the ledger if it was removed, because the device's pods still run.
@@ -59,7 +59,7 @@ class DeviceSync {
   cache::Stores& stores_;
   Binder& binder_;
   Provisioning& provisioning_;
-  Carrier& carrier_;
+  ResourceClaimBridge& carrier_;
   Users& users_;
   kube::EventSink& events_;
 };

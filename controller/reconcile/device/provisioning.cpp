@@ -194,13 +194,13 @@ void Provisioning::note(const FailureKey& key, const std::string& provisioner, p
   failure.provisioner = provisioner;
   failure.wait = nextWait(reply.outcome == plugin::ReplyCode::inProgress ? milliseconds(0) : failure.wait);
   failure.again = now + failure.wait;
-  if (failure.outcome == reply.outcome && now - failure.said < kSayAnotherText) {
+  if (failure.outcome == reply.outcome && now - failure.reportedAt < kSayAnotherText) {
     reply.message = failure.message;
     return;
   }
   failure.outcome = reply.outcome;
   failure.message = reply.message;
-  failure.said = now;
+  failure.reportedAt = now;
 }
 
 void Provisioning::pluginChanged(const std::string& provisioner) {

@@ -96,9 +96,9 @@ class Provisioning {
   struct Failure {
     std::string provisioner;
     plugin::ReplyCode outcome = plugin::ReplyCode::ok;
-    std::string message;          ///< as reported
-    base::Clock::Steady said{};   ///< when it was reported
-    base::Clock::Steady again{};  ///< time before which it is not called
+    std::string message;               ///< as reported
+    base::Clock::Steady reportedAt{};  ///< when it was reported
+    base::Clock::Steady again{};       ///< time before which it is not called
     std::chrono::milliseconds wait{0};
   };
   using FailureKey = std::pair<std::string, Call>;  ///< by uid of the device

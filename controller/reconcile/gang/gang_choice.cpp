@@ -7,9 +7,9 @@
 #include <utility>
 
 #include "api/v1alpha/keys.h"
-#include "controller/reconcile/claim/waiting_for_room.h"
 #include "controller/reconcile/class/class.h"
 #include "controller/reconcile/pod/schedulability.h"
+#include "controller/reconcile/retry/unschedulable_queue.h"
 
 namespace egpu::reconcile {
 

@@ -8,7 +8,7 @@
 #include "api/v1alpha/gang.h"
 #include "controller/cache/cluster_view.h"
 #include "controller/cache/stores.h"
-#include "controller/reconcile/gang/gang_of.h"
+#include "controller/reconcile/gang/membership.h"
 #include "controller/scheduler/gang.h"
 
 namespace egpu::reconcile {

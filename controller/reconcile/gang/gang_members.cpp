@@ -9,7 +9,7 @@
 #include "api/v1alpha/keys.h"
 #include "controller/reconcile/claim/claim.h"
 #include "controller/reconcile/gang/gang_choice.h"
-#include "controller/reconcile/gang/gang_of.h"
+#include "controller/reconcile/gang/membership.h"
 
 namespace egpu::reconcile {
 
@@ -107,7 +107,7 @@ ClaimSync::GangMembers ClaimSync::withOpen(GangMembers members) const {
   return members;
 }
 
-bool ClaimSync::letGo(const GangMembers& members) const {
+bool ClaimSync::anyPodUngated(const GangMembers& members) const {
   return std::any_of(members.here.begin(), members.here.end(), [this](const auto& each) { return wasLetGo(*each); });
 }
 
@@ -118,7 +118,7 @@ bool ClaimSync::gangIsBound(const cache::Claim& claim) const {
   const auto roster = waiting_.rosters.of(gangIdOf(claim.metadata.namespace_, *gang));
   if (roster && roster->full && !roster->bound) return false;  // wakeGang() requeues its pods
   const auto members = membersOf(claim, *gang);
-  return allBound(members.here) && (!members.missing || members.gone || letGo(members));
+  return allBound(members.here) && (!members.missing || members.gone || anyPodUngated(members));
 }
 
 GangRoster ClaimSync::rosterOf(const GangMembers& members) const {
@@ -140,7 +140,7 @@ GangRoster ClaimSync::rosterOf(const GangMembers& members) const {
   roster.lacks = members.lacks;
   roster.full = members.full;
   roster.gone = members.gone;
-  const bool whole = !members.missing || members.gone || letGo(members);
+  const bool whole = !members.missing || members.gone || anyPodUngated(members);
   roster.bound = whole && allBound(members.here);
   roster.hasCards = !members.missing && std::all_of(members.here.begin(), members.here.end(),
                                                     [this](const auto& each) { return hasItsCards(*each); });

@@ -13,9 +13,9 @@
 #include <vector>
 
 #include "controller/cache/cluster_view.h"
-#include "controller/reconcile/claim/waiting.h"
 #include "controller/reconcile/pod/bound_volumes.h"
 #include "controller/reconcile/pod/node_choice.h"
+#include "controller/reconcile/retry/waiting.h"
 
 namespace egpu::reconcile {
 
@@ -25,7 +25,7 @@ class GangPods {
   using ClaimPtr = cache::Store<cache::Claim>::Ptr;
   using PodPtr = cache::Store<core::Pod>::Ptr;
 
-  GangPods(cache::Stores& stores, BoundVolumes& volumes, const NodesLeftAlone& leftAlone)
+  GangPods(cache::Stores& stores, BoundVolumes& volumes, const NodeBackoff& leftAlone)
       : stores_(stores), volumes_(volumes), leftAlone_(leftAlone) {}
   GangPods(const GangPods&) = delete;
   GangPods& operator=(const GangPods&) = delete;
@@ -36,7 +36,7 @@ class GangPods {
   base::Result<std::string> add(const ClaimPtr& claim, const std::optional<scheduler::NodePredicate>& tolerated,
                                 std::stop_token stop);
   /// Returns one place per member. They refer to this object.
-  std::vector<cache::ClusterView::GangPlace> places();
+  std::vector<cache::ClusterView::GangMemberConstraints> places();
   /// Counts the pods on these nodes from now on. Returns false, and counts none, if one of the nodes lacks the
   /// capacity.
   bool promise(const std::vector<scheduler::Decision>& decisions);
@@ -78,7 +78,7 @@ class GangPods {
 
   cache::Stores& stores_;
   BoundVolumes& volumes_;
-  const NodesLeftAlone& leftAlone_;
+  const NodeBackoff& leftAlone_;
   std::vector<Member> members_;
   std::vector<std::unique_ptr<Alike>> alike_;
   std::map<std::string, std::size_t> firstOfPod_;  ///< by the pod's uid

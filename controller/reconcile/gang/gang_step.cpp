@@ -6,7 +6,7 @@
 
 #include "api/v1alpha/keys.h"
 #include "controller/reconcile/claim/claim.h"
-#include "controller/reconcile/gang/gang_of.h"
+#include "controller/reconcile/gang/membership.h"
 #include "controller/reconcile/queue_key.h"
 
 namespace egpu::reconcile {
@@ -22,7 +22,7 @@ constexpr std::chrono::milliseconds kGangLooksAgain{5'000};
 }  // namespace
 
 Outcome ClaimSync::waitsForGang(const cache::Claim& claim, std::string why) {
-  return Outcome::done().says(notBound(claim, reason::kWaitingForGang, std::move(why)));
+  return Outcome::done().reports(notBound(claim, reason::kWaitingForGang, std::move(why)));
 }
 
 Outcome ClaimSync::gangStep(const core::ObjectKey& gang, std::stop_token stop) {
@@ -44,7 +44,7 @@ Outcome ClaimSync::gangStep(const core::ObjectKey& gang, std::stop_token stop) {
   const auto now = waiting_.rosters.set(gang, rosterOf(members));
   wakeGang(gang, before.get(), *now, members);
   if (!members.lacks.empty())
-    for (const auto& each : members.here) cluster_.keepNothing(each->metadata.uid);
+    for (const auto& each : members.here) cluster_.releaseReservation(each->metadata.uid);
   if (members.open.empty()) return members.looksAgain ? Outcome::after(kGangLooksAgain) : Outcome::done();
   const auto& speaker = *members.open.front();
   // Capacity that a member releases is of no use to the others before this member is decided again. The end of its
@@ -56,7 +56,7 @@ Outcome ClaimSync::gangStep(const core::ObjectKey& gang, std::stop_token stop) {
     return outcome;
   }
   auto outcome = isRefusedItself(speaker) ? Outcome::done() : waitsForGang(speaker, members.lacks);
-  return members.looksAgain ? Outcome::after(kGangLooksAgain).says(std::move(outcome.said)) : outcome;
+  return members.looksAgain ? Outcome::after(kGangLooksAgain).reports(std::move(outcome.updates)) : outcome;
 }
 
 bool ClaimSync::isRefusedItself(const cache::Claim& claim) {
@@ -91,7 +91,7 @@ void ClaimSync::wakeGang(const core::ObjectKey& gang, const GangRoster* before, 
   // Members whose cards waited for other members' cards continue.
   if (now.hasCards && (before == nullptr || !before->hasCards))
     for (const auto& each : members.here)
-      if (waiting_.gangs.over(GangTimes::What::cards, each->metadata.uid)) wake(each->metadata);
+      if (waiting_.gangs.over(GangDeadlines::What::cards, each->metadata.uid)) wake(each->metadata);
   // Members that have a device release it after a while.
   if (before != nullptr && before->hasCards && !now.hasCards)
     for (const auto& each : members.here)
@@ -110,7 +110,7 @@ void ClaimSync::wakeGang(const core::ObjectKey& gang, const GangRoster* before, 
 Outcome ClaimSync::tellMember(const cache::Claim& claim, const v1alpha::Gang& gang, const GangRoster& roster) {
   const auto& uid = claim.metadata.uid;
   if (!roster.uids.contains(uid)) {
-    cluster_.keepNothing(uid);
+    cluster_.releaseReservation(uid);
     if (!(roster.gang == gang))
       return waitsForGang(claim,
                           "claim " + roster.definer.claim.name + " says another size or topology of " + gang.text());

@@ -24,8 +24,8 @@
 
 #include "controller/base/clock.h"
 #include "controller/cache/stores.h"
-#include "controller/reconcile/claim/waiting_for_room.h"
 #include "controller/reconcile/pod/chosen_nodes.h"
+#include "controller/reconcile/retry/unschedulable_queue.h"
 
 namespace egpu::reconcile {
 

@@ -5,8 +5,8 @@
 
 #include "api/v1alpha/keys.h"
 #include "api/v1alpha/pod_claims.h"
-#include "controller/reconcile/claim/stock.h"
 #include "controller/reconcile/pod/pod.h"
+#include "controller/reconcile/resourceclaim/adopter.h"
 #include "controller/scheduler/first_available.h"
 
 namespace egpu::reconcile {
@@ -29,10 +29,10 @@ bool isLeft(const cache::Gpu& device) {
   return device.status.reason == reason::kPreempted || device.status.reason == reason::kWaitingForGang;
 }
 
-std::vector<std::vector<cache::ClusterView::Ask>> otherAsks(const PodDemand& demand) {
+std::vector<std::vector<cache::ClusterView::SchedulingRequest>> otherAsks(const PodDemand& demand) {
   std::vector<std::size_t> counts;
   for (const auto& otherwise : demand.otherwise) counts.push_back(1 + otherwise.size());
-  std::vector<std::vector<cache::ClusterView::Ask>> all;
+  std::vector<std::vector<cache::ClusterView::SchedulingRequest>> all;
   scheduler::Combinations combinations(std::move(counts));
   while (combinations.next()) {
     auto& asks = all.emplace_back(demand.asks);
@@ -98,7 +98,7 @@ void PodSync::addDemand(const core::Pod& pod, const core::ObjectKey& key, PodDem
     demand.later = prefix + "it is Lost" + saidOf(*claim);
   } else {
     const auto device = claims_.deviceOf(*claim);
-    if (!device || claims_.movable(*claim, *device)) return addOpen(*claim, device, demand);
+    if (!device || claims_.canRollBackIntent(*claim, *device)) return addOpen(*claim, device, demand);
     const auto& node = device->spec.nodeName;
     if (device->metadata.deleting()) {
       demand.later = prefix + "its device is being released";
@@ -124,7 +124,7 @@ void PodSync::addOpen(const cache::Claim& claim, const GpuPtr& device, PodDemand
   if (asked.later) {
     demand.later = prefix + "its provisioner is being asked";
   } else if (!asked.ok()) {
-    (asked.accepted ? demand.later : demand.never) = prefix + asked.reason + ": " + asked.message;
+    (asked.specAccepted ? demand.later : demand.never) = prefix + asked.reason + ": " + asked.message;
   } else if (const auto refusal = waiting_.provisioners.refusal(claim.metadata.uid); !refusal.empty()) {
     demand.later = prefix + refusal;
   } else if (!device && !isDecidedByPod(stores_, claim)) {

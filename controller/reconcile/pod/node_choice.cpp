@@ -32,7 +32,7 @@ const NodeChoice::Verdict& NodeChoice::look(std::string_view name) {
   if (why.empty() && needsRoomOn(it->first)) {
     why = shortOf(requests_, stores_.usage.of(it->first, key), *node);
     if (!why.empty()) {
-      ++short_;
+      ++podsWaitingForNodeResources_;
       verdict.onceFree = shortOf(requests_, stores_.usage.ofLastingPods(it->first, key), *node).empty();
     }
     if (!why.empty() && pod_.preempts &&

@@ -42,7 +42,7 @@ class NodeChoice {
   /// After lookAtAll(): true if a node suits.
   bool anySuits();
   /// After lookAtAll(): true if a node is short only of CPU, memory or pod slots, which other pods may release.
-  bool anyShort() const { return short_ > 0; }
+  bool anyShort() const { return podsWaitingForNodeResources_ > 0; }
 
   /// Counts the pod on this node from now on. Returns false if other pods have taken the capacity meanwhile.
   bool promise(const std::string& node);
@@ -73,7 +73,7 @@ class NodeChoice {
   std::map<std::string, int64_t> reasons_;
   std::size_t patience_ = static_cast<std::size_t>(-1);
   bool impatient_ = false;
-  int64_t short_ = 0, evictable_ = 0;
+  int64_t podsWaitingForNodeResources_ = 0, evictable_ = 0;
 };
 
 }  // namespace egpu::reconcile

@@ -6,9 +6,9 @@
 #include "api/v1alpha/keys.h"
 #include "api/v1alpha/pod_amounts.h"
 #include "api/v1alpha/pod_claims.h"
-#include "controller/reconcile/claim/stock.h"
 #include "controller/reconcile/pod/node_fit/resources.h"
 #include "controller/reconcile/queue_key.h"
+#include "controller/reconcile/resourceclaim/adopter.h"
 #include "controller/reconcile/template/amounts.h"
 
 namespace egpu::reconcile {
@@ -24,7 +24,7 @@ Outcome PodSync::step(const core::ObjectKey& key, std::stop_token stop) {
     stores_.usage.unplan(key);
     const std::lock_guard lock(mutex_);
     told_.erase(key);
-    short_.erase(key);
+    podsWaitingForNodeResources_.erase(key);
     return Outcome::done();
   }
   if (const auto node = waiting_.chosen.nodeOf(*pod); pod->nodeName.empty() && !node.empty()) {
@@ -38,7 +38,7 @@ Outcome PodSync::step(const core::ObjectKey& key, std::stop_token stop) {
   if (!claims || claims->empty()) {
     stores_.usage.unplan(key);
     if (lacks.empty()) return Outcome::done();
-    return Outcome::done().says(waitReports(*pod, presentClaims(*pod), waitText(*pod, lacks)));
+    return Outcome::done().reports(waitReports(*pod, presentClaims(*pod), waitText(*pod, lacks)));
   }
   const auto& used = *claims;
   auto outcome = decideFor(*pod, used, stop);
@@ -49,7 +49,7 @@ Outcome PodSync::step(const core::ObjectKey& key, std::stop_token stop) {
 Outcome PodSync::awaitEnd(const core::Pod& pod, const PodObstacle& obstacle) {
   const auto key = core::keyOf(pod.metadata);
   stores_.usage.unplan(key);
-  notShort(key);
+  removeNodeResourceWait(key);
   const auto names = v1alpha::claimNames(pod);
   const bool ours = gated(pod) || std::any_of(names.begin(), names.end(), [&](const auto& name) {
                       return stores_.claims.get({key.namespace_, name}) != nullptr;
@@ -68,18 +68,18 @@ Outcome PodSync::decideFor(const core::Pod& pod, const std::vector<Used>& used, 
   if (open) {
     if (!promised) stores_.usage.unplan(key);  // until it is promised a node again
   } else {
-    notShort(key);
+    removeNodeResourceWait(key);
     plan(pod, used);
   }
   if (pod.nodeName.empty() && waiting_.chosen.leavesToScheduler(pod)) return leaveToScheduler(pod, used, stop);
-  if (const auto gathered = gather(pod, used, stop)) return *gathered;
+  if (const auto gathered = colocateClaims(pod, used, stop)) return *gathered;
   if (!open && !gated(pod)) return Outcome::done();
-  auto outcome = open ? choose(pod, used, stop) : letGo(pod, used, stop);
-  tellConditions(pod, used, outcome.said);
+  auto outcome = open ? choose(pod, used, stop) : ungate(pod, used, stop);
+  tellConditions(pod, used, outcome.updates);
   return outcome;
 }
 
-bool PodSync::leftAltogether(const cache::Claim& claim) const {
+bool PodSync::allPodsForeignScheduled(const cache::Claim& claim) const {
   const auto pods = stores_.podsOfClaim(core::keyOf(claim.metadata));
   return std::all_of(pods.begin(), pods.end(), [this](const auto& pod) {
     return !isConsumer(stores_, *pod) || (pod->nodeName.empty() && waiting_.chosen.leavesToScheduler(*pod));
@@ -89,31 +89,31 @@ bool PodSync::leftAltogether(const cache::Claim& claim) const {
 Outcome PodSync::leaveToScheduler(const core::Pod& pod, const std::vector<Used>& used, std::stop_token stop) {
   std::vector<const Used*> idle;
   for (const auto& one : used)
-    if (movable(pod, one)) idle.push_back(&one);
+    if (canRollBackIntent(pod, one)) idle.push_back(&one);
   if (!idle.empty()) return regroup(idle, "no binding of pod " + pod.metadata.name + " is under way", stop);
   const bool open = std::any_of(used.begin(), used.end(), [](const auto& one) { return !one.device; });
-  if (!open) return gated(pod) ? letGo(pod, used, stop) : Outcome::done();
+  if (!open) return gated(pod) ? ungate(pod, used, stop) : Outcome::done();
   auto outcome = Outcome::done();
   const auto choice = choiceOf(pod, used, &outcome);
   if (choice && gated(pod))
     if (const auto failed = removeGate(pod, codec::patch::liftGate(pod, keys::kSchedulingGate), stop)) return *failed;
   if (choice)
     for (const auto* one : choice->open)
-      if (leftAltogether(*one->claim))
-        outcome.said.push_back(
+      if (allPodsForeignScheduled(*one->claim))
+        outcome.updates.push_back(
             notBound(*one->claim, reason::kWaitingForConsumer, "the scheduler of its pods chooses the node"));
-  tellConditions(pod, used, outcome.said);
+  tellConditions(pod, used, outcome.updates);
   return outcome;
 }
 
-void PodSync::notShort(const core::ObjectKey& pod) {
+void PodSync::removeNodeResourceWait(const core::ObjectKey& pod) {
   const std::lock_guard lock(mutex_);
-  short_.erase(pod);
+  podsWaitingForNodeResources_.erase(pod);
 }
 
 std::size_t PodSync::remembered() const {
   const std::lock_guard lock(mutex_);
-  return told_.size() + short_.size();
+  return told_.size() + podsWaitingForNodeResources_.size();
 }
 
 std::vector<PodSync::Used> PodSync::presentClaims(const core::Pod& pod) const {
@@ -144,7 +144,7 @@ std::optional<std::vector<PodSync::Used>> PodSync::claimsOf(const core::Pod& pod
     }
     const auto carrier = stores_.carriers.get(claimKeyOf);
     if (!claim) {
-      if (carrier && Carrier::isOthers(*carrier) && annotated.count(entry.claim) == 0)
+      if (carrier && ResourceClaimBridge::isOthers(*carrier) && annotated.count(entry.claim) == 0)
         continue;  // another driver's: nothing to wait for
       if (tellMissing(pod, entry, carrier.get())) *lacks = "claim " + entry.claim;
       return std::nullopt;  // the claim's creation is an event
@@ -152,7 +152,7 @@ std::optional<std::vector<PodSync::Used>> PodSync::claimsOf(const core::Pod& pod
     if (carrier && asks(*carrier) && madeFor(*claim) != carrier->metadata.uid) {
       if (madeFor(*claim).empty()) {
         *lacks = "claim " + entry.claim;
-        tell(pod, entry.claim, reason::kCarrierTaken,
+        tell(pod, entry.claim, reason::kResourceClaimConflict,
              "an ElasticGPUClaim of that name exists and was not made for the pod's ResourceClaim: give one of them "
              "another name");
       }
@@ -227,8 +227,8 @@ void PodSync::freed(const std::string& node) {
   std::vector<std::pair<core::ObjectKey, Short>> waiting;
   {
     const std::lock_guard lock(mutex_);
-    if (short_.empty()) return;
-    waiting.assign(short_.begin(), short_.end());
+    if (podsWaitingForNodeResources_.empty()) return;
+    waiting.assign(podsWaitingForNodeResources_.begin(), podsWaitingForNodeResources_.end());
   }
   const auto object = stores_.nodes.get({"", node});
   if (!object) return;
@@ -272,19 +272,21 @@ void PodSync::tellOnce(const core::Pod& pod, const std::string& of, std::string_
   events_.event(kube::referenceTo(pod), type, event, message);
 }
 
-void PodSync::tellConditions(const core::Pod& pod, const std::vector<Used>& used, const std::vector<Said>& news) {
+void PodSync::tellConditions(const core::Pod& pod, const std::vector<Used>& used,
+                             const std::vector<ConditionUpdate>& news) {
   const auto now = stores_.pods.get(core::keyOf(pod.metadata));
   if (!now || !now->nodeName.empty()) return;
-  for (const auto& said : news) {
-    const bool waits = said.as == Said::As::notBound || said.as == Said::As::notCarried;
-    if (waits && said.reason != reason::kWaitingForConsumer)
-      return tell(pod, said.claim.name, said.reason, said.reason + ": " + said.message);
+  for (const auto& update : news) {
+    const bool waits =
+        update.as == ConditionUpdate::As::notBound || update.as == ConditionUpdate::As::resourceClaimNotReady;
+    if (waits && update.reason != reason::kWaitingForConsumer)
+      return tell(pod, update.claim.name, update.reason, update.reason + ": " + update.message);
   }
   for (const auto& one : used) {
     const auto claim = stores_.claims.get(core::keyOf(one.claim->metadata));
     if (!claim) continue;
     const bool decided = claims_.deviceOf(*claim) != nullptr;
-    for (const auto type : {kBound, kCarried}) {
+    for (const auto type : {kBound, kResourceClaimReady}) {
       const auto* condition = findCondition(claim->status.conditions, type);
       if (condition == nullptr || condition->status != "False" || condition->message.empty()) continue;
       if (type == kBound && decided && !isOfDevice(*claim, *condition)) continue;

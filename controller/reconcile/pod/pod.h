@@ -12,7 +12,7 @@
 //                     next one is in backoff; a quota is exceeded (overQuota); a preemption is under way (noRoom); no
 //                     node has capacity and suits (noFit); the API server refused the device (writeIntents). For an
 //                     Immediate class, the claim's own step reports the reason
-//   letGo             a claim is Lost, its device is Failed or being deleted; areApart; allCarried: no allocation yet,
+//   letGo             a claim is Lost, its device is Failed or being deleted; claimsOnDifferentNodes; allCarried: no allocation yet,
 //                     or an Immediate claim is not Bound; the node does not suit the pod (unsuited)
 //   removeGate        the API server refuses the patch: ApiRejections reports it
 #pragma once
@@ -32,22 +32,22 @@
 #include "api/v1alpha/pod_claims.h"
 #include "controller/cache/cluster_view.h"
 #include "controller/reconcile/claim/binder.h"
-#include "controller/reconcile/claim/carrier.h"
 #include "controller/reconcile/claim/claim.h"
 #include "controller/reconcile/claim/conditions.h"
-#include "controller/reconcile/claim/waiting.h"
 #include "controller/reconcile/pod/bound_volumes.h"
 #include "controller/reconcile/pod/demand.h"
 #include "controller/reconcile/pod/node_choice.h"
 #include "controller/reconcile/pod/schedulability.h"
+#include "controller/reconcile/resourceclaim/bridge.h"
+#include "controller/reconcile/retry/waiting.h"
 
 namespace egpu::reconcile {
 
 /// Message for a claim that could be decided if it were not for `names`: other claims, or a template, of its pod.
 std::string waitText(const core::Pod& pod, const std::string& names);
 
-/// Thread-safe; at most one thread per pod at a time. pod.cpp reads the claims and emits events, choose.cpp chooses a
-/// node, gather.cpp brings claims to one node, and let_go.cpp removes the gate.
+/// Thread-safe; at most one thread per pod at a time. pod.cpp reads the claims and emits events, place.cpp chooses a
+/// node, colocate.cpp brings claims to one node, and ungate.cpp removes the gate.
 class PodSync {
  public:
   PodSync(Writer& writer, cache::Stores& stores, cache::ClusterView& cluster, Binder& binder, ClaimSync& claims,
@@ -99,21 +99,21 @@ class PodSync {
   /// Reports the obstacle. Nothing is decided for the pod before the obstacle ends.
   Outcome awaitEnd(const core::Pod& pod, const PodObstacle& obstacle);
   Outcome decideFor(const core::Pod& pod, const std::vector<Used>& used, std::stop_token stop);
-  void notShort(const core::ObjectKey& pod);
+  void removeNodeResourceWait(const core::ObjectKey& pod);
   Outcome choose(const core::Pod& pod, const std::vector<Used>& used, std::stop_token stop);
   /// Leaves the choice of a node to another scheduler: chooses none and rolls back intents that no binding needs.
   Outcome leaveToScheduler(const core::Pod& pod, const std::vector<Used>& used, std::stop_token stop);
   /// True if all consumers of the claim are left to another scheduler. Otherwise the step of another pod reports on the
   /// claim, and the two reports would overwrite each other.
-  bool leftAltogether(const cache::Claim& claim) const;
+  bool allPodsForeignScheduled(const cache::Claim& claim) const;
   /// Adds the part of one claim to demandOf().
   void addDemand(const core::Pod& pod, const core::ObjectKey& claim, PodDemand& demand);
   void addOpen(const cache::Claim& claim, const GpuPtr& device, PodDemand& demand);
   /// The pod's claims without a device, and their requests.
   struct Choice {
     std::vector<const Used*> open;
-    std::vector<Asked> asked;
-    std::vector<cache::ClusterView::Ask> asks;
+    std::vector<ResolvedClaim> asked;
+    std::vector<cache::ClusterView::SchedulingRequest> asks;
     std::string node;  ///< if not empty, the only candidate: the pod or another of its claims is there
     std::string fixedBy;
     milliseconds wait{0};  ///< time until the next choice is allowed
@@ -129,18 +129,20 @@ class PodSync {
     bool firstOverQuota = false;  ///< a quota excludes the first combination: no node would help it
   };
   Tried decideFirst(const Choice& choice, NodeChoice& nodes);
-  /// Requests a node reservation for claims that fit no node now: ClusterView::keepNodeFor().
+  /// Requests a node reservation for claims that fit no node now: ClusterView::reserveNodeFor().
   void keepNode(const Choice& choice, NodeChoice& nodes);
   /// Returns the requests of one combination. which: the number of each claim's alternative.
-  static std::vector<cache::ClusterView::Ask> asksOf(const Choice& choice, const std::vector<std::size_t>& which);
+  static std::vector<cache::ClusterView::SchedulingRequest> asksOf(const Choice& choice,
+                                                                   const std::vector<std::size_t>& which);
   /// Places all requests on one node without evictions.
-  scheduler::Together decide(std::vector<cache::ClusterView::Ask> asks, NodeChoice& nodes);
+  scheduler::Together decide(std::vector<cache::ClusterView::SchedulingRequest> asks, NodeChoice& nodes);
   /// Registers the pod and its requests as pending. Returns false if the pod yields to other keys
-  /// (WaitingForRoom::add).
+  /// (UnschedulableQueue::add).
   bool waitForRoom(const core::Pod& pod, const Choice& choice);
   /// (C6) Searches for victims whose eviction frees capacity for all open claims of the pod on one node. nullopt if
   /// there are none, or if this pod may not preempt.
-  std::optional<Outcome> makeRoom(const core::Pod& pod, const Choice& choice, NodeChoice& nodes, std::stop_token stop);
+  std::optional<Outcome> nominateVictims(const core::Pod& pod, const Choice& choice, NodeChoice& nodes,
+                                         std::stop_token stop);
   /// Called when no decision was made. Rolls back the pod's own intents if that helps, preempts, or reports NoFit or
   /// QuotaExceeded.
   Outcome noRoom(const core::Pod& pod, const std::vector<Used>& used, const Choice& choice,
@@ -149,7 +151,7 @@ class PodSync {
   Outcome overQuota(const core::Pod& pod, const std::vector<Used>& used, const Choice& choice,
                     const scheduler::QuotaExcess& excess);
   /// Allows the nodes again on which the API server refused one of the claims. Returns whether there were any.
-  bool forgetRefusedNodes(const std::vector<cache::ClusterView::Ask>& asks);
+  bool forgetRefusedNodes(const std::vector<cache::ClusterView::SchedulingRequest>& asks);
   Outcome noFit(const core::Pod& pod, const std::vector<Used>& used, const Choice& choice,
                 const std::vector<bool>& alone, NodeChoice& nodes);  // (C6)
   /// Explains why the claims do not fit together. each: every claim fits by itself.
@@ -157,21 +159,21 @@ class PodSync {
   Outcome writeIntents(const core::Pod& pod, const Choice& choice, const std::vector<scheduler::Decision>& decisions,
                        std::stop_token stop);  // W1
   /// True if the claim's intent may be rolled back and no other pod needs it on its node.
-  bool movable(const core::Pod& pod, const Used& one) const;
+  bool canRollBackIntent(const core::Pod& pod, const Used& one) const;
   /// Returns the first of the pod's claims whose node other pods choose for now (ConsumerTurns); null if there is none.
   const cache::Claim* chosenByOthers(const core::Pod& pod, const std::vector<Used>& used);
   /// Defers the pod's choice: other pods choose for this claim first, or it is not this pod's turn.
   Outcome awaitTurn(const core::Pod& pod, const std::vector<Used>& used, const cache::Claim& claim);
   /// Returns reports for the pod's claims that could be decided if it were not for the pod's other claims.
-  std::vector<Said> waitReports(const core::Pod& pod, const std::vector<Used>& used, const std::string& why);
+  std::vector<ConditionUpdate> waitReports(const core::Pod& pod, const std::vector<Used>& used, const std::string& why);
   /// Adds a report for each of these claims that the pod reports on.
   void addWaitReports(const core::Pod& pod, const std::vector<const Used*>& open, const std::string& why,
-                      std::vector<Said>& said) const;
+                      std::vector<ConditionUpdate>& updates) const;
   /// True if this pod reports which of its other claims keeps the claim waiting. Of several pods the oldest one
   /// reports, unless another pod could choose and reports why it can't: two reports would overwrite each other.
   bool reportsOn(const core::Pod& pod, const cache::Claim& claim) const;
   /// True if an older pod that waits for the claim reports why it is pending: two reports would overwrite each other.
-  bool olderSays(const core::Pod& pod, const cache::Claim& claim) const;
+  bool olderPodReports(const core::Pod& pod, const cache::Claim& claim) const;
   /// True if another pod planned the claim's nominated capacity, and reports on it.
   bool plannedByAnother(const core::Pod& pod, const Choice& choice, const cache::Claim& claim) const;
   enum class Others { all, older };
@@ -180,23 +182,23 @@ class PodSync {
   bool anotherWaits(const core::Pod& pod, const cache::Claim& claim, Others which, std::size_t mostOpen) const;
   /// Rolls back intents of claims that are on another node than the pod's other claims. nullopt if none can or need be
   /// moved.
-  std::optional<Outcome> gather(const core::Pod& pod, const std::vector<Used>& used, std::stop_token stop);
+  std::optional<Outcome> colocateClaims(const core::Pod& pod, const std::vector<Used>& used, std::stop_token stop);
   /// Rolls back the pod's intents if there is no capacity beside them, but all of its claims would fit on another node.
   /// nullopt if that would not help; sets `anyShort` if it might help once other pods release something.
-  std::optional<Outcome> startOver(const core::Pod& pod, const std::vector<Used>& used, const Choice& choice,
-                                   bool* anyShort, std::stop_token stop);
+  std::optional<Outcome> rescheduleTogether(const core::Pod& pod, const std::vector<Used>& used, const Choice& choice,
+                                            bool* anyShort, std::stop_token stop);
   Outcome regroup(const std::vector<const Used*>& moving, const std::string& why, std::stop_token stop);
   /// Returns a report if the pod's claims are on several nodes; otherwise nullopt.
-  static std::optional<Outcome> areApart(const core::Pod& pod, const std::vector<Used>& used);
-  static std::vector<Said> notCarried(const std::vector<Used>& used, const std::string& message);
+  static std::optional<Outcome> claimsOnDifferentNodes(const core::Pod& pod, const std::vector<Used>& used);
+  static std::vector<ConditionUpdate> resourceClaimNotReady(const std::vector<Used>& used, const std::string& message);
   /// True if every claim's ResourceClaim is allocated on its device, and all gangs and Immediate claims are Bound.
   bool allCarried(const core::Pod& pod, const std::vector<Used>& used);
   /// Applies the patch that removes the gate. nullopt: it is removed.
   std::optional<Outcome> removeGate(const core::Pod& pod, const std::string& body, std::stop_token stop);
   /// Forwards the failure of a choice to the pending binding of the pod, if there is one.
-  Outcome toldToBinder(const core::Pod& pod, Outcome outcome);
+  Outcome notifyBinder(const core::Pod& pod, Outcome outcome);
   Outcome liftGate(const core::Pod& pod, const std::vector<Used>& used, bool anyBound, std::stop_token stop);
-  Outcome letGo(const core::Pod& pod, const std::vector<Used>& used, std::stop_token stop);  // W9
+  Outcome ungate(const core::Pod& pod, const std::vector<Used>& used, std::stop_token stop);  // W9
   /// Reports that the claims' node does not suit the pod; its gate stays.
   static Outcome unsuited(const core::Pod& pod, const std::vector<Used>& used, bool anyBound, const std::string& why);
   bool suitsAnotherPod(const core::Pod& pod, const std::vector<Used>& used, const core::Node& node) const;
@@ -217,7 +219,7 @@ class PodSync {
   /// reason is known.
   bool tellMissing(const core::Pod& pod, const v1alpha::PodClaim& entry, const core::ResourceClaim* carrier);
   /// Emits an event for the first condition that keeps a claim waiting. news: reports of this step on its claims.
-  void tellConditions(const core::Pod& pod, const std::vector<Used>& used, const std::vector<Said>& news);
+  void tellConditions(const core::Pod& pod, const std::vector<Used>& used, const std::vector<ConditionUpdate>& news);
 
   Writer& writer_;
   cache::Stores& stores_;
@@ -231,7 +233,7 @@ class PodSync {
   mutable std::mutex mutex_;
   std::map<core::ObjectKey, std::string> told_;  ///< object and reason of each pod's last event; guarded by mutex_
   /// Requests of pods that found nodes too short of CPU, memory or pod slots; guarded by mutex_.
-  std::map<core::ObjectKey, Short> short_;
+  std::map<core::ObjectKey, Short> podsWaitingForNodeResources_;
 };
 
 }  // namespace egpu::reconcile

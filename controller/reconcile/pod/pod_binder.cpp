@@ -97,7 +97,7 @@ std::string PodBinder::unfinished(const core::Pod& pod, const std::string& node)
     const core::ObjectKey key{pod.metadata.namespace_, name};
     const auto claim = stores_.claims.get(key);
     const auto carrier = stores_.carriers.get(key);
-    if (!claim && carrier && !Carrier::ours(*carrier) && carrier->deviceClassName != keys::kDeviceClass)
+    if (!claim && carrier && !ResourceClaimBridge::ours(*carrier) && carrier->deviceClassName != keys::kDeviceClass)
       continue;  // another driver's
     const auto device = claim ? pods_.deviceOf(*claim) : nullptr;
     const bool bound = device && device->status.phase == phase::kBound && !device->metadata.deleting() &&

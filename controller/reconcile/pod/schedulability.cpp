@@ -5,11 +5,11 @@
 #include <vector>
 
 #include "api/v1alpha/keys.h"
-#include "controller/reconcile/claim/stock.h"
-#include "controller/reconcile/claim/waiting_for_room.h"
 #include "controller/reconcile/class/class.h"
 #include "controller/reconcile/device/users.h"
-#include "controller/reconcile/gang/gang_of.h"
+#include "controller/reconcile/gang/membership.h"
+#include "controller/reconcile/resourceclaim/adopter.h"
+#include "controller/reconcile/retry/unschedulable_queue.h"
 
 namespace egpu::reconcile {
 

@@ -11,7 +11,7 @@
 #include <utility>
 
 #include "controller/base/clock.h"
-#include "controller/reconcile/claim/waiting_for_room.h"
+#include "controller/reconcile/retry/unschedulable_queue.h"
 
 namespace egpu::reconcile {
 

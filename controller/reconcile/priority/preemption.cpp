@@ -9,11 +9,11 @@
 #include "controller/base/processor_time.h"
 #include "controller/base/timestamp.h"
 #include "controller/reconcile/claim/binder.h"
-#include "controller/reconcile/claim/stock.h"
-#include "controller/reconcile/claim/waiting_for_room.h"
 #include "controller/reconcile/device/users.h"
-#include "controller/reconcile/gang/gang_of.h"
+#include "controller/reconcile/gang/membership.h"
 #include "controller/reconcile/pod/schedulability.h"
+#include "controller/reconcile/resourceclaim/adopter.h"
+#include "controller/reconcile/retry/unschedulable_queue.h"
 
 namespace egpu::reconcile {
 
@@ -81,7 +81,7 @@ int64_t priorityOfOwner(const cache::Stores& stores, const cache::Gpu& device) {
   return claim ? priorityOf(stores, *claim).value : std::numeric_limits<int64_t>::max();
 }
 
-int64_t lowestOf(const std::vector<cache::ClusterView::Ask>& asks) {
+int64_t lowestOf(const std::vector<cache::ClusterView::SchedulingRequest>& asks) {
   const auto lowest = std::min_element(asks.begin(), asks.end(),
                                        [](const auto& a, const auto& b) { return a.turn.priority < b.turn.priority; });
   return lowest->turn.priority;
@@ -178,15 +178,16 @@ std::set<std::string> Preemption::podsOf(const AskedTogether& asked) const {
   return uids;
 }
 
-core::Rare<v1alpha::Nomination> Preemption::planFor(const cache::Store<cache::Claim>::Ptr& claim,
-                                                    const cache::ClusterView::Ask& ask,
-                                                    const scheduler::NodePredicate& suits,
-                                                    const std::stop_token& stop) {
-  auto rooms = planForAll({{claim}, {ask}, {{suits, {}, {}}}}, stop);
-  return rooms.empty() ? core::Rare<v1alpha::Nomination>() : core::Rare<v1alpha::Nomination>(std::move(rooms.front()));
+core::HeapOptional<v1alpha::Nomination> Preemption::planFor(const cache::Store<cache::Claim>::Ptr& claim,
+                                                            const cache::ClusterView::SchedulingRequest& ask,
+                                                            const scheduler::NodePredicate& suits,
+                                                            const std::stop_token& stop) {
+  auto rooms = planForGroup({{claim}, {ask}, {{suits, {}, {}}}}, stop);
+  return rooms.empty() ? core::HeapOptional<v1alpha::Nomination>()
+                       : core::HeapOptional<v1alpha::Nomination>(std::move(rooms.front()));
 }
 
-std::vector<v1alpha::Nomination> Preemption::planForAll(const AskedTogether& asked, const std::stop_token& stop) {
+std::vector<v1alpha::Nomination> Preemption::planForGroup(const AskedTogether& asked, const std::stop_token& stop) {
   auto now = standing(asked);
   const auto victims = victimsOf(now);
   if (!now.empty() && victims.empty()) {
@@ -199,12 +200,12 @@ std::vector<v1alpha::Nomination> Preemption::planForAll(const AskedTogether& ask
     if (until - at > kRest - kFitsWithin) return now;
     now.clear();
   }
-  if (!now.empty() && (begun(victims) || std::none_of(victims.begin(), victims.end(), [this](const auto& device) {
-                         return heldUp(device).has_value();
-                       })))
+  if (!now.empty() && (evictionStarted(victims) ||
+                       std::none_of(victims.begin(), victims.end(),
+                                    [this](const auto& device) { return blockedByBudget(device).has_value(); })))
     return now;
-  auto other = restsFor(asked.claims.front()->metadata.uid).count() > 0 ? std::vector<v1alpha::Nomination>()
-                                                                        : fresh(asked, stop);
+  auto other = searchBackoff(asked.claims.front()->metadata.uid).count() > 0 ? std::vector<v1alpha::Nomination>()
+                                                                             : fresh(asked, stop);
   return other.empty() ? now : other;
 }
 
@@ -279,7 +280,7 @@ Preemption::Candidates Preemption::candidatesFor(const AskedTogether& asked) con
     if (exists) ofClass.emplace(name, value);  // else the claim's own status counts
     return value;
   };
-  const auto heldUp = heldUpNow();
+  const auto blockedByBudget = heldUpNow();
   const auto own = gangNamedBy(*asked.claims.front());
   std::set<std::string> exempt;  // gangs with a member that can't be evicted now
   for (const auto& device : stores_.preemptibleDevices()) {
@@ -295,7 +296,7 @@ Preemption::Candidates Preemption::candidatesFor(const AskedTogether& asked) con
       candidates.gangs[key] = victimGangOf(stores_, *device, *holder);
     const auto theirs = key.empty() ? priorityOfHolder(*holder) : candidates.gangs[key].priority;
     if (theirs >= priority || (gang && gang == own)) continue;
-    const bool held = heldUp.contains(device->metadata.name);
+    const bool held = blockedByBudget.contains(device->metadata.name);
     candidates.moreSoon = candidates.moreSoon || held;
     if (held || shares(*holder)) {
       if (!key.empty()) exempt.insert(key);
@@ -310,7 +311,7 @@ Preemption::Candidates Preemption::candidatesFor(const AskedTogether& asked) con
 
 std::vector<v1alpha::Nomination> Preemption::fresh(const AskedTogether& asked, const std::stop_token& stop) {
   const auto began = base::processorTime(clock_);
-  const scheduler::Enough enough = [&] {
+  const scheduler::StopCondition enough = [&] {
     return stop.stop_requested() || base::processorTime(clock_) - began >= kLooksFor;
   };
   const auto candidates = candidatesFor(asked);
@@ -322,12 +323,12 @@ std::vector<v1alpha::Nomination> Preemption::fresh(const AskedTogether& asked, c
     return rooms;
   if (victimsOf(rooms).empty()) rooms.clear();
   const auto found = !rooms.empty() ? Found::somebody : cut ? Found::cutShort : Found::nobody;
-  looked(asked.claims.front()->metadata.uid, base::processorTime(clock_) - began, found, candidates.moreSoon);
+  recordSearch(asked.claims.front()->metadata.uid, base::processorTime(clock_) - began, found, candidates.moreSoon);
   return rooms;
 }
 
 std::vector<v1alpha::Nomination> Preemption::searchGangsLast(const AskedTogether& asked, const Candidates& candidates,
-                                                             const scheduler::Enough& enough, bool& cut) const {
+                                                             const scheduler::StopCondition& enough, bool& cut) const {
   if (candidates.gangs.empty()) return search(asked, candidates, enough, cut);
   auto single = candidates;
   std::erase_if(single.byDevice, [](const auto& each) { return !each.second.gang.empty(); });
@@ -337,10 +338,12 @@ std::vector<v1alpha::Nomination> Preemption::searchGangsLast(const AskedTogether
 }
 
 std::vector<v1alpha::Nomination> Preemption::search(const AskedTogether& asked, const Candidates& candidates,
-                                                    const scheduler::Enough& enough, bool& cut) const {
+                                                    const scheduler::StopCondition& enough, bool& cut) const {
   const auto& known = candidates.byDevice;
-  const scheduler::MayGo mayGo = [&](std::string_view device) { return known.contains(std::string(device)); };
-  const scheduler::StandingOf standing = [&](std::string_view device) {
+  const scheduler::IsEvictable isEvictable = [&](std::string_view device) {
+    return known.contains(std::string(device));
+  };
+  const scheduler::EvictionRankOf standing = [&](std::string_view device) {
     return known.at(std::string(device)).standing;
   };
   std::vector<scheduler::Decision> decisions;
@@ -348,13 +351,13 @@ std::vector<v1alpha::Nomination> Preemption::search(const AskedTogether& asked, 
   if (asked.asks.size() > 1 || asked.within != nullptr) {
     auto asks = asked.asks;
     for (auto& ask : asks) ask.turn.priority = lowestOf(asked.asks);
-    auto found = cluster_.preemptTogether(asks, asked.places, asked.within, mayGo, standing, enough);
+    auto found = cluster_.preemptTogether(asks, asked.places, asked.within, isEvictable, standing, enough);
     cut = !found.exact;
     if (found.after.lacking) return {};
     decisions = std::move(found.after.decisions);
     victims = std::move(found.victims);
   } else {
-    auto found = cluster_.preempt(asked.asks.front(), asked.places.front().suits, mayGo, standing, enough);
+    auto found = cluster_.preempt(asked.asks.front(), asked.places.front().suits, isEvictable, standing, enough);
     cut = !found.exact;
     if (!found.possible) return {};
     decisions.push_back(std::move(found.decision));
@@ -387,7 +390,8 @@ std::vector<v1alpha::Nomination> Preemption::search(const AskedTogether& asked, 
   return rooms;
 }
 
-void Preemption::looked(const std::string& claimUid, base::Clock::Steady::duration took, Found found, bool moreSoon) {
+void Preemption::recordSearch(const std::string& claimUid, base::Clock::Steady::duration took, Found found,
+                              bool moreSoon) {
   const std::lock_guard lock(mutex_);
   const auto now = clock_.now();
   const int rests = found == Found::somebody ? kRestPerPlan : kRestPerLook;
@@ -409,12 +413,13 @@ std::chrono::milliseconds Preemption::ownRest(const std::string& claimUid) const
   return known == restingUntil_.end() ? std::chrono::milliseconds(0) : until(known->second.until);
 }
 
-std::chrono::milliseconds Preemption::restsFor(const std::string& claimUid) const {
+std::chrono::milliseconds Preemption::searchBackoff(const std::string& claimUid) const {
   const std::lock_guard lock(mutex_);
   return std::max(ownRest(claimUid), until(restUntil_));
 }
 
-std::string Preemption::inVain(const std::string& claimUid, const std::string& whom, const std::string& parts) const {
+std::string Preemption::noVictimsMessage(const std::string& claimUid, const std::string& whom,
+                                         const std::string& parts) const {
   const std::lock_guard lock(mutex_);
   if (ownRest(claimUid).count() == 0) return {};
   return restingUntil_.at(claimUid).cut
@@ -423,7 +428,7 @@ std::string Preemption::inVain(const std::string& claimUid, const std::string& w
                    ": all claims of lower priority that may would not make room for all of its " + parts;
 }
 
-std::chrono::milliseconds Preemption::putOff(const QueueOrder& order, const std::string& queueKey) {
+std::chrono::milliseconds Preemption::delayForRateLimit(const QueueOrder& order, const std::string& queueKey) {
   const std::lock_guard lock(mutex_);
   const auto& uid = order.age.uid;
   if (const auto own = ownRest(uid); own.count() > 0)
@@ -438,7 +443,7 @@ PlanTurns::Next Preemption::giveTurn() {
   return turns_.next(until(restUntil_));
 }
 
-std::unique_lock<std::mutex> Preemption::plans(const std::string& claimUid) {
+std::unique_lock<std::mutex> Preemption::tryLockPlanning(const std::string& claimUid) {
   std::unique_lock lock(planning_, std::try_to_lock);
   if (lock && unwritten_ && unwritten_->claimUids.front() != claimUid && clock_.now() < unwritten_->until)
     lock.unlock();
@@ -461,7 +466,7 @@ void Preemption::leaveUnwritten(const AskedTogether& asked, std::vector<v1alpha:
   unwritten_ = std::move(plan);
 }
 
-bool Preemption::begun(const std::vector<std::string>& victims) const {
+bool Preemption::evictionStarted(const std::vector<std::string>& victims) const {
   return std::any_of(victims.begin(), victims.end(), [this](const std::string& name) {
     const auto device = stores_.devices.get({"", name});
     return device && device->status.reason == reason::kPreempted && !markedToMove(*device);
@@ -471,7 +476,7 @@ bool Preemption::begun(const std::vector<std::string>& victims) const {
 std::chrono::milliseconds Preemption::heldUpFor(const std::vector<std::string>& victims) const {
   std::chrono::milliseconds longest{0};
   for (const auto& name : victims)
-    if (const auto held = heldUp(name))
+    if (const auto held = blockedByBudget(name))
       longest = std::max(longest, std::chrono::ceil<std::chrono::milliseconds>(held->until - clock_.now()));
   return longest;
 }
@@ -527,7 +532,7 @@ cache::Store<cache::Claim>::Ptr Preemption::preemptorOf(const cache::Gpu& device
   return first;
 }
 
-void Preemption::heldUp(const std::string& device, const std::string& why) {
+void Preemption::blockedByBudget(const std::string& device, const std::string& why) {
   const std::lock_guard lock(mutex_);
   const auto now = clock_.now();
   std::erase_if(heldUp_, [&](const auto& each) { return each.second.until + kHeldUpFor <= now; });
@@ -549,7 +554,7 @@ std::string Preemption::lastRefusal(const std::string& device) const {
   return recent ? known->second.why : std::string();
 }
 
-std::optional<Preemption::HeldUp> Preemption::heldUp(const std::string& device) const {
+std::optional<Preemption::HeldUp> Preemption::blockedByBudget(const std::string& device) const {
   const std::lock_guard lock(mutex_);
   const auto known = heldUp_.find(device);
   if (known == heldUp_.end() || known->second.until <= clock_.now()) return std::nullopt;

@@ -1,6 +1,6 @@
 // Preemption: selects victims for a claim of higher priority and nominates their capacity. The claims carry it out: the
 // preemptor's status.nominated holds the nominated capacity and the devices to release (V1); the step of each victim
-// does the rest (claim/preempted.cpp) as long as the nomination names its device.
+// does the rest (claim/victim.cpp) as long as the nomination names its device.
 #pragma once
 
 #include <map>
@@ -40,8 +40,8 @@ bool markedToMove(const cache::Gpu& device);
 /// Claims that are of use only together, and their requests; one element per claim.
 struct AskedTogether {
   std::vector<cache::Store<cache::Claim>::Ptr> claims;
-  std::vector<cache::ClusterView::Ask> asks;
-  std::vector<cache::ClusterView::GangPlace> places;
+  std::vector<cache::ClusterView::SchedulingRequest> asks;
+  std::vector<cache::ClusterView::GangMemberConstraints> places;
   const std::vector<scheduler::TopologyGroup>* within = nullptr;  ///< as in ClusterView::decideGang()
 };
 
@@ -67,7 +67,7 @@ class Preemption {
   /// Lock that a step holds while it plans for the claim and writes the plan. Two plans must not name the same victims
   /// for capacity that only one of them can have. Not owned: another claim is being planned for, or its plan is not yet
   /// written.
-  std::unique_lock<std::mutex> plans(const std::string& claimUid);
+  std::unique_lock<std::mutex> tryLockPlanning(const std::string& claimUid);
   static constexpr std::chrono::milliseconds kOthersPlan{200};  ///< requeue delay if plans() is not owned
   /// Results of the last checks of gangs' plans.
   SharedPlans& shared() { return shared_; }
@@ -75,13 +75,13 @@ class Preemption {
   /// are no longer needed, unless a disruption budget blocks one of them before the first is marked and another plan
   /// exists. Nothing if no eviction helps, or if no victims are found within kLooksFor or before the stop. Needs
   /// plans().
-  core::Rare<v1alpha::Nomination> planFor(const cache::Store<cache::Claim>::Ptr& claim,
-                                          const cache::ClusterView::Ask& ask, const scheduler::NodePredicate& suits,
-                                          const std::stop_token& stop);
+  core::HeapOptional<v1alpha::Nomination> planFor(const cache::Store<cache::Claim>::Ptr& claim,
+                                                  const cache::ClusterView::SchedulingRequest& ask,
+                                                  const scheduler::NodePredicate& suits, const std::stop_token& stop);
   /// Plans for all of the claims or for none: returns one nomination per claim, or nothing. Each victim is named by the
   /// first claim that goes to its node, or else by the first claim. The claims preempt with the lowest of their
   /// priorities.
-  std::vector<v1alpha::Nomination> planForAll(const AskedTogether& asked, const std::stop_token& stop);
+  std::vector<v1alpha::Nomination> planForGroup(const AskedTogether& asked, const std::stop_token& stop);
   /// Returns the plan of these claims that is not completely written, with the number of nominations that are. Empty if
   /// there is none. The plan is forgotten in either case. Needs plans().
   std::pair<std::vector<v1alpha::Nomination>, std::size_t> unwritten(const AskedTogether& asked);
@@ -93,14 +93,14 @@ class Preemption {
   static constexpr std::chrono::milliseconds kLooksFor{800};
   /// Returns for how long no victims may be searched for the claim; 0 = they may be. Covers the claim's backoff after a
   /// search that found none, and the pause after all searches, which limits their share of the time.
-  std::chrono::milliseconds restsFor(const std::string& claimUid) const;
+  std::chrono::milliseconds searchBackoff(const std::string& claimUid) const;
   /// Explains, for people, why the last search found no victims: no eviction would help all `parts` of `whom`, or the
   /// search was cut short. Empty outside of the claim's backoff.
-  std::string inVain(const std::string& claimUid, const std::string& whom, const std::string& parts) const;
+  std::string noVictimsMessage(const std::string& claimUid, const std::string& whom, const std::string& parts) const;
   /// Returns the time after which the claim asks again without an event; 0 = no such time. In backoff: the rest of it,
   /// if candidates may appear later without an event. While searches are paused: the claim waits for its turn, and asks
   /// again by itself only if it loses the turn. order: with the claim's uid. queueKey: key whose step makes the search.
-  std::chrono::milliseconds putOff(const QueueOrder& order, const std::string& queueKey);
+  std::chrono::milliseconds delayForRateLimit(const QueueOrder& order, const std::string& queueKey);
   PlanTurns& turns() { return turns_; }
   const PlanTurns& turns() const { return turns_; }
   /// PlanTurns::next() with the remaining pause of searches.
@@ -118,13 +118,13 @@ class Preemption {
 
   /// Records that a disruption budget blocks the eviction of the device's pods. Other plans avoid the device for a
   /// while.
-  void heldUp(const std::string& device, const std::string& why);
+  void blockedByBudget(const std::string& device, const std::string& why);
   /// Time until the eviction is tried again.
   static constexpr std::chrono::milliseconds kHeldUpFor{15'000};
   /// Returns the longest remaining time for any of these devices; 0 = none is blocked.
   std::chrono::milliseconds heldUpFor(const std::vector<std::string>& victims) const;
   /// True if one of these devices is marked for preemption. A mark of a move does not count: it checks no budgets.
-  bool begun(const std::vector<std::string>& victims) const;
+  bool evictionStarted(const std::vector<std::string>& victims) const;
 
  private:
   struct HeldUp {
@@ -137,7 +137,7 @@ class Preemption {
     std::size_t written = 0;
     base::Clock::Steady until;  ///< other claims plan after it: the step that would write the rest does not come
   };
-  std::optional<HeldUp> heldUp(const std::string& device) const;
+  std::optional<HeldUp> blockedByBudget(const std::string& device) const;
   std::set<std::string> heldUpNow() const;  ///< names of devices
   /// Returns why the device's pods could not be evicted; empty if no eviction was refused recently. Outlasts the wait
   /// by as much again, so that messages do not alternate while the eviction is tried again.
@@ -155,7 +155,7 @@ class Preemption {
   /// A possible victim.
   struct Candidate {
     std::string device;
-    scheduler::Standing standing;
+    scheduler::EvictionRank standing;
     std::string gang;  ///< key of VictimGang::gang; empty: no gang
   };
   struct Candidates {
@@ -167,17 +167,17 @@ class Preemption {
   Candidates candidatesFor(const AskedTogether& asked) const;
   /// Searches without gangs as victims first; if that does not help, with them.
   std::vector<v1alpha::Nomination> searchGangsLast(const AskedTogether& asked, const Candidates& candidates,
-                                                   const scheduler::Enough& enough, bool& cut) const;
+                                                   const scheduler::StopCondition& enough, bool& cut) const;
   /// Returns the nominations with their victims, in the order of the asks. Nothing: no eviction helps, or the search
   /// was cut short before it found any.
   std::vector<v1alpha::Nomination> search(const AskedTogether& asked, const Candidates& candidates,
-                                          const scheduler::Enough& enough, bool& cut) const;
+                                          const scheduler::StopCondition& enough, bool& cut) const;
   /// Returns the uids of all pods that use one of the claims.
   std::set<std::string> podsOf(const AskedTogether& asked) const;
 
   enum class Found { somebody, nobody, cutShort };
   /// Records a search. took: its processor time. moreSoon: Candidates::moreSoon.
-  void looked(const std::string& claimUid, base::Clock::Steady::duration took, Found found, bool moreSoon);
+  void recordSearch(const std::string& claimUid, base::Clock::Steady::duration took, Found found, bool moreSoon);
   std::chrono::milliseconds ownRest(const std::string& claimUid) const;  // with mutex_ held
   std::chrono::milliseconds until(base::Clock::Steady time) const;       // not negative
 

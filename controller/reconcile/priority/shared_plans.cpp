@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "controller/reconcile/gang/gang_of.h"
+#include "controller/reconcile/gang/membership.h"
 
 namespace egpu::reconcile {
 

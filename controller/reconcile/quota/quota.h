@@ -13,7 +13,7 @@
 #include "controller/base/metrics.h"
 #include "controller/cache/cluster_view.h"
 #include "controller/kube/event_sink.h"
-#include "controller/reconcile/outcome.h"
+#include "controller/reconcile/result.h"
 #include "controller/reconcile/writer.h"
 
 namespace egpu::reconcile {

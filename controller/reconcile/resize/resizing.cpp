@@ -24,8 +24,8 @@ constexpr milliseconds kPluginAway{5'000};
 constexpr milliseconds kNotAllowed{
     60'000};  ///< requeue delay: regained access of its namespace is no event of a bound claim
 
-Said notResized(const cache::Claim& claim, std::string_view reason, std::string message) {
-  return Said::of(claim.metadata, Said::As::notResized, reason, std::move(message));
+ConditionUpdate notResized(const cache::Claim& claim, std::string_view reason, std::string message) {
+  return ConditionUpdate::of(claim.metadata, ConditionUpdate::As::notResized, reason, std::move(message));
 }
 
 /// Returns the requests for which the device has its amounts or its target; empty where no others are allowed.
@@ -72,23 +72,23 @@ std::optional<Outcome> ClaimSync::resizing(const cache::Claim& claim, const cach
   const bool asksOther = !claim.status.requests.empty() && claim.spec.requests != taken;
   if (asksOther && device.metadata.deleting()) {
     cluster_.forgetResize(device);
-    told = Outcome::done().says(notResized(
+    told = Outcome::done().reports(notResized(
         claim, reason::kNotResizable,
         "device " + device.metadata.name + " is being deleted: it stays as it is until the claim is deleted"));
   } else if (asksOther) {
     told = retarget(claim, device, stop);
-    if (told->isAgain() || told->isRetry()) return told;
+    if (told->isRequeueNow() || told->isRetry()) return told;
   } else {
     cluster_.forgetResize(device);
   }
   if (v1alpha::isResizing(device)) {
-    auto outcome = bringInForce(claim, device, stop);
-    return told ? std::move(outcome).says(std::move(told->said)) : std::move(outcome);
+    auto outcome = applyResizeTarget(claim, device, stop);
+    return told ? std::move(outcome).reports(std::move(told->updates)) : std::move(outcome);
   }
   if (!device.spec.target) return told;
-  const auto lowered = lowerEntries(claim, device, stop);  // R5
+  const auto lowered = shrinkLedgerEntries(claim, device, stop);  // R5
   if (lowered.ok()) return told;
-  return lowered.code() == base::Code::conflict ? Outcome::again() : Outcome::retry(lowered);
+  return lowered.code() == base::Code::conflict ? Outcome::requeueNow() : Outcome::retry(lowered);
 }
 
 std::optional<Outcome> ClaimSync::followCards(const cache::Claim& claim, const cache::Gpu& device,
@@ -102,7 +102,7 @@ std::optional<Outcome> ClaimSync::followCards(const cache::Claim& claim, const c
   return Outcome::nextState(binder_.writeTarget(device, *size, stop).status());  // R1
 }
 
-base::Status ClaimSync::lowerEntries(const cache::Claim& claim, const cache::Gpu& device, std::stop_token stop) {
+base::Status ClaimSync::shrinkLedgerEntries(const cache::Claim& claim, const cache::Gpu& device, std::stop_token stop) {
   // The entry exceeds the memory of the card: the excess is neither used nor free for other claims.
   if (takesWholeCards(claim, device)) return binder_.writeEntries(device, stop);
   // Running containers keep the limits that they began with, so the capacity that they may use stays charged.
@@ -116,7 +116,7 @@ base::Status ClaimSync::lowerEntries(const cache::Claim& claim, const cache::Gpu
 
 Outcome ClaimSync::retarget(const cache::Claim& claim, const cache::Gpu& device, std::stop_token stop) {
   const auto says = [&](std::string_view why, std::string text) {
-    return Outcome::done().says(notResized(claim, why, std::move(text)));
+    return Outcome::done().reports(notResized(claim, why, std::move(text)));
   };
   if (!mayResize(claim, device))
     return says(reason::kNotResizable, "class " + device.spec.className +
@@ -126,18 +126,18 @@ Outcome ClaimSync::retarget(const cache::Claim& claim, const cache::Gpu& device,
     return says(reason::kNotResizable, never + ": it stays as it is, and so should spec.resources.requests");
   std::string away;
   if (!device.spec.provisioner.empty() && provisioning_.find(device.spec.provisioner, &away) == nullptr)
-    return Outcome::after(kPluginAway).says(notResized(claim, reason::kProvisionerUnavailable, away));
+    return Outcome::after(kPluginAway).reports(notResized(claim, reason::kProvisionerUnavailable, away));
   if (auto refusal = waiting_.resizes.refusal(claim.metadata.uid, claim.spec.requests); !refusal.reason.empty())
-    return Outcome::after(refusal.endsIn).says(notResized(claim, refusal.reason, refusal.message));
+    return Outcome::after(refusal.endsIn).reports(notResized(claim, refusal.reason, refusal.message));
   auto made = scheduler::makeRequest(claim, classOfDevice(device));
   if (const auto* refusal = std::get_if<scheduler::Refusal>(&made))
     return says(refusal->reason, (refusal->field.empty() ? "" : refusal->field + ": ") + refusal->message);
-  const cache::ClusterView::Ask ask{claim.metadata.uid,
-                                    core::keyOf(claim.metadata).str(),
-                                    std::get<scheduler::Request>(std::move(made)),
-                                    {},
-                                    device.spec.className,
-                                    turnOf(claim, priorityOf(stores_, claim).value, clock_.wall())};
+  const cache::ClusterView::SchedulingRequest ask{claim.metadata.uid,
+                                                  core::keyOf(claim.metadata).str(),
+                                                  std::get<scheduler::Request>(std::move(made)),
+                                                  {},
+                                                  device.spec.className,
+                                                  turnOf(claim, priorityOf(stores_, claim).value, clock_.wall())};
   // Before the decision, so that capacity and quotas that change from now on requeue the claim.
   const auto queueKey = claimKey(core::keyOf(claim.metadata));
   waiting_.room.add(queueKey, ageOf(claim.metadata), ask.turn.priority);
@@ -148,7 +148,7 @@ Outcome ClaimSync::retarget(const cache::Claim& claim, const cache::Gpu& device,
   const auto no = cls && resizing.grows() ? accessRefusal(stores_, *cls, claim.metadata.namespace_) : std::nullopt;
   if (no) {
     cluster_.forgetResize(device);
-    return Outcome::after(kNotAllowed).says(notResized(claim, no->reason, no->message));
+    return Outcome::after(kNotAllowed).reports(notResized(claim, no->reason, no->message));
   }
   return writeTarget(claim, device, resizing, stop);
 }
@@ -164,25 +164,25 @@ Outcome ClaimSync::writeTarget(const cache::Claim& claim, const cache::Gpu& devi
     target.cards[i].chargedMemory = placement.charged.memory;
   }
   const auto written = binder_.writeTarget(device, target, stop);  // R1
-  if (written.ok()) return Outcome::again();
+  if (written.ok()) return Outcome::requeueNow();
   const auto code = written.status().code();
   // If the result of the write is unknown, the decision counts until the device is seen or decided again.
   if (code != base::Code::unknownOutcome && code != base::Code::deadline) cluster_.forgetResize(device);
   return Outcome::nextState(written.status());
 }
 
-Outcome ClaimSync::noResize(const cache::Claim& claim, const cache::Gpu& device, const cache::ClusterView::Ask& ask,
-                            const scheduler::Resizing& resizing) {
+Outcome ClaimSync::noResize(const cache::Claim& claim, const cache::Gpu& device,
+                            const cache::ClusterView::SchedulingRequest& ask, const scheduler::Resizing& resizing) {
   const std::string_view why = resizing.excess ? reason::kScalingQuotaExceeded : reason::kResizeInfeasible;
   const auto* old = findCondition(claim.status.conditions, kResized);
   const bool told = old != nullptr && old->reason == why;
   // Free and used amounts change all the time, so they are written at intervals only.
   if (!waiting_.resizes.mayExplain(claim.metadata.uid, claim.spec.requests) && told)
-    return Outcome::after(ResizesRefused::kExplainEvery);
+    return Outcome::after(ResizeBackoff::kExplainEvery);
   if (resizing.excess) {
     auto text = resizing.excess->text();
     if (const auto who = cluster_.quotaHolders(*resizing.excess, true); !who.empty()) text += "; " + who;
-    return Outcome::done().says(notResized(claim, why, std::move(text)));
+    return Outcome::done().reports(notResized(claim, why, std::move(text)));
   }
   auto text = resizing.why;
   if (auto kept = cluster_.keptFrom(ask); !kept.empty()) text += "; " + kept;
@@ -192,17 +192,17 @@ Outcome ClaimSync::noResize(const cache::Claim& claim, const cache::Gpu& device,
   const auto elsewhere = cluster_.decideWithout(ask, device, suits);
   text += elsewhere.fits ? "; another claim for it would fit on node " + elsewhere.node
                          : "; another claim for it would fit nowhere now, even if this one went";
-  return Outcome::done().says(notResized(claim, why, std::move(text)));
+  return Outcome::done().reports(notResized(claim, why, std::move(text)));
 }
 
-Outcome ClaimSync::bringInForce(const cache::Claim& claim, const cache::Gpu& device, std::stop_token stop) {
+Outcome ClaimSync::applyResizeTarget(const cache::Claim& claim, const cache::Gpu& device, std::stop_token stop) {
   const auto entries = binder_.writeEntries(device, stop);  // R2
   if (!entries.ok()) {
-    if (entries.code() == base::Code::conflict) return Outcome::again();
+    if (entries.code() == base::Code::conflict) return Outcome::requeueNow();
     if (entries.code() != base::Code::invalid) return Outcome::retry(entries);
     waiting_.resizes.refused(claim.metadata.uid, device.spec.target->requests, reason::kResizeInfeasible,
                              "the ledger refuses: " + entries.message(), kLedgerRefuses, kLongestOfLedger);
-    return goBack(claim, device, entries, stop);
+    return rollBackResize(claim, device, entries, stop);
   }
   // R3. A plugin that can't resize need not know how much memory a whole card has.
   const bool asked = !changesMemoryOnly(device) || provisioning_.cannotResize(device).empty();
@@ -212,21 +212,21 @@ Outcome ClaimSync::bringInForce(const cache::Claim& claim, const cache::Gpu& dev
   const auto text = textOf(*reply, device);
   switch (reply->outcome) {
     case plugin::ReplyCode::inProgress:
-      return Outcome::after(kPollBackground).says(notResized(claim, reason::kResizing, text));
+      return Outcome::after(kPollBackground).reports(notResized(claim, reason::kResizing, text));
     case plugin::ReplyCode::reschedule:
     case plugin::ReplyCode::exists:
     case plugin::ReplyCode::invalid:
       waiting_.resizes.refused(claim.metadata.uid, device.spec.target->requests, reason::kResizeFailed, text,
                                kPluginRefuses, kPluginRefuses);
-      return goBack(claim, device, {base::Code::unavailable, text}, stop);
+      return rollBackResize(claim, device, {base::Code::unavailable, text}, stop);
     default:
       return Outcome::retry({base::Code::unavailable, text})
-          .says(notResized(claim, reason::kProvisionerUnavailable, text));
+          .reports(notResized(claim, reason::kProvisionerUnavailable, text));
   }
 }
 
-Outcome ClaimSync::goBack(const cache::Claim& claim, const cache::Gpu& device, const base::Status& why,
-                          std::stop_token stop) {
+Outcome ClaimSync::rollBackResize(const cache::Claim& claim, const cache::Gpu& device, const base::Status& why,
+                                  std::stop_token stop) {
   // The device is on its way back already: retry with the plugin or the ledger that refuses it.
   if (v1alpha::cardsWanted(device) == v1alpha::cardsInForce(device)) return Outcome::retry(why);
   const auto& requests = device.status.inForce ? device.status.inForce->requests : claim.status.requests;

@@ -101,11 +101,12 @@ Outcome AmountsSync::step(const core::ObjectKey& key, const core::ResourceClaimT
     return Outcome::done();
   }
   const auto spec = v1alpha::amountsOf(key.name);
-  if (!spec || v1alpha::amountsMistake(key.name)) return Outcome::done();  // the pods report it
+  if (!spec || v1alpha::validateAmounts(key.name)) return Outcome::done();  // the pods report it
   if (made == nullptr) {
     const auto written = writer_.create(madeOf(key, *spec), stop);
     if (written.ok()) return Outcome::done();
-    return written.status().code() == base::Code::alreadyExists ? Outcome::again() : Outcome::retry(written.status());
+    return written.status().code() == base::Code::alreadyExists ? Outcome::requeueNow()
+                                                                : Outcome::retry(written.status());
   }
   if (made->metadata.deleting()) return Outcome::done();
   if (marked(*made) && !says(*made, key, *spec)) return makeAnew(*made, stop);
@@ -125,7 +126,7 @@ Outcome AmountsSync::makeAnew(const core::ResourceClaimTemplate& made, std::stop
 
 Outcome AmountsSync::remove(const core::ResourceClaimTemplate& made, std::stop_token stop) {
   const auto status = writer_.remove(made, stop);  // its deletion is an event
-  return status.code() == base::Code::conflict ? Outcome::again() : Outcome::ofWrite(status);
+  return status.code() == base::Code::conflict ? Outcome::requeueNow() : Outcome::ofWrite(status);
 }
 
 std::vector<core::ObjectKey> AmountsSync::named() const {
@@ -143,7 +144,8 @@ std::size_t AmountsSync::remembered() const {
 std::optional<std::string> amountsRefusal(const cache::Stores& stores, const core::Pod& pod,
                                           const std::string& templateName) {
   const bool annotated = templateName == v1alpha::amountsTemplate(pod.metadata.annotations);
-  auto mistake = annotated ? v1alpha::amountsMistake(pod.metadata.annotations) : v1alpha::amountsMistake(templateName);
+  auto mistake =
+      annotated ? v1alpha::validateAmounts(pod.metadata.annotations) : v1alpha::validateAmounts(templateName);
   if (mistake) return mistake->field + ": " + mistake->message;
   const core::ObjectKey key{pod.metadata.namespace_, templateName};
   const auto made = stores.carrierTemplates.get(key);

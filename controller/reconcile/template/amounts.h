@@ -23,8 +23,8 @@
 
 #include "controller/base/clock.h"
 #include "controller/cache/stores.h"
-#include "controller/reconcile/outcome.h"
-#include "controller/reconcile/template/remade.h"
+#include "controller/reconcile/result.h"
+#include "controller/reconcile/template/recreate_backoff.h"
 #include "controller/reconcile/writer.h"
 
 namespace egpu::reconcile {
@@ -35,7 +35,7 @@ class AmountsSync {
   static constexpr std::chrono::minutes kUnusedFor{10};
 
   /// The arguments must outlive it.
-  AmountsSync(Writer& writer, cache::Stores& stores, Remade& remade, base::Clock& clock)
+  AmountsSync(Writer& writer, cache::Stores& stores, TemplateRecreateBackoff& remade, base::Clock& clock)
       : writer_(writer), stores_(stores), remade_(remade), clock_(clock) {}
 
   /// Records the templates that a pod names; before, after: null if the pod is new or gone. Returns the templates to
@@ -62,7 +62,7 @@ class AmountsSync {
 
   Writer& writer_;
   cache::Stores& stores_;
-  Remade& remade_;
+  TemplateRecreateBackoff& remade_;
   base::Clock& clock_;
   mutable std::mutex mutex_;
   std::map<core::ObjectKey, Known> known_;  ///< guarded by mutex_

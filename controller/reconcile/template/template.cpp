@@ -71,7 +71,7 @@ std::optional<Outcome> TemplateSync::ownerGone(const core::ResourceClaimTemplate
                                                std::stop_token stop) {
   // OBSERVATION: the cache has no such template. The cache may be late, so a quorum read decides.
   const auto now = writer_.read<cache::ClaimTemplate>(core::keyOf(made.metadata), {}, stop);
-  if (now.ok() && now->metadata.uid == uid) return Outcome::again();
+  if (now.ok() && now->metadata.uid == uid) return Outcome::requeueNow();
   if (!now.ok() && now.status().code() != base::Code::notFound) return Outcome::retry(now.status());
   return remove(made, stop);
 }
@@ -81,7 +81,8 @@ std::optional<Outcome> TemplateSync::keep(const cache::ClaimTemplate& claims, st
   if (!made) {
     const auto written = writer_.create(madeOf(claims), stop);
     if (!written.ok())
-      return written.status().code() == base::Code::alreadyExists ? Outcome::again() : Outcome::retry(written.status());
+      return written.status().code() == base::Code::alreadyExists ? Outcome::requeueNow()
+                                                                  : Outcome::retry(written.status());
     made = std::make_shared<const core::ResourceClaimTemplate>(*written);
   }
   if (ownerOf(*made) != claims.metadata.uid)
@@ -111,7 +112,7 @@ Outcome TemplateSync::makeAnew(const cache::ClaimTemplate& claims, const core::R
 
 Outcome TemplateSync::remove(const core::ResourceClaimTemplate& made, std::stop_token stop) {
   const auto status = writer_.remove(made, stop);  // its deletion is an event
-  return status.code() == base::Code::conflict ? Outcome::again() : Outcome::ofWrite(status);
+  return status.code() == base::Code::conflict ? Outcome::requeueNow() : Outcome::ofWrite(status);
 }
 
 Outcome TemplateSync::say(const cache::ClaimTemplate& claims, std::string_view reason, std::string message,

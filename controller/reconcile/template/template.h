@@ -1,5 +1,5 @@
 // Keeps a ResourceClaimTemplate for each ElasticGPUClaimTemplate, with the same name. Kubernetes stamps a ResourceClaim
-// per pod from it; claim/stock.h handles these.
+// per pod from it; resourceclaim/adopter.h handles these.
 //
 //   no ResourceClaimTemplate      created, owned by the template; created again if it is deleted
 //   its content differs           deleted and created again, because its spec is immutable. If the API server itself
@@ -14,9 +14,9 @@
 
 #include "controller/base/clock.h"
 #include "controller/cache/stores.h"
-#include "controller/reconcile/outcome.h"
+#include "controller/reconcile/result.h"
 #include "controller/reconcile/template/amounts.h"
-#include "controller/reconcile/template/remade.h"
+#include "controller/reconcile/template/recreate_backoff.h"
 #include "controller/reconcile/writer.h"
 
 namespace egpu::reconcile {
@@ -48,7 +48,7 @@ class TemplateSync {
   Writer& writer_;
   cache::Stores& stores_;
   base::Clock& clock_;
-  Remade remade_;
+  TemplateRecreateBackoff remade_;
   AmountsSync amounts_;
 };
 

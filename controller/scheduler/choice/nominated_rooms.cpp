@@ -1,6 +1,6 @@
 #include "controller/scheduler/choice/nominated_rooms.h"
 
-#include "controller/scheduler/choice/together.h"
+#include "controller/scheduler/choice/colocate.h"
 #include "controller/scheduler/quota/within.h"
 
 namespace egpu::scheduler {

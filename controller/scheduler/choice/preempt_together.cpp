@@ -33,7 +33,7 @@ class Capacity {
     const Request* last = nullptr;
     for (const GangMember& member : members) {
       const Request& request = member.request;
-      if (request.observes || request.cards == 0) continue;
+      if (request.adminAccess || request.cards == 0) continue;
       (request.wholeCards ? whole_ : shares_) += request.cards;
       if (!request.wholeCards && (last == nullptr || !(request == *last))) least(request);
       last = &request;
@@ -42,7 +42,7 @@ class Capacity {
   }
 
   /// Adds an evictable holding.
-  void mayGo(const Holding& holding) {
+  void isEvictable(const Holding& holding) {
     Freed& freed = freed_[state_.findCard(holding.card)];
     ++freed.claims;
     freed.amount.core += holding.charged.core;
@@ -97,7 +97,7 @@ class Capacity {
 class PreemptingTogether {
  public:
   PreemptingTogether(const Cluster& cluster, const std::vector<GangMember>& members, const QuotaBook& book,
-                     const StandingOf& standing, int64_t limit, const Enough& enough)
+                     const EvictionRankOf& standing, int64_t limit, const StopCondition& enough)
       : copy_(cluster),
         members_(members),
         namespace_(namespaceOf(members)),
@@ -108,13 +108,13 @@ class PreemptingTogether {
         left_(limit),
         enough_(enough) {}
 
-  PreemptionTogether run(const std::vector<TopologyGroup>* within, const MayGo& mayGo) {
+  PreemptionTogether run(const std::vector<TopologyGroup>* within, const IsEvictable& isEvictable) {
     best_.after = decideGang(copy_, members_, within, book_);
     if (!best_.after.lacking) return std::move(best_);
     Capacity capacity(copy_, members_);
     for (auto& [device, holdings] : holdingsOf(copy_)) {
-      if (mayGo && !mayGo(device)) continue;
-      for (const Holding& each : holdings) capacity.mayGo(each);
+      if (isEvictable && !isEvictable(device)) continue;
+      for (const Holding& each : holdings) capacity.isEvictable(each);
       const Holder& holder = holders_.emplace(device, holderOf(device, holdings)).first->second;
       holdersOn_[holder.node].push_back(device);
     }
@@ -132,7 +132,7 @@ class PreemptingTogether {
   struct Holder {
     std::vector<Holding> holdings;
     std::string node;
-    Standing standing;
+    EvictionRank standing;
     int64_t amount = 0;            ///< millionths of cards
     QuotaBook::Withdrawn quota{};  ///< set while it is released
   };
@@ -147,7 +147,7 @@ class PreemptingTogether {
   using Cost = std::tuple<std::size_t, int64_t, int64_t, int64_t>;
 
   Holder holderOf(const std::string& device, const std::vector<Holding>& holdings) const {
-    Holder holder{holdings, {}, standing_ ? standing_(device) : Standing{}, 0, {}};
+    Holder holder{holdings, {}, standing_ ? standing_(device) : EvictionRank{}, 0, {}};
     for (const Holding& each : holdings) {
       const CardView card = copy_.findCard(each.card);
       holder.node = card.node;
@@ -219,9 +219,9 @@ class PreemptingTogether {
     std::vector<QuotaAsked> asked;
     std::vector<Decision> decisions;
     VictimPlaces known;
-    const MayGo mayGo = [this](std::string_view device) { return holders_.find(device) != holders_.end(); };
-    const Among among{group_ == nullptr ? nullptr : &group_->nodes,
-                      [this](std::string_view node) { return holdersOn_.find(node) != holdersOn_.end(); }};
+    const IsEvictable isEvictable = [this](std::string_view device) { return holders_.find(device) != holders_.end(); };
+    const SearchScope among{group_ == nullptr ? nullptr : &group_->nodes,
+                            [this](std::string_view node) { return holdersOn_.find(node) != holdersOn_.end(); }};
     for (std::size_t i = 0; i < members_.size() && !enough(); ++i) {
       const GangMember& member = members_[i];
       Request request = member.request;
@@ -235,10 +235,10 @@ class PreemptingTogether {
       int64_t left = std::max<int64_t>(1, share_);
       tries_ -= left;
       if (!elsewhere && member.claim)
-        one = preemptWithinIn(copy_, book_, {*member.claim, request, asked}, among, suits, mayGo, left, standing_,
+        one = preemptWithinIn(copy_, book_, {*member.claim, request, asked}, among, suits, isEvictable, left, standing_,
                               enough_);
       else if (!elsewhere)
-        one = preemptIn(copy_, request, among, suits, mayGo, left, standing_, enough_, {}, &known);
+        one = preemptIn(copy_, request, among, suits, isEvictable, left, standing_, enough_, {}, &known);
       tries_ += left;
       if (!one.possible) break;
       Devices victims;
@@ -306,7 +306,7 @@ class PreemptingTogether {
     NominatedRooms rooms(book_);
     for (std::size_t i = 0; i < members_.size(); ++i)
       rooms.add(copy_, decided_.decisions[i].node, members_[i].request,
-                members_[i].request.observes ? std::nullopt : members_[i].claim);
+                members_[i].request.adminAccess ? std::nullopt : members_[i].claim);
     const auto order = inOrder(gone);
     if (!rooms.release(order)) return;
     for (const auto& device : order) {
@@ -360,11 +360,11 @@ class PreemptingTogether {
   const std::vector<GangMember>& members_;
   const std::string namespace_;  ///< namespace of the counted quotas; empty if no member is counted
   QuotaBook book_;
-  const StandingOf& standing_;
+  const EvictionRankOf& standing_;
   int64_t share_;  ///< decisions per member and group to find victims
   int64_t tries_;  ///< decisions left to find victims
   int64_t left_;   ///< decisions left to spare victims
-  const Enough& enough_;
+  const StopCondition& enough_;
   std::map<std::string, Holder, std::less<>> holders_;                      ///< evictable holders
   std::map<std::string, std::vector<std::string>, std::less<>> holdersOn_;  ///< evictable holders by node
   Devices givers_;                                                          ///< holders that release quota
@@ -381,9 +381,10 @@ class PreemptingTogether {
 }  // namespace
 
 PreemptionTogether preemptTogether(const Cluster& cluster, const std::vector<GangMember>& members,
-                                   const std::vector<TopologyGroup>* within, const QuotaBook& book, const MayGo& mayGo,
-                                   const StandingOf& standing, int64_t limit, const Enough& enough) {
-  return PreemptingTogether(cluster, members, book, standing, limit, enough).run(within, mayGo);
+                                   const std::vector<TopologyGroup>* within, const QuotaBook& book,
+                                   const IsEvictable& isEvictable, const EvictionRankOf& standing, int64_t limit,
+                                   const StopCondition& enough) {
+  return PreemptingTogether(cluster, members, book, standing, limit, enough).run(within, isEvictable);
 }
 
 }  // namespace egpu::scheduler

@@ -36,7 +36,7 @@ struct PreemptionTogether {
 /// cluster.
 PreemptionTogether preemptTogether(const Cluster& cluster, const std::vector<GangMember>& members,
                                    const std::vector<TopologyGroup>* within = nullptr, const QuotaBook& book = {},
-                                   const MayGo& mayGo = {}, const StandingOf& standing = {},
-                                   int64_t limit = kMostPreemptions, const Enough& enough = {});
+                                   const IsEvictable& isEvictable = {}, const EvictionRankOf& standing = {},
+                                   int64_t limit = kMostPreemptions, const StopCondition& enough = {});
 
 }  // namespace egpu::scheduler

@@ -30,7 +30,7 @@ class EmptyCards {
       : state_(cluster.state()), movers_(movers), members_(static_cast<int64_t>(members.size())) {
     for (const GangMember& member : members) {
       const Request& request = member.request;
-      each_ = std::min(each_, request.wholeCards && !request.observes ? request.cards : 0);
+      each_ = std::min(each_, request.wholeCards && !request.adminAccess ? request.cards : 0);
     }
     for (const auto& [device, mover] : movers) widest_ = std::max(widest_, mover.request.cards);
   }
@@ -163,9 +163,9 @@ class LettingAllIn {
 
   /// Reserves the capacity for all members before any claim moves, as if the victims of preemptTogether() were gone.
   void allRoomsFirst() {
-    const MayGo mayGo = [this](std::string_view device) { return movers_.find(device) != movers_.end(); };
-    const auto victims =
-        preemptTogether(cluster_, members_, group_ == nullptr ? nullptr : &only_, book_, mayGo, {}, left_, enough());
+    const IsEvictable isEvictable = [this](std::string_view device) { return movers_.find(device) != movers_.end(); };
+    const auto victims = preemptTogether(cluster_, members_, group_ == nullptr ? nullptr : &only_, book_, isEvictable,
+                                         {}, left_, enough());
     left_ -= static_cast<int64_t>(victims.victims.size() + members_.size());
     if (victims.after.lacking || victims.victims.empty() || static_cast<int64_t>(victims.victims.size()) >= most())
       return;
@@ -173,7 +173,7 @@ class LettingAllIn {
     for (std::size_t i = 0; i < members_.size(); ++i) take(i, victims.after.decisions[i]);
     auto moves = settle(cluster_, victims.victims, movers_);
     if (moves)
-      for (const Move& each : *moves) letGo(cluster_, each.device, each.to);
+      for (const Move& each : *moves) moveTo(cluster_, each.device, each.to);
     takeBackMembers(0);
     for (const Victim& each : victims.victims) hold(cluster_, each.device, each.holdings);
     if (!moves || !order(cluster_, *moves, movers_)) return;
@@ -205,12 +205,12 @@ class LettingAllIn {
       return !member.hasRoom || member.hasRoom(name, on_[std::string(name)]);
     };
     std::vector<Move> moves;
-    const Settles settles = [&](Cluster& without, const Decision& decision, const std::vector<Victim>& victims) {
+    const AcceptVictims accept = [&](Cluster& without, const Decision& decision, const std::vector<Victim>& victims) {
       hold(without, memberUid(i), decision, {member.request.cpuMilli, member.request.podMemory});
       auto found = settle(without, victims, movers_);
       if (found)
-        for (const Move& each : *found) letGo(without, each.device, each.to);
-      letGo(without, memberUid(i), decision);
+        for (const Move& each : *found) moveTo(without, each.device, each.to);
+      moveTo(without, memberUid(i), decision);
       if (!found) return false;
       for (const Victim& each : victims) hold(without, each.device, each.holdings);
       const bool ordered = order(without, *found, movers_);
@@ -218,7 +218,7 @@ class LettingAllIn {
       if (ordered) moves = *std::move(found);
       return ordered;
     };
-    const MayGo mayGo = [this](std::string_view device) {
+    const IsEvictable isEvictable = [this](std::string_view device) {
       return movers_.find(device) != movers_.end() && !moved_.contains(device);
     };
     const std::vector<std::string> pinned = {request.pinnedNode};
@@ -227,7 +227,7 @@ class LettingAllIn {
       return false;
     int64_t left = std::max<int64_t>(1, share_);
     left_ -= left;
-    const Preemption found = preemptIn(cluster_, request, {nodes, {}}, suits, mayGo, left, {}, enough(), settles,
+    const Preemption found = preemptIn(cluster_, request, {nodes, {}}, suits, isEvictable, left, {}, enough(), accept,
                                        node.empty() ? &known_ : nullptr);
     left_ += left;
     if (!found.possible) return false;
@@ -260,7 +260,7 @@ class LettingAllIn {
   }
 
   /// preemptIn() calls it before each decision, so that the caller can throw to abort.
-  Enough enough() const {
+  StopCondition enough() const {
     return [this] {
       if (pause_) pause_();
       return false;
@@ -278,7 +278,7 @@ class LettingAllIn {
   void undoMoves(std::size_t kept) {
     while (made_.size() > kept) {
       const Move& move = made_.back();
-      letGo(cluster_, move.device, move.to);
+      moveTo(cluster_, move.device, move.to);
       hold(cluster_, move.device, move.from);
       moved_.erase(move.device);
       changed(move);
@@ -298,7 +298,7 @@ class LettingAllIn {
   void takeBackMembers(std::size_t kept) {
     while (held_.size() > kept) {
       const auto& [i, decision] = held_.back();
-      letGo(cluster_, memberUid(i), decision);
+      moveTo(cluster_, memberUid(i), decision);
       if (members_[i].claim) asked_.pop_back();
       on_[decision.node].pop_back();
       changed(cluster_.state().findNode(decision.node));

@@ -22,7 +22,7 @@ int64_t amountOf(const Cluster::State& state, const std::vector<Holding>& holdin
 
 }  // namespace
 
-void letGo(Cluster& cluster, std::string_view device, const Decision& decision) {
+void moveTo(Cluster& cluster, std::string_view device, const Decision& decision) {
   for (const Placement& each : decision.placements) cluster.giveBack(each.card, device);
 }
 
@@ -40,7 +40,7 @@ std::optional<std::vector<Move>> settle(Cluster& cluster, std::vector<Victim> re
     request.podMemory = pod.memory;
     Decision to = decide(cluster, request, mover.suits);
     if (!to.fits) {
-      for (const Move& made : moves) letGo(cluster, made.device, made.to);
+      for (const Move& made : moves) moveTo(cluster, made.device, made.to);
       return std::nullopt;
     }
     hold(cluster, each.device, to, pod);
@@ -74,7 +74,7 @@ bool order(Cluster& cluster, std::vector<Move>& moves, const Movers& movers) {
     moves.erase(next);
   }
   const bool all = moves.empty();
-  for (const Move& each : made) letGo(cluster, each.device, each.to);
+  for (const Move& each : made) moveTo(cluster, each.device, each.to);
   for (const Move& each : made) hold(cluster, each.device, each.from);
   moves.insert(moves.begin(), std::make_move_iterator(made.begin()), std::make_move_iterator(made.end()));
   return all;

@@ -12,7 +12,7 @@
 namespace egpu::scheduler {
 
 /// Releases the cards that the decision allocated to the device.
-void letGo(Cluster& cluster, std::string_view device, const Decision& decision);
+void moveTo(Cluster& cluster, std::string_view device, const Decision& decision);
 
 /// Decides again for released claims, the largest first, and allocates their new cards. If one fits nowhere, returns
 /// nullopt and restores the cluster.

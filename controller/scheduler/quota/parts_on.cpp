@@ -24,7 +24,7 @@ std::vector<QuotaAsked> leastAsked(const Cluster& cluster, const std::vector<Quo
                                    const std::vector<Request>& requests, const std::vector<std::string>& models) {
   std::vector<QuotaAsked> asked;
   for (std::size_t i = 0; i < claims.size(); ++i) {
-    if (requests[i].observes || requests[i].cards == 0) continue;
+    if (requests[i].adminAccess || requests[i].cards == 0) continue;
     std::optional<std::vector<QuotaPart>> least;
     const auto rank = [&models](const std::vector<QuotaPart>& parts) {
       const QuotaPart& part = parts.front();

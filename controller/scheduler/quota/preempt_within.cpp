@@ -64,15 +64,15 @@ bool none(const Amounts& missing) {
 
 class PreemptingWithin {
  public:
-  PreemptingWithin(Cluster& cluster, QuotaBook& book, const QuotaPreemptor& preemptor, const Among& among,
-                   const NodePredicate& suits, const MayGo& mayGo, int64_t& left, const StandingOf& standing,
-                   const Enough& enough)
+  PreemptingWithin(Cluster& cluster, QuotaBook& book, const QuotaPreemptor& preemptor, const SearchScope& among,
+                   const NodePredicate& suits, const IsEvictable& isEvictable, int64_t& left,
+                   const EvictionRankOf& standing, const StopCondition& enough)
       : cluster_(cluster),
         book_(book),
         preemptor_(preemptor),
         among_(among),
         suits_(suits),
-        mayGo_(mayGo),
+        mayGo_(isEvictable),
         left_(left),
         standing_(standing),
         enough_(enough) {}
@@ -142,7 +142,7 @@ class PreemptingWithin {
   }
 
   VictimLoss lossOf(const std::string& device, const std::vector<Holding>& holdings) const {
-    const Standing standing = standing_ ? standing_(device) : Standing{};
+    const EvictionRank standing = standing_ ? standing_(device) : EvictionRank{};
     VictimLoss loss{standing.priority, -standing.since, 0};
     for (const Holding& each : holdings) loss.amount += fillOf(each.charged, cluster_.findCard(each.card).capacity);
     return loss;
@@ -175,11 +175,13 @@ class PreemptingWithin {
     }
     auto here = preemptor_.request;
     here.quota = book_.rooms(preemptor_.claim, preemptor_.besides);
-    const MayGo mayGo = [&](std::string_view device) { return !gone.contains(device) && (!mayGo_ || mayGo_(device)); };
-    const Settles settles = [this](Cluster& cluster, const Decision& decision, const std::vector<Victim>&) {
+    const IsEvictable isEvictable = [&](std::string_view device) {
+      return !gone.contains(device) && (!mayGo_ || mayGo_(device));
+    };
+    const AcceptVictims settles = [this](Cluster& cluster, const Decision& decision, const std::vector<Victim>&) {
       return !book_.excess(askedFor(partsOf(cluster, decision)));
     };
-    auto found = preemptIn(cluster_, here, among_, suits_, mayGo, left_, standing_, enough_, settles);
+    auto found = preemptIn(cluster_, here, among_, suits_, isEvictable, left_, standing_, enough_, settles);
     for (std::size_t i = set.size(); i-- > 0;) {
       book_.restore(set[i]->device, withdrawn[i]);
       hold(cluster_, set[i]->device, set[i]->holdings);
@@ -294,12 +296,12 @@ class PreemptingWithin {
   Cluster& cluster_;
   QuotaBook& book_;
   const QuotaPreemptor& preemptor_;
-  const Among& among_;
+  const SearchScope& among_;
   const NodePredicate& suits_;
-  const MayGo& mayGo_;
+  const IsEvictable& mayGo_;
   int64_t& left_;  ///< decisions left
-  const StandingOf& standing_;
-  const Enough& enough_;
+  const EvictionRankOf& standing_;
+  const StopCondition& enough_;
   std::vector<Giver> givers_;  ///< ordered by loss, the smallest first
   int64_t beside_ = 0;         ///< minimum number of victims for cards, in addition to any set of givers
   int64_t sets_ = kMostQuotaSets;
@@ -311,22 +313,22 @@ class PreemptingWithin {
 
 }  // namespace
 
-Preemption preemptWithinIn(Cluster& cluster, QuotaBook& book, const QuotaPreemptor& preemptor, const Among& among,
-                           const NodePredicate& suits, const MayGo& mayGo, int64_t& left, const StandingOf& standing,
-                           const Enough& enough) {
+Preemption preemptWithinIn(Cluster& cluster, QuotaBook& book, const QuotaPreemptor& preemptor, const SearchScope& among,
+                           const NodePredicate& suits, const IsEvictable& isEvictable, int64_t& left,
+                           const EvictionRankOf& standing, const StopCondition& enough) {
   const Request& request = preemptor.request;
-  if (!book.counts(preemptor.claim.namespace_) || request.observes || request.cards == 0)
-    return preemptIn(cluster, request, among, suits, mayGo, left, standing, enough);
-  return PreemptingWithin(cluster, book, preemptor, among, suits, mayGo, left, standing, enough).run();
+  if (!book.counts(preemptor.claim.namespace_) || request.adminAccess || request.cards == 0)
+    return preemptIn(cluster, request, among, suits, isEvictable, left, standing, enough);
+  return PreemptingWithin(cluster, book, preemptor, among, suits, isEvictable, left, standing, enough).run();
 }
 
 Preemption preemptWithin(const Cluster& cluster, const QuotaBook& book, const QuotaPreemptor& preemptor,
-                         const NodePredicate& suits, const MayGo& mayGo, const StandingOf& standing,
-                         const Enough& enough) {
+                         const NodePredicate& suits, const IsEvictable& isEvictable, const EvictionRankOf& standing,
+                         const StopCondition& enough) {
   auto quotas = book.of(preemptor.claim.namespace_);
   Cluster copy = cluster;
   int64_t left = kMostPreemptions;
-  return preemptWithinIn(copy, quotas, preemptor, {}, suits, mayGo, left, standing, enough);
+  return preemptWithinIn(copy, quotas, preemptor, {}, suits, isEvictable, left, standing, enough);
 }
 
 }  // namespace egpu::scheduler

@@ -31,12 +31,12 @@ struct QuotaPreemptor {
 /// are taken one after the other, and `exact` is false.
 inline constexpr int64_t kMostQuotaSets = 100'000;
 Preemption preemptWithin(const Cluster& cluster, const QuotaBook& book, const QuotaPreemptor& preemptor,
-                         const NodePredicate& suits = {}, const MayGo& mayGo = {}, const StandingOf& standing = {},
-                         const Enough& enough = {});
+                         const NodePredicate& suits = {}, const IsEvictable& isEvictable = {},
+                         const EvictionRankOf& standing = {}, const StopCondition& enough = {});
 
 /// Like preemptIn(): works on the given cluster and book, which are unchanged on return.
-Preemption preemptWithinIn(Cluster& cluster, QuotaBook& book, const QuotaPreemptor& preemptor, const Among& among,
-                           const NodePredicate& suits, const MayGo& mayGo, int64_t& left, const StandingOf& standing,
-                           const Enough& enough);
+Preemption preemptWithinIn(Cluster& cluster, QuotaBook& book, const QuotaPreemptor& preemptor, const SearchScope& among,
+                           const NodePredicate& suits, const IsEvictable& isEvictable, int64_t& left,
+                           const EvictionRankOf& standing, const StopCondition& enough);
 
 }  // namespace egpu::scheduler

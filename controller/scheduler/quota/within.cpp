@@ -31,7 +31,7 @@ class Within {
     for (int tries = 0; tries < kMostTries; ++tries) {
       auto within = requests_;
       for (std::size_t i = 0; i < within.size(); ++i) {
-        if (within[i].observes) continue;
+        if (within[i].adminAccess) continue;
         within[i].quota = book_.rooms(claims_[i]);
         within[i].quota.insert(within[i].quota.end(), leftOut.begin(), leftOut.end());
       }
@@ -59,7 +59,7 @@ class Within {
   std::optional<QuotaExcess> excessOf(const std::vector<Decision>& decisions) const {
     std::vector<QuotaAsked> asked;
     for (std::size_t i = 0; i < claims_.size(); ++i)
-      if (!requests_[i].observes) asked.push_back({claims_[i], partsOf(cluster_, decisions[i])});
+      if (!requests_[i].adminAccess) asked.push_back({claims_[i], partsOf(cluster_, decisions[i])});
     return book_.excess(asked);
   }
 
@@ -67,7 +67,7 @@ class Within {
   /// none suits anyway. Totals to be divided are skipped: their amounts are known only after the division.
   std::optional<QuotaExcess> nowhere(std::size_t i) const {
     auto request = requests_[i];
-    if (divides(request) || request.cards == 0 || request.observes) return std::nullopt;
+    if (divides(request) || request.cards == 0 || request.adminAccess) return std::nullopt;
     auto within = request;
     within.quota = book_.rooms(claims_[i]);
     if (within.quota.empty()) return std::nullopt;
@@ -86,7 +86,7 @@ class Within {
   /// As above, for the claims from i on, with the assignments before in `asked`.
   bool leavesSome(std::size_t i, const std::vector<QuotaRoom>& leftOut, std::vector<QuotaAsked>& asked,
                   int& left) const {
-    while (i < requests_.size() && (requests_[i].observes || requests_[i].cards == 0)) ++i;
+    while (i < requests_.size() && (requests_[i].adminAccess || requests_[i].cards == 0)) ++i;
     if (i == requests_.size()) return true;
     auto within = requests_[i];
     within.quota = book_.rooms(claims_[i], asked);

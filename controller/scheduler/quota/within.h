@@ -4,7 +4,7 @@
 
 #include <vector>
 
-#include "controller/scheduler/choice/together.h"
+#include "controller/scheduler/choice/colocate.h"
 #include "controller/scheduler/quota/book.h"
 
 namespace egpu::scheduler {

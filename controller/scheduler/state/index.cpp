@@ -49,7 +49,7 @@ void NodeIndex::name(NodeId id, const Names& names, Names::const_iterator at) {
   uint64_t& label = labels_[id];
   if (above - below < 2) {
     spread(labels_, names, at, id, hasPrevious ? below : above,
-           [this](NodeId node, uint64_t label) { relabel(node, label); });
+           [this](NodeId node, uint64_t newLabel) { relabel(node, newLabel); });
   } else if (hasPrevious && !hasNext && above - below > kGap) {
     label = below + kGap;  // names that arrive in order leave space for later names
   } else {

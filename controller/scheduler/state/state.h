@@ -14,7 +14,7 @@
 #include <vector>
 
 #include "controller/scheduler/cluster.h"
-#include "controller/scheduler/fragmentation/outlook.h"
+#include "controller/scheduler/fragmentation/demand_forecast.h"
 #include "controller/scheduler/request.h"
 #include "controller/scheduler/state/facts.h"
 #include "controller/scheduler/state/holders.h"
@@ -156,7 +156,7 @@ struct Cluster::State {
   LargeArray<NodeRecord> nodes;
   topology::Wirings wirings;
   NodeIndex index;  ///< the schedulable nodes
-  fragmentation::Outlook outlook;
+  fragmentation::DemandForecast outlook;
 
   CardId findCard(std::string_view name) const {
     return cardIds_.find(name, NameTable::hashOf(name), [this](CardId id) { return facts[id]->name(); });

@@ -8,7 +8,7 @@
 
 #include "controller/base/log.h"
 #include "controller/codec/json/text.h"
-#include "controller/reconcile/claim/stock.h"
+#include "controller/reconcile/resourceclaim/adopter.h"
 
 namespace egpu::server {
 
@@ -43,24 +43,24 @@ http::Response refused(int status, std::string_view reason, const std::string& m
 }
 http::Response badRequest(const base::Status& why) { return refused(400, "BadRequest", why.message()); }
 
-/// Returns 10 for the nodes with the highest liking, and 0 to 9 for the others, scaled between the lowest and the
+/// Returns 10 for the nodes with the highest score, and 0 to 9 for the others, scaled between the lowest and the
 /// highest.
-std::vector<uint8_t> scoresOf(const std::vector<int64_t>& liking, const std::vector<uint8_t>& fate) {
+std::vector<uint8_t> scoresOf(const std::vector<int64_t>& score, const std::vector<uint8_t>& fate) {
   int64_t least = std::numeric_limits<int64_t>::max(), most = std::numeric_limits<int64_t>::min();
-  for (std::size_t i = 0; i < liking.size(); ++i) {
+  for (std::size_t i = 0; i < score.size(); ++i) {
     if (fate[i] != 0) continue;
-    least = std::min(least, liking[i]);
-    most = std::max(most, liking[i]);
+    least = std::min(least, score[i]);
+    most = std::max(most, score[i]);
   }
-  std::vector<uint8_t> scores(liking.size(), 0);
+  std::vector<uint8_t> scores(score.size(), 0);
   const auto range = static_cast<double>(most) - static_cast<double>(least);
-  for (std::size_t i = 0; i < liking.size(); ++i) {
+  for (std::size_t i = 0; i < score.size(); ++i) {
     if (fate[i] != 0) continue;
-    if (liking[i] == most)
+    if (score[i] == most)
       scores[i] = kHighest;
     else
       scores[i] = static_cast<uint8_t>(std::min<double>(
-          kHighest - 1, (static_cast<double>(liking[i]) - static_cast<double>(least)) / range * kHighest));
+          kHighest - 1, (static_cast<double>(score[i]) - static_cast<double>(least)) / range * kHighest));
   }
   return scores;
 }
@@ -113,12 +113,12 @@ std::vector<scheduler::NodeVerdict> Extender::verdictsFor(const PodDemand& deman
                                                           std::span<const std::string_view> nodes,
                                                           const std::vector<std::string>& withoutDevices,
                                                           scheduler::Judge what) {
-  auto verdicts = cluster_.judge(demand.asks, nodes, withoutDevices, what);
+  auto verdicts = cluster_.scoreNodes(demand.asks, nodes, withoutDevices, what);
   int64_t lowest = 0;
-  for (const auto& verdict : verdicts) lowest = std::min(lowest, verdict.liking);
+  for (const auto& verdict : verdicts) lowest = std::min(lowest, verdict.score);
   for (const auto& asks : reconcile::otherAsks(demand)) {
     if (std::all_of(verdicts.begin(), verdicts.end(), [](const auto& verdict) { return verdict.fits; })) break;
-    const auto more = cluster_.judge(asks, nodes, withoutDevices, what);
+    const auto more = cluster_.scoreNodes(asks, nodes, withoutDevices, what);
     --lowest;  // nodes that fit an earlier alternative rank higher
     for (std::size_t i = 0; i < verdicts.size(); ++i)
       if (!verdicts[i].fits && more[i].fits) verdicts[i] = {true, lowest};
@@ -126,7 +126,7 @@ std::vector<scheduler::NodeVerdict> Extender::verdictsFor(const PodDemand& deman
   return verdicts;
 }
 
-Extender::Judged Extender::judge(const ExtenderArgs& args, const PodDemand& demand, scheduler::Judge what) {
+Extender::Judged Extender::scoreNodes(const ExtenderArgs& args, const PodDemand& demand, scheduler::Judge what) {
   Judged judged{std::vector<uint8_t>(args.names.size(), 0), {}, std::vector<int64_t>(args.names.size(), 0)};
   const auto reason = [&judged](std::string text) {
     judged.reasons.push_back({std::move(text), true});
@@ -147,7 +147,7 @@ Extender::Judged Extender::judge(const ExtenderArgs& args, const PodDemand& dema
   const bool any = reconciler_.leavesAnyAlone(demand.asks);
   const auto& all = args.names;
   const auto look = [&](std::size_t i, const scheduler::NodeVerdict& verdict) {
-    judged.liking[i] = verdict.liking;
+    judged.score[i] = verdict.score;
     if (!verdict.fits)
       judged.fate[i] = keeping.contains(all[i]) ? kept : noRoom;
     else if (any && reconciler_.leavesAlone(demand.asks, all[i]))
@@ -171,7 +171,7 @@ http::Response Extender::filter(std::string_view body) {
   const auto demand = reconciler_.demandOf(args->pod);
   if (!demand.later.empty()) return answer(codec::encodeFilterError(demand.later));
   if (demand.any()) return answer(codec::encodeFilterResult(*args));
-  const auto judged = judge(*args, demand, scheduler::Judge::fit);
+  const auto judged = scoreNodes(*args, demand, scheduler::Judge::fit);
   return answer(codec::encodeFilterResult(*args, judged.fate, judged.reasons));
 }
 
@@ -181,8 +181,8 @@ http::Response Extender::prioritize(std::string_view body) {
   const auto demand = reconciler_.demandOf(args->pod);
   if (!demand.later.empty() || demand.any())
     return answer(codec::encodeHostPriorities(*args, std::vector<uint8_t>(args->names.size(), 0)));
-  const auto judged = judge(*args, demand, scheduler::Judge::fitAndLiking);
-  return answer(codec::encodeHostPriorities(*args, scoresOf(judged.liking, judged.fate)));
+  const auto judged = scoreNodes(*args, demand, scheduler::Judge::fitAndScore);
+  return answer(codec::encodeHostPriorities(*args, scoresOf(judged.score, judged.fate)));
 }
 
 http::Response Extender::bind(std::string_view body, std::stop_token stop) {

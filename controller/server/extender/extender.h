@@ -1,7 +1,7 @@
 // The extender: the HTTP endpoints that kube-scheduler, or a scheduler with its protocol, calls while it chooses a
 // node. It has a port of its own, with mutual TLS (http.h).
 //
-//   POST /extender/filter      nodes that can hold all claims of the pod, by the decision's rules (scheduler/judge.h),
+//   POST /extender/filter      nodes that can hold all claims of the pod, by the decision's rules (scheduler/score_nodes.h),
 //                              without capacity held for other claims. A pod without claims: all nodes, unchecked
 //   POST /extender/prioritize  0 to 10 by the node policy of its first claim: 10 for the nodes the decision would take
 //   POST /extender/bind        binds the claims on the node, then the pod to it (reconcile/pod/pod_binder.h)
@@ -57,15 +57,15 @@ class Extender final : public http::Handler {
   struct Judged {
     std::vector<uint8_t> fate;  ///< in the format of encodeFilterResult()
     std::vector<codec::FilterReason> reasons;
-    std::vector<int64_t> liking;  ///< NodeVerdict::liking of the nodes that pass
+    std::vector<int64_t> score;  ///< NodeVerdict::score of the nodes that pass
   };
-  /// Returns per node the ClusterView::judge() verdict for the first combination of the claims' alternatives that fits
+  /// Returns per node the ClusterView::scoreNodes() verdict for the first combination of the claims' alternatives that fits
   /// there.
   std::vector<scheduler::NodeVerdict> verdictsFor(const reconcile::PodDemand& demand,
                                                   std::span<const std::string_view> nodes,
                                                   const std::vector<std::string>& withoutDevices,
                                                   scheduler::Judge what);
-  Judged judge(const codec::ExtenderArgs& args, const reconcile::PodDemand& demand, scheduler::Judge what);
+  Judged scoreNodes(const codec::ExtenderArgs& args, const reconcile::PodDemand& demand, scheduler::Judge what);
   /// Returns the devices on that node whose claims end with one of these pods.
   std::vector<std::string> devicesOf(const codec::NodeVictims& victims) const;
   bool fitsWithout(const reconcile::PodDemand& demand, const codec::NodeVictims& victims);

@@ -102,7 +102,7 @@ class OpenMemberReader {
   }
 
   /// Gives all members one place in the queue order: the lowest priority, and the earliest creation.
-  void askAsOne() {
+  void useGroupOrder() {
     if (gang_.asks.empty()) return;
     auto turn = gang_.asks.front().turn;
     for (const auto& ask : gang_.asks) {
@@ -272,7 +272,7 @@ GangToLetIn gangToLetIn(const Stores& stores, const cache::ClusterView& cluster,
     }
     found.open.push_back(core::keyOf(member->metadata).str());
   }
-  reader.askAsOne();
+  reader.useGroupOrder();
   return found;
 }
 

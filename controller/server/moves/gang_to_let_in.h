@@ -27,7 +27,7 @@ struct GangToLetIn {
 
   // One element per open member.
   std::vector<scheduler::GangMember> members;
-  std::vector<cache::ClusterView::Ask> asks;
+  std::vector<cache::ClusterView::SchedulingRequest> asks;
   std::optional<std::vector<scheduler::TopologyGroup>> groups;  ///< none: any node
   const std::vector<scheduler::TopologyGroup>* within() const { return groups ? &*groups : nullptr; }
 };

@@ -6,10 +6,10 @@
 #include <utility>
 
 #include "controller/reconcile/claim/conditions.h"
-#include "controller/reconcile/claim/stock.h"
 #include "controller/reconcile/device/users.h"
 #include "controller/reconcile/pod/schedulability.h"
 #include "controller/reconcile/priority/preemption.h"
+#include "controller/reconcile/resourceclaim/adopter.h"
 #include "controller/scheduler/quota/on_a_copy.h"
 #include "controller/server/snapshot.h"
 #include "controller/server/what_if_pod.h"

@@ -8,7 +8,7 @@
 #include "controller/codec/json/text.h"
 #include "controller/codec/yaml_text.h"
 #include "controller/http/plain.h"
-#include "controller/kube/make_way.h"
+#include "controller/kube/eviction.h"
 
 namespace egpu::server {
 
@@ -19,12 +19,12 @@ using base::Status;
 using MovePlan = codec::MovePlanAnswer;
 
 /// The query, split into the parameters of Moves and `rest`, which goes to the plan.
-struct Asked {
+struct ResolvedClaim {
   std::string wrong, format = "json", rest = "format=json&evictable=1";
 };
 
-Asked readQuery(const http::Request& request) {
-  Asked asked;
+ResolvedClaim readQuery(const http::Request& request) {
+  ResolvedClaim asked;
   std::string_view left = request.query;
   while (!left.empty()) {
     const auto part = left.substr(0, left.find('&'));

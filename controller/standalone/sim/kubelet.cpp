@@ -69,7 +69,7 @@ void Kubelet::clean(std::stop_token stop) {
   std::error_code none;
   for (const auto& each : std::filesystem::directory_iterator(folders_.cdi, none)) {
     const auto node = nodeOf(each.path().filename().string());
-    const Status s = node ? (*node)->preparer.leftovers(stop) : node.status();
+    const Status s = node ? (*node)->preparer.garbageCollect(stop) : node.status();
     if (!s.ok()) log::warn("what was prepared before stays", {{"folder", each.path().string()}, {"why", s.str()}});
     if (!node) continue;
     const auto kept = (*node)->cdi.list();

@@ -1,7 +1,6 @@
-#include "controller/agent/cards/answers.h"
-
 #include <functional>
 
+#include "controller/agent/cards/discovery_results.h"
 #include "tests/agent/cards/fixture.h"
 
 namespace egpu::agent::cards {

@@ -365,8 +365,8 @@ TEST_F(PublisherTest, ACardThatWasIllBeforeItWasPublishedIsToldOnTheNode) {
   must(both);
   EXPECT_THAT(
       events.taken(),
-      ElementsAre("Node n1 ProvisionerSays: gpushare: card 1 is left out",
-                  "Node n1 ProvisionerSays: gpushare: card GPU-B is not published: Lost: NVML does not count it"));
+      ElementsAre("Node n1 DiscoveryWarning: gpushare: card 1 is left out",
+                  "Node n1 DiscoveryWarning: gpushare: card GPU-B is not published: Lost: NVML does not count it"));
   EXPECT_EQ(writes(both), 0u);
   EXPECT_THAT(events.taken(), IsEmpty()) << "told once";
   must(one(gpu("GPU-B")));

@@ -126,7 +126,7 @@ class CrashTest : public PrepareTest {
 
     dyingAt(step, true, prepare);
     world.removePod("a");  // and the kubelet has forgotten it
-    next([&](ClaimPreparer& p) { EXPECT_TRUE(p.leftovers({}).ok()); });
+    next([&](ClaimPreparer& p) { EXPECT_TRUE(p.garbageCollect({}).ok()); });
     expectNothing();
   }
   void unprepareDiesAfter(int step, const Calls& left, std::size_t staged) {
@@ -148,7 +148,7 @@ class CrashTest : public PrepareTest {
     next(unprepare);
     die();
     world.removePod("a");
-    next([&](ClaimPreparer& p) { EXPECT_TRUE(p.leftovers({}).ok()); });
+    next([&](ClaimPreparer& p) { EXPECT_TRUE(p.garbageCollect({}).ok()); });
     expectNothing();
   }
 

@@ -81,9 +81,9 @@ TEST_F(DevLinksTest, MissingNodesOfUnifiedMemoryAreMade) {
   const std::string devices = scratch.path() + "/devices";
   std::ofstream(devices) << "Character devices:\n195 nvidia\n511 nvidia-uvm\n\nBlock devices:\n  7 nvidia-uvm\n";
   Texts made;
-  const MakeNode make = [&](int folder, const char* name, mode_t mode, dev_t number) {
+  const MakeNode make = [&](int parent, const char* name, mode_t mode, dev_t number) {
     made.push_back(std::string(name) + " " + std::to_string(major(number)) + ":" + std::to_string(minor(number)));
-    return ::mknodat(folder, name, mode, number);
+    return ::mknodat(parent, name, mode, number);
   };
   EXPECT_EQ(makeUvmNodes(root, devices, make), Texts{});
   EXPECT_EQ(made, Texts{}) << "no driver";

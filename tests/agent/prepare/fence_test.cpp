@@ -1,5 +1,3 @@
-#include "controller/agent/prepare/fence.h"
-
 #include <gtest/gtest.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
@@ -17,6 +15,7 @@
 #include <utility>
 #include <vector>
 
+#include "controller/agent/prepare/capacity_guard.h"
 #include "tests/support/scratch_folder.h"
 
 namespace egpu::agent {
@@ -44,14 +43,14 @@ const std::vector<v1alpha::Card>& cards() {
   return all;
 }
 
-TEST(Fence, WhatFitsByItsCharge) {
+TEST(CapacityGuard, WhatFitsByItsCharge) {
   EXPECT_TRUE(fits(spec("a", 1000, 80 * kGi), cards(), {}).ok());
   EXPECT_TRUE(fits(spec("a", 500, kGi), cards(), {entry(spec("b", 500, kGi))}).ok()) << "granted are 1000 each";
   EXPECT_TRUE(fits(spec("a", 1000, kGi), cards(), {entry(spec("a", 1000, kGi))}).ok()) << "its own file";
   EXPECT_TRUE(fits(spec("a", 1000, kGi), cards(), {entry(spec("b", 1000, kGi, "GPU-2"))}).ok()) << "another card";
 }
 
-TEST(Fence, WhatWouldExceedTheCardIsRefusedWithItsHolders) {
+TEST(CapacityGuard, WhatWouldExceedTheCardIsRefusedWithItsHolders) {
   const auto s = fits(spec("a", 300, kGi), cards(), {entry(spec("b", 500, kGi)), entry(spec("c", 201, kGi))});
   EXPECT_EQ(s.code(), base::Code::invalid);
   for (const char* word : {"GPU-1", "team/claim-b with core 500", "team/claim-c with core 201"})
@@ -60,12 +59,12 @@ TEST(Fence, WhatWouldExceedTheCardIsRefusedWithItsHolders) {
   EXPECT_FALSE(fits(spec("a", 1001, 1), cards(), {}).ok()) << "alone on the card";
 }
 
-TEST(Fence, WhoOnlyObservesFitsOnAFullCardAndTakesNothingOfIt) {
+TEST(CapacityGuard, WhoOnlyObservesFitsOnAFullCardAndTakesNothingOfIt) {
   EXPECT_TRUE(fits(spec("eye", 0, 0), cards(), {entry(spec("b", 1000, 80 * kGi)), entry(spec("c", 1, 1))}).ok());
   EXPECT_TRUE(fits(spec("a", 1000, 80 * kGi), cards(), {entry(spec("eye", 0, 0))}).ok());
 }
 
-TEST(Fence, WhatIsMadeAnewCountsAsTheLargerOfFileAndPart) {
+TEST(CapacityGuard, WhatIsMadeAnewCountsAsTheLargerOfFileAndPart) {
   auto made = entry(spec("b", 200, kGi));
   made.coming = spec("b", 500, 80 * kGi);
   EXPECT_FALSE(fits(spec("a", 501, 0), cards(), {made}).ok());
@@ -74,12 +73,12 @@ TEST(Fence, WhatIsMadeAnewCountsAsTheLargerOfFileAndPart) {
   EXPECT_FALSE(fits(spec("a", 801, 0), cards(), {made}).ok());
 }
 
-TEST(Fence, SumsDontGoRound) {
+TEST(CapacityGuard, SumsDontGoRound) {
   constexpr int64_t most = std::numeric_limits<int64_t>::max();
   EXPECT_FALSE(fits(spec("a", most, 1), cards(), {entry(spec("b", most, 1))}).ok());
 }
 
-TEST(Fence, AFileThatCantBeReadMayHoldTheCard) {
+TEST(CapacityGuard, AFileThatCantBeReadMayHoldTheCard) {
   const cdi::Folder::Entry broken{"b", true, false, base::Status(base::Code::malformed, "/x/b.json: not JSON")};
   const auto s = fits(spec("a", 1, 1), cards(), {broken});
   EXPECT_EQ(s.code(), base::Code::unavailable);
@@ -87,7 +86,7 @@ TEST(Fence, AFileThatCantBeReadMayHoldTheCard) {
   EXPECT_TRUE(fits(spec("b", 1, 1), cards(), {broken}).ok()) << "its own file is made anew";
 }
 
-TEST(Fence, OfTwoAgentsBesideEachOtherNeitherOverlooksTheOther) {
+TEST(CapacityGuard, OfTwoAgentsBesideEachOtherNeitherOverlooksTheOther) {
   const support::ScratchFolder scratch;
   constexpr int kProcesses = 4, kClaims = 40;
   const std::string path = scratch.path() + "/cdi";
@@ -100,7 +99,7 @@ TEST(Fence, OfTwoAgentsBesideEachOtherNeitherOverlooksTheOther) {
     cdi::Folder folder(path);
     bool allFit = true;
     for (int n = 0; n < kClaims; ++n) {
-      const auto s = Fence(folder).reserve(spec(std::to_string(i) + "-" + std::to_string(n), 25, kGi), cards());
+      const auto s = CapacityGuard(folder).reserve(spec(std::to_string(i) + "-" + std::to_string(n), 25, kGi), cards());
       if (!s.ok() && s.code() != base::Code::invalid) ::_exit(2);
       allFit = allFit && s.ok();
     }
@@ -117,7 +116,7 @@ TEST(Fence, OfTwoAgentsBesideEachOtherNeitherOverlooksTheOther) {
   EXPECT_EQ(all->size(), 40U) << "of 25 each, 1000 hold 40";
 }
 
-TEST(Fence, WhoHoldsTheFolderKeepsOthersOutUntilItIsGone) {
+TEST(CapacityGuard, WhoHoldsTheFolderKeepsOthersOutUntilItIsGone) {
   const support::ScratchFolder scratch;
   cdi::Folder mine(scratch.path());
   ASSERT_TRUE(mine.open().ok());
@@ -128,7 +127,7 @@ TEST(Fence, WhoHoldsTheFolderKeepsOthersOutUntilItIsGone) {
   const pid_t other = ::fork();
   if (other == 0) {
     cdi::Folder its(scratch.path());
-    if (!Fence(its).reserve(spec("a", 1, 1), cards()).ok()) ::_exit(1);
+    if (!CapacityGuard(its).reserve(spec("a", 1, 1), cards()).ok()) ::_exit(1);
     const auto held = its.hold();
     ::_exit(held.ok() ? 0 : 2);
   }
@@ -149,13 +148,13 @@ class CountingFolder final : public cdi::Folder {
   std::atomic<int> holds{0};
 };
 
-TEST(Fence, ThoseWhoWaitForTheirTurnHaveItTogetherAndNoMoreRoomThanThereIs) {
+TEST(CapacityGuard, ThoseWhoWaitForTheirTurnHaveItTogetherAndNoMoreRoomThanThereIs) {
   const support::ScratchFolder scratch;
   cdi::Folder other(scratch.path());
   CountingFolder mine(scratch.path());
   ASSERT_TRUE(mine.open().ok());
   ASSERT_TRUE(mine.write(spec("0", 100, kGi)).ok() && mine.publish("0").ok()) << "one that is prepared anew";
-  Fence fence(mine);
+  CapacityGuard fence(mine);
   std::optional<cdi::Folder::Held> held(std::move(*other.hold()));
   std::vector<base::Status> answers(10);
   {
@@ -178,11 +177,11 @@ TEST(Fence, ThoseWhoWaitForTheirTurnHaveItTogetherAndNoMoreRoomThanThereIs) {
   }
 }
 
-TEST(Fence, WhatFailsForOneIsThatOnesAlone) {
+TEST(CapacityGuard, WhatFailsForOneIsThatOnesAlone) {
   const support::ScratchFolder scratch;
   cdi::Folder mine(scratch.path()), other(scratch.path());
   ASSERT_TRUE(mine.open().ok());
-  Fence fence(mine);
+  CapacityGuard fence(mine);
   std::optional<cdi::Folder::Held> held(std::move(*other.hold()));
   base::Status a, b, c;
   {
@@ -205,7 +204,7 @@ TEST(Fence, WhatFailsForOneIsThatOnesAlone) {
 }
 
 /// A draft of an agent that was killed before the rename neither holds capacity nor blocks other claims.
-TEST(Fence, ADraftOfADeadAgentCountsForNothing) {
+TEST(CapacityGuard, ADraftOfADeadAgentCountsForNothing) {
   const support::ScratchFolder scratch;
   cdi::Folder mine(scratch.path());
   ASSERT_TRUE(mine.open().ok());
@@ -227,27 +226,27 @@ TEST(Fence, ADraftOfADeadAgentCountsForNothing) {
   ASSERT_EQ(names().size(), 1U);
   EXPECT_EQ(names()[0].back(), '~');
   EXPECT_TRUE(mine.list()->empty());
-  EXPECT_TRUE(Fence(mine).reserve(spec("b", 1000, kGi), cards()).ok());
-  EXPECT_EQ(Fence(mine).reserve(spec("c", 1, 1), cards()).code(), base::Code::invalid);
+  EXPECT_TRUE(CapacityGuard(mine).reserve(spec("b", 1000, kGi), cards()).ok());
+  EXPECT_EQ(CapacityGuard(mine).reserve(spec("c", 1, 1), cards()).code(), base::Code::invalid);
   EXPECT_EQ(names().size(), 2U) << "what is refused leaves nothing";
   ASSERT_TRUE(mine.open().ok());
   EXPECT_EQ(names(), std::vector<std::string>{"elasticgpu.io-device_b.json.part"});
 }
 
-TEST(Fence, WaitsForNobodysDisk) {
+TEST(CapacityGuard, WaitsForNobodysDisk) {
   const support::ScratchFolder scratch;
   cdi::Folder mine(scratch.path()), other(scratch.path());
   ASSERT_TRUE(mine.open().ok());
   auto draft = mine.draft(spec("a", 600, kGi));
   ASSERT_TRUE(draft.ok());
-  EXPECT_TRUE(Fence(other).reserve(spec("b", 600, kGi), cards()).ok())
+  EXPECT_TRUE(CapacityGuard(other).reserve(spec("b", 600, kGi), cards()).ok())
       << "only the look and the rename are under the lock";
   const auto held = mine.hold();
   ASSERT_TRUE(held.ok());
   EXPECT_FALSE(fits(spec("a", 600, kGi), cards(), *mine.list()).ok());
 }
 
-TEST(Fence, ManyHoldersAreCountedNotNamed) {
+TEST(CapacityGuard, ManyHoldersAreCountedNotNamed) {
   std::vector<cdi::Folder::Entry> all;
   for (int i = 0; i < 20; ++i) all.push_back(entry(spec("b" + std::to_string(i), 50, 1)));
   EXPECT_NE(fits(spec("a", 1, 1), cards(), all).message().find("and 12 more"), std::string::npos);

@@ -121,9 +121,9 @@ class PrepareTest : public ::testing::Test {
   }
   std::string uidOf(const ClaimRef& claim) { return deviceOf(claim).metadata.uid; }
   ClaimPreparer preparerOn(const std::string& node) {
-    PreparerOptions options;
-    options.node = node;
-    return ClaimPreparer(client, registry, events, folder, options);
+    PreparerOptions onNode;
+    onNode.node = node;
+    return ClaimPreparer(client, registry, events, folder, onNode);
   }
   /// Sets a container state as the kubelet reports it.
   void says(const std::string& pod, const std::string& state) {

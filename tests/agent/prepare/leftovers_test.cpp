@@ -30,7 +30,7 @@ TEST_F(LeftoversTest, L1_WhatNoPodOfThisNodeUsesGoes) {
   prepared("a");
   const auto stays = prepared("b");
   world.removePod("a");
-  ASSERT_TRUE(preparer.leftovers({}).ok());
+  ASSERT_TRUE(preparer.garbageCollect({}).ok());
   EXPECT_EQ(files(), Calls{fileOf(uidOf(stays))});
   EXPECT_EQ(plugin.calls(), (Calls{"unmount", "unstage"}));
 }
@@ -40,7 +40,7 @@ TEST_F(LeftoversTest, L1_WhatRunsStaysAlsoWithoutItsResourceClaim) {
   says("a", "running");
   world.json<core::ResourceClaim>({"default", "a"}, R"({"metadata":{"finalizers":null}})");
   support::World::mustOk(world.client.remove<core::ResourceClaim>({"default", "a"}));
-  ASSERT_TRUE(preparer.leftovers({}).ok());
+  ASSERT_TRUE(preparer.garbageCollect({}).ok());
   EXPECT_EQ(files(), Calls{fileOf(uidOf(claim))});
   EXPECT_EQ(plugin.calls(), Calls{});
 }
@@ -48,7 +48,7 @@ TEST_F(LeftoversTest, L1_WhatRunsStaysAlsoWithoutItsResourceClaim) {
 TEST_F(LeftoversTest, L1_APodThatIsFinishedUsesNothing) {
   prepared("a");
   world.finishPod("a");
-  ASSERT_TRUE(preparer.leftovers({}).ok());
+  ASSERT_TRUE(preparer.garbageCollect({}).ok());
   EXPECT_TRUE(files().empty());
 }
 
@@ -57,7 +57,7 @@ TEST_F(LeftoversTest, L1_ClaimAndDeviceAreGone) {
   world.removePod("a");
   world.removeClaim("a");
   driver->run();
-  ASSERT_TRUE(preparer.leftovers({}).ok());
+  ASSERT_TRUE(preparer.garbageCollect({}).ok());
   EXPECT_TRUE(files().empty());
   EXPECT_EQ(plugin.staged(), 0U);
 }
@@ -73,13 +73,13 @@ TEST_F(LeftoversTest, L1_AClaimThatWasMadeAnewIsAnotherOne) {
   ASSERT_NE(now.uid, before.uid);
   EXPECT_FALSE(preparer.prepare(now, {}).ok()) << "the one before holds the card";
   says("a", "running");
-  ASSERT_TRUE(preparer.leftovers({}).ok());
+  ASSERT_TRUE(preparer.garbageCollect({}).ok());
   EXPECT_EQ(files(), Calls{fileOf(its)}) << "never under a running pod";
   says("a", "waiting");
-  ASSERT_TRUE(preparer.leftovers({}).ok());
+  ASSERT_TRUE(preparer.garbageCollect({}).ok());
   EXPECT_TRUE(files().empty());
   ASSERT_TRUE(preparer.prepare(now, {}).ok());
-  ASSERT_TRUE(preparer.leftovers({}).ok());
+  ASSERT_TRUE(preparer.garbageCollect({}).ok());
   EXPECT_EQ(files(), Calls{fileOf(uidOf(now))}) << "its own file stays while its pod starts";
 }
 
@@ -96,10 +96,10 @@ TEST_F(LeftoversTest, L1_NeverUnderAPodThatIsEndingAndStillRuns) {
   driver->settle();
   ASSERT_TRUE(world.carrier("a")) << "it was made anew";
   ASSERT_NE(world.carrier("a")->metadata.uid, before.uid);
-  ASSERT_TRUE(preparer.leftovers({}).ok());
+  ASSERT_TRUE(preparer.garbageCollect({}).ok());
   EXPECT_EQ(files(), Calls{fileOf(its)});
   says("a", "terminated");
-  ASSERT_TRUE(preparer.leftovers({}).ok());
+  ASSERT_TRUE(preparer.garbageCollect({}).ok());
   EXPECT_TRUE(files().empty());
 }
 
@@ -107,10 +107,10 @@ TEST_F(LeftoversTest, L1_WithoutTheApiNothingIsTouched) {
   const auto claim = prepared("a");
   world.removePod("a");
   apiAway(true);
-  EXPECT_FALSE(preparer.leftovers({}).ok());
+  EXPECT_FALSE(preparer.garbageCollect({}).ok());
   EXPECT_EQ(files(), Calls{fileOf(uidOf(claim))});
   apiAway(false);
-  EXPECT_TRUE(preparer.leftovers({}).ok());
+  EXPECT_TRUE(preparer.garbageCollect({}).ok());
   EXPECT_TRUE(files().empty());
 }
 
@@ -120,12 +120,12 @@ TEST_F(LeftoversTest, L1_OneThatCantGoKeepsNoOtherOne) {
   world.removePod("a");
   world.removePod("b");
   plugin.unmountAnswers = {plugin::ReplyCode::unavailable, "busy"};
-  const auto why = preparer.leftovers({});
+  const auto why = preparer.garbageCollect({});
   EXPECT_FALSE(why.ok());
   EXPECT_NE(why.message().find("busy; and 1 more"), std::string::npos) << why.message();
   EXPECT_EQ(plugin.calls(), (Calls{"unmount", "unmount"}));
   plugin.unmountAnswers = {};
-  EXPECT_TRUE(preparer.leftovers({}).ok());
+  EXPECT_TRUE(preparer.garbageCollect({}).ok());
   EXPECT_TRUE(files().empty());
 }
 
@@ -133,7 +133,7 @@ TEST_F(LeftoversTest, L2_AnUnreadableFileInUseIsMadeAnew) {
   const auto claim = prepared("a");
   const std::string path = folder.path() + "/" + fileOf(uidOf(claim));
   std::ofstream(path) << "{\"kind\":";
-  ASSERT_TRUE(preparer.leftovers({}).ok());
+  ASSERT_TRUE(preparer.garbageCollect({}).ok());
   const auto entry = folder.find(uidOf(claim));
   ASSERT_TRUE(entry.ok() && *entry);
   EXPECT_TRUE((*entry)->ready && (*entry)->spec.ok());
@@ -142,7 +142,7 @@ TEST_F(LeftoversTest, L2_AnUnreadableFileInUseIsMadeAnew) {
 TEST_F(LeftoversTest, L2_AnUnreadableFileOfADeviceThatIsGone) {
   std::ofstream(folder.path() + "/" + fileOf("gone")) << "";
   std::ofstream(folder.path() + "/" + fileOf("half") + ".part") << "{";
-  ASSERT_TRUE(preparer.leftovers({}).ok());
+  ASSERT_TRUE(preparer.garbageCollect({}).ok());
   EXPECT_TRUE(files().empty());
   EXPECT_EQ(plugin.calls(), (Calls{"unstage", "unstage"}));
 }
@@ -151,7 +151,7 @@ TEST_F(LeftoversTest, L2_AnUnreadableFileThatNobodyReserves) {
   const auto claim = prepared("a");
   std::ofstream(folder.path() + "/" + fileOf(uidOf(claim))) << "";
   world.removePod("a");
-  ASSERT_TRUE(preparer.leftovers({}).ok());
+  ASSERT_TRUE(preparer.garbageCollect({}).ok());
   EXPECT_TRUE(files().empty());
   EXPECT_EQ(plugin.staged(), 0U);
 }
@@ -159,7 +159,7 @@ TEST_F(LeftoversTest, L2_AnUnreadableFileThatNobodyReserves) {
 TEST_F(LeftoversTest, L2_AnUnreadableFileStaysWithoutTheApi) {
   std::ofstream(folder.path() + "/" + fileOf("x")) << "";
   apiAway(true);
-  EXPECT_FALSE(preparer.leftovers({}).ok());
+  EXPECT_FALSE(preparer.garbageCollect({}).ok());
   EXPECT_EQ(files(), Calls{fileOf("x")});
 }
 
@@ -189,48 +189,48 @@ class StateOnDiskTest : public LeftoversTest {
 TEST_F(StateOnDiskTest, L4_OfADeviceThatIsGoneIsUnstaged) {
   keep(gone);
   std::filesystem::create_directories(state + "/lib/a/b/" + gone);  // deeper than the search
-  ASSERT_TRUE(ClaimPreparer(client, registry, events, folder, real).leftovers({}).ok());
+  ASSERT_TRUE(ClaimPreparer(client, registry, events, folder, real).garbageCollect({}).ok());
   EXPECT_EQ(plugin.calls(), Calls{"unstage"});
 }
 
 TEST_F(StateOnDiskTest, L4_OfADeviceThatNoPodOfThisNodeUsesIsUnstaged) {
   const auto used = preparedBeforeReboot("used"), idle = preparedBeforeReboot("idle");
   world.removePod("idle");
-  ASSERT_TRUE(ClaimPreparer(client, registry, events, folder, real).leftovers({}).ok());
+  ASSERT_TRUE(ClaimPreparer(client, registry, events, folder, real).garbageCollect({}).ok());
   EXPECT_EQ(unstaged, Calls{uidOf(idle)});
 }
 
 TEST_F(StateOnDiskTest, L4_WhatIsPreparedStays) {
-  ClaimPreparer preparer(client, registry, events, folder, real);
+  ClaimPreparer onDisk(client, registry, events, folder, real);
   plugin.edits = {};
   const auto claim = claimed("a");
   keep(uidOf(claim));
-  ASSERT_TRUE(preparer.prepare(claim, {}).ok());
-  ASSERT_TRUE(preparer.leftovers({}).ok());
+  ASSERT_TRUE(onDisk.prepare(claim, {}).ok());
+  ASSERT_TRUE(onDisk.garbageCollect({}).ok());
   EXPECT_EQ(unstaged, Calls{});
   EXPECT_EQ(files(), Calls{fileOf(uidOf(claim))});
 }
 
 TEST_F(StateOnDiskTest, L4_WhatTheKubeletGivesBackThatWasPreparedBefore) {
-  ClaimPreparer preparer(client, registry, events, folder, real);
+  ClaimPreparer onDisk(client, registry, events, folder, real);
   const auto claim = preparedBeforeReboot("a"), other = preparedBeforeReboot("b");
   says("a", "running");
-  ASSERT_TRUE(preparer.unprepare(claim, {}).ok());
+  ASSERT_TRUE(onDisk.unprepare(claim, {}).ok());
   EXPECT_EQ(unstaged, Calls{}) << "never under a running pod";
   says("a", "terminated");
-  ASSERT_TRUE(preparer.unprepare(claim, {}).ok());
+  ASSERT_TRUE(onDisk.unprepare(claim, {}).ok());
   EXPECT_EQ(unstaged, Calls{uidOf(claim)});
 }
 
 TEST_F(StateOnDiskTest, L4_WithoutTheApiNothingIsTouched) {
   keep(gone);
-  ClaimPreparer preparer(client, registry, events, folder, real);
+  ClaimPreparer onDisk(client, registry, events, folder, real);
   apiAway(true);
-  EXPECT_FALSE(preparer.leftovers({}).ok());
-  EXPECT_TRUE(preparer.unprepare({"default", "a", "u"}, {}).ok()) << "the kubelet goes on";
+  EXPECT_FALSE(onDisk.garbageCollect({}).ok());
+  EXPECT_TRUE(onDisk.unprepare({"default", "a", "u"}, {}).ok()) << "the kubelet goes on";
   EXPECT_EQ(unstaged, Calls{});
   apiAway(false);
-  EXPECT_TRUE(preparer.leftovers({}).ok());
+  EXPECT_TRUE(onDisk.garbageCollect({}).ok());
   EXPECT_EQ(unstaged, Calls{gone});
 }
 
@@ -339,7 +339,7 @@ TEST_F(LimiterTest, L4_TheLimitersCacheGoesWhateverAContainerLeftInIt) {
     std::ofstream(cache + "/usage.cache") << "x";
     // Owned by root, as the other files.
     if (spoiled) std::filesystem::create_directories(cache + "/of-a-container/below");
-    ASSERT_TRUE(ClaimPreparer(client, *plugins, events, folder, real).leftovers({}).ok());
+    ASSERT_TRUE(ClaimPreparer(client, *plugins, events, folder, real).garbageCollect({}).ok());
     EXPECT_EQ(stagedIn(state), std::set<std::string>{});
     EXPECT_TRUE(std::filesystem::is_empty(state + "/hami-core/cache")) << "nor is anything set aside";
   }
@@ -349,11 +349,11 @@ TEST_F(LimiterTest, L4_TheLimitersCacheGoesWhateverAContainerLeftInIt) {
 
 TEST_F(StateOnDiskTest, L5_WhatWasSetAsideGoesWithItsDeviceHoweverDeepAndNothingElse) {
   namespace fs = std::filesystem;
-  ClaimPreparer preparer(client, registry, events, folder, real);
+  ClaimPreparer onDisk(client, registry, events, folder, real);
   plugin.edits = {};
   const auto claim = claimed("a");
   const std::string its = state + "/vendor/" + uidOf(claim) + ".left-a", other = state + "/vendor/" + gone + ".left-b";
-  ASSERT_TRUE(preparer.prepare(claim, {}).ok());
+  ASSERT_TRUE(onDisk.prepare(claim, {}).ok());
   plugin.onUnstage = [&](const std::string&) {
     fs::create_directories(its + "/0/of-a-container");
     std::ofstream(its + "/0/file") << "x";
@@ -364,10 +364,10 @@ TEST_F(StateOnDiskTest, L5_WhatWasSetAsideGoesWithItsDeviceHoweverDeepAndNothing
   fs::create_directory_symlink(scratch.path() + "/elsewhere", other + "/below/link");
   fs::create_directory_symlink(scratch.path() + "/elsewhere", state + "/" + gone + ".left-c");
   world.removePod("a");
-  ASSERT_TRUE(preparer.unprepare(claim, {}).ok());
+  ASSERT_TRUE(onDisk.unprepare(claim, {}).ok());
   EXPECT_FALSE(fs::exists(its));
   EXPECT_TRUE(fs::exists(other));
-  ASSERT_TRUE(preparer.leftovers({}).ok());
+  ASSERT_TRUE(onDisk.garbageCollect({}).ok());
   EXPECT_FALSE(fs::exists(other));
   EXPECT_FALSE(fs::exists(fs::symlink_status(state + "/" + gone + ".left-c")));
   EXPECT_TRUE(fs::exists(scratch.path() + "/elsewhere/below"));
@@ -377,18 +377,18 @@ TEST_F(StateOnDiskTest, L5_WhatWasSetAsideGoesWithItsDeviceHoweverDeepAndNothing
 TEST_F(StateOnDiskTest, U4_DoesNotWaitForWhatTakesTooLongToRemove) {
   PreparerOptions hasty = real;
   hasty.removing = std::chrono::milliseconds(0);
-  ClaimPreparer preparer(client, registry, events, folder, hasty);
+  ClaimPreparer onDisk(client, registry, events, folder, hasty);
   plugin.edits = {};
   const auto claim = claimed("a");
   const std::string left = state + "/vendor/" + uidOf(claim) + ".left-a";
-  ASSERT_TRUE(preparer.prepare(claim, {}).ok());
+  ASSERT_TRUE(onDisk.prepare(claim, {}).ok());
   plugin.onUnstage = [&](const std::string&) { std::filesystem::create_directories(left + "/below"); };
   world.removePod("a");
-  EXPECT_TRUE(preparer.unprepare(claim, {}).ok());
+  EXPECT_TRUE(onDisk.unprepare(claim, {}).ok());
   EXPECT_TRUE(files().empty());
   EXPECT_TRUE(std::filesystem::exists(left));
-  EXPECT_EQ(preparer.leftovers({}).code(), base::Code::unavailable) << "it is to be asked again";
-  EXPECT_TRUE(ClaimPreparer(client, registry, events, folder, real).leftovers({}).ok());
+  EXPECT_EQ(onDisk.garbageCollect({}).code(), base::Code::unavailable) << "it is to be asked again";
+  EXPECT_TRUE(ClaimPreparer(client, registry, events, folder, real).garbageCollect({}).ok());
   EXPECT_FALSE(std::filesystem::exists(left));
 }
 
@@ -417,7 +417,7 @@ TEST_F(LeftoversTest, AfterARebootTheKubeletAsksAgain) {
   const auto claim = prepared("a");
   std::filesystem::remove_all(folder.path());
   ASSERT_TRUE(folder.open().ok());
-  ASSERT_TRUE(preparer.leftovers({}).ok());
+  ASSERT_TRUE(preparer.garbageCollect({}).ok());
   ASSERT_TRUE(preparer.prepare(claim, {}).ok());
   EXPECT_EQ(plugin.calls(), (Calls{"stage", "mount"}));
 }

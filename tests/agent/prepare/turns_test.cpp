@@ -1,11 +1,10 @@
 // A plugin that hangs, and claims of other plugins.
-#include "controller/agent/prepare/turns.h"
-
 #include <atomic>
 #include <semaphore>
 #include <thread>
 
 #include "controller/agent/dra/claim_queue.h"
+#include "controller/agent/prepare/call_limiter.h"
 #include "tests/agent/prepare/fixture.h"
 
 namespace egpu::agent {
@@ -13,8 +12,8 @@ namespace {
 
 using base::Code;
 
-TEST(Turns, AreThoseOfEachPluginByItself) {
-  Turns turns(2);
+TEST(CallLimiter, AreThoseOfEachPluginByItself) {
+  CallLimiter turns(2);
   const auto first = turns.take("a");
   {
     const auto second = turns.take("a");

@@ -97,7 +97,7 @@ class ToTellTest : public ::testing::Test {
  protected:
   /// Returns true if a usage is due to be written now.
   bool tells() {
-    core::Rare<v1alpha::CardUsage> after;
+    core::HeapOptional<v1alpha::CardUsage> after;
     if (!toTell(before, known ? &card : nullptr, clock.wall(), seconds(60), after)) return false;
     before = after;
     return true;
@@ -107,7 +107,7 @@ class ToTellTest : public ::testing::Test {
     card.devices[uid] = {{memory, smPercent, memory > 0 ? 1 : 0}, granted};
   }
   base::ManualClock clock;
-  core::Rare<v1alpha::CardUsage> before;
+  core::HeapOptional<v1alpha::CardUsage> before;
   CardUse card{"gpu-a", "GPU-A", "A100", 80 * kGi, {}, {}};
   bool known = true;
 };

@@ -440,12 +440,12 @@ TEST_F(ClassRulesTest, WhatKeepsAPodFromABoundClaimStandsInTheColumns) {
   settle();
   world.addPod("p", {"one"}, true, {{"disk", "ssd"}});
   settle();
-  ASSERT_EQ(world.reason("one", "Carried"), reason::kNodeUnsuitable);
+  ASSERT_EQ(world.reason("one", "ResourceClaimReady"), reason::kNodeUnsuitable);
   EXPECT_NE(row("one").find("NodeUnsuitable"), std::string::npos) << row("one");
   EXPECT_NE(row("one").find("pod p can't run on node n1"), std::string::npos) << row("one");
   world.json<core::Node>({"", "n1"}, R"({"metadata":{"labels":{"disk":"ssd"}}})");
   settle();
-  EXPECT_EQ(world.reason("one", "Carried"), "Carried");
+  EXPECT_EQ(world.reason("one", "ResourceClaimReady"), "ResourceClaimReady");
   EXPECT_EQ(row("one").find("NodeUnsuitable"), std::string::npos) << row("one");
 }
 

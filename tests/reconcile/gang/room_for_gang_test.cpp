@@ -145,13 +145,13 @@ class PlanningAlone {
   explicit PlanningAlone(support::Driver& driver) : stores_(driver.stores), plans_(stores_, driver.cluster, clock_) {}
   std::chrono::milliseconds again(const std::string& name, int64_t priority) {
     const auto claim = stores_.claims.get({"default", name});
-    cache::ClusterView::Ask ask;
+    cache::ClusterView::SchedulingRequest ask;
     ask.claimUid = claim->metadata.uid;
     ask.claim = core::keyOf(claim->metadata).str();
     ask.request.wholeCards = true;
     ask.turn.priority = priority;
-    EXPECT_TRUE(plans_.planForAll({{claim}, {ask}, {{}}}, {}).empty());
-    return plans_.putOff({-priority, ageOf(claim->metadata)}, "claim/default/" + name);
+    EXPECT_TRUE(plans_.planForGroup({{claim}, {ask}, {{}}}, {}).empty());
+    return plans_.delayForRateLimit({-priority, ageOf(claim->metadata)}, "claim/default/" + name);
   }
 
  private:

@@ -27,7 +27,7 @@ TEST_F(PodTest, C10_AGatedPodIsPinnedOnceItsClaimIsCarried) {
   EXPECT_EQ(writes() - before, 3u);  // W7, W8, W9
   const auto carrier = world.carrier("a");
   ASSERT_TRUE(carrier);
-  EXPECT_TRUE(Carrier::ownedBy(*carrier, world.claim("a").metadata.uid));
+  EXPECT_TRUE(ResourceClaimBridge::ownedBy(*carrier, world.claim("a").metadata.uid));
   ASSERT_TRUE(carrier->allocation);
   EXPECT_EQ(carrier->allocation->device, deviceOf("a"));
   EXPECT_EQ(carrier->allocation->nodeName, "n1");
@@ -44,8 +44,9 @@ TEST_F(PodTest, W9_ClaimsOnTwoNodesAreNamed) {
   world.addClaim("b", "share", {{"gpu-core", "10"}}, "gpu-n2-0");
   world.addPod("p", {"a", "b"});
   settle();
-  EXPECT_EQ(world.reason("a", "Carried"), "NodeUnsuitable");
-  EXPECT_NE(world.message("b", "Carried").find("claim a is on node n1, claim b on node n2"), std::string::npos);
+  EXPECT_EQ(world.reason("a", "ResourceClaimReady"), "NodeUnsuitable");
+  EXPECT_NE(world.message("b", "ResourceClaimReady").find("claim a is on node n1, claim b on node n2"),
+            std::string::npos);
   EXPECT_FALSE(world.pod("p").schedulingGates.empty());
 }
 
@@ -81,11 +82,11 @@ TEST_F(PodTest, W9_ANodeThatThePodExcludesIsNamedAndFollowed) {
   world.addClaim("a", "share", {{"gpu-core", "10"}});
   world.addPod("p", {"a"}, true, {{"zone", "x"}});
   settle();
-  EXPECT_EQ(world.reason("a", "Carried"), "NodeUnsuitable");
+  EXPECT_EQ(world.reason("a", "ResourceClaimReady"), "NodeUnsuitable");
   world.json<core::Node>({"", "n1"}, R"({"metadata":{"labels":{"zone":"x"}}})");
   settle();
   EXPECT_TRUE(world.pod("p").schedulingGates.empty());
-  EXPECT_EQ(world.reason("a", "Carried"), "Carried");
+  EXPECT_EQ(world.reason("a", "ResourceClaimReady"), "ResourceClaimReady");
 }
 
 TEST_F(PodTest, C5_WaitForFirstConsumer) {
@@ -140,10 +141,10 @@ TEST_F(PodTest, AnUnsuitableNodeIsForgottenWithItsPod) {
   world.addClaim("a", "share", {{"gpu-core", "10"}});
   world.addPod("p", {"a"}, true, {{"zone", "x"}});
   settle();
-  EXPECT_EQ(world.reason("a", "Carried"), "NodeUnsuitable");
+  EXPECT_EQ(world.reason("a", "ResourceClaimReady"), "NodeUnsuitable");
   world.removePod("p");
   settle();
-  EXPECT_NE(world.reason("a", "Carried"), "NodeUnsuitable");
+  EXPECT_NE(world.reason("a", "ResourceClaimReady"), "NodeUnsuitable");
 }
 
 TEST_F(PodTest, TwoClaimsOfOnePodAndThePodGoesBeforeItRan) {

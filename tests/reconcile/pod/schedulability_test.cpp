@@ -250,7 +250,7 @@ TEST_F(SchedulabilityTest, W9_APodWhoseQueueSelectsAnotherNodeThanItsBoundClaims
   admit("p", "y");
   EXPECT_EQ(world.pod("p").schedulingGates, std::vector<std::string>{kOurs});
   EXPECT_FALSE(isPinned("p"));
-  EXPECT_EQ(world.reason("mine", "Carried"), "NodeUnsuitable");
+  EXPECT_EQ(world.reason("mine", "ResourceClaimReady"), "NodeUnsuitable");
 }
 
 TEST_F(SchedulabilityTest, W9_EveryOtherGateHasToGo) {

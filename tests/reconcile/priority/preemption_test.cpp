@@ -117,7 +117,7 @@ TEST_F(PreemptionTest, ALookEndsWithTheStopAndInTime) {
     cache::Claim who;
     who.metadata.name = who.metadata.uid = name;
     who.metadata.namespace_ = "default";
-    cache::ClusterView::Ask ask;
+    cache::ClusterView::SchedulingRequest ask;
     ask.claimUid = name;
     ask.claim = "default/" + name;
     ask.request.cards = 2;
@@ -129,7 +129,7 @@ TEST_F(PreemptionTest, ALookEndsWithTheStopAndInTime) {
       return true;
     };
     const auto room = preemption.planFor(std::make_shared<const cache::Claim>(who), ask, suits, stop);
-    said = preemption.inVain(name, "it", "parts");
+    said = preemption.noVictimsMessage(name, "it", "parts");
     world.clock.advance(std::chrono::minutes(1));
     return bool(room);
   };
@@ -151,7 +151,7 @@ TEST_F(PreemptionTest, LooksForWhoHasToGoHaveATenthOfTheTimeWhoeverTheyAreFor) {
     cache::Claim who;
     who.metadata.name = who.metadata.uid = name;
     who.metadata.namespace_ = "default";
-    cache::ClusterView::Ask ask;
+    cache::ClusterView::SchedulingRequest ask;
     ask.claimUid = name;
     ask.claim = "default/" + name;
     ask.request.perCard = {1000, 1};
@@ -168,16 +168,16 @@ TEST_F(PreemptionTest, LooksForWhoHasToGoHaveATenthOfTheTimeWhoeverTheyAreFor) {
   };
   const auto took = look("a");
   ASSERT_GT(took.count(), 0);
-  EXPECT_EQ(preemption.restsFor("b"), 9 * took);
+  EXPECT_EQ(preemption.searchBackoff("b"), 9 * took);
   EXPECT_EQ(look("b").count(), 0) << "not now";
-  const auto putOff = [&](const std::string& name, int64_t priority = 0) {
-    return preemption.putOff({-priority, {"2026-01-01T00:00:00Z", name}}, "claim/default/" + name);
+  const auto delayForRateLimit = [&](const std::string& name, int64_t priority = 0) {
+    return preemption.delayForRateLimit({-priority, {"2026-01-01T00:00:00Z", name}}, "claim/default/" + name);
   };
-  EXPECT_GT(putOff("c").count(), 0);
-  EXPECT_GT(putOff("b").count(), 0);
-  EXPECT_GT(putOff("high", 1).count(), 0);
-  EXPECT_EQ(putOff("a").count(), 0) << "it has been looked for, in vain";
-  EXPECT_EQ(preemption.restsFor("a"), std::chrono::seconds(15));
+  EXPECT_GT(delayForRateLimit("c").count(), 0);
+  EXPECT_GT(delayForRateLimit("b").count(), 0);
+  EXPECT_GT(delayForRateLimit("high", 1).count(), 0);
+  EXPECT_EQ(delayForRateLimit("a").count(), 0) << "it has been looked for, in vain";
+  EXPECT_EQ(preemption.searchBackoff("a"), std::chrono::seconds(15));
   const auto rests = preemption.giveTurn();
   EXPECT_FALSE(rests.queueKey);
   EXPECT_EQ(rests.again, 9 * took);
@@ -185,7 +185,7 @@ TEST_F(PreemptionTest, LooksForWhoHasToGoHaveATenthOfTheTimeWhoeverTheyAreFor) {
   EXPECT_EQ(preemption.giveTurn().queueKey, "claim/default/high");
   EXPECT_TRUE(preemption.turns().done("high"));
   EXPECT_EQ(preemption.giveTurn().queueKey, "claim/default/b") << "one after the other";
-  EXPECT_EQ(preemption.restsFor("b").count(), 0);
+  EXPECT_EQ(preemption.searchBackoff("b").count(), 0);
   EXPECT_EQ(look("b"), took);
 }
 
@@ -201,14 +201,14 @@ TEST_F(PreemptionTest, NoOtherClaimIsPlannedForWhileAPlanIsOnlyPartlyWritten) {
   std::vector<v1alpha::Nomination> rooms(2);
   rooms[1].nodeName = "n2";
   {
-    const auto plans = preemption.plans("a");
+    const auto plans = preemption.tryLockPlanning("a");
     ASSERT_TRUE(plans);
-    EXPECT_FALSE(preemption.plans("a")) << "two steps at once";
+    EXPECT_FALSE(preemption.tryLockPlanning("a")) << "two steps at once";
     preemption.leaveUnwritten(asked, rooms, 1);
   }
-  EXPECT_FALSE(preemption.plans("other"));
+  EXPECT_FALSE(preemption.tryLockPlanning("other"));
   {
-    const auto plans = preemption.plans("a");
+    const auto plans = preemption.tryLockPlanning("a");
     ASSERT_TRUE(plans);
     const auto [left, written] = preemption.unwritten(asked);
     ASSERT_EQ(left.size(), 2U);
@@ -220,9 +220,9 @@ TEST_F(PreemptionTest, NoOtherClaimIsPlannedForWhileAPlanIsOnlyPartlyWritten) {
     EXPECT_TRUE(preemption.unwritten(asked).first.empty()) << "a plan of other claims";
     preemption.leaveUnwritten(asked, rooms, 1);
   }
-  EXPECT_FALSE(preemption.plans("other"));
+  EXPECT_FALSE(preemption.tryLockPlanning("other"));
   world.clock.advance(std::chrono::seconds(5));
-  EXPECT_TRUE(preemption.plans("other")) << "the step that writes the rest did not come";
+  EXPECT_TRUE(preemption.tryLockPlanning("other")) << "the step that writes the rest did not come";
 }
 
 TEST_F(PreemptionTest, ANominationStandsAMomentLongerOnceItsLastVictimIsGone) {
@@ -234,7 +234,7 @@ TEST_F(PreemptionTest, ANominationStandsAMomentLongerOnceItsLastVictimIsGone) {
   room.nodeName = "n1";
   room.victims = {"egpu-gone"};
   who.status.nominated = room;
-  cache::ClusterView::Ask ask;
+  cache::ClusterView::SchedulingRequest ask;
   ask.claimUid = "high";
   ask.claim = "default/high";
   ask.request.cards = 1;

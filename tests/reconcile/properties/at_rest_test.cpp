@@ -378,7 +378,8 @@ TEST_P(AtRestTest, NoStepWithoutACause) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(, AtRestTest, ::testing::ValuesIn(rows()), [](const auto& info) { return info.param.name; });
+INSTANTIATE_TEST_SUITE_P(, AtRestTest, ::testing::ValuesIn(rows()),
+                         [](const auto& instance) { return instance.param.name; });
 
 }  // namespace
 }  // namespace egpu::reconcile

@@ -358,7 +358,7 @@ TEST_P(MemoryReturnsTest, NothingIsKeptOfObjectsThatAreGone) {
 }
 
 INSTANTIATE_TEST_SUITE_P(, MemoryReturnsTest, ::testing::ValuesIn(kinds()),
-                         [](const auto& info) { return info.param.name; });
+                         [](const auto& instance) { return instance.param.name; });
 
 }  // namespace
 }  // namespace egpu::reconcile

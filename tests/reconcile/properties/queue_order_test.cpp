@@ -170,7 +170,8 @@ TEST_P(QueueOrderTest, FreedCardsGoToTheFirstOfThoseThatAskForTheSame) {
     for (int round = 0; round < 4; ++round) {
       ASSERT_TRUE(trial.allWait());
       int freed = trial.between(1, 6);
-      switch (trial.below(3)) {
+      const int way = trial.below(3);
+      switch (way) {
         case 0:
           trial.addNode("m" + std::to_string(round), freed);
           break;
@@ -288,7 +289,9 @@ TEST_P(QueueOrderTest, FreedCapacityGoesToEachThatFitsBesideThoseBeforeIt) {
 }
 
 INSTANTIATE_TEST_SUITE_P(, QueueOrderTest, ::testing::Values(Trial::Runs::stepped, Trial::Runs::threaded),
-                         [](const auto& info) { return info.param == Trial::Runs::stepped ? "Stepped" : "Threaded"; });
+                         [](const auto& instance) {
+                           return instance.param == Trial::Runs::stepped ? "Stepped" : "Threaded";
+                         });
 
 }  // namespace
 }  // namespace egpu::reconcile

@@ -7,8 +7,8 @@
 #include <string>
 #include <vector>
 
+#include "controller/scheduler/choice/colocate.h"
 #include "controller/scheduler/choice/preempt_together.h"
-#include "controller/scheduler/choice/together.h"
 #include "tests/scheduler/crowd.h"
 
 namespace egpu::scheduler::testing {
@@ -137,7 +137,7 @@ TEST(PreemptTogetherOfMany, EachMemberStaysOnItsNodeWhileVictimsAreSpared) {
       ++asked;
       return true;
     };
-  const StandingOf standing = [](std::string_view device) { return Standing{device.back() - '0', 0}; };
+  const EvictionRankOf standing = [](std::string_view device) { return EvictionRank{device.back() - '0', 0}; };
   const auto found = preemptTogether(cluster, members, nullptr, {}, {}, standing);
   ASSERT_FALSE(found.after.lacking);
   EXPECT_EQ(found.victims.size(), 40U * 7U) << "none of them for nothing";

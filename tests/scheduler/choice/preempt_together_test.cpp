@@ -22,7 +22,7 @@ std::vector<std::string> victimsOf(const PreemptionTogether& found) {
 }
 
 /// Derives the standing from the uid. It has few values, so that ties occur.
-Standing standingOf(std::string_view device) {
+EvictionRank standingOf(std::string_view device) {
   uint64_t hash = 14695981039346656037U;
   for (const char c : device) hash = (hash ^ static_cast<unsigned char>(c)) * 1099511628211U;
   return {static_cast<int64_t>(hash % 4) * 100, static_cast<int64_t>(hash / 4 % 3) * 1000};
@@ -55,7 +55,7 @@ struct Case {
   std::vector<GangMember> members;
   std::vector<TopologyGroup> groups;
   const std::vector<TopologyGroup>* within = nullptr;
-  MayGo mayGo{};
+  IsEvictable isEvictable{};
 };
 
 Case caseOf(Crowd& crowd, int i) {
@@ -71,7 +71,7 @@ Case caseOf(Crowd& crowd, int i) {
     if (pick(random, 0, 5) == 0)
       member.hasRoom = [](std::string_view, std::span<const std::size_t> placed) { return placed.empty(); };
   }
-  if (i % 3 == 0) made.mayGo = [](std::string_view device) { return standingOf(device).priority < 200; };
+  if (i % 3 == 0) made.isEvictable = [](std::string_view device) { return standingOf(device).priority < 200; };
   if (i % 4 == 1) made.groups = {{"x", {"node-0", "node-2"}}, {"y", {"node-1"}}, {"none", {}}};
   return made;
 }
@@ -121,8 +121,8 @@ TEST(PreemptTogether, MakesRoomWhereAnySetWouldAndNobodyGoesForNothing) {
       Case each = caseOf(crowd, i);
       each.within = each.groups.empty() ? nullptr : &each.groups;
       Holdings holders = holdingsOf(cluster);
-      std::erase_if(holders, [&](const auto& of) { return each.mayGo && !each.mayGo(of.first); });
-      const auto got = preemptTogether(cluster, each.members, each.within, {}, each.mayGo, standingOf);
+      std::erase_if(holders, [&](const auto& of) { return each.isEvictable && !each.isEvictable(of.first); });
+      const auto got = preemptTogether(cluster, each.members, each.within, {}, each.isEvictable, standingOf);
       const auto want = fewestOf(cluster, holders, each.members, each.within);
       ASSERT_EQ(dump(cluster), before);
       if (got.after.lacking) {
@@ -189,12 +189,12 @@ TEST(PreemptTogether, TheHeadersExample) {
   cluster.take("n10", "c", all);
   cluster.take("n11", "d", all);
   const std::vector<GangMember> members(2, GangMember{whole(1)});
-  const auto standing = [](std::string_view device) { return Standing{device == "c" ? 5 : 0, 0}; };
+  const auto standing = [](std::string_view device) { return EvictionRank{device == "c" ? 5 : 0, 0}; };
   const std::vector<TopologyGroup> racks{{"x", {"n0"}}, {"y", {"n1"}}};
   std::string stay = "b";
-  const MayGo mayGo = [&stay](std::string_view device) { return stay.find(device) == std::string::npos; };
+  const IsEvictable isEvictable = [&stay](std::string_view device) { return stay.find(device) == std::string::npos; };
   const auto names = [&](const std::vector<TopologyGroup>* within) {
-    const auto found = preemptTogether(cluster, members, within, {}, mayGo, standing);
+    const auto found = preemptTogether(cluster, members, within, {}, isEvictable, standing);
     EXPECT_EQ(found.after.lacking.has_value(), found.victims.empty());
     return victimsOf(found);
   };
@@ -260,17 +260,17 @@ TEST(PreemptTogether, AGroupWhoseCardsCanNotHoldThemAllIsNotLookedAt) {
   Apart apart(40);
   Request half;
   half.perCard = {600, kGi};
-  const auto looks = [&](std::size_t size, const Request& request, const MayGo& mayGo) {
+  const auto looks = [&](std::size_t size, const Request& request, const IsEvictable& isEvictable) {
     int asked = 0;
     const auto members = counting(size, request, asked);
     (void)decideGang(apart.cluster, members, &apart.groups);
     const int deciding = std::exchange(asked, 0);
-    EXPECT_TRUE(preemptTogether(apart.cluster, members, &apart.groups, {}, mayGo).after.lacking);
+    EXPECT_TRUE(preemptTogether(apart.cluster, members, &apart.groups, {}, isEvictable).after.lacking);
     return asked - deciding;
   };
   EXPECT_EQ(looks(3, whole(1), {}), 0) << "three cards of two";
   EXPECT_EQ(looks(3, half, {}), 0) << "one to a card";
-  const MayGo first = [](std::string_view device) { return device.back() == '0'; };
+  const IsEvictable first = [](std::string_view device) { return device.back() == '0'; };
   EXPECT_EQ(looks(2, whole(1), first), 0) << "one of each two stays";
   EXPECT_EQ(looks(2, half, first), 0);
 }
@@ -303,7 +303,7 @@ TEST(PreemptTogether, ToFindWhoGoesCostsNothingOfFindingWhoStays) {
 TEST(PreemptTogether, EndsWhenItIsEnoughWithWhatWasFound) {
   Apart apart(3);
   int left = 0;
-  const Enough enough = [&left] { return --left < 0; };
+  const StopCondition enough = [&left] { return --left < 0; };
   const auto find = [&](int asked, const std::vector<TopologyGroup>* within) {
     left = asked;
     const std::vector<GangMember> members(2, GangMember{whole(1)});
@@ -329,7 +329,7 @@ TEST(PreemptTogether, WhateverTimeCutsShortIsNotExact) {
     const auto exact = [&] {
       asked = 0;
       const std::vector<GangMember> members(2, GangMember{whole(1)});
-      const Enough enough = [&] { return ++asked > most; };
+      const StopCondition enough = [&] { return ++asked > most; };
       return preemptTogether(apart.cluster, members, within, {}, {}, {}, kMostPreemptions, enough).exact;
     };
     ASSERT_TRUE(exact());

@@ -33,7 +33,7 @@ Request shareOf(int64_t core, int64_t memory, int64_t cards = 1) {
 struct Held {
   Cluster cluster;
   QuotaBook book;
-  std::map<std::string, Standing, std::less<>> standings;
+  std::map<std::string, EvictionRank, std::less<>> standings;
 
   void node(const std::string& name, int cards, const std::string& model = "A100", int64_t memory = 80 * kGi) {
     cluster.upsertNode({name, true});
@@ -42,7 +42,7 @@ struct Held {
   }
   /// Gives the claim its decision on that node and counts it in its namespace's quotas.
   bool give(const std::string& device, const std::string& space, Request request, const std::string& node,
-            Standing standing = {}, const std::string& cls = "a") {
+            EvictionRank standing = {}, const std::string& cls = "a") {
     request.pinnedNode = node;
     const auto decision = decide(cluster, request);
     if (!decision.fits) return false;
@@ -53,15 +53,15 @@ struct Held {
   }
   Preemption without(const Request& request, int64_t priority, const std::string& cls = "a") {
     const QuotaClaim claim{"ns", "ns/new", "new", cls};
-    return preemptWithin(cluster, book, {claim, request, {}}, {}, mayGo(priority), standing());
+    return preemptWithin(cluster, book, {claim, request, {}}, {}, isEvictable(priority), standing());
   }
-  MayGo mayGo(int64_t priority) const {
+  IsEvictable isEvictable(int64_t priority) const {
     return [this, priority](std::string_view device) {
       const auto known = standings.find(device);
       return known != standings.end() && known->second.priority < priority;
     };
   }
-  StandingOf standing() const {
+  EvictionRankOf standing() const {
     return [this](std::string_view device) { return standings.find(device)->second; };
   }
 };
@@ -199,7 +199,7 @@ class RandomHolders {
     }
     held.book.setQuotas("ns", std::move(quotas));
     for (int i = 0; i < 10; ++i) {
-      const Standing standing{pick(random_, 0, 3) * 100, pick(random_, 0, 3)};
+      const EvictionRank standing{pick(random_, 0, 3) * 100, pick(random_, 0, 3)};
       held.give("d" + std::to_string(i), pick(random_, 0, 2) == 0 ? "other" : "ns", request(),
                 "n" + std::to_string(pick(random_, 0, 2)), standing, pick(random_, 0, 1) == 0 ? "a" : "b");
     }
@@ -278,16 +278,18 @@ TEST(PreemptWithin, OfSeveralTogetherVictimsGiveBackQuotaOnAnyNode) {
     members.push_back({shareOf(500, 20 * kGi)});
     members.back().claim = QuotaClaim{"ns", std::string("ns/") + name, name, "a"};
   }
-  const auto found = preemptTogether(held.cluster, members, nullptr, held.book, held.mayGo(1000), held.standing());
+  const auto found =
+      preemptTogether(held.cluster, members, nullptr, held.book, held.isEvictable(1000), held.standing());
   EXPECT_FALSE(found.after.lacking);
   ASSERT_EQ(found.victims.size(), 1u);
   EXPECT_TRUE(found.victims.front().device == "far" || found.victims.front().device == "near");
   members.pop_back();
   members.front().request = shareOf(500, 75 * kGi);
-  const auto larger = preemptTogether(held.cluster, members, nullptr, held.book, held.mayGo(1000), held.standing());
+  const auto larger =
+      preemptTogether(held.cluster, members, nullptr, held.book, held.isEvictable(1000), held.standing());
   ASSERT_EQ(larger.victims.size(), 2u) << "neither alone gives back enough";
   members.front().request = shareOf(500, 60 * kGi);
-  const auto one = preemptTogether(held.cluster, members, nullptr, held.book, held.mayGo(1000), held.standing());
+  const auto one = preemptTogether(held.cluster, members, nullptr, held.book, held.isEvictable(1000), held.standing());
   ASSERT_EQ(one.victims.size(), 1u);
   EXPECT_EQ(one.victims.front().device, "far");
 }

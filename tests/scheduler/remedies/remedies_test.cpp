@@ -489,7 +489,7 @@ TEST(Explanations, EveryReasonCountsTheCardsAndNodesThatHaveIt) {
       // "best has" must be the value of one of them.
       for (const auto& [reason, count] : stage.reasons) {
         std::string own = reason;
-        if (const auto at = own.find("best "); at != std::string::npos) own.erase(at, 5);
+        if (const auto best = own.find("best "); best != std::string::npos) own.erase(best, 5);
         ASSERT_TRUE(texts.contains(own)) << own;
       }
     }

@@ -6,6 +6,9 @@
 #include "controller/standalone/apiserver/schema/schema_node.h"
 
 namespace egpu::apiserver {
+
+using Type = SchemaNode::Type;
+
 namespace {
 
 using Json = nlohmann::json;
@@ -24,7 +27,6 @@ constexpr std::array<std::string_view, 10> kIgnored = {"description",
                                                        "x-kubernetes-group-version-kind"};
 
 std::optional<SchemaNode::Type> typeOf(std::string_view name) {
-  using Type = SchemaNode::Type;
   if (name == "object") return Type::object;
   if (name == "array") return Type::array;
   if (name == "string") return Type::string;

@@ -16,7 +16,7 @@ DeleteOptions deleteOptions(const Call& call, const std::string& text) {
     if (!body.is_object()) throw badRequest("DeleteOptions: not a JSON object");
     if (auto kind = body.find("kind"); kind != body.end() && *kind != "DeleteOptions")
       throw badRequest("the kind in the data does not match the expected kind (DeleteOptions)");
-    auto text = [](const Json& from, const char* key) -> std::string {
+    auto textOf = [](const Json& from, const char* key) -> std::string {
       auto it = from.find(key);
       if (it == from.end() || it->is_null()) return {};
       if (!it->is_string()) throw badRequest(std::string("DeleteOptions.") + key + " must be a string");
@@ -24,10 +24,10 @@ DeleteOptions deleteOptions(const Call& call, const std::string& text) {
     };
     if (auto p = body.find("preconditions"); p != body.end() && !p->is_null()) {
       if (!p->is_object()) throw badRequest("DeleteOptions.preconditions must be an object");
-      o.uid = text(*p, "uid");
-      o.resourceVersion = text(*p, "resourceVersion");
+      o.uid = textOf(*p, "uid");
+      o.resourceVersion = textOf(*p, "resourceVersion");
     }
-    if (std::string p = text(body, "propagationPolicy"); !p.empty()) policy = p;
+    if (std::string p = textOf(body, "propagationPolicy"); !p.empty()) policy = p;
     if (auto orphan = body.find("orphanDependents"); orphan != body.end() && orphan->is_boolean())
       o.orphan = orphan->get<bool>();
     if (auto dry = body.find("dryRun"); dry != body.end() && dry->is_array())

@@ -1,0 +1,164 @@
+#include "controller/agent/cards/discovery_results.h"
+
+#include <algorithm>
+#include <iterator>
+#include <optional>
+#include <set>
+
+#include "api/v1alpha/keys.h"
+#include "api/v1alpha/validation.h"
+#include "controller/base/printable.h"
+#include "controller/base/text.h"
+
+namespace egpu::agent::cards {
+
+namespace {
+
+namespace keys = v1alpha::keys;
+
+// Limits of a card in manifests/crd.
+constexpr int64_t kMostIndex = 1023, kMostNuma = 1023, kMostSms = 1'000'000, kMostMilliTflops = 1'000'000'000,
+                  kMostLinksToPeer = 1024, kMostMemory = int64_t{1} << 50;
+constexpr std::size_t kMostLinks = 256, kMostAttributes = 64, kLongestName = 63, kLongestText = 253;
+// Limits of messages about cards.
+constexpr std::size_t kMostRemarks = 32, kLongestRemark = 400, kLongestSaid = 900;
+
+bool printable(std::string_view text, std::size_t most) {
+  return text.size() <= most && std::all_of(text.begin(), text.end(), [](char c) { return c >= ' ' && c <= '~'; });
+}
+
+/// Returns why the API can't represent this card; empty if it can.
+std::string refusal(const plugin::Gpu& g) {
+  const auto name = base::lowered(g.uuid);
+  if (!v1alpha::isDnsSubdomain(name)) return "its uuid can't name an object (letters, digits, '-' and '.')";
+  if (name.starts_with(keys::kDevicePrefix)) return "names that begin with egpu- are those of the claims' devices";
+  if (g.memory == 0) return "its memory is unknown, and nothing can be given of it";
+  if (g.memory < 0 || g.memory > kMostMemory) return "it can't have " + std::to_string(g.memory) + " bytes";
+  if (g.index < 0) return "its number on the node is unknown, without which no container is given it";
+  if (g.index > kMostIndex) return "its number on the node can't be " + std::to_string(g.index);
+  if (g.smCount < 0 || g.smCount > kMostSms) return "it can't have " + std::to_string(g.smCount) + " SMs";
+  if (g.milliTflops < 0 || g.milliTflops > kMostMilliTflops)
+    return "its rating can't be " + std::to_string(g.milliTflops) + " thousandths of a TFLOPS";
+  if (g.numaNode < -1 || g.numaNode > kMostNuma) return "its NUMA node can't be " + std::to_string(g.numaNode);
+  if (!printable(g.model, kLongestText)) return "its model " + base::quoted(g.model) + " is no printable ASCII";
+  if (!printable(g.pciAddress, kLongestName))
+    return "its PCI address " + base::quoted(g.pciAddress) + " is no printable ASCII";
+  return {};
+}
+
+bool possible(const plugin::GpuLink& link) {
+  return !link.peer.empty() && printable(link.peer, kLongestText) && !link.type.empty() &&
+         printable(link.type, kLongestName) && link.count >= 0 && link.count <= kMostLinksToPeer;
+}
+
+/// Collects remarks about the cards that plugins report.
+class Remarks {
+ public:
+  explicit Remarks(std::vector<std::string>& all) : all_(all) {}
+  void add(const std::string& plugin, const plugin::Gpu& g, const std::string& what) {
+    if (all_.size() == kMostRemarks) all_.emplace_back("and more that is not told");
+    if (all_.size() > kMostRemarks) return;
+    all_.push_back(base::shortened(
+        "card " + base::quoted(base::shortened(g.uuid, kLongestName)) + " of " + plugin + " " + what, kLongestRemark));
+  }
+
+ private:
+  std::vector<std::string>& all_;
+};
+
+v1alpha::Card cardOf(const std::string& plugin, const plugin::Gpu& g, const std::string& node, Remarks& remarks) {
+  v1alpha::Card card;
+  card.uuid = g.uuid;
+  card.nodeName = node;
+  card.index = g.index;
+  card.model = g.model;
+  card.smCount = g.smCount;
+  card.milliTflops = g.milliTflops;
+  card.memory = g.memory;
+  card.topology.numa = g.numaNode;
+  card.topology.pcie = g.pciAddress;
+  std::size_t left = 0;
+  for (const auto& link : g.links)
+    if (possible(link) && card.topology.links.size() < kMostLinks)
+      card.topology.links.push_back({link.peer, link.type, link.count});
+    else
+      ++left;
+  if (left > 0) remarks.add(plugin, g, "has " + std::to_string(left) + " links that are left out: too many, or wrong");
+  left = 0;
+  for (const auto& [name, value] : g.attributes)
+    if (!name.empty() && printable(name, kLongestName) && printable(value, kLongestText) &&
+        card.attributes.size() < kMostAttributes)
+      card.attributes.emplace(name, value);
+    else
+      ++left;
+  if (left > 0)
+    remarks.add(plugin, g, "has " + std::to_string(left) + " attributes that are left out: too many, or unprintable");
+  return card;
+}
+
+}  // namespace
+
+Answer ask(plugin::Provisioner& plugin) {
+  Answer out;
+  out.cards = plugin.discover();
+  out.health = plugin.health();
+  return out;
+}
+
+std::string saidBy(const std::string& plugin, std::string_view words) {
+  return base::shortened(plugin + ": " + base::printable(words), kLongestSaid);
+}
+
+Found merge(const Answers& answers, const std::string& node) {
+  Found out;
+  Remarks remarks(out.remarks);
+  std::set<std::string_view> said;  // messages so far: plugins for the same hardware report the same
+  for (const auto& [plugin, answer] : answers) {
+    if (!answer.cards.reply.ok()) continue;
+    const auto& words = answer.cards.reply.message;
+    if (!words.empty() && out.said.size() < kMostRemarks && said.insert(words).second)
+      out.said.push_back(saidBy(plugin, words));
+    for (const auto& g : answer.cards.gpus) {
+      if (const auto why = refusal(g); !why.empty()) {
+        remarks.add(plugin, g, "is refused: " + why);
+        continue;
+      }
+      const auto name = base::lowered(g.uuid);
+      const auto known = out.cards.find(name);
+      if (known != out.cards.end()) {
+        // Two plugins may report the same hardware, but one plugin must not report a card twice.
+        if (known->second.plugin == plugin) remarks.add(plugin, g, "is given twice; the first counts");
+        continue;
+      }
+      if (out.cards.size() == kMostCards) {
+        remarks.add(plugin, g, "is refused: a node has at most " + std::to_string(kMostCards) + " cards");
+        continue;
+      }
+      out.cards.emplace(name, FoundCard{cardOf(plugin, g, node, remarks), plugin});
+    }
+  }
+  return out;
+}
+
+std::vector<usage::Reading> readingsOf(const Found& found, const Answers& answers) {
+  std::vector<usage::Reading> out;
+  for (const auto& [object, each] : found.cards) {
+    const std::string& name = object;  // in clang 14, lambdas can't capture a structured binding
+    const auto& health = answers.find(each.plugin)->second.health;
+    if (!health.reply.ok()) continue;
+    usage::Reading reading{name, each.card.uuid, each.card.model, each.card.memory, {}, {}};
+    const auto same = [&](const auto& said) { return base::lowered(said.uuid) == name; };
+    std::copy_if(health.processes.begin(), health.processes.end(), std::back_inserter(reading.processes), same);
+    const auto use = std::find_if(health.use.begin(), health.use.end(), same);
+    if (use != health.use.end())
+      reading.use = *use;
+    else if (!reading.processes.empty())  // an older plugin that reports processes only
+      reading.use.processes = static_cast<int64_t>(reading.processes.size());
+    else
+      continue;
+    out.push_back(std::move(reading));
+  }
+  return out;
+}
+
+}  // namespace egpu::agent::cards

@@ -1,0 +1,26 @@
+// Sleep that other threads can interrupt.
+#pragma once
+
+#include <mutex>
+#include <optional>
+#include <stop_token>
+
+#include "controller/base/clock.h"
+
+namespace egpu::agent::cards {
+
+/// One thread may sleep; any thread may ring.
+class WakeableTimer {
+ public:
+  /// Ends the current sleep; without one, the next sleep ends immediately.
+  void ring();
+  /// Sleeps until `until`, a ring or a stop; returns false if stopped.
+  bool sleepUntil(base::Clock& clock, base::Clock::Steady until, std::stop_token stop);
+
+ private:
+  std::mutex mutex_;
+  bool rung_ = false;                       ///< protected by mutex_
+  std::optional<std::stop_source> asleep_;  ///< protected by mutex_
+};
+
+}  // namespace egpu::agent::cards

@@ -1,0 +1,55 @@
+// Limits concurrent calls per plugin, so that a plugin that hangs does not block all threads.
+#pragma once
+
+#include <map>
+#include <mutex>
+#include <string>
+#include <utility>
+
+#include "controller/base/status.h"
+
+namespace egpu::agent {
+
+/// Thread-safe; must outlive all Turn objects.
+class CallLimiter {
+ public:
+  explicit CallLimiter(int most) : most_(most) {}
+
+  /// One running call; ends with the object's lifetime.
+  class Turn {
+   public:
+    Turn(CallLimiter& turns, std::string plugin) : turns_(&turns), plugin_(std::move(plugin)) {}
+    Turn(Turn&& other) noexcept : turns_(std::exchange(other.turns_, nullptr)), plugin_(std::move(other.plugin_)) {}
+    Turn& operator=(Turn&&) = delete;
+    ~Turn() {
+      if (turns_ != nullptr) turns_->end(plugin_);
+    }
+
+   private:
+    CallLimiter* turns_;
+    std::string plugin_;
+  };
+
+  /// Returns Code::unavailable without waiting if the plugin is at its limit.
+  base::Result<Turn> take(const std::string& plugin) {
+    const std::lock_guard lock(mutex_);
+    int& taken = taken_[plugin];
+    if (taken >= most_)
+      return base::Status(base::Code::unavailable, "provisioner " + plugin + " works on " + std::to_string(taken) +
+                                                       " calls of this node and answers none of them; try again");
+    ++taken;
+    return Turn(*this, plugin);
+  }
+
+ private:
+  void end(const std::string& plugin) {
+    const std::lock_guard lock(mutex_);
+    if (--taken_[plugin] == 0) taken_.erase(plugin);
+  }
+
+  const int most_;
+  std::mutex mutex_;
+  std::map<std::string, int> taken_;  ///< by plugin; protected by mutex_
+};
+
+}  // namespace egpu::agent

@@ -1,0 +1,130 @@
+#include "controller/agent/prepare/capacity_guard.h"
+
+#include <algorithm>
+#include <cstdint>
+#include <limits>
+#include <string>
+#include <utility>
+
+namespace egpu::agent {
+
+namespace {
+
+using base::Code;
+using base::Result;
+using base::Status;
+
+constexpr std::size_t kMostNamed = 8;  ///< maximum holders named in a refusal
+
+/// Adds amounts ≥ 0; saturates instead of overflowing.
+int64_t sum(int64_t a, int64_t b) {
+  constexpr int64_t most = std::numeric_limits<int64_t>::max();
+  return a > most - b ? most : a + b;
+}
+
+struct Amounts {
+  int64_t core = 0, memory = 0;
+  void add(const v1alpha::DeviceCard& share) {
+    core = sum(core, share.chargedCore);
+    memory = sum(memory, share.chargedMemory);
+  }
+  std::string str() const { return "core " + std::to_string(core) + ", memory " + std::to_string(memory); }
+};
+
+Amounts on(const cdi::Spec& spec, const std::string& uuid) {
+  Amounts out;
+  for (const auto& share : spec.cards)
+    if (share.uuid == uuid) out.add(share);
+  return out;
+}
+
+/// Amounts that a device holds on a card. While its file is being replaced: the larger of the ready file's amounts,
+/// which are in use, and the part's.
+Amounts held(const cdi::Folder::Entry& holder, const std::string& uuid) {
+  const Amounts now = on(*holder.spec, uuid);
+  if (!holder.coming) return now;
+  const Amounts then = on(**holder.coming, uuid);
+  return {std::max(now.core, then.core), std::max(now.memory, then.memory)};
+}
+
+Status fitsCard(const cdi::Spec& wanted, const v1alpha::Card& card, const std::vector<cdi::Folder::Entry>& holders) {
+  const Amounts mine = on(wanted, card.uuid);
+  if (mine.core == 0 && mine.memory == 0) return Status::okay();  // a claim with admin access is charged nothing
+  Amounts all = mine;
+  std::string named;
+  std::size_t count = 0;
+  for (const auto& holder : holders) {
+    if (holder.deviceUid == wanted.deviceUid) {
+      // The device already holds that much from when the card had more; its file must remain replaceable.
+      const Amounts its = holder.spec ? held(holder, card.uuid) : Amounts{};
+      if (its.core >= mine.core && its.memory >= mine.memory) return Status::okay();
+      continue;
+    }
+    const Amounts its = held(holder, card.uuid);
+    if (its.core == 0 && its.memory == 0) continue;
+    all.core = sum(all.core, its.core);
+    all.memory = sum(all.memory, its.memory);
+    if (++count <= kMostNamed)
+      named += (named.empty() ? "" : "; ") + holder.spec->claimNamespace + "/" + holder.spec->claimName + " with " +
+               its.str();
+  }
+  if (all.core <= card.core && all.memory <= card.memory) return Status::okay();
+  // Possibly a claim for the whole card from when the card had more: the controller will charge its entry again.
+  if (count == 0 && mine.core == card.core && mine.memory > card.memory)
+    return {Code::unavailable, "card " + card.uuid + " has " + Amounts{card.core, card.memory}.str() +
+                                   " now, the claim is still charged " + mine.str() +
+                                   ": if it asks for the whole card without an amount of memory, it is charged anew"};
+  if (count > kMostNamed) named += "; and " + std::to_string(count - kMostNamed) + " more";
+  return {Code::invalid, "card " + card.uuid + " has " + Amounts{card.core, card.memory}.str() + "; the claim's " +
+                             mine.str() + " would exceed it on this node beside " +
+                             (named.empty() ? "nothing else" : named)};
+}
+
+}  // namespace
+
+Status fits(const cdi::Spec& wanted, const std::vector<v1alpha::Card>& cards,
+            const std::vector<cdi::Folder::Entry>& holders) {
+  for (const auto& holder : holders)
+    if (holder.deviceUid != wanted.deviceUid && !holder.spec)
+      return {Code::unavailable, holder.spec.status().message() +
+                                     ": it may hold the claim's card. It is made anew when its own claim is prepared, "
+                                     "and goes when nobody uses it any more"};
+  for (const auto& card : cards)
+    if (auto s = fitsCard(wanted, card, holders); !s.ok()) return s;
+  return Status::okay();
+}
+
+Status CapacityGuard::reserve(const cdi::Spec& wanted, const std::vector<v1alpha::Card>& cards) {
+  // Writes the draft to disk before other callers must wait.
+  auto draft = folder_.draft(wanted);
+  if (!draft) return draft.status();
+  Wish mine{wanted, cards, std::move(*draft)};
+  std::unique_lock lock(mutex_);
+  waiting_.push_back(&mine);
+  changed_.wait(lock, [&] { return mine.answered || !deciding_; });
+  if (mine.answered) return mine.answer;
+  deciding_ = true;
+  const auto together = std::exchange(waiting_, {});
+  lock.unlock();
+  decide(together);
+  lock.lock();
+  for (Wish* wish : together) wish->answered = true;
+  deciding_ = false;
+  changed_.notify_all();
+  return mine.answer;
+}
+
+/// Decides the wishes in order, under the folder's lock. An accepted wish is a holder for the next ones.
+void CapacityGuard::decide(const std::vector<Wish*>& wishes) {
+  const auto held = folder_.hold();
+  auto holders = held ? folder_.list() : Result<std::vector<cdi::Folder::Entry>>(held.status());
+  for (Wish* wish : wishes) {
+    wish->answer = holders ? fits(wish->wanted, wish->cards, *holders) : holders.status();
+    if (wish->answer.ok()) wish->answer = folder_.write(std::move(wish->draft));
+    if (!wish->answer.ok()) continue;
+    std::erase_if(*holders, [&](const auto& holder) { return holder.deviceUid == wish->wanted.deviceUid; });
+    holders->push_back({wish->wanted.deviceUid, false, true, wish->wanted});
+  }
+}
+
+}  // namespace egpu::agent

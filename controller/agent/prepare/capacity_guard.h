@@ -1,0 +1,55 @@
+// Capacity check on the node: the prepared devices of a card never exceed it, regardless of the API's contents.
+#pragma once
+
+#include <condition_variable>
+#include <cstddef>
+#include <mutex>
+#include <vector>
+
+#include "api/v1alpha/types.h"
+#include "controller/agent/cdi/folder.h"
+#include "controller/base/status.h"
+
+namespace egpu::agent {
+
+/// Returns OK if `wanted` fits on its cards together with the `holders` of other devices, in charged amounts, or takes
+/// no more of a card than the device's existing file. `cards`: the cards of wanted.cards, in the same order.
+/// Code::invalid names the holders. Code::unavailable names a file that can't be read, as it may hold the card. Pure.
+base::Status fits(const cdi::Spec& wanted, const std::vector<v1alpha::Card>& cards,
+                  const std::vector<cdi::Folder::Entry>& holders);
+
+/// Checks with fits() and writes the part atomically: of two threads or agents, one comes first. Waiting callers in
+/// this process are decided together, in order of arrival. Thread-safe. Keeps a reference to the folder, which must
+/// outlive it.
+class CapacityGuard {
+ public:
+  explicit CapacityGuard(cdi::Folder& folder) : folder_(folder) {}
+
+  /// Writes `wanted` as the device's part, which counts in later checks. Errors of fits() and the folder are returned.
+  base::Status reserve(const cdi::Spec& wanted, const std::vector<v1alpha::Card>& cards);
+
+  /// Number of waiting callers, for tests.
+  std::size_t waiting() const {
+    const std::lock_guard lock(mutex_);
+    return waiting_.size();
+  }
+
+ private:
+  struct Wish {
+    const cdi::Spec& wanted;
+    const std::vector<v1alpha::Card>& cards;
+    cdi::Draft draft;
+    base::Status answer{};
+    bool answered = false;  ///< protected by mutex_
+  };
+  void decide(const std::vector<Wish*>& wishes);
+
+  cdi::Folder& folder_;
+  mutable std::mutex mutex_;
+  std::condition_variable changed_;
+  // State below is protected by mutex_.
+  std::vector<Wish*> waiting_;
+  bool deciding_ = false;
+};
+
+}  // namespace egpu::agent

@@ -1,0 +1,128 @@
+// Observer of the scheduler's cluster state. It receives every change and every decision, in the order in which they
+// happen, so that the same calls on a copy of the state give the same decisions.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+#include <utility>
+#include <variant>
+#include <vector>
+
+#include "controller/scheduler/cluster.h"
+#include "controller/scheduler/decide.h"
+
+namespace egpu::cache {
+
+struct NodeGone {
+  std::string name;
+};
+struct CardGone {
+  std::string name;
+};
+/// `uid`: of the device, or "claim/<uid>" of a decision that is not yet written.
+struct Took {
+  std::string card, uid;
+  scheduler::Amount charged;
+};
+struct GaveBack {
+  std::string card, uid;
+};
+/// First attempt of a claim: Cluster::observe().
+struct Asked {
+  scheduler::Request request;
+};
+/// The device belongs to this claim.
+struct DeviceMade {
+  std::string device, claim;  ///< uids
+};
+struct ClaimGone {
+  std::string uid;
+};
+using Change = std::variant<scheduler::NodeInfo, NodeGone, scheduler::CardInfo, CardGone, Took, GaveBack, Asked,
+                            DeviceMade, ClaimGone>;
+
+/// Answers of a decision's node predicate. If there are very many nodes, only one of the two lists is kept.
+struct PredicateTrace {
+  static constexpr std::size_t kMost = 1024;  ///< length of a list
+
+  std::vector<std::string> suited, refused;
+  bool onlySuited = false;  ///< true: nodes in neither list do not suit; false: the predicate was not called for them
+  bool lost = false;  ///< both lists were too long, or answers changed during the decision: it cannot be reproduced
+};
+
+struct Decided {
+  struct SchedulingRequest {
+    std::string claimUid;
+    std::string claim;  ///< "namespace/name"
+    scheduler::Request request;
+  };
+  std::vector<SchedulingRequest> asks;         ///< placed on one node, all or none
+  std::vector<scheduler::Decision> decisions;  ///< one per request; empty if nothing fits
+  PredicateTrace nodes;
+  /// The state changed during the decision, or it depends on state that is not reported, such as quotas.
+  bool meanwhile = false;
+};
+
+/// Called inside the view's lock: must return at once, and must not call the view.
+class ClusterListener {
+ public:
+  virtual ~ClusterListener() = default;
+  /// True if the listener needs all() before the next decision.
+  virtual bool wantsAll() const = 0;
+  /// Receives the current cluster. Later changes apply to it.
+  virtual void all(const scheduler::Cluster& cluster) = 0;
+  virtual void changed(Change change) = 0;
+  virtual void decided(Decided decided) = 0;
+};
+
+/// Calls a predicate and records its answers.
+class RecordingPredicate {
+ public:
+  /// note: false = does not record. `suits` must outlive this object.
+  RecordingPredicate(const scheduler::NodePredicate& suits, bool note);
+  RecordingPredicate(const RecordingPredicate&) = delete;
+  RecordingPredicate& operator=(const RecordingPredicate&) = delete;
+
+  const scheduler::NodePredicate& predicate() const { return noting_ ? noting_ : suits_; }
+  PredicateTrace take() const;
+
+ private:
+  bool note(std::string_view node);
+
+  const scheduler::NodePredicate& suits_;
+  scheduler::NodePredicate noting_;
+  std::unordered_map<std::string, bool> answers_;
+  bool changed_ = false;
+};
+
+/// The scheduler's cluster, which reports its changes to a listener. Not thread-safe.
+class ObservedCluster : public scheduler::Cluster {
+ public:
+  /// Null = no listener. Must outlive this object.
+  void tell(ClusterListener* listener) { listener_ = listener; }
+  bool told() const { return listener_ != nullptr; }
+  /// Number of changes so far, whether reported or not.
+  uint64_t changes() const { return changes_; }
+
+  void upsertNode(const scheduler::NodeInfo& node);
+  void removeNode(std::string_view name);
+  void upsertCard(const scheduler::CardInfo& card);
+  void removeCard(std::string_view name);
+  bool take(scheduler::CardRef card, std::string_view deviceUid, scheduler::Amount charged);
+  void giveBack(scheduler::CardRef card, std::string_view deviceUid);
+  void observe(const scheduler::Request& request);
+
+  /// Reports a change that is not a change of the cluster itself.
+  void note(Change change);
+  /// Reports the whole cluster, if the listener needs it. Call before a decision.
+  void show();
+  void decided(Decided decided);
+
+ private:
+  ClusterListener* listener_ = nullptr;
+  uint64_t changes_ = 0;
+};
+
+}  // namespace egpu::cache

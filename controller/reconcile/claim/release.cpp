@@ -1,0 +1,146 @@
+// Release of a claim's device: (C11) the hardware is gone, (C12) its user deletes the claim.
+#include <algorithm>
+
+#include "api/v1alpha/keys.h"
+#include "controller/reconcile/claim/claim.h"
+#include "controller/reconcile/device/lost_cards.h"
+#include "controller/reconcile/queue_key.h"
+
+namespace egpu::reconcile {
+
+namespace keys = v1alpha::keys;
+namespace phase = v1alpha::keys::phase;
+namespace reason = v1alpha::keys::reason;
+
+bool ClaimSync::inUse(const cache::Claim& claim) const { return !users_.known(core::keyOf(claim.metadata)).empty(); }
+
+base::Result<bool> ClaimSync::inUse(const cache::Claim& claim, const cache::Gpu& device, std::stop_token stop) {
+  if (inUse(claim)) return true;
+  const auto pods = users_.look(core::keyOf(claim.metadata), device.spec.nodeName, stop);
+  if (!pods.ok()) return pods.status();
+  return !pods->empty();
+}
+
+std::string ClaimSync::users(const cache::Claim& claim) const {
+  const auto pods = users_.known(core::keyOf(claim.metadata));
+  if (pods.empty()) return "its ResourceClaim to be no longer reserved";
+  return "pod " + pods.front()->metadata.name + (pods.size() > 1 ? " and others" : "") + " to end";
+}
+
+std::string ClaimSync::hardwareGone(const cache::Gpu& device) const { return lostCards(stores_, device); }
+
+Outcome ClaimSync::lost(const ClaimPtr& claim, const GpuPtr& device, const std::string& message, std::stop_token stop) {
+  if (device && device->status.phase == phase::kBound) {
+    // The device is marked before the claim is Lost: Failed may follow, and requires this version of the device. The
+    // mark is renewed when a further card is lost.
+    const auto marked = binder_.setPhase(*device, phase::kBound, reason::kCardGone, message, stop);
+    if (!marked.ok() || marked->metadata.resourceVersion != device->metadata.resourceVersion)
+      return Outcome::nextState(marked.status());
+  }
+  const auto update = ConditionUpdate::of(claim->metadata, ConditionUpdate::As::lost, reason::kCardGone, message);
+  if (claim->status.phase != phase::kLost) return Outcome::requeueNow().reports(update);
+  const bool named = isStatic(*claim) && device && device->metadata.name == claim->spec.elasticGPUName;
+  if (named || inUse(*claim)) return Outcome::done().reports(update);  // the end of a pod is an event
+  const auto carrier = carrier_.release(core::keyOf(claim->metadata), claim->metadata.uid,
+                                        device ? device->metadata.name : claim->status.elasticGPUName, stop);
+  if (carrier.state == ResourceClaimBridge::Release::failed) return Outcome::retry(carrier.error).reports(update);
+  if (carrier.state == ResourceClaimBridge::Release::inUse || !device) return Outcome::done().reports(update);
+  return recoverLost(*claim, *device, message, stop).reports(update);
+}
+
+Outcome ClaimSync::recoverLost(const cache::Claim& claim, const cache::Gpu& device, const std::string& message,
+                               std::stop_token stop) {
+  const auto used = inUse(claim, device, stop);
+  if (!used.ok()) return Outcome::retry(used.status());
+  if (*used) return Outcome::done();
+  if (device.status.phase == phase::kBound) {
+    // The next write is final, so the cards are read by quorum first.
+    for (const auto& share : device.spec.cards) {
+      const auto known = stores_.cards.get({"", share.name});
+      const auto now = writer_.read<cache::Gpu>({"", share.name}, known ? known->metadata.uid : std::string(), stop);
+      if (!now.ok() && now.status().code() != base::Code::notFound) return Outcome::retry(now.status());
+    }
+    if (hardwareGone(device).empty()) return Outcome::requeueNow();
+  }
+  const auto failed = binder_.setPhase(device, phase::kFailed, reason::kCardGone, message, stop);
+  if (!failed.ok()) return Outcome::nextState(failed.status());
+  if (failed->metadata.deleting()) return Outcome::done();
+  const auto removed = writer_.remove(*failed, stop);
+  return removed.ok() ? Outcome::done() : Outcome::retry(removed);
+}
+
+std::optional<Outcome> ClaimSync::stillUsed(const cache::Claim& claim, const GpuPtr& device, std::stop_token stop) {
+  const bool released =
+      device ? device->status.phase == phase::kReleased : waiting_.released.contains(claim.metadata.uid);
+  // The device was released only after a quorum read found no ResourceClaim and no pod that uses it.
+  if (released && !stores_.carriers.get(core::keyOf(claim.metadata)) && !inUse(claim)) return std::nullopt;
+  const auto name = device                                ? device->metadata.name
+                    : claim.status.elasticGPUName.empty() ? deviceNameFor(claim)
+                                                          : claim.status.elasticGPUName;
+  const auto carrier = carrier_.release(core::keyOf(claim.metadata), claim.metadata.uid, name, stop);
+  if (carrier.state == ResourceClaimBridge::Release::failed) return Outcome::retry(carrier.error);
+  bool used = carrier.state == ResourceClaimBridge::Release::inUse || inUse(claim);
+  if (!used && device && device->status.phase != phase::kReleased) {
+    const auto seen = inUse(claim, *device, stop);
+    if (!seen.ok()) return Outcome::retry(seen.status());
+    used = *seen;
+  }
+  if (!used) return std::nullopt;
+  const auto who = users(claim);  // the end of its pods is an event
+  const auto gone = device ? hardwareGone(*device) : std::string();
+  const auto update = ConditionUpdate::of(claim.metadata, ConditionUpdate::As::inUse, reason::kInUse,
+                                          "is being deleted; waits for " + who + (gone.empty() ? "" : "; " + gone));
+  if (device && device->status.phase == phase::kBound && carrier.state == ResourceClaimBridge::Release::gone) {
+    // OBSERVATION: pods run, but their ResourceClaim is gone: it was removed by force.
+    const auto held = users_.hold(*device, reason::kResourceClaimDeleted, who, stop);
+    if (!held.ok()) return Outcome::nextState(held);
+  }
+  return Outcome::done().reports(update);
+}
+
+std::optional<Outcome> ClaimSync::releaseDevice(const cache::Gpu& device, std::stop_token stop) {
+  const auto& phase = device.status.phase;
+  const bool deleting = device.metadata.deleting();
+  if (phase == phase::kReleased && device.spec.reclaimPolicy != "Delete" && !deleting) return std::nullopt;  // Retain
+  if (phase == phase::kBound)
+    return Outcome::nextState(binder_.setPhase(device, phase::kReleased, "", "", stop).status());
+  if (deleting) return Outcome::done();  // its last event requeues the claim
+  if (phase == phase::kAvailable) {      // named by the claim, never committed: only its claimRef is cleared
+    const auto body = codec::patch::claimRef(device.metadata.uid, device.metadata.resourceVersion, std::nullopt);
+    const auto cleared = writer_.patch(device, body, {}, stop);
+    return cleared.ok() ? Outcome::requeueNow() : Outcome::ofWrite(cleared.status());
+  }
+  const auto status = binder_.rollBack(device, stop);  // intent, Failed, or Released and Delete
+  return status.ok() ? Outcome::requeueNow() : Outcome::retry(status);
+}
+
+Outcome ClaimSync::releasing(const ClaimPtr& claim, std::stop_token stop) {
+  const auto device = deviceOf(*claim);
+  if (const auto used = stillUsed(*claim, device, stop)) return *used;
+  if (device) {
+    if (device->status.phase == phase::kReleased) waiting_.released.add(claim->metadata.uid);
+    if (auto outcome = releaseDevice(*device, stop)) {
+      // All pods have ended: from here on the claim waits for its device.
+      const auto& why = device->status;
+      if (!device->metadata.deleting() || why.reason != reason::kProvisionerUnavailable) return *outcome;
+      return std::move(*outcome).reports(ConditionUpdate::of(
+          claim->metadata, ConditionUpdate::As::inUse, why.reason,
+          "is being deleted; waits for its device " + device->metadata.name + " to be removed: " + why.message));
+    }
+  } else if (!waiting_.released.contains(claim->metadata.uid)) {
+    // The cache may not have the device yet.
+    const auto& noted = claim->status.elasticGPUName;
+    const auto now = writer_.read<cache::Gpu>({"", noted.empty() ? deviceNameFor(*claim) : noted}, {}, stop);
+    if (now.ok() && belongsTo(*now, *claim)) return Outcome::requeueNow();
+    if (!now.ok() && now.status().code() != base::Code::notFound) return Outcome::retry(now.status());
+  }
+  waiting_.forgetClaim(claim->metadata.uid);
+  cluster_.forget(claim->metadata.uid);
+  if (!claim->metadata.hasFinalizer(keys::kClaimFinalizer)) return Outcome::done();
+  auto rest = claim->metadata.finalizers;
+  rest.erase(std::remove(rest.begin(), rest.end(), keys::kClaimFinalizer), rest.end());
+  const auto body = codec::patch::finalizers(claim->metadata.uid, claim->metadata.resourceVersion, rest);
+  return Outcome::ofWrite(writer_.patch(*claim, body, {}, stop).status());
+}
+
+}  // namespace egpu::reconcile

@@ -1,0 +1,110 @@
+// (C14) after W6: a member is Bound while another member has no cards, and no pod of the gang runs yet. After a while
+// the member releases its cards, in the order of a preemption (victim.cpp): mark, ResourceClaim deleted, claim
+// Pending, device Failed, device deleted.
+#include <algorithm>
+
+#include "api/v1alpha/gang.h"
+#include "api/v1alpha/keys.h"
+#include "controller/base/log.h"
+#include "controller/base/timestamp.h"
+#include "controller/reconcile/claim/claim.h"
+#include "controller/reconcile/gang/membership.h"
+
+namespace egpu::reconcile {
+
+namespace phase = v1alpha::keys::phase;
+namespace reason = v1alpha::keys::reason;
+using std::chrono::milliseconds;
+
+namespace {
+
+constexpr milliseconds kKeptFor{60'000};            ///< time for which a member keeps its cards for members without
+constexpr milliseconds kLooksAgain{5'000};          ///< requeue delay
+constexpr milliseconds kLooksWhileRunning{30'000};  ///< requeue delay while a pod of the gang runs
+constexpr milliseconds kFailsFor{300'000};          ///< time before a member whose provisioner fails releases its cards
+constexpr milliseconds kRestsFor{300'000};          ///< backoff of the claim after that
+
+}  // namespace
+
+bool ClaimSync::wasLetGo(const cache::Claim& claim) const {
+  if (reserved(claim) || inUse(claim)) return true;
+  const auto pods = stores_.podsOfClaim(core::keyOf(claim.metadata));
+  return std::any_of(pods.begin(), pods.end(), [](const auto& pod) { return alive(*pod) && !gated(*pod); });
+}
+
+std::string ClaimSync::unplacedGangMember(const cache::Claim& claim, const cache::Gpu& device) const {
+  const auto gang = inGang(claim) ? gangOf(stores_, claim) : std::nullopt;
+  // A retained device may hold data of its user.
+  if (!gang || isStatic(claim) || device.spec.reclaimPolicy != "Delete") return {};
+  const auto id = gangIdOf(claim.metadata.namespace_, *gang);
+  auto cards = knownCardsOf(claim, id);
+  if (!cards.all && !cards.lacks) {
+    const auto roster = waiting_.rosters.of(id);
+    const auto members = membersOf(claim, *gang);
+    if (!members.has(claim)) return {};  // one claim too many: no member waits for it
+    cards = cardsOf(members, id, roster);
+  }
+  if (cards.all) return {};
+  return cards.lacks ? "claim " + cards.lacks->metadata.name + " of " + gang->text() + " has no cards"
+                     : "a member of " + gang->text() + " is gone";
+}
+
+std::optional<Outcome> ClaimSync::releaseIncompleteGang(const ClaimPtr& claim, const GpuPtr& device,
+                                                        milliseconds* again, std::stop_token stop) {
+  const bool marked = device->status.reason == reason::kWaitingForGang;
+  if (device->status.phase == phase::kFailed)
+    return marked ? std::optional(finishEviction(*claim, *device, stop)) : std::nullopt;
+  if (device->status.phase != phase::kBound || (!marked && !inGang(*claim))) return std::nullopt;
+  if (device->metadata.deleting() || !hardwareGone(*device).empty()) return std::nullopt;  // has its own report
+  const auto& uid = claim->metadata.uid;
+  const auto why = unplacedGangMember(*claim, *device);
+  const auto gang = why.empty() ? std::nullopt : gangOf(stores_, *claim);
+  const auto members = gang ? membersOf(*claim, *gang) : GangMembers();
+  const bool runs = members.gone || anyPodUngated(members);
+  if (why.empty() || runs) {
+    waiting_.gangs.over(GangDeadlines::What::whole, uid);
+    if (runs) *again = kLooksWhileRunning;
+    if (!marked) return std::nullopt;
+    return Outcome::nextState(binder_.setPhase(*device, phase::kBound, "", "", stop).status());  // it keeps its device
+  }
+  if (marked) return givesBack(*claim, *device, stop);
+  *again = kLooksAgain;
+  if (waiting_.gangs.since(GangDeadlines::What::whole, uid, device->metadata.uid) < kKeptFor ||
+      claim->status.phase != phase::kBound)
+    return std::nullopt;
+  // The time distinguishes this mark from earlier ones, as in victim.cpp.
+  const auto text = why + "; its own are given back since " + base::rfc3339(clock_.wall());
+  base::log::info("a gang is not whole", {{"claim", core::keyOf(claim->metadata).str()}, {"why", why}});
+  return Outcome::nextState(binder_.setPhase(*device, phase::kBound, reason::kWaitingForGang, text, stop).status());
+}
+
+Outcome ClaimSync::givesBack(const cache::Claim& claim, const cache::Gpu& device, std::stop_token stop) {
+  const auto key = core::keyOf(claim.metadata);
+  const auto carrier =
+      carrier_.release(key, claim.metadata.uid, device.metadata.name, stop);  // no pod may reserve it again
+  if (carrier.state == ResourceClaimBridge::Release::failed) return Outcome::retry(carrier.error);
+  if (carrier.state == ResourceClaimBridge::Release::inUse) return Outcome::after(kLooksAgain);
+  // The next writes can't be undone, so a quorum read checks that the pods are still gated.
+  if (const auto read = readPods(claim, stop); !read.ok()) return Outcome::retry(read);
+  const auto used = inUse(claim, device, stop);
+  if (!used.ok()) return Outcome::retry(used.status());
+  if (*used || wasLetGo(claim)) return Outcome::requeueNow();
+  const auto& why = device.status.message;
+  const auto* told = findCondition(claim.status.conditions, kBound);
+  if (claim.status.phase != phase::kPending || told == nullptr || told->message != why)
+    return Outcome::requeueNow().reports(notBound(claim, reason::kWaitingForGang, why));
+  return Outcome::nextState(binder_.setPhase(device, phase::kFailed, reason::kWaitingForGang, why, stop).status());
+}
+
+std::optional<Outcome> ClaimSync::failsGang(const cache::Claim& claim, const cache::Gpu& device,
+                                            const std::string& text, std::stop_token stop) {
+  const auto& uid = claim.metadata.uid;
+  if (!inGang(claim) || reserved(claim) ||
+      waiting_.gangs.since(GangDeadlines::What::provision, uid, device.metadata.uid) < kFailsFor)
+    return std::nullopt;
+  waiting_.gangs.over(GangDeadlines::What::provision, uid);
+  waiting_.provisioners.refused(uid, device.spec.provisioner, text, kRestsFor);
+  return rollBack(claim, device, {}, stop).reports(notBound(claim, reason::kProvisionFailed, text));
+}
+
+}  // namespace egpu::reconcile

@@ -1,0 +1,440 @@
+// Chooses a node for all of a pod's claims that have no device, or reports why no node suits.
+#include <algorithm>
+#include <limits>
+
+#include "api/v1alpha/keys.h"
+#include "controller/reconcile/api_rejections.h"
+#include "controller/reconcile/pod/pod.h"
+#include "controller/reconcile/queue_key.h"
+#include "controller/scheduler/first_available.h"
+
+namespace egpu::reconcile {
+
+namespace reason = v1alpha::keys::reason;
+using std::chrono::milliseconds;
+
+namespace {
+constexpr milliseconds kNodeRefusedFor{120'000};  ///< backoff of a node on which the API server refused the device
+constexpr std::size_t kLooksUnderLock = 256;      ///< nodes to evaluate while other decisions are blocked
+constexpr std::size_t kHoweverMany = std::numeric_limits<std::size_t>::max();
+
+/// The shortest of several requeue delays; ignores delays of zero.
+class Soonest {
+ public:
+  void add(milliseconds time) {
+    if (time.count() > 0) first_ = first_.count() > 0 ? std::min(first_, time) : time;
+  }
+  Outcome outcome() const { return first_.count() > 0 ? Outcome::after(first_) : Outcome::done(); }
+
+ private:
+  milliseconds first_{0};
+};
+
+/// False if the quota limits each claim, and only other claims exceed it.
+bool exceeds(const scheduler::QuotaExcess& excess, const cache::Claim& claim) {
+  if (!excess.perClaim) return true;
+  return std::any_of(excess.asked.begin(), excess.asked.end(), [&](const auto& asked) {
+    const auto wants = scheduler::quotaAmounts(asked.parts, excess.models);
+    return asked.claim.id == claim.metadata.uid && wants[static_cast<std::size_t>(excess.key)] > excess.limit;
+  });
+}
+}  // namespace
+
+std::optional<PodSync::Choice> PodSync::choiceOf(const core::Pod& pod, const std::vector<Used>& used,
+                                                 Outcome* outcome) {
+  Choice choice;
+  choice.node = pod.nodeName;
+  const auto because = [&](const std::string& why) {
+    *outcome = Outcome::done().reports(waitReports(pod, used, why));
+    return std::nullopt;
+  };
+  for (const auto& one : used) {
+    const auto& name = one.claim->metadata.name;
+    if (one.device) {
+      const auto& device = *one.device;
+      if (device.metadata.deleting()) return std::nullopt;  // its deletion requeues the pod
+      if (!choice.node.empty() && device.spec.nodeName != choice.node)
+        return because("pod " + pod.metadata.name + " is on node " + choice.node + ", its claim " + name + " on node " +
+                       device.spec.nodeName);
+      choice.node = device.spec.nodeName;
+      choice.fixedBy = name;
+      continue;
+    }
+    // The claim's own step binds an existing device, reports a refusal, or decides without the pod. It wakes the pod
+    // then.
+    if (claims_.takesDevice(*one.claim)) return because(waitText(pod, "claim " + name));
+    const auto& uid = one.claim->metadata.uid;
+    auto ask = claims_.ask(*one.claim);
+    if (ask.later) {
+      *outcome = Outcome::after(milliseconds(50));
+      return std::nullopt;
+    }
+    if (!ask.ok() || !isDecidedByPod(stores_, *one.claim) || !waiting_.provisioners.refusal(uid).empty())
+      return because(waitText(pod, "claim " + name));
+    choice.wait = std::max(choice.wait, waiting_.nodes.untilNextChoice(uid));
+    choice.asks.push_back(ask.of(*one.claim));
+    choice.asked.push_back(std::move(ask));
+    choice.open.push_back(&one);
+  }
+  if (!choice.node.empty())  // so that the node is looked up instead of searched for
+    for (auto& ask : choice.asks) ask.request.pinnedNode = choice.node;
+  return choice;
+}
+
+Outcome PodSync::choose(const core::Pod& pod, const std::vector<Used>& used, std::stop_token stop) {
+  removeNodeResourceWait(core::keyOf(pod.metadata));
+  auto outcome = Outcome::done();
+  if (const auto* claim = chosenByOthers(pod, used)) return awaitTurn(pod, used, *claim);
+  if (gated(pod))
+    if (auto apart = claimsOnDifferentNodes(pod, used)) {
+      const auto open = waitReports(pod, used, apart->updates.front().message);
+      apart->updates.insert(apart->updates.end(), open.begin(), open.end());
+      return *std::move(apart);
+    }
+  const auto choice = choiceOf(pod, used, &outcome);
+  if (!choice) return outcome;
+  const bool chosen = !waiting_.chosen.nodeOf(pod).empty();  // then the scheduler's own backoff is enough
+  if (choice->wait.count() > 0 && !chosen) return Outcome::after(choice->wait);
+  auto volumes = volumes_.of(pod, stop);
+  if (!volumes.ok()) return Outcome::retry(volumes.status());
+  NodeChoice nodes(stores_, pod, std::move(*volumes), choice->node, [&](std::string_view name) {
+    return std::any_of(choice->asks.begin(), choice->asks.end(), [&](const auto& ask) {
+      return waiting_.nodes.rejected(ask.claimUid, name) || waiting_.nodes.wasRefusedOn(ask.claimUid, name);
+    });
+  });
+  const auto timesFreed = cluster_.timesFreed();
+  // Before the search, so that capacity released from now on requeues the pod.
+  if (!waitForRoom(pod, *choice) && !chosen) return Outcome::after(UnschedulableQueue::kYieldAtMost);
+  auto tried = decideFirst(*choice, nodes);
+  auto& together = tried.together;
+  if (together.decisions.empty() && forgetRefusedNodes(choice->asks)) tried = decideFirst(*choice, nodes);
+  if (!together.decisions.empty() && !chosen && claims_.mustYield(podKey(core::keyOf(pod.metadata)), timesFreed)) {
+    for (const auto& ask : choice->asks) cluster_.forget(ask.claimUid);
+    return Outcome::after(UnschedulableQueue::kYieldAtMost);
+  }
+  const auto found = together.decisions.empty() ? UnschedulableQueue::Found::nothing : UnschedulableQueue::Found::room;
+  if (waiting_.room.decided(podKey(core::keyOf(pod.metadata)), found)) enqueue_(roomKey());
+  if (together.decisions.empty()) {
+    if (!tried.firstOverQuota && !together.excess) keepNode(*choice, nodes);
+    return notifyBinder(pod, noRoom(pod, used, *choice, together, nodes, stop));
+  }
+  removeNodeResourceWait(core::keyOf(pod.metadata));
+  if (!nodes.promise(together.decisions.front().node)) {  // another pod was promised the capacity meanwhile
+    for (const auto& ask : choice->asks) cluster_.forget(ask.claimUid);
+    return Outcome::requeueNow();
+  }
+  waiting_.remove(podKey(core::keyOf(pod.metadata)));
+  return writeIntents(pod, *choice, together.decisions, stop);
+}
+
+const cache::Claim* PodSync::chosenByOthers(const core::Pod& pod, const std::vector<Used>& used) {
+  if (!waiting_.chosen.nodeOf(pod).empty()) return nullptr;  // a scheduler waits for the answer
+  for (const auto& one : used)
+    if (!one.device && isDecidedByPod(stores_, *one.claim) && !waiting_.consumers.chooses(stores_, *one.claim, pod))
+      return one.claim.get();
+  return nullptr;
+}
+
+Outcome PodSync::awaitTurn(const core::Pod& pod, const std::vector<Used>& used, const cache::Claim& claim) {
+  const auto& name = claim.metadata.name;
+  const auto* bound = findCondition(claim.status.conditions, kBound);
+  if (bound == nullptr || bound->reason == reason::kWaitingForConsumer)  // else tellConditions() reports the reason
+    tell(pod, name, reason::kWaitingForConsumer, "other pods that use it, older or equal ones, choose its node first");
+  return Outcome::done().reports(waitReports(pod, used, waitText(pod, "claim " + name)));
+}
+
+void PodSync::keepNode(const Choice& choice, NodeChoice& nodes) {
+  cluster_.reserveNodeFor(
+      choice.asks, [&nodes](std::string_view name) { return nodes.suits(name); },
+      [&nodes](std::string_view name) { return nodes.suitsOnceFree(name); });
+}
+
+Outcome PodSync::notifyBinder(const core::Pod& pod, Outcome outcome) {
+  if (const auto node = waiting_.chosen.nodeOf(pod); !node.empty())
+    waiting_.chosen.refuse(core::keyOf(pod.metadata),
+                           "no room for the pod's claims on node " + node +
+                               (outcome.updates.empty() ? "" : ": " + outcome.updates.front().message));
+  return outcome;
+}
+
+bool PodSync::waitForRoom(const core::Pod& pod, const Choice& choice) {
+  const auto key = core::keyOf(pod.metadata);
+  const auto priority = choice.asks.empty() ? 0 : choice.asks.front().turn.priority;
+  auto needs = choice.asks.empty() ? RoomNeeds() : needsOf(*choice.open.front()->claim, choice.asked.front());
+  const bool mayLook = waiting_.room.add(podKey(key), ageOf(pod.metadata), priority, std::move(needs));
+  const std::lock_guard lock(mutex_);
+  podsWaitingForNodeResources_[key] = {ageOf(pod.metadata), cache::requestsOf(pod)};
+  return mayLook;
+}
+
+Outcome PodSync::overQuota(const core::Pod& pod, const std::vector<Used>& used, const Choice& choice,
+                           const scheduler::QuotaExcess& excess) {
+  const auto counts = choice.open.size() > 1 ? ClaimSync::GroupUsage::some : ClaimSync::GroupUsage::nobody;
+  cluster_.waitForQuota(choice.asks, excess);
+  Soonest next;
+  std::vector<ConditionUpdate> updates;
+  std::vector<const Used*> within;
+  std::string exceeding;
+  for (const auto* one : choice.open) {
+    const auto& claim = *one->claim;
+    if (!exceeds(excess, claim)) {
+      within.push_back(one);
+      continue;
+    }
+    exceeding += (exceeding.empty() ? "claim " : ", claim ") + claim.metadata.name;
+    if (olderPodReports(pod, claim) || plannedByAnother(pod, choice, claim)) continue;
+    const auto outcome = claims_.overQuota(claim, excess, {}, counts);
+    updates.insert(updates.end(), outcome.updates.begin(), outcome.updates.end());
+    next.add(outcome.delay);
+  }
+  addWaitReports(pod, within, waitText(pod, exceeding), updates);
+  // A node whose backoff ends may have cards that the quota does not count.
+  for (const auto& one : used) next.add(waiting_.nodes.untilNextNode(one.claim->metadata.uid));
+  return next.outcome().reports(std::move(updates));
+}
+
+Outcome PodSync::noRoom(const core::Pod& pod, const std::vector<Used>& used, const Choice& choice,
+                        const scheduler::Together& together, NodeChoice& nodes, std::stop_token stop) {
+  bool anyShort = nodes.anyShort();
+  const auto started = rescheduleTogether(pod, used, choice, &anyShort, stop);
+  if (!anyShort) removeNodeResourceWait(core::keyOf(pod.metadata));
+  if (started) return *started;
+  const auto& excess = together.excess;
+  if (!excess || excess->releasesMayHelp())
+    if (auto making = nominateVictims(pod, choice, nodes, stop)) return *std::move(making);
+  if (excess) return overQuota(pod, used, choice, *excess);
+  return noFit(pod, used, choice, together.alone, nodes);
+}
+
+std::optional<Outcome> PodSync::nominateVictims(const core::Pod& pod, const Choice& choice, NodeChoice& nodes,
+                                                std::stop_token stop) {
+  const scheduler::NodePredicate suits = [&nodes](std::string_view name) { return nodes.suits(name); };
+  const auto& open = choice.open;
+  if (open.size() == 1) {
+    const auto& claim = *open.front()->claim;
+    // Only the oldest pod that has no other open claim plans: two plans for one claim would undo each other forever.
+    if (anotherWaits(pod, claim, Others::older, 1))
+      return claim.status.nominated ? std::optional(Outcome::done()) : std::nullopt;
+    // The claim's step drops a nomination without preemptionGroup() (leaveToConsumer), so both must use the same claims.
+    if (claims_.preemptionGroup(open.front()->claim).size() != 1) return std::nullopt;
+    return claims_.nominateVictims(claim, choice.asked.front(), suits, stop);
+  }
+  AskedTogether all;
+  for (std::size_t i = 0; i < open.size(); ++i) {
+    const auto& claim = open[i]->claim;
+    if (!choice.asked[i].preempts || claims_.preemptionGroup(claim).size() != open.size()) return std::nullopt;
+    all.claims.push_back(claim);
+    all.places.push_back({suits, {}, i == 0 ? std::nullopt : std::optional<std::size_t>(0)});
+  }
+  all.asks = choice.asks;
+  return claims_.nominateVictimsForGroup("pod " + pod.metadata.name, podKey(core::keyOf(pod.metadata)), std::move(all),
+                                         stop);
+}
+
+bool PodSync::forgetRefusedNodes(const std::vector<cache::ClusterView::SchedulingRequest>& asks) {
+  bool any = false;
+  for (const auto& ask : asks) {
+    any = any || waiting_.nodes.anyRefused(ask.claimUid);
+    waiting_.nodes.forgetRefused(ask.claimUid);
+  }
+  return any;
+}
+
+Outcome PodSync::noFit(const core::Pod& pod, const std::vector<Used>& used, const Choice& choice,
+                       const std::vector<bool>& alone, NodeChoice& nodes) {
+  const auto& open = choice.open;
+  // If each claim fits by itself, no single claim is the cause.
+  const bool each = std::find(alone.begin(), alone.end(), false) == alone.end();
+  const auto more = [&] {
+    auto text = whyNotTogether(pod, choice, each, nodes);
+    const auto add = [&text](const std::string& rest) { text += (text.empty() || rest.empty() ? "" : "; ") + rest; };
+    if (open.size() > 1) add(claims_.preemptsInVain(*open.front()->claim, pod));
+    for (const auto* one : open) add(waiting_.consumers.text(core::keyOf(one->claim->metadata)));
+    return text;
+  };
+  const auto suits = [&](std::string_view name) { return nodes.suits(name); };
+  Soonest next;
+  std::vector<ConditionUpdate> updates;
+  std::vector<const Used*> fitting;
+  std::string lacking;
+  for (std::size_t i = 0; i < open.size(); ++i) {
+    const bool fits = !each && alone[i];
+    if (!fits) lacking += (lacking.empty() ? "claim " : ", claim ") + open[i]->claim->metadata.name;
+    if (fits && !open[i]->claim->status.nominated) {
+      fitting.push_back(open[i]);
+      continue;
+    }
+    if (olderPodReports(pod, *open[i]->claim) || plannedByAnother(pod, choice, *open[i]->claim)) continue;
+    const auto outcome = claims_.noFit(*open[i]->claim, choice.asked[i], suits, {}, more);
+    updates.insert(updates.end(), outcome.updates.begin(), outcome.updates.end());
+    next.add(outcome.delay);
+  }
+  addWaitReports(pod, fitting, waitText(pod, lacking), updates);
+  // The backoff of a node may end without any event.
+  for (const auto& one : used) next.add(waiting_.nodes.untilNextNode(one.claim->metadata.uid));
+  return next.outcome().reports(std::move(updates));
+}
+
+std::string PodSync::whyNotTogether(const core::Pod& pod, const Choice& choice, bool each, NodeChoice& nodes) {
+  std::string text;
+  const auto add = [&text](const std::string& what) { text += (text.empty() ? "" : "; ") + what; };
+  if (choice.open.size() > 1) {
+    std::string names;
+    for (const auto* one : choice.open) names += (names.empty() ? "" : ", ") + one->claim->metadata.name;
+    names += " of pod " + pod.metadata.name;
+    add(each ? "each of the claims " + names + " fits by itself, but no node has room for all of them"
+             : "claims " + names + " go to one node");
+  }
+  if (!choice.fixedBy.empty())
+    add("claim " + choice.fixedBy + " of pod " + pod.metadata.name + " is on node " + choice.node);
+  if (const auto why = nodes.text(); !why.empty()) add("nodes that don't suit pod " + pod.metadata.name + ": " + why);
+  return text;
+}
+
+std::vector<ConditionUpdate> PodSync::waitReports(const core::Pod& pod, const std::vector<Used>& used,
+                                                  const std::string& why) {
+  std::vector<const Used*> open;
+  for (const auto& one : used)
+    if (!one.device && isDecidedByPod(stores_, *one.claim) && waiting_.consumers.chooses(stores_, *one.claim, pod) &&
+        !claims_.takesDevice(*one.claim) && waiting_.provisioners.refusal(one.claim->metadata.uid).empty() &&
+        claims_.ask(*one.claim).ok())
+      open.push_back(&one);
+  std::vector<ConditionUpdate> updates;
+  addWaitReports(pod, open, why, updates);
+  return updates;
+}
+
+void PodSync::addWaitReports(const core::Pod& pod, const std::vector<const Used*>& open, const std::string& why,
+                             std::vector<ConditionUpdate>& updates) const {
+  for (const auto* one : open)
+    if (reportsOn(pod, *one->claim)) updates.push_back(notBound(*one->claim, reason::kWaitingForConsumer, why));
+}
+
+bool PodSync::reportsOn(const core::Pod& pod, const cache::Claim& claim) const {
+  if (!waiting_.consumers.isOldest(stores_, claim, pod)) return false;
+  const auto* bound = findCondition(claim.status.conditions, kBound);
+  const bool ofChoice =
+      bound != nullptr && (bound->reason == reason::kNoFit || bound->reason == reason::kQuotaExceeded ||
+                           bound->reason == reason::kPreempting);
+  return !ofChoice || !anotherWaits(pod, claim, Others::all, kHoweverMany);
+}
+
+bool PodSync::olderPodReports(const core::Pod& pod, const cache::Claim& claim) const {
+  const auto* bound = findCondition(claim.status.conditions, kBound);
+  return bound != nullptr && (bound->reason == reason::kNoFit || bound->reason == reason::kQuotaExceeded) &&
+         anotherWaits(pod, claim, Others::older, kHoweverMany);
+}
+
+bool PodSync::plannedByAnother(const core::Pod& pod, const Choice& choice, const cache::Claim& claim) const {
+  return claim.status.nominated && choice.open.size() > 1 && anotherWaits(pod, claim, Others::all, 1);
+}
+
+bool PodSync::anotherWaits(const core::Pod& pod, const cache::Claim& claim, Others which, std::size_t mostOpen) const {
+  const auto age = ageOf(pod.metadata);
+  bool isLater = false;  // all that follow are younger
+  const auto waits = [&](const core::Pod& other) {
+    isLater = which == Others::older && !(ageOf(other.metadata) < age);
+    if (isLater) return true;
+    if (other.metadata.uid == pod.metadata.uid || !isConsumer(stores_, other) || !gated(other)) return false;
+    const auto open = claims_.openClaimsOf(other);
+    return open && open->size() <= mostOpen;
+  };
+  return stores_.firstPodByAge(core::keyOf(claim.metadata), waits) && !isLater;
+}
+
+Outcome PodSync::writeIntents(const core::Pod& pod, const Choice& choice,
+                              const std::vector<scheduler::Decision>& decisions, std::stop_token stop) {
+  for (std::size_t i = 0; i < decisions.size(); ++i) {
+    const auto& claim = *choice.open[i]->claim;
+    const auto device =
+        binder_.writeIntent(claim, *choice.asked[i].cls, decisions[i], stop);  // the claim's step continues
+    const bool ours = device.ok() && belongsTo(*device, claim) && !device->metadata.deleting();
+    if (ours && device->spec.nodeName == decisions[i].node) continue;
+    // The remaining claims are not written for a node that the pod's other claims do not share.
+    for (std::size_t rest = i + 1; rest < decisions.size(); ++rest) cluster_.forget(choice.asks[rest].claimUid);
+    if (device.status().code() == base::Code::invalid)  // the refusal may concern this node only
+      waiting_.nodes.reject(claim.metadata.uid, decisions[i].node, "the device was refused", kNodeRefusedFor);
+    else if (ApiRejections::isRefusal(device.status()))  // a quota or rights: try other nodes first
+      waiting_.nodes.refusedOn(claim.metadata.uid, decisions[i].node);
+    if (!device.ok()) return Outcome::retry(device.status());
+    stores_.usage.unplan(core::keyOf(pod.metadata));
+    if (ours) return Outcome::requeueNow();  // another pod was faster: the remaining claims follow it, or all move
+    if (belongsTo(*device, claim)) return Outcome::done();  // rolled back; its deletion requeues the pod
+    const auto why = "an ElasticGPU named " + device->metadata.name + " exists and isn't this claim's";
+    return Outcome::retry({base::Code::alreadyExists, why}).reports(notBound(claim, reason::kProvisionFailed, why));
+  }
+  return Outcome::done();
+}
+
+PodSync::Tried PodSync::decideFirst(const Choice& choice, NodeChoice& nodes) {
+  Tried first{decide(choice.asks, nodes), false};
+  auto& together = first.together;
+  first.firstOverQuota = together.excess.has_value();
+  std::vector<std::size_t> counts;
+  for (const auto& asked : choice.asked) counts.push_back(asked.alternatives());
+  scheduler::Combinations combinations(std::move(counts));
+  const bool several = combinations.size() > 1;
+  auto tried = together;
+  while (several && together.decisions.empty()) {
+    for (std::size_t i = 0; i < tried.alone.size(); ++i)
+      if (!tried.excess && !tried.alone[i]) combinations.ruleOut(i, combinations.at()[i]);
+    if (!combinations.next()) break;
+    tried = decide(asksOf(choice, combinations.at()), nodes);
+    together.decisions = tried.decisions;
+    if (!tried.excess) together.excess.reset();
+    for (std::size_t i = 0; i < tried.alone.size(); ++i) together.alone[i] = together.alone[i] || tried.alone[i];
+  }
+  for (std::size_t i = 0; i < together.decisions.size(); ++i) together.decisions[i].alternative = combinations.at()[i];
+  if (const auto byEviction = together.decisions.empty() ? nodes.byEviction() : nullptr) {
+    auto asks = choice.asks;
+    for (auto& ask : asks) ask.first = false;
+    auto evicting = cluster_.decideTogether(asks, byEviction);
+    together.decisions = std::move(evicting.decisions);
+    if (!together.excess && !several) together.excess = std::move(evicting.excess);
+  }
+  return first;
+}
+
+std::vector<cache::ClusterView::SchedulingRequest> PodSync::asksOf(const Choice& choice,
+                                                                   const std::vector<std::size_t>& which) {
+  std::vector<cache::ClusterView::SchedulingRequest> asks;
+  for (std::size_t i = 0; i < which.size(); ++i) {
+    asks.push_back(choice.asked[i].alternative(which[i]).of(*choice.open[i]->claim));
+    asks.back().request.pinnedNode = choice.node;
+  }
+  return asks;
+}
+
+scheduler::Together PodSync::decide(std::vector<cache::ClusterView::SchedulingRequest> asks, NodeChoice& nodes) {
+  for (auto& ask : asks) ask.first = false;  // `first` is for searches of all nodes; each call here searches some
+  scheduler::Together together;
+  std::optional<scheduler::QuotaExcess> excess;  // the first excess that was found
+  const auto within = [&](const scheduler::NodePredicate& suitable) {
+    auto decided = cluster_.decideTogether(asks, suitable);
+    if (!excess) excess = decided.excess;
+    return decided;
+  };
+  const auto suits = [&](std::string_view name) { return nodes.suits(name); };
+  if (!nodes.ranked()) {
+    nodes.setPatience(kLooksUnderLock);
+    together = within(suits);
+    if (!together.decisions.empty()) return together;
+    const bool impatient = nodes.impatient();
+    nodes.lookAtAll();
+    if (impatient && nodes.anySuits()) together = within(suits);
+    if (!together.decisions.empty()) return together;
+  } else {
+    nodes.lookAtAll();
+    std::vector<bool> alone(asks.size(), false);
+    for (const auto& group : nodes.groups()) {
+      together = within(group);
+      if (!together.decisions.empty()) return together;
+      for (std::size_t i = 0; i < asks.size(); ++i) alone[i] = alone[i] || together.alone[i];
+    }
+    together.alone = std::move(alone);
+  }
+  together.excess = std::move(excess);
+  return together;
+}
+
+}  // namespace egpu::reconcile

@@ -1,0 +1,55 @@
+#include "controller/reconcile/resize/resize_backoff.h"
+
+#include <algorithm>
+
+namespace egpu::reconcile {
+
+using std::chrono::milliseconds;
+
+ResizeBackoff::Known& ResizeBackoff::of(const std::string& claimUid, const core::StringMap& requests) {
+  auto& known = known_[claimUid];
+  if (known.requests != requests) {
+    known = {};
+    known.requests = requests;
+  }
+  return known;
+}
+
+void ResizeBackoff::refused(const std::string& claimUid, const core::StringMap& requests, std::string_view reason,
+                            const std::string& message, milliseconds first, milliseconds longest) {
+  constexpr int kDoublings = 10;
+  const std::lock_guard lock(mutex_);
+  auto& known = of(claimUid, requests);
+  known.reason = std::string(reason);
+  known.message = message;
+  known.until = clock_.now() + std::min(first * (1 << std::min(known.times++, kDoublings)), longest);
+}
+
+ResizeBackoff::Refusal ResizeBackoff::refusal(const std::string& claimUid, const core::StringMap& requests) const {
+  const std::lock_guard lock(mutex_);
+  const auto known = known_.find(claimUid);
+  const auto now = clock_.now();
+  if (known == known_.end() || known->second.requests != requests || known->second.until <= now) return {};
+  return {known->second.reason, known->second.message, std::chrono::ceil<milliseconds>(known->second.until - now)};
+}
+
+bool ResizeBackoff::mayExplain(const std::string& claimUid, const core::StringMap& requests) {
+  const std::lock_guard lock(mutex_);
+  auto& known = of(claimUid, requests);
+  const auto now = clock_.now();
+  if (now < known.explainAgain) return false;
+  known.explainAgain = now + kExplainEvery;
+  return true;
+}
+
+void ResizeBackoff::forgetClaim(const std::string& claimUid) {
+  const std::lock_guard lock(mutex_);
+  known_.erase(claimUid);
+}
+
+std::size_t ResizeBackoff::claims() const {
+  const std::lock_guard lock(mutex_);
+  return known_.size();
+}
+
+}  // namespace egpu::reconcile

@@ -1,0 +1,50 @@
+// Backoff of refused resizes, and of the explanation why a resize does not fit.
+#pragma once
+
+#include <chrono>
+#include <cstddef>
+#include <map>
+#include <mutex>
+#include <string>
+
+#include "api/core/meta.h"
+#include "controller/base/clock.h"
+
+namespace egpu::reconcile {
+
+/// Thread-safe. In memory only; a restart costs one more try for each.
+class ResizeBackoff {
+ public:
+  static constexpr std::chrono::milliseconds kExplainEvery{15'000};
+
+  explicit ResizeBackoff(base::Clock& clock) : clock_(clock) {}
+
+  struct Refusal {
+    std::string reason, message;  ///< empty: there is none, or its backoff is over
+    std::chrono::milliseconds endsIn{0};
+  };
+  /// Records that these requests of the claim were refused. They are not tried again until they change or the backoff
+  /// ends: `first`, doubled each time, at most `longest`.
+  void refused(const std::string& claimUid, const core::StringMap& requests, std::string_view reason,
+               const std::string& message, std::chrono::milliseconds first, std::chrono::milliseconds longest);
+  Refusal refusal(const std::string& claimUid, const core::StringMap& requests) const;
+  /// True, and recorded, if the explanation for these requests may be written: once every kExplainEvery.
+  bool mayExplain(const std::string& claimUid, const core::StringMap& requests);
+  void forgetClaim(const std::string& claimUid);
+  std::size_t claims() const;
+
+ private:
+  struct Known {
+    core::StringMap requests;
+    std::string reason, message;
+    int times = 0;
+    base::Clock::Steady until{}, explainAgain{};
+  };
+  Known& of(const std::string& claimUid, const core::StringMap& requests);
+
+  base::Clock& clock_;
+  mutable std::mutex mutex_;
+  std::map<std::string, Known> known_;  ///< by claim; guarded by mutex_
+};
+
+}  // namespace egpu::reconcile

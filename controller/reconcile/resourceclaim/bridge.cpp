@@ -1,0 +1,388 @@
+#include "controller/reconcile/resourceclaim/bridge.h"
+
+#include <algorithm>
+
+#include "api/v1alpha/keys.h"
+#include "controller/reconcile/claim/binder.h"
+#include "controller/reconcile/resourceclaim/adopter.h"
+
+namespace egpu::reconcile {
+
+namespace keys = v1alpha::keys;
+
+namespace {
+constexpr std::chrono::milliseconds kFirstRewrite{1000};
+constexpr std::chrono::milliseconds kLastRewrite{300'000};
+constexpr int kRewritesAtOnce =
+    10;  ///< for the same pods; the scheduler waits 1 s to 10 s between two attempts to schedule a pod
+/// Time without an allocation after we remove one. The scheduler may be about to reserve it: it then reads the
+/// ResourceClaim again, and would reserve any allocation without checking the node.
+constexpr std::chrono::milliseconds kSettle{3000};
+
+/// Device that our allocation names; empty without an allocation.
+std::string_view allocatedDevice(const core::ResourceClaim& carrier) {
+  return carrier.allocation && carrier.allocation->driver == keys::kDriver
+             ? std::string_view(carrier.allocation->device)
+             : std::string_view();
+}
+
+core::OwnerReference ownerReference(const cache::Claim& claim) {
+  core::OwnerReference owner;
+  owner.apiVersion = core::kindOf<cache::Claim>.apiVersion();
+  owner.kind = std::string(core::kindOf<cache::Claim>.kind);
+  owner.name = claim.metadata.name;
+  owner.uid = claim.metadata.uid;
+  owner.controller = true;
+  owner.blockOwnerDeletion = true;
+  return owner;
+}
+
+bool isClaim(const core::OwnerReference& owner) {
+  return owner.kind == core::kindOf<cache::Claim>.kind && owner.apiVersion.rfind("elasticgpu.io/", 0) == 0;
+}
+
+}  // namespace
+
+bool ResourceClaimBridge::ours(const core::ResourceClaim& carrier) {
+  return !asks(carrier) && carrier.deviceClassName == keys::kDeviceClass &&
+         carrier.requestName == keys::kCarrierRequest &&
+         (carrier.metadata.hasFinalizer(keys::kCarrierFinalizer) || !ownerUid(carrier).empty() ||
+          !allocatedDevice(carrier).empty());
+}
+
+bool ResourceClaimBridge::of(const core::ResourceClaim& carrier, std::string_view claimUid, std::string_view device) {
+  const auto allocated = allocatedDevice(carrier);
+  if (asks(carrier)) return !allocated.empty() && allocated == device;
+  if (!ours(carrier)) return false;
+  const auto owner = ownerUid(carrier);
+  if (owner.empty() && allocated.empty()) return true;
+  return (!claimUid.empty() && owner == claimUid) || (!allocated.empty() && allocated == device);
+}
+
+bool ResourceClaimBridge::of(const core::ResourceClaim& carrier, const cache::Claim& claim) {
+  if (asks(carrier)) return madeFor(claim) == carrier.metadata.uid;
+  return of(carrier, claim.metadata.uid, deviceNameFor(claim)) ||
+         of(carrier, claim.metadata.uid, claim.spec.elasticGPUName) ||
+         of(carrier, claim.metadata.uid, claim.status.elasticGPUName);
+}
+
+bool ResourceClaimBridge::ownedBy(const core::ResourceClaim& carrier, std::string_view claimUid) {
+  return !claimUid.empty() && ownerUid(carrier) == claimUid && carrier.metadata.hasFinalizer(keys::kCarrierFinalizer);
+}
+
+bool ResourceClaimBridge::marked(const core::ResourceClaim& carrier, const cache::Claim& claim) {
+  if (asks(carrier)) return of(carrier, claim) && carrier.metadata.hasFinalizer(keys::kCarrierFinalizer);
+  return ownedBy(carrier, claim.metadata.uid);
+}
+
+bool ResourceClaimBridge::markedAsCanBe(const core::ResourceClaim& carrier, const cache::Claim& claim) const {
+  if (marked(carrier, claim)) return true;
+  const std::lock_guard lock(mutex_);
+  const auto it = unchangeable_.find(core::keyOf(carrier.metadata).str());
+  return it != unchangeable_.end() && it->second == carrier.metadata.uid && of(carrier, claim);
+}
+
+bool ResourceClaimBridge::unchangeable(const core::ResourceClaim& carrier, const base::Status& answer) {
+  // Rejected although the patch does not change the spec.
+  if (answer.code() != base::Code::invalid || !asks(carrier) ||
+      answer.message().find("spec: Invalid value") == std::string::npos ||
+      answer.message().find("field is immutable") == std::string::npos)
+    return false;
+  const std::lock_guard lock(mutex_);
+  unchangeable_[core::keyOf(carrier.metadata).str()] = carrier.metadata.uid;
+  return true;
+}
+
+bool ResourceClaimBridge::isOthers(const core::ResourceClaim& carrier) {
+  return ownerUid(carrier).empty() && !asks(carrier) && carrier.deviceClassName != keys::kDeviceClass;
+}
+
+std::string ResourceClaimBridge::ownerUid(const core::ResourceClaim& carrier) {
+  for (const auto& owner : carrier.metadata.ownerReferences)
+    if (isClaim(owner)) return owner.uid;
+  return {};
+}
+
+core::ResourceClaimAllocation ResourceClaimBridge::allocationFor(const core::ResourceClaim& carrier,
+                                                                 const cache::Gpu& device) const {
+  core::ResourceClaimAllocation allocation;
+  allocation.request = carrier.requestName;
+  allocation.driver = std::string(keys::kDriver);
+  allocation.pool = device.spec.nodeName;
+  allocation.device = device.metadata.name;
+  allocation.nodeName = device.spec.nodeName;
+  allocation.allocationTimestamp = base::rfc3339(clock_.wall());
+  return allocation;
+}
+
+base::Result<core::ResourceClaim> ResourceClaimBridge::create(const cache::Claim& claim, std::stop_token stop) {
+  core::ResourceClaim carrier;
+  carrier.metadata.name = claim.metadata.name;
+  carrier.metadata.namespace_ = claim.metadata.namespace_;
+  carrier.metadata.finalizers = {std::string(keys::kCarrierFinalizer)};
+  carrier.metadata.ownerReferences = {ownerReference(claim)};
+  carrier.deviceClassName = std::string(keys::kDeviceClass);
+  carrier.requestName = std::string(keys::kCarrierRequest);
+  auto written = writer_.create(carrier, stop);
+  if (written.ok()) return written;
+  const auto code = written.status().code();
+  if (code != base::Code::alreadyExists && code != base::Code::unknownOutcome && code != base::Code::deadline)
+    return written;
+  auto there = writer_.read<core::ResourceClaim>(core::keyOf(claim.metadata), {}, stop);
+  // It was not created, or is gone again. Neither is an event, so the failed write is returned for a retry.
+  if (there.status().code() == base::Code::notFound) return written;
+  return there;
+}
+
+base::Result<core::ResourceClaim> ResourceClaimBridge::mark(const core::ResourceClaim& carrier,
+                                                            const cache::Claim& claim, std::stop_token stop) {
+  const auto& meta = carrier.metadata;
+  auto finalizers = meta.finalizers;
+  if (!meta.hasFinalizer(keys::kCarrierFinalizer)) finalizers.emplace_back(keys::kCarrierFinalizer);
+  if (asks(carrier))
+    return writer_.patch(carrier, codec::patch::finalizers(meta.uid, meta.resourceVersion, finalizers), {}, stop);
+  auto owners = meta.ownerReferences;
+  owners.erase(std::remove_if(owners.begin(), owners.end(), isClaim), owners.end());
+  owners.push_back(ownerReference(claim));
+  return writer_.patch(carrier, codec::patch::marks(meta.uid, meta.resourceVersion, finalizers, owners), {}, stop);
+}
+
+ResourceClaimBridge::Answer ResourceClaimBridge::ensure(const cache::Claim& claim, const cache::Gpu& device,
+                                                        bool rewrite, std::stop_token stop) {
+  const auto key = core::keyOf(claim.metadata);
+  auto carrier = stores_.carriers.get(key);
+  if (!carrier) {
+    if (!madeFor(claim).empty()) return {State::leaving};  // the ResourceClaim is gone, and the claim will be deleted
+    const auto pods = stores_.podsOfClaim(key);
+    if (std::none_of(pods.begin(), pods.end(), [](const auto& pod) { return alive(*pod); })) return {State::unwanted};
+    auto made = create(claim, stop);  // W7
+    if (!made.ok()) return {State::failed, {}, made.status()};
+    carrier = std::make_shared<const core::ResourceClaim>(*made);
+  }
+  if (!of(*carrier, claim) && !of(*carrier, claim.metadata.uid, device.metadata.name)) {
+    if (ours(*carrier)) return {State::leaving};  // it belongs to an earlier claim of this name: (S4)
+    return {State::taken, {}, {}, "ResourceClaim \"" + key.name + "\" exists and isn't owned by this claim"};
+  }
+  if (carrier->metadata.deleting()) return {State::leaving};
+  if (!markedAsCanBe(*carrier, claim)) {
+    auto marked = mark(*carrier, claim, stop);
+    if (!marked.ok() && !unchangeable(*carrier, marked.status())) return {State::failed, {}, marked.status()};
+    if (marked.ok()) carrier = std::make_shared<const core::ResourceClaim>(*marked);
+  }
+  if (!carrier->allocation) return allocate(*carrier, device, rewrite, stop);
+  auto answer = allocated(*carrier, device);
+  const auto pods = stores_.podsOfClaim(key);
+  if (answer.state != State::taken || !carrier->reservedFor.empty() ||
+      std::any_of(pods.begin(), pods.end(), [](const auto& pod) { return alive(*pod); }))
+    return answer;
+  // No pod has reserved it or is about to: the foreign allocation is removed.
+  const auto withdrawn = withdraw(*carrier, stop);
+  if (!withdrawn.ok()) return {State::failed, {}, withdrawn};
+  return {State::waiting, kSettle};
+}
+
+ResourceClaimBridge::Answer ResourceClaimBridge::allocated(const core::ResourceClaim& carrier,
+                                                           const cache::Gpu& device) const {
+  const auto wanted = allocationFor(carrier, device);
+  const auto& there = *carrier.allocation;
+  if (there.driver != wanted.driver || there.device != wanted.device || there.nodeName != wanted.nodeName)
+    // We move an allocation only after the scheduler cleared it, so another writer wrote this one.
+    return {State::taken,
+            {},
+            {},
+            "the ResourceClaim's allocation is for device " + there.device + " on node " + there.nodeName + ", not " +
+                wanted.device + " on " + wanted.nodeName};
+  return {carrier.reservedFor.empty() ? State::allocated : State::reserved};
+}
+
+std::optional<ResourceClaimBridge::Answer> ResourceClaimBridge::notNow(const core::ResourceClaim& carrier,
+                                                                       const std::string& node, bool rewrite) {
+  const auto key = core::keyOf(carrier.metadata);
+  std::set<std::string> pods;
+  bool roomIsMade = false;
+  for (const auto& pod : stores_.podsOfClaim(key)) {
+    if (!alive(*pod)) continue;
+    pods.insert(pod->metadata.uid + "@" + pod->nodeName);
+    roomIsMade = roomIsMade || (pod->nodeName.empty() && pod->nominatedNodeName == node);
+  }
+  const std::lock_guard lock(mutex_);
+  const auto passedSince = [this](base::Clock::Steady then) {
+    return std::chrono::duration_cast<std::chrono::milliseconds>(clock_.now() - then);
+  };
+  if (const auto taken = withdrawn_.find(key.str()); taken != withdrawn_.end()) {
+    const auto passed = passedSince(taken->second);
+    if (passed < kSettle) return Answer{State::waiting, kSettle - passed};
+    withdrawn_.erase(taken);
+  }
+  auto& memory = written_[key.str()];
+  if (memory.uid != carrier.metadata.uid) memory = {carrier.metadata.uid, key, 0, 0, {}, {}};
+  if (memory.writes > 0) {
+    if (!rewrite) return Answer{State::cleared};
+    // Restarts the backoff for other pods than those that the last writes did not help.
+    if (pods != memory.pods) memory = {memory.uid, key, 1, 0, {}, pods};
+    const auto wait = std::min(kFirstRewrite * (1 << std::min(memory.writes - 1, 10)), kLastRewrite);
+    const auto passed = passedSince(memory.last);
+    // Victims were evicted for one of the pods. If the scheduler finds no allocation when it returns, it releases their
+    // capacity, and evicts other victims the next time.
+    if (roomIsMade && memory.atOnce < kRewritesAtOnce)
+      ++memory.atOnce;
+    else if (passed < wait)
+      return Answer{State::waiting, wait - passed};
+  }
+  ++memory.writes;
+  memory.last = clock_.now();
+  memory.pods = std::move(pods);
+  return std::nullopt;
+}
+
+ResourceClaimBridge::Answer ResourceClaimBridge::allocate(const core::ResourceClaim& carrier, const cache::Gpu& device,
+                                                          bool rewrite, std::stop_token stop) {
+  const auto wanted = allocationFor(carrier, device);
+  if (const auto answer = notNow(carrier, wanted.nodeName, rewrite)) return *answer;
+  const auto body = codec::patch::allocation(carrier.metadata.uid, carrier.metadata.resourceVersion, wanted);  // W8
+  const auto written = writer_.patch(carrier, body, "status", stop);
+  if (written.ok()) return {State::allocated};
+  const std::lock_guard lock(mutex_);
+  const auto it = written_.find(core::keyOf(carrier.metadata).str());
+  if (it != written_.end() && it->second.writes > 0) --it->second.writes;
+  return {State::failed, {}, written.status()};
+}
+
+std::vector<core::ObjectKey> ResourceClaimBridge::resetAllBackoff() {
+  std::vector<core::ObjectKey> claims;
+  std::lock_guard lock(mutex_);
+  for (auto& [text, memory] : written_) {
+    if (memory.writes < 2) continue;
+    memory = {memory.uid, memory.claim, 1, 0, {}, memory.pods};
+    claims.push_back(memory.claim);
+  }
+  return claims;
+}
+
+base::Status ResourceClaimBridge::withdraw(const core::ResourceClaim& carrier, std::stop_token stop) {
+  if (carrier.allocation) {
+    if (!carrier.reservedFor.empty()) return {base::Code::conflict, "reserved"};
+    const auto body = codec::patch::allocation(carrier.metadata.uid, carrier.metadata.resourceVersion, std::nullopt);
+    auto status = writer_.patch(carrier, body, "status", stop).status();
+    if (!status.ok()) return status;
+  }
+  // The claim moves: its next allocation is a first one. Without an allocation, nothing was cleared.
+  std::lock_guard lock(mutex_);
+  if (carrier.allocation) withdrawn_[core::keyOf(carrier.metadata).str()] = clock_.now();
+  written_.erase(core::keyOf(carrier.metadata).str());
+  return {};
+}
+
+void ResourceClaimBridge::forget(const core::ObjectKey& claim) {
+  std::lock_guard lock(mutex_);
+  written_.erase(claim.str());
+  withdrawn_.erase(claim.str());
+  unchangeable_.erase(claim.str());
+}
+
+void ResourceClaimBridge::forgetGone(const core::ObjectKey& claim) {
+  std::lock_guard lock(mutex_);
+  if (stores_.carriers.get(claim)) return;  // created again
+  written_.erase(claim.str());
+  withdrawn_.erase(claim.str());
+  unchangeable_.erase(claim.str());
+}
+
+std::size_t ResourceClaimBridge::remembered() const {
+  std::lock_guard lock(mutex_);
+  return written_.size() + withdrawn_.size() + unchangeable_.size();
+}
+
+ResourceClaimBridge::Released ResourceClaimBridge::release(const core::ObjectKey& claim, const std::string& claimUid,
+                                                           std::string_view device, std::stop_token stop) {
+  auto read = writer_.read<core::ResourceClaim>(claim, {}, stop);
+  if (!read.ok()) {
+    if (read.status().code() == base::Code::notFound) {
+      if (auto cached = stores_.carriers.get(claim)) stores_.carriers.observedGone(claim, cached->metadata.uid);
+      forget(claim);
+      return {};
+    }
+    return {Release::failed, read.status(), {}};
+  }
+  if (!of(*read, claimUid, device)) return {};  // another claim's: not a reason to wait
+  if (asks(*read) && !read->metadata.deleting()) return takeBack(*read, stop);
+  return releaseConsumers(std::move(*read), stop);
+}
+
+namespace {
+/// Result for a ResourceClaim that is reserved, with the pods that reserve it.
+ResourceClaimBridge::Released inUse(const core::ResourceClaim& carrier) {
+  ResourceClaimBridge::Released held{ResourceClaimBridge::Release::inUse, {}, {}};
+  for (const auto& consumer : carrier.reservedFor)
+    if (consumer.resource == "pods") held.pods.push_back(consumer.uid);
+  return held;
+}
+}  // namespace
+
+ResourceClaimBridge::Released ResourceClaimBridge::takeBack(const core::ResourceClaim& carrier, std::stop_token stop) {
+  if (!carrier.reservedFor.empty()) return inUse(carrier);
+  const auto status = withdraw(carrier, stop);
+  if (!status.ok() && status.code() != base::Code::notFound) return {Release::failed, status, {}};
+  return {};
+}
+
+ResourceClaimBridge::Released ResourceClaimBridge::releaseConsumers(core::ResourceClaim carrier, std::stop_token stop) {
+  const auto key = core::keyOf(carrier.metadata);
+  if (!carrier.metadata.deleting()) {
+    if (!carrier.reservedFor.empty() && !carrier.metadata.hasFinalizer(keys::kCarrierFinalizer)) {
+      // Without a finalizer, the deletion would remove it while its pods use it.
+      auto all = carrier.metadata.finalizers;
+      all.emplace_back(keys::kCarrierFinalizer);
+      const auto body = codec::patch::finalizers(carrier.metadata.uid, carrier.metadata.resourceVersion, all);
+      auto kept = writer_.patch(carrier, body, {}, stop);
+      if (!kept.ok()) return {Release::failed, kept.status(), {}};
+      carrier = *kept;
+    }
+    // Only a read after the deletion is final: until then pods may still reserve it.
+    base::Result<core::ResourceClaim> again = base::Status(base::Code::unavailable, "not read");
+    auto status = writer_.remove(carrier, stop, &again);
+    if (!status.ok()) return {Release::failed, status, {}};
+    if (!again.ok() && again.status().code() != base::Code::notFound) return {Release::failed, again.status(), {}};
+    if (!again.ok() || again->metadata.uid != carrier.metadata.uid) {
+      forget(key);
+      return {};
+    }
+    carrier = *again;
+  }
+  if (!carrier.reservedFor.empty()) return inUse(carrier);
+  if (carrier.metadata.hasFinalizer(keys::kCarrierFinalizer)) {
+    auto rest = carrier.metadata.finalizers;
+    rest.erase(std::remove(rest.begin(), rest.end(), keys::kCarrierFinalizer), rest.end());
+    const auto body = codec::patch::finalizers(carrier.metadata.uid, carrier.metadata.resourceVersion, rest);
+    auto written = writer_.patch(carrier, body, {}, stop);
+    if (!written.ok() && written.status().code() != base::Code::notFound)
+      return {Release::failed, written.status(), {}};
+  }
+  forget(key);
+  return {};
+}
+
+Outcome ResourceClaimBridge::step(const core::ObjectKey& key, std::stop_token stop) {
+  auto carrier = stores_.carriers.get(key);
+  if (!carrier) forgetGone(key);
+  if (!carrier || !ours(*carrier)) return Outcome::done();
+  auto claim = stores_.claims.get(key);
+  if (claim && of(*carrier, *claim)) {
+    if (!carrier->metadata.deleting() || claim->metadata.deleting())
+      return Outcome::done();  // the claim's step handles it
+    // It was deleted by hand under a live claim: remove it; the claim's step creates another one.
+  } else {
+    // OBSERVATION: the cache has no such claim. The cache may be late: read it.
+    auto now = writer_.read<cache::Claim>(key, {}, stop);
+    if (now.ok() && of(*carrier, *now)) return Outcome::done();
+    if (!now.ok() && now.status().code() != base::Code::notFound) return Outcome::retry(now.status());
+  }
+  auto read = writer_.read<core::ResourceClaim>(key, carrier->metadata.uid, stop);
+  if (!read.ok()) return read.status().code() == base::Code::notFound ? Outcome::done() : Outcome::retry(read.status());
+  // A newer version is an event of its own.
+  if (read->metadata.resourceVersion != carrier->metadata.resourceVersion) return Outcome::requeueNow();
+  const auto released = releaseConsumers(std::move(*read), stop);  // (S4)
+  return released.state == Release::failed ? Outcome::retry(released.error) : Outcome::done();
+}
+
+}  // namespace egpu::reconcile

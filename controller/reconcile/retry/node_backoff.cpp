@@ -1,0 +1,141 @@
+#include "controller/reconcile/retry/node_backoff.h"
+
+#include <algorithm>
+
+namespace egpu::reconcile {
+
+namespace {
+constexpr std::chrono::milliseconds kLongestRejection{3'600'000};
+constexpr int kChoicesAtOnce = 3;
+constexpr std::chrono::milliseconds kBetweenChoices{1'000};
+constexpr std::chrono::milliseconds kLongestBetweenChoices{300'000};
+}  // namespace
+
+void NodeBackoff::reject(const std::string& claimUid, const std::string& node, const std::string& why,
+                         std::chrono::milliseconds howLong) {
+  const std::lock_guard lock(mutex_);
+  auto& nodes = rejected_[claimUid];
+  auto& rejection = nodes[node];
+  if (clock_.now() < rejection.until) return;  // the same refusal, reported again
+  const auto longer = std::min(howLong * (int64_t{1} << std::min(rejection.times, 12)), kLongestRejection);
+  rejection = {clock_.now() + longer, why, rejection.times + 1};
+  if (nodes.size() <= kMostNodes) return;
+  nodes.erase(std::min_element(nodes.begin(), nodes.end(),
+                               [](const auto& a, const auto& b) { return a.second.until < b.second.until; }));
+}
+
+void NodeBackoff::nodeChanged(std::string_view node) {
+  const std::lock_guard lock(mutex_);
+  const auto now = clock_.now();
+  for (auto& [claim, nodes] : rejected_)
+    if (auto it = nodes.find(node); it != nodes.end()) it->second.until = std::min(it->second.until, now);
+}
+
+bool NodeBackoff::rejected(const std::string& claimUid, std::string_view node) const {
+  const std::lock_guard lock(mutex_);
+  auto claim = rejected_.find(claimUid);
+  if (claim == rejected_.end()) return false;
+  auto it = claim->second.find(node);
+  return it != claim->second.end() && clock_.now() < it->second.until;
+}
+
+bool NodeBackoff::anyRejected(const std::string& claimUid) const { return untilNextNode(claimUid).count() > 0; }
+
+std::string NodeBackoff::text(const std::string& claimUid) const {
+  const std::lock_guard lock(mutex_);
+  auto claim = rejected_.find(claimUid);
+  if (claim == rejected_.end()) return {};
+  std::string text;
+  std::size_t more = 0;
+  for (const auto& [node, rejection] : claim->second) {
+    if (clock_.now() >= rejection.until) continue;
+    if (!text.empty()) {
+      ++more;
+      continue;
+    }
+    text = "node " + node + " is not tried for a while" + (rejection.why.empty() ? "" : ": " + rejection.why);
+  }
+  return more == 0 ? text : text + " (and " + std::to_string(more) + " more)";
+}
+
+std::chrono::milliseconds NodeBackoff::untilNextNode(const std::string& claimUid) const {
+  const std::lock_guard lock(mutex_);
+  auto claim = rejected_.find(claimUid);
+  if (claim == rejected_.end()) return {};
+  const auto now = clock_.now();
+  std::chrono::milliseconds least{0};
+  for (const auto& [node, rejection] : claim->second) {
+    if (now >= rejection.until) continue;
+    const auto left = std::chrono::ceil<std::chrono::milliseconds>(rejection.until - now);
+    if (least.count() == 0 || left < least) least = left;
+  }
+  return least;
+}
+
+void NodeBackoff::refusedOn(const std::string& claimUid, const std::string& node) {
+  const std::lock_guard lock(mutex_);
+  auto& nodes = refusedOn_[claimUid];
+  if (nodes.size() >= kMostNodes) nodes.clear();
+  nodes.insert(node);
+}
+
+bool NodeBackoff::wasRefusedOn(const std::string& claimUid, std::string_view node) const {
+  const std::lock_guard lock(mutex_);
+  const auto it = refusedOn_.find(claimUid);
+  return it != refusedOn_.end() && it->second.find(node) != it->second.end();
+}
+
+bool NodeBackoff::anyRefused(const std::string& claimUid) const {
+  const std::lock_guard lock(mutex_);
+  return refusedOn_.count(claimUid) != 0;
+}
+
+void NodeBackoff::forgetRefused(const std::string& claimUid) {
+  const std::lock_guard lock(mutex_);
+  refusedOn_.erase(claimUid);
+}
+
+void NodeBackoff::choiceFailed(const std::string& claimUid) {
+  const std::lock_guard lock(mutex_);
+  auto& choices = choices_[claimUid];
+  ++choices.failed;
+  choices.last = clock_.now();
+}
+
+std::chrono::milliseconds NodeBackoff::untilNextChoice(const std::string& claimUid) const {
+  const std::lock_guard lock(mutex_);
+  const auto it = choices_.find(claimUid);
+  if (it == choices_.end() || it->second.failed <= kChoicesAtOnce) return {};
+  const int more = std::min(it->second.failed - kChoicesAtOnce - 1, 12);
+  const auto wait = std::min(kBetweenChoices * (int64_t{1} << more), kLongestBetweenChoices);
+  const auto passed = std::chrono::duration_cast<std::chrono::milliseconds>(clock_.now() - it->second.last);
+  return passed < wait ? wait - passed : std::chrono::milliseconds(0);
+}
+
+std::chrono::milliseconds NodeBackoff::unplacedFor(const std::string& claimUid, const std::string& device) {
+  const std::lock_guard lock(mutex_);
+  const auto now = clock_.now();
+  auto& unplaced = unplaced_[claimUid];
+  if (unplaced.device != device) unplaced = {device, now};
+  return std::chrono::duration_cast<std::chrono::milliseconds>(now - unplaced.since);
+}
+
+void NodeBackoff::notUnplaced(const std::string& claimUid) {
+  const std::lock_guard lock(mutex_);
+  unplaced_.erase(claimUid);
+}
+
+void NodeBackoff::forgetClaim(const std::string& claimUid) {
+  const std::lock_guard lock(mutex_);
+  rejected_.erase(claimUid);
+  refusedOn_.erase(claimUid);
+  choices_.erase(claimUid);
+  unplaced_.erase(claimUid);
+}
+
+std::size_t NodeBackoff::claims() const {
+  const std::lock_guard lock(mutex_);
+  return rejected_.size() + refusedOn_.size() + choices_.size() + unplaced_.size();
+}
+
+}  // namespace egpu::reconcile

@@ -1,0 +1,46 @@
+// Backoff of a claim after its provisioner or the API server refused its request.
+#pragma once
+
+#include <chrono>
+#include <cstddef>
+#include <map>
+#include <mutex>
+#include <string>
+
+#include "controller/base/clock.h"
+
+namespace egpu::reconcile {
+
+/// Thread-safe.
+class ProvisionBackoff {
+ public:
+  explicit ProvisionBackoff(base::Clock& clock) : clock_(clock) {}
+
+  /// Records a refusal: the request is not tried again until the plugin changes or the time ends. The callers in
+  /// claim.cpp set the time.
+  void refused(const std::string& claimUid, const std::string& provisioner, const std::string& message,
+               std::chrono::milliseconds howLong);
+  /// Message of the refusal; empty if the request may be tried.
+  std::string refusal(const std::string& claimUid) const;
+  /// Time until the request may be tried again without a change of the plugin; zero if it may be tried now.
+  std::chrono::milliseconds untilRefusalEnds(const std::string& claimUid) const;
+  /// Counts an answer 422 of the API server to a decision: a ledger without capacity, or a policy. Returns the number
+  /// since the claim was last forgotten.
+  int serverRefused(const std::string& claimUid);
+  void pluginChanged(const std::string& provisioner);
+
+  void forgetClaim(const std::string& claimUid);
+  std::size_t claims() const;
+
+ private:
+  struct Refusal {
+    std::string provisioner, message;
+    base::Clock::Steady until;
+  };
+  base::Clock& clock_;
+  mutable std::mutex mutex_;  // guards all below, each by claim
+  std::map<std::string, Refusal> refused_;
+  std::map<std::string, int> serverRefused_;
+};
+
+}  // namespace egpu::reconcile

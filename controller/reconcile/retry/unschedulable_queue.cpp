@@ -1,0 +1,220 @@
+#include "controller/reconcile/retry/unschedulable_queue.h"
+
+#include <algorithm>
+
+namespace egpu::reconcile {
+
+using std::chrono::milliseconds;
+
+namespace {
+
+/// Namespace of a queue key "claim/namespace/name".
+std::string_view namespaceOf(std::string_view queueKey) {
+  const auto begin = queueKey.find('/') + 1;
+  return queueKey.substr(begin, queueKey.find('/', begin) - begin);
+}
+
+}  // namespace
+
+std::set<UnschedulableQueue::Position>::const_iterator UnschedulableQueue::unvisited() const {
+  return visited_ ? keysInOrder_.upper_bound(*visited_) : keysInOrder_.begin();
+}
+
+bool UnschedulableQueue::isBeforeOthers(const Position& at) const {
+  if (turn_ && turn_->at < at && yieldsTo(turn_->at.second, at.second)) return false;
+  const auto next = unvisited();
+  return next == keysInOrder_.end() || !(*next < at) || !yieldsTo(next->second, at.second);
+}
+
+bool UnschedulableQueue::yieldsTo(const std::string& other, const std::string& queueKey) const {
+  const auto space = namespaceOf(other);
+  const auto vain = vain_.find(space);
+  return vain == vain_.end() || vain->second < kVainTurns || space == namespaceOf(queueKey);
+}
+
+bool UnschedulableQueue::add(const std::string& queueKey, const Age& age, int64_t priority, RoomNeeds needs) {
+  const std::lock_guard lock(mutex_);
+  const auto now = clock_.now();
+  const Position at{{-priority, age}, queueKey};
+  const auto [known, fresh] = keys_.try_emplace(queueKey);
+  auto& entry = known->second;
+  if (!fresh && entry.order != at.first) keysInOrder_.erase({entry.order, queueKey});  // its priority changed
+  entry = {at.first, std::move(needs), false, false, round_, now};
+  keysInOrder_.insert(at);
+  // Capacity that became free after the turn was given may suit a key before this one.
+  const bool has = turn_ && turn_->at.second == queueKey && turn_->round == round_;
+  if (turn_ && turn_->at.second == queueKey) turn_->begun = true;
+  if (!inRound_ || has || isBeforeOthers(at)) {
+    yieldsSince_.erase(queueKey);
+    return true;
+  }
+  const auto since = yieldsSince_.try_emplace(queueKey, now).first;
+  if (now - since->second >= kYieldAtMost) {
+    yieldsSince_.erase(since);
+    entry.yielded = true;
+    return true;
+  }
+  entry.yields = true;
+  return false;
+}
+
+bool UnschedulableQueue::keepsRoom(const std::string& queueKey) {
+  const std::lock_guard lock(mutex_);
+  const auto known = keys_.find(queueKey);
+  if (known == keys_.end() || known->second.yielded) return true;
+  const Position at{known->second.order, queueKey};
+  std::size_t considered = 0;
+  for (auto it = keysInOrder_.begin(); *it < at && ++considered <= kKeysAtOnce; ++it) {
+    if (!yieldsTo(it->second, queueKey)) continue;
+    yieldsSince_.try_emplace(queueKey, clock_.now());
+    return false;
+  }
+  return true;
+}
+
+void UnschedulableQueue::remove(const std::string& queueKey) {
+  const std::lock_guard lock(mutex_);
+  if (turn_ && turn_->at.second == queueKey) turn_->begun = true;
+  const auto known = keys_.find(queueKey);
+  if (known == keys_.end()) return;
+  keysInOrder_.erase({known->second.order, queueKey});
+  keys_.erase(known);
+}
+
+void UnschedulableQueue::grew() {
+  const std::lock_guard lock(mutex_);
+  ++round_;
+  beginRound();
+}
+
+void UnschedulableQueue::beginRound() {
+  inRound_ = true;
+  passedOver_ = false;
+  visited_.reset();
+  repeatAt_.reset();
+}
+
+bool UnschedulableQueue::giveTurn(const std::function<bool(const RoomNeeds&)>& mayFit, Next& result) {
+  const auto now = clock_.now();
+  const bool all = keysInOrder_.size() <= kLooksAtOnce;
+  std::size_t considered = 0;
+  for (auto it = unvisited(); it != keysInOrder_.end(); ++it) {
+    if (++considered > kKeysAtOnce) {
+      result.again = milliseconds(0);
+      return false;
+    }
+    visited_ = *it;
+    auto& entry = keys_.at(it->second);
+    if (!entry.yields && !all) {
+      const auto had = hadTurn_.find(it->second);
+      if (had != hadTurn_.end() && now - had->second < kTurnAgain) {
+        passedOver_ = true;
+        continue;
+      }
+      if (!mayFit(entry.needs)) continue;
+    }
+    entry.yields = false;
+    result.keys.push_back(it->second);
+    if (late_.contains(namespaceOf(it->second))) continue;
+    turn_ = Turn{*it, now, round_};
+    result.again = kTurnAtMost;
+    return true;
+  }
+  inRound_ = false;
+  yieldsSince_.clear();
+  late_.clear();
+  vain_.clear();
+  std::erase_if(hadTurn_, [now](const auto& had) { return now - had.second >= kTurnAgain; });
+  return false;
+}
+
+void UnschedulableQueue::giveLooks(Next& result) {
+  const auto now = clock_.now();
+  if (nextLooks_ && now < *nextLooks_) {
+    result.again = std::chrono::ceil<milliseconds>(*nextLooks_ - now);
+    return;
+  }
+  std::vector<std::pair<Steady, const std::string*>> waits;
+  for (const auto& [key, entry] : keys_)
+    if (entry.round < round_) waits.emplace_back(entry.lookedAt, &key);
+  const bool first = !nextLooks_;
+  nextLooks_.reset();
+  if (waits.empty()) return;
+  nextLooks_ = now + kExplainEvery;
+  result.again = kExplainEvery;
+  if (first) return;
+  const auto most = waits.begin() + static_cast<std::ptrdiff_t>(std::min(waits.size(), kLooksAtOnce));
+  std::partial_sort(waits.begin(), most, waits.end());
+  for (auto it = waits.begin(); it != most; ++it) result.keys.push_back(*it->second);
+}
+
+UnschedulableQueue::Next UnschedulableQueue::next(const std::function<bool(const RoomNeeds&)>& mayFit) {
+  const std::lock_guard lock(mutex_);
+  Next result;
+  const auto now = clock_.now();
+  if (turn_) {
+    const auto left = turn_->since + kTurnAtMost - now;
+    if (left.count() > 0) {
+      result.again = std::chrono::ceil<milliseconds>(left);
+      return result;
+    }
+    late_.emplace(namespaceOf(turn_->at.second));
+    turn_.reset();
+  }
+  if (!inRound_ && repeatAt_ && now >= *repeatAt_) beginRound();
+  if (inRound_) {
+    if (giveTurn(mayFit, result) || result.again) return result;
+    if (passedOver_) repeatAt_ = now + kTurnAgain;
+  }
+  giveLooks(result);
+  if (repeatAt_) {
+    const auto until = std::chrono::ceil<milliseconds>(*repeatAt_ - now);
+    result.again = result.again ? std::min(*result.again, until) : until;
+  }
+  return result;
+}
+
+bool UnschedulableQueue::decided(const std::string& queueKey, Found found) {
+  const std::lock_guard lock(mutex_);
+  // A step that began before the turn was given may have decided before capacity was freed. The key is stepped once
+  // more.
+  if (!turn_ || turn_->at.second != queueKey || !turn_->begun) return false;
+  hadTurn_[queueKey] = clock_.now();
+  const std::string space(namespaceOf(queueKey));
+  if (found == Found::nothing) ++vain_[space];
+  if (found == Found::room) vain_.erase(space);
+  turn_.reset();
+  return true;
+}
+
+bool UnschedulableQueue::hasTurn(const std::string& queueKey) const {
+  const std::lock_guard lock(mutex_);
+  return turn_ && turn_->at.second == queueKey;
+}
+
+std::size_t UnschedulableQueue::size() const {
+  const std::lock_guard lock(mutex_);
+  return keys_.size();
+}
+
+bool UnschedulableQueue::mayExplain(const std::string& claimUid) {
+  const std::lock_guard lock(mutex_);
+  const auto now = clock_.now();
+  const auto [it, fresh] = explained_.try_emplace(claimUid, now);
+  if (fresh) return true;
+  if (now - it->second < kExplainEvery) return false;
+  it->second = now;
+  return true;
+}
+
+void UnschedulableQueue::forgetClaim(const std::string& claimUid) {
+  const std::lock_guard lock(mutex_);
+  explained_.erase(claimUid);
+}
+
+std::size_t UnschedulableQueue::claims() const {
+  const std::lock_guard lock(mutex_);
+  return explained_.size();
+}
+
+}  // namespace egpu::reconcile

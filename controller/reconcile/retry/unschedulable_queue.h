@@ -1,0 +1,144 @@
+// Claims, pods and gangs that found no capacity on the cards or in their quotas. When capacity is freed, those that it
+// may suit are evaluated one after the other: the highest priority first, then the oldest.
+#pragma once
+
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <mutex>
+#include <optional>
+#include <set>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "api/core/meta.h"
+#include "controller/base/clock.h"
+#include "controller/cache/cluster_view.h"
+
+namespace egpu::reconcile {
+
+/// Age of an object in queue order: older objects come first, objects of the same second by uid.
+struct Age {
+  std::string created, uid;
+  auto operator<=>(const Age&) const = default;
+};
+inline Age ageOf(const core::ObjectMeta& metadata) { return {metadata.creationTimestamp, metadata.uid}; }
+
+/// Position in the queue: the highest priority first, then the oldest.
+struct QueueOrder {
+  int64_t behind = 0;  ///< −priority
+  Age age;
+  auto operator<=>(const QueueOrder&) const = default;
+};
+
+/// Requests of a key, any of which would do. For a pod or a gang those of its first claim, because all of its claims
+/// need capacity. Empty: any freed capacity may suit it.
+struct RoomNeeds {
+  std::vector<cache::ClusterView::SchedulingRequest> anyOf{};
+  std::string device{};       ///< device that the claim names, which needs capacity in quotas only
+  std::string refusedIn{};    ///< namespace whose quotas refused the claim: only a new version of them may suit
+  uint64_t refusedUnder = 0;  ///< version of the quotas that refused the claim
+};
+
+/// Thread-safe. Calls `mayFit` of next() with the lock held.
+///
+/// A round begins whenever capacity may have been freed, on a card or in a quota. It gives a turn to each key that the
+/// capacity may suit, in queue order; the next key gets its turn when this one has decided. During a round, a key that
+/// is evaluated without a turn yields to keys before it that may still get one, so that they find the freed capacity.
+/// Afterwards the other keys are evaluated, a few at a time (kLooksAtOnce), to keep their messages up to date.
+class UnschedulableQueue {
+ public:
+  static constexpr std::chrono::milliseconds kExplainEvery{15'000};
+  /// A key whose step does not begin within this time loses its turn, and the round does not wait for other keys of its
+  /// namespace: the steps there hang.
+  static constexpr std::chrono::milliseconds kTurnAtMost{100};
+  /// A key yields for at most this time, and then decides.
+  static constexpr std::chrono::milliseconds kYieldAtMost{50};
+  /// Once this many keys of a namespace in a row found nothing during one round, keys of other namespaces do not yield
+  /// to it: the capacity does not suit its nodes or quotas, and thousands of its keys would delay the other keys.
+  static constexpr std::size_t kVainTurns = 32;
+  /// Time after a key's turn before it gets another one, so that successive rounds reach all keys.
+  static constexpr std::chrono::milliseconds kTurnAgain{250};
+  /// Number of keys without a turn that are evaluated every kExplainEvery. If no more keys are queued, each gets a
+  /// turn.
+  static constexpr std::size_t kLooksAtOnce = 32;
+  static constexpr std::size_t kKeysAtOnce = 512;  ///< considered by one call of next()
+
+  explicit UnschedulableQueue(base::Clock& clock) : clock_(clock) {}
+
+  /// Adds the queue key of a claim, pod or gang of that age. Call before deciding, so that capacity freed from then on
+  /// requeues it. False: the key must yield, and gets a turn in this round.
+  bool add(const std::string& queueKey, const Age& age, int64_t priority = 0, RoomNeeds needs = {});
+  /// Whether the key keeps what it decided although capacity was freed after add(): false if a key before it may be
+  /// served by that. It gives the decision up then, and yields as after add().
+  bool keepsRoom(const std::string& queueKey);
+  void remove(const std::string& queueKey);
+  std::size_t size() const;
+
+  /// Begins a round, or repeats the present one from its first key: capacity may have been freed.
+  void grew();
+  struct Next {
+    std::vector<std::string> keys;  ///< keys to enqueue: the one that has the turn, or those to be evaluated
+    std::optional<std::chrono::milliseconds> again;  ///< time of the next call of next(); nullopt: after grew()
+  };
+  Next next(const std::function<bool(const RoomNeeds&)>& mayFit);
+  /// Result of a key's decision in its turn. unknown: its step ended without a decision.
+  enum class Found { room, nothing, unknown };
+  /// Records that the key has decided, or that its step ended. True if it had the turn: call next().
+  bool decided(const std::string& queueKey, Found found);
+  bool hasTurn(const std::string& queueKey) const;
+
+  /// True if the claim's message may be written now: kExplainEvery has passed since the last one. Records it.
+  bool mayExplain(const std::string& claimUid);
+  void forgetClaim(const std::string& claimUid);
+  std::size_t claims() const;
+
+ private:
+  using Steady = base::Clock::Steady;
+  using Position = std::pair<QueueOrder, std::string>;  ///< the string is the queue key
+  struct Entry {
+    QueueOrder order;
+    RoomNeeds needs;
+    bool yields = false;
+    bool yielded = false;  ///< for kYieldAtMost: it decides now
+    uint64_t round = 0;    ///< round of its last evaluation
+    Steady lookedAt{};
+  };
+  struct Turn {
+    Position at;
+    Steady since{};
+    uint64_t round = 0;  ///< round that gave the turn
+    bool begun = false;  ///< a step of the key began after the turn was given
+  };
+  // With mutex_ held.
+  void beginRound();
+  std::set<Position>::const_iterator unvisited() const;
+  bool isBeforeOthers(const Position& at) const;
+  /// True if the key yields to the other one, which comes first.
+  bool yieldsTo(const std::string& other, const std::string& queueKey) const;
+  /// Gives the next key its turn. False: no further key of this round gets one, or kKeysAtOnce were considered.
+  bool giveTurn(const std::function<bool(const RoomNeeds&)>& mayFit, Next& result);
+  /// Selects the keys that were evaluated longest ago, of those not evaluated during this round.
+  void giveLooks(Next& result);
+
+  base::Clock& clock_;
+  mutable std::mutex mutex_;                   // guards all below
+  std::map<std::string, Entry> keys_;          ///< by queue key
+  std::set<Position> keysInOrder_;             ///< keys of keys_, in queue order
+  bool inRound_ = false, passedOver_ = false;  ///< passedOver_: a key was skipped because of kTurnAgain
+  std::optional<Steady> repeatAt_;             ///< start of the round that follows for skipped keys
+  uint64_t round_ = 0;
+  std::optional<Position> visited_;  ///< last key considered in this round
+  std::optional<Turn> turn_;
+  std::map<std::string, std::size_t, std::less<>> vain_;  ///< unsuccessful turns in a row, by namespace
+  std::set<std::string, std::less<>> late_;               ///< namespaces of keys that lost their turn in this round
+  std::map<std::string, Steady> hadTurn_;                 ///< time of the last turn, by queue key; for kTurnAgain
+  std::map<std::string, Steady> yieldsSince_;             ///< by queue key, until the round ends
+  std::optional<Steady> nextLooks_;                       ///< nullopt: no key is to be evaluated
+  std::map<std::string, Steady> explained_;
+};
+
+}  // namespace egpu::reconcile

@@ -1,0 +1,277 @@
+#include "controller/scheduler/choice/plan_reservations.h"
+
+#include <algorithm>
+#include <deque>
+#include <limits>
+#include <memory>
+#include <optional>
+#include <string_view>
+#include <tuple>
+#include <utility>
+
+#include "controller/scheduler/choice/colocate.h"
+#include "controller/scheduler/choice/expected_availability.h"
+#include "controller/scheduler/quota/within.h"
+#include "controller/scheduler/state/state.h"
+
+namespace egpu::scheduler {
+namespace {
+
+constexpr std::size_t kMostUnlike = 8;  ///< maximum number of different requests; each costs a scan
+constexpr std::string_view kMember = "member/";
+/// Start time of a holder that is expected to stay. Differences to now do not overflow.
+constexpr int64_t kSinceEver = std::numeric_limits<int64_t>::min() / 4;
+constexpr int64_t kNever = -kSinceEver;  ///< seconds
+
+class KeepingTogether {
+ public:
+  KeepingTogether(const Cluster& cluster, const std::vector<GangMember>& members, const QuotaBook& book, int64_t now,
+                  const HeldSince& heldSince, const KeptBefore& before, std::size_t most, const HolderLasts& lasts)
+      : cluster_(cluster),
+        members_(members),
+        book_(book),
+        now_(now),
+        heldSince_(heldSince),
+        before_(before),
+        most_(most),
+        lasts_(lasts),
+        leavesSince_([this](std::string_view device) { return lasts_(device) ? kSinceEver : heldSince_(device); }) {
+    std::vector<std::size_t> podOf(members.size());
+    for (std::size_t i = 0; i < members.size(); ++i) {
+      podOf[i] = members[i].with ? podOf[*members[i].with] : pods_.size();
+      if (!members[i].with) pods_.emplace_back();
+      pods_[podOf[i]].members.push_back(i);
+      pods_[podOf[i]].requests.push_back(members[i].request);
+    }
+  }
+
+  /// Plans within the group; null = among all nodes. Returns false if they cannot hold all members.
+  bool in(const TopologyGroup* group) {
+    then_ = {};
+    kept_.clear();
+    alike_.clear();
+    asked_.clear();
+    last_ = 0;
+    return std::all_of(pods_.begin(), pods_.end(), [&](const Pod& pod) { return place(pod, group); }) &&
+           (asked_.empty() || !book_.excess(asked_));
+  }
+
+  /// Expected number of seconds until all nodes are free.
+  int64_t last() const {
+    const auto& nodes = before_.nodes;
+    const bool same =
+        !nodes.empty() && std::all_of(nodes.begin(), nodes.end(), [this](const auto& node) { return keeps(node); });
+    return same ? expectedOfKept(last_, before_.moves) : last_;
+  }
+
+  std::vector<KeptForMember> nodes() const {
+    std::vector<KeptForMember> nodes;
+    nodes.reserve(kept_.size());
+    for (const Node& node : kept_) nodes.push_back({node.placed.front(), node.name});
+    return nodes;
+  }
+
+ private:
+  struct Pod {
+    std::vector<std::size_t> members;
+    std::vector<Request> requests;
+  };
+  struct Node {
+    std::string name;
+    std::vector<std::size_t> placed{};  ///< members
+    bool empty = false;                 ///< no holders except the members
+  };
+  struct Candidate {
+    int64_t in = 0;     ///< seconds
+    bool fresh = true;  ///< not reserved before
+    std::string_view name;
+    bool checked = false;  ///< `in` accounts for holders that stay
+  };
+  using Expected = std::deque<ExpectedAvailability>;  ///< one per request of a pod; with stable addresses
+  /// Pods with equal requests.
+  struct Alike {
+    const Pod* pod = nullptr;             ///< the first of them
+    std::vector<Candidate> soonest;       ///< a heap with the soonest candidate in front
+    std::shared_ptr<Expected> leaving{};  ///< as `soonest`, with holders that stay; null until the first check
+    std::size_t from = 0;                 ///< position in kept_: earlier nodes are full for them
+  };
+
+  bool place(const Pod& pod, const TopologyGroup* group) {
+    Alike* const alike = alikeOf(pod, group);
+    if (alike == nullptr) return false;
+    for (; alike->from < kept_.size(); ++alike->from)
+      if (putOn(kept_[alike->from], pod)) return true;
+    while (!alike->soonest.empty()) {
+      if (kept_.size() == most_ && !keeps(alike->soonest.front().name)) return false;
+      const Candidate candidate = popSoonest(*alike);
+      if (keeps(candidate.name)) continue;
+      if (!candidate.checked && lasts_) {
+        checkAgain(*alike, candidate);
+        continue;
+      }
+      Node node{std::string(candidate.name)};
+      copyNode(cluster_, node.name, then_);
+      if (!putOn(node, pod) && !makeMoreOf(node, pod)) continue;
+      last_ = std::max(last_, candidate.in);
+      kept_.push_back(std::move(node));
+      return true;
+    }
+    return std::any_of(kept_.begin(), kept_.end(), [&](Node& node) { return makeMoreOf(node, pod); });
+  }
+
+  bool isLater(const Candidate& a, const Candidate& b) const {
+    const auto turn = [this](const Candidate& each) {
+      return std::tuple(each.fresh ? each.in : expectedOfKept(each.in, before_.moves), each.fresh, each.name);
+    };
+    return turn(b) < turn(a);
+  }
+
+  Candidate popSoonest(Alike& alike) const {
+    std::pop_heap(alike.soonest.begin(), alike.soonest.end(),
+                  [this](const auto& a, const auto& b) { return isLater(a, b); });
+    const Candidate soonest = alike.soonest.back();
+    alike.soonest.pop_back();
+    return soonest;
+  }
+
+  /// Reinserts the candidate with holders that stay taken into account, unless it then never has capacity.
+  void checkAgain(Alike& alike, Candidate candidate) const {
+    if (!alike.leaving) {
+      alike.leaving = std::make_shared<Expected>();
+      for (const Request& request : alike.pod->requests)
+        alike.leaving->emplace_back(cluster_.state(), request, now_, leavesSince_);
+    }
+    candidate.in = 0;
+    for (ExpectedAvailability& expected : *alike.leaving) {
+      const auto in = expected.on(cluster_.state().findNode(candidate.name));
+      if (!in || *in >= kNever) return;
+      candidate.in = std::max(candidate.in, *in);
+    }
+    candidate.checked = true;
+    alike.soonest.push_back(candidate);
+    std::push_heap(alike.soonest.begin(), alike.soonest.end(),
+                   [this](const auto& a, const auto& b) { return isLater(a, b); });
+  }
+
+  /// Empties a node that has capacity for some members already, and places the pod there.
+  bool makeMoreOf(Node& node, const Pod& pod) {
+    if (std::exchange(node.empty, true)) return false;
+    makeEmpty(node.name);
+    for (Alike& alike : alike_) alike.from = 0;
+    return putOn(node, pod);
+  }
+
+  bool keeps(std::string_view node) const {
+    return std::any_of(kept_.begin(), kept_.end(), [node](const Node& each) { return each.name == node; });
+  }
+
+  void makeEmpty(const std::string& node) {
+    for (const auto& card : then_.cardsOf(node))
+      for (const auto& taken : then_.takes(card))
+        if (!taken.uid.starts_with(kMember) && !(lasts_ && lasts_(taken.uid))) then_.giveBack(card, taken.uid);
+  }
+
+  bool putOn(Node& node, const Pod& pod) {
+    if (!suits(pod, node.name, node.placed)) return false;
+    const auto decisions = togetherOn(then_, pod.requests, node.name);
+    if (decisions.empty()) return false;
+    for (std::size_t i = 0; i < decisions.size(); ++i) {
+      const Request& request = pod.requests[i];
+      const GangMember& member = members_[pod.members[i]];
+      if (member.claim && !request.adminAccess) asked_.push_back({*member.claim, partsOf(then_, decisions[i])});
+      NodeAmount ofNode{request.cpuMilli, request.podMemory};
+      for (const Placement& each : decisions[i].placements)
+        then_.take(each.ref(), std::string(kMember) + std::to_string(pod.members[i]), each.charged,
+                   std::exchange(ofNode, {}));
+    }
+    node.placed.insert(node.placed.end(), pod.members.begin(), pod.members.end());
+    return true;
+  }
+
+  bool suits(const Pod& pod, std::string_view node, const std::vector<std::size_t>& placed) const {
+    return std::all_of(pod.members.begin(), pod.members.end(), [&](std::size_t i) {
+      const GangMember& member = members_[i];
+      return (!member.suits || member.suits(node)) && (!member.hasRoom || member.hasRoom(node, placed));
+    });
+  }
+
+  bool askTheSame(const Pod& a, const Pod& b) const {
+    return a.requests == b.requests &&
+           std::equal(a.members.begin(), a.members.end(), b.members.begin(), [this](std::size_t i, std::size_t j) {
+             const GangMember &x = members_[i], &y = members_[j];
+             const bool any = !x.suits && !x.hasRoom && !y.suits && !y.hasRoom;
+             return any || i == j || (x.kind && x.kind == y.kind);
+           });
+  }
+
+  Alike* alikeOf(const Pod& pod, const TopologyGroup* group) {
+    for (Alike& alike : alike_)
+      if (askTheSame(*alike.pod, pod)) return &alike;
+    if (alike_.size() == kMostUnlike) return nullptr;
+    alike_.push_back({&pod, {}, {}, 0});
+    look(alike_.back(), group);
+    return &alike_.back();
+  }
+
+  void look(Alike& alike, const TopologyGroup* group) const {
+    const auto& state = cluster_.state();
+    Expected expected;
+    for (const Request& request : alike.pod->requests) expected.emplace_back(state, request, now_, heldSince_);
+    const auto add = [&](std::string_view name, NodeId id) {
+      if (!suits(*alike.pod, name, {})) return;
+      const auto& before = before_.nodes;
+      Candidate candidate{0, std::find(before.begin(), before.end(), name) == before.end(), name};
+      for (std::size_t i = 0; i < expected.size(); ++i) {
+        const auto& pinned = alike.pod->requests[i].pinnedNode;
+        const auto in = pinned.empty() || pinned == name ? expected[i].on(id) : std::nullopt;
+        if (!in) return;
+        candidate.in = std::max(candidate.in, *in);
+      }
+      alike.soonest.push_back(candidate);
+    };
+    if (group == nullptr)
+      for (const auto& [name, id] : state.nodesByName()) add(name, id);
+    else
+      for (const std::string& name : group->nodes)
+        if (const NodeId id = state.findNode(name); id != kNone) add(name, id);
+    std::make_heap(alike.soonest.begin(), alike.soonest.end(),
+                   [this](const auto& a, const auto& b) { return isLater(a, b); });
+  }
+
+  const Cluster& cluster_;
+  const std::vector<GangMember>& members_;
+  const QuotaBook& book_;
+  const int64_t now_;
+  const HeldSince& heldSince_;
+  const KeptBefore& before_;
+  const std::size_t most_;
+  const HolderLasts& lasts_;
+  const HeldSince leavesSince_;  ///< holders that stay have kSinceEver
+  std::vector<Pod> pods_;
+  // State of the current try.
+  Cluster then_;  ///< the reserved nodes as they will be
+  std::vector<Node> kept_;
+  std::vector<Alike> alike_;
+  std::vector<QuotaAsked> asked_;
+  int64_t last_ = 0;
+};
+
+}  // namespace
+
+std::vector<KeptForMember> planReservations(const Cluster& cluster, const std::vector<GangMember>& members,
+                                            const std::vector<TopologyGroup>* within, const QuotaBook& book,
+                                            int64_t now, const HeldSince& heldSince, const KeptBefore& before,
+                                            std::size_t most, const HolderLasts& lasts) {
+  KeepingTogether keeping(cluster, members, book, now, heldSince, before, most, lasts);
+  if (within == nullptr) return keeping.in(nullptr) ? keeping.nodes() : std::vector<KeptForMember>();
+  std::vector<KeptForMember> best;
+  std::optional<int64_t> least;
+  for (const TopologyGroup& group : *within) {
+    if (!keeping.in(&group) || (least && keeping.last() >= *least)) continue;
+    least = keeping.last();
+    best = keeping.nodes();
+  }
+  return best;
+}
+
+}  // namespace egpu::scheduler

@@ -1,0 +1,61 @@
+// Places a gang's members one after the other within a group of nodes, as decide() would if there were no others. The
+// index is not used, because most of its nodes are in other groups. Nodes are evaluated once for all equal members.
+// Internal to scheduler/.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "controller/scheduler/gang.h"
+#include "controller/scheduler/score_nodes.h"
+
+namespace egpu::scheduler {
+
+/// Cluster and group must outlive it.
+class InGroup {
+ public:
+  InGroup(Cluster& cluster, const TopologyGroup& group) : cluster_(cluster), group_(group) {}
+
+  static constexpr std::size_t kNowhere = static_cast<std::size_t>(-1);
+  struct Chosen {
+    std::size_t place = kNowhere;  ///< position of the node in the group
+    Decision decision;
+  };
+  /// Decides for one member. kind: members of one kind have the same `suits`, called once per node; null = all nodes
+  /// suit. open: called for the node about to be chosen; a rejected node is closed to its kind until touched(). Null =
+  /// all are open.
+  Chosen decide(std::size_t kind, Request request, const NodePredicate& suits, const NodePredicate& open);
+
+  /// Marks a node for re-evaluation after an allocation or release there.
+  void touched(std::size_t place);
+  /// Invalidates all results after a change of the cluster.
+  void changed();
+  /// Number of node evaluations so far.
+  std::size_t looks() const { return looks_; }
+
+ private:
+  static constexpr std::size_t kMostKnown = 8;  ///< maximum number of cached results, the latest
+  struct Known {
+    std::size_t kind = 0;
+    Request request;
+    std::vector<std::string_view> nodes;  ///< nodes that suit
+    std::vector<std::size_t> places;      ///< their positions, ascending
+    std::vector<NodeVerdict> verdicts;
+    bool judged = false;
+    std::vector<std::size_t> touched;  ///< positions of nodes to evaluate again
+  };
+  Known& knownOf(std::size_t kind, const Request& request, const NodePredicate& suits);
+  void lookAt(Known& known, const NodePredicate& suits);
+  void judgeTouched(Known& known);
+
+  Cluster& cluster_;
+  const TopologyGroup& group_;
+  std::vector<Known> known_;
+  std::size_t next_ = 0;  ///< entry that is replaced next
+  std::size_t looks_ = 0;
+};
+
+}  // namespace egpu::scheduler

@@ -1,0 +1,328 @@
+// Turns of claims that wait for capacity: in queue order, one at a time, only those that the capacity may suit.
+#include "controller/reconcile/retry/unschedulable_queue.h"
+
+#include <gtest/gtest.h>
+
+#include <set>
+#include <string>
+#include <vector>
+
+#include "tests/reconcile/fixture.h"
+
+namespace egpu::reconcile {
+namespace {
+
+using std::chrono::milliseconds;
+using Keys = std::vector<std::string>;
+using Found = UnschedulableQueue::Found;
+
+class UnschedulableQueueTest : public ::testing::Test {
+ protected:
+  static std::string keyOf(int i) { return "k" + std::string(i < 10 ? "0" : "") + std::to_string(i); }
+  /// The claim's uid is its queue key.
+  bool add(const std::string& key, int64_t priority = 0) {
+    return room.add(key, {"2026-01-01T00:00:00Z", key}, priority, {{{key, "default/" + key, {}, {}}}});
+  }
+  /// A step of the key that searches for capacity.
+  bool decides(const std::string& key, int64_t priority = 0) {
+    EXPECT_TRUE(add(key, priority));
+    return room.decided(key, Found::nothing);
+  }
+  void addMany(int n) {
+    for (int i = 0; i < n; ++i) EXPECT_TRUE(add(keyOf(i)));
+  }
+  UnschedulableQueue::Next next() {
+    return room.next([this](const RoomNeeds& needs) { return fits.contains(needs.anyOf.front().claimUid); });
+  }
+  /// Returns the keys that get turns until the round ends. No decision succeeds.
+  Keys round() {
+    Keys all;
+    for (;;) {
+      const auto turns = next();
+      for (const auto& key : turns.keys) {
+        all.push_back(key);
+        EXPECT_TRUE(room.hasTurn(key));
+        EXPECT_TRUE(add(key));
+        EXPECT_TRUE(room.decided(key, Found::nothing));
+      }
+      if (turns.keys.empty() && turns.again != milliseconds(0)) return all;
+    }
+  }
+
+  base::ManualClock clock;
+  UnschedulableQueue room{clock};
+  std::set<std::string> fits;
+};
+
+TEST_F(UnschedulableQueueTest, TheHighestPriorityHasTheFirstTurnThenTheOldest) {
+  add("b", 0);
+  add("a", 0);
+  add("c", 5);
+  EXPECT_EQ(next().keys, Keys());
+  room.grew();
+  EXPECT_EQ(next().keys, Keys{"c"});
+  EXPECT_EQ(next().keys, Keys()) << "it has not decided";
+  EXPECT_FALSE(room.decided("a", Found::nothing));
+  EXPECT_TRUE(decides("c", 5));
+  EXPECT_EQ(next().keys, Keys{"a"});
+  EXPECT_TRUE(decides("a"));
+  EXPECT_EQ(next().keys, Keys{"b"});
+  EXPECT_TRUE(decides("b"));
+  EXPECT_EQ(next().keys, Keys());
+}
+
+TEST_F(UnschedulableQueueTest, KeepsRoom_UnlessAnEarlierKeyWaits) {
+  add("a");
+  add("b");
+  EXPECT_TRUE(room.keepsRoom("a"));
+  EXPECT_FALSE(room.keepsRoom("b"));
+  EXPECT_TRUE(room.keepsRoom("absent"));
+  room.remove("a");
+  EXPECT_TRUE(room.keepsRoom("b"));
+}
+
+TEST_F(UnschedulableQueueTest, KeepsRoom_AfterItYieldedForLong) {
+  add("a");
+  add("b");
+  EXPECT_FALSE(room.keepsRoom("b"));
+  room.grew();
+  EXPECT_FALSE(add("b")) << "the earlier key has no turn yet";
+  clock.advance(UnschedulableQueue::kYieldAtMost);
+  EXPECT_TRUE(add("b"));
+  EXPECT_TRUE(room.keepsRoom("b")) << "the time since the first decision counts";
+}
+
+TEST_F(UnschedulableQueueTest, AStepThatBeganBeforeTheTurnDoesNotEndIt) {
+  add("a");
+  add("b");
+  room.grew();
+  EXPECT_EQ(next().keys, Keys{"a"});
+  EXPECT_FALSE(room.decided("a", Found::nothing)) << "of a step that may have decided before there was room";
+  EXPECT_TRUE(room.hasTurn("a"));
+  EXPECT_EQ(next().keys, Keys());
+  EXPECT_TRUE(decides("a"));
+  EXPECT_EQ(next().keys, Keys{"b"});
+}
+
+TEST_F(UnschedulableQueueTest, OneWithATurnTakesNothingThatBecameFreeSince) {
+  addMany(3);
+  room.grew();
+  EXPECT_EQ(next().keys, Keys{keyOf(0)});
+  EXPECT_TRUE(decides(keyOf(0)));
+  EXPECT_EQ(next().keys, Keys{keyOf(1)});
+  room.grew();
+  EXPECT_FALSE(add(keyOf(1))) << "k00 may take what became free";
+  EXPECT_TRUE(room.decided(keyOf(1), Found::nothing));
+  EXPECT_EQ(round(), (Keys{keyOf(0), keyOf(1), keyOf(2)}));
+}
+
+TEST_F(UnschedulableQueueTest, OfManyOnlyThoseThatMayFitHaveATurn) {
+  addMany(40);
+  fits = {keyOf(7), keyOf(3)};
+  room.grew();
+  EXPECT_EQ(round(), (Keys{keyOf(3), keyOf(7)}));
+}
+
+TEST_F(UnschedulableQueueTest, NobodyElseYieldsForLongToANamespaceWhoseTurnsAreInVain) {
+  const auto at = [](int i) { return "pod/flood/" + keyOf(i); };
+  for (int i = 0; i < 80; ++i) {
+    add(at(i), 1);
+    fits.insert(at(i));
+  }
+  room.grew();
+  const auto findNothing = [&](int i) {
+    EXPECT_EQ(next().keys, Keys{at(i)});
+    add(at(i), 1);
+    EXPECT_TRUE(room.decided(at(i), Found::nothing));
+  };
+  for (int i = 0; i < 31; ++i) findNothing(i);
+  EXPECT_FALSE(add("pod/other/a"));
+  findNothing(31);
+  EXPECT_TRUE(add("pod/other/b")) << "and then it looks at once";
+  EXPECT_FALSE(add("pod/flood/c")) << "its own keys yield as before";
+}
+
+TEST_F(UnschedulableQueueTest, OthersYieldToANamespaceWhoseTurnsFindRoom) {
+  const auto at = [](int i) { return "claim/first/" + keyOf(i); };
+  for (int i = 0; i < 80; ++i) {
+    add(at(i), 1);
+    fits.insert(at(i));
+  }
+  room.grew();
+  for (int i = 0; i < 70; ++i) {
+    EXPECT_EQ(next().keys, Keys{at(i)});
+    add(at(i), 1);
+    const bool isUnsuccessful = i % 32 != 31;
+    EXPECT_TRUE(room.decided(at(i), isUnsuccessful ? Found::nothing : Found::room));
+    if (!isUnsuccessful) room.remove(at(i));
+  }
+  EXPECT_FALSE(add("claim/other/a")) << "it comes after them, and they take what becomes free";
+}
+
+TEST_F(UnschedulableQueueTest, OneWhoseNeedsAreNotKnownHasATurn) {
+  addMany(40);
+  room.add("unknown", {"2026-01-01T00:00:00Z", "z"});
+  room.grew();
+  const auto turns = room.next([](const RoomNeeds& needs) { return needs.anyOf.empty(); });
+  EXPECT_EQ(turns.keys, Keys{"unknown"});
+}
+
+TEST_F(UnschedulableQueueTest, TheOthersLookAFewAtATimeAndThenThereIsRest) {
+  addMany(40);
+  room.grew();
+  EXPECT_EQ(round(), Keys());
+  EXPECT_EQ(next().again, UnschedulableQueue::kExplainEvery);
+  std::set<std::string> looked;
+  for (const std::size_t most : {UnschedulableQueue::kLooksAtOnce, 40 - UnschedulableQueue::kLooksAtOnce}) {
+    clock.advance(UnschedulableQueue::kExplainEvery);
+    const auto turns = next();
+    EXPECT_EQ(turns.keys.size(), most);
+    for (const auto& key : turns.keys) {
+      EXPECT_TRUE(add(key));
+      EXPECT_TRUE(looked.insert(key).second) << key << " looked twice";
+    }
+    EXPECT_EQ(next().keys, Keys());
+  }
+  clock.advance(UnschedulableQueue::kExplainEvery);
+  const auto rest = next();
+  EXPECT_EQ(rest.keys, Keys());
+  EXPECT_FALSE(rest.again.has_value());
+}
+
+TEST_F(UnschedulableQueueTest, ThoseThatLookAreReachedWhileRoomChangesAllTheTime) {
+  addMany(100);
+  std::set<std::string> looked;
+  for (int i = 0; i < 400; ++i) {
+    room.grew();
+    for (auto turns = next();; turns = next()) {
+      for (const auto& key : turns.keys) {
+        looked.insert(key);
+        add(key);
+      }
+      if (turns.again != milliseconds(0)) break;
+    }
+    clock.advance(milliseconds(200));
+  }
+  EXPECT_EQ(looked.size(), 100U);
+}
+
+TEST_F(UnschedulableQueueTest, OneThatComesLaterYieldsAndHasATurnInTheRound) {
+  addMany(40);
+  fits = {keyOf(5)};
+  room.grew();
+  EXPECT_FALSE(add("late")) << "k05 may take what became free";
+  EXPECT_EQ(round(), (Keys{keyOf(5), "late"}));
+}
+
+TEST_F(UnschedulableQueueTest, OneThatComesBeforeTheOthersDoesNotYield) {
+  addMany(40);
+  room.grew();
+  EXPECT_TRUE(add(keyOf(0)));
+  EXPECT_TRUE(add("urgent", 10));
+  EXPECT_FALSE(add(keyOf(1)));
+}
+
+TEST_F(UnschedulableQueueTest, NobodyYieldsForLong) {
+  addMany(40);
+  fits = {keyOf(0)};
+  room.grew();
+  EXPECT_EQ(next().keys, Keys{keyOf(0)});
+  EXPECT_FALSE(add("late"));
+  clock.advance(UnschedulableQueue::kYieldAtMost);
+  EXPECT_TRUE(add("late"));
+}
+
+TEST_F(UnschedulableQueueTest, OneThatDoesNotStepLosesItsTurn) {
+  addMany(40);
+  fits = {keyOf(0), keyOf(1)};
+  room.grew();
+  EXPECT_EQ(next().keys, Keys{keyOf(0)});
+  EXPECT_EQ(next().again, UnschedulableQueue::kTurnAtMost);
+  clock.advance(UnschedulableQueue::kTurnAtMost);
+  EXPECT_EQ(next().keys, Keys{keyOf(1)});
+  EXPECT_FALSE(room.decided(keyOf(0), Found::nothing));
+}
+
+TEST_F(UnschedulableQueueTest, ANamespaceWhoseStepsHangIsWaitedForOnce) {
+  const auto keyIn = [](const std::string& ns, int i) { return "claim/" + ns + "/" + keyOf(i); };
+  for (int i = 0; i < 10; ++i) EXPECT_TRUE(add(keyIn("hangs", i), 1));
+  for (int i = 0; i < 2; ++i) EXPECT_TRUE(add(keyIn("other", i)));
+  room.grew();
+  EXPECT_EQ(next().keys, Keys{keyIn("hangs", 0)});
+  clock.advance(UnschedulableQueue::kTurnAtMost);
+  const auto turns = next();
+  ASSERT_EQ(turns.keys.size(), 10U) << "the nine others, and the first of the other namespace";
+  EXPECT_EQ(turns.keys.back(), keyIn("other", 0));
+  EXPECT_TRUE(room.hasTurn(keyIn("other", 0)));
+}
+
+TEST_F(UnschedulableQueueTest, RoundsThatFollowEachOtherReachAllKeys) {
+  addMany(40);
+  for (int i = 0; i < 40; ++i) fits.insert(keyOf(i));
+  std::set<std::string> had;
+  for (int i = 0; i < 40; ++i) {
+    room.grew();
+    for (const auto& key : next().keys) {
+      had.insert(key);
+      add(key);
+      EXPECT_TRUE(room.decided(key, Found::nothing));
+    }
+    clock.advance(milliseconds(1));
+  }
+  EXPECT_EQ(had.size(), 40U);
+  // Keys that were passed over get their turn afterwards. Until then no key yields to them.
+  EXPECT_EQ(round(), Keys());
+  EXPECT_TRUE(add("late"));
+  room.remove("late");
+  EXPECT_EQ(next().again, UnschedulableQueue::kTurnAgain);
+  clock.advance(UnschedulableQueue::kTurnAgain);
+  EXPECT_EQ(round().size(), 40U);
+}
+
+TEST_F(UnschedulableQueueTest, OneThatGoesAwayIsNotWaitedFor) {
+  add("a");
+  add("b");
+  room.grew();
+  room.remove("a");
+  EXPECT_EQ(next().keys, Keys{"b"});
+  EXPECT_EQ(room.size(), 1U);
+}
+
+class CrowdTest : public ReconcileTest {
+ protected:
+  void addCrowd(int n) {
+    for (int i = 0; i < n; ++i) world.addClaim("c" + std::to_string(i), "share", {{"gpu", "1"}});
+    settle();
+  }
+  std::vector<std::string> bound(int n) {
+    std::vector<std::string> names;
+    for (int i = 0; i < n; ++i)
+      if (world.claim("c" + std::to_string(i)).status.phase == "Bound") names.push_back("c" + std::to_string(i));
+    return names;
+  }
+};
+
+TEST_F(CrowdTest, AFreedCardIsGivenInFewStepsHoweverManyWait) {
+  constexpr int kMany = 400;
+  addCrowd(kMany);
+  const auto had = bound(kMany);
+  ASSERT_EQ(had.size(), 2U);
+  const auto before = driver->steps;
+  world.removeClaim(had.front());
+  settle();
+  EXPECT_LE(driver->steps - before, 40);
+  std::size_t now = 0;
+  for (int i = 0; i < kMany; ++i)
+    if ("c" + std::to_string(i) != had.front()) now += world.claim("c" + std::to_string(i)).status.phase == "Bound";
+  EXPECT_EQ(now, 2U);
+  // Each other claim is evaluated once more, and then the controller is idle.
+  driver->run(std::chrono::minutes(10));
+  const auto rested = driver->steps;
+  driver->run(std::chrono::minutes(10));
+  EXPECT_EQ(driver->steps, rested);
+  for (int i = 0; i < kMany; ++i)
+    if ("c" + std::to_string(i) != had.front()) world.removeClaim("c" + std::to_string(i));
+}
+
+}  // namespace
+}  // namespace egpu::reconcile
