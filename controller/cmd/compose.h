@@ -63,8 +63,6 @@ class Core {
   std::string opsAddress() const { return listener_ ? listener_->address() : std::string(); }
   std::string probesAddress() const { return probesListener_ ? probesListener_->address() : std::string(); }
 
-  std::string extenderAddress() const { return extenderListener_ ? extenderListener_->address() : std::string(); }
-
   /// A worker is stuck if one key takes longer: calls to the API server and to plugins time out much earlier.
   static constexpr std::chrono::minutes kStuck{10};
 

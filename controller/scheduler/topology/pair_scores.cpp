@@ -10,7 +10,7 @@ constexpr int64_t kPerLink = 100;
 constexpr int64_t kSameCpu = 20;
 constexpr int64_t kAcrossCpus = 10;
 /// More than any card has. Keeps every sum over 64 cards within 32 bits.
-constexpr int64_t kMostLinks = 1024;
+constexpr int64_t kMaxLinks = 1024;
 
 constexpr std::pair<std::string_view, int64_t> kPaths[] = {
     {"system", kAcrossCpus}, {"cpu", kSameCpu}, {"hostbridge", 30}, {"multiple", 40}, {"single", 50}, {"board", 60}};
@@ -24,9 +24,9 @@ Said says(const Site& card, const Site& of) {
   Said said;
   for (const v1alpha::CardLink& link : card.topology->links) {
     if (link.peer != of.uuid) continue;
-    const int64_t count = std::clamp<int64_t>(link.count, 0, kMostLinks);
-    if (link.type == "nvlink") said.nvlinks = std::min(said.nvlinks + count, kMostLinks);
-    if (link.type == "nvswitch") said.switchLinks = std::min(said.switchLinks + count, kMostLinks);
+    const int64_t count = std::clamp<int64_t>(link.count, 0, kMaxLinks);
+    if (link.type == "nvlink") said.nvlinks = std::min(said.nvlinks + count, kMaxLinks);
+    if (link.type == "nvswitch") said.switchLinks = std::min(said.switchLinks + count, kMaxLinks);
     for (const auto& [type, score] : kPaths)
       if (link.type == type) said.path = std::max(said.path, score);
   }

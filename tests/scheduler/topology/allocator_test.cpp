@@ -1,5 +1,5 @@
 // Sets of cards of one node: the three methods, DGX machines, and allocation and release.
-#include "controller/scheduler/topology/allocator.h"
+#include "tests/scheduler/topology/allocator.h"
 
 #include <gtest/gtest.h>
 

@@ -18,10 +18,4 @@ const Resource* ResourceTable::find(std::string_view group, std::string_view ver
   return nullptr;
 }
 
-const Resource* ResourceTable::findKind(std::string_view group, std::string_view kind) const {
-  for (const auto& r : all_)
-    if (r->group == group && r->kind == kind) return r.get();
-  return nullptr;
-}
-
 }  // namespace egpu::apiserver

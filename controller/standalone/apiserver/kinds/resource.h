@@ -57,8 +57,6 @@ class ResourceTable {
   base::Status add(Resource resource);
   /// Returns a resource, or null if it is not served in this version.
   const Resource* find(std::string_view group, std::string_view version, std::string_view plural) const;
-  /// Returns the resource of a kind in any version, or null. For owner references.
-  const Resource* findKind(std::string_view group, std::string_view kind) const;
   const std::vector<std::unique_ptr<const Resource>>& all() const { return all_; }
 
  private:

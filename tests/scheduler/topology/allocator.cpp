@@ -1,4 +1,4 @@
-#include "controller/scheduler/topology/allocator.h"
+#include "tests/scheduler/topology/allocator.h"
 
 #include <algorithm>
 #include <optional>
