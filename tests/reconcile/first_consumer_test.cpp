@@ -67,6 +67,27 @@ class FirstConsumerTest : public ReconcileTest {
   StockScheduler scheduler{world};
 };
 
+TEST_F(FirstConsumerTest, W8_ReportsThatThePodIsNotPlacedAfterFiveSeconds) {
+  claims({"a"});
+  world.addPod("p", {"a"});
+  settle();
+  ASSERT_NE(nodeOf("a"), "");
+  EXPECT_EQ(world.message("a", "Bound"), "") << "the scheduler is expected to place the pod soon";
+  world.clock.advance(seconds(5));
+  settle();
+  EXPECT_EQ(world.reason("a", "Bound"), "WaitingForConsumer");
+  EXPECT_NE(world.message("a", "Bound").find("until the scheduler places the pod"), std::string::npos);
+}
+
+TEST_F(FirstConsumerTest, W8_ReplacesAnEarlierObstacleAtOnce) {
+  largeClaimWaits();
+  ASSERT_EQ(world.reason("large", "Bound"), "NoFit");
+  for (const auto* name : {"f1", "f2", "f3"}) world.removeClaim(name);
+  settle();
+  ASSERT_NE(nodeOf("large"), "");
+  EXPECT_EQ(world.reason("large", "Bound"), "WaitingForConsumer");
+}
+
 TEST_F(FirstConsumerTest, W9_ClaimWithDeviceAndItsGatedPodGoFirst) {
   const auto claimFirst = [this] { return driver->reconciler.goesFirst("claim/default/a"); };
   const auto podFirst = [this] { return driver->reconciler.goesFirst("pod/default/p"); };

@@ -357,6 +357,9 @@ class ClaimSync {
   Outcome notProvisioned(const cache::Claim& claim, const cache::Gpu& device, const plugin::Reply& reply,
                          std::stop_token stop);
   Outcome waitForReservation(const ClaimPtr& claim, const GpuPtr& device, std::stop_token stop);
+  /// Time until the claim reports that its pod is not placed yet; zero if it reports now, because it reports another
+  /// obstacle that is over.
+  std::chrono::milliseconds untilPlacementReport(const cache::Claim& claim, const cache::Gpu& device) const;
   /// Moves the intent away if the scheduler knows its pod but does not place it in time. Nullopt: it may still do so.
   std::optional<Outcome> unplacedTooLong(const cache::Claim& claim, const cache::Gpu& device, const core::Pod& pod,
                                          milliseconds* again, std::stop_token stop);

@@ -20,14 +20,16 @@ namespace {
 
 constexpr milliseconds kRejectFor{120'000};  ///< backoff of a node that plugin or scheduler refused
 /// Time for the scheduler to place the pod; twice that while it preempts.
-constexpr milliseconds kPlaceWithin{300'000};
-constexpr std::size_t kLongestQuote = 300;
+constexpr milliseconds kPlaceTimeout{300'000};
+/// A scheduler places most pods sooner: their claims need no report of it, which is a write for each.
+constexpr milliseconds kPlacementReportDelay{5'000};
+constexpr std::size_t kMaxQuoteLength = 300;
 
 /// Message of the scheduler about a pod that it cannot place; empty if there is none.
 std::string schedulerSays(const core::Pod& pod) {
   const auto* condition = findCondition(pod.conditions, "PodScheduled");
   if (condition == nullptr || condition->reason != "Unschedulable" || condition->message.empty()) return {};
-  return ": " + base::shortened(condition->message, kLongestQuote);
+  return ": " + base::shortened(condition->message, kMaxQuoteLength);
 }
 
 }  // namespace
@@ -82,20 +84,33 @@ Outcome ClaimSync::waitForReservation(const ClaimPtr& claim, const GpuPtr& devic
     waiting_.nodes.notUnplaced(uid);
   else if (const auto moved = unplacedTooLong(*claim, *device, *pod, &again, stop))
     return *moved;
+  const auto rejections = waiting_.nodes.text(uid);
+  const auto early = pod && rejections.empty() ? untilPlacementReport(*claim, *device) : milliseconds(0);
+  if (early.count() > 0) again = again.count() > 0 ? std::min(again, early) : early;
   auto outcome = again.count() > 0 ? Outcome::after(again) : Outcome::done();
-  if (answer.state == ResourceClaimBridge::State::waiting) return outcome;
+  if (answer.state == ResourceClaimBridge::State::waiting || early.count() > 0) return outcome;
   auto message = "room on node " + device->spec.nodeName + " is set aside until the scheduler places the pod";
-  if (const auto rejections = waiting_.nodes.text(uid); !rejections.empty()) message += "; " + rejections;
+  if (!rejections.empty()) message += "; " + rejections;
   if (conditionResolved(*claim, answer.state))
     outcome.updates.push_back(ConditionUpdate::of(claim->metadata, ConditionUpdate::As::resourceClaimReady, {}, {}));
   outcome.updates.push_back(notBound(*claim, reason::kWaitingForConsumer, message));
   return outcome;
 }
 
+milliseconds ClaimSync::untilPlacementReport(const cache::Claim& claim, const cache::Gpu& device) const {
+  for (const auto type : {kBound, kResourceClaimReady}) {
+    const auto* condition = findCondition(claim.status.conditions, type);
+    if (condition != nullptr && condition->status == "False" && condition->reason != reason::kWaitingForConsumer)
+      return {};
+  }
+  const auto passed = waiting_.nodes.unplacedFor(claim.metadata.uid, device.metadata.uid);
+  return std::max(milliseconds(0), kPlacementReportDelay - passed);
+}
+
 std::optional<Outcome> ClaimSync::unplacedTooLong(const cache::Claim& claim, const cache::Gpu& device,
                                                   const core::Pod& pod, milliseconds* again, std::stop_token stop) {
   const bool nominated = pod.nominatedNodeName == device.spec.nodeName;
-  const auto patience = nominated ? 2 * kPlaceWithin : kPlaceWithin;
+  const auto patience = nominated ? 2 * kPlaceTimeout : kPlaceTimeout;
   const auto passed = waiting_.nodes.unplacedFor(claim.metadata.uid, device.metadata.uid);
   if (passed >= patience)
     return moveAway(claim, device,
