@@ -221,7 +221,7 @@ void largeRows() {
   GangMember one;
   one.request.wholeCards = true;
   std::printf("500 nodes:\n");
-  for (const std::size_t size : {std::size_t{512}, v1alpha::Gang::kMost})
+  for (const std::size_t size : {std::size_t{512}, v1alpha::Gang::kMax})
     row(scene, (std::to_string(size) + " x 1 whole card").c_str(), std::vector<GangMember>(size, one), false);
 }
 

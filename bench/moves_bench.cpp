@@ -176,7 +176,7 @@ int run() {
         [&](const Scene& scene) { return movesToLetIn(scene.cluster, whole(cards), {}, scene.movers); });
   for (const int64_t most : {10, 100, 1000})
     row(scenes, ("free whole cards, " + std::to_string(most) + " moves at most").c_str(),
-        [&](const Scene& scene) { return movesToFreeCards(scene.cluster, scene.movers, most, kMostMoveDecisions); });
+        [&](const Scene& scene) { return movesToFreeCards(scene.cluster, scene.movers, most, kMaxMoveDecisions); });
   return 0;
 }
 

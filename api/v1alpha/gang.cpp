@@ -24,7 +24,7 @@ std::size_t sizeOf(std::string_view text) {
   std::size_t size = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), size);
   const bool whole = !text.empty() && error == std::errc() && end == text.data() + text.size() && text.front() != '0';
-  return whole && size >= Gang::kLeast && size <= Gang::kMost ? size : 0;
+  return whole && size >= Gang::kMin && size <= Gang::kMax ? size : 0;
 }
 
 /// True for a valid label value or name part of a label key.
@@ -60,8 +60,8 @@ std::optional<FieldError> gangMistake(const core::StringMap& annotations) {
     return mistake(keys::kGangAnnotation,
                    "must be a name of 1 to 63 letters, digits, '-', '_' and '.', a letter or digit at both ends");
   if (!has(keys::kGangSizeAnnotation) || sizeOf(valueOf(annotations, keys::kGangSizeAnnotation)) == 0)
-    return mistake(keys::kGangSizeAnnotation, "must say how many claims the gang has: " + std::to_string(Gang::kLeast) +
-                                                  " to " + std::to_string(Gang::kMost));
+    return mistake(keys::kGangSizeAnnotation, "must say how many claims the gang has: " + std::to_string(Gang::kMin) +
+                                                  " to " + std::to_string(Gang::kMax));
   if (has(keys::kGangTopologyAnnotation) && !isLabelKey(valueOf(annotations, keys::kGangTopologyAnnotation)))
     return mistake(keys::kGangTopologyAnnotation, "must be the key of a node label, as topology.kubernetes.io/zone");
   return std::nullopt;

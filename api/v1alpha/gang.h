@@ -12,7 +12,7 @@
 namespace egpu::v1alpha {
 
 struct Gang {
-  static constexpr std::size_t kLeast = 2, kMost = 1024;  ///< members
+  static constexpr std::size_t kMin = 2, kMax = 1024;  ///< members
   std::string name;
   std::size_t size = 0;   ///< exact number of claims; for a PodGroup the minimum number of pods
   std::string topology;   ///< node label; empty = anywhere

@@ -5,11 +5,11 @@
 namespace egpu::v1alpha {
 
 namespace {
-constexpr std::size_t kMostPatterns = 64, kLongestPath = 4095;
+constexpr std::size_t kMaxPatterns = 64, kMaxPathLength = 4095;
 }  // namespace
 
 bool isCleanPath(std::string_view path) {
-  if (path.size() < 2 || path.size() > kLongestPath || path.front() != '/' || path.back() == '/') return false;
+  if (path.size() < 2 || path.size() > kMaxPathLength || path.front() != '/' || path.back() == '/') return false;
   for (std::size_t at = 1; at <= path.size();) {
     const auto end = std::min(path.find('/', at), path.size());
     const auto part = path.substr(at, end - at);
@@ -55,7 +55,7 @@ std::optional<std::vector<std::string>> parseHostPaths(std::string_view text, st
     std::string pattern(trimmed(text.substr(at, end - at)));
     at = end + 1;
     if (pattern.empty() && text.find(',') == std::string_view::npos) return out;
-    if (!isPattern(pattern) || out.size() >= kMostPatterns) {
+    if (!isPattern(pattern) || out.size() >= kMaxPatterns) {
       if (wrong != nullptr) *wrong = std::move(pattern);
       return std::nullopt;
     }

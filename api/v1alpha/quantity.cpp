@@ -8,8 +8,8 @@ namespace egpu::v1alpha {
 
 namespace {
 
-constexpr int64_t kMost = INT64_MAX;
-constexpr __int128 kMostNano = static_cast<__int128>(kMost) * kNano;
+constexpr int64_t kMax = INT64_MAX;
+constexpr __int128 kMaxNano = static_cast<__int128>(kMax) * kNano;
 
 /// Factor of a suffix: 10^decimal · 2^binary.
 struct Scale {
@@ -81,7 +81,7 @@ namespace {
 std::optional<int64_t> exactlyIn(__int128 nanosPerUnit, __int128 nano) {
   if (nano % nanosPerUnit != 0) return std::nullopt;
   const __int128 whole = nano / nanosPerUnit;
-  if (whole > kMost || whole < INT64_MIN) return std::nullopt;
+  if (whole > kMax || whole < INT64_MIN) return std::nullopt;
   return static_cast<int64_t>(whole);
 }
 
@@ -93,7 +93,7 @@ std::optional<int64_t> Quantity::asMilli() const { return exactlyIn(kNano / 1000
 int64_t Quantity::ceil() const {
   __int128 whole = nano / kNano;
   if (nano > 0 && nano % kNano != 0) ++whole;
-  if (whole > kMost) return kMost;
+  if (whole > kMax) return kMax;
   if (whole < INT64_MIN) return INT64_MIN;
   return static_cast<int64_t>(whole);
 }
@@ -148,12 +148,12 @@ void doubleDigits(std::string& digits) {
   if (carry != 0) digits.insert(digits.begin(), static_cast<char>('0' + carry));
 }
 
-/// Returns digits · 10^exponent · 2^binary, rounded up. Results above kMostNano are returned as kMostNano + 1. `digits`
+/// Returns digits · 10^exponent · 2^binary, rounded up. Results above kMaxNano are returned as kMaxNano + 1. `digits`
 /// has no leading zeros.
 __int128 magnitudeOf(std::string digits, int64_t exponent, int binary) {
   // 28 digits of nanos hold the cap. Values that are certainly above or below need no arithmetic.
   const int64_t places = static_cast<int64_t>(digits.size()) + exponent;
-  if (places > 28) return kMostNano + 1;
+  if (places > 28) return kMaxNano + 1;
   if (places + binary / 3 + 1 < 0) return 1;
 
   for (int i = 0; i < binary; ++i) doubleDigits(digits);
@@ -164,7 +164,7 @@ __int128 magnitudeOf(std::string digits, int64_t exponent, int binary) {
     ++exponent;
   }
   if (exponent < 0) exponent = 0;  // no digits are left
-  if (static_cast<int64_t>(digits.size()) + exponent > 28) return kMostNano + 1;
+  if (static_cast<int64_t>(digits.size()) + exponent > 28) return kMaxNano + 1;
   __int128 magnitude = 0;
   for (const char c : digits) magnitude = magnitude * 10 + (c - '0');
   for (int64_t i = 0; i < exponent && magnitude != 0; ++i) magnitude *= 10;
@@ -200,8 +200,8 @@ std::optional<Quantity> parseQuantity(std::string_view text, std::string* error)
   if (digits.empty()) return out;
   const int64_t exponent = scale->decimal - static_cast<int64_t>(fraction.size()) + 9;  // exponent in nanos
   __int128 magnitude = magnitudeOf(std::move(digits), exponent, scale->binary);
-  if (magnitude > kMostNano) {
-    magnitude = kMostNano;
+  if (magnitude > kMaxNano) {
+    magnitude = kMaxNano;
     out.writtenWhole = false;
   }
   out.nano = negative ? -magnitude : magnitude;

@@ -162,14 +162,14 @@ struct ClaimAlternative {
   StringMap requests;               ///< as in a claim
   bool operator==(const ClaimAlternative&) const = default;
 };
-inline constexpr std::size_t kMostAlternatives = 8;  ///< per claim
+inline constexpr std::size_t kMaxAlternatives = 8;  ///< per claim
 struct ElasticGPUClaimSpec {
   std::string className;       ///< egpuClassName
   std::string classNameAlias;  ///< elasticGPUClassName
   std::string elasticGPUName;
   StringMap requests;               ///< key → quantity text as written (a JSON number becomes its text)
   std::string priorityClassName{};  ///< a PriorityClass; empty = the priority of its pods, or the default priority
-  /// Instead of requests: alternatives in the order in which they are tried, at most kMostAlternatives.
+  /// Instead of requests: alternatives in the order in which they are tried, at most kMaxAlternatives.
   std::vector<ClaimAlternative> firstAvailable{};
   bool adminAccess = false;           ///< admin access: the claim gets cards and is charged nothing
   std::vector<std::string> models{};  ///< allowed card models; empty = any that the class allows

@@ -93,11 +93,11 @@ FieldErrors validateUpdate(const ElasticGPUClass& before, const ElasticGPUClass&
 }
 
 std::string labelValueOf(std::string_view name) {
-  constexpr std::size_t kLongest = 63, kDigits = 8;
-  if (name.size() <= kLongest) return std::string(name);
+  constexpr std::size_t kMaxLength = 63, kDigits = 8;
+  if (name.size() <= kMaxLength) return std::string(name);
   uint32_t hash = 2166136261U;  // FNV-1a
   for (const char c : name) hash = (hash ^ static_cast<unsigned char>(c)) * 16777619U;
-  std::string value(name.substr(0, kLongest - kDigits - 1));
+  std::string value(name.substr(0, kMaxLength - kDigits - 1));
   value += '-';
   for (int shift = 28; shift >= 0; shift -= 4) value += "0123456789abcdef"[(hash >> shift) & 15U];
   return value;

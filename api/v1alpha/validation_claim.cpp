@@ -10,10 +10,10 @@ namespace egpu::v1alpha {
 namespace {
 
 constexpr std::string_view kRequests = "spec.resources.requests";
-constexpr int64_t kMostMemory = int64_t{16} << 50;  // bytes: 16Pi
-constexpr int64_t kMostGiB = kMostMemory >> 30;
+constexpr int64_t kMaxMemory = int64_t{16} << 50;  // bytes: 16Pi
+constexpr int64_t kMaxGiB = kMaxMemory >> 30;
 
-constexpr std::size_t kMostModels = 16;
+constexpr std::size_t kMaxModels = 16;
 
 /// Splits a request key at its last slash; both parts are empty if there is none.
 struct RequestKey {
@@ -46,7 +46,7 @@ void checkAmount(const std::string& field, std::string_view resource, const Quan
   const char last = text.back();
   if (amount.form == QuantityForm::bareDecimal || last == 'n' || last == 'u' || last == 'm')
     refuse("gpu-memory is bytes with a suffix (4Gi) or a whole number of GiB (4), nothing finer than a byte");
-  if (amount.exceeds(amount.form == QuantityForm::bareInteger ? kMostGiB : kMostMemory))
+  if (amount.exceeds(amount.form == QuantityForm::bareInteger ? kMaxGiB : kMaxMemory))
     refuse("gpu-memory is at most 16Pi; a bare whole number is GiB, bytes need a suffix or quotes (\"4e9\")");
 }
 
@@ -82,7 +82,7 @@ void checkRequests(const StringMap& requests, const std::string& field, FieldErr
 
 void checkModels(const std::vector<std::string>& models, const std::string& field, FieldErrors& errors) {
   constexpr std::size_t kMaxModel = 253;
-  if (models.size() > kMostModels) errors.push_back({field, "at most " + std::to_string(kMostModels) + " models"});
+  if (models.size() > kMaxModels) errors.push_back({field, "at most " + std::to_string(kMaxModels) + " models"});
   for (std::size_t i = 0; i < models.size(); ++i)
     if (models[i].empty() || models[i].size() > kMaxModel)
       errors.push_back({field + "[" + std::to_string(i) + "]", "a model has 1 to 253 characters"});
@@ -90,8 +90,8 @@ void checkModels(const std::vector<std::string>& models, const std::string& fiel
 
 void checkAlternatives(const std::vector<ClaimAlternative>& all, FieldErrors& errors) {
   const std::string list = "spec.firstAvailable";
-  if (all.size() > kMostAlternatives)
-    errors.push_back({list, "at most " + std::to_string(kMostAlternatives) + " alternatives"});
+  if (all.size() > kMaxAlternatives)
+    errors.push_back({list, "at most " + std::to_string(kMaxAlternatives) + " alternatives"});
   for (std::size_t i = 0; i < all.size(); ++i) {
     const auto& each = all[i];
     const auto field = list + "[" + std::to_string(i) + "]";

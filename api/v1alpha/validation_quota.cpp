@@ -7,22 +7,22 @@ namespace egpu::v1alpha {
 
 namespace {
 
-constexpr int64_t kMostCount = 1'000'000;               // cards or claims
-constexpr int64_t kMostPercent = 100'000'000;           // a million cards
-constexpr int64_t kMostMemoryOfAll = int64_t{1} << 60;  // bytes: 1Ei
-constexpr int64_t kMostTflops = 1'000'000'000;
+constexpr int64_t kMaxCount = 1'000'000;               // cards or claims
+constexpr int64_t kMaxPercent = 100'000'000;           // a million cards
+constexpr int64_t kMaxMemoryOfAll = int64_t{1} << 60;  // bytes: 1Ei
+constexpr int64_t kMaxTflops = 1'000'000'000;
 
 /// Returns the error of an amount, or an empty view. The amount must be a quantity of zero or more.
 std::string_view wrongWith(std::string_view key, const Quantity& amount, char last) {
-  if ((key == keys::kGpu || key == keys::kClaims) && (!amount.writtenWhole || amount.exceeds(kMostCount)))
+  if ((key == keys::kGpu || key == keys::kClaims) && (!amount.writtenWhole || amount.exceeds(kMaxCount)))
     return "gpu and claims are whole numbers, at most 1000000";
-  if (key == keys::kGpuCore && (!amount.writtenWhole || amount.exceeds(kMostPercent)))
+  if (key == keys::kGpuCore && (!amount.writtenWhole || amount.exceeds(kMaxPercent)))
     return "gpu-core is a whole number of percent of one card, at most 100000000 (a million cards)";
-  if (key == keys::kTflops && amount.exceeds(kMostTflops)) return "tflops is at most 1000000000";
+  if (key == keys::kTflops && amount.exceeds(kMaxTflops)) return "tflops is at most 1000000000";
   if (key != keys::kGpuMemory) return {};
   if (amount.form == QuantityForm::bareDecimal || last == 'n' || last == 'u' || last == 'm')
     return "gpu-memory is bytes with a suffix (4Gi) or a whole number of GiB (4), nothing finer than a byte";
-  if (amount.exceeds(amount.form == QuantityForm::bareInteger ? kMostMemoryOfAll >> 30 : kMostMemoryOfAll))
+  if (amount.exceeds(amount.form == QuantityForm::bareInteger ? kMaxMemoryOfAll >> 30 : kMaxMemoryOfAll))
     return "gpu-memory is at most 1Ei; a bare whole number is GiB";
   return {};
 }

@@ -18,9 +18,9 @@
 namespace egpu::bench::openb {
 namespace {
 
-constexpr int64_t kLookEvery = 900;   // seconds between two searches for reservations and moves
-constexpr int64_t kMovesAfter = 600;  // seconds that a pod waits before other pods are moved for it
-constexpr int64_t kMostDecisions =
+constexpr int64_t kSearchInterval = 900;  // seconds between two searches for reservations and moves
+constexpr int64_t kMovesAfter = 600;      // seconds that a pod waits before other pods are moved for it
+constexpr int64_t kMaxDecisions =
     2'000;  // per preemption or plan of moves; the product allows more, because it runs asynchronously
 
 struct Arrival {
@@ -152,7 +152,7 @@ class Churning {
       if (departure == next) {
         leave(departures_.top().id);
       } else {
-        nextLook_ += kLookEvery;
+        nextLook_ += kSearchInterval;
         makeRoom();
         keep();
       }
@@ -238,7 +238,7 @@ class Churning {
     const auto found = scheduler::preempt(
         ledger_.cluster(), ledger_.requestOf(*jobs_[id].pod),
         [&](std::string_view node) { return mayUse(Scheduled::rankOf(node), id); },
-        [&](std::string_view device) { return priorityOf(holder(device)) == 0; }, kMostDecisions, {}, {},
+        [&](std::string_view device) { return priorityOf(holder(device)) == 0; }, kMaxDecisions, {}, {},
         [&](std::string_view device) {
           return scheduler::EvictionRank{0, jobs_[holder(device)].began};
         });
@@ -285,7 +285,7 @@ class Churning {
   void letIn(uint64_t id) {
     const auto suits = [&](std::string_view node) { return mayUse(Scheduled::rankOf(node), id); };
     const auto plan =
-        scheduler::movesToLetIn(ledger_.cluster(), ledger_.requestOf(*jobs_[id].pod), suits, movers(), kMostDecisions);
+        scheduler::movesToLetIn(ledger_.cluster(), ledger_.requestOf(*jobs_[id].pod), suits, movers(), kMaxDecisions);
     if (!plan.possible) return;
     for (const auto& move : plan.moves) {
       const uint64_t moved = Scheduled::idOf(move.device);
@@ -378,12 +378,12 @@ class Churning {
   Placer& placer_;
   const ChurnOptions options_;
   const int64_t end_;
-  double capacity_ = 0;              // milli-cards
-  double used_ = 0;                  // milli-cards
-  int64_t now_ = 0;                  // seconds
-  int64_t nextLook_ = kLookEvery;    // next search for reservations
-  std::vector<std::size_t> kindOf_;  // by pod; pods of one kind have equal requests
-  std::vector<Job> jobs_;            // by id
+  double capacity_ = 0;                 // milli-cards
+  double used_ = 0;                     // milli-cards
+  int64_t now_ = 0;                     // seconds
+  int64_t nextLook_ = kSearchInterval;  // next search for reservations
+  std::vector<std::size_t> kindOf_;     // by pod; pods of one kind have equal requests
+  std::vector<Job> jobs_;               // by id
   std::priority_queue<Departure, std::vector<Departure>, std::greater<>> departures_;
   std::vector<std::deque<uint64_t>> waiting_;  // by kind, the oldest first
   std::set<Turn> heads_;                       // the first of each kind

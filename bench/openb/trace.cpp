@@ -10,8 +10,8 @@
 namespace egpu::bench::openb {
 namespace {
 
-constexpr int64_t kMost = int64_t{1} << 40;
-constexpr int64_t kMostCards = 64;  // per node
+constexpr int64_t kMax = int64_t{1} << 40;
+constexpr int64_t kMaxCards = 64;  // per node
 
 std::vector<std::string> split(std::string_view text, char at) {
   std::vector<std::string> parts(1);
@@ -98,7 +98,7 @@ class Table {
     static const std::string empty;
     return columns_[column] == kAbsent ? empty : fields_[columns_[column]];
   }
-  int64_t number(std::size_t column, int64_t least, int64_t most = kMost) const {
+  int64_t number(std::size_t column, int64_t least, int64_t most = kMax) const {
     return lines_.number(text(column), wanted_[column], least, most);
   }
   [[noreturn]] void fail(std::size_t column, const std::string& what) const {
@@ -120,7 +120,7 @@ std::vector<Node> readNodes(const std::string& path) {
   std::vector<Node> nodes;
   std::set<std::string> names;
   while (table.next()) {
-    Node node{table.text(0), table.number(1, 1), table.number(2, 1), table.number(3, 0, kMostCards), table.text(4), 0};
+    Node node{table.text(0), table.number(1, 1), table.number(2, 1), table.number(3, 0, kMaxCards), table.text(4), 0};
     if (node.name.empty()) table.fail(0, "is empty");
     if (!names.insert(node.name).second) table.fail(0, "\"" + node.name + "\" is there twice");
     if (node.cards > 0 && node.model.empty()) table.fail(4, "is empty on a node with cards");
@@ -138,7 +138,7 @@ std::vector<Pod> readPods(const std::string& path) {
     Pod pod;
     pod.cpuMilli = table.number(0, 0);
     pod.memoryMib = table.number(1, 0);
-    pod.cards = table.number(2, 0, kMostCards);
+    pod.cards = table.number(2, 0, kMaxCards);
     if (pod.cards > 0) {
       pod.milli = table.number(3, 1, 1000);
       if (pod.cards > 1 && pod.milli != 1000) table.fail(3, "several cards are always 1000 each");
@@ -172,14 +172,14 @@ std::vector<int64_t> numbersOf(const Lines& lines, const std::string& field, int
 void readOrder(const std::string& path, Trace& trace) {
   Lines lines(path);
   if (!lines.next()) lines.fail("the number of arrivals is missing");
-  const int64_t count = lines.number(lines.line(), "arrivals", 1, kMost);
+  const int64_t count = lines.number(lines.line(), "arrivals", 1, kMax);
   if (!lines.next()) lines.fail("the arrivals are missing");
   for (const int64_t row : numbersOf(lines, "row", static_cast<int64_t>(trace.pods.size()) - 1))
     trace.arrivals.push_back(static_cast<std::size_t>(row));
   if (static_cast<int64_t>(trace.arrivals.size()) != count)
     lines.fail(std::to_string(trace.arrivals.size()) + " arrivals where line 1 says " + std::to_string(count));
   if (!lines.next()) lines.fail("the ranks of the nodes are missing");
-  const std::vector<int64_t> ranks = numbersOf(lines, "rank", kMost);
+  const std::vector<int64_t> ranks = numbersOf(lines, "rank", kMax);
   if (ranks.size() != trace.nodes.size())
     lines.fail(std::to_string(ranks.size()) + " ranks for " + std::to_string(trace.nodes.size()) + " nodes");
   std::set<int64_t> seen;

@@ -17,7 +17,7 @@ namespace egpu::base {
 
 namespace {
 
-constexpr int kMostLinks = 8;
+constexpr int kMaxLinks = 8;
 constexpr mode_t kFile = 0600, kFolder = 0700, kOthers = 0077;
 constexpr int kMake = O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC;
 
@@ -81,7 +81,7 @@ Status replaceable(const std::string& path) {
 /// because their owners can redirect them.
 Result<UniqueFd> openFolder(const std::string& name) {
   std::filesystem::path at(name);
-  for (int links = 0; links <= kMostLinks; ++links) {
+  for (int links = 0; links <= kMaxLinks; ++links) {
     const UniqueFd found(::open(at.c_str(), O_PATH | O_NOFOLLOW | O_CLOEXEC));
     struct stat is {};
     if (!found || ::fstat(found.get(), &is) != 0) return failed(name, errno);

@@ -30,11 +30,11 @@ PredicateTrace RecordingPredicate::take() const {
   PredicateTrace told;
   for (const auto& [node, suits] : answers_) (suits ? told.suited : told.refused).push_back(node);
   told.lost = changed_;
-  if (told.refused.size() > PredicateTrace::kMost) {
+  if (told.refused.size() > PredicateTrace::kMax) {
     told.refused.clear();
     told.onlySuited = true;
   }
-  if (told.suited.size() > PredicateTrace::kMost) {
+  if (told.suited.size() > PredicateTrace::kMax) {
     told.suited.clear();
     told.lost = told.lost || told.onlySuited;
   }

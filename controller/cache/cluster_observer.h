@@ -45,7 +45,7 @@ using Change = std::variant<scheduler::NodeInfo, NodeGone, scheduler::CardInfo, 
 
 /// Answers of a decision's node predicate. If there are very many nodes, only one of the two lists is kept.
 struct PredicateTrace {
-  static constexpr std::size_t kMost = 1024;  ///< length of a list
+  static constexpr std::size_t kMax = 1024;  ///< length of a list
 
   std::vector<std::string> suited, refused;
   bool onlySuited = false;  ///< true: nodes in neither list do not suit; false: the predicate was not called for them

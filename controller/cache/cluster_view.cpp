@@ -408,7 +408,7 @@ void ClusterView::assume(const SchedulingRequest& ask, const scheduler::Decision
 
 void ClusterView::recordDemand(const SchedulingRequest& ask) {
   if (ask.request.adminAccess) return;
-  if (learned_.size() >= kMostLearned) learned_.clear();
+  if (learned_.size() >= kMaxLearned) learned_.clear();
   if (learned_.insert(ask.claimUid).second) cluster_.observe(ask.request);
 }
 

@@ -622,10 +622,10 @@ class ClusterView {
   /// By device uid: its cards with assumed resizes.
   std::unordered_map<std::string, std::vector<std::string>> resizes_;
   std::atomic<std::size_t> resizesDecided_{0};  ///< written with mutex_ held
-  /// Pending claims whose requests are in the demand statistics. Cleared at kMostLearned; claims are then counted
+  /// Pending claims whose requests are in the demand statistics. Cleared at kMaxLearned; claims are then counted
   /// again.
   std::unordered_set<std::string> learned_;
-  static constexpr std::size_t kMostLearned = 65'536;
+  static constexpr std::size_t kMaxLearned = 65'536;
   std::map<std::string, Nominated, std::less<>> nominated_;  ///< by claim uid
   KeptNodes reservations_;                                   ///< by claim uid
   ReservationTurns gangTurns_;                               ///< by namespace
@@ -657,7 +657,7 @@ class ClusterView {
     }
   };
   FreedCapacity freedCapacity_;
-  static constexpr std::size_t kMostHopeless = 64;
+  static constexpr std::size_t kMaxHopeless = 64;
   struct Hopeless {
     scheduler::Request request;
     std::string nodes;

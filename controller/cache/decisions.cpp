@@ -46,7 +46,7 @@ scheduler::Decision ClusterView::decideOne(const SchedulingRequest& ask, Recordi
   decision = decideHere(ask, nodes.predicate());
   told = nodes.take();
   if (shared && !decision.fits) {
-    if (unschedulableCache_.size() == kMostHopeless) unschedulableCache_.pop_front();
+    if (unschedulableCache_.size() == kMaxHopeless) unschedulableCache_.pop_front();
     unschedulableCache_.push_back({ask.request, ask.nodes, told});
   }
   return decision;
@@ -105,12 +105,12 @@ bool ClusterView::mayFit(const SchedulingRequest& ask) {
     };
     if (std::any_of(unfitWithin_.begin(), unfitWithin_.end(), isAlike)) return false;
     if (!decideFor({ask}, {request}, {}, {}).decisions.empty()) return true;
-    if (unfitWithin_.size() == kMostHopeless) unfitWithin_.pop_front();
+    if (unfitWithin_.size() == kMaxHopeless) unfitWithin_.pop_front();
     unfitWithin_.push_back({*std::move(claim), request});
     return false;
   }
   if (scheduler::decide(cluster_, request).fits) return true;
-  if (unfit_.size() == kMostHopeless) unfit_.pop_front();
+  if (unfit_.size() == kMaxHopeless) unfit_.pop_front();
   unfit_.push_back(request);
   return false;
 }

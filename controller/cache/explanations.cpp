@@ -15,7 +15,7 @@ const scheduler::Explanation* Explanations::find(const scheduler::Request& reque
 void Explanations::told(const scheduler::Request& request, std::string_view nodes,
                         const scheduler::Explanation& explanation, Clock::time_point began, Clock::time_point ended) {
   if (ended - began < kLong) return;
-  if (all_.size() == kMost) all_.pop_front();
+  if (all_.size() == kMax) all_.pop_front();
   all_.push_back({request, std::string(nodes), explanation, ended + kToldFor * (ended - began)});
 }
 

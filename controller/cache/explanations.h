@@ -20,7 +20,7 @@ class Explanations {
   static constexpr std::chrono::milliseconds kLong{2};
   /// A slower explanation stays valid for this multiple of the time that it took. This bounds the time spent on each.
   static constexpr int kToldFor = 20;
-  static constexpr std::size_t kMost = 64;
+  static constexpr std::size_t kMax = 64;
 
   /// Null if there is no valid explanation. The result is valid until the next call.
   const scheduler::Explanation* find(const scheduler::Request& request, std::string_view nodes, Clock::time_point now);

@@ -13,14 +13,14 @@
 namespace egpu::cache {
 namespace {
 
-constexpr int64_t kLookEvery = 1;   ///< seconds between two searches for a node to reserve: each scans the cluster
-constexpr int64_t kLookAgain = 15;  ///< seconds between two searches for a claim that has a reservation
+constexpr int64_t kSearchInterval = 1;  ///< seconds between two searches for a node to reserve: each scans the cluster
+constexpr int64_t kRecheckInterval = 15;  ///< seconds between two searches for a claim that has a reservation
 constexpr int64_t kReservationSearchBackoff =
     300;  ///< seconds after a failed search of a claim, so that other claims have theirs
 constexpr int64_t kReservationRenewAfter = 120;  ///< seconds after which the owner is asked to renew its reservation
 /// Seconds after which a reservation that was not renewed ends; longer than any backoff of a pending claim.
 constexpr int64_t kReservationTtl = 600;
-constexpr int64_t kReservationAtMost = ReservationTurns::kReservationAtMost;
+constexpr int64_t kMaxReservationTime = ReservationTurns::kMaxReservationTime;
 constexpr int64_t kHowLongEver = std::numeric_limits<int64_t>::max();
 
 /// True if `atLeast` seconds have passed since `since`. If the clock was set back, the time starts again.
@@ -151,7 +151,7 @@ std::string ClusterView::nodeToKeep(const NodeSearch& search, bool isLimited,
 std::string ClusterView::nodeToKeep(const NodeSearch& search, std::string* why) const {
   const auto now = search.asks.front().turn.now;
   const scheduler::HolderLasts lasts = [this, now](std::string_view device) {
-    return holderLasts(device, now, kReservationAtMost);
+    return holderLasts(device, now, kMaxReservationTime);
   };
   const bool isLimited = isSmall(search.cluster, keeping_);
   auto node = nodeToKeep(search, isLimited, lasts);
@@ -163,7 +163,7 @@ std::string ClusterView::nodeToKeep(const NodeSearch& search, std::string* why) 
     *why =
         "no node is reserved for it: on each node that could hold it, holders would have to leave that show no sign of "
         "ending: pods that a ReplicaSet, StatefulSet or DaemonSet replaces, or claims of more than " +
-        hoursText(kReservationAtMost) + " without a pod of a Job or another controller";
+        hoursText(kMaxReservationTime) + " without a pod of a Job or another controller";
   return node;
 }
 
@@ -183,7 +183,7 @@ bool ClusterView::endInTime(const std::vector<SchedulingRequest>& asks) {
     }
   if (!until) return false;
   noteUnreserved(asks, "no node is reserved for it before " + timeText(*until) + ": nodes were reserved for " + of +
-                           " for " + hoursText(kReservationAtMost) + " in vain");
+                           " for " + hoursText(kMaxReservationTime) + " in vain");
   return true;
 }
 
@@ -198,7 +198,7 @@ std::string ClusterView::reservationText(std::string_view claimUid) const {
   const std::lock_guard lock(mutex_);
   if (const auto kept = reservations_.find(claimUid); kept != reservations_.end())
     return "node " + kept->second.node + " is reserved for " + (kept->second.ofGang ? "its gang" : "it") + ", for " +
-           hoursText(kReservationAtMost) + " at most";
+           hoursText(kMaxReservationTime) + " at most";
   const auto known = unreserved_.find(claimUid);
   return known == unreserved_.end() ? std::string() : known->second;
 }
@@ -209,9 +209,9 @@ bool ClusterView::shouldSearchForNode(const std::vector<SchedulingRequest>& asks
   if (looking_ || !waitsForLong(asks) || !allStand(asks)) return false;
   for (const auto& each : asks)
     if (const auto own = reservations_.find(each.claimUid); own != reservations_.end())
-      return passed(now, own->second.lookedAt, kLookAgain);
+      return passed(now, own->second.lookedAt, kRecheckInterval);
   eraseExpired(failedSearches_, [now](auto& since) { return passed(now, since, kReservationSearchBackoff); });
-  return passed(now, lastSearch_, kLookEvery) && !failedSearches_.contains(ask.claimUid);
+  return passed(now, lastSearch_, kSearchInterval) && !failedSearches_.contains(ask.claimUid);
 }
 
 void ClusterView::renewReservations(const std::vector<SchedulingRequest>& asks) {

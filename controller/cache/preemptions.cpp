@@ -81,8 +81,8 @@ scheduler::Preemption ClusterView::preempt(const SchedulingRequest& ask, const s
   if (claim)
     return scheduler::preemptWithin(*now.cluster, now.book, {*claim, ask.request, {}}, now.open(suits), isEvictable,
                                     standing, enough);
-  return scheduler::preempt(*now.cluster, ask.request, now.open(suits), isEvictable, scheduler::kMostPreemptions, {},
-                            {}, standing, enough);
+  return scheduler::preempt(*now.cluster, ask.request, now.open(suits), isEvictable, scheduler::kMaxPreemptions, {}, {},
+                            standing, enough);
 }
 
 scheduler::PreemptionTogether ClusterView::preemptTogether(const std::vector<SchedulingRequest>& asks,
@@ -96,7 +96,7 @@ scheduler::PreemptionTogether ClusterView::preemptTogether(const std::vector<Sch
   const auto now = projectedSnapshot(asks, lock);
   for (auto& member : members) member.suits = now.open(member.suits);
   return scheduler::preemptTogether(*now.cluster, members, within, now.book, isEvictable, standing,
-                                    scheduler::kMostPreemptions, enough);
+                                    scheduler::kMaxPreemptions, enough);
 }
 
 scheduler::Explanation ClusterView::explainGang(const std::vector<SchedulingRequest>& asks,

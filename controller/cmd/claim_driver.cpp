@@ -60,7 +60,7 @@ std::vector<DeviceHealth> ClaimDriver::devices() {
 
 void ClaimDriver::remember(Pairs& pairs, const std::string& pod, const std::string& what) {
   const std::lock_guard lock(mutex_);
-  if (pairs.size() >= kMostKnown) pairs.clear();
+  if (pairs.size() >= kMaxKnown) pairs.clear();
   pairs.emplace(pod, what);
 }
 
@@ -88,7 +88,7 @@ std::string ClaimDriver::podName(const std::string& podUid) {
   const auto pods = users_.podsIn({}, {});
   if (!pods) return {};
   const std::lock_guard lock(mutex_);
-  if (names_.size() >= kMostKnown) names_.clear();
+  if (names_.size() >= kMaxKnown) names_.clear();
   for (const auto& pod : **pods)
     if (pod.metadata.uid == podUid) return names_[podUid] = core::keyOf(pod.metadata).str();
   return {};

@@ -57,7 +57,7 @@ class ClaimDriver final : public agent::dra::Driver, public agent::dra::HealthSo
   const base::Clock& clock_;
   const std::string node_;
   using Pairs = std::set<std::pair<std::string, std::string>>;
-  static constexpr std::size_t kMostKnown = 4096;
+  static constexpr std::size_t kMaxKnown = 4096;
   void remember(Pairs& pairs, const std::string& pod, const std::string& what);
 
   std::mutex mutex_;

@@ -165,15 +165,15 @@ std::string Core::role() const {
   return elector_->role() == kube::LeaderElector::Role::leader ? "leader" : "standby";
 }
 
-/// Publishes series for each card, or for none above kMostCardSeries cards: each scrape would then cost as much as a
+/// Publishes series for each card, or for none above kMaxCardSeries cards: each scrape would then cost as much as a
 /// database of them. Builds the map only if needed.
 void Core::publishCards(int64_t cards) {
   static constexpr std::array<const char*, 2> kGauges = {"elasticgpu_card_core_allocated_millicards",
                                                          "elasticgpu_card_memory_allocated_bytes"};
-  const bool each = options_.cardMetrics && cards <= kMostCardSeries;
+  const bool each = options_.cardMetrics && cards <= kMaxCardSeries;
   if (options_.cardMetrics && !each && !std::exchange(toldTooMany_, true))
     base::log::warn("too many cards for series of each: --card-metrics is off",
-                    {{"cards", cards}, {"most", kMostCardSeries}});
+                    {{"cards", cards}, {"most", kMaxCardSeries}});
   std::set<base::MetricLabels> shown;
   const auto map = each ? controller_.cluster().map() : cache::AllocationMap{};
   for (const auto& node : map.nodes)

@@ -35,11 +35,11 @@ using base::Status;
 using Plan = codec::MovePlanAnswer;
 
 constexpr std::chrono::milliseconds kLook{500};
-constexpr std::chrono::minutes kMarkedWithin{1};
-constexpr std::chrono::minutes kGoneWithin{10};    // a pod's grace period, and the removal of its device
-constexpr std::chrono::minutes kPlacedWithin{10};  // the pod that replaces it
-constexpr std::chrono::minutes kBoundWithin{2};    // a gang, once no move is left
-constexpr int kReplans = 40;                       // polls until the controller has seen the API server's state
+constexpr std::chrono::minutes kMarkTimeout{1};
+constexpr std::chrono::minutes kDeleteTimeout{10};  // a pod's grace period, and the removal of its device
+constexpr std::chrono::minutes kPlaceTimeout{10};   // the pod that replaces it
+constexpr std::chrono::minutes kBindTimeout{2};     // a gang, once no move is left
+constexpr int kReplans = 40;                        // polls until the controller has seen the API server's state
 
 void say(const std::string& text) {
   std::printf("%s\n", base::printable(text).c_str());
@@ -92,7 +92,7 @@ class Execution {
       plan = ask();
       return !plan || plan->isBound() || !plan->possible || !plan->moves.empty();
     };
-    const bool inTime = until(over, kBoundWithin);
+    const bool inTime = until(over, kBindTimeout);
     if (!plan) return status_;
     if (!plan->isBound())
       return fail("stopped",
@@ -162,7 +162,7 @@ class Execution {
       return now.ok() ? now->metadata.uid != device.metadata.uid || !now->status.reason.empty()
                       : now.status().code() == Code::notFound;
     };
-    if (until(marked, kMarkedWithin)) return Status::okay();
+    if (until(marked, kMarkTimeout)) return Status::okay();
     return {Code::deadline, "the controller has not marked device " + move.device + " after 1 minute"};
   }
 
@@ -171,7 +171,7 @@ class Execution {
       const auto now = client_.get<v1alpha::ElasticGPU>(core::keyOf(device.metadata));
       return now.ok() ? now->metadata.uid != device.metadata.uid : now.status().code() == Code::notFound;
     };
-    if (until(gone, kGoneWithin)) return Status::okay();
+    if (until(gone, kDeleteTimeout)) return Status::okay();
     return {Code::deadline, "device " + device.metadata.name + " is still there after 10 minutes"};
   }
 
@@ -184,7 +184,7 @@ class Execution {
     say("claim " + move.claim + ": pod " + move.pods.front() + " is evicted, so that it goes to node " + move.to);
     if (auto s = evict(move, false); !s.ok()) return s;
     if (auto s = waitUntilGone(device); !s.ok()) return s;
-    if (!until([&] { return placedOf(*pod, *maker) >= placed; }, kPlacedWithin))
+    if (!until([&] { return placedOf(*pod, *maker) >= placed; }, kPlaceTimeout))
       return {Code::deadline, "no pod of " + maker->kind + " " + maker->name + " came in the place of " +
                                   move.pods.front() + " within 10 minutes"};
     return Status::okay();

@@ -42,7 +42,7 @@ void addController(CLI::App& app, cmd::CoreOptions& o) {
       ->capture_default_str();
   app.add_flag(
       "--card-metrics", o.cardMetrics,
-      "Series of each card in /metrics; off by itself above " + std::to_string(cmd::kMostCardSeries) + " cards");
+      "Series of each card in /metrics; off by itself above " + std::to_string(cmd::kMaxCardSeries) + " cards");
   app.add_option(
       "--journal", o.journal,
       "Folder for a journal of all decisions, for its owner alone; `journal` reads it (default: none is kept)");

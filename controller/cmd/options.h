@@ -23,7 +23,7 @@ struct LogOptions {
   std::string format = "text";  ///< text | json
 };
 
-inline constexpr int64_t kMostCardSeries = 2'000;  ///< number of cards; with more cards, none has series of its own
+inline constexpr int64_t kMaxCardSeries = 2'000;  ///< number of cards; with more cards, none has series of its own
 
 inline constexpr int64_t kJournalBytes = int64_t{256} << 20;
 
@@ -46,7 +46,7 @@ struct CoreOptions {
   std::string opsListen = "127.0.0.1:9440";
   bool opsAuth = true;       ///< the API server authorizes callers; false only on loopback
   std::string probesListen;  ///< empty = the host of opsListen and the next port; any free port if that is 0
-  bool cardMetrics = false;  ///< series per card in /metrics, for at most kMostCardSeries cards
+  bool cardMetrics = false;  ///< series per card in /metrics, for at most kMaxCardSeries cards
   std::string journal;       ///< folder of the decision journal; empty = none
   int64_t journalBytes = kJournalBytes;
   int64_t reservedFreeCards = 10;  ///< percent of a small cluster's free cards that a reserved node may withhold

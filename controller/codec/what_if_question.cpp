@@ -17,12 +17,12 @@ using base::Code;
 using base::Status;
 using Json = nlohmann::json;
 
-constexpr int64_t kMostCards = 1024;                 // per node
-constexpr int64_t kMostMilliTflops = 1'000'000'000;  // per card, the limit in the CRD
-constexpr int64_t kMostMemory = int64_t{1} << 50;    // bytes per card, the limit for requests
-constexpr std::size_t kMostSteps = 100;
-constexpr std::size_t kMostDocuments = 100;
-constexpr std::size_t kMostExpanded = std::size_t{1} << 20;  // bytes of a body after aliases are expanded
+constexpr int64_t kMaxCards = 1024;                 // per node
+constexpr int64_t kMaxMilliTflops = 1'000'000'000;  // per card, the limit in the CRD
+constexpr int64_t kMaxMemory = int64_t{1} << 50;    // bytes per card, the limit for requests
+constexpr std::size_t kMaxSteps = 100;
+constexpr std::size_t kMaxDocuments = 100;
+constexpr std::size_t kMaxExpanded = std::size_t{1} << 20;  // bytes of a body after aliases are expanded
 
 Status invalid(const std::string& field, const std::string& what) {
   return {Code::invalid, (field.empty() ? std::string("the question") : field) + ": " + what};
@@ -125,26 +125,26 @@ base::Result<std::vector<v1alpha::Card>> cardsOf(const Json& value, const std::s
     auto model = text(each, "model", at);
     if (!model) return model.status();
     card.model = std::move(*model);
-    const auto many = count(each, "count", at, 1, kMostCards, 1);
+    const auto many = count(each, "count", at, 1, kMaxCards, 1);
     if (!many) return many.status();
     if (each.contains("tflops")) {
       const auto rating = quantityOf(each, "tflops");
       const auto milli = rating ? rating->asMilli() : std::nullopt;
-      if (!milli || *milli < 0 || *milli > kMostMilliTflops)
+      if (!milli || *milli < 0 || *milli > kMaxMilliTflops)
         return invalid(under(at, "tflops"), "must be a rating such as 65 or 19.5, at most 1000000, to three decimals");
       card.milliTflops = *milli;
     }
     const auto memory = quantityOf(each, "memory");
     const auto bytes = memory ? memory->asInteger() : std::nullopt;
-    if (!bytes || *bytes < 1 || *bytes > kMostMemory)
+    if (!bytes || *bytes < 1 || *bytes > kMaxMemory)
       return invalid(under(at, "memory"), "must be an amount of memory such as 16Gi, at most 1Pi");
     card.memory = *bytes;
     for (int64_t n = 0; n < *many; ++n) {
       card.index = static_cast<int64_t>(cards.size());
       cards.push_back(card);
     }
-    if (static_cast<int64_t>(cards.size()) > kMostCards)
-      return invalid(path, "more than " + std::to_string(kMostCards) + " cards on one node");
+    if (static_cast<int64_t>(cards.size()) > kMaxCards)
+      return invalid(path, "more than " + std::to_string(kMaxCards) + " cards on one node");
   }
   return cards;
 }
@@ -276,7 +276,7 @@ base::Result<WhatIfQuestion> decodeQuestion(std::string_view json) {
   const auto steps = root.find("steps");
   if (steps == root.end() || steps->is_null()) return question;
   if (!steps->is_array()) return invalid("steps", "must be a list");
-  if (steps->size() > kMostSteps) return invalid("steps", "more than " + std::to_string(kMostSteps));
+  if (steps->size() > kMaxSteps) return invalid("steps", "more than " + std::to_string(kMaxSteps));
   for (std::size_t i = 0; i < steps->size(); ++i) {
     auto step = stepOf((*steps)[i], "steps[" + std::to_string(i) + "]");
     if (!step) return step.status();
@@ -289,7 +289,7 @@ namespace {
 
 /// Returns the documents of a body as JSON, with each List replaced by its items.
 base::Result<std::vector<std::string>> documentsOf(std::string_view body) {
-  auto documents = yamlDocuments(body, kMostExpanded);
+  auto documents = yamlDocuments(body, kMaxExpanded);
   if (!documents) return documents;
   std::vector<std::string> out;
   for (auto& document : *documents) {
@@ -309,8 +309,8 @@ base::Result<std::vector<std::string>> documentsOf(std::string_view body) {
 base::Result<std::vector<WhatIfQuestion>> decodeQuestions(std::string_view body) {
   const auto documents = documentsOf(body);
   if (!documents) return documents.status();
-  if (documents->size() > kMostDocuments)
-    return Status(Code::invalid, "more than " + std::to_string(kMostDocuments) + " documents");
+  if (documents->size() > kMaxDocuments)
+    return Status(Code::invalid, "more than " + std::to_string(kMaxDocuments) + " documents");
   std::vector<WhatIfQuestion> out;
   bool any = false;
   for (std::size_t i = 0; i < documents->size(); ++i) {

@@ -190,10 +190,10 @@ Connection::Steady::time_point Connection::sendUntil() const {
 }
 
 bool Connection::sendSecured(std::string_view bytes) {
-  constexpr std::size_t kMost = std::size_t{1} << 20;  // fits into an int, and is larger than a TLS record
+  constexpr std::size_t kMax = std::size_t{1} << 20;  // fits into an int, and is larger than a TLS record
   while (!bytes.empty()) {
     ERR_clear_error();
-    const int n = SSL_write(tls_.get(), bytes.data(), static_cast<int>(std::min(bytes.size(), kMost)));
+    const int n = SSL_write(tls_.get(), bytes.data(), static_cast<int>(std::min(bytes.size(), kMax)));
     if (n > 0)
       bytes.remove_prefix(static_cast<std::size_t>(n));
     else if (!tlsMayGoOn(n, sendUntil()))

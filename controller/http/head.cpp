@@ -10,7 +10,7 @@
 namespace egpu::http {
 namespace {
 
-constexpr std::size_t kLongestTarget = 8000;  // the library refuses a request line of more than 8192 bytes
+constexpr std::size_t kMaxTargetLength = 8000;  // the library refuses a request line of more than 8192 bytes
 
 bool isToken(std::string_view text) {
   constexpr std::string_view kMarks = "!#$%&'*+-.^_`|~";
@@ -41,8 +41,8 @@ std::optional<Refusal> parseRequestLine(std::string_view line, Head& head) {
   head.target = line.substr(first + 1, last - first - 1);
   const auto version = line.substr(last + 1);
   if (!isToken(head.method)) return bad("the method can't be understood");
-  if (head.target.size() > kLongestTarget)
-    return Refusal{414, "RequestURITooLong", "the request's target is longer than " + std::to_string(kLongestTarget)};
+  if (head.target.size() > kMaxTargetLength)
+    return Refusal{414, "RequestURITooLong", "the request's target is longer than " + std::to_string(kMaxTargetLength)};
   if (head.target.empty() || head.target.find_first_of(" #") != std::string::npos || hasControls(head.target))
     return bad("the request's target can't be understood");
   if (version != "HTTP/1.1" && version != "HTTP/1.0") return bad("only HTTP/1.1 and HTTP/1.0 are served");

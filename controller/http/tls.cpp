@@ -161,7 +161,7 @@ base::Result<Tls::Context> Tls::make(const Texts& texts) {
 
 TlsSession Tls::session() {
   const std::lock_guard lock(mutex_);
-  if (const auto now = std::chrono::steady_clock::now(); now - looked_ >= kLookEvery) {
+  if (const auto now = std::chrono::steady_clock::now(); now - looked_ >= kSearchInterval) {
     looked_ = now;
     auto texts = read();
     if (texts && *texts != texts_ && *texts != refused_) {

@@ -35,7 +35,7 @@ class Tls {
  private:
   using Context = std::shared_ptr<SSL_CTX>;
   using Texts = std::array<std::string, 3>;
-  static constexpr std::chrono::milliseconds kLookEvery{1'000};
+  static constexpr std::chrono::milliseconds kSearchInterval{1'000};
 
   explicit Tls(TlsFiles files) : files_(std::move(files)) {}
   /// Verifies the client's certificate chain, then its names. `self` is a Tls. Callback for

@@ -59,7 +59,7 @@ base::Result<std::vector<std::pair<int64_t, std::string>>> journalFiles(const st
 }
 
 base::Result<Files> Files::open(const std::string& folder, int64_t bytes, std::string program) {
-  if (bytes < kLeast)
+  if (bytes < kMin)
     return Status(Code::invalid, "a journal needs at least 1MiB, not " + std::to_string(bytes) + " bytes");
   if (auto s = base::makePrivateFolder(folder, kLock); !s.ok()) return s;
   auto lock = base::openPrivateFile(folder + "/" + kLock);

@@ -20,8 +20,8 @@ base::Result<std::vector<std::pair<int64_t, std::string>>> journalFiles(const st
 
 class Files {
  public:
-  static constexpr int64_t kLeast = 1 << 20;  ///< minimum size limit of a journal, in bytes
-  static constexpr int64_t kParts = 8;        ///< a file gets about 1/kParts of the size limit
+  static constexpr int64_t kMin = 1 << 20;  ///< minimum size limit of a journal, in bytes
+  static constexpr int64_t kParts = 8;      ///< a file gets about 1/kParts of the size limit
 
   /// Opens the folder, which only its owner may access. Creates it if necessary. bytes: size limit of all files.
   static base::Result<Files> open(const std::string& folder, int64_t bytes, std::string program);

@@ -151,7 +151,7 @@ void Journal::failed(const Status& why) {
   intact_ = false;
   // The file is full because no decision requested a snapshot for long. The next snapshot includes the lost changes.
   if (why.code() == base::Code::tooLarge && !useless_) return;
-  again_ = clock_.now() + kTryAgain;
+  again_ = clock_.now() + kRetryBackoff;
   if (std::exchange(failing_, true)) return;
   base::log::error(useless_ ? "the decision journal is off: --journal-size is too small for this cluster"
                             : "the decision journal can't be written, what is decided is not recorded until it can",

@@ -72,7 +72,7 @@ class Journal final : public cache::ClusterListener {
   void failed(const base::Status& why);
   int64_t wall() const;
 
-  static constexpr std::chrono::seconds kTryAgain{30};
+  static constexpr std::chrono::seconds kRetryBackoff{30};
 
   const base::Clock& clock_;
   base::Metrics& metrics_;

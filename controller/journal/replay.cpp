@@ -15,7 +15,7 @@ using scheduler::Decision;
 using scheduler::Request;
 using scheduler::Together;
 
-constexpr std::size_t kMostHopeless = 64;  ///< maximum number of unschedulable groups that one retry() remembers
+constexpr std::size_t kMaxHopeless = 64;  ///< maximum number of unschedulable groups that one retry() remembers
 constexpr std::string_view kAssumed = "claim/";
 
 std::string ownKey(const std::string& uid) { return "replay/" + uid; }
@@ -326,7 +326,7 @@ void Replay::retry() {
     const auto together = decide(group);
     if (!together.decisions.empty())
       settle(group, together);
-    else if (hopeless.size() < kMostHopeless)
+    else if (hopeless.size() < kMaxHopeless)
       hopeless.push_back(group);
   }
 }

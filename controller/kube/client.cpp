@@ -16,8 +16,8 @@ using std::chrono::milliseconds;
 namespace {
 
 constexpr milliseconds kFirstWait{100};
-constexpr milliseconds kLongestWait{10'000};
-constexpr milliseconds kLongestRetryAfter{60'000};
+constexpr milliseconds kMaxWait{10'000};
+constexpr milliseconds kMaxRetryAfter{60'000};
 constexpr int kBriefAttempts = 2;
 constexpr milliseconds kBriefRetryAfter{1'000};
 
@@ -29,7 +29,7 @@ std::optional<milliseconds> retryAfter(const HttpResponse& answer) {
   int64_t seconds = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), seconds);
   if (error != std::errc{} || end != text.data() + text.size() || seconds < 0) return std::nullopt;
-  return std::min(milliseconds(std::chrono::seconds(std::min<int64_t>(seconds, 3600))), kLongestRetryAfter);
+  return std::min(milliseconds(std::chrono::seconds(std::min<int64_t>(seconds, 3600))), kMaxRetryAfter);
 }
 
 Status statusOf(const HttpResponse& answer) {
@@ -38,7 +38,7 @@ Status statusOf(const HttpResponse& answer) {
     status = Status(Code::internal, "HTTP " + std::to_string(answer.status));
   status.http = answer.status;
   if (auto wait = retryAfter(answer)) status.retryAfter = wait;
-  if (status.retryAfter) status.retryAfter = std::min(*status.retryAfter, kLongestRetryAfter);
+  if (status.retryAfter) status.retryAfter = std::min(*status.retryAfter, kMaxRetryAfter);
   return status;
 }
 
@@ -120,7 +120,7 @@ Result<HttpResponse> Client::exchange(HttpRequest& request, const Purpose& purpo
     const milliseconds delay =
         status.retryAfter ? *status.retryAfter + milliseconds(random_.below(static_cast<uint64_t>(kFirstWait.count())))
                           : wait / 2 + milliseconds(random_.below(static_cast<uint64_t>(wait.count() / 2 + 1)));
-    wait = std::min(wait * 2, kLongestWait);
+    wait = std::min(wait * 2, kMaxWait);
     if (!clock_.sleepFor(delay, stop))
       return Status(Code::cancelled, "stopped while waiting to retry: " + status.message());
   }

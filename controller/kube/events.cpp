@@ -13,7 +13,7 @@ namespace egpu::kube {
 using base::Code;
 
 namespace {
-constexpr std::size_t kLongestMessage = 1024;  ///< the limit of events.k8s.io in the API server
+constexpr std::size_t kMaxMessageLength = 1024;  ///< the limit of events.k8s.io in the API server
 }  // namespace
 
 template <class V>
@@ -48,7 +48,7 @@ EventCorrelator::Verdict EventCorrelator::consider(core::Event event, Steady now
     // The set only needs to exceed the limit: keep it small.
     while (group.messages.size() > static_cast<std::size_t>(options_.similar))
       group.messages.erase(group.messages.begin());
-    event.message = base::shortened("(combined from similar events): " + event.message, kLongestMessage);
+    event.message = base::shortened("(combined from similar events): " + event.message, kMaxMessageLength);
   }
 
   Verdict verdict;
@@ -98,8 +98,8 @@ std::string askedVersion(const std::string& apiVersion) {
 
 /// Returns "object.suffix"; a long object name is cut to leave room for the suffix.
 std::string eventName(std::string_view object, base::Random& random) {
-  constexpr std::size_t kLongest = 253, kSuffix = 12;
-  object = object.substr(0, kLongest - kSuffix - 1);
+  constexpr std::size_t kMaxLength = 253, kSuffix = 12;
+  object = object.substr(0, kMaxLength - kSuffix - 1);
   while (!object.empty() && (object.back() == '.' || object.back() == '-')) object.remove_suffix(1);
   return std::string(object) + (object.empty() ? "" : ".") + random.suffix(kSuffix);
 }
@@ -124,7 +124,7 @@ void EventRecorder::event(const core::ObjectReference& about, std::string_view t
   event.metadata.namespace_ = about.namespace_.empty() ? "default" : about.namespace_;
   event.type = type;
   event.reason = reason;
-  event.message = base::shortened(base::printable(message), kLongestMessage);
+  event.message = base::shortened(base::printable(message), kMaxMessageLength);
   event.component = component_;
   event.firstTimestamp = event.lastTimestamp = base::rfc3339(client_.clock().wall());
   {
@@ -178,7 +178,7 @@ void EventRecorder::run() {
       if (next.others > 0)
         event.message = base::shortened(event.message + " (and " + std::to_string(next.others) + " more " +
                                             event.reason + " events of this namespace in the last seconds)",
-                                        kLongestMessage);
+                                        kMaxMessageLength);
       queue_.pop_front();
     }
     write(std::move(event));

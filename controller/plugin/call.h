@@ -60,7 +60,7 @@ struct Answer {
 };
 
 /// Maximum number of candidates of a prefer call; provisioner.h documents it.
-inline constexpr std::size_t kMostCandidates = 16;
+inline constexpr std::size_t kMaxCandidates = 16;
 /// Maximum size of a plugin's answer, in bytes of text; egpu_host documents it.
 inline constexpr std::size_t kMaxAnswer = 8u << 20;
 

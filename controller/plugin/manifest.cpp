@@ -17,7 +17,7 @@ using base::Code;
 using base::Result;
 using base::Status;
 
-constexpr std::size_t kMost = 64 << 10;  // maximum bytes of a manifest
+constexpr std::size_t kMax = 64 << 10;  // maximum bytes of a manifest
 
 Status wrong(std::string what) { return {Code::invalid, std::move(what)}; }
 
@@ -89,11 +89,11 @@ Result<Manifest> readManifest(const std::string& plugin) {
   if (!file && errno == ENOENT) return Manifest{};
   if (!file) return wrong(path + ": " + strerrordesc_np(errno));
   if (Status status = checkFile(path, file.get()); !status.ok()) return status;
-  std::string text(kMost + 1, '\0');
+  std::string text(kMax + 1, '\0');
   const ssize_t n = ::read(file.get(), text.data(), text.size());
   if (n < 0) return wrong(path + ": " + strerrordesc_np(errno));
   text.resize(static_cast<std::size_t>(n));
-  if (text.size() > kMost) return wrong(path + " is longer than 64 KiB");
+  if (text.size() > kMax) return wrong(path + " is longer than 64 KiB");
   auto manifest = parseManifest(text);
   return manifest ? manifest : Result<Manifest>(wrong(path + ": " + manifest.status().message()));
 }

@@ -12,7 +12,7 @@ namespace phase = v1alpha::keys::phase;
 namespace reason = v1alpha::keys::reason;
 
 namespace {
-constexpr std::chrono::seconds kTellEvery{15};
+constexpr std::chrono::seconds kReportInterval{15};
 constexpr int kPassing = 2;  ///< number of failures in a row that are not reported
 }  // namespace
 
@@ -54,7 +54,7 @@ void ApiRejections::note(const QueueKey& key, const base::Status& why, std::stop
     const auto now = clock_.now();
     auto& told = told_[queueKey];
     if (isFailure(why) && ++told.failures <= kPassing) return;
-    if (told.message == message || (!told.message.empty() && now - told.at < kTellEvery)) return;
+    if (told.message == message || (!told.message.empty() && now - told.at < kReportInterval)) return;
     told.message = message;
     told.at = now;
   }

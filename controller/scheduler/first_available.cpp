@@ -19,7 +19,7 @@ std::vector<Decision> decideFirst(std::size_t alternatives,
 
 std::size_t Combinations::size() const {
   std::size_t product = 1;
-  for (const std::size_t count : counts_) product = std::min(kMost, product * count);
+  for (const std::size_t count : counts_) product = std::min(kMax, product * count);
   return product;
 }
 
@@ -38,7 +38,7 @@ bool Combinations::hopeless() const {
 }
 
 bool Combinations::next() {
-  if (tried_ == kMost) return false;
+  if (tried_ == kMax) return false;
   do {
     if (!count()) return false;
   } while (hopeless());

@@ -24,12 +24,12 @@ std::vector<Decision> decideFirst(std::size_t alternatives,
 ///   claims of 2 and 3 alternatives    (0 0) (0 1) (0 2) (1 0) (1 1) (1 2)
 class Combinations {
  public:
-  static constexpr std::size_t kMost = 64;  ///< combinations that are tried; further ones are ignored
+  static constexpr std::size_t kMax = 64;  ///< combinations that are tried; further ones are ignored
 
   /// `counts`: number of alternatives of each claim, at least 1.
   explicit Combinations(std::vector<std::size_t> counts) : counts_(std::move(counts)), at_(counts_.size(), 0) {}
 
-  /// Number of combinations, tried or not; at most kMost.
+  /// Number of combinations, tried or not; at most kMax.
   std::size_t size() const;
   /// Index of the current alternative of each claim.
   const std::vector<std::size_t>& at() const { return at_; }

@@ -56,13 +56,13 @@ struct MovePlan {
 };
 
 /// Maximum number of decisions of a search; the rest is not tried.
-inline constexpr int64_t kMostMoveDecisions = 20'000;
+inline constexpr int64_t kMaxMoveDecisions = 20'000;
 
 /// Finds the fewest moves that let the request in; among equal numbers, the moves of the least amount. All moved claims
 /// are on the node that the request gets. The search is that of preempt(), limited to victims that fit elsewhere. No
 /// claim moves if the request fits already. `pause` is called periodically, and can throw to abort.
 MovePlan movesToLetIn(const Cluster& cluster, const Request& request, const NodePredicate& suits, const Movers& movers,
-                      int64_t limit = kMostMoveDecisions, const Pause& pause = {});
+                      int64_t limit = kMaxMoveDecisions, const Pause& pause = {});
 
 /// Finds few moves that let all members of a gang in: the better result of two searches. One is movesToLetIn() for each
 /// member, beside the capacity of the members before it; the other uses the victims of preemptTogether(). With several
@@ -72,13 +72,13 @@ MovePlan movesToLetIn(const Cluster& cluster, const Request& request, const Node
 /// without a plan: no moves at all would be enough.
 MovePlan movesToLetAllIn(const Cluster& cluster, const std::vector<GangMember>& members,
                          const std::vector<TopologyGroup>* within, const QuotaBook& book, const Movers& movers,
-                         int64_t limit = kMostMoveDecisions, const Pause& pause = {});
+                         int64_t limit = kMaxMoveDecisions, const Pause& pause = {});
 
 /// Empties cards, those with the fewest and smallest claims first, while this increases the number of empty cards, by
 /// at most `most` moves. A card is emptied only if all its claims can move to cards that are in use. A claim whose
 /// policy spreads would take an empty card, so it never moves.
-MovePlan movesToFreeCards(const Cluster& cluster, const Movers& movers, int64_t most,
-                          int64_t limit = kMostMoveDecisions, const Pause& pause = {});
+MovePlan movesToFreeCards(const Cluster& cluster, const Movers& movers, int64_t most, int64_t limit = kMaxMoveDecisions,
+                          const Pause& pause = {});
 
 /// Plans moves for a cluster, by one of the functions above.
 using MovePlanner = std::function<MovePlan(const Cluster&)>;

@@ -64,9 +64,9 @@ using StopCondition = std::function<bool()>;
 /// bound of the cost and searched in that order until no other place can be better. After `limit` decisions the best
 /// result so far is returned; without a result the search continues. `pause` is called before each decision, and can
 /// throw to abort.
-inline constexpr int64_t kMostPreemptions = 100'000;
+inline constexpr int64_t kMaxPreemptions = 100'000;
 Preemption preempt(const Cluster& cluster, const Request& request, const NodePredicate& suits = {},
-                   const IsEvictable& isEvictable = {}, int64_t limit = kMostPreemptions, const Pause& pause = {},
+                   const IsEvictable& isEvictable = {}, int64_t limit = kMaxPreemptions, const Pause& pause = {},
                    const AcceptVictims& accept = {}, const EvictionRankOf& standing = {},
                    const StopCondition& enough = {});
 

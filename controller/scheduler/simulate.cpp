@@ -129,7 +129,7 @@ Simulation simulate(const Cluster& cluster, const Request& request, const NodePr
   };
   simulation.preemption =
       quotas == nullptr
-          ? preempt(cluster, request, suits, isEvictable, kMostPreemptions, limits.pause)
+          ? preempt(cluster, request, suits, isEvictable, kMaxPreemptions, limits.pause)
           : preemptWithin(cluster, quotas->book, {quotas->claim, quotas->request, {}}, suits, isEvictable, {}, pauses);
   return simulation;
 }

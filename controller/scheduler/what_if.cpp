@@ -96,9 +96,9 @@ class TryingSteps {
   }
 
   Status apply(const AddNodes& step, StepReport& report) {
-    if (step.count < 1 || step.count > AddNodes::kMostNodes)
+    if (step.count < 1 || step.count > AddNodes::kMaxNodes)
       return wrong("add.count",
-                   std::to_string(step.count) + " is not within 1 and " + std::to_string(AddNodes::kMostNodes));
+                   std::to_string(step.count) + " is not within 1 and " + std::to_string(AddNodes::kMaxNodes));
     if (step.name.empty()) return wrong("add.name", "is missing");
     std::vector<v1alpha::Card> cards = step.cards;
     NodeAmount capacity = step.capacity;
@@ -115,10 +115,10 @@ class TryingSteps {
     // Counts before creation, over all steps: a node can be like one that an earlier step added.
     nodesMade_ += step.count;
     cardsMade_ += step.count * static_cast<int64_t>(cards.size());
-    if (nodesMade_ > AddNodes::kMostNodes)
-      return wrong("add.count", "more than " + std::to_string(AddNodes::kMostNodes) + " nodes in all");
-    if (cardsMade_ > AddNodes::kMostCards)
-      return wrong("add.count", "more than " + std::to_string(AddNodes::kMostCards) + " cards in all");
+    if (nodesMade_ > AddNodes::kMaxNodes)
+      return wrong("add.count", "more than " + std::to_string(AddNodes::kMaxNodes) + " nodes in all");
+    if (cardsMade_ > AddNodes::kMaxCards)
+      return wrong("add.count", "more than " + std::to_string(AddNodes::kMaxCards) + " cards in all");
     for (int64_t i = 0; i < step.count; ++i) {
       breathe();
       const std::string node = step.count == 1 ? step.name : step.name + "-" + std::to_string(i);

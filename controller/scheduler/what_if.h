@@ -45,12 +45,12 @@ struct DrainNode {
 /// Adds nodes with empty cards.
 struct AddNodes {
   std::string name;                  ///< with count > 1: name-0, name-1, …
-  int64_t count = 1;                 ///< 1 … kMostNodes
+  int64_t count = 1;                 ///< 1 … kMaxNodes
   std::string like;                  ///< node whose cards, CPU and memory are copied; empty = the fields below
   std::vector<v1alpha::Card> cards;  ///< by index; uuid and node are set by the step
   NodeAmount capacity;               ///< 0 = unknown
-  static constexpr int64_t kMostNodes = 100'000;  ///< for all steps together; kMostCards too
-  static constexpr int64_t kMostCards = 100'000;
+  static constexpr int64_t kMaxNodes = 100'000;  ///< for all steps together; kMaxCards too
+  static constexpr int64_t kMaxCards = 100'000;
 };
 /// Deletes a claim and releases its cards.
 struct ReleaseClaim {

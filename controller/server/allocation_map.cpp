@@ -138,11 +138,11 @@ class Bar {
 
 /// Returns the number of cells of a bar so that the line of a card fits: two bars, index, model, core and memory.
 std::size_t barWidth(const TextOptions& options, std::size_t modelWidth) {
-  constexpr std::size_t kLeast = 10, kMost = 200, kUsual = 30, kWidest = 60, kTexts = 30;
-  if (options.bar > 0) return std::clamp(options.bar, kLeast, kMost);
+  constexpr std::size_t kMin = 10, kMax = 200, kUsual = 30, kWidest = 60, kTexts = 30;
+  if (options.bar > 0) return std::clamp(options.bar, kMin, kMax);
   if (options.columns == 0) return kUsual;
   const std::size_t beside = kTexts + modelWidth;
-  return std::clamp(options.columns > beside ? (options.columns - beside) / 2 : 0, kLeast, kWidest);
+  return std::clamp(options.columns > beside ? (options.columns - beside) / 2 : 0, kMin, kWidest);
 }
 
 bool idle(const MapCard& c) { return !c.usage || (c.usage->memory <= 0 && c.usage->smPercent <= 0); }
@@ -184,7 +184,7 @@ void writeCard(std::string& out, const MapCard& c, const Bar& bar, const BarStyl
       out += look.letter;
     out += " " + m.claim + "  ";
     out +=
-        m.adminAccess() ? "adminAccess" : v1alpha::formatMilliCards(m.core) + "  " + v1alpha::readableBytes(m.memory);
+        m.adminAccess() ? "admin access" : v1alpha::formatMilliCards(m.core) + "  " + v1alpha::readableBytes(m.memory);
     if (!m.phase.empty()) out += "  " + m.phase;
     if (const auto used = inUse(m.usage); !used.empty()) out += "  uses " + used;
     writePods(out, pods, m.claim);

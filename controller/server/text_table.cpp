@@ -9,7 +9,7 @@ namespace egpu::server {
 
 namespace {
 
-constexpr std::size_t kLeastColumn = 8;
+constexpr std::size_t kMinColumn = 8;
 constexpr std::size_t kGap = 2;
 
 bool continues(char c) { return (static_cast<unsigned char>(c) & 0xc0) == 0x80; }
@@ -132,7 +132,7 @@ std::string fitted(std::string_view text, const TextStyle& style) {
 }
 
 std::vector<std::size_t> TextTable::widths(std::size_t indent, std::size_t columns) const {
-  std::vector<std::size_t> widths(rows_.front().size(), 0), words(rows_.front().size(), kLeastColumn);
+  std::vector<std::size_t> widths(rows_.front().size(), 0), words(rows_.front().size(), kMinColumn);
   for (const auto& row : rows_)
     for (std::size_t i = 0; i < row.size(); ++i) {
       widths[i] = std::max(widths[i], row[i].text.size());
@@ -141,7 +141,7 @@ std::vector<std::size_t> TextTable::widths(std::size_t indent, std::size_t colum
   std::size_t total = indent + kGap * (widths.size() - 1);
   for (const auto width : widths) total += width;
   // Words are split only if breaking at spaces is not enough.
-  for (const auto& least : {words, std::vector<std::size_t>(widths.size(), kLeastColumn)})
+  for (const auto& least : {words, std::vector<std::size_t>(widths.size(), kMinColumn)})
     while (columns > 0 && total > columns) {
       std::size_t widest = widths.size();
       for (std::size_t i = 0; i < widths.size(); ++i)

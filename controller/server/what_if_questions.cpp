@@ -33,14 +33,14 @@ namespace {
 using base::Code;
 using base::Status;
 
-constexpr std::size_t kMostNames = 1000;
-constexpr std::size_t kMostTop = 100;
-constexpr std::size_t kMostColumns = 1000;
-constexpr std::size_t kMostMoves = 1000;  // limit of a plan that frees cards
+constexpr std::size_t kMaxNames = 1000;
+constexpr std::size_t kMaxTop = 100;
+constexpr std::size_t kMaxColumns = 1000;
+constexpr std::size_t kMaxMoves = 1000;  // limit of a plan that frees cards
 constexpr std::size_t kUsualMoves = 100;
-constexpr std::size_t kMostFirstMoves = 16;  // maximum number of a gang's moves that are tried as the first
+constexpr std::size_t kMaxFirstMoves = 16;  // maximum number of a gang's moves that are tried as the first
 // maximum number of YAML syntax characters: they, not the bytes, determine the parse time
-constexpr int64_t kMostMarks = 32'768;
+constexpr int64_t kMaxMarks = 32'768;
 constexpr int64_t kForecastDecisions = 50'000;  // per class
 constexpr int64_t kMetricDecisions = 10'000;    // per class
 constexpr std::chrono::milliseconds kLook{50};  // poll interval of a question that waits for the previous one
@@ -182,10 +182,10 @@ struct WhatIfQuestions::Asking {
     }
     if (key != "names" && key != "top" && key != "columns" && key != "moves") return Status::okay();
     const auto number = numberOf(key, value,
-                                 key == "names"   ? kMostNames
-                                 : key == "top"   ? kMostTop
-                                 : key == "moves" ? kMostMoves
-                                                  : kMostColumns);
+                                 key == "names"   ? kMaxNames
+                                 : key == "top"   ? kMaxTop
+                                 : key == "moves" ? kMaxMoves
+                                                  : kMaxColumns);
     if (!number) return number.status();
     if (key == "names") names = *number;
     if (key == "top") top = *number;
@@ -198,9 +198,9 @@ struct WhatIfQuestions::Asking {
     constexpr std::string_view kMarks = "\n,:[]{}-?&*!#|>%";
     const auto marks =
         std::count_if(body.begin(), body.end(), [&](char c) { return kMarks.find(c) != std::string_view::npos; });
-    if (marks > kMostMarks)
+    if (marks > kMaxMarks)
       return {Code::invalid,
-              "more than " + std::to_string(kMostMarks) + " lines, fields and values: no question needs so many"};
+              "more than " + std::to_string(kMaxMarks) + " lines, fields and values: no question needs so many"};
     auto decoded = codec::decodeQuestions(body);
     if (!decoded) return decoded.status();
     std::set<core::ObjectKey> ofPods;
@@ -614,7 +614,7 @@ base::Result<WhatIfQuestions::Said> WhatIfQuestions::defrag(const Asking& asking
 
 void WhatIfQuestions::planMoves(const Asking& asking, const Patience& patience, DefragAnswer& answer,
                                 const scheduler::Movers& movers) const {
-  constexpr auto kLimit = scheduler::kMostMoveDecisions;
+  constexpr auto kLimit = scheduler::kMaxMoveDecisions;
   const auto pause = patience.pause();
   scheduler::Situation situation;
   scheduler::MovePlanner planner;
@@ -668,7 +668,7 @@ void WhatIfQuestions::planGang(const Patience& patience, DefragAnswer& answer, c
   const auto pause = patience.pause();
   const scheduler::MovePlanner planner = [&](const auto& at) {
     return scheduler::movesToLetAllIn(at, gang.members, gang.within(), situation.quotas, movers,
-                                      scheduler::kMostMoveDecisions, pause);
+                                      scheduler::kMaxMoveDecisions, pause);
   };
   plan = planner(situation.cluster);
   const auto& lacking = plan.gang->lacking;
@@ -677,7 +677,7 @@ void WhatIfQuestions::planGang(const Patience& patience, DefragAnswer& answer, c
   if (plan.possible && own != gang.open.end())
     plan.decision = plan.gang->decisions[static_cast<std::size_t>(own - gang.open.begin())];
   if (evictable)
-    answer.holds = scheduler::beginWithMoveThatHolds(situation.cluster, plan, movers, planner, kMostFirstMoves);
+    answer.holds = scheduler::beginWithMoveThatHolds(situation.cluster, plan, movers, planner, kMaxFirstMoves);
 }
 
 void WhatIfQuestions::publish(base::Metrics& metrics) {

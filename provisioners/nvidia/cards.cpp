@@ -15,14 +15,14 @@ namespace egpu::nvidia {
 namespace {
 
 // Limits of a card's object, as in manifests/crd.
-constexpr uint64_t kMostMemory = uint64_t{1} << 50;
-constexpr unsigned kMostMinor = 1023;
-constexpr int64_t kMostSms = 1'000'000;
-constexpr int64_t kMostMilliTflops = 1'000'000'000;
+constexpr uint64_t kMaxMemory = uint64_t{1} << 50;
+constexpr unsigned kMaxMinor = 1023;
+constexpr int64_t kMaxSms = 1'000'000;
+constexpr int64_t kMaxMilliTflops = 1'000'000'000;
 constexpr uint64_t kMiB = 1 << 20;
 // Maximum age of utilization samples. The driver keeps no older ones, and the agent queries less often.
 constexpr std::chrono::seconds kSamplesOf{10};
-constexpr std::size_t kMostProcesses = 1024;
+constexpr std::size_t kMaxProcesses = 1024;
 
 /// Calls a function that writes a text. The last byte of the buffer stays NUL regardless of the function.
 template <class Function, class... Arguments>
@@ -66,7 +66,7 @@ Return readMemory(const Library& nvml, Device device, Card& out, Remarks& remark
     if (out.memory == 0) remarks.add("its memory is the machine's, which /proc/meminfo does not tell");
   } else if (answer != kSuccess) {
     remarks.add("its memory is unknown: " + inWords(answer));
-  } else if (memory.total == 0 || memory.total > kMostMemory || memory.reserved >= memory.total) {
+  } else if (memory.total == 0 || memory.total > kMaxMemory || memory.reserved >= memory.total) {
     remarks.add("its memory is unknown: it can't have " + std::to_string(memory.total) + " bytes of which " +
                 std::to_string(memory.reserved) + " are reserved");
   } else {
@@ -86,7 +86,7 @@ int64_t readSms(const Library& nvml, Device device, int64_t coresOfOne, bool mig
     sms = whole.multiprocessorCount;
   else if (coresOfOne > 0 && Library::call(nvml.nvmlDeviceGetNumGpuCores, device, &cores) == kSuccess)
     sms = cores / coresOfOne;
-  if (sms <= kMostSms) return sms;
+  if (sms <= kMaxSms) return sms;
   remarks.add("its SMs are unknown: it can't have " + std::to_string(sms));
   return 0;
 }
@@ -95,9 +95,9 @@ int64_t rate(const Library& nvml, Device device, const Card& card, int major, in
   if (const int64_t rated = ratedMilliTflops(card.model)) return rated;
   unsigned mhz = 0;
   if (Library::call(nvml.nvmlDeviceGetMaxClockInfo, device, kSmClock, &mhz) != kSuccess) return 0;
-  constexpr unsigned kMostMhz = 100'000;
-  const int64_t computed = mhz > kMostMhz ? kMostMilliTflops + 1 : computedMilliTflops(major, minor, card.smCount, mhz);
-  if (computed <= kMostMilliTflops) return computed;
+  constexpr unsigned kMaxMhz = 100'000;
+  const int64_t computed = mhz > kMaxMhz ? kMaxMilliTflops + 1 : computedMilliTflops(major, minor, card.smCount, mhz);
+  if (computed <= kMaxMilliTflops) return computed;
   remarks.add("its rating is unknown: " + std::to_string(card.smCount) + " SMs at " + std::to_string(mhz) +
               " MHz can't be");
   return 0;
@@ -130,7 +130,7 @@ void readPlace(const Library& nvml, Device device, Card& out, Remarks& remarks) 
   if (Library::call(nvml.nvmlDeviceGetPciInfo_v3, device, &pci) == kSuccess) out.pci = addressOf(pci);
   unsigned minor = 0;
   const Return answer = Library::call(nvml.nvmlDeviceGetMinorNumber, device, &minor);
-  if (answer == kSuccess && minor <= kMostMinor) {
+  if (answer == kSuccess && minor <= kMaxMinor) {
     out.index = minor;
   } else {
     for (const KernelCard& card : kernelCards())
@@ -183,7 +183,7 @@ int64_t percentOf(unsigned value) { return value <= 100 ? static_cast<int64_t>(v
 /// Reads each process's recent share of the SMs. A process that the driver does not list had none.
 void readProcessUtilization(const Library& nvml, Device device, std::vector<Process>& processes) {
   const auto since = std::chrono::system_clock::now() - kSamplesOf;
-  std::vector<ProcessSample> samples(kMostProcesses);
+  std::vector<ProcessSample> samples(kMaxProcesses);
   auto count = static_cast<unsigned>(samples.size());
   const Return answer =
       Library::call(nvml.nvmlDeviceGetProcessUtilization, device, samples.data(), &count,
@@ -205,7 +205,7 @@ using ListProcesses = Return (*)(Device device, unsigned* count, ProcessInfo* pr
 
 /// Adds the processes of a list that are not yet in `to`; returns false if NVML does not report them.
 bool addProcesses(ListProcesses list, Device device, std::vector<Process>& to, Remarks& remarks) {
-  std::vector<ProcessInfo> all(kMostProcesses);
+  std::vector<ProcessInfo> all(kMaxProcesses);
   auto count = static_cast<unsigned>(all.size());
   const Return answer = Library::call(list, device, &count, all.data());
   if (answer == kInsufficientSize) remarks.add("it has more processes than can be told");
@@ -213,7 +213,7 @@ bool addProcesses(ListProcesses list, Device device, std::vector<Process>& to, R
   all.resize(std::min<std::size_t>(count, all.size()));
   for (const ProcessInfo& p : all)
     if (std::none_of(to.begin(), to.end(), [&](const Process& have) { return have.pid == p.pid; }))
-      to.push_back({p.pid, p.memory > kMostMemory ? -1 : static_cast<int64_t>(p.memory)});
+      to.push_back({p.pid, p.memory > kMaxMemory ? -1 : static_cast<int64_t>(p.memory)});
   return true;
 }
 

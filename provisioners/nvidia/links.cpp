@@ -15,7 +15,7 @@ struct Nvlinks {
 Nvlinks nvlinksOf(const Library& nvml, Device device, const std::vector<Card>& cards) {
   Nvlinks out;
   out.toCard.resize(cards.size());
-  for (unsigned link = 0; link < kMostLinks; ++link) {
+  for (unsigned link = 0; link < kMaxLinks; ++link) {
     unsigned active = 0;
     if (Library::call(nvml.nvmlDeviceGetNvLinkState, device, link, &active) != kSuccess || active != 1) continue;
     unsigned type = kLinkToUnknown;

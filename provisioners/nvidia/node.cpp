@@ -93,10 +93,10 @@ sdk::Status readNode(const std::function<bool()>& cancelled, Node& out) {
   unsigned count = 0;
   if (const Return answer = Library::call(nvml->nvmlDeviceGetCount_v2, &count); answer != kSuccess)
     return sdk::unavailable("NVIDIA's driver does not count its cards: " + inWords(answer));
-  if (count > kMostCards)
+  if (count > kMaxCards)
     out.remarks.push_back("the driver counts " + std::to_string(count) + " cards; the first " +
-                          std::to_string(kMostCards) + " are taken");
-  return readAll(*nvml, std::min(count, kMostCards), cancelled, out);
+                          std::to_string(kMaxCards) + " are taken");
+  return readAll(*nvml, std::min(count, kMaxCards), cancelled, out);
 }
 
 namespace {

@@ -11,7 +11,7 @@
 
 namespace egpu::nvidia {
 
-inline constexpr unsigned kMostCards = 64;
+inline constexpr unsigned kMaxCards = 64;
 
 struct Link {
   std::string peer, type;  ///< as in egpu_link

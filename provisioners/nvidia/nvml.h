@@ -90,7 +90,7 @@ inline constexpr unsigned kUnsigned = 1;          ///< NVML_VALUE_TYPE_UNSIGNED_
 inline constexpr unsigned kRecoveryNone = 0, kRecoveryReset = 1, kRecoveryReboot = 2, kRecoveryDrainPeers = 3,
                           kRecoveryDrainAndReset = 4, kRecoveryBusReset = 5;
 
-inline constexpr unsigned kMostLinks = 36;  ///< NVML_NVLINK_MAX_LINKS
+inline constexpr unsigned kMaxLinks = 36;   ///< NVML_NVLINK_MAX_LINKS
 inline constexpr unsigned kTextSize = 96;   ///< size of the longest text, with its NUL
 inline constexpr unsigned kSmClock = 1;     ///< NVML_CLOCK_SM
 inline constexpr unsigned kMigEnabled = 1;  ///< NVML_DEVICE_MIG_ENABLE

@@ -13,8 +13,8 @@
 namespace egpu::nvidia {
 namespace {
 
-constexpr int64_t kMostMinor = 1023;
-constexpr int64_t kMostNuma = 1023;
+constexpr int64_t kMaxMinor = 1023;
+constexpr int64_t kMaxNuma = 1023;
 
 std::string trimmed(const std::string& text) {
   const auto from = text.find_first_not_of(" \t");
@@ -35,7 +35,7 @@ bool readCard(const std::string& file, KernelCard& out) {
     if (colon == std::string::npos) continue;
     const std::string name = trimmed(line.substr(0, colon)), value = trimmed(line.substr(colon + 1));
     if (name == "GPU UUID" && isUuid(value)) out.uuid = value;  // "GPU-????????-…" until the card was started
-    if (name == "Device Minor") out.minor = number(value, kMostMinor);
+    if (name == "Device Minor") out.minor = number(value, kMaxMinor);
     if (name == "GPU Excluded" && value == "Yes") return false;
   }
   return true;
@@ -64,12 +64,12 @@ std::vector<KernelCard> kernelCards() {
 }
 
 int64_t machineMemory() {
-  constexpr long kMostKiB = 1L << 40;
+  constexpr long kMaxKiB = 1L << 40;
   std::ifstream in(rooted("/proc/meminfo"));
   for (std::string line; std::getline(in, line);) {
     long kib = 0;
     if (std::sscanf(line.c_str(), "MemTotal: %ld kB", &kib) == 1)  // NOLINT(cert-err34-c)
-      return kib > 0 && kib < kMostKiB ? int64_t{kib} * 1024 : 0;
+      return kib > 0 && kib < kMaxKiB ? int64_t{kib} * 1024 : 0;
   }
   return 0;
 }
@@ -78,7 +78,7 @@ int64_t numaNodeOf(const std::string& pci) {
   std::ifstream in(rooted("/sys/bus/pci/devices/" + pci + "/numa_node"));
   std::string line;
   std::getline(in, line);
-  return number(line, kMostNuma);
+  return number(line, kMaxNuma);
 }
 
 std::string pcieRootOf(const std::string& pci) {

@@ -74,7 +74,7 @@ void Watch::openLocked(const std::vector<std::string>& uuids) {
   if (Library::call(nvml_->nvmlEventSetCreate, &set_) != kSuccess) set_ = nullptr;
   unsigned count = 0;  // exceeds the number of uuids if a card is lost
   Library::call(nvml_->nvmlDeviceGetCount_v2, &count);
-  for (unsigned i = 0; set_ && i < std::min(count, kMostCards); ++i) {
+  for (unsigned i = 0; set_ && i < std::min(count, kMaxCards); ++i) {
     Device device = nullptr;
     std::array<char, kTextSize + 1> uuid{};
     if (Library::call(nvml_->nvmlDeviceGetHandleByIndex_v2, i, &device) != kSuccess ||

@@ -44,7 +44,7 @@ TEST(Explanations, WhatIsQuicklyMadeIsMadeAnew) {
 TEST(Explanations, OfManyTheLatestAreKept) {
   Explanations all;
   const auto t = Clock::now();
-  const auto most = static_cast<int64_t>(Explanations::kMost);
+  const auto most = static_cast<int64_t>(Explanations::kMax);
   for (int64_t core = 1; core <= most + 1; ++core)
     all.told(share(core), {}, because(std::to_string(core)), t, t + milliseconds(10));
   EXPECT_EQ(all.find(share(1), {}, t + milliseconds(11)), nullptr);

@@ -445,7 +445,7 @@ TEST_F(KeptRoomTest, RoomThatIsNominatedToOthersMakesNobodyGiveUpItsNode) {
   EXPECT_EQ(kept(), Names{"n1"});
 }
 
-constexpr int64_t kDay = ReservationTurns::kReservationAtMost;
+constexpr int64_t kDay = ReservationTurns::kMaxReservationTime;
 
 TEST_F(KeptRoomTest, AClaimThatIsNeverServedHasANodeForADayAtMost) {
   hold("d1", "n1", "c0", 100);

@@ -46,15 +46,15 @@ TEST(QuotaReservations, OneThatIsNotRenewedEnds) {
 
 TEST(QuotaReservations, NoneStandsForEver) {
   QuotaReservations all;
-  constexpr int64_t kMost = QuotaReservations::kReservationAtMost;
+  constexpr int64_t kMax = QuotaReservations::kMaxReservationTime;
   all.reserve("ns", waiter("a", 0, 10), 0);
-  EXPECT_FALSE(all.reserve("ns", waiter("a", 0, 10), kMost - 1));
-  EXPECT_TRUE(all.reserve("ns", waiter("a", 0, 10), kMost));
+  EXPECT_FALSE(all.reserve("ns", waiter("a", 0, 10), kMax - 1));
+  EXPECT_TRUE(all.reserve("ns", waiter("a", 0, 10), kMax));
   EXPECT_EQ(ownerOf(all), "");
-  EXPECT_FALSE(all.reserve("ns", waiter("b", 9, 10), 2 * kMost - 1)) << "the namespace rests";
+  EXPECT_FALSE(all.reserve("ns", waiter("b", 9, 10), 2 * kMax - 1)) << "the namespace rests";
   EXPECT_EQ(ownerOf(all), "");
-  EXPECT_TRUE(all.expire(2 * kMost - 1).empty());
-  all.reserve("ns", waiter("b", 9, 10), 2 * kMost);
+  EXPECT_TRUE(all.expire(2 * kMax - 1).empty());
+  all.reserve("ns", waiter("b", 9, 10), 2 * kMax);
   EXPECT_EQ(ownerOf(all), "ns/b");
 }
 

@@ -5,16 +5,16 @@
 namespace egpu::cache {
 namespace {
 
-constexpr int64_t kMost = ReservationTurns::kReservationAtMost;
+constexpr int64_t kMax = ReservationTurns::kMaxReservationTime;
 
 TEST(ReservationTurns, WhoUsedAllRestsForAsLong) {
   ReservationTurns turns;
-  turns.use("a", 1000, 1000 + kMost - 1);
-  EXPECT_FALSE(turns.restsUntil("a", 1000 + kMost - 1));
-  turns.use("a", 1000 + kMost - 1, 1000 + kMost);
-  EXPECT_EQ(turns.restsUntil("a", 1000 + kMost), 1000 + 2 * kMost);
-  EXPECT_EQ(turns.restsUntil("a", 999 + 2 * kMost), 1000 + 2 * kMost);
-  EXPECT_FALSE(turns.restsUntil("a", 1000 + 2 * kMost));
+  turns.use("a", 1000, 1000 + kMax - 1);
+  EXPECT_FALSE(turns.restsUntil("a", 1000 + kMax - 1));
+  turns.use("a", 1000 + kMax - 1, 1000 + kMax);
+  EXPECT_EQ(turns.restsUntil("a", 1000 + kMax), 1000 + 2 * kMax);
+  EXPECT_EQ(turns.restsUntil("a", 999 + 2 * kMax), 1000 + 2 * kMax);
+  EXPECT_FALSE(turns.restsUntil("a", 1000 + 2 * kMax));
   EXPECT_FALSE(turns.restsUntil("b", 1000));
   EXPECT_EQ(turns.size(), 0u);
 }
@@ -30,29 +30,29 @@ TEST(ReservationTurns, TheHeadersExample) {
 
 TEST(ReservationTurns, ReservationsAtTheSameTimeCountOnce) {
   ReservationTurns turns;
-  turns.use("a", 0, kMost / 2);
-  turns.use("a", 0, kMost / 2);
-  turns.use("a", kMost / 4, kMost - 1);
-  EXPECT_FALSE(turns.restsUntil("a", kMost - 1));
-  turns.use("a", 0, kMost);
-  EXPECT_TRUE(turns.restsUntil("a", kMost));
+  turns.use("a", 0, kMax / 2);
+  turns.use("a", 0, kMax / 2);
+  turns.use("a", kMax / 4, kMax - 1);
+  EXPECT_FALSE(turns.restsUntil("a", kMax - 1));
+  turns.use("a", 0, kMax);
+  EXPECT_TRUE(turns.restsUntil("a", kMax));
 }
 
 TEST(ReservationTurns, TimeThatServedDoesNotCount) {
   ReservationTurns turns;
-  turns.use("a", 0, kMost - 10);
-  turns.giveBack("a", kMost - 100);
-  turns.use("a", kMost - 10, kMost + 10);
-  EXPECT_FALSE(turns.restsUntil("a", kMost + 10));
+  turns.use("a", 0, kMax - 10);
+  turns.giveBack("a", kMax - 100);
+  turns.use("a", kMax - 10, kMax + 10);
+  EXPECT_FALSE(turns.restsUntil("a", kMax + 10));
   turns.forget("a");
   EXPECT_EQ(turns.size(), 0u);
 }
 
 TEST(ReservationTurns, AClockThatIsSetBackBeginsTheRestAnew) {
   ReservationTurns turns;
-  turns.use("a", 5000, 5000 + kMost);
-  ASSERT_TRUE(turns.restsUntil("a", 5000 + kMost));
-  EXPECT_EQ(turns.restsUntil("a", 2000), 2000 + kMost);
+  turns.use("a", 5000, 5000 + kMax);
+  ASSERT_TRUE(turns.restsUntil("a", 5000 + kMax));
+  EXPECT_EQ(turns.restsUntil("a", 2000), 2000 + kMax);
   turns.use("b", 5000, 6000);
   turns.use("b", 100, 200);
   EXPECT_FALSE(turns.restsUntil("b", 200));

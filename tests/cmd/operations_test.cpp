@@ -152,13 +152,13 @@ TEST_F(CoreOperationsTest, CardsHaveSeriesOnlyWhereTheyAreAskedForAndNotTooMany)
     startWith(core);
     return ask(core.opsAddress(), "/metrics");
   };
-  addCards(0, kMostCardSeries);
+  addCards(0, kMaxCardSeries);
   auto text = metricsText();
   EXPECT_THAT(text, HasSubstr("elasticgpu_cards{state=\"free\"}"));
   EXPECT_EQ(text.find(series), std::string::npos);
   options.cardMetrics = true;
   EXPECT_NE(metricsText().find(series), std::string::npos);
-  addCards(kMostCardSeries, kMostCardSeries + 1);
+  addCards(kMaxCardSeries, kMaxCardSeries + 1);
   text = metricsText();
   EXPECT_THAT(text, HasSubstr("elasticgpu_cards{state=\"free\"}"));
   EXPECT_EQ(text.find(series), std::string::npos);

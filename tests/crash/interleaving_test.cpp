@@ -162,12 +162,12 @@ void explore(const Scenario& scenario) {
     EXPECT_EQ(problem, "") << "plan " << plan[0] << " " << plan[1] << " " << plan[2] << "\n" << world.picture();
     return exhausted;
   };
-  constexpr int kMost = 64;
-  for (int a = 0; a < kMost; a += scenario.stride) {
+  constexpr int kMax = 64;
+  for (int a = 0; a < kMax; a += scenario.stride) {
     bool usedA = false;
-    for (int b = 0; b < kMost; b += scenario.stride) {
+    for (int b = 0; b < kMax; b += scenario.stride) {
       bool usedB = false;
-      for (int c = 0; c < kMost; c += scenario.stride) {
+      for (int c = 0; c < kMax; c += scenario.stride) {
         const auto used = interleave({a, b, c});
         if (::testing::Test::HasFailure()) return;
         usedA = used[0];

@@ -89,7 +89,7 @@ def observers(r, k, s):
     given = k.json("get", "pod", "monitor")["metadata"]["annotations"].get("prepared.elasticgpu.io/main", "")
     r.check("its container is given the card without a limit", "ELASTICGPU_CARDS=" in given and "MEMORY_LIMIT" not in given, given)
     rows = [c for n in s.map()["nodes"] for card in n["cards"] for c in card["claims"] if c["claim"] == "default/watch"]
-    r.check("the map shows it apart", len(rows) == 1 and rows[0].get("observes") is True, rows)
+    r.check("the map shows it apart", len(rows) == 1 and rows[0].get("adminAccess") is True, rows)
     used = k.json("get", "egpuquota", "team").get("status", {}).get("used", {})
     r.check("no quota counts it", used.get("claims") in ("2", 2), used)
     k.ok("label", "namespace", "default", "resource.kubernetes.io/admin-access-")

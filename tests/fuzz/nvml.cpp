@@ -65,7 +65,7 @@ void fuzzNvml(std::string_view bytes) {
   const auto status = nvidia::readNode([] { return false; }, node);
   promise(status.code == EGPU_OK || !status.message.empty(), "a refusal says why");
   if (status.code != EGPU_OK) return;
-  promise(node.cards.size() <= nvidia::kMostCards, "no more cards than a node has");
+  promise(node.cards.size() <= nvidia::kMaxCards, "no more cards than a node has");
   for (auto at = node.cards.begin(); at != node.cards.end(); ++at) {
     promise(sane(*at), "what can't be is unknown");
     const auto same = [&](const auto& other) { return other.uuid == at->uuid; };

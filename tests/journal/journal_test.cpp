@@ -188,7 +188,7 @@ int64_t bytesIn(const WatchedCluster& cluster) {
 }
 
 TEST(Journal, ItsFilesNeverHaveMoreThanTheyMayAndTheOldestGo) {
-  WatchedCluster cluster(Files::kLeast);
+  WatchedCluster cluster(Files::kMin);
   twoNodes(cluster);
   std::vector<std::string> first;
   for (int i = 0; i < 4'000; ++i) {
@@ -197,11 +197,11 @@ TEST(Journal, ItsFilesNeverHaveMoreThanTheyMayAndTheOldestGo) {
     cluster.view.forget(uid);
     if (i % 100 != 0) continue;
     cluster.journal->flush();
-    EXPECT_LE(bytesIn(cluster), Files::kLeast);
+    EXPECT_LE(bytesIn(cluster), Files::kMin);
     if (first.empty()) first = cluster.files();
   }
   cluster.journal->flush();
-  EXPECT_GT(bytesIn(cluster), Files::kLeast / 2);
+  EXPECT_GT(bytesIn(cluster), Files::kMin / 2);
   EXPECT_GT(cluster.files().size(), 4u);
   EXPECT_FALSE(std::filesystem::exists(first.front())) << "the oldest should have gone";
   const auto outcome = cluster.replayed();
@@ -212,7 +212,7 @@ TEST(Journal, ItsFilesNeverHaveMoreThanTheyMayAndTheOldestGo) {
 }
 
 TEST(Journal, AClusterThatIsTooLargeForItsBytesIsNotTriedAgain) {
-  WatchedCluster cluster(Files::kLeast);
+  WatchedCluster cluster(Files::kMin);
   cluster.node("n");
   for (int i = 0; i < 2'000; ++i) cluster.card("card-" + std::to_string(i), "n", i);
   for (int i = 0; i < 3; ++i) {
@@ -221,7 +221,7 @@ TEST(Journal, AClusterThatIsTooLargeForItsBytesIsNotTriedAgain) {
     cluster.journal->flush();
     cluster.journal->flush();
   }
-  EXPECT_LE(bytesIn(cluster), Files::kLeast);
+  EXPECT_LE(bytesIn(cluster), Files::kMin);
   EXPECT_EQ(cluster.files().size(), 1u);
   EXPECT_FALSE(cluster.journal->wantsAll());
   EXPECT_GT(cluster.metrics.count("elasticgpu_journal_lost_total"), 0);

@@ -263,7 +263,7 @@ TEST_F(ApiRejectionsTest, ConditionsAreNeverTooLongToBeWritten) {
   world.addPod("p", {"a"});
   driver->run();
   EXPECT_EQ(world.reason("a"), "NoFit");
-  EXPECT_LE(world.message("a").size(), kLongestMessage);
+  EXPECT_LE(world.message("a").size(), kMaxMessageLength);
   EXPECT_EQ(world.message("a").find("0/"), 0u) << "how many there are";
   EXPECT_NE(world.message("a").find("nodes that don't suit pod p"), std::string::npos);
   world.removePod("p");
@@ -276,7 +276,7 @@ TEST_F(ApiRejectionsTest, ConditionsAreNeverTooLongToBeWritten) {
   world.addClaim("b", "share", {{"gpu-core", "10"}});
   driver->run();
   EXPECT_EQ(world.reason("b"), "ProvisionFailed");
-  EXPECT_LE(world.message("b").size(), kLongestMessage);
+  EXPECT_LE(world.message("b").size(), kMaxMessageLength);
   EXPECT_NE(world.message("b").find("first"), std::string::npos);
   EXPECT_NE(world.message("b").find("€€€last"), std::string::npos);
   world.plugin.answer({});

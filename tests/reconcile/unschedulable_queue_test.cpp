@@ -87,7 +87,7 @@ TEST_F(UnschedulableQueueTest, KeepsRoom_AfterItYieldedForLong) {
   EXPECT_FALSE(room.keepsRoom("b"));
   room.grew();
   EXPECT_FALSE(add("b")) << "the earlier key has no turn yet";
-  clock.advance(UnschedulableQueue::kYieldAtMost);
+  clock.advance(UnschedulableQueue::kYieldTimeout);
   EXPECT_TRUE(add("b"));
   EXPECT_TRUE(room.keepsRoom("b")) << "the time since the first decision counts";
 }
@@ -171,10 +171,10 @@ TEST_F(UnschedulableQueueTest, TheOthersLookAFewAtATimeAndThenThereIsRest) {
   addMany(40);
   room.grew();
   EXPECT_EQ(round(), Keys());
-  EXPECT_EQ(next().again, UnschedulableQueue::kExplainEvery);
+  EXPECT_EQ(next().again, UnschedulableQueue::kExplainInterval);
   std::set<std::string> looked;
-  for (const std::size_t most : {UnschedulableQueue::kLooksAtOnce, 40 - UnschedulableQueue::kLooksAtOnce}) {
-    clock.advance(UnschedulableQueue::kExplainEvery);
+  for (const std::size_t most : {UnschedulableQueue::kMaxEvaluations, 40 - UnschedulableQueue::kMaxEvaluations}) {
+    clock.advance(UnschedulableQueue::kExplainInterval);
     const auto turns = next();
     EXPECT_EQ(turns.keys.size(), most);
     for (const auto& key : turns.keys) {
@@ -183,7 +183,7 @@ TEST_F(UnschedulableQueueTest, TheOthersLookAFewAtATimeAndThenThereIsRest) {
     }
     EXPECT_EQ(next().keys, Keys());
   }
-  clock.advance(UnschedulableQueue::kExplainEvery);
+  clock.advance(UnschedulableQueue::kExplainInterval);
   const auto rest = next();
   EXPECT_EQ(rest.keys, Keys());
   EXPECT_FALSE(rest.again.has_value());
@@ -228,7 +228,7 @@ TEST_F(UnschedulableQueueTest, NobodyYieldsForLong) {
   room.grew();
   EXPECT_EQ(next().keys, Keys{keyOf(0)});
   EXPECT_FALSE(add("late"));
-  clock.advance(UnschedulableQueue::kYieldAtMost);
+  clock.advance(UnschedulableQueue::kYieldTimeout);
   EXPECT_TRUE(add("late"));
 }
 
@@ -237,8 +237,8 @@ TEST_F(UnschedulableQueueTest, OneThatDoesNotStepLosesItsTurn) {
   fits = {keyOf(0), keyOf(1)};
   room.grew();
   EXPECT_EQ(next().keys, Keys{keyOf(0)});
-  EXPECT_EQ(next().again, UnschedulableQueue::kTurnAtMost);
-  clock.advance(UnschedulableQueue::kTurnAtMost);
+  EXPECT_EQ(next().again, UnschedulableQueue::kTurnTimeout);
+  clock.advance(UnschedulableQueue::kTurnTimeout);
   EXPECT_EQ(next().keys, Keys{keyOf(1)});
   EXPECT_FALSE(room.decided(keyOf(0), Found::nothing));
 }
@@ -249,7 +249,7 @@ TEST_F(UnschedulableQueueTest, ANamespaceWhoseStepsHangIsWaitedForOnce) {
   for (int i = 0; i < 2; ++i) EXPECT_TRUE(add(keyIn("other", i)));
   room.grew();
   EXPECT_EQ(next().keys, Keys{keyIn("hangs", 0)});
-  clock.advance(UnschedulableQueue::kTurnAtMost);
+  clock.advance(UnschedulableQueue::kTurnTimeout);
   const auto turns = next();
   ASSERT_EQ(turns.keys.size(), 10U) << "the nine others, and the first of the other namespace";
   EXPECT_EQ(turns.keys.back(), keyIn("other", 0));
@@ -274,8 +274,8 @@ TEST_F(UnschedulableQueueTest, RoundsThatFollowEachOtherReachAllKeys) {
   EXPECT_EQ(round(), Keys());
   EXPECT_TRUE(add("late"));
   room.remove("late");
-  EXPECT_EQ(next().again, UnschedulableQueue::kTurnAgain);
-  clock.advance(UnschedulableQueue::kTurnAgain);
+  EXPECT_EQ(next().again, UnschedulableQueue::kTurnBackoff);
+  clock.advance(UnschedulableQueue::kTurnBackoff);
   EXPECT_EQ(round().size(), 40U);
 }
 

@@ -90,7 +90,7 @@ TEST(Demand, KeepsTheHeaviestClasses) {
     demand.observe(core(1 + i));
     demand.observe(core(1 + i % 7));
   }
-  EXPECT_LE(demand.classes().size(), Demand::kMost + static_cast<std::size_t>(Demand::kWindow));
+  EXPECT_LE(demand.classes().size(), Demand::kMax + static_cast<std::size_t>(Demand::kWindow));
   EXPECT_LE(demand.classes()[0].request.perCard.core, 7);
 }
 

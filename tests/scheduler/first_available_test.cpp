@@ -143,10 +143,10 @@ TEST(Combinations, CountUpFromTheLastAndPassOverWhatIsHopeless) {
 
 TEST(Combinations, NoMoreThanThereIsPatienceFor) {
   Combinations all({8, 8, 8});
-  EXPECT_EQ(all.size(), Combinations::kMost);
+  EXPECT_EQ(all.size(), Combinations::kMax);
   std::size_t seen = 1;
   while (all.next()) ++seen;
-  EXPECT_EQ(seen, Combinations::kMost);
+  EXPECT_EQ(seen, Combinations::kMax);
   Combinations one({1});
   EXPECT_EQ(one.size(), 1u);
   EXPECT_FALSE(one.next());

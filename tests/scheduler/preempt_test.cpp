@@ -152,7 +152,7 @@ TEST(Preempt, FewestThenLowestThenYoungestAndNeverOneOfItsPriority) {
       const Request request = crowd.request();
       const int64_t priority = i % 4 * 100 - 50;
       const auto lower = [&](std::string_view device) { return standingOf(device).priority < priority; };
-      const Preemption got = preempt(cluster, request, {}, lower, kMostPreemptions, {}, {}, standingOf);
+      const Preemption got = preempt(cluster, request, {}, lower, kMaxPreemptions, {}, {}, standingOf);
       const auto want = firstOfAll(cluster, request, priority);
       ASSERT_EQ(got.possible, want.has_value()) << "seed " << seed << ", request " << i;
       if (!want) {
@@ -215,7 +215,7 @@ TEST(Preempt, NotEachOfManyPlacesIsTried) {
   for (const int64_t cards : {1, 4}) {
     int tried = 0;
     const auto found = preempt(
-        cluster, whole(cards), {}, {}, kMostPreemptions, [&tried] { ++tried; }, {}, standing);
+        cluster, whole(cards), {}, {}, kMaxPreemptions, [&tried] { ++tried; }, {}, standing);
     ASSERT_TRUE(found.possible && found.exact);
     EXPECT_EQ(found.node, "n131");
     EXPECT_EQ(found.victims.size(), static_cast<std::size_t>(cards));
@@ -295,11 +295,11 @@ TEST(Preempt, AmongSomeNodesIsAsIfNoOtherSuited) {
       const Request request = crowd.request();
       IsEvictable isEvictable;
       if (i % 3 == 0) isEvictable = [](std::string_view device) { return device.back() % 2 == 0; };
-      int64_t left = kMostPreemptions;
+      int64_t left = kMaxPreemptions;
       const Preemption got = preemptIn(cluster, request, {&some, {}}, {}, isEvictable, left, {}, {});
       ASSERT_EQ(got, preempt(cluster, request, suits, isEvictable)) << "seed " << seed << ", request " << i;
       ASSERT_EQ(dump(cluster), before);
-      ASSERT_LT(left, kMostPreemptions);
+      ASSERT_LT(left, kMaxPreemptions);
       ++(!got.possible ? impossible : got.victims.empty() ? asItIs : needed);
     }
   }
@@ -320,7 +320,7 @@ TEST(Preempt, EndsWhenItIsEnough) {
   int left = 0;
   const auto found = [&](int asked) {
     left = asked;
-    return preempt(cluster, request, {}, {}, kMostPreemptions, {}, {}, {}, [&left] { return --left < 0; });
+    return preempt(cluster, request, {}, {}, kMaxPreemptions, {}, {}, {}, [&left] { return --left < 0; });
   };
   EXPECT_FALSE(found(0).possible);
   EXPECT_FALSE(found(0).exact);

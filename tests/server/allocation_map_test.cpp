@@ -100,9 +100,9 @@ TEST(AllocationMap, WhoOnlyObservesStandsApart) {
   auto map = sample();
   map.nodes[0].cards[2].allocations = {{"egpu-3", "u3", "ns/eye", "Bound", 0, 0}};
   const auto json = toJson(map);
-  EXPECT_NE(json.find(R"("phase":"Bound","core":0,"memory":0,"observes":true)"), std::string::npos) << json;
+  EXPECT_NE(json.find(R"("phase":"Bound","core":0,"memory":0,"adminAccess":true)"), std::string::npos) << json;
   EXPECT_NE(json.find(R"("claims":2,"core":5000)"), std::string::npos) << json;
-  EXPECT_NE(toText(map, {}, {}).find(" ns/eye  observes  Bound\n"), std::string::npos) << toText(map, {}, {});
+  EXPECT_NE(toText(map, {}, {}).find(" ns/eye  admin access  Bound\n"), std::string::npos) << toText(map, {}, {});
   EXPECT_TRUE(map.nodes[0].isUsed());
   map.nodes[0].cards.erase(map.nodes[0].cards.begin(), map.nodes[0].cards.begin() + 2);
   EXPECT_FALSE(map.nodes[0].isUsed()) << "a monitor keeps no node";

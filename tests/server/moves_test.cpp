@@ -198,7 +198,7 @@ TEST_F(MovesTest, TheNextOneWaitsUntilThatIsDone) {
 
 TEST_F(MovesTest, AMoveThatDoesNotEndIsSaidOnceAndForgotten) {
   ASSERT_EQ(move("claim=waits&execute=true").status, 200);
-  clock.advance(Moves::kDoneWithin);
+  clock.advance(Moves::kDoneTimeout);
   const auto stopped = move("claim=waits&execute=true");
   EXPECT_EQ(stopped.status, 409);
   EXPECT_FALSE(hasHeader(stopped, "Retry-After"));

@@ -17,11 +17,11 @@ namespace {
 namespace keys = v1alpha::keys;
 
 // Limits of a card in manifests/crd.
-constexpr int64_t kMostIndex = 1023, kMostNuma = 1023, kMostSms = 1'000'000, kMostMilliTflops = 1'000'000'000,
-                  kMostLinksToPeer = 1024, kMostMemory = int64_t{1} << 50;
-constexpr std::size_t kMostLinks = 256, kMostAttributes = 64, kLongestName = 63, kLongestText = 253;
+constexpr int64_t kMaxIndex = 1023, kMaxNuma = 1023, kMaxSms = 1'000'000, kMaxMilliTflops = 1'000'000'000,
+                  kMaxLinksToPeer = 1024, kMaxMemory = int64_t{1} << 50;
+constexpr std::size_t kMaxLinks = 256, kMaxAttributes = 64, kMaxNameLength = 63, kMaxTextLength = 253;
 // Limits of messages about cards.
-constexpr std::size_t kMostRemarks = 32, kLongestRemark = 400, kLongestSaid = 900;
+constexpr std::size_t kMaxRemarks = 32, kMaxRemarkLength = 400, kMaxSaidLength = 900;
 
 bool printable(std::string_view text, std::size_t most) {
   return text.size() <= most && std::all_of(text.begin(), text.end(), [](char c) { return c >= ' ' && c <= '~'; });
@@ -33,22 +33,22 @@ std::string refusal(const plugin::Gpu& g) {
   if (!v1alpha::isDnsSubdomain(name)) return "its uuid can't name an object (letters, digits, '-' and '.')";
   if (name.starts_with(keys::kDevicePrefix)) return "names that begin with egpu- are those of the claims' devices";
   if (g.memory == 0) return "its memory is unknown, and nothing can be given of it";
-  if (g.memory < 0 || g.memory > kMostMemory) return "it can't have " + std::to_string(g.memory) + " bytes";
+  if (g.memory < 0 || g.memory > kMaxMemory) return "it can't have " + std::to_string(g.memory) + " bytes";
   if (g.index < 0) return "its number on the node is unknown, without which no container is given it";
-  if (g.index > kMostIndex) return "its number on the node can't be " + std::to_string(g.index);
-  if (g.smCount < 0 || g.smCount > kMostSms) return "it can't have " + std::to_string(g.smCount) + " SMs";
-  if (g.milliTflops < 0 || g.milliTflops > kMostMilliTflops)
+  if (g.index > kMaxIndex) return "its number on the node can't be " + std::to_string(g.index);
+  if (g.smCount < 0 || g.smCount > kMaxSms) return "it can't have " + std::to_string(g.smCount) + " SMs";
+  if (g.milliTflops < 0 || g.milliTflops > kMaxMilliTflops)
     return "its rating can't be " + std::to_string(g.milliTflops) + " thousandths of a TFLOPS";
-  if (g.numaNode < -1 || g.numaNode > kMostNuma) return "its NUMA node can't be " + std::to_string(g.numaNode);
-  if (!printable(g.model, kLongestText)) return "its model " + base::quoted(g.model) + " is no printable ASCII";
-  if (!printable(g.pciAddress, kLongestName))
+  if (g.numaNode < -1 || g.numaNode > kMaxNuma) return "its NUMA node can't be " + std::to_string(g.numaNode);
+  if (!printable(g.model, kMaxTextLength)) return "its model " + base::quoted(g.model) + " is no printable ASCII";
+  if (!printable(g.pciAddress, kMaxNameLength))
     return "its PCI address " + base::quoted(g.pciAddress) + " is no printable ASCII";
   return {};
 }
 
 bool possible(const plugin::GpuLink& link) {
-  return !link.peer.empty() && printable(link.peer, kLongestText) && !link.type.empty() &&
-         printable(link.type, kLongestName) && link.count >= 0 && link.count <= kMostLinksToPeer;
+  return !link.peer.empty() && printable(link.peer, kMaxTextLength) && !link.type.empty() &&
+         printable(link.type, kMaxNameLength) && link.count >= 0 && link.count <= kMaxLinksToPeer;
 }
 
 /// Collects remarks about the cards that plugins report.
@@ -56,10 +56,11 @@ class Remarks {
  public:
   explicit Remarks(std::vector<std::string>& all) : all_(all) {}
   void add(const std::string& plugin, const plugin::Gpu& g, const std::string& what) {
-    if (all_.size() == kMostRemarks) all_.emplace_back("and more that is not told");
-    if (all_.size() > kMostRemarks) return;
-    all_.push_back(base::shortened(
-        "card " + base::quoted(base::shortened(g.uuid, kLongestName)) + " of " + plugin + " " + what, kLongestRemark));
+    if (all_.size() == kMaxRemarks) all_.emplace_back("and more that is not told");
+    if (all_.size() > kMaxRemarks) return;
+    all_.push_back(
+        base::shortened("card " + base::quoted(base::shortened(g.uuid, kMaxNameLength)) + " of " + plugin + " " + what,
+                        kMaxRemarkLength));
   }
 
  private:
@@ -79,15 +80,15 @@ v1alpha::Card cardOf(const std::string& plugin, const plugin::Gpu& g, const std:
   card.topology.pcie = g.pciAddress;
   std::size_t left = 0;
   for (const auto& link : g.links)
-    if (possible(link) && card.topology.links.size() < kMostLinks)
+    if (possible(link) && card.topology.links.size() < kMaxLinks)
       card.topology.links.push_back({link.peer, link.type, link.count});
     else
       ++left;
   if (left > 0) remarks.add(plugin, g, "has " + std::to_string(left) + " links that are left out: too many, or wrong");
   left = 0;
   for (const auto& [name, value] : g.attributes)
-    if (!name.empty() && printable(name, kLongestName) && printable(value, kLongestText) &&
-        card.attributes.size() < kMostAttributes)
+    if (!name.empty() && printable(name, kMaxNameLength) && printable(value, kMaxTextLength) &&
+        card.attributes.size() < kMaxAttributes)
       card.attributes.emplace(name, value);
     else
       ++left;
@@ -106,7 +107,7 @@ Answer ask(plugin::Provisioner& plugin) {
 }
 
 std::string saidBy(const std::string& plugin, std::string_view words) {
-  return base::shortened(plugin + ": " + base::printable(words), kLongestSaid);
+  return base::shortened(plugin + ": " + base::printable(words), kMaxSaidLength);
 }
 
 Found merge(const Answers& answers, const std::string& node) {
@@ -116,7 +117,7 @@ Found merge(const Answers& answers, const std::string& node) {
   for (const auto& [plugin, answer] : answers) {
     if (!answer.cards.reply.ok()) continue;
     const auto& words = answer.cards.reply.message;
-    if (!words.empty() && out.said.size() < kMostRemarks && said.insert(words).second)
+    if (!words.empty() && out.said.size() < kMaxRemarks && said.insert(words).second)
       out.said.push_back(saidBy(plugin, words));
     for (const auto& g : answer.cards.gpus) {
       if (const auto why = refusal(g); !why.empty()) {
@@ -130,8 +131,8 @@ Found merge(const Answers& answers, const std::string& node) {
         if (known->second.plugin == plugin) remarks.add(plugin, g, "is given twice; the first counts");
         continue;
       }
-      if (out.cards.size() == kMostCards) {
-        remarks.add(plugin, g, "is refused: a node has at most " + std::to_string(kMostCards) + " cards");
+      if (out.cards.size() == kMaxCards) {
+        remarks.add(plugin, g, "is refused: a node has at most " + std::to_string(kMaxCards) + " cards");
         continue;
       }
       out.cards.emplace(name, FoundCard{cardOf(plugin, g, node, remarks), plugin});

@@ -38,7 +38,7 @@ struct Found {
 };
 
 /// Maximum number of cards of a node, equal to the maximum of a device.
-inline constexpr std::size_t kMostCards = 128;
+inline constexpr std::size_t kMaxCards = 128;
 
 /// Returns "<plugin>: <words>", made printable and shortened.
 std::string saidBy(const std::string& plugin, std::string_view words);

@@ -388,7 +388,7 @@ void Publisher::noteUnpublished(const Answers& answers, Found& found) const {
     if (!answer.health.reply.ok()) continue;
     for (const auto& card : answer.health.cards) {
       const auto name = base::lowered(card.uuid);
-      if (card.healthy || found.cards.count(name) > 0 || store_.get({"", name}) || noted.size() == kMostCards ||
+      if (card.healthy || found.cards.count(name) > 0 || store_.get({"", name}) || noted.size() == kMaxCards ||
           !noted.insert(name).second)
         continue;
       const auto ill = health::illness(card.message);

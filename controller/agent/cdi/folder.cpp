@@ -27,13 +27,13 @@ using base::Result;
 using base::Status;
 
 constexpr std::string_view kPrefix = "elasticgpu.io-device_", kFile = ".json", kPart = ".json.part", kPartEnd = ".part";
-constexpr off_t kMost = 1 << 20;  // maximum size of a file, bytes
-constexpr std::size_t kMostUid = 63;
+constexpr off_t kMax = 1 << 20;  // maximum size of a file, bytes
+constexpr std::size_t kMaxUid = 63;
 /// Name of the lock file. No runtime reads it. Only root can open it: any process that could open it could lock out all
 /// agents.
 constexpr std::string_view kLock = ".egpu-agent.lock";
 constexpr std::chrono::milliseconds kBetweenTries{10};
-constexpr int kMostTries = 1000;
+constexpr int kMaxTries = 1000;
 
 Status failed(const std::string& path, int error) {
   return {error == ENOENT ? Code::notFound : Code::unavailable, path + ": " + std::generic_category().message(error)};
@@ -51,7 +51,7 @@ std::string uidIn(std::string_view name, std::string_view end) {
 }
 
 Result<Spec> load(const std::string& path, const std::string& uid, off_t size) {
-  if (size > kMost) return Status(Code::malformed, path + ": is larger than 1 MiB");
+  if (size > kMax) return Status(Code::malformed, path + ": is larger than 1 MiB");
   const auto text = base::readPrivateFile(path);
   if (!text) return text.status();
   auto spec = codec::decodeCdiSpec(*text);
@@ -67,7 +67,7 @@ std::string qualified(std::string_view deviceUid) {
 }
 
 bool isUid(std::string_view text) {
-  if (text.empty() || text.size() > kMostUid || text.front() == '-') return false;
+  if (text.empty() || text.size() > kMaxUid || text.front() == '-') return false;
   return std::all_of(text.begin(), text.end(), [](char c) {
     return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '-';
   });
@@ -180,7 +180,7 @@ Result<Folder::Held> Folder::hold() {
   if (!file) return file.status();
   for (int tries = 1; ::flock(file->get(), LOCK_EX | LOCK_NB) != 0; ++tries) {
     if (errno != EWOULDBLOCK && errno != EINTR) return failed(path, errno);
-    if (tries == kMostTries) return Status(Code::unavailable, path + ": another agent has held it for ten seconds");
+    if (tries == kMaxTries) return Status(Code::unavailable, path + ": another agent has held it for ten seconds");
     std::this_thread::sleep_for(kBetweenTries);
   }
   return Held(std::move(here), std::move(*file));
@@ -198,7 +198,7 @@ Draft::~Draft() {
 Result<Draft> Folder::draft(const Spec& spec) const {
   if (!isUid(spec.deviceUid)) return Status(Code::invalid, "\"" + spec.deviceUid + "\" is no uid");
   const std::string text = codec::encodeCdiSpec(spec);
-  if (text.size() > static_cast<std::size_t>(kMost))
+  if (text.size() > static_cast<std::size_t>(kMax))
     return Status(Code::invalid, fileOf(spec.deviceUid) + ": would be larger than 1 MiB");
   auto beside = base::writeBeside(fileOf(spec.deviceUid) + std::string(kPartEnd), text);
   if (!beside) return beside.status();

@@ -15,7 +15,7 @@ using health::Given;
 grpc::Status ask(const std::string& socket, const std::stop_token& stop, ::v1::ListPodResourcesResponse& answer) {
   grpc::ChannelArguments args;
   args.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);
-  args.SetMaxReceiveMessageSize(PodResources::kMostBytes);
+  args.SetMaxReceiveMessageSize(PodResources::kMaxBytes);
   const auto stub = ::v1::PodResourcesLister::NewStub(
       grpc::CreateCustomChannel("unix:" + socket, grpc::InsecureChannelCredentials(), args));
   grpc::ClientContext context;

@@ -23,7 +23,7 @@ class PodResources {
   /// requested; the first failure in a row is logged.
   std::optional<std::vector<health::Given>> list(const std::stop_token& stop);
   static constexpr std::chrono::seconds kPatience{5};
-  static constexpr int kMostBytes = 16 << 20;  ///< maximum size of a response; a larger one fails
+  static constexpr int kMaxBytes = 16 << 20;  ///< maximum size of a response; a larger one fails
 
  private:
   const std::string socket_;

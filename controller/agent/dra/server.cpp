@@ -26,9 +26,9 @@ namespace {
 using base::Code;
 using base::Status;
 
-constexpr int kLookMs = 1000;        // interval between two checks of the sockets' files
-constexpr int kMostStreams = 64;     // maximum threads, one per health stream; the kubelet opens one stream
-constexpr int kMostBytes = 4 << 20;  // maximum size of a message, as in the kubelet
+constexpr int kLookMs = 1000;       // interval between two checks of the sockets' files
+constexpr int kMaxStreams = 64;     // maximum threads, one per health stream; the kubelet opens one stream
+constexpr int kMaxBytes = 4 << 20;  // maximum size of a message, as in the kubelet
 
 /// Writes gRPC's errors to the agent's log.
 void logGrpc(gpr_log_func_args* args) {
@@ -73,8 +73,8 @@ Status Server::start() {
   gpr_set_log_function(logGrpc);
   google::protobuf::SetLogHandler(logProtobuf);
   grpc::ServerBuilder builder;
-  builder.SetMaxReceiveMessageSize(kMostBytes);
-  builder.SetResourceQuota(grpc::ResourceQuota("dra").SetMaxThreads(kMostStreams));
+  builder.SetMaxReceiveMessageSize(kMaxBytes);
+  builder.SetResourceQuota(grpc::ResourceQuota("dra").SetMaxThreads(kMaxStreams));
   builder.SetSyncServerOption(grpc::ServerBuilder::NUM_CQS, 1);
   builder.SetSyncServerOption(grpc::ServerBuilder::MAX_POLLERS, 1);
   for (grpc::Service* service : std::initializer_list<grpc::Service*>{&services_->registration, &services_->claims,

@@ -17,10 +17,10 @@ namespace {
 using base::Code;
 using base::Status;
 
-constexpr std::size_t kMostMessage = 1024;                // bytes; events and statuses of the kubelet truncate there
+constexpr std::size_t kMaxMessage = 1024;                 // bytes; events and statuses of the kubelet truncate there
 constexpr auto kRepeatHealth = std::chrono::seconds(10);  // the kubelet treats health older than 30 s as unknown
 
-/// Returns `text` as UTF-8 of at most kMostMessage bytes. Invalid UTF-8 would cost all claims of the call their
+/// Returns `text` as UTF-8 of at most kMaxMessage bytes. Invalid UTF-8 would cost all claims of the call their
 /// results.
 std::string asText(std::string_view text) {
   std::string out;
@@ -29,7 +29,7 @@ std::string asText(std::string_view text) {
     out += length == 0 ? std::string_view("?") : text.substr(i, length);
     i += length == 0 ? 1 : length;
   }
-  return base::shortened(std::move(out), kMostMessage);
+  return base::shortened(std::move(out), kMaxMessage);
 }
 
 Status check(const ClaimRef& claim) {
@@ -76,8 +76,8 @@ grpc::ServerUnaryReactor* refuse(grpc::CallbackServerContext* context, const std
 /// Returns why the response can't hold one result per claim, or an empty string.
 template <class Claims>
 std::string wrongWith(const Claims& claims) {
-  if (claims.size() > PluginService::kMostClaims)
-    return "a call has at most " + std::to_string(PluginService::kMostClaims) + " claims";
+  if (claims.size() > PluginService::kMaxClaims)
+    return "a call has at most " + std::to_string(PluginService::kMaxClaims) + " claims";
   std::set<std::string_view> uids;
   for (const auto& claim : claims)
     if (!uids.insert(claim.uid()).second) return "a call names each claim once";

@@ -57,7 +57,7 @@ class PluginService final : public kubelet::DRAPlugin::CallbackService {
                                                    const kubelet::NodeUnprepareResourcesRequest* request,
                                                    kubelet::NodeUnprepareResourcesResponse* response) override;
 
-  static constexpr int kMostClaims = 1024;  ///< maximum in one call, which is for one pod
+  static constexpr int kMaxClaims = 1024;  ///< maximum in one call, which is for one pod
 
  private:
   Driver& driver_;

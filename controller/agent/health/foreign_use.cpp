@@ -17,12 +17,12 @@ namespace {
 constexpr std::string_view kNvidiaDriver = "gpu.nvidia.com";
 constexpr std::string_view kMpsServer = "nvidia-cuda-mps";  ///< nvidia-cuda-mps-server; the kernel keeps 15 characters
 constexpr std::size_t kUid = 36;                            ///< length of a pod's uid: 8-4-4-4-12 hexadecimal digits
-constexpr std::size_t kMostNamed = 4;                       ///< maximum users named in the condition
-constexpr std::size_t kLongestFile = 64 << 10;              ///< maximum bytes read from a file of a process
+constexpr std::size_t kMaxNamed = 4;                        ///< maximum users named in the condition
+constexpr std::size_t kMaxFileBytes = 64 << 10;             ///< maximum bytes read from a file of a process
 
 std::string contentOf(const std::string& path) {
   std::ifstream in(path);
-  std::string out(kLongestFile, '\0');
+  std::string out(kMaxFileBytes, '\0');
   in.read(out.data(), static_cast<std::streamsize>(out.size()));
   out.resize(static_cast<std::size_t>(in.gcount()));
   return out;
@@ -62,11 +62,11 @@ std::set<int64_t> pidsOn(const v1alpha::Card& card, const std::vector<plugin::Ca
   return out;
 }
 
-/// Lists the first kMostNamed users, and the number of further users.
+/// Lists the first kMaxNamed users, and the number of further users.
 std::string listed(const std::vector<std::string>& users) {
   std::string out;
-  for (std::size_t i = 0; i < std::min(users.size(), kMostNamed); ++i) out += (i > 0 ? ", " : "") + users[i];
-  if (users.size() > kMostNamed) out += " and " + std::to_string(users.size() - kMostNamed) + " more";
+  for (std::size_t i = 0; i < std::min(users.size(), kMaxNamed); ++i) out += (i > 0 ? ", " : "") + users[i];
+  if (users.size() > kMaxNamed) out += " and " + std::to_string(users.size() - kMaxNamed) + " more";
   return out;
 }
 

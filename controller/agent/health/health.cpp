@@ -10,14 +10,14 @@ namespace egpu::agent::health {
 
 namespace {
 
-constexpr std::size_t kLongestReason = 64, kLongestMessage = 1024;
+constexpr std::size_t kMaxReasonLength = 64, kMaxMessageLength = 1024;
 
 bool letter(char c) { return (c >= 'A' && c <= 'Z') || (c >= 'a' && c <= 'z'); }
 
 /// Returns the length of the reason at the beginning of a message; 0 if there is none.
 std::size_t reasonAt(std::string_view message) {
   const auto colon = message.find(": ");
-  if (colon == std::string_view::npos || colon == 0 || colon > kLongestReason || message[0] < 'A' || message[0] > 'Z')
+  if (colon == std::string_view::npos || colon == 0 || colon > kMaxReasonLength || message[0] < 'A' || message[0] > 'Z')
     return 0;
   const auto head = message.substr(0, colon);
   const bool word = std::all_of(head.begin(), head.end(), [](char c) { return letter(c) || (c >= '0' && c <= '9'); });
@@ -81,7 +81,7 @@ Finding illness(std::string_view message) {
   const auto head = reasonAt(message);
   Finding out{false, std::string(head > 0 ? message.substr(0, head) : kUnhealthy), {}};
   if (head > 0) message.remove_prefix(head + 2);
-  out.message = base::shortened(base::printable(message), kLongestMessage);
+  out.message = base::shortened(base::printable(message), kMaxMessageLength);
   return out;
 }
 

@@ -18,8 +18,8 @@ using base::Result;
 using base::Status;
 namespace keys = v1alpha::keys;
 
-constexpr std::size_t kMostPods = 16;    ///< maximum pods that get the event of a refusal
-constexpr std::size_t kMostCards = 128;  ///< maximum cards of a device, as in the API
+constexpr std::size_t kMaxPods = 16;    ///< maximum pods that get the event of a refusal
+constexpr std::size_t kMaxCards = 128;  ///< maximum cards of a device, as in the API
 
 Status refused(std::string why) { return {Code::invalid, std::move(why)}; }
 
@@ -96,7 +96,7 @@ Status checkDevice(const v1alpha::ElasticGPU& device, const std::string& node) {
     return {Code::unavailable,
             what + " is not Bound, but " + (device.status.phase.empty() ? "not yet provisioned" : device.status.phase)};
   if (device.spec.nodeName != node) return refused(what + " is on node " + device.spec.nodeName + ", this is " + node);
-  if (device.spec.cards.empty() || device.spec.cards.size() > kMostCards)
+  if (device.spec.cards.empty() || device.spec.cards.size() > kMaxCards)
     return refused(what + " names " + std::to_string(device.spec.cards.size()) + " cards");
   return Status::okay();
 }
@@ -161,7 +161,7 @@ Result<Entitled> authorizePrepare(kube::Client& client, CardReads& cards, const 
   if (!rc) return about("ResourceClaim " + claim.str(), rc.status());
   if (rc->metadata.uid == claim.uid)
     for (const auto& consumer : rc->reservedFor)
-      if (consumer.resource == "pods" && pods.size() < kMostPods)
+      if (consumer.resource == "pods" && pods.size() < kMaxPods)
         pods.push_back({"v1", "Pod", claim.namespace_, consumer.name, consumer.uid, ""});
   if (auto s = checkClaim(*rc, claim, node); !s.ok()) return s;
 

@@ -14,7 +14,7 @@ using base::Code;
 using base::Result;
 using base::Status;
 
-constexpr std::size_t kMostNamed = 8;  ///< maximum holders named in a refusal
+constexpr std::size_t kMaxNamed = 8;  ///< maximum holders named in a refusal
 
 /// Adds amounts ≥ 0; saturates instead of overflowing.
 int64_t sum(int64_t a, int64_t b) {
@@ -64,7 +64,7 @@ Status fitsCard(const cdi::Spec& wanted, const v1alpha::Card& card, const std::v
     if (its.core == 0 && its.memory == 0) continue;
     all.core = sum(all.core, its.core);
     all.memory = sum(all.memory, its.memory);
-    if (++count <= kMostNamed)
+    if (++count <= kMaxNamed)
       named += (named.empty() ? "" : "; ") + holder.spec->claimNamespace + "/" + holder.spec->claimName + " with " +
                its.str();
   }
@@ -74,7 +74,7 @@ Status fitsCard(const cdi::Spec& wanted, const v1alpha::Card& card, const std::v
     return {Code::unavailable, "card " + card.uuid + " has " + Amounts{card.core, card.memory}.str() +
                                    " now, the claim is still charged " + mine.str() +
                                    ": if it asks for the whole card without an amount of memory, it is charged anew"};
-  if (count > kMostNamed) named += "; and " + std::to_string(count - kMostNamed) + " more";
+  if (count > kMaxNamed) named += "; and " + std::to_string(count - kMaxNamed) + " more";
   return {Code::invalid, "card " + card.uuid + " has " + Amounts{card.core, card.memory}.str() + "; the claim's " +
                              mine.str() + " would exceed it on this node beside " +
                              (named.empty() ? "nothing else" : named)};

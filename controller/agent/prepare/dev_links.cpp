@@ -17,7 +17,7 @@ namespace egpu::agent {
 namespace {
 
 constexpr mode_t kForAll = 0666;
-constexpr unsigned kMostMajor = 4095;
+constexpr unsigned kMaxMajor = 4095;
 constexpr std::string_view kDev = "/dev/";
 
 std::string failed(const std::string& what) { return what + " (" + std::generic_category().message(errno) + ")"; }
@@ -41,7 +41,7 @@ std::optional<unsigned> uvmMajor(const std::string& devices) {
     unsigned number = 0;
     char name[65] = {};
     if (std::sscanf(line.c_str(), "%u %64s", &number, name) == 2 &&  // NOLINT(cert-err34-c)
-        name == std::string_view("nvidia-uvm") && number > 0 && number <= kMostMajor)
+        name == std::string_view("nvidia-uvm") && number > 0 && number <= kMaxMajor)
       return number;
   }
   return std::nullopt;

@@ -23,7 +23,7 @@ using base::Status;
 
 // Limits of the edits of one claim: each of 128 cards needs a node and some variables, and a driver some hundreds of
 // files.
-constexpr std::size_t kMostEdits = 2048, kMostName = 256, kMostValue = 32 << 10, kMostBytes = 512 << 10;
+constexpr std::size_t kMaxEdits = 2048, kMaxName = 256, kMaxValue = 32 << 10, kMaxBytes = 512 << 10;
 
 constexpr std::string_view kDeviceNodes = "/dev/nvidia*";
 constexpr std::string_view kGpu = "nvidia.com/gpu=";
@@ -109,13 +109,13 @@ class Check {
   }
 
   Status variable(const std::string& name, const std::string& value) const {
-    const bool valid = !name.empty() && name.size() <= kMostName && (name[0] < '0' || name[0] > '9') &&
+    const bool valid = !name.empty() && name.size() <= kMaxName && (name[0] < '0' || name[0] > '9') &&
                        std::all_of(name.begin(), name.end(), [](char c) {
                          return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_';
                        });
     if (!valid) return refusedEdits("the variable " + base::quoted(name) + " has no valid name");
     if (name == codec::kPreparedFor) return refusedEdits("the variable " + name + " is the agent's");
-    if (value.size() > kMostValue || value.find('\0') != std::string::npos || !codec::isUtf8(value))
+    if (value.size() > kMaxValue || value.find('\0') != std::string::npos || !codec::isUtf8(value))
       return refusedEdits("the variable " + name + " has a value that is no text, or longer than 32 KiB");
     return Status::okay();
   }
@@ -158,7 +158,7 @@ class Check {
 
   Status device(const std::string& name) const {
     const auto card = [&](const auto& each) { return name == std::string(kGpu) + each.uuid; };
-    if (name.size() > kMostName || !codec::isUtf8(name) || base::hasControls(name))
+    if (name.size() > kMaxName || !codec::isUtf8(name) || base::hasControls(name))
       return refusedEdits("a CDI device has no valid name");
     if (std::any_of(cards_.begin(), cards_.end(), card) || anyMatches(name, patterns_)) return Status::okay();
     return refusedEdits("the CDI device " + name + " is neither a card of the claim nor permitted by the class");
@@ -235,7 +235,7 @@ Result<std::vector<std::string>> parseHostPaths(std::string_view text) {
 Result<core::ContainerEdits> checkEdits(core::ContainerEdits edits, const Permitted& permitted,
                                         const std::vector<v1alpha::Card>& cards) {
   const auto count = edits.env.size() + edits.deviceNodes.size() + edits.mounts.size() + edits.cdiDevices.size();
-  if (count > kMostEdits || sizeOf(edits) > kMostBytes)
+  if (count > kMaxEdits || sizeOf(edits) > kMaxBytes)
     return refusedEdits("more than 2048 of them, or more than 512 KiB");
   Check check(permitted, cards);
   for (const auto& [name, value] : edits.env)

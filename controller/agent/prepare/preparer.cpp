@@ -25,7 +25,7 @@ namespace log = base::log;
 constexpr std::string_view kHostPaths = "hostPaths";
 
 /// Intervals between two tries of a prepare: the first, which doubles each time, and the maximum.
-constexpr std::chrono::milliseconds kFirstPause{250}, kLongestPause{4'000};
+constexpr std::chrono::milliseconds kFirstPause{250}, kMaxPause{4'000};
 
 /// Returns a client with short timeouts: the kubelet waits 45 s for all calls of one prepare.
 kube::Client impatient(kube::Client& client) {
@@ -167,7 +167,7 @@ Result<std::vector<std::string>> ClaimPreparer::tryAgain(const ClaimRef& claim, 
   Status last = first;
   std::vector<core::ObjectReference> pods;
   for (auto pause = kFirstPause; last.code() == Code::unavailable && clock.now() + pause <= until;
-       pause = std::min(2 * pause, kLongestPause)) {
+       pause = std::min(2 * pause, kMaxPause)) {
     if (!clock.sleepFor(pause, stop)) return Status(Code::cancelled, "stopped");
     pods.clear();
     auto ids = prepareLocked(claim, pods, stop);

@@ -37,7 +37,7 @@ void Series::showClaim(Shown& now, const ClaimUse& claim) {
 void Series::show(const Usage& usage) {
   Shown now;
   for (const auto& card : usage.cards) showCard(now, card);
-  const auto shown = std::min(usage.claims.size(), kMostSeries);
+  const auto shown = std::min(usage.claims.size(), kMaxSeries);
   for (std::size_t i = 0; i < shown; ++i) showClaim(now, usage.claims[i]);
   set(now, "elasticgpu_claim_series_left_out", static_cast<double>(usage.claims.size() - shown), {});
   for (const auto& [name, labels] : shown_)

@@ -13,7 +13,7 @@ namespace egpu::agent::usage {
 
 /// Maximum number of label sets of claims (claim, pod, card) that are exported; the number of omitted sets is a metric.
 /// Suffices for eight cards, each shared by 128 claims.
-inline constexpr std::size_t kMostSeries = 1024;
+inline constexpr std::size_t kMaxSeries = 1024;
 
 /// Not thread-safe.
 class Series {

@@ -12,7 +12,7 @@ namespace egpu::agent::usage {
 
 namespace {
 
-constexpr std::size_t kMostDevices = 128;  ///< maximum entries in a card's ledger
+constexpr std::size_t kMaxDevices = 128;  ///< maximum entries in a card's ledger
 constexpr Used kUnknown{-1, -1, -1};
 
 int64_t sum(int64_t a, int64_t b) { return a < 0 || b < 0 ? -1 : a + b; }
@@ -73,7 +73,7 @@ v1alpha::CardUsage statusOf(const CardUse& now, base::Clock::Wall wall) {
   out.memory = now.used.memory;
   out.smPercent = now.used.smPercent;
   for (const auto& [uid, device] : now.devices) {
-    if (device.used == Used{} || out.devices.size() == kMostDevices) continue;
+    if (device.used == Used{} || out.devices.size() == kMaxDevices) continue;
     out.devices[uid] = {device.used.memory, device.used.smPercent};
   }
   out.time = base::rfc3339(wall);

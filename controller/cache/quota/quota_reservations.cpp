@@ -14,13 +14,13 @@ bool owns(const QuotaWaiter& owner, std::string_view claimUid) {
 
 bool QuotaReservations::reserve(const std::string& namespace_, QuotaWaiter waiter, int64_t now) {
   auto& [owner, since, askedAt, restsUntil] = spaces_[namespace_];
-  waiter.first.request = nullptr;                               // it does not outlive the decision
-  restsUntil = std::min(restsUntil, now + kReservationAtMost);  // the clock may be set back
+  waiter.first.request = nullptr;                                // it does not outlive the decision
+  restsUntil = std::min(restsUntil, now + kMaxReservationTime);  // the clock may be set back
   const bool own = owner && std::any_of(waiter.claimUids.begin(), waiter.claimUids.end(),
                                         [&owner = owner](const auto& uid) { return owns(*owner, uid); });
-  if (own && now - since >= kReservationAtMost) {
+  if (own && now - since >= kMaxReservationTime) {
     owner.reset();
-    restsUntil = now + kReservationAtMost;
+    restsUntil = now + kMaxReservationTime;
     return true;
   }
   if (restsUntil > now || (owner && !own && scheduler::queueLess(owner->first, waiter.first))) return false;

@@ -6,7 +6,7 @@
 //   One of the ten ends: 10Gi are free, b stays pending. Six have ended: a is bound. One more ends: b is bound.
 //
 // A reservation ends when its owner is decided or deleted, or has not renewed it for kReservationTtl. After
-// kReservationAtMost it ends in any case, and the namespace gets none for the same time, so that an owner that is never
+// kMaxReservationTime it ends in any case, and the namespace gets none for the same time, so that an owner that is never
 // served does not block the namespace permanently. Not thread-safe.
 #pragma once
 
@@ -33,7 +33,7 @@ class QuotaReservations {
  public:
   static constexpr int64_t kReservationTtl = 600;  ///< seconds; longer than any backoff between two attempts of a claim
   static constexpr int64_t kReservationRenewAfter = 120;
-  static constexpr int64_t kReservationAtMost = 86'400;
+  static constexpr int64_t kMaxReservationTime = 86'400;
 
   bool empty() const { return spaces_.empty(); }
   /// Handles a refusal of the claims at `now`: they get or renew the namespace's reservation, unless an owner comes

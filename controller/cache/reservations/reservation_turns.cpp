@@ -9,7 +9,7 @@ void ReservationTurns::use(const std::string& owner, int64_t from, int64_t to) {
   turn.until = std::min(turn.until, to);  // the clock may be set back
   const auto idle = std::max<int64_t>(0, from - turn.until);
   const auto begin = std::max(from, turn.until);
-  turn.used = std::min(std::max<int64_t>(0, turn.used - idle) + to - begin, kReservationAtMost);
+  turn.used = std::min(std::max<int64_t>(0, turn.used - idle) + to - begin, kMaxReservationTime);
   turn.until = to;
 }
 
@@ -32,7 +32,7 @@ std::optional<int64_t> ReservationTurns::restsUntil(std::string_view owner, int6
   const auto known = turns_.find(owner);
   if (known == turns_.end()) return std::nullopt;
   auto& turn = known->second;
-  turn.rests = turn.rests || turn.used >= kReservationAtMost;
+  turn.rests = turn.rests || turn.used >= kMaxReservationTime;
   return turn.rests ? std::optional(turn.until + turn.used) : std::nullopt;
 }
 

@@ -1,4 +1,4 @@
-// Time budget of node reservations for owners that are never served: kReservationAtMost in total, then a pause of the
+// Time budget of node reservations for owners that are never served: kMaxReservationTime in total, then a pause of the
 // same length. Time without a reservation reduces the time used.
 //
 //   used 24 h                           pause of 24 h, then a new budget
@@ -17,7 +17,7 @@ namespace egpu::cache {
 
 class ReservationTurns {
  public:
-  static constexpr int64_t kReservationAtMost = 86'400;  ///< seconds
+  static constexpr int64_t kMaxReservationTime = 86'400;  ///< seconds
 
   /// Records a reservation of the owner from `from` to `to`. Overlapping times count once.
   void use(const std::string& owner, int64_t from, int64_t to);

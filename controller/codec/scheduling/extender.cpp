@@ -18,7 +18,7 @@ namespace ondemand = simdjson::ondemand;
 using base::Code;
 using base::Status;
 
-constexpr std::size_t kLongestName = 253;  // characters in the name of a node, pod or namespace
+constexpr std::size_t kMaxNameLength = 253;  // characters in the name of a node, pod or namespace
 
 Status malformed(const std::string& field, const std::string& what) {
   return {Code::malformed, (field.empty() ? "" : field + ": ") + what};
@@ -137,7 +137,7 @@ constexpr auto kOfNames = [] {
   return of;
 }();
 bool isName(std::string_view name) {
-  return !name.empty() && name.size() <= kLongestName &&
+  return !name.empty() && name.size() <= kMaxNameLength &&
          std::all_of(name.begin(), name.end(), [](unsigned char c) { return kOfNames[c]; });
 }
 

@@ -18,10 +18,10 @@ using std::chrono::seconds;
 
 namespace {
 
-constexpr seconds kReadAgain{60};
+constexpr seconds kRereadInterval{60};
 constexpr seconds kBetweenRuns{1};  ///< minimum interval of a plugin whose credentials have already expired on arrival
 constexpr seconds kBetweenRefusals{10};
-constexpr milliseconds kLongestPause{30'000};
+constexpr milliseconds kMaxPause{30'000};
 
 /// Returns the file's content; nullopt if it can't be read or is empty, with the reason in `why`.
 std::optional<std::string> contentOf(const std::string& path, std::string& why) {
@@ -86,7 +86,7 @@ void CredentialSource::take(std::string& into, std::string text) {
 }
 
 Status CredentialSource::readFiles() {
-  if (!readAgain_ && clock_.now() - readAt_ < kReadAgain) return {};
+  if (!readAgain_ && clock_.now() - readAt_ < kRereadInterval) return {};
   readAt_ = clock_.now();
   std::string why;
   bool usable = readToken(why);
@@ -175,7 +175,7 @@ void CredentialSource::pluginEnded(Result<codec::ExecCredential> answer) {
     published_ = nullptr;
     pluginPause_ = milliseconds(0);
   } else {
-    pluginPause_ = std::clamp<milliseconds>(pluginPause_ * 2, kBetweenRuns, kLongestPause);
+    pluginPause_ = std::clamp<milliseconds>(pluginPause_ * 2, kBetweenRuns, kMaxPause);
     if (answer.status().code() != Code::cancelled)
       base::log::error("no credentials", {{"why", answer.status().message()}});
   }

@@ -332,9 +332,9 @@ std::string doesNotLeak(PluginUnderTest& s) {
   if (std::string wrong = s.killAndRecover(); !wrong.empty()) return wrong;
   // A leak grows in every window. Caches, allocators and garbage-collected heaps level off after their warm-up; later
   // fluctuations stay below the earlier peak.
-  constexpr int kFewest = 4, kMost = 100, kLevel = 2;
-  constexpr long kMostKib = 16 << 10;
-  const int window = s.options().cycles / kFewest + 1;
+  constexpr int kMin = 4, kMax = 100, kLevel = 2;
+  constexpr long kMaxKib = 16 << 10;
+  const int window = s.options().cycles / kMin + 1;
   const auto cycles = [&] {
     std::string wrong;
     for (int i = 0; i < window && wrong.empty(); ++i) wrong = fullLife(s);
@@ -353,7 +353,7 @@ std::string doesNotLeak(PluginUnderTest& s) {
   long highest = before.kib;
   int level = 0;  // consecutive windows
   int windows = 0;
-  while (windows < kFewest || (level < kLevel && windows < kMost && after.kib - before.kib < kMostKib)) {
+  while (windows < kMin || (level < kLevel && windows < kMax && after.kib - before.kib < kMaxKib)) {
     if (std::string wrong = cycles(); !wrong.empty()) return wrong;
     after = usageOf(s.plugin().pid());
     level = after.kib <= highest + kSlackKib ? level + 1 : 0;

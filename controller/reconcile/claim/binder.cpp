@@ -255,7 +255,7 @@ base::Result<cache::Gpu> Binder::setPhase(const cache::Gpu& device, std::string_
   auto after = device.status;
   after.phase = std::string(phase);
   after.reason = std::string(reason);
-  after.message = base::shortened(base::printable(message), kLongestMessage);
+  after.message = base::shortened(base::printable(message), kMaxMessageLength);
   if (device.isDevice() && phase::committed(phase) && phase != device.status.phase)
     after.allocated = summaryOf(device, phase == phase::kBound);
   std::erase_if(after.conditions, [&](const auto& condition) {
@@ -269,7 +269,7 @@ base::Result<cache::Gpu> Binder::setHeld(const cache::Gpu& device, std::string_v
                                          const std::string& now, std::stop_token stop) {
   auto after = device.status;
   after.reason = std::string(keys::reason::kInUse);
-  after.message = base::shortened(base::printable(message), kLongestMessage);
+  after.message = base::shortened(base::printable(message), kMaxMessageLength);
   core::Condition held;
   held.type = std::string(kHeld);
   held.status = "True";

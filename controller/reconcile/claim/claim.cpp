@@ -224,7 +224,7 @@ Outcome ClaimSync::choose(const cache::Claim& claim, const ResolvedClaim& asked,
   const auto timesFreed = cluster_.timesFreed();
   // Before deciding: capacity that becomes free, and taints that are removed, from now on requeue this claim.
   const bool mayLook = waiting_.room.add(queueKey, ageOf(claim.metadata), asked.turn.priority, needsOf(claim, asked));
-  if (!mayLook) return Outcome::after(UnschedulableQueue::kYieldAtMost);
+  if (!mayLook) return Outcome::after(UnschedulableQueue::kYieldTimeout);
   // No pod is known, so the tolerations of the class count.
   const bool anyRejected = waiting_.nodes.anyRejected(uid);
   const auto nodes = anyRejected ? std::string() : toleratedNodesText(stores_, *asked.cls);
@@ -241,7 +241,7 @@ Outcome ClaimSync::choose(const cache::Claim& claim, const ResolvedClaim& asked,
   const auto& tried = std::get<std::vector<scheduler::Decision>>(decided);
   if (tried.back().fits && mustYield(queueKey, timesFreed)) {
     cluster_.forget(uid);
-    return Outcome::after(UnschedulableQueue::kYieldAtMost);
+    return Outcome::after(UnschedulableQueue::kYieldTimeout);
   }
   if (waiting_.room.decided(queueKey, tried.back().fits ? Found::room : Found::nothing)) enqueue_(roomKey());
   if (tried.back().fits) {

@@ -20,7 +20,7 @@ namespace reason = v1alpha::keys::reason;
 
 bool setCondition(std::vector<core::Condition>& conditions, core::Condition value, const std::string& now) {
   // Messages may quote plugins and other components.
-  value.message = base::shortened(base::printable(value.message), kLongestMessage);
+  value.message = base::shortened(base::printable(value.message), kMaxMessageLength);
   for (auto& condition : conditions) {
     if (condition.type != value.type) continue;
     value.lastTransitionTime = condition.status == value.status ? condition.lastTransitionTime : now;

@@ -31,7 +31,7 @@ inline constexpr std::string_view kHeld = "Held";  ///< on a device: kept for ru
 inline constexpr std::string_view kDeleting = "Deleting";  ///< reason on a card or template that is being deleted
 
 /// Maximum length of a condition or status message. The CRDs allow 32,768 characters; people read fewer.
-inline constexpr std::size_t kLongestMessage = 4096;
+inline constexpr std::size_t kMaxMessageLength = 4096;
 /// Sets or adds a condition, with its message shortened if necessary; lastTransitionTime changes only with the status.
 /// True if anything changed.
 bool setCondition(std::vector<core::Condition>& conditions, core::Condition value, const std::string& now);

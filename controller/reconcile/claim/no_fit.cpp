@@ -18,8 +18,8 @@ namespace reason = v1alpha::keys::reason;
 using std::chrono::milliseconds;
 
 namespace {
-constexpr std::size_t kMostNamed = 3;   ///< cards or devices named in a message
-constexpr std::size_t kMostSaid = 200;  ///< characters of a card's trouble in a message
+constexpr std::size_t kMaxNamed = 3;            ///< cards or devices named in a message
+constexpr std::size_t kMaxTroubleLength = 200;  ///< characters of a card's trouble in a message
 }  // namespace
 
 RoomNeeds needsOf(const cache::Claim& claim, const ResolvedClaim& asked) {
@@ -90,7 +90,8 @@ Outcome ClaimSync::noFit(const cache::Claim& claim, const ResolvedClaim& asked, 
   const auto* old = findCondition(claim.status.conditions, kBound);
   const bool told = old != nullptr && old->reason == reason::kNoFit && claim.status.phase == phase::kPending;
   // The explanation changes with every release, so it is written at intervals only.
-  if (!waiting_.room.mayExplain(claim.metadata.uid) && told) return Outcome::after(UnschedulableQueue::kExplainEvery);
+  if (!waiting_.room.mayExplain(claim.metadata.uid) && told)
+    return Outcome::after(UnschedulableQueue::kExplainInterval);
   if (isStatic(claim)) {
     auto why = cluster_.quarantineReason(claim.spec.elasticGPUName);
     if (const auto card = stores_.cards.get({"", claim.spec.elasticGPUName}))
@@ -119,17 +120,17 @@ std::string ClaimSync::unavailableCapacityMessage(const scheduler::Request& requ
   std::size_t named = 0;
   for (const auto& card : stores_.cardsInTrouble()) {
     if (!wanted(*card)) continue;
-    if (++named > kMostNamed) {
+    if (++named > kMaxNamed) {
       text += ", …";
       break;
     }
     text += (named == 1 ? "cards that are not offered: " : ", ") + card->metadata.name + " on node " +
-            card->spec.card->nodeName + " (" + stores_.troubleOf(*card).text().substr(0, kMostSaid) + ")";
+            card->spec.card->nodeName + " (" + stores_.troubleOf(*card).text().substr(0, kMaxTroubleLength) + ")";
   }
   const auto add = [&text](const std::string& what) { text += (text.empty() ? "" : "; ") + what; };
   if (const auto kept = keptDevices(phase::kReleased, wanted); kept.count > 0)
     add(kept.text("kept after their claims (reclaimPolicy Retain): kubectl delete egpu" +
-                  (kept.count > kMostNamed ? " --field-selector=status.phase=Released" : kept.names) + " frees " +
+                  (kept.count > kMaxNamed ? " --field-selector=status.phase=Released" : kept.names) + " frees " +
                   (kept.count > 1 ? "them" : "it")));
   if (const auto kept = keptDevices(phase::kAvailable, wanted); kept.count > 0)
     add(kept.text("for claims of the same class that name one in spec.elasticGPUName:" + kept.names));
@@ -155,8 +156,8 @@ ClaimSync::UnclaimedDevices ClaimSync::keptDevices(std::string_view phase,
       kept.held.memory += share.chargedMemory;
       counts = true;
     }
-    if (!counts || ++kept.count > kMostNamed + 1) continue;
-    kept.names += kept.count > kMostNamed ? " …" : " " + device->metadata.name;
+    if (!counts || ++kept.count > kMaxNamed + 1) continue;
+    kept.names += kept.count > kMaxNamed ? " …" : " " + device->metadata.name;
   }
   return kept;
 }

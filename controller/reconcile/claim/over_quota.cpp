@@ -43,7 +43,7 @@ Outcome ClaimSync::overQuota(const cache::Claim& claim, const scheduler::QuotaEx
   const auto* old = findCondition(claim.status.conditions, excess.refuse ? kAccepted : kBound);
   const bool told = old != nullptr && old->reason == reason::kQuotaExceeded && claim.status.phase == phase::kPending;
   // As with NoFit, the amounts change with every claim of the namespace, so they are written at intervals only.
-  if (!waiting_.room.mayExplain(uid) && told) return Outcome::after(UnschedulableQueue::kExplainEvery);
+  if (!waiting_.room.mayExplain(uid) && told) return Outcome::after(UnschedulableQueue::kExplainInterval);
   const auto& space = claim.metadata.namespace_;
   const auto with = counts == GroupUsage::nobody ? 0 : usedByNobody(excess, cluster_.quotaUsed({space, excess.quota}));
   auto why = first + excess.text(with);

@@ -23,7 +23,7 @@ std::variant<scheduler::Decision, Outcome> ClaimSync::decideAsPreferred(const ca
   const auto candidates = cluster_.candidates(
       asked.of(claim),
       [&](std::string_view node) { return !waiting_.nodes.wasRefusedOn(uid, node) && (!suits || suits(node)); },
-      plugin::kMostCandidates);
+      plugin::kMaxCandidates);
   if (candidates.empty()) return decide(claim, asked, suits, nodes);
   const auto answer = provisioning_.prefer(*asked.cls, core::keyOf(claim.metadata), candidates);
   if (!answer) return Outcome::after(kPluginBusy);

@@ -10,7 +10,7 @@
 namespace egpu::reconcile {
 namespace {
 
-constexpr std::size_t kMostTold = 5;  ///< classes or taints in one message
+constexpr std::size_t kMaxTaintsReported = 5;  ///< classes or taints in one message
 
 bool holds(const core::NodeSelectorRequirement& requirement, const core::StringMap& labels) {
   const auto it = labels.find(requirement.key);
@@ -53,8 +53,8 @@ std::string openClasses(const cache::Stores& stores, const core::StringMap& labe
     if (open && suits(*cls)) names.push_back(cls->metadata.name);
   });
   std::string text;
-  for (std::size_t i = 0; i < std::min(names.size(), kMostTold); ++i) text += (i == 0 ? "" : ", ") + names[i];
-  return names.size() > kMostTold ? text + ", …" : text;
+  for (std::size_t i = 0; i < std::min(names.size(), kMaxTaintsReported); ++i) text += (i == 0 ? "" : ", ") + names[i];
+  return names.size() > kMaxTaintsReported ? text + ", …" : text;
 }
 
 std::string othersFor(const cache::Stores& stores, const core::StringMap& labels) {
@@ -150,7 +150,7 @@ std::string untoleratedText(const cache::Stores& stores, const cache::Class& cls
   for (const auto& group : stores.taints.groups()) {
     const auto* taint = untolerated(cls, group.taints);
     if (taint == nullptr) continue;
-    if (++named > kMostTold) return text + ", …";
+    if (++named > kMaxTaintsReported) return text + ", …";
     text += (text.empty() ? "" : ", ") + std::to_string(group.nodes) + " with taint " + textOf(*taint) + " (" +
             group.example + (group.nodes > 1 ? ", …)" : ")");
   }

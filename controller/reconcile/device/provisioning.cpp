@@ -12,7 +12,7 @@ namespace {
 using std::chrono::milliseconds;
 
 constexpr milliseconds kSayAnotherText{15'000};
-constexpr milliseconds kPreferAgain{10'000};
+constexpr milliseconds kPreferInterval{10'000};
 
 plugin::Reply missing(const std::string& why) { return {plugin::ReplyCode::unavailable, why}; }
 
@@ -172,7 +172,7 @@ std::optional<plugin::PreferReply> Provisioning::prefer(const cache::Class& cls,
                    {"outcome", std::string(plugin::toString(answer.reply.outcome))},
                    {"why", answer.reply.message}});
   std::lock_guard lock(mutex_);
-  turns_[cls.provisioner].preferAgain = clock_.now() + kPreferAgain;
+  turns_[cls.provisioner].preferAgain = clock_.now() + kPreferInterval;
   return answer;
 }
 

@@ -120,9 +120,9 @@ GangChoice chooseOfGroup(const cache::Stores& stores, const cache::ClusterView& 
   }
   std::sort(members.here.begin(), members.here.end(), isOlderMember);
   members.here.erase(std::unique(members.here.begin(), members.here.end()), members.here.end());  // pods may share one
-  if (members.here.size() > v1alpha::Gang::kMost)
+  if (members.here.size() > v1alpha::Gang::kMax)
     members.lacks = gang.text() + " has " + std::to_string(members.here.size()) + " claims, and " +
-                    std::to_string(v1alpha::Gang::kMost) + " at most are decided together";
+                    std::to_string(v1alpha::Gang::kMax) + " at most are decided together";
   return members;
 }
 

@@ -17,7 +17,7 @@ namespace reason = v1alpha::keys::reason;
 namespace {
 
 /// Requeue delay of a gang that may become complete without an event.
-constexpr std::chrono::milliseconds kGangLooksAgain{5'000};
+constexpr std::chrono::milliseconds kGangRecheckInterval{5'000};
 
 }  // namespace
 
@@ -45,7 +45,7 @@ Outcome ClaimSync::gangStep(const core::ObjectKey& gang, std::stop_token stop) {
   wakeGang(gang, before.get(), *now, members);
   if (!members.lacks.empty())
     for (const auto& each : members.here) cluster_.releaseReservation(each->metadata.uid);
-  if (members.open.empty()) return members.looksAgain ? Outcome::after(kGangLooksAgain) : Outcome::done();
+  if (members.open.empty()) return members.looksAgain ? Outcome::after(kGangRecheckInterval) : Outcome::done();
   const auto& speaker = *members.open.front();
   // Capacity that a member releases is of no use to the others before this member is decided again. The end of its
   // device is an event.
@@ -56,7 +56,7 @@ Outcome ClaimSync::gangStep(const core::ObjectKey& gang, std::stop_token stop) {
     return outcome;
   }
   auto outcome = isRefusedItself(speaker) ? Outcome::done() : waitsForGang(speaker, members.lacks);
-  return members.looksAgain ? Outcome::after(kGangLooksAgain).reports(std::move(outcome.updates)) : outcome;
+  return members.looksAgain ? Outcome::after(kGangRecheckInterval).reports(std::move(outcome.updates)) : outcome;
 }
 
 bool ClaimSync::isRefusedItself(const cache::Claim& claim) {

@@ -20,13 +20,13 @@ namespace reason = v1alpha::keys::reason;
 namespace {
 
 /// Time for which a member keeps its cards while other members have none.
-constexpr std::chrono::milliseconds kGangWithin{60'000};
+constexpr std::chrono::milliseconds kGangTimeout{60'000};
 /// Time after which a member reports that it waits; also its requeue delay.
 constexpr std::chrono::milliseconds kGangSays{5'000};
 /// Requeue delay for a missing PodGroup: if the API server loses the kind, there is no event.
 constexpr std::chrono::milliseconds kGroupComes{60'000};
 /// Requeue delay for an obstacle that ends by itself, perhaps without an event.
-constexpr std::chrono::milliseconds kLookSoon{500};
+constexpr std::chrono::milliseconds kRequeueSoon{500};
 
 }  // namespace
 
@@ -69,7 +69,7 @@ Outcome ClaimSync::withFurtherPod(const ClaimPtr& claim, const v1alpha::Gang& ga
     return waitsForGang(*claim,
                         "the first " + std::to_string(gang.size) + " pods of " + gang.text() + " come before it");
   }
-  if (members.open.empty()) return Outcome::after(kLookSoon);  // decided meanwhile
+  if (members.open.empty()) return Outcome::after(kRequeueSoon);  // decided meanwhile
   const auto& first = *members.open.front();
   const auto queueKey = claimKey(core::keyOf(first.metadata));
   if (first.metadata.uid == claim->metadata.uid) return decideGang(*claim, members, queueKey, stop);
@@ -123,7 +123,7 @@ Outcome ClaimSync::decideGang(const cache::Claim& claim, const GangMembers& memb
   useGroupOrder(asks);
   const auto timesFreed = cluster_.timesFreed();
   const bool mayLook = waiting_.room.add(queueKey, ageOf(claim.metadata), asks.front().turn.priority, {{asks.front()}});
-  if (!mayLook) return Outcome::after(UnschedulableQueue::kYieldAtMost);
+  if (!mayLook) return Outcome::after(UnschedulableQueue::kYieldTimeout);
   const auto groups = gang.topology.empty() ? std::vector<scheduler::TopologyGroup>()
                                             : topologyGroups(stores_, gang.topology, members.standsOn);
   const auto* within = gang.topology.empty() ? nullptr : &groups;
@@ -131,12 +131,12 @@ Outcome ClaimSync::decideGang(const cache::Claim& claim, const GangMembers& memb
   const auto decided = cluster_.decideGang(asks, places, within);
   if (decided && !decided->lacking && mustYield(queueKey, timesFreed)) {
     for (const auto& ask : asks) cluster_.forget(ask.claimUid);
-    return Outcome::after(UnschedulableQueue::kYieldAtMost);
+    return Outcome::after(UnschedulableQueue::kYieldTimeout);
   }
   using Found = UnschedulableQueue::Found;
   const auto found = !decided ? Found::unknown : decided->lacking ? Found::nothing : Found::room;
   if (waiting_.room.decided(queueKey, found)) enqueue_(roomKey());
-  if (!decided) return Outcome::after(kLookSoon);  // a member has got a decision or a device meanwhile
+  if (!decided) return Outcome::after(kRequeueSoon);  // a member has got a decision or a device meanwhile
   if (decided->lacking) {
     const auto& excess = decided->lacking->excess;
     const bool preempts = gathered.preempt && !members.oneLeaves && (!excess || excess->releasesMayHelp());
@@ -199,7 +199,7 @@ Outcome ClaimSync::reportGangUnschedulable(const cache::Claim& claim, const std:
   auto update = notBound(claim, reason::kNoFit, std::move(why));
   // A release of CPU or memory is no event of a claim.
   const auto next = pods.anyShort() && (turn.count() == 0 || turn > kGangSays) ? kGangSays : turn;
-  if (stands) return Outcome::after(next.count() > 0 ? next : UnschedulableQueue::kExplainEvery);
+  if (stands) return Outcome::after(next.count() > 0 ? next : UnschedulableQueue::kExplainInterval);
   return (next.count() > 0 ? Outcome::after(next) : Outcome::done()).reports(std::move(update));
 }
 
@@ -268,7 +268,7 @@ std::optional<Outcome> ClaimSync::awaitGang(const cache::Claim& claim, const cac
   const auto why = cards.lacks ? "claim " + cards.lacks->metadata.name + " of " + gang->text() + " has no cards yet"
                                : "a member of " + gang->text() + " is gone";
   const auto waited = waiting_.gangs.since(GangDeadlines::What::cards, uid, device.metadata.uid);
-  if (waited >= kGangWithin) {
+  if (waited >= kGangTimeout) {
     waiting_.gangs.over(GangDeadlines::What::cards, uid);
     return rollBack(claim, device, {}, stop)
         .reports(notBound(claim, reason::kWaitingForGang, why + ": its own are given up"));

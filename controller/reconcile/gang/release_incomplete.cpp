@@ -19,7 +19,7 @@ using std::chrono::milliseconds;
 namespace {
 
 constexpr milliseconds kKeptFor{60'000};            ///< time for which a member keeps its cards for members without
-constexpr milliseconds kLooksAgain{5'000};          ///< requeue delay
+constexpr milliseconds kRecheckInterval{5'000};     ///< requeue delay
 constexpr milliseconds kLooksWhileRunning{30'000};  ///< requeue delay while a pod of the gang runs
 constexpr milliseconds kFailsFor{300'000};          ///< time before a member whose provisioner fails releases its cards
 constexpr milliseconds kRestsFor{300'000};          ///< backoff of the claim after that
@@ -68,7 +68,7 @@ std::optional<Outcome> ClaimSync::releaseIncompleteGang(const ClaimPtr& claim, c
     return Outcome::nextState(binder_.setPhase(*device, phase::kBound, "", "", stop).status());  // it keeps its device
   }
   if (marked) return givesBack(*claim, *device, stop);
-  *again = kLooksAgain;
+  *again = kRecheckInterval;
   if (waiting_.gangs.since(GangDeadlines::What::whole, uid, device->metadata.uid) < kKeptFor ||
       claim->status.phase != phase::kBound)
     return std::nullopt;
@@ -83,7 +83,7 @@ Outcome ClaimSync::givesBack(const cache::Claim& claim, const cache::Gpu& device
   const auto carrier =
       carrier_.release(key, claim.metadata.uid, device.metadata.name, stop);  // no pod may reserve it again
   if (carrier.state == ResourceClaimBridge::Release::failed) return Outcome::retry(carrier.error);
-  if (carrier.state == ResourceClaimBridge::Release::inUse) return Outcome::after(kLooksAgain);
+  if (carrier.state == ResourceClaimBridge::Release::inUse) return Outcome::after(kRecheckInterval);
   // The next writes can't be undone, so a quorum read checks that the pods are still gated.
   if (const auto read = readPods(claim, stop); !read.ok()) return Outcome::retry(read);
   const auto used = inUse(claim, device, stop);

@@ -19,7 +19,7 @@ namespace egpu::reconcile {
 class PlanTurns {
  public:
   /// Time after which a claim that has not searched loses its turn.
-  static constexpr std::chrono::milliseconds kTurnAtMost{250};
+  static constexpr std::chrono::milliseconds kTurnTimeout{250};
 
   explicit PlanTurns(base::Clock& clock) : clock_(clock) {}
 

@@ -22,15 +22,17 @@ namespace reason = v1alpha::keys::reason;
 
 namespace {
 
-constexpr std::chrono::milliseconds kRest{15'000};    ///< backoff of a claim without victims, and longest pause
-constexpr std::chrono::milliseconds kFirstRest{500};  ///< first backoff if a candidate may appear soon; doubles
+constexpr std::chrono::milliseconds kMaxSearchBackoff{
+    15'000};  ///< backoff of a claim without victims, and longest pause
+constexpr std::chrono::milliseconds kFirstSearchBackoff{
+    500};  ///< first backoff if a candidate may appear soon; doubles
 /// Pause after a search for victims, in multiples of its processor time. Searches without a result use a tenth of the
 /// time at most. Searches with victims are limited by the number of victims: they may use half of it.
-constexpr int kRestPerLook = 9, kRestPerPlan = 1;
+constexpr int kBackoffPerFailedSearch = 9, kBackoffPerPlan = 1;
 /// Time for which a nomination without remaining victims stands if the next decision still finds no capacity.
-constexpr std::chrono::milliseconds kFitsWithin{2'000};
+constexpr std::chrono::milliseconds kFitTimeout{2'000};
 /// Time for which other claims wait for the step that writes the rest of a plan.
-constexpr std::chrono::milliseconds kWrittenWithin{5'000};
+constexpr std::chrono::milliseconds kWriteTimeout{5'000};
 constexpr std::size_t kVictimsNamed = 3;  ///< victims in a message
 constexpr std::size_t kNodesNamed = 3;    ///< nodes in a message
 constexpr std::string_view kMoves = "moves to another device, as annotation ";
@@ -196,8 +198,8 @@ std::vector<v1alpha::Nomination> Preemption::planForGroup(const AskedTogether& a
     const std::lock_guard lock(mutex_);
     const auto at = clock_.now();
     auto& until = restingUntil_["fits/" + asked.claims.front()->metadata.uid].until;
-    if (until <= at) until = at + kRest;
-    if (until - at > kRest - kFitsWithin) return now;
+    if (until <= at) until = at + kMaxSearchBackoff;
+    if (until - at > kMaxSearchBackoff - kFitTimeout) return now;
     now.clear();
   }
   if (!now.empty() && (evictionStarted(victims) ||
@@ -394,13 +396,14 @@ void Preemption::recordSearch(const std::string& claimUid, base::Clock::Steady::
                               bool moreSoon) {
   const std::lock_guard lock(mutex_);
   const auto now = clock_.now();
-  const int rests = found == Found::somebody ? kRestPerPlan : kRestPerLook;
-  restUntil_ = now + std::min<base::Clock::Steady::duration>(took * rests, kRest);
+  const int rests = found == Found::somebody ? kBackoffPerPlan : kBackoffPerFailedSearch;
+  restUntil_ = now + std::min<base::Clock::Steady::duration>(took * rests, kMaxSearchBackoff);
   const auto before = restingUntil_.find(claimUid);
-  const auto longer = before == restingUntil_.end() ? kFirstRest : std::min(before->second.rest * 2, kRest);
+  const auto longer =
+      before == restingUntil_.end() ? kFirstSearchBackoff : std::min(before->second.rest * 2, kMaxSearchBackoff);
   std::erase_if(restingUntil_, [&](const auto& each) { return each.first == claimUid || each.second.until <= now; });
   if (found == Found::somebody) return;
-  const auto rest = moreSoon ? longer : kRest;
+  const auto rest = moreSoon ? longer : kMaxSearchBackoff;
   restingUntil_[claimUid] = {now + rest, rest, found == Found::cutShort, moreSoon};
 }
 
@@ -435,7 +438,7 @@ std::chrono::milliseconds Preemption::delayForRateLimit(const QueueOrder& order,
     return restingUntil_.at(uid).moreSoon ? own : std::chrono::milliseconds(0);
   if (until(restUntil_).count() == 0) return {};
   turns_.wait(order, queueKey);
-  return kRest;
+  return kMaxSearchBackoff;
 }
 
 PlanTurns::Next Preemption::giveTurn() {
@@ -461,7 +464,7 @@ std::pair<std::vector<v1alpha::Nomination>, std::size_t> Preemption::unwritten(c
 
 void Preemption::leaveUnwritten(const AskedTogether& asked, std::vector<v1alpha::Nomination> rooms,
                                 std::size_t written) {
-  Unwritten plan{{}, std::move(rooms), written, clock_.now() + kWrittenWithin};
+  Unwritten plan{{}, std::move(rooms), written, clock_.now() + kWriteTimeout};
   for (const auto& claim : asked.claims) plan.claimUids.push_back(claim->metadata.uid);
   unwritten_ = std::move(plan);
 }

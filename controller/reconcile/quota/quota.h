@@ -25,7 +25,7 @@ inline constexpr std::string_view kNearLimit = "NearLimit";
 class QuotaSync {
  public:
   /// Minimum interval between two writes of one quota's status, however fast claims come and go.
-  static constexpr std::chrono::milliseconds kEvery{1'000};
+  static constexpr std::chrono::milliseconds kInterval{1'000};
 
   QuotaSync(Writer& writer, cache::Stores& stores, cache::ClusterView& cluster, base::Clock& clock,
             base::Metrics& metrics, kube::EventSink& events)

@@ -38,7 +38,7 @@ bool ResizeBackoff::mayExplain(const std::string& claimUid, const core::StringMa
   auto& known = of(claimUid, requests);
   const auto now = clock_.now();
   if (now < known.explainAgain) return false;
-  known.explainAgain = now + kExplainEvery;
+  known.explainAgain = now + kExplainInterval;
   return true;
 }
 

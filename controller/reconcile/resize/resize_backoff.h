@@ -15,7 +15,7 @@ namespace egpu::reconcile {
 /// Thread-safe. In memory only; a restart costs one more try for each.
 class ResizeBackoff {
  public:
-  static constexpr std::chrono::milliseconds kExplainEvery{15'000};
+  static constexpr std::chrono::milliseconds kExplainInterval{15'000};
 
   explicit ResizeBackoff(base::Clock& clock) : clock_(clock) {}
 
@@ -28,7 +28,7 @@ class ResizeBackoff {
   void refused(const std::string& claimUid, const core::StringMap& requests, std::string_view reason,
                const std::string& message, std::chrono::milliseconds first, std::chrono::milliseconds longest);
   Refusal refusal(const std::string& claimUid, const core::StringMap& requests) const;
-  /// True, and recorded, if the explanation for these requests may be written: once every kExplainEvery.
+  /// True, and recorded, if the explanation for these requests may be written: once every kExplainInterval.
   bool mayExplain(const std::string& claimUid, const core::StringMap& requests);
   void forgetClaim(const std::string& claimUid);
   std::size_t claims() const;

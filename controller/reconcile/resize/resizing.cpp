@@ -19,7 +19,7 @@ using std::chrono::milliseconds;
 namespace {
 
 constexpr milliseconds kPluginRefuses{300'000};  ///< backoff of requests that a plugin refused
-constexpr milliseconds kLedgerRefuses{1'000}, kLongestOfLedger{60'000};
+constexpr milliseconds kLedgerRefuses{1'000}, kMaxLedgerBackoff{60'000};
 constexpr milliseconds kPluginAway{5'000};
 constexpr milliseconds kNotAllowed{
     60'000};  ///< requeue delay: regained access of its namespace is no event of a bound claim
@@ -178,7 +178,7 @@ Outcome ClaimSync::noResize(const cache::Claim& claim, const cache::Gpu& device,
   const bool told = old != nullptr && old->reason == why;
   // Free and used amounts change all the time, so they are written at intervals only.
   if (!waiting_.resizes.mayExplain(claim.metadata.uid, claim.spec.requests) && told)
-    return Outcome::after(ResizeBackoff::kExplainEvery);
+    return Outcome::after(ResizeBackoff::kExplainInterval);
   if (resizing.excess) {
     auto text = resizing.excess->text();
     if (const auto who = cluster_.quotaHolders(*resizing.excess, true); !who.empty()) text += "; " + who;
@@ -201,7 +201,7 @@ Outcome ClaimSync::applyResizeTarget(const cache::Claim& claim, const cache::Gpu
     if (entries.code() == base::Code::conflict) return Outcome::requeueNow();
     if (entries.code() != base::Code::invalid) return Outcome::retry(entries);
     waiting_.resizes.refused(claim.metadata.uid, device.spec.target->requests, reason::kResizeInfeasible,
-                             "the ledger refuses: " + entries.message(), kLedgerRefuses, kLongestOfLedger);
+                             "the ledger refuses: " + entries.message(), kLedgerRefuses, kMaxLedgerBackoff);
     return rollBackResize(claim, device, entries, stop);
   }
   // R3. A plugin that can't resize need not know how much memory a whole card has.

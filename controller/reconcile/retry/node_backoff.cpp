@@ -5,10 +5,10 @@
 namespace egpu::reconcile {
 
 namespace {
-constexpr std::chrono::milliseconds kLongestRejection{3'600'000};
+constexpr std::chrono::milliseconds kMaxRejectionLength{3'600'000};
 constexpr int kChoicesAtOnce = 3;
 constexpr std::chrono::milliseconds kBetweenChoices{1'000};
-constexpr std::chrono::milliseconds kLongestBetweenChoices{300'000};
+constexpr std::chrono::milliseconds kMaxChoiceBackoff{300'000};
 }  // namespace
 
 void NodeBackoff::reject(const std::string& claimUid, const std::string& node, const std::string& why,
@@ -17,9 +17,9 @@ void NodeBackoff::reject(const std::string& claimUid, const std::string& node, c
   auto& nodes = rejected_[claimUid];
   auto& rejection = nodes[node];
   if (clock_.now() < rejection.until) return;  // the same refusal, reported again
-  const auto longer = std::min(howLong * (int64_t{1} << std::min(rejection.times, 12)), kLongestRejection);
+  const auto longer = std::min(howLong * (int64_t{1} << std::min(rejection.times, 12)), kMaxRejectionLength);
   rejection = {clock_.now() + longer, why, rejection.times + 1};
-  if (nodes.size() <= kMostNodes) return;
+  if (nodes.size() <= kMaxNodes) return;
   nodes.erase(std::min_element(nodes.begin(), nodes.end(),
                                [](const auto& a, const auto& b) { return a.second.until < b.second.until; }));
 }
@@ -75,7 +75,7 @@ std::chrono::milliseconds NodeBackoff::untilNextNode(const std::string& claimUid
 void NodeBackoff::refusedOn(const std::string& claimUid, const std::string& node) {
   const std::lock_guard lock(mutex_);
   auto& nodes = refusedOn_[claimUid];
-  if (nodes.size() >= kMostNodes) nodes.clear();
+  if (nodes.size() >= kMaxNodes) nodes.clear();
   nodes.insert(node);
 }
 
@@ -107,7 +107,7 @@ std::chrono::milliseconds NodeBackoff::untilNextChoice(const std::string& claimU
   const auto it = choices_.find(claimUid);
   if (it == choices_.end() || it->second.failed <= kChoicesAtOnce) return {};
   const int more = std::min(it->second.failed - kChoicesAtOnce - 1, 12);
-  const auto wait = std::min(kBetweenChoices * (int64_t{1} << more), kLongestBetweenChoices);
+  const auto wait = std::min(kBetweenChoices * (int64_t{1} << more), kMaxChoiceBackoff);
   const auto passed = std::chrono::duration_cast<std::chrono::milliseconds>(clock_.now() - it->second.last);
   return passed < wait ? wait - passed : std::chrono::milliseconds(0);
 }

@@ -24,7 +24,7 @@ class NodeBackoff {
   explicit NodeBackoff(base::Clock& clock) : clock_(clock) {}
 
   /// Rejects a node for a claim for a while. The time doubles each time the same node is rejected again, up to an hour.
-  /// Of more than kMostNodes nodes, drops those whose time ends first.
+  /// Of more than kMaxNodes nodes, drops those whose time ends first.
   void reject(const std::string& claimUid, const std::string& node, const std::string& why,
               std::chrono::milliseconds howLong);
   /// Ends the node's rejections for all claims, after its labels, taints or readiness changed.
@@ -59,7 +59,7 @@ class NodeBackoff {
   std::size_t claims() const;
 
  private:
-  static constexpr std::size_t kMostNodes = 64;  ///< per claim
+  static constexpr std::size_t kMaxNodes = 64;  ///< per claim
   struct Rejection {
     base::Clock::Steady until;
     std::string why;

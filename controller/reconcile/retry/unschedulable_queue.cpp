@@ -49,7 +49,7 @@ bool UnschedulableQueue::add(const std::string& queueKey, const Age& age, int64_
     return true;
   }
   const auto since = yieldsSince_.try_emplace(queueKey, now).first;
-  if (now - since->second >= kYieldAtMost) {
+  if (now - since->second >= kYieldTimeout) {
     yieldsSince_.erase(since);
     entry.yielded = true;
     return true;
@@ -96,7 +96,7 @@ void UnschedulableQueue::beginRound() {
 
 bool UnschedulableQueue::giveTurn(const std::function<bool(const RoomNeeds&)>& mayFit, Next& result) {
   const auto now = clock_.now();
-  const bool all = keysInOrder_.size() <= kLooksAtOnce;
+  const bool all = keysInOrder_.size() <= kMaxEvaluations;
   std::size_t considered = 0;
   for (auto it = unvisited(); it != keysInOrder_.end(); ++it) {
     if (++considered > kKeysAtOnce) {
@@ -107,7 +107,7 @@ bool UnschedulableQueue::giveTurn(const std::function<bool(const RoomNeeds&)>& m
     auto& entry = keys_.at(it->second);
     if (!entry.yields && !all) {
       const auto had = hadTurn_.find(it->second);
-      if (had != hadTurn_.end() && now - had->second < kTurnAgain) {
+      if (had != hadTurn_.end() && now - had->second < kTurnBackoff) {
         passedOver_ = true;
         continue;
       }
@@ -117,14 +117,14 @@ bool UnschedulableQueue::giveTurn(const std::function<bool(const RoomNeeds&)>& m
     result.keys.push_back(it->second);
     if (late_.contains(namespaceOf(it->second))) continue;
     turn_ = Turn{*it, now, round_};
-    result.again = kTurnAtMost;
+    result.again = kTurnTimeout;
     return true;
   }
   inRound_ = false;
   yieldsSince_.clear();
   late_.clear();
   vain_.clear();
-  std::erase_if(hadTurn_, [now](const auto& had) { return now - had.second >= kTurnAgain; });
+  std::erase_if(hadTurn_, [now](const auto& had) { return now - had.second >= kTurnBackoff; });
   return false;
 }
 
@@ -140,10 +140,10 @@ void UnschedulableQueue::giveLooks(Next& result) {
   const bool first = !nextLooks_;
   nextLooks_.reset();
   if (waits.empty()) return;
-  nextLooks_ = now + kExplainEvery;
-  result.again = kExplainEvery;
+  nextLooks_ = now + kExplainInterval;
+  result.again = kExplainInterval;
   if (first) return;
-  const auto most = waits.begin() + static_cast<std::ptrdiff_t>(std::min(waits.size(), kLooksAtOnce));
+  const auto most = waits.begin() + static_cast<std::ptrdiff_t>(std::min(waits.size(), kMaxEvaluations));
   std::partial_sort(waits.begin(), most, waits.end());
   for (auto it = waits.begin(); it != most; ++it) result.keys.push_back(*it->second);
 }
@@ -153,7 +153,7 @@ UnschedulableQueue::Next UnschedulableQueue::next(const std::function<bool(const
   Next result;
   const auto now = clock_.now();
   if (turn_) {
-    const auto left = turn_->since + kTurnAtMost - now;
+    const auto left = turn_->since + kTurnTimeout - now;
     if (left.count() > 0) {
       result.again = std::chrono::ceil<milliseconds>(left);
       return result;
@@ -164,7 +164,7 @@ UnschedulableQueue::Next UnschedulableQueue::next(const std::function<bool(const
   if (!inRound_ && repeatAt_ && now >= *repeatAt_) beginRound();
   if (inRound_) {
     if (giveTurn(mayFit, result) || result.again) return result;
-    if (passedOver_) repeatAt_ = now + kTurnAgain;
+    if (passedOver_) repeatAt_ = now + kTurnBackoff;
   }
   giveLooks(result);
   if (repeatAt_) {
@@ -202,7 +202,7 @@ bool UnschedulableQueue::mayExplain(const std::string& claimUid) {
   const auto now = clock_.now();
   const auto [it, fresh] = explained_.try_emplace(claimUid, now);
   if (fresh) return true;
-  if (now - it->second < kExplainEvery) return false;
+  if (now - it->second < kExplainInterval) return false;
   it->second = now;
   return true;
 }

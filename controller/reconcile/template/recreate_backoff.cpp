@@ -11,7 +11,7 @@ milliseconds TemplateRecreateBackoff::wait(const core::ObjectKey& key) {
   const auto now = clock_.now();
   auto& times = known_[key];
   if (now < times.next) return std::chrono::ceil<milliseconds>(times.next - now);
-  times.pause = std::clamp(times.pause * 2, kFirst, kLongest);
+  times.pause = std::clamp(times.pause * 2, kFirst, kMaxBackoff);
   times.next = now + times.pause;
   return milliseconds(0);
 }

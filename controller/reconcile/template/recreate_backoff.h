@@ -16,7 +16,7 @@ namespace egpu::reconcile {
 class TemplateRecreateBackoff {
  public:
   static constexpr std::chrono::milliseconds kFirst{1'000};
-  static constexpr std::chrono::milliseconds kLongest{300'000};
+  static constexpr std::chrono::milliseconds kMaxBackoff{300'000};
 
   explicit TemplateRecreateBackoff(base::Clock& clock) : clock_(clock) {}
 

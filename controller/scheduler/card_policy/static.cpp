@@ -19,7 +19,7 @@ bool chooseSet(Machine machine, const Offer& offer, Chosen& chosen) {
 bool divideOverSet(Machine machine, const Offer& offer, const Division& division, Chosen& chosen) {
   Division::Quality best;
   Chosen tried;
-  for (std::size_t size = 1; size <= SplitTotal::kMostCards; ++size) {
+  for (std::size_t size = 1; size <= SplitTotal::kMaxCards; ++size) {
     for (const topology::Set set : topology::fixedSets(machine, size)) {
       if (!choosePlaces(offer, division, set, tried)) continue;
       const Division::Quality quality = division.qualityOf(tried.cards);

@@ -70,7 +70,7 @@ bool CardChoice::fits(const NodeRecord& node) {
   if (!total_) return choosePolicy(node, chosen);
   std::vector<int64_t> room = rooms();
   const bool enough = std::accumulate(room.begin(), room.end(), int64_t{0}) >= total_->steps() && !room.empty();
-  const bool allCount = room.size() <= SplitTotal::kMostCards && policy_.takesAny && request_.pinnedCards.empty();
+  const bool allCount = room.size() <= SplitTotal::kMaxCards && policy_.takesAny && request_.pinnedCards.empty();
   if (!enough || allCount) return enough;
   return divided(node, Division(request_.split, total_->steps(), std::move(room)), chosen);
 }

@@ -130,7 +130,7 @@ bool leastOn(const NodeIndex::CardMix& mix, const Request& request, Needs& needs
   if (request.podMemory > 0)
     require(Summary::kNodeMemory, Summary::coarse(request.podMemory, Summary::kNodeMemoryUnit));
   if (request.maxClaimsPerNode > 0)
-    require(Summary::kNodeClaims, Summary::clamped(Summary::kMost + 1 - request.maxClaimsPerNode));
+    require(Summary::kNodeClaims, Summary::clamped(Summary::kMax + 1 - request.maxClaimsPerNode));
   if (request.cards == 0) return true;
   Amount charged{std::numeric_limits<int64_t>::max(), std::numeric_limits<int64_t>::max()};
   bool possible = false;
@@ -146,7 +146,7 @@ bool leastOn(const NodeIndex::CardMix& mix, const Request& request, Needs& needs
   if (divides(request))
     require(Summary::kFreeCore, Summary::coarse(chargedFor(total, request.coreOvercommit), Summary::kCoreUnit));
   if (request.maxClaimsPerCard > 0)
-    require(Summary::kCardClaims, Summary::clamped(Summary::kMost + 1 - request.maxClaimsPerCard));
+    require(Summary::kCardClaims, Summary::clamped(Summary::kMax + 1 - request.maxClaimsPerCard));
   if (request.wholeCards) {
     require(Summary::kEmpty, Summary::clamped(request.cards));
     return true;

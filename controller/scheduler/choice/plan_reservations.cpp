@@ -17,7 +17,7 @@
 namespace egpu::scheduler {
 namespace {
 
-constexpr std::size_t kMostUnlike = 8;  ///< maximum number of different requests; each costs a scan
+constexpr std::size_t kMaxUnlike = 8;  ///< maximum number of different requests; each costs a scan
 constexpr std::string_view kMember = "member/";
 /// Start time of a holder that is expected to stay. Differences to now do not overflow.
 constexpr int64_t kSinceEver = std::numeric_limits<int64_t>::min() / 4;
@@ -207,7 +207,7 @@ class KeepingTogether {
   Alike* alikeOf(const Pod& pod, const TopologyGroup* group) {
     for (Alike& alike : alike_)
       if (askTheSame(*alike.pod, pod)) return &alike;
-    if (alike_.size() == kMostUnlike) return nullptr;
+    if (alike_.size() == kMaxUnlike) return nullptr;
     alike_.push_back({&pod, {}, {}, 0});
     look(alike_.back(), group);
     return &alike_.back();

@@ -22,7 +22,7 @@ namespace egpu::scheduler {
 namespace {
 
 /// Maximum product of victims and members for which members can move while victims are spared.
-constexpr std::size_t kMostTriesToSpare = 4096;
+constexpr std::size_t kMaxTriesToSpare = 4096;
 constexpr std::size_t kGroups = 16;  ///< each group gets at least this fraction of the decisions
 
 /// Upper bound of the parts of members that some nodes could hold without evictable holders. A part is a member's
@@ -194,7 +194,7 @@ class PreemptingTogether {
       });
       if (fitWithout(there)) gone = std::move(there);
     }
-    if (gone.size() * members_.size() <= kMostTriesToSpare)
+    if (gone.size() * members_.size() <= kMaxTriesToSpare)
       spare(gone);
     else
       spareOnTheirNodes(gone);

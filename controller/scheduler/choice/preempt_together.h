@@ -37,6 +37,6 @@ struct PreemptionTogether {
 PreemptionTogether preemptTogether(const Cluster& cluster, const std::vector<GangMember>& members,
                                    const std::vector<TopologyGroup>* within = nullptr, const QuotaBook& book = {},
                                    const IsEvictable& isEvictable = {}, const EvictionRankOf& standing = {},
-                                   int64_t limit = kMostPreemptions, const StopCondition& enough = {});
+                                   int64_t limit = kMaxPreemptions, const StopCondition& enough = {});
 
 }  // namespace egpu::scheduler

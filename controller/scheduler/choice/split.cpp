@@ -108,7 +108,7 @@ Division::Division(Split split, int64_t total, std::vector<int64_t> rooms)
     : split_(split), total_(total), rooms_(std::move(rooms)), byRoom_(rooms_.size()) {
   std::iota(byRoom_.begin(), byRoom_.end(), 0u);
   std::stable_sort(byRoom_.begin(), byRoom_.end(), [this](uint32_t a, uint32_t b) { return rooms_[a] > rooms_[b]; });
-  const std::size_t most = std::min(byRoom_.size(), SplitTotal::kMostCards);
+  const std::size_t most = std::min(byRoom_.size(), SplitTotal::kMaxCards);
   for (std::size_t n = 1; n <= most; ++n) {
     const Quality quality = qualityOf({byRoom_.data(), n});
     if (quality.cards == 0) continue;

@@ -49,7 +49,7 @@ class SplitTotal {
   /// Converts steps to milli-cards, thousandths of a TFLOPS or bytes.
   int64_t inUnits(int64_t steps) const { return steps * step_; }
 
-  static constexpr std::size_t kMostCards = 16;  ///< maximum number per device
+  static constexpr std::size_t kMaxCards = 16;  ///< maximum number per device
 
  private:
   int64_t coreFor(const CardType& type, int64_t part) const;

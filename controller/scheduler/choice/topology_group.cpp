@@ -41,8 +41,8 @@ InGroup::Known& InGroup::knownOf(std::size_t kind, const Request& request, const
     lookAt(made, suits);
   }
   judgeTouched(made);
-  if (known_.size() < kMostKnown) return known_.emplace_back(std::move(made));
-  next_ = (next_ + 1) % kMostKnown;
+  if (known_.size() < kMaxKnown) return known_.emplace_back(std::move(made));
+  next_ = (next_ + 1) % kMaxKnown;
   return known_[next_] = std::move(made);
 }
 

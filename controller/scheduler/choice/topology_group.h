@@ -37,7 +37,7 @@ class InGroup {
   std::size_t looks() const { return looks_; }
 
  private:
-  static constexpr std::size_t kMostKnown = 8;  ///< maximum number of cached results, the latest
+  static constexpr std::size_t kMaxKnown = 8;  ///< maximum number of cached results, the latest
   struct Known {
     std::size_t kind = 0;
     Request request;

@@ -8,7 +8,7 @@
 namespace egpu::scheduler::fragmentation {
 namespace {
 
-constexpr int kMostIterations = 100;
+constexpr int kMaxIterations = 100;
 constexpr double kEpsilon = 1e-9;
 constexpr std::size_t kWhole = 1000;
 
@@ -86,7 +86,7 @@ class Cutting {
   /// Leaves the worth of rests at the final prices in the knapsack.
   void run(Knapsack& knapsack) {
     knapsack.fill(prices_);
-    for (int i = 0; i < kMostIterations && knapsack.valueOf(kWhole) > 1 + kEpsilon * 100; ++i) {
+    for (int i = 0; i < kMaxIterations && knapsack.valueOf(kWhole) > 1 + kEpsilon * 100; ++i) {
       if (!enter(knapsack.pattern())) return;
       knapsack.fill(prices_);
     }

@@ -10,8 +10,8 @@
 namespace egpu::scheduler::fragmentation {
 namespace {
 
-constexpr std::size_t kMostClasses = 256;
-constexpr std::size_t kMostKinds = 64;
+constexpr std::size_t kMaxClasses = 256;
+constexpr std::size_t kMaxKinds = 64;
 
 /// Returns a request for an equal part of the total on each of `cards` cards.
 Request dividedBy(const Request& request, int64_t cards) {
@@ -93,7 +93,7 @@ bool demandClassOf(const Cluster::State& state, const std::vector<double>& cards
   if (request.cards <= 0) return false;
   if (!divides(request)) return shapeOf(state, cards, request, out);
   // Assumes an even division over the fewest cards that could hold it.
-  for (int64_t n = 1; n <= static_cast<int64_t>(SplitTotal::kMostCards); ++n)
+  for (int64_t n = 1; n <= static_cast<int64_t>(SplitTotal::kMaxCards); ++n)
     if (shapeOf(state, cards, dividedBy(request, n), out)) return true;
   return false;
 }
@@ -102,7 +102,7 @@ std::vector<DemandClass> demandClassesOf(const Cluster::State& state, const std:
                                          const Demand& demand) {
   std::vector<DemandClass> wanted;
   for (const Demand::Class& each : demand.classes()) {
-    if (wanted.size() == kMostClasses) break;
+    if (wanted.size() == kMaxClasses) break;
     DemandClass one;
     if (!demandClassOf(state, cards, each.request, one)) continue;
     one.weight = each.weight;
@@ -140,7 +140,7 @@ std::vector<DemandClass> wholeNodes(const Cluster::State& state, const NodeState
   }
   std::stable_sort(wanted.begin(), wanted.end(),
                    [](const DemandClass& a, const DemandClass& b) { return a.volume() > b.volume(); });
-  if (wanted.size() > kMostKinds) wanted.resize(kMostKinds);
+  if (wanted.size() > kMaxKinds) wanted.resize(kMaxKinds);
   share(wanted);
   return wanted;
 }

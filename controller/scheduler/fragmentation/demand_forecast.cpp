@@ -64,7 +64,7 @@ void DemandForecast::observe(const Cluster::State& state, const Request& request
   const NodePolicy* policy = findNodePolicy(request.nodePolicy);
   if (policy == nullptr || policy->order != NodeOrder::fragmentation) return;
   const int64_t seen = kept.demand.seen();
-  bool due = !kept.prices || !kept.prices->knowsTypes(state.types.size()) || seen == Demand::kLeast;
+  bool due = !kept.prices || !kept.prices->knowsTypes(state.types.size()) || seen == Demand::kMin;
   if (!due && seen >= kept.nextLook) {
     kept.read(state);
     due = kept.prices->outdated(state, kept.nodeStates, kept.demand);

@@ -5,7 +5,7 @@
 namespace egpu::scheduler::fragmentation {
 namespace {
 
-constexpr std::size_t kMostKept = 1 << 14;
+constexpr std::size_t kMaxKept = 1 << 14;
 
 /// Returns how many parts of copies fit on the card.
 int32_t roomFor(const DemandShape& shape, const CardState& card) {
@@ -29,7 +29,7 @@ std::size_t FitCounts::Hash::operator()(const CardState& card) const {
 
 const Counts& FitCounts::roomOn(const CardState& card) {
   if (const auto kept = rooms_.find(card); kept != rooms_.end()) return kept->second;
-  if (rooms_.size() == kMostKept) rooms_.clear();
+  if (rooms_.size() == kMaxKept) rooms_.clear();
   Counts& room = rooms_[card];
   for (const DemandShape& shape : shapes_) room.push_back(roomFor(shape, card));
   return room;

@@ -8,16 +8,16 @@
 namespace egpu::scheduler::fragmentation {
 namespace {
 
-constexpr double kUnknown = 200;        // weight of assumed demand, in requests
-constexpr double kScarceFrom = 0.5;     // demand ÷ supply below which nothing is protected
-constexpr double kScarceMost = 2;       // demand ÷ supply above which the price stays constant
-constexpr double kDeviations = 2;       // expected demand above the mean, because rare requests come in clusters
-constexpr double kOneCard = 0.5;        // weight of copies on one card
-constexpr double kSeveralCards = 2;     // weight of copies on several cards, which cannot be put together again
-constexpr double kMostPressure = 2;     // maximum of one set of types
-constexpr double kMoved = 0.1;          // change after which prices are recomputed
-constexpr int32_t kRests = 2;           // weight of the rests of cards
-constexpr std::size_t kMostSizes = 32;  // maximum number of share sizes that value rests: the most frequent
+constexpr double kUnknown = 200;       // weight of assumed demand, in requests
+constexpr double kScarceFrom = 0.5;    // demand ÷ supply below which nothing is protected
+constexpr double kScarceMost = 2;      // demand ÷ supply above which the price stays constant
+constexpr double kDeviations = 2;      // expected demand above the mean, because rare requests come in clusters
+constexpr double kOneCard = 0.5;       // weight of copies on one card
+constexpr double kSeveralCards = 2;    // weight of copies on several cards, which cannot be put together again
+constexpr double kMaxPressure = 2;     // maximum of one set of types
+constexpr double kMoved = 0.1;         // change after which prices are recomputed
+constexpr int32_t kRests = 2;          // weight of the rests of cards
+constexpr std::size_t kMaxSizes = 32;  // maximum number of share sizes that value rests: the most frequent
 
 /// Returns the requested shares of one card of this type, by size.
 std::vector<ShareDemand> sharesOn(TypeId type, const CardType& card, const std::vector<DemandClass>& wanted) {
@@ -33,10 +33,10 @@ std::vector<ShareDemand> sharesOn(TypeId type, const CardType& card, const std::
   std::vector<ShareDemand> shares;
   shares.reserve(weights.size());
   for (const auto& [size, weight] : weights) shares.push_back({size, weight});
-  if (shares.size() > kMostSizes) {
+  if (shares.size() > kMaxSizes) {
     std::stable_sort(shares.begin(), shares.end(),
                      [](const ShareDemand& a, const ShareDemand& b) { return a.weight > b.weight; });
-    shares.resize(kMostSizes);
+    shares.resize(kMaxSizes);
   }
   return shares;
 }
@@ -89,9 +89,9 @@ void Prices::priceTypes(const Supply& supply, const std::vector<DemandClass>& wa
     for (TypeId type = 0; type < types_; ++type)
       if ((set & only(type)) != 0) free += supply.free[type];
     const double offered = free / std::max(1.0, supply.allFree);
-    const double ratio = offered > 1e-9 ? part / offered : kMostPressure;
+    const double ratio = offered > 1e-9 ? part / offered : kMaxPressure;
     for (TypeId type = 0; type < types_; ++type)
-      if ((set & only(type)) != 0) pressure_[type] += std::min(kMostPressure, ratio);
+      if ((set & only(type)) != 0) pressure_[type] += std::min(kMaxPressure, ratio);
   }
 }
 
@@ -122,9 +122,9 @@ void Prices::priceCopies(const NodeStates& nodeStates, std::vector<DemandClass>&
     perCopy[i] = (one.shape.cards > 1 ? kSeveralCards : kOneCard) * scarce * scarce * std::sqrt(one.part) * size;
     if (perCopy[i] > 0) order.push_back(i);
   }
-  if (order.size() > kMostShapes) {
+  if (order.size() > kMaxShapes) {
     std::stable_sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) { return perCopy[a] > perCopy[b]; });
-    order.resize(kMostShapes);
+    order.resize(kMaxShapes);
   }
   for (const std::size_t i : order) {
     shapes_.push_back(std::move(wanted[i].shape));

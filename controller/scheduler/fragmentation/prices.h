@@ -34,7 +34,7 @@ namespace egpu::scheduler::fragmentation {
 
 class Prices {
  public:
-  static constexpr std::size_t kMostShapes = 96;  ///< number of priced shapes: those with the highest worth per copy
+  static constexpr std::size_t kMaxShapes = 96;  ///< number of priced shapes: those with the highest worth per copy
 
   /// NodeStates must be up to date; the cost is one evaluation per state. Results that depend only on the demand are
   /// reused from `before` if possible.

@@ -30,7 +30,7 @@ class Scores {
               const CardPolicy& policy, const NodePredicate& suits);
 
  private:
-  static constexpr std::size_t kMostScores = std::size_t{1} << 24;  // maximum number in all tables together
+  static constexpr std::size_t kMaxScores = std::size_t{1} << 24;  // maximum number in all tables together
   static constexpr std::size_t kBlock = 64;
   static constexpr Score kUnknown = kUnfit + 1;
 

@@ -397,14 +397,14 @@ std::vector<QuotaBook::Change> QuotaBook::takeChanges() {
 }
 
 std::string quotaHoldersText(const QuotaBook& book, const QuotaExcess& excess, bool releases) {
-  constexpr std::size_t kMostNamed = 3;
+  constexpr std::size_t kMaxNamed = 3;
   if (excess.perClaim || excess.unrated) return {};
-  auto text = book.holders(excess, kMostNamed);
+  auto text = book.holders(excess, kMaxNamed);
   if (text.empty()) return text;
   text = "held by " + text;
   std::string names;
   if (releases)
-    for (const auto& name : book.releasesThatDo(excess, kMostNamed)) names += (names.empty() ? "" : ", ") + name;
+    for (const auto& name : book.releasesThatDo(excess, kMaxNamed)) names += (names.empty() ? "" : ", ") + name;
   return names.empty() ? text : text + ": without " + names + " it would be within its quotas";
 }
 

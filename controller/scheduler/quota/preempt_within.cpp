@@ -304,7 +304,7 @@ class PreemptingWithin {
   const StopCondition& enough_;
   std::vector<Giver> givers_;  ///< ordered by loss, the smallest first
   int64_t beside_ = 0;         ///< minimum number of victims for cards, in addition to any set of givers
-  int64_t sets_ = kMostQuotaSets;
+  int64_t sets_ = kMaxQuotaSets;
   Set chosen_;
   bool cut_ = false;  ///< not all sets were tried
   VictimCost bestCost_;
@@ -327,7 +327,7 @@ Preemption preemptWithin(const Cluster& cluster, const QuotaBook& book, const Qu
                          const StopCondition& enough) {
   auto quotas = book.of(preemptor.claim.namespace_);
   Cluster copy = cluster;
-  int64_t left = kMostPreemptions;
+  int64_t left = kMaxPreemptions;
   return preemptWithinIn(copy, quotas, preemptor, {}, suits, isEvictable, left, standing, enough);
 }
 

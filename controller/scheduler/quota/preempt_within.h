@@ -27,9 +27,9 @@ struct QuotaPreemptor {
 
 /// Like preempt(), with the additional condition that the claim is within its quotas after the evictions. Holders in
 /// the book are devices. Sets have the same order: fewest, lowest priority, youngest, smallest. Sets that free quota
-/// are tried in that order, each with the cheapest set that frees cards. After kMostQuotaSets sets, the largest holders
+/// are tried in that order, each with the cheapest set that frees cards. After kMaxQuotaSets sets, the largest holders
 /// are taken one after the other, and `exact` is false.
-inline constexpr int64_t kMostQuotaSets = 100'000;
+inline constexpr int64_t kMaxQuotaSets = 100'000;
 Preemption preemptWithin(const Cluster& cluster, const QuotaBook& book, const QuotaPreemptor& preemptor,
                          const NodePredicate& suits = {}, const IsEvictable& isEvictable = {},
                          const EvictionRankOf& standing = {}, const StopCondition& enough = {});

@@ -16,10 +16,10 @@ constexpr std::array<std::string_view, kQuotaKeys> kNames{keys::kGpu, keys::kGpu
 /// Returns ⌊nano · numerator ÷ denominator⌋ in whole units, not below zero, capped.
 int64_t scaled(__int128 nano, int64_t numerator, int64_t denominator) {
   if (nano <= 0) return 0;
-  constexpr __int128 kMost = std::numeric_limits<int64_t>::max() / 2;
+  constexpr __int128 kMax = std::numeric_limits<int64_t>::max() / 2;
   const __int128 whole = nano / v1alpha::kNano, rest = nano % v1alpha::kNano;
   const __int128 value = whole * numerator / denominator + rest * numerator / denominator / v1alpha::kNano;
-  return static_cast<int64_t>(value > kMost ? kMost : value);
+  return static_cast<int64_t>(value > kMax ? kMax : value);
 }
 
 QuotaLimits limitsOf(const core::StringMap& amounts) {

@@ -12,9 +12,9 @@ namespace egpu::scheduler {
 namespace {
 
 /// Maximum number of searches, each with further models excluded.
-constexpr int kMostTries = 8;
+constexpr int kMaxTries = 8;
 /// Maximum number of card types tried for a pod's claims, to see whether all of them can be within their quotas.
-constexpr int kMostAssignments = 1000;
+constexpr int kMaxAssignments = 1000;
 
 class Within {
  public:
@@ -28,7 +28,7 @@ class Within {
     for (std::size_t i = 0; i < requests_.size(); ++i)
       if (auto excess = nowhere(i)) return refused(std::move(together), std::move(*excess), false);
     std::vector<QuotaRoom> leftOut;
-    for (int tries = 0; tries < kMostTries; ++tries) {
+    for (int tries = 0; tries < kMaxTries; ++tries) {
       auto within = requests_;
       for (std::size_t i = 0; i < within.size(); ++i) {
         if (within[i].adminAccess) continue;
@@ -79,7 +79,7 @@ class Within {
   /// True if the quotas allow some types of empty cards to all claims together. leftOut: further exclusions.
   bool leavesSome(const std::vector<QuotaRoom>& leftOut) const {
     std::vector<QuotaAsked> asked;
-    int left = kMostAssignments;
+    int left = kMaxAssignments;
     return leavesSome(0, leftOut, asked, left);
   }
 

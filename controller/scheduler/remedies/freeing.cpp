@@ -73,9 +73,9 @@ std::optional<std::vector<Freeing::Share>> Freeing::sharesOf(const Cards& cards,
   if (all && (shares.size() < cards.size() || static_cast<int64_t>(shares.size()) > total_->steps()))
     return std::nullopt;
   std::stable_sort(shares.begin(), shares.end(), [](const Share& a, const Share& b) { return a.empty > b.empty; });
-  if (shares.size() > SplitTotal::kMostCards) {
+  if (shares.size() > SplitTotal::kMaxCards) {
     if (all) return std::nullopt;
-    shares.resize(SplitTotal::kMostCards);
+    shares.resize(SplitTotal::kMaxCards);
   }
   return shares;
 }
@@ -140,7 +140,7 @@ std::optional<Freeing::Freed> Freeing::on(const NodeRecord& node) {
     return forCards(cards, pinned);
   }
   std::optional<Freed> best;
-  for (std::size_t size = 1; size <= SplitTotal::kMostCards; ++size) {
+  for (std::size_t size = 1; size <= SplitTotal::kMaxCards; ++size) {
     if (!total_ && static_cast<int64_t>(size) != request_.cards) continue;
     if (pinned && size < request_.pinnedCards.size()) continue;
     for (topology::Set set : topology::fixedSets(policy_->machineOf(node), size)) {

@@ -160,7 +160,7 @@ class Searching {
     auto set = [](Request& r, int64_t v) { r.cards = v; };
     const CardPolicy* policy = findCardPolicy(request_.cardPolicy);
     const bool fixedSets = policy != nullptr && !policy->takesAny;
-    constexpr auto kLargestSet = static_cast<int64_t>(SplitTotal::kMostCards);
+    constexpr auto kLargestSet = static_cast<int64_t>(SplitTotal::kMaxCards);
     const int64_t most = fixedSets ? std::min(request_.cards - 1, kLargestSet) : request_.cards - 1;
     consider(best, largest(1, most, set, fixedSets ? kLargestSet : 0), request_.cards, 1, set, cardsText);
   }
@@ -326,13 +326,13 @@ class Searching {
         ++cards;
       }
       const auto added = cardsFor(total, total.steps() - rooms);
-      if (!added || cards + added->second > static_cast<int64_t>(SplitTotal::kMostCards) || rooms <= most) return;
+      if (!added || cards + added->second > static_cast<int64_t>(SplitTotal::kMaxCards) || rooms <= most) return;
       most = rooms;
       remedy.node = std::string(name);
     });
     if (!request_.pinnedNode.empty() && remedy.node.empty()) return std::nullopt;
     const auto added = cardsFor(total, total.steps() - most);
-    if (!added || !withinQuotas(added->first) || added->second > static_cast<int64_t>(SplitTotal::kMostCards))
+    if (!added || !withinQuotas(added->first) || added->second > static_cast<int64_t>(SplitTotal::kMaxCards))
       return std::nullopt;
     std::tie(remedy.card, remedy.cards) = *added;
     return described(std::move(remedy));

@@ -33,7 +33,7 @@ Survey Cluster::State::survey(const NodeRecord& node, const Scale& scale) const 
   Highest<4> cores;
   Highest<2> memories;
   Amount usedSum, capacitySum;
-  int64_t empty = 0, fewest = Summary::kMost, freeCore = 0;
+  int64_t empty = 0, fewest = Summary::kMax, freeCore = 0;
   NodeLoad load;
   for (CardId c : node.cards) {
     const CardRecord& card = cards[c];
@@ -63,8 +63,8 @@ Survey Cluster::State::survey(const NodeRecord& node, const Scale& scale) const 
   s.at[Summary::kCoreRanks + 1] = cores.values[3];
   s.at[Summary::kMemoryRank] = memories.values[1];
   s.at[Summary::kEmpty] = Summary::clamped(empty);
-  s.at[Summary::kNodeClaims] = Summary::clamped(Summary::kMost - node.claims);
-  s.at[Summary::kCardClaims] = Summary::clamped(Summary::kMost - fewest);
+  s.at[Summary::kNodeClaims] = Summary::clamped(Summary::kMax - node.claims);
+  s.at[Summary::kCardClaims] = Summary::clamped(Summary::kMax - fewest);
   const NodeAmount left = node.free();
   s.at[Summary::kNodeCpu] = Summary::coarse(left.cpuMilli, Summary::kCpuUnit);
   s.at[Summary::kNodeMemory] = Summary::coarse(left.memory, Summary::kNodeMemoryUnit);

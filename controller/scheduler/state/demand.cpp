@@ -62,9 +62,9 @@ void Demand::tidy() {
   for (Entry& entry : entries_) entry.weight /= unit_;
   unit_ = 1;
   std::erase_if(entries_, [](const Entry& entry) { return entry.weight < kForgotten; });
-  if (entries_.size() > kMost) {
+  if (entries_.size() > kMax) {
     const std::vector<const Entry*> order = heaviestFirst();
-    std::set<const Entry*> gone(order.begin() + static_cast<std::ptrdiff_t>(kMost), order.end());
+    std::set<const Entry*> gone(order.begin() + static_cast<std::ptrdiff_t>(kMax), order.end());
     std::vector<Entry> kept;
     for (Entry& entry : entries_)
       if (gone.count(&entry) == 0) kept.push_back(std::move(entry));

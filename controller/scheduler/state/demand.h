@@ -17,10 +17,10 @@ namespace egpu::scheduler {
 
 class Demand {
  public:
-  static constexpr int64_t kLeast = 20;      ///< the demand is unknown before this number of requests
-  static constexpr std::size_t kMost = 512;  ///< number of classes kept, the heaviest; reduced every kWindow requests
-  static constexpr int64_t kWindow = 200;    ///< number of requests in which a weight falls to …
-  static constexpr double kFactor = 0.9;     ///< … this fraction
+  static constexpr int64_t kMin = 20;       ///< the demand is unknown before this number of requests
+  static constexpr std::size_t kMax = 512;  ///< number of classes kept, the heaviest; reduced every kWindow requests
+  static constexpr int64_t kWindow = 200;   ///< number of requests in which a weight falls to …
+  static constexpr double kFactor = 0.9;    ///< … this fraction
   static constexpr double kForgotten = 1.0 / 64;  ///< classes of less weight are dropped
 
   struct Class {
@@ -37,7 +37,7 @@ class Demand {
 
   /// Number of observed requests, without decay.
   int64_t seen() const { return seen_; }
-  bool known() const { return seen_ >= kLeast; }
+  bool known() const { return seen_ >= kMin; }
   /// Sum of the weights of all classes.
   double total() const;
   /// Classes by weight, the heaviest first; ties: the class observed first. Empty until known(). Valid until the next

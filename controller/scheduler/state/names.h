@@ -36,8 +36,8 @@ class Arena {
  private:
   // A chunk is an eighth of the data before it, within these bounds: little is wasted, and the chunks of a large
   // cluster span large pages.
-  static constexpr std::size_t kLeastChunk = std::size_t{1} << 16;
-  static constexpr std::size_t kMostChunk = std::size_t{32} << 20;
+  static constexpr std::size_t kMinChunk = std::size_t{1} << 16;
+  static constexpr std::size_t kMaxChunk = std::size_t{32} << 20;
   static constexpr std::size_t kWaste = std::size_t{1} << 20;
   std::vector<std::shared_ptr<char[]>> chunks_;
   char* next_ = nullptr;

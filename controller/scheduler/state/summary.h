@@ -24,15 +24,15 @@ struct alignas(64) Summary {
   static constexpr std::size_t kCoreRanks = kCoreAt + kMemorySteps;  ///< core of the 2nd, 4th card by free core
   static constexpr std::size_t kMemoryRank = kCoreRanks + 2;         ///< memory of the 2nd card by free memory
   static constexpr std::size_t kEmpty = kMemoryRank + 1;             ///< number of cards without holders
-  static constexpr std::size_t kNodeClaims = kEmpty + 1;             ///< kMost − claims on the node
-  static constexpr std::size_t kCardClaims = kNodeClaims + 1;        ///< kMost − claims on the card with the fewest
+  static constexpr std::size_t kNodeClaims = kEmpty + 1;             ///< kMax − claims on the node
+  static constexpr std::size_t kCardClaims = kNodeClaims + 1;        ///< kMax − claims on the card with the fewest
   static constexpr std::size_t kNodeCpu = kCardClaims + 1;           ///< coarse()
   static constexpr std::size_t kNodeMemory = kNodeCpu + 1;           ///< coarse()
   static constexpr std::size_t kFreeCore = kNodeMemory + 1;          ///< sum over the cards, coarse()
   static constexpr std::size_t kUsedScore = kFreeCore + 1;           ///< NodeLoad::used() of load_score.h; wide
   static constexpr std::size_t kAvailableScore = kUsedScore + 2;     ///< NodeLoad::available(); wide
   static constexpr std::size_t kCount = kAvailableScore + 2;
-  static constexpr int64_t kMost = 255;
+  static constexpr int64_t kMax = 255;
   static constexpr int64_t kCoreUnit = 10;                        ///< milli-cards
   static constexpr int64_t kCpuUnit = 100;                        ///< thousandths
   static constexpr int64_t kNodeMemoryUnit = int64_t{256} << 20;  ///< bytes
@@ -40,7 +40,7 @@ struct alignas(64) Summary {
 
   std::array<uint8_t, kCount> at{};
 
-  static uint8_t clamped(int64_t n) { return static_cast<uint8_t>(std::clamp<int64_t>(n, 0, kMost)); }
+  static uint8_t clamped(int64_t n) { return static_cast<uint8_t>(std::clamp<int64_t>(n, 0, kMax)); }
   /// Encodes node resources, which span orders of magnitude: exact below 32 units, then five significant binary digits.
   static uint8_t coarse(int64_t amount, int64_t unit) {
     if (amount < 0) return 0;
@@ -88,11 +88,11 @@ struct Scale {
 
   static Scale forCards(int64_t largestCore, int64_t largestMemory) {
     Scale scale{0, 0, 0, 0};
-    while ((largestCore >> scale.coreShift) >= Summary::kMost) ++scale.coreShift;
+    while ((largestCore >> scale.coreShift) >= Summary::kMax) ++scale.coreShift;
     const auto units = static_cast<uint32_t>(std::max<int64_t>(largestCore >> scale.coreShift, kLastCore));
     scale.coreSteps = 65'536 * kLastCore / units + 1;
     // An empty card may exceed the last unit and the last step by one.
-    while ((largestMemory >> scale.memoryShift) > Summary::kMost + 1) ++scale.memoryShift;
+    while ((largestMemory >> scale.memoryShift) > Summary::kMax + 1) ++scale.memoryShift;
     while ((largestMemory >> scale.memoryShift >> scale.memoryStep) > kLastMemory + 1) ++scale.memoryStep;
     return scale;
   }

@@ -32,7 +32,7 @@ class Extender final : public http::Handler {
   /// unavailable: returns why requests can't be answered now; empty if they can. bindWithin: timeout of a binding.
   Extender(const cache::Stores& stores, cache::ClusterView& cluster, reconcile::Reconciler& reconciler,
            base::Metrics& metrics, std::function<std::string()> unavailable,
-           std::chrono::milliseconds bindWithin = kBindWithin)
+           std::chrono::milliseconds bindWithin = kBindTimeout)
       : stores_(stores),
         cluster_(cluster),
         reconciler_(reconciler),
@@ -45,7 +45,7 @@ class Extender final : public http::Handler {
   /// A Node object has about 10 kB: without nodeCacheCapable the maximum body holds about 6,000 of them.
   static http::Limits limits();
   /// Less than the httpTimeout of 30 s that the samples configure for the scheduler.
-  static constexpr std::chrono::milliseconds kBindWithin{20'000};
+  static constexpr std::chrono::milliseconds kBindTimeout{20'000};
 
   // The verbs: each takes a body and returns the answer.
   http::Response filter(std::string_view body);

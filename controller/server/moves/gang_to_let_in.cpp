@@ -29,7 +29,7 @@ using ClaimPtr = cache::Store<cache::Claim>::Ptr;
 using PodPtr = cache::Store<core::Pod>::Ptr;
 using reconcile::GangChoice;
 
-constexpr std::size_t kMostNamed = 8;
+constexpr std::size_t kMaxNamed = 8;
 
 bool has(const std::vector<ClaimPtr>& claims, const cache::Claim& claim) {
   return std::any_of(claims.begin(), claims.end(),
@@ -50,13 +50,13 @@ std::string notCounted(const Stores& stores, const cache::Claim& claim) {
 std::string membersText(const Stores& stores, const core::ObjectKey& id, const GangChoice& choice) {
   std::string text;
   const auto& here = choice.here;
-  for (std::size_t i = 0; i < std::min(here.size(), kMostNamed); ++i)
+  for (std::size_t i = 0; i < std::min(here.size(), kMaxNamed); ++i)
     text += (i == 0 ? "; here: " : ", ") + here[i]->metadata.name;
-  if (here.size() > kMostNamed) text += " and " + std::to_string(here.size() - kMostNamed) + " more";
+  if (here.size() > kMaxNamed) text += " and " + std::to_string(here.size() - kMaxNamed) + " more";
   std::size_t named = 0;
   for (const auto& claim : stores.claimsOfGang(id.namespace_, id.name)) {
     const auto why = has(here, *claim) ? std::string() : notCounted(stores, *claim);
-    if (!why.empty() && named++ < kMostNamed) text += "; claim " + claim->metadata.name + " does not count: " + why;
+    if (!why.empty() && named++ < kMaxNamed) text += "; claim " + claim->metadata.name + " does not count: " + why;
   }
   return text;
 }

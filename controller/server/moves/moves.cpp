@@ -146,7 +146,7 @@ std::optional<http::Response> Moves::waitsFor() {
   }
   const auto what = there ? "device " + move.device + " of claim " + move.claim + " is still there"
                           : "no pod has come in the place of " + move.pod;
-  if (clock_.now() - move.since < kDoneWithin)
+  if (clock_.now() - move.since < kDoneTimeout)
     return later(409, "a move is under way: " + what, std::chrono::seconds(1));
   const auto stopped = "stopped: " + what + " after 20 minutes; the next request plans anew\n";
   underWay_.reset();

@@ -36,7 +36,7 @@ class Moves {
   /// budget blocks the eviction; 403: the caller may not evict.
   http::Response answer(const http::Request& request, std::stop_token stop);
 
-  static constexpr std::chrono::minutes kDoneWithin{
+  static constexpr std::chrono::minutes kDoneTimeout{
       20};  ///< time for a pod's grace period, the removal of its device, and the placement of its successor
 
  private:

@@ -12,7 +12,7 @@ namespace egpu::server {
 
 namespace {
 
-constexpr std::size_t kMostKnown = 1000;
+constexpr std::size_t kMaxKnown = 1000;
 constexpr std::chrono::seconds kPatience{10};  // wait for a free review slot
 constexpr std::string_view kScheme = "bearer ";
 
@@ -129,11 +129,11 @@ void Callers::remember(const Digest& digest, const Verdict& verdict) {
   if (verdict.status == 503) return;
   const auto now = clock_.now();
   const auto makeRoom = [&](base::Clock::Steady Known::*end) {
-    if (known_.size() >= kMostKnown) std::erase_if(known_, [&](const auto& each) { return each.second.*end <= now; });
+    if (known_.size() >= kMaxKnown) std::erase_if(known_, [&](const auto& each) { return each.second.*end <= now; });
   };
   makeRoom(&Known::lately);
   makeRoom(&Known::until);
-  if (known_.size() >= kMostKnown) known_.clear();
+  if (known_.size() >= kMaxKnown) known_.clear();
   if (verdict.status == 200)
     known_[digest] = {verdict, now + kAllowed, now + kLately};
   else

@@ -127,7 +127,7 @@ http::Limits Operations::limits() {
   http::Limits limits;
   limits.connections = 64;
   limits.body = std::size_t{256} * 1024;
-  limits.answers = 4 * kMostAnswer;
+  limits.answers = 4 * kMaxAnswer;
   limits.firstByte = std::chrono::seconds(5);
   limits.request = std::chrono::seconds(30);
   limits.answer = std::chrono::seconds(60);
@@ -150,9 +150,9 @@ http::Response Operations::handle(const http::Request& request, std::stop_token 
                    "another site may lead here (Sec-Fetch-Site)");
   }
   auto answer = guarded(request, either.get_token());
-  if (answer.body.size() <= kMostAnswer) return answer;
+  if (answer.body.size() <= kMaxAnswer) return answer;
   return refusal(413, "the answer has " + std::to_string(answer.body.size() >> 20) + " MiB, more than " +
-                          std::to_string(kMostAnswer >> 20) +
+                          std::to_string(kMaxAnswer >> 20) +
                           ": ask for less, one node (node=) or so many at a time (limit=, continue=)");
 }
 

@@ -56,7 +56,7 @@ class Operations final : public http::Handler {
   /// Limits of a listener for this handler.
   static http::Limits limits();
   static constexpr int kMaps = 2;
-  static constexpr std::size_t kMostAnswer = std::size_t{64} << 20;  ///< bytes; a larger answer is refused
+  static constexpr std::size_t kMaxAnswer = std::size_t{64} << 20;  ///< bytes; a larger answer is refused
 
  private:
   http::Response guarded(const http::Request& request, std::stop_token stop);

@@ -17,7 +17,7 @@ using base::Code;
 using base::Result;
 using base::Status;
 
-constexpr std::size_t kLongestBase = 57;  ///< maximum length before a hyphen and five characters
+constexpr std::size_t kMaxBaseLength = 57;  ///< maximum length before a hyphen and five characters
 constexpr std::size_t kSuffix = 5;
 
 bool ownedBy(const core::ObjectMeta& object, const core::Pod& pod) {
@@ -38,9 +38,9 @@ std::map<std::string, std::string> recorded(const core::Pod& pod) {
 std::string stampedName(const core::Pod& pod, const std::string& name) {
   auto first = pod.metadata.name, second = name;
   const auto whole = first.size() + second.size() + 1;
-  if (whole > kLongestBase) {
-    first.resize(first.size() * (kLongestBase - 1) / whole);
-    second.resize(second.size() * (kLongestBase - 1) / whole);
+  if (whole > kMaxBaseLength) {
+    first.resize(first.size() * (kMaxBaseLength - 1) / whole);
+    second.resize(second.size() * (kMaxBaseLength - 1) / whole);
   }
   return first + "-" + second + "-" + base::hexDigest(pod.metadata.uid + "/" + name).substr(0, kSuffix);
 }

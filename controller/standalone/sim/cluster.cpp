@@ -27,7 +27,7 @@ constexpr std::string_view kLeaseNamespace = "kube-node-lease";
 /// The lease of a real kubelet lasts 40 s. Here no component acts on leases, so they last an hour to save writes. Each
 /// is renewed three times per hour, a group of nodes at a time.
 constexpr int64_t kLeaseSeconds = 3600;
-constexpr std::chrono::milliseconds kRenewEvery{1'200'000};
+constexpr std::chrono::milliseconds kRenewInterval{1'200'000};
 constexpr std::size_t kLeasesAtOnce = 64;
 constexpr std::string_view kLeases = "leases";
 constexpr std::chrono::milliseconds kRetry{100}, kRetryMax{10'000};
@@ -260,7 +260,7 @@ void Cluster::start() {
   nodeReflector_.start();
   claims_.start();
   pods_.start();
-  enqueue(std::string(kLeases), kRenewEvery / 2);
+  enqueue(std::string(kLeases), kRenewInterval / 2);
   worker_ = std::jthread([this](std::stop_token stop) { work(stop); });
 }
 
@@ -375,7 +375,7 @@ bool Cluster::renewLeases(std::stop_token stop) {
     nextLease_ = (nextLease_ + 1) % nodes_.size();
   }
   const auto rounds = static_cast<int64_t>((nodes_.size() + kLeasesAtOnce - 1) / kLeasesAtOnce);
-  enqueue(std::string(kLeases), kRenewEvery / std::max<int64_t>(rounds, 1));
+  enqueue(std::string(kLeases), kRenewInterval / std::max<int64_t>(rounds, 1));
   return true;
 }
 

@@ -17,9 +17,9 @@ namespace fs = std::filesystem;
 
 constexpr const char* kKind = "nvidia.com/gpu";
 constexpr std::string_view kOwn = "elasticgpu.io-";  // the agent's files, one per claim; of another kind
-constexpr std::size_t kMostBytes = 4 << 20;          // maximum size of a file
-constexpr std::size_t kMostFiles = 4096;             // maximum files of a folder
-constexpr std::size_t kMostDevices = 4096;           // maximum devices of a spec
+constexpr std::size_t kMaxBytes = 4 << 20;           // maximum size of a file
+constexpr std::size_t kMaxFiles = 4096;              // maximum files of a folder
+constexpr std::size_t kMaxDevices = 4096;            // maximum devices of a spec
 
 std::vector<std::string> gpusOf(std::string_view text) {
   std::vector<std::string> out;
@@ -30,7 +30,7 @@ std::vector<std::string> gpusOf(std::string_view text) {
   for (const auto& device : spec["devices"]) {
     if (!device.IsMap()) throw std::runtime_error("a device is no map");
     out.push_back(device["name"].as<std::string>());
-    if (out.size() > kMostDevices) throw std::runtime_error("too many devices");
+    if (out.size() > kMaxDevices) throw std::runtime_error("too many devices");
   }
   return out;
 }
@@ -46,16 +46,16 @@ std::map<std::string, int> described(const std::string& folder, std::vector<std:
     std::string name = path.filename().string();
     if (name.compare(0, kOwn.size(), kOwn) == 0) continue;
     if (path.extension() == ".json" || path.extension() == ".yaml") files.push_back(std::move(name));
-    if (files.size() == kMostFiles) break;
+    if (files.size() == kMaxFiles) break;
   }
   std::sort(files.begin(), files.end());
   std::map<std::string, int> out;
   for (const std::string& file : files) {
     const std::string path = folder + "/" + file;
-    const auto text = readHostFile(path, kMostBytes);
+    const auto text = readHostFile(path, kMaxBytes);
     // Avoids parsing, which takes milliseconds.
     if (text && text->find("nvidia.com") == std::string::npos) continue;
-    std::string why = "it can't be read, or is larger than " + std::to_string(kMostBytes >> 20) + " MiB";
+    std::string why = "it can't be read, or is larger than " + std::to_string(kMaxBytes >> 20) + " MiB";
     const auto devices = text ? gpusOfSpec(*text, why) : std::nullopt;
     if (!devices) remarks.push_back("the CDI file " + path + " is ignored: " + why);
     for (const std::string& device : devices.value_or(std::vector<std::string>())) ++out[device];

@@ -16,7 +16,7 @@
 namespace egpu::nvidia {
 namespace {
 
-constexpr std::size_t kMostSaid = 64;  // maximum remarks
+constexpr std::size_t kMaxReported = 64;  // maximum remarks
 
 /// Properties of this machine that a container needs.
 struct Machine {
@@ -35,14 +35,14 @@ void askNvml(Machine& machine) {
   char text[kTextSize + 1] = {};
   if (machine.driver.empty() && Library::call(nvml->nvmlSystemGetDriverVersion, text, kTextSize) == kSuccess)
     machine.driver = text;
-  constexpr unsigned kMostCards = 64, kMostMinor = 1023;
-  for (unsigned i = 0; i < std::min(count, kMostCards); ++i) {
+  constexpr unsigned kMaxCards = 64, kMaxMinor = 1023;
+  for (unsigned i = 0; i < std::min(count, kMaxCards); ++i) {
     Device device = nullptr;
     unsigned minor = 0;
     char uuid[kTextSize + 1] = {};
     if (Library::call(nvml->nvmlDeviceGetHandleByIndex_v2, i, &device) == kSuccess &&
         Library::call(nvml->nvmlDeviceGetUUID, device, uuid, kTextSize) == kSuccess && isUuid(uuid) &&
-        Library::call(nvml->nvmlDeviceGetMinorNumber, device, &minor) == kSuccess && minor <= kMostMinor)
+        Library::call(nvml->nvmlDeviceGetMinorNumber, device, &minor) == kSuccess && minor <= kMaxMinor)
       machine.minors.emplace(uuid, minor);
   }
 }
@@ -91,7 +91,7 @@ bool isNews(const std::string& remark) {
   static std::mutex mutex;
   static std::set<std::string> said;
   const std::lock_guard lock(mutex);
-  return said.size() < kMostSaid && said.insert(remark).second;
+  return said.size() < kMaxReported && said.insert(remark).second;
 }
 
 /// Replies device nodes and the driver's files; returns true if there are driver files.

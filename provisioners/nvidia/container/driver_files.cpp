@@ -22,8 +22,8 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr std::size_t kMostCache = 16 << 20;  // maximum size of the loader's cache, bytes
-constexpr std::size_t kMostNames = 128;       // maximum library names
+constexpr std::size_t kMaxCache = 16 << 20;  // maximum size of the loader's cache, bytes
+constexpr std::size_t kMaxNames = 128;       // maximum library names
 
 #if defined(__aarch64__)
 constexpr const char* kMultiarch = "/usr/lib/aarch64-linux-gnu";
@@ -68,7 +68,7 @@ std::shared_ptr<const std::vector<NamedLibrary>> cachedLibraries(const RootFolde
                     is.st_ctim.tv_nsec};
   const std::lock_guard lock(mutex);
   if (last.second && last.first == stamp) return last.second;
-  const auto bytes = root.read(path, kMostCache);
+  const auto bytes = root.read(path, kMaxCache);
   if (!bytes) return nullptr;
   last = {stamp, std::make_shared<const std::vector<NamedLibrary>>(readLoaderCache(*bytes))};
   return last.second;
@@ -126,7 +126,7 @@ class DriverLibraries {
       const std::string real = withoutLinks_(path);
       // The compiler for CUDA 11 is part of the driver, but its name has no version.
       if (!endsWith(real, ".so." + version_) && (real.empty() || !begins("libnvidia-nvvm70.so."))) continue;
-      if (before.count(real) > 0 || names_.size() == kMostNames || !names_.insert(name).second) continue;
+      if (before.count(real) > 0 || names_.size() == kMaxNames || !names_.insert(name).second) continue;
       files_.insert(real);
       for (const std::string folder : kFolders) out.push_back({withoutLinks_.root().onHost(real), folder + "/" + name});
     }

@@ -22,7 +22,7 @@ std::string seen(const std::string& path) {
 std::string resolved(const std::string& path, const std::string& folder) { return RootFolder().resolved(path, folder); }
 
 std::string RootFolder::resolved(const std::string& path, const std::string& folder) const {
-  constexpr int kMostLinks = 40;  // as in the kernel
+  constexpr int kMaxLinks = 40;  // as in the kernel
   const std::string root = seen("");
   std::string done = folder, rest = path;  // done: resolved path, "" = the host's root folder
   if (done == "/" || path.substr(0, 1) == "/") done.clear();
@@ -36,7 +36,7 @@ std::string RootFolder::resolved(const std::string& path, const std::string& fol
     done += "/" + part;
     const ssize_t size = readlink((root + done).c_str(), target, sizeof target);
     if (size < 0) continue;  // not a symlink
-    if (++links > kMostLinks) return {};
+    if (++links > kMaxLinks) return {};
     done.resize(target[0] == '/' ? 0 : done.rfind('/'));
     rest = std::string(target, static_cast<std::size_t>(size)) + "/" + rest;
   }

@@ -10,7 +10,7 @@ namespace {
 // Format of glibc 2.2 and later. The older format may precede it; its entries contain the same libraries.
 constexpr std::string_view kOldMagic = "ld.so-1.7.0", kMagic = "glibc-ld.so.cache1.1";
 constexpr std::size_t kOldHeader = 16, kOldEntry = 12, kHeader = 48, kEntry = 24, kAlignment = 8;
-constexpr std::size_t kLongest = 4096;  // maximum length of a text
+constexpr std::size_t kMaxLength = 4096;  // maximum length of a text
 
 /// Flags of an entry: ELF for glibc 2, and the architecture of the 64-bit programs.
 #if defined(__aarch64__)
@@ -29,7 +29,7 @@ uint32_t numberAt(std::string_view bytes, std::size_t at) {
 /// Reads a NUL-terminated text; empty if its end is not within `bytes`.
 std::string textAt(std::string_view bytes, std::size_t at) {
   if (at >= bytes.size()) return {};
-  const std::string_view text = bytes.substr(at, kLongest);
+  const std::string_view text = bytes.substr(at, kMaxLength);
   const std::size_t end = text.find('\0');
   return std::string(end == std::string_view::npos ? "" : text.substr(0, end));
 }

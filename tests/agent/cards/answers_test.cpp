@@ -100,7 +100,7 @@ TEST(MergeTest, NoMoreThanANodeCanHave) {
   std::vector<plugin::Gpu> many;
   for (int i = 0; i < 1000; ++i) many.push_back(gpu("GPU-" + std::to_string(i)));
   const auto found = merge({{"physical", answer(many)}}, "n1");
-  EXPECT_THAT(found.cards, SizeIs(kMostCards));
+  EXPECT_THAT(found.cards, SizeIs(kMaxCards));
   EXPECT_EQ(found.cards.count("gpu-0") + found.cards.count("gpu-127"), 2u) << "the first of them";
   EXPECT_THAT(found.remarks, SizeIs(33));
   EXPECT_THAT(found.remarks.at(0), HasSubstr("at most 128 cards"));

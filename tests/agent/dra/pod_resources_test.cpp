@@ -84,7 +84,7 @@ TEST_F(PodResourcesTest, ItsSilenceIsLoggedOnce) {
 
 TEST_F(PodResourcesTest, AnAnswerBeyondBoundsIsNone) {
   addDevices(kubelet.container("team", "notebook", "main"), "nvidia.com/gpu",
-             {"GPU-A", std::string(PodResources::kMostBytes, 'x')});
+             {"GPU-A", std::string(PodResources::kMaxBytes, 'x')});
   kubelet.listen(socket);
   EXPECT_EQ(asked.list({}), std::nullopt);
 }

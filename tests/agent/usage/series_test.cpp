@@ -93,11 +93,11 @@ TEST(SeriesTest, WhatWasNotAskedForIsNoLimit) {
 TEST(SeriesTest, TheirNumberIsBounded) {
   Shown shown;
   Usage usage;
-  for (std::size_t i = 0; i < kMostSeries + 7; ++i)
+  for (std::size_t i = 0; i < kMaxSeries + 7; ++i)
     usage.claims.push_back({"ns", "c" + std::to_string(i), "p", "GPU-A", {}, 100, kGi});
   Series series(shown, "n1");
   series.show(usage);
-  EXPECT_EQ(shown.of("elasticgpu_claim_processes"), kMostSeries);
+  EXPECT_EQ(shown.of("elasticgpu_claim_processes"), kMaxSeries);
   EXPECT_EQ(shown.all.at("elasticgpu_claim_series_left_out"), 7);
   usage.claims.resize(1);
   series.show(usage);

@@ -765,7 +765,7 @@ TEST_F(GangFails, C14_OfALostNodeIsDecidedAnewBesideTheOthersOrNotAtAll) {
 }
 
 TEST_F(GangTest, TheLargestGang_IsBoundWithAFewStepsOfEachMember) {
-  constexpr int kSize = static_cast<int>(v1alpha::Gang::kMost);
+  constexpr int kSize = static_cast<int>(v1alpha::Gang::kMax);
   const core::StringMap gang{{"elasticgpu.io/gang", "large"}, {"elasticgpu.io/gang-size", std::to_string(kSize)}};
   for (int n = 0; n < 12; ++n) {  // a card's ledger has at most 128 entries
     world.addNode("large-" + std::to_string(n));

@@ -83,12 +83,12 @@ TEST_F(SharedClaimTest, PodsThatDifferChooseInTurns) {
   const auto begun = searchesOf([&] {
     for (int i = 0; i < 40; ++i) pod("p" + std::to_string(100 + i), {"shared"}, zone("z" + std::to_string(i)));
   });
-  constexpr int kMost = ConsumerTurns::kMaxFirst + ConsumerTurns::kMaxNext;
-  EXPECT_LE(begun, 2 * kMost);
+  constexpr int kMax = ConsumerTurns::kMaxFirst + ConsumerTurns::kMaxNext;
+  EXPECT_LE(begun, 2 * kMax);
   EXPECT_NE(world.message("shared").find("in turns, 4 others"), std::string::npos) << world.message("shared");
   world.addClaim("other", "share", {{"gpu-core", "10"}});
   settle();
-  EXPECT_LE(searchesOf([&] { world.removeClaim("other"); }), 2 * kMost);
+  EXPECT_LE(searchesOf([&] { world.removeClaim("other"); }), 2 * kMax);
   // None of the oldest pods fits the node.
   world.json<core::Node>({"", "n1"}, R"({"metadata":{"labels":{"zone":"z30"}}})");
   settle();

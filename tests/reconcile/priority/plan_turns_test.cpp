@@ -50,8 +50,8 @@ TEST_F(PlanTurnsTest, AClaimThatDoesNotSearchLosesItsTurn) {
   EXPECT_EQ(next(), "claim/default/gone");
   const auto held = turns.next({});
   EXPECT_FALSE(held.queueKey);
-  EXPECT_EQ(held.again, PlanTurns::kTurnAtMost);
-  clock.advance(PlanTurns::kTurnAtMost);
+  EXPECT_EQ(held.again, PlanTurns::kTurnTimeout);
+  clock.advance(PlanTurns::kTurnTimeout);
   EXPECT_EQ(next(), "claim/default/next");
   EXPECT_FALSE(turns.done("next")) << "the first waits no longer";
 }

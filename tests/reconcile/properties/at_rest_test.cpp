@@ -95,9 +95,9 @@ void refuseEvictions(Waiters& w) {
   w.line.refuses = [](const kube::HttpRequest& request) { return request.target.ends_with("/eviction"); };
 }
 
-constexpr milliseconds kTendKept = seconds(60);      ///< reconciler.cpp
-constexpr milliseconds kRefusedFor = seconds(300);   ///< claim.cpp
-constexpr milliseconds kPlaceWithin = seconds(300);  ///< first_consumer.cpp
+constexpr milliseconds kTendKept = seconds(60);       ///< reconciler.cpp
+constexpr milliseconds kRefusedFor = seconds(300);    ///< claim.cpp
+constexpr milliseconds kPlaceTimeout = seconds(300);  ///< first_consumer.cpp
 
 const std::vector<Row>& rows() {
   static const std::vector<Row> all{
@@ -205,7 +205,7 @@ const std::vector<Row>& rows() {
       {"AConsumerOfAnotherScheduler",
        [](Waiters& w) { w.podOf({w.claim("late")}, [](auto& pod) { pod.schedulerName = "kai-scheduler"; }); },
        "SchedulerNotServed"},
-      {"AConsumerThatIsNotPlaced", [](Waiters& w) { w.podOf({w.claim("late")}); }, "WaitingForConsumer", kPlaceWithin,
+      {"AConsumerThatIsNotPlaced", [](Waiters& w) { w.podOf({w.claim("late")}); }, "WaitingForConsumer", kPlaceTimeout,
        40, true},
       {"NoProvisioner", [](Waiters& w) { (void)w.claim("absent"); }, "ProvisionerUnavailable"},
       {"AClassThatItsProvisionerRefuses", [](Waiters& w) { (void)w.claim("refused"); }, "InvalidParameter"},

@@ -165,7 +165,7 @@ TEST(PreemptTogether, OfOneIsPreempt) {
     Crowd crowd(seed, shape);
     for (int i = 0; i < 4; ++i) {
       const Request request = crowd.request();
-      const auto one = preempt(crowd.situation.cluster, request, {}, {}, kMostPreemptions, {}, {}, standingOf);
+      const auto one = preempt(crowd.situation.cluster, request, {}, {}, kMaxPreemptions, {}, {}, standingOf);
       const auto got = preemptTogether(crowd.situation.cluster, {GangMember{request}}, nullptr, {}, {}, standingOf);
       ASSERT_EQ(got.after.lacking.has_value(), !one.possible) << "seed " << seed << ", request " << i;
       if (!one.possible) continue;
@@ -285,10 +285,10 @@ TEST(PreemptTogether, EndsAtItsLimitWhereNobodyIsFoundToo) {
     asked = 0;
     const auto found = preemptTogether(apart.cluster, members, &apart.groups, {}, {}, {}, limit);
     EXPECT_TRUE(found.after.lacking && found.victims.empty());
-    EXPECT_EQ(found.exact, limit == kMostPreemptions) << "not all groups were tried";
+    EXPECT_EQ(found.exact, limit == kMaxPreemptions) << "not all groups were tried";
     return asked;
   };
-  const int all = looks(kMostPreemptions), some = looks(10), few = looks(1);
+  const int all = looks(kMaxPreemptions), some = looks(10), few = looks(1);
   EXPECT_LT(few, some);
   EXPECT_LT(2 * (some - few), all - few);
 }
@@ -307,7 +307,7 @@ TEST(PreemptTogether, EndsWhenItIsEnoughWithWhatWasFound) {
   const auto find = [&](int asked, const std::vector<TopologyGroup>* within) {
     left = asked;
     const std::vector<GangMember> members(2, GangMember{whole(1)});
-    return preemptTogether(apart.cluster, members, within, {}, {}, {}, kMostPreemptions, enough);
+    return preemptTogether(apart.cluster, members, within, {}, {}, {}, kMaxPreemptions, enough);
   };
   int asked = 0;
   while (find(asked, &apart.groups).after.lacking) {
@@ -330,7 +330,7 @@ TEST(PreemptTogether, WhateverTimeCutsShortIsNotExact) {
       asked = 0;
       const std::vector<GangMember> members(2, GangMember{whole(1)});
       const StopCondition enough = [&] { return ++asked > most; };
-      return preemptTogether(apart.cluster, members, within, {}, {}, {}, kMostPreemptions, enough).exact;
+      return preemptTogether(apart.cluster, members, within, {}, {}, {}, kMaxPreemptions, enough).exact;
     };
     ASSERT_TRUE(exact());
     const int needed = asked;

@@ -29,7 +29,7 @@ NodeScore scoreOf(const core::Pod& pod, const core::Node& node) {
 }
 
 std::vector<int64_t> normalised(const std::vector<NodeScore>& scores) {
-  constexpr int64_t kMost = 100, kAffinityWeight = 2, kTaintWeight = 3;
+  constexpr int64_t kMax = 100, kAffinityWeight = 2, kTaintWeight = 3;
   int64_t preferred = 0, avoided = 0;
   for (const auto& score : scores) {
     preferred = std::max(preferred, score.preferred);
@@ -38,8 +38,8 @@ std::vector<int64_t> normalised(const std::vector<NodeScore>& scores) {
   std::vector<int64_t> out;
   out.reserve(scores.size());
   for (const auto& score : scores) {
-    const int64_t liked = preferred > 0 ? kMost * score.preferred / preferred : 0;
-    const int64_t clean = avoided > 0 ? kMost - kMost * score.avoided / avoided : kMost;
+    const int64_t liked = preferred > 0 ? kMax * score.preferred / preferred : 0;
+    const int64_t clean = avoided > 0 ? kMax - kMax * score.avoided / avoided : kMax;
     out.push_back(kAffinityWeight * liked + kTaintWeight * clean);
   }
   return out;
