@@ -47,21 +47,21 @@ std::optional<FieldError> gangMistake(const core::StringMap& annotations) {
   if (has(keys::kGangPodGroupAnnotation)) {
     if (has(keys::kGangAnnotation))
       return mistake(keys::kGangPodGroupAnnotation,
-                     "says another gang than " + std::string(keys::kGangAnnotation) + ": take one of them off");
+                     "conflicts with " + std::string(keys::kGangAnnotation) + ": remove one of the two");
     if (!isDnsSubdomain(valueOf(annotations, keys::kGangPodGroupAnnotation)))
       return mistake(keys::kGangPodGroupAnnotation, "must be the name of a PodGroup");
   }
   if (!has(keys::kGangAnnotation)) {
     for (const auto key : {keys::kGangSizeAnnotation, keys::kGangTopologyAnnotation})
-      if (has(key)) return mistake(key, "means something beside " + std::string(keys::kGangAnnotation) + " only");
+      if (has(key)) return mistake(key, "is valid only together with " + std::string(keys::kGangAnnotation));
     return std::nullopt;
   }
   if (!isLabelName(valueOf(annotations, keys::kGangAnnotation)))
     return mistake(keys::kGangAnnotation,
                    "must be a name of 1 to 63 letters, digits, '-', '_' and '.', a letter or digit at both ends");
   if (!has(keys::kGangSizeAnnotation) || sizeOf(valueOf(annotations, keys::kGangSizeAnnotation)) == 0)
-    return mistake(keys::kGangSizeAnnotation, "must say how many claims the gang has: " + std::to_string(Gang::kMin) +
-                                                  " to " + std::to_string(Gang::kMax));
+    return mistake(keys::kGangSizeAnnotation, "must be the number of claims in the gang: " +
+                                                  std::to_string(Gang::kMin) + " to " + std::to_string(Gang::kMax));
   if (has(keys::kGangTopologyAnnotation) && !isLabelKey(valueOf(annotations, keys::kGangTopologyAnnotation)))
     return mistake(keys::kGangTopologyAnnotation, "must be the key of a node label, as topology.kubernetes.io/zone");
   return std::nullopt;

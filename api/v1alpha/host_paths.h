@@ -13,7 +13,7 @@ bool isCleanPath(std::string_view path);
 
 /// Error message for an invalid pattern; the pattern's text precedes it.
 inline constexpr std::string_view kNoHostPath =
-    "is no absolute path, with a '*' or '/' at its end or not, and no CDI device, or there are more than 64";
+    "is neither an absolute path (optionally ending in '*' or '/') nor a CDI device, or more than 64 are given";
 
 /// Parses patterns separated by commas: an absolute path, a prefix that ends in '/' (everything below) or '*'
 /// (everything that begins so), or a CDI device: "vendor.com/class=name" or "vendor.com/class=*". An empty text has

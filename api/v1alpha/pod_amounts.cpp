@@ -203,7 +203,7 @@ std::optional<FieldError> validateAmounts(const StringMap& annotations) {
   ElasticGPUClaim claim;
   claim.spec = specOf(annotations);
   if (claim.spec.requests.empty())
-    return FieldError{field(annotation("gpu-core")), "missing: say how much, by gpu, gpu-core, gpu-memory or tflops"};
+    return FieldError{field(annotation("gpu-core")), "missing: request gpu, gpu-core, gpu-memory or tflops"};
   if (const auto errors = validate(claim); !errors.empty())
     return FieldError{inAnnotations(errors.front().field), inAnnotations(errors.front().message)};
   for (const auto& part : kParts)
@@ -213,7 +213,7 @@ std::optional<FieldError> validateAmounts(const StringMap& annotations) {
                                               ? "at most " + std::to_string(part.maxValue()) + " characters"
                                               : "letters, digits and \" ._/|()+-\" only"};
   if (nameOf(claim.spec).empty())
-    return FieldError{field(classKey), "too long: with the amounts it makes a name of more than " +
+    return FieldError{field(classKey), "too long: with the amounts, the template's name exceeds " +
                                            std::to_string(kMaxName) + " characters"};
   return std::nullopt;
 }
@@ -221,11 +221,12 @@ std::optional<FieldError> validateAmounts(const StringMap& annotations) {
 std::optional<FieldError> validateAmounts(std::string_view templateName) {
   auto spec = amountsOf(templateName);
   if (!spec)
-    return FieldError{"spec.resourceClaims",
-                      "\"" + std::string(templateName) +
-                          "\" spells no amounts; write egpu-amounts with .gpu-<n>, .core-<percent>, .memory-<n>-gi, "
-                          ".tflops-<n>, .model-<model>, .isolation-<isolation>, .priority-<class> and .class-<class>, "
-                          "in this order"};
+    return FieldError{
+        "spec.resourceClaims",
+        "\"" + std::string(templateName) +
+            "\" contains no valid amounts; use egpu-amounts with .gpu-<n>, .core-<percent>, .memory-<n>-gi, "
+            ".tflops-<n>, .model-<model>, .isolation-<isolation>, .priority-<class> and .class-<class>, "
+            "in this order"};
   ElasticGPUClaim claim;
   claim.spec = *std::move(spec);
   const auto errors = validate(claim);

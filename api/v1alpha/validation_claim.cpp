@@ -99,9 +99,9 @@ void checkAlternatives(const std::vector<ClaimAlternative>& all, FieldErrors& er
       errors.push_back({field + ".name", "must be a DNS label: lower-case letters, digits and '-'"});
     if (std::any_of(all.begin(), all.begin() + static_cast<std::ptrdiff_t>(i),
                     [&](const auto& before) { return before.name == each.name; }))
-      errors.push_back({list, "each alternative has a name of its own"});
+      errors.push_back({list, "the names of alternatives must be unique"});
     checkModels(each.models, field + ".models", errors);
-    if (each.requests.empty()) errors.push_back({field + ".resources.requests", "say what is wanted (requests)"});
+    if (each.requests.empty()) errors.push_back({field + ".resources.requests", "requests are required"});
     checkRequests(each.requests, field + ".resources.requests", errors);
   }
 }
@@ -112,8 +112,7 @@ void checkForms(const ElasticGPUClaimSpec& spec, FieldErrors& errors) {
   if (several && !spec.requests.empty())
     errors.push_back({"spec.firstAvailable", "give either resources.requests or firstAvailable"});
   if (spec.elasticGPUName.empty() && spec.requests.empty() && !several)
-    errors.push_back(
-        {std::string(kRequests), "say what is wanted (requests, firstAvailable) or which GPU (elasticGPUName)"});
+    errors.push_back({std::string(kRequests), "requests, firstAvailable or elasticGPUName is required"});
   if (!spec.adminAccess) return;
   const bool amounts = std::any_of(spec.requests.begin(), spec.requests.end(), [](const auto& request) {
     return RequestKey(request.first).resource != keys::kGpu;
@@ -121,7 +120,7 @@ void checkForms(const ElasticGPUClaimSpec& spec, FieldErrors& errors) {
   if (several || amounts)
     errors.push_back(
         {"spec.adminAccess",
-         "who observes asks for cards (gpu) and for nothing of them: no other amounts, no firstAvailable"});
+         "with adminAccess only a number of cards (gpu) may be requested: no other amounts, no firstAvailable"});
 }
 
 }  // namespace
@@ -147,7 +146,7 @@ FieldErrors validate(const ElasticGPUClaim& object) {
   checkRequests(spec.requests, std::string(kRequests), errors);
   checkAlternatives(spec.firstAvailable, errors);
   if (object.status.phase == "Bound" && object.status.elasticGPUName.empty())
-    errors.push_back({"status.elasticGPUName", "a Bound claim says which device it is bound to"});
+    errors.push_back({"status.elasticGPUName", "must name the device in phase Bound"});
   return errors;
 }
 
@@ -175,7 +174,7 @@ FieldErrors validateUpdate(const ElasticGPUClaim& before, const ElasticGPUClaim&
   if (before.spec.requests != after.spec.requests && !resizable)
     errors.push_back(
         {std::string(kRequests),
-         "requests are immutable, unless the claim is bound and its class says resizable; make another claim"});
+         "requests are immutable, unless the claim is bound and its class is resizable; make another claim"});
   if (before.spec.firstAvailable != after.spec.firstAvailable)
     errors.push_back({"spec.firstAvailable", "alternatives are immutable; make another claim"});
   if (before.spec.models != after.spec.models)

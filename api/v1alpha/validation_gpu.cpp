@@ -71,7 +71,8 @@ void checkShares(const std::vector<DeviceCard>& cards, bool observes, const std:
     if (card.chargedMemory > card.memory)
       errors.push_back(
           {field + ".chargedMemory", "no more can be charged than granted; at most " + std::to_string(card.memory)});
-    if (observes && (card.core > 0 || card.memory > 0)) errors.push_back({field, "who observes has nothing of a card"});
+    if (observes && (card.core > 0 || card.memory > 0))
+      errors.push_back({field, "with adminAccess core and memory must be 0"});
     if (card.core < 0 || card.memory < 0 || card.chargedCore < 0 || card.chargedMemory < 0)
       errors.push_back({field, "amounts must not be negative"});
   }
@@ -104,7 +105,7 @@ FieldErrors check(const ElasticGPU* before, const ElasticGPU& after) {
   const auto sameCard = [](const DeviceCard& a, const DeviceCard& b) { return a.name == b.name; };
   if (spec.target && (spec.target->cards.empty() || !std::equal(spec.target->cards.begin(), spec.target->cards.end(),
                                                                 spec.cards.begin(), spec.cards.end(), sameCard)))
-    errors.push_back({"spec.target", "only a device has a target, for the cards that it has"});
+    errors.push_back({"spec.target", "only a device can have a target, with exactly its own cards"});
   if (spec.card) {
     checkCard(before, after, errors);
   } else {
@@ -147,11 +148,11 @@ void checkSourceUpdate(const HeapOptional<Source>& before, const HeapOptional<So
 void checkEntryUpdate(const std::string& uid, const LedgerEntry& before, const LedgerEntry& after,
                       FieldErrors& errors) {
   const std::string field = "spec.allocations[" + uid + "]";
-  if (before.device != after.device) errors.push_back({field, "an entry stays its device's"});
+  if (before.device != after.device) errors.push_back({field, "the device of an entry is immutable"});
   if (after.resize < before.resize)
-    errors.push_back({field + ".resize", "the entry is of an earlier resize than the one that stands"});
+    errors.push_back({field + ".resize", "the entry is of an earlier resize than the current one"});
   if (after.resize != before.resize && (after.core < before.core || after.memory < before.memory))
-    errors.push_back({field + ".resize", "a resize begins with no less than what stands"});
+    errors.push_back({field + ".resize", "a new resize must not start below the current amounts"});
 }
 
 void checkCardUpdate(const ElasticGPU& before, const ElasticGPU& after, FieldErrors& errors) {
@@ -176,9 +177,9 @@ void checkDeviceUpdate(const ElasticGPUSpec& before, const ElasticGPUSpec& after
   immutable(before.adminAccess == after.adminAccess, "adminAccess", "adminAccess of a device is immutable");
   immutable(before.nodeAffinityRequired == after.nodeAffinityRequired, "nodeAffinity",
             "nodeAffinity of a device is immutable");
-  if (before.target && !after.target) errors.push_back({"spec.target", "a target may change, but not go"});
+  if (before.target && !after.target) errors.push_back({"spec.target", "a target may change but not be removed"});
   if (before.target && after.target && before.target != after.target && after.target->number <= before.target->number)
-    errors.push_back({"spec.target.number", "another target has a higher number"});
+    errors.push_back({"spec.target.number", "a changed target must have a higher number"});
   // A reference without uid clears the claim and reserves the device in one write. The uid of that claim can be filled
   // in later.
   const auto follows = [](const ClaimRef& was, const ClaimRef& is) {
@@ -199,11 +200,11 @@ FieldErrors validateUpdate(const ElasticGPU& before, const ElasticGPU& after) {
     if (const auto old = before.spec.allocations.find(uid); old != before.spec.allocations.end())
       checkEntryUpdate(uid, old->second, entry, errors);
   if (before.status.inForce && !after.status.inForce)
-    errors.push_back({"status.inForce", "what is in force may change, but not go"});
+    errors.push_back({"status.inForce", "inForce may change but not be removed"});
   if (before.status.inForce && after.status.inForce && after.status.inForce->number < before.status.inForce->number)
-    errors.push_back({"status.inForce.number", "an earlier target can't be in force any more"});
+    errors.push_back({"status.inForce.number", "inForce must not return to an earlier target"});
   if (before.isCard() != after.isCard()) {
-    errors.push_back({"spec.card", "a card stays a card and a device a device"});
+    errors.push_back({"spec.card", "a card can't become a device, nor a device a card"});
   } else if (after.isCard()) {
     checkCardUpdate(before, after, errors);
   } else {

@@ -48,7 +48,7 @@ TEST(GangAnnotations, MistakesNameTheAnnotation) {
     const auto mistake = gangMistake(saying("train", size));
     ASSERT_TRUE(mistake) << size;
     EXPECT_EQ(mistake->field, "metadata.annotations[elasticgpu.io/gang-size]");
-    EXPECT_EQ(mistake->message, "must say how many claims the gang has: 2 to 1024");
+    EXPECT_EQ(mistake->message, "must be the number of claims in the gang: 2 to 1024");
     EXPECT_FALSE(gangOf(saying("train", size)));
   }
   for (const auto& name : {std::string(), std::string("-a"), std::string("a/b"), std::string(64, 'a')}) {

@@ -142,7 +142,7 @@ TEST(PodAmounts, EveryMistakeNamesItsAnnotation) {
       {{{"gpu-core", "10"}, {"class", "No Class"}}, "class", "is not the name of an ElasticGPUClass"},
       {{{"gpu-core", "10"}, {"class", ""}}, "class", "is not the name of an ElasticGPUClass"},
       {{{"gpu-core", "10"}, {"class", std::string(240, 'c')}}, "class", "too long"},
-      {{{"class", "share"}}, "gpu-core", "missing: say how much, by gpu, gpu-core, gpu-memory or tflops"},
+      {{{"class", "share"}}, "gpu-core", "missing: request gpu, gpu-core, gpu-memory or tflops"},
       {{{"gpu", "1"}, {"memory", "4Gi"}},
        "memory",
        "unknown; known are class, gpu, gpu-core, gpu-memory, tflops, model, isolation and priority"},

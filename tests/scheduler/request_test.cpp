@@ -474,9 +474,9 @@ TEST(Parameters, UnknownValuesAreRefusedWithTheKnownOnes) {
       {"cardPolicy", "static dgx2", "known: binpack"},
       {"preemptible", "yes", "known: true, false"},
       {"movable", "True", "known: true, false"},
-      {"hostPaths", "/dev/vendor*, rel", "\"rel\" is no absolute path"},
-      {"hostPaths", "/a,,/b", "\"\" is no absolute path"},
-      {"hostPaths", "/a/../b", "no CDI device"},
+      {"hostPaths", "/dev/vendor*, rel", "\"rel\" is neither an absolute path"},
+      {"hostPaths", "/a,,/b", "\"\" is neither an absolute path"},
+      {"hostPaths", "/a/../b", "nor a CDI device"},
       {"static", "dgx3", "known: dgx1-pascal, dgx1-volta, dgx2"},
       {"static", "", "known: dgx1-pascal, dgx1-volta, dgx2"}};
   for (const Row& row : rows) {

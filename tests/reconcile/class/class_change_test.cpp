@@ -99,7 +99,8 @@ TEST_F(ClassChangeTest, C4_HostPathsThatAreNoneAreSaidBeforeAnyPodRuns) {
   const auto* ready = findCondition(cls.conditions, kReady);
   ASSERT_NE(ready, nullptr);
   EXPECT_EQ(ready->reason, "InvalidParameter");
-  EXPECT_EQ(ready->message.rfind("parameters[hostPaths]: \"vendor\" is no absolute path", 0), 0U) << ready->message;
+  EXPECT_EQ(ready->message.rfind("parameters[hostPaths]: \"vendor\" is neither an absolute path", 0), 0U)
+      << ready->message;
   world.addClass("paths", "Delete", "Immediate", {{"hostPaths", "/dev/vendor*, vendor.com/x=*"}});
   world.addClaim("b", "paths", {{"gpu-core", "10"}});
   settle();

@@ -166,7 +166,7 @@ TEST_F(ResizeTest, C15_WhatItsClassDoesNotAllowTheApiRefuses) {
   claim("a", {{"gpu-core", "30"}}, "share");
   const auto refused = edit("a", R"({"elasticgpu.io/gpu-core":"50"})");
   EXPECT_EQ(refused.code(), base::Code::invalid);
-  EXPECT_NE(refused.message().find("its class says resizable"), std::string::npos) << refused.str();
+  EXPECT_NE(refused.message().find("its class is resizable"), std::string::npos) << refused.str();
   EXPECT_TRUE(world.claim("a").status.requests.empty());
 }
 
