@@ -285,7 +285,7 @@ class Explaining {
   Shortfall lackCore_{core_, "short of free core", "has", share, share};
   Shortfall lackMemory_{memory_, "short of free memory", "has", atLeastText, atMostText};
   Shortfall few_{enough_, "with too few fitting cards", "has", number, number};
-  Shortfall short_{enough_, "with too little room on its cards together", "has", unitOf(request_, atLeastText),
+  Shortfall short_{enough_, "short of free capacity on all its cards together", "has", unitOf(request_, atLeastText),
                    unitOf(request_, atMostText)};
   const CardPolicy* policy_ = findCardPolicy(request_.cardPolicy);
 };

@@ -296,7 +296,7 @@ class Gathering {
     const WhyUnsuited why = [&](std::string_view node) -> std::string {
       if (outside(node)) return "outside of " + group->value;
       if (member.suits && !member.suits(node)) return whyUnsuited ? whyUnsuited(i, node) : std::string();
-      return "without room for the pod beside the gang's other pods";
+      return "short of CPU, memory or pods beside the gang's other pods";
     };
     Request asks = member.request;
     if (member.claim) asks.quota = book_.rooms(*member.claim, asked_);

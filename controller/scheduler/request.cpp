@@ -71,7 +71,7 @@ class Reading {
 
   std::optional<Refusal> run() {
     if (entries_.core && entries_.tflops)
-      return invalid(fieldOf(entries_.tflops->key), "tflops and gpu-core both say how much compute: give one of them");
+      return invalid(fieldOf(entries_.tflops->key), "tflops and gpu-core both request compute: give only one of them");
     if (!cards() || !core() || !tflops() || !memory()) return std::move(refusal_);
     return std::nullopt;
   }
@@ -186,7 +186,7 @@ std::optional<Refusal> require(const v1alpha::ElasticGPUClaimSpec& spec, const v
                                Request& request) {
   if (const auto given = request.models; !narrow(request.models, spec.models))
     return invalid("spec.models",
-                   "class " + cls.metadata.name + " gives out none of these; it gives out " + listed(given));
+                   "class " + cls.metadata.name + " allows none of these models; it allows " + listed(given));
   const std::string provided = isolationOf(cls);
   if (spec.isolation.empty() || request.wholeCards || request.adminAccess || spec.isolation == provided)
     return std::nullopt;
@@ -216,7 +216,7 @@ std::variant<Request, Refusal> makeOne(const v1alpha::ElasticGPUClaim& claim, co
   if (claim.spec.requests.empty()) {
     if (claim.spec.elasticGPUName.empty())
       return invalid("spec.resources.requests",
-                     "says nothing: give " + std::string(cls.provisioner) + "/gpu, /gpu-core, /gpu-memory or /tflops");
+                     "is empty: request " + std::string(cls.provisioner) + "/gpu, /gpu-core, /gpu-memory or /tflops");
     request.wholeCards = true;
     request.split = Split::none;
     if (claim.spec.adminAccess) observing(request);
@@ -255,7 +255,7 @@ std::variant<std::vector<Request>, Refusal> makeRequests(const v1alpha::ElasticG
     }
     auto& request = requests.emplace_back(std::get<Request>(std::move(made)));
     if (!narrow(request.models, alternative.models))
-      return invalid(field + ".models", "class " + cls.metadata.name + " gives out none of these");
+      return invalid(field + ".models", "class " + cls.metadata.name + " allows none of these models");
   }
   if (!requests.empty()) return requests;
   auto made = makeOne(one, cls);

@@ -70,12 +70,12 @@ std::string whyNot(const std::vector<Resizing::OfCard>& cards) {
     if (hasRoom(card)) continue;
     text += (text.empty() ? "card " : "; card ") + card.card;
     if (!card.wanted) {
-      text += " can't hold that even alone";
+      text += " is too small for that even if empty";
       continue;
     }
     const Amount most{std::max<int64_t>(0, card.available.core + card.old.core),
                       std::max<int64_t>(0, card.available.memory + card.old.memory)};
-    text += " could give it " + amounts(most) + ", it would take " + amounts(*card.wanted);
+    text += " can provide " + amounts(most) + ", the claim would need " + amounts(*card.wanted);
   }
   return text;
 }
@@ -93,7 +93,7 @@ Resizing resizeInPlace(const Cluster& cluster, const std::vector<Holding>& old, 
   for (const Holding& each : old) {
     const CardView view = cluster.findCard(each.card);
     if (!view.known) {
-      result.why = "card " + each.card + " is not there";
+      result.why = "card " + each.card + " does not exist";
       return result;
     }
     result.node = std::string(view.node);
@@ -104,7 +104,7 @@ Resizing resizeInPlace(const Cluster& cluster, const std::vector<Holding>& old, 
   const Request pinned = onOwnCards(request, old);
   if (!divides(pinned) && pinned.cards != cards) {
     result.why = "it has " + std::to_string(cards) + (cards == 1 ? " card" : " cards") + " and would have " +
-                 std::to_string(pinned.cards) + ": the number of cards stays, make another claim";
+                 std::to_string(pinned.cards) + ": the number of cards can't change, make another claim";
     return result;
   }
   const Decision there = decide(cardsAlone(cluster, old, true), pinned);
@@ -119,7 +119,7 @@ Resizing resizeInPlace(const Cluster& cluster, const std::vector<Holding>& old, 
   if (result.inPlace) return result;
   result.placements.clear();
   const bool fewer = wanted.fits && wanted.placements.size() < old.size();
-  result.why = fewer ? "it would take fewer of its cards, which only a new claim can" : whyNot(result.cards);
+  result.why = fewer ? "it would need fewer cards, which requires a new claim" : whyNot(result.cards);
   return result;
 }
 

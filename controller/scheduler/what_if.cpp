@@ -69,7 +69,7 @@ class TryingSteps {
       const auto claim = std::find_if(now_.claims.begin(), now_.claims.end(),
                                       [&name = device](const ClaimRecord& c) { return c.device == name; });
       if (claim == now_.claims.end()) {
-        report.moved.push_back({"device " + device, step.node, {}, "no claim is known to have it"});
+        report.moved.push_back({"device " + device, step.node, {}, "its claim is not known"});
       } else if (!claim->request) {
         report.moved.push_back({claim->name, step.node, {}, claim->why});
       } else {
@@ -98,7 +98,7 @@ class TryingSteps {
   Status apply(const AddNodes& step, StepReport& report) {
     if (step.count < 1 || step.count > AddNodes::kMaxNodes)
       return wrong("add.count",
-                   std::to_string(step.count) + " is not within 1 and " + std::to_string(AddNodes::kMaxNodes));
+                   std::to_string(step.count) + " is not between 1 and " + std::to_string(AddNodes::kMaxNodes));
     if (step.name.empty()) return wrong("add.name", "is missing");
     std::vector<v1alpha::Card> cards = step.cards;
     NodeAmount capacity = step.capacity;
@@ -111,7 +111,7 @@ class TryingSteps {
       capacity = state.nodes[id].capacity;
     }
     if (cards.empty())
-      return wrong("add.cards", step.like.empty() ? "says nothing" : "node " + step.like + " has no cards");
+      return wrong("add.cards", step.like.empty() ? "is missing" : "node " + step.like + " has no cards");
     // Counts before creation, over all steps: a node can be like one that an earlier step added.
     nodesMade_ += step.count;
     cardsMade_ += step.count * static_cast<int64_t>(cards.size());

@@ -55,7 +55,7 @@ def gang_of_two(class_name):
             if class_name == "wait":
                 world.apply(pod_of(f"gang{i}", namespace=space))
         world.contains(f"{space}: a gang names the quota and the missing amount", lambda: said(world, space),
-                       "quota mem allows gpu-memory 24Gi, 0 is used and 16Gi would be by claims that are decided with it: 8Gi too little for another 16Gi")
+                       "quota mem allows gpu-memory 24Gi, 0 is used and 16Gi would be used by claims that are decided with it: 8Gi too little for another 16Gi")
         blames_no_cards(world, f"{space}: gang", said(world, space))
         world.delete("pod", "--all", namespace=space)
         world.delete("egpuc", "--all", namespace=space)

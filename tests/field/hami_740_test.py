@@ -80,7 +80,7 @@ def limits(mode):
         world.check(f"{mode}: a dry run is accepted and changes nothing", tried.returncode == 0 and entries(world, "a") == [(500, 10)], tried.stderr)
         edit(world, "a", 70, "10Gi")
         world.contains(f"{mode}: the card lacks compute, and the message says what it could give", lambda: str(world.condition("a", "Resized")),
-                       "ResizeInfeasible", "could give it core 60%")
+                       "ResizeInfeasible", "can provide core 60%")
         world.apply(quota("team", {"gpu-core": 95}))
         edit(world, "b", 50, "10Gi")
         world.contains(f"{mode}: the quota lacks compute", lambda: str(world.condition("b", "Resized")), "ScalingQuotaExceeded",

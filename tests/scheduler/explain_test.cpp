@@ -266,7 +266,7 @@ TEST(Explain, ATotalThatTheCardsTogetherCannotHold) {
   Request r = share(900, 2 * kGi);
   r.split = Split::evenly;
   const Explanation e = explain(cluster, r, {}, 1);
-  const std::string what = "with too little room on its cards together ";
+  const std::string what = "short of free capacity on all its cards together ";
   EXPECT_EQ(stage(e, "cards"),
             (StageReport{
                 "cards", 1, 0, {{what + "(need 90%, best has 70%)", 1}}, {{"n0", "", what + "(need 90%, has 70%)"}}}));

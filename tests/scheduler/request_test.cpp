@@ -174,7 +174,7 @@ INSTANTIATE_TEST_SUITE_P(
         Bad{"core zero", {{"gpu-core", "0"}}, kInvalid, "gpu-core", {"greater than zero"}},
         Bad{"core negative", {{"gpu-core", "-10"}}, kInvalid, "gpu-core", {"greater than zero"}},
         Bad{"core percent sign", {{"gpu-core", "50%"}}, kInvalid, "gpu-core", {"not a quantity"}},
-        Bad{"core absurd", {{"gpu-core", "1e30"}}, kNot, "gpu-core", {"the most is"}},
+        Bad{"core absurd", {{"gpu-core", "1e30"}}, kNot, "gpu-core", {"exceeds the maximum"}},
         Bad{"core empty", {{"gpu-core", ""}}, kInvalid, "gpu-core", {"not a quantity"}},
         Bad{"memory 1.5", {{"gpu-memory", "1.5"}}, kNot, "gpu-memory", {"1536Mi", "1 or 2"}},
         Bad{"memory 0.0000000001", {{"gpu-memory", "0.0000000001"}}, kNot, "gpu-memory", {"nearest: 1"}},
@@ -195,7 +195,7 @@ INSTANTIATE_TEST_SUITE_P(
         Bad{"gpu absurd", {{"gpu", "100000"}}, kNot, "gpu", {"1024"}},
         Bad{"tflops too fine", {{"tflops", "1.2345"}}, kNot, "tflops", {"1.234 or 1.235"}},
         Bad{"tflops next to nothing", {{"tflops", "0.0001"}}, kNot, "tflops", {"nearest: 0.001"}},
-        Bad{"tflops absurd", {{"tflops", "1e10"}}, kNot, "tflops", {"the most is 1000000000"}},
+        Bad{"tflops absurd", {{"tflops", "1e10"}}, kNot, "tflops", {"the maximum of 1000000000"}},
         Bad{"tflops and core", {{"tflops", "20"}, {"gpu-core", "10"}}, kInvalid, "tflops", {"one of them"}},
         Bad{"unknown key", {{"gpu-cores", "10"}}, kInvalid, "gpu-cores", {"gpu-core", "gpu-memory", "tflops"}},
         Bad{"another provisioner's key", {{"other.io/gpu", "1"}}, kInvalid, "other.io/gpu", {"unknown key"}},
@@ -276,7 +276,7 @@ TEST(Requests, AClaimNarrowsTheModelsOfItsClass) {
             std::vector<std::string>{"V100"});
   const auto refusal = std::get<Refusal>(makeRequest(claim, classWith({{"model", "A100|H100"}})));
   EXPECT_EQ(refusal.field, "spec.models");
-  EXPECT_NE(refusal.message.find("it gives out A100, H100"), std::string::npos) << refusal.message;
+  EXPECT_NE(refusal.message.find("it allows A100, H100"), std::string::npos) << refusal.message;
 }
 
 TEST(Requests, AClaimMayRequireTheIsolationOfItsClass) {
@@ -428,7 +428,7 @@ TEST(Split, TotalsNeedNotBeWholeCards) {
   const Params evenly{{"split", "evenly"}};
   const auto message = [&](const Requests& requests) { return std::get<Refusal>(make(requests, evenly)).message; };
   EXPECT_NE(message({{"gpu-core", "150.5"}}).find("150 or 151"), std::string::npos);
-  EXPECT_NE(message({{"gpu-core", "1601"}}).find("the most is 1600"), std::string::npos);
+  EXPECT_NE(message({{"gpu-core", "1601"}}).find("the maximum of 1600"), std::string::npos);
   EXPECT_NE(message({{"gpu", "2"}, {"gpu-core", "150"}}).find("nearest: 100"), std::string::npos);
 }
 

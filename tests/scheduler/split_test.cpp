@@ -245,7 +245,7 @@ TEST(Split, ExplainsWhatIsShortInAll) {
   const Explanation e = explain(cluster, total(1800, Split::evenly));
   EXPECT_EQ(e.stages.back().reasons,
             (std::vector<std::pair<std::string, int64_t>>{
-                {"with too little room on its cards together (need 180%, best has 160%)", 1}}));
+                {"short of free capacity on all its cards together (need 180%, best has 160%)", 1}}));
   EXPECT_EQ(e.remedies.at(0).request.perCard.core, 1600);
   EXPECT_EQ(e.remedies.at(1).rooms.at(0), (Remedy::CardRoom{"c0", {200, 0}, 0}));
   EXPECT_EQ(e.smallestChange, "gpu-core 160 would fit now (node n); or free 20% of card c0 (node n)");
@@ -253,7 +253,7 @@ TEST(Split, ExplainsWhatIsShortInAll) {
   memory.split = Split::fill;
   memory.perCard.memory = 70 * kGi;
   EXPECT_EQ(explain(cluster, memory).stages.back().reasons.at(0).first,
-            "with too little room on its cards together (need 70Gi, best has 64Gi)");
+            "short of free capacity on all its cards together (need 70Gi, best has 64Gi)");
   Request sets;
   sets.cardPolicy = "static";
   sets.perCard = {100, kGi};

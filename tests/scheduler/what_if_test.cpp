@@ -416,7 +416,7 @@ TEST(WhatIf, AResizeNeverChangesTheNumberOfCards) {
   ASSERT_TRUE(answer.ok());
   EXPECT_FALSE(answer->steps[0].resized->inPlace);
   EXPECT_EQ(answer->steps[0].resized->why,
-            "it has 1 card and would have 2: the number of cards stays, make another claim");
+            "it has 1 card and would have 2: the number of cards can't change, make another claim");
 }
 
 TEST(WhatIf, ResizeOnACordonedNodeAndAQuarantinedCard) {
@@ -516,7 +516,7 @@ TEST(WhatIf, WhoCannotMoveSaysWhy) {
   const auto& moved = answer->steps[0].moved;
   ASSERT_EQ(moved.size(), 3u);
   EXPECT_EQ(moved[0], (Placed{"ns/a", "n", {}, "its class is gone"}));
-  EXPECT_EQ(moved[1], (Placed{"device uid-b", "n", {}, "no claim is known to have it"}));
+  EXPECT_EQ(moved[1], (Placed{"device uid-b", "n", {}, "its claim is not known"}));
   EXPECT_FALSE(answer->after.cluster.nodeSchedulable("n"));
   EXPECT_EQ(answer->after.cluster.findCard("c0").claims, 2) << "they stay";
 }
@@ -533,7 +533,7 @@ TEST(WhatIf, WrongStepsAreNamed) {
   EXPECT_EQ(message(AddNodes{"m", 1, "x", {}, {}}), "not found: steps[1].add.like: there is no node \"x\"");
   EXPECT_EQ(message(AddNodes{"n", 1, "n", {}, {}}), "invalid: steps[1].add.name: there is a node \"n\" already");
   EXPECT_EQ(message(AddNodes{"", 1, "n", {}, {}}), "invalid: steps[1].add.name: is missing");
-  EXPECT_EQ(message(AddNodes{"m", 0, "n", {}, {}}), "invalid: steps[1].add.count: 0 is not within 1 and 100000");
+  EXPECT_EQ(message(AddNodes{"m", 0, "n", {}, {}}), "invalid: steps[1].add.count: 0 is not between 1 and 100000");
   EXPECT_EQ(message(AddNodes{"m", 1, "", {}, {}}), "invalid: steps[1].add.cards: says nothing");
   EXPECT_EQ(message(CreateClaim{{"ns/b", {}, Request{}, {}, {}}}),
             "invalid: steps[1].create: there is a claim \"ns/b\" already");

@@ -106,8 +106,7 @@ std::optional<int64_t> readIn(int64_t perOne, std::string (*written)(int64_t), c
   std::optional<Quantity> q = readPositive(field, text, refusal);
   if (!q) return std::nullopt;
   if (q->nano > static_cast<__int128>(max) * v1alpha::kNano) {
-    refusal = refuse(reason::kNotRepresentable, field,
-                     shown(text) + " is more than anything has; the most is " + std::to_string(max));
+    refusal = refuse(reason::kNotRepresentable, field, shown(text) + " exceeds the maximum of " + std::to_string(max));
     return std::nullopt;
   }
   if (q->nano % unit != 0) {
@@ -172,14 +171,14 @@ class ParameterReader {
       known(value, list(presetNames()));
     }
     if (given_.contains("nodePolicy") || given_.contains("cardPolicy"))
-      invalid(value, "a preset says both nodePolicy and cardPolicy: give either it or those");
+      invalid(value, "a preset sets nodePolicy and cardPolicy: give either the preset or those");
   }
   void staticPolicy(const std::string& value) {
     out_.cardPolicy = std::string(card_policy::kStaticPrefix) + value;
     if (!findCardPolicy(out_.cardPolicy)) known(value, "dgx1-pascal, dgx1-volta, dgx2");
     const auto policy = given_.find("cardPolicy");
     if (given_.contains("preset") || (policy != given_.end() && policy->second != "static"))
-      invalid(value, "says the card policy too: give it alone or with cardPolicy static");
+      invalid(value, "sets the card policy: give it alone or with cardPolicy static");
   }
   void claimPolicies(const std::string& value) {
     out_.claimPolicies = value == "true";
@@ -231,8 +230,8 @@ class ParameterReader {
     const CardPolicy* card = findCardPolicy(out_.cardPolicy);
     if (!node || !card || out_.claimPolicies || node->byLoad() || card->byLoad) return;
     const auto it = given_.contains("memoryWeight") ? given_.find("memoryWeight") : given_.find("tflopsWeight");
-    invalid(it->second, "weighs load scores, and neither nodePolicy " + out_.nodePolicy + " nor cardPolicy " +
-                            out_.cardPolicy + " goes by them; those that do: compact-first, low-load-first");
+    invalid(it->second, "sets weights of load scores, but neither nodePolicy " + out_.nodePolicy + " nor cardPolicy " +
+                            out_.cardPolicy + " uses them; policies that do: compact-first, low-load-first");
   }
   void limit(const std::string& value, int64_t& target) {
     Refusal refusal;
@@ -296,9 +295,8 @@ std::optional<int64_t> readMemory(std::string_view field, std::string_view text,
   const int64_t scale = bare ? unit : 1;
   const int64_t most = kMaxMemory / scale;
   if (q->nano > static_cast<__int128>(most) * v1alpha::kNano) {
-    refusal =
-        refuse(reason::kNotRepresentable, field,
-               shown(text) + " is more memory than anything has; the most is " + v1alpha::formatBytes(kMaxMemory));
+    refusal = refuse(reason::kNotRepresentable, field,
+                     shown(text) + " exceeds the maximum memory of " + v1alpha::formatBytes(kMaxMemory));
     return std::nullopt;
   }
   if (q->form == QuantityForm::bareDecimal) {

@@ -99,24 +99,24 @@ std::string QuotaExcess::text(int64_t with) const {
   std::string of;
   for (const auto& model : models) of += (of.empty() ? " of " : ", ") + model;
   const auto what = std::string(nameOf(key)) + of;
-  if (unrated) return "quota " + quota + " limits " + what + ", and the cards that would serve have no rating";
+  if (unrated) return "quota " + quota + " limits " + what + ", and the suitable cards have no TFLOPS rating";
   if (perClaim)
     return "quota " + quota + " allows each claim " + what + " " + amount(limit) + ", this one would have " +
            amount(wants);
   auto text =
       "quota " + quota + " allows " + what + " " + amount(limit) + ", " + amount(used + own - held - with) + " is used";
   if (own > 0) text += " (" + amount(own) + " of it by this claim)";
-  if (held > 0) text += " and " + amount(held) + " is held for " + heldForText();
-  if (with > 0) text += " and " + amount(with) + " would be by claims that are decided with it";
+  if (held > 0) text += " and " + amount(held) + " is reserved for " + heldForText();
+  if (with > 0) text += " and " + amount(with) + " would be used by claims that are decided with it";
   text += ": " + amount(missing()) + " too little for ";
   return text + (own > 0 ? "this one to have " + amount(wants) : "another " + amount(wants));
 }
 
 std::string QuotaExcess::heldForText() const {
-  if (heldFor.empty()) return "claims that come first";
+  if (heldFor.empty()) return "claims ahead in the queue";
   return "claim " + heldFor.front() +
          (heldFor.size() > 1 ? " and " + std::to_string(heldFor.size() - 1) + " more" : std::string()) +
-         (heldFor.size() > 1 ? ", which come first" : ", which comes first");
+         ", ahead in the queue";
 }
 
 }  // namespace egpu::scheduler

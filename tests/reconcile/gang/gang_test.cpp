@@ -256,8 +256,8 @@ TEST_F(GangTest, OfAQuotaThatLeavesLessThanAllNeedNoRemedyIsTold) {
   settle();
   for (const auto* name : {"a", "b", "c"}) member(name);
   EXPECT_EQ(world.message("a"),
-            "1 of 3 members of gang train fit; claim b does not: quota team allows gpu 1, 0 is used and 1 would be by "
-            "claims that are decided with it: 1 too little for another 1");
+            "1 of 3 members of gang train fit; claim b does not: quota team allows gpu 1, 0 is used and 1 would be "
+            "used by claims that are decided with it: 1 too little for another 1");
 }
 
 TEST_F(GangTest, WhatAQuotaKeepsFromItWaitsForWhatPodsLackElsewhere) {

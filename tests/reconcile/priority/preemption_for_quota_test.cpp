@@ -95,8 +95,9 @@ TEST_F(PreemptionForQuotaTest, WhileVictimsGoWhatBecomesFreeIsHeldForThePreempto
   ends("runs-a", "a");
   claim("small", "share");
   EXPECT_EQ(world.reason("small"), "QuotaExceeded");
-  EXPECT_NE(world.message("small").find("quota team allows gpu 2, 1 is used and 1 is held for claim default/big, which "
-                                        "comes first: 1 too little for another 1"),
+  EXPECT_NE(world.message("small").find(
+                "quota team allows gpu 2, 1 is used and 1 is reserved for claim default/big, ahead in "
+                "the queue: 1 too little for another 1"),
             std::string::npos)
       << world.message("small");
   start();  // the next leader
@@ -221,7 +222,7 @@ TEST_F(QuotaPieceByPieceTest, ItIsReservedForTheFirstThatHasWaitedForLong) {
   ends("d1");
   part("later");
   EXPECT_EQ(world.reason("later"), "QuotaExceeded");
-  EXPECT_NE(world.message("later").find("is held for claim default/big, which comes first"), std::string::npos)
+  EXPECT_NE(world.message("later").find("is reserved for claim default/big, ahead in the queue"), std::string::npos)
       << world.message("later");
   for (int i = 2; i < 6; ++i) {
     ends("d" + std::to_string(i));

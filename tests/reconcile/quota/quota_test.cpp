@@ -181,9 +181,10 @@ TEST_F(QuotaTest, OfSeveralClaimsOfAPodNoRemedyIsTold) {
   for (const auto* name : {"a", "b"}) claim(name, {{"gpu-core", "10"}, {"gpu-memory", "8Gi"}}, "late");
   world.addPod("p", {"a", "b"});
   settle();
-  EXPECT_EQ(world.message("a"),
-            "quota team allows gpu-memory 10Gi, 0 is used and 8Gi would be by claims that are decided with it: 6Gi too "
-            "little for another 8Gi");
+  EXPECT_EQ(
+      world.message("a"),
+      "quota team allows gpu-memory 10Gi, 0 is used and 8Gi would be used by claims that are decided with it: 6Gi too "
+      "little for another 8Gi");
 }
 
 TEST_F(QuotaTest, OfTwoPodsOfAClaimTheOlderSaysWhatKeepsIt) {

@@ -200,10 +200,10 @@ TEST_F(ResizeTest, C15_TooLargeSaysWhatItsCardCouldGiveAndWhereItWouldFitAndCome
   claim("b", {{"gpu-core", "50"}, {"gpu-memory", "1Gi"}}, "share");  // on the same card, because of binpack
   resize("a", R"({"elasticgpu.io/gpu-core":"70","elasticgpu.io/gpu-memory":"1Gi"})");
   EXPECT_EQ(why("a"), "ResizeInfeasible");
-  EXPECT_EQ(
-      world.message("a", "Resized"),
-      "card gpu-n1-0 could give it core 50% and memory 15Gi, it would take core 70% and memory 1Gi; another claim for "
-      "it would fit on node n1");
+  EXPECT_EQ(world.message("a", "Resized"),
+            "card gpu-n1-0 can provide core 50% and memory 15Gi, the claim would need core 70% and memory 1Gi; another "
+            "claim for "
+            "it would fit on node n1");
   EXPECT_EQ(core("a"), "30%");
   EXPECT_EQ(entry("a").core, 300);
   EXPECT_FALSE(device("a").spec.target);

@@ -306,9 +306,10 @@ TEST(QuotaHold, CountsLessWhatVictimsGiveBackAndLeavesNoMoreThanIsFree) {
   EXPECT_EQ(*book.rooms(claim("later")).front().left[kMemory], 10 * kGi);
   const auto excess = book.excess({{claim("later"), {memory(11)}}});
   ASSERT_TRUE(excess);
-  EXPECT_EQ(excess->text(),
-            "quota team allows gpu-memory 100Gi, 80Gi is used and 10Gi is held for claim ns/first, which comes first: "
-            "1Gi too little for another 11Gi");
+  EXPECT_EQ(
+      excess->text(),
+      "quota team allows gpu-memory 100Gi, 80Gi is used and 10Gi is reserved for claim ns/first, ahead in the queue: "
+      "1Gi too little for another 11Gi");
   EXPECT_EQ(book.used("ns", "team")->at(kMemory), 80 * kGi);
   book.hold({{hold.owner, {}}});
   EXPECT_EQ(*book.rooms(claim("later")).front().left[kMemory], -40 * kGi) << "nothing until 60Gi are free";
