@@ -39,7 +39,7 @@ struct SimulateAnswer {
 struct ForecastAnswer {
   std::string className;
   WhatIfSubject subject;
-  std::string of;  ///< origin of the size: "as asked", "the most frequent of its 12 claims"
+  std::string of;  ///< origin of the size: "as requested", "the most frequent of its 12 claims"
   scheduler::Forecast forecast;
   std::string quota{};  ///< why a quota allows no more claims; empty: the quota is not the limit, or was not checked
 };

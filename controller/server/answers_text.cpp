@@ -61,7 +61,7 @@ std::string decisionText(const Decision& decision, const char* lead, const TextS
 }
 
 std::string stagesText(const Explanation& explanation, const TextStyle& style) {
-  TextTable stages({head("STAGE"), headOfNumber("BEFORE"), headOfNumber("AFTER"), head("FELL OUT")});
+  TextTable stages({head("STAGE"), headOfNumber("BEFORE"), headOfNumber("AFTER"), head("REJECTED")});
   TextTable names({head("STAGE"), head("NODE"), head("CARD"), head("WHY")});
   int64_t unnamed = 0;
   for (const auto& stage : explanation.stages) {
@@ -81,7 +81,7 @@ std::string stagesText(const Explanation& explanation, const TextStyle& style) {
     unnamed += stage.before - stage.after - static_cast<int64_t>(stage.dropped.size());
   }
   std::string out = stages.render(2, style);
-  if (!names.empty()) out += "fell out:\n" + names.render(2, style);
+  if (!names.empty()) out += "rejected:\n" + names.render(2, style);
   if (!names.empty() && unnamed > 0) out += "  and " + std::to_string(unnamed) + " more (--names shows more)\n";
   return out;
 }
@@ -116,7 +116,7 @@ std::string whyNotInPlace(const scheduler::Resizing& resizing) {
 
 std::string resizingText(const scheduler::Resizing& resizing, const TextStyle& style) {
   if (resizing.cards.empty())
-    return "  " + resizing.claim + " has no device yet: it asks for the new size from now on" +
+    return "  " + resizing.claim + " has no device yet: it requests the new size from now on" +
            (resizing.why.empty() ? "" : ", and is not placed: " + resizing.why) + "\n";
   std::string out = "  " + resizing.claim + " on node " + resizing.node + ": " +
                     (resizing.inPlace ? tinted("fits in place", Tint::good, style)
@@ -134,7 +134,7 @@ std::string resizingText(const scheduler::Resizing& resizing, const TextStyle& s
   if (resizing.inPlace) return out;
   if (const auto why = whyNotInPlace(resizing); !why.empty()) out += "  why: " + why + "\n";
   if (!resizing.smallestChange.empty()) out += "  smallest change: " + resizing.smallestChange + "\n";
-  return out + "  as a new claim, given up first: " +
+  return out + "  as a new claim, after releasing this one: " +
          (resizing.elsewhere.fits ? "node " + resizing.elsewhere.node : std::string("fits nowhere")) + "\n";
 }
 
@@ -150,7 +150,7 @@ std::string stepText(const scheduler::StepReport& report, const TextStyle& style
   if (report.resized) out += resizingText(*report.resized, style);
   out += table.render(2, style);
   if (out.empty()) out = "  nothing moves, nothing more fits\n";
-  if (report.waiting > 0) out += "  " + std::to_string(report.waiting) + " still waiting for room\n";
+  if (report.waiting > 0) out += "  " + std::to_string(report.waiting) + " still pending\n";
   return out;
 }
 
@@ -220,13 +220,13 @@ std::string simulationText(const SimulateAnswer& answer, const TextStyle& style)
   if (!answer.subject->request || simulation.decision.fits) return out;
   out += "\n" + remediesText(simulation.filter, style);
   const auto& preemption = simulation.preemption;
-  if (!preemption.possible) return out + "no other claim's release would let it in\n";
+  if (!preemption.possible) return out + "releasing other claims would not make it fit\n";
   TextTable victims({head("CLAIM"), head("CARD"), head("HOLDS")});
   for (std::size_t i = 0; i < preemption.victims.size(); ++i)
     for (const auto& holding : preemption.victims[i].holdings)
       victims.add({{answer.victims[i]}, {cardText(holding.card, style)}, {amountText(holding.charged)}});
-  out += "fewest that would have to go, on node " + preemption.node +
-         (preemption.exact ? "" : " (the search was cut short: fewer may do elsewhere)") + ":\n";
+  out += "smallest set to evict, on node " + preemption.node +
+         (preemption.exact ? "" : " (the search was cut short: a smaller set may exist elsewhere)") + ":\n";
   return out + victims.render(2, style);
 }
 
@@ -286,9 +286,9 @@ std::string gangText(const DefragAnswer& answer, const std::string& moves, const
     return "the only open member of " + name + " fits as it is";
   if (answer.plan.possible)
     return answer.plan.moves.empty() ? "all " + std::to_string(open) + " open members of " + name + " fit as they are"
-                                     : moves + " would let " + name + " in: " + fit;
+                                     : moves + " would make " + name + " fit: " + fit;
   const auto& lacking = answer.plan.gang->lacking;
-  return "no moves would let " + name + " in" + (answer.plan.exact ? "" : ", as far as was tried") + ": " + fit +
+  return "no moves would make " + name + " fit" + (answer.plan.exact ? "" : ", as far as was tried") + ": " + fit +
          (lacking ? ", claim " + gang.open[lacking->member] + " does not" : "") + "; " + who;
 }
 
@@ -316,8 +316,8 @@ std::string DefragAnswer::text() const {
   if (!subject->request) return subject->why;
   if (!subject->quota.empty()) return subject->quota;
   if (!plan.possible)
-    return "no move would let it in" + std::string(plan.exact ? "" : ", as far as was tried") + "; " + who;
-  return plan.moves.empty() ? "it fits as it is" : moves + " would let it in";
+    return "no move would make it fit" + std::string(plan.exact ? "" : ", as far as was tried") + "; " + who;
+  return plan.moves.empty() ? "it fits as it is" : moves + " would make it fit";
 }
 
 std::string toText(const ExplainAnswer& answer, const TextStyle& style) {
@@ -338,7 +338,8 @@ std::string toText(const ExplainAnswer& answer, const TextStyle& style) {
 std::string toText(const DefragAnswer& answer, const TextStyle& style) {
   const auto& plan = answer.plan;
   std::string out = answer.subject ? subjectLine(*answer.subject, style) : "";
-  const char* better = answer.gang ? " (fewer may do)" : " (the search was cut short: there may be a better way)";
+  const char* better =
+      answer.gang ? " (fewer moves may be enough)" : " (the search was cut short: there may be a better way)";
   out += tinted(answer.text(), plan.possible ? Tint::good : Tint::bad, style) +
          (plan.possible && !plan.exact ? better : "") + "\n";
   out += movesText(answer, style);

@@ -15,7 +15,7 @@ namespace {
 using scheduler::Decision;
 using scheduler::Request;
 
-constexpr const char* kAtOnce = "; Immediate classes bind their claims without a look at the pod";
+constexpr const char* kAtOnce = "; Immediate classes bind their claims without considering the pod";
 
 std::string nameOf(const WhatIfSubject& claim) { return claim.claim.empty() ? "its claim" : "claim " + claim.claim; }
 
@@ -132,7 +132,7 @@ class PlacingPod {
   std::string faultOf(std::string_view node, bool all) {
     auto why = unsuitable(stores_, subject_.pod, node);
     if (why.empty() && all && open_.size() > 1 && !roomForAll(node))
-      why = "no room for all of the pod's claims together";
+      why = "not enough capacity for all of the pod's claims together";
     return why;
   }
 

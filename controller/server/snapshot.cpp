@@ -113,8 +113,8 @@ std::string Snapshot::holder(std::string_view device) const {
 std::string decidedWith(const Stores& stores, const Claim& claim) {
   if (!reconcile::inGang(stores, claim)) return {};
   const auto gang = reconcile::gangOf(stores, claim);
-  return gang ? "it is decided with all members of " + gang->text()
-              : std::string("it is decided with its gang, which is not known yet, or not rightly said");
+  return gang ? "it is scheduled with all members of " + gang->text()
+              : std::string("it is scheduled with its gang, which is not known yet or not valid");
 }
 
 scheduler::ClaimRecord recordOf(const Stores& stores, const Claim& claim, bool evenIdle) {

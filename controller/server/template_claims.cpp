@@ -79,7 +79,7 @@ Result<std::vector<ElasticGPUClaim>> claimsStampedFor(const cache::Stores& store
     if (!claim) return claim.status();
     if (!*claim) {
       note += (note.empty() ? "" : "; ") + std::string("ResourceClaimTemplate ") + source +
-              " asks for no ElasticGPU and is left out of account";
+              " requests no ElasticGPU and is ignored";
       continue;
     }
     (*claim)->metadata.name = (pod.metadata.name.empty() ? "new" : pod.metadata.name) + "-" + name;

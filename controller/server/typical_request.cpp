@@ -35,7 +35,7 @@ std::map<std::string, UsualSize, std::less<>> usualSizes(const cache::Stores& st
     }
     if (all == 0) {
       usual.requests = UsualSize::wholeCard();
-      usual.of = "a whole card: it has no claims to go by";
+      usual.of = "a whole card: the class has no claims yet";
     } else {
       usual.of = all == 1 ? "as its only claim" : "the most frequent of its " + std::to_string(all) + " claims";
     }

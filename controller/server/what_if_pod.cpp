@@ -106,7 +106,7 @@ Result<PodSubject> podSubject(const cache::Stores& stores, const core::Pod& pod,
       subject.claims.push_back(std::move(**claim));
     else
       subject.note += (subject.note.empty() ? "" : "; ") + std::string("ResourceClaim ") + key.name +
-                      " is no ElasticGPUClaim and is left out of account";
+                      " is not an ElasticGPUClaim and is ignored";
   }
   auto stamped = claimsStampedFor(stores, pod, subject.pod.metadata.namespace_, subject.note);
   if (!stamped) return stamped.status();
@@ -117,7 +117,7 @@ Result<PodSubject> podSubject(const cache::Stores& stores, const core::Pod& pod,
     subject.claims.push_back(std::move(**made));
   }
   if (!pod.volumes.empty())
-    subject.note += (subject.note.empty() ? "" : "; ") + std::string("of its volumes nothing is known here");
+    subject.note += (subject.note.empty() ? "" : "; ") + std::string("its volumes are not considered");
   if (amounts && !subject.claims.empty())
     return Status(Code::invalid, "the pod names its claims: give no class, gpu, gpu-core, gpu-memory, tflops or card");
   if (amounts) {

@@ -79,7 +79,7 @@ base::Result<std::size_t> numberOf(const std::string& key, const std::string& va
   std::size_t number = 0;
   const auto parsed = std::from_chars(value.data(), value.data() + value.size(), number);
   if (parsed.ec == std::errc{} && parsed.ptr == value.data() + value.size() && number <= most) return number;
-  return Status(Code::invalid, key + ": \"" + value + "\" is no whole number from 0 to " + std::to_string(most));
+  return Status(Code::invalid, key + ": \"" + value + "\" is not a whole number from 0 to " + std::to_string(most));
 }
 
 /// Prefixes errors in the body with "body: ", so that the sender of a file can name the file.
@@ -100,12 +100,11 @@ void onlyForRoom(WhatIfSubject& subject) {
   const auto& waits = subject.notReady.empty() ? subject.why : subject.notReady;
   if (!subject.request || waits.empty()) return;
   subject.request.reset();
-  subject.why = "nothing is moved for it, as room alone would not have it bound: " + waits;
+  subject.why = "more capacity alone would not bind it: " + waits;
 }
 
 void onlyForRoom(GangToLetIn& gang) {
-  if (gang.why.empty() && !gang.waits.empty())
-    gang.why = "nothing is moved for it, as room alone would not have it bound: " + gang.waits;
+  if (gang.why.empty() && !gang.waits.empty()) gang.why = "more capacity alone would not bind it: " + gang.waits;
 }
 
 /// Excludes these nodes for all members.
@@ -241,7 +240,7 @@ struct WhatIfQuestions::Asking {
 
   /// Returns the Pod that the question is about.
   base::Result<PodSubject> pod(const cache::Stores& stores) const {
-    if (!claim.empty()) return Status(Code::invalid, "give one of: claim (one that is there), a Pod as the body");
+    if (!claim.empty()) return Status(Code::invalid, "give one of: claim (an existing one), a Pod as the body");
     auto subject = podSubject(stores, *question.pod, claimsOfBody, claimOfFields(fields), space);
     if (!subject) return inDocument(subject.status(), "pod ", question.pod->metadata);
     return subject;
@@ -269,7 +268,7 @@ struct WhatIfQuestions::Asking {
     const auto byFields = claimOfFields(fields);
     if (int(byFields.has_value()) + int(!claim.empty()) + int(question.claim.has_value()) > 1)
       return Status(Code::invalid,
-                    "give one of: claim (one that is there), class and requests as parameters, a claim as the body");
+                    "give one of: claim (an existing one), class and requests as parameters, a claim as the body");
     if (!claim.empty()) return some(existingSubject(stores, claimKeyOf(claim, space)));
     if (byFields) return some(wouldBeSubject(stores, *byFields, space));
     if (!question.claim) return std::optional<WhatIfSubject>();
@@ -301,7 +300,8 @@ struct WhatIfQuestions::Patience {
     };
   }
   http::Response answer() const {
-    if (stop.stop_requested()) return http::plain(503, "stopped: the caller has gone, or the controller is stopping\n");
+    if (stop.stop_requested())
+      return http::plain(503, "stopped: the caller disconnected, or the controller is stopping\n");
     return http::plain(504,
                        "no answer within " + std::to_string(kPatience.count()) +
                            " s: ask about less (one node with node=, fewer steps or nodes, top=0), or again when fewer "
@@ -386,7 +386,7 @@ base::Result<WhatIfQuestions::Said> WhatIfQuestions::explain(const Asking& askin
   if (!*found)
     return Status(
         Code::invalid,
-        "nothing is asked about: give claim (and namespace), or class and gpu, gpu-core, gpu-memory or tflops, "
+        "the question is empty: give claim (and namespace), or class and gpu, gpu-core, gpu-memory or tflops, "
         "or POST a claim");
   ExplainAnswer answer;
   answer.subject = std::move(**found);
@@ -451,7 +451,7 @@ base::Result<WhatIfQuestions::Said> WhatIfQuestions::simulate(const Asking& aski
   if (!*about && !asking.question.pod && asking.question.steps.empty())
     return Status(
         Code::invalid,
-        "nothing is asked: give class and gpu, gpu-core, gpu-memory or tflops, or claim, or steps (drain, add, "
+        "the question is empty: give class and gpu, gpu-core, gpu-memory or tflops, or claim, or steps (drain, add, "
         "release, resize), or POST a claim or a Pod");
   auto trying = stepsToTry(stores_, asking.question.steps, asking.space, resizeLimits());
   if (!trying) return asking.ofStep(trying.status());
@@ -518,7 +518,7 @@ base::Result<WhatIfQuestions::Said> WhatIfQuestions::forecast(const Asking& aski
   if (sized && (!asked.spec.className.empty() || asked.spec.requests.empty())) {
     auto subject = asking.subject(stores_);
     if (!subject) return subject.status();
-    auto of = (*subject)->exists ? "as claim " + (*subject)->claim : std::string("as asked");
+    auto of = (*subject)->exists ? "as claim " + (*subject)->claim : std::string("as requested");
     add(std::move(**subject), std::move(of));
   } else {
     const auto sizes = usualSizes(stores_);
@@ -534,7 +534,7 @@ base::Result<WhatIfQuestions::Said> WhatIfQuestions::forecast(const Asking& aski
       refused.className = cls;
       refused.requests = claim.spec.requests;
       if (!subject) refused.why = subject.status().message();
-      add(subject ? std::move(*subject) : std::move(refused), sized ? "as asked" : usual.of);
+      add(subject ? std::move(*subject) : std::move(refused), sized ? "as requested" : usual.of);
     }
     if (answers.empty() && !only.empty()) {
       v1alpha::ElasticGPUClaim claim;
@@ -576,16 +576,17 @@ base::Result<WhatIfQuestions::Said> WhatIfQuestions::defrag(const Asking& asking
   auto about = asking.subject(stores_);
   if (!about) return about.status();
   if (*about && asking.moves)
-    return Status(Code::invalid, "moves: is for freeing whole cards; whoever is to be let in gets the fewest that do");
+    return Status(Code::invalid,
+                  "moves: applies to freeing whole cards only; for a claim the plan is as small as possible");
   if (!*about && !asking.node.empty())
     return Status(Code::invalid,
-                  "node: is for a claim that is to be let in; give class and gpu, gpu-core, gpu-memory "
+                  "node: applies only to moves for a claim; give class and gpu, gpu-core, gpu-memory "
                   "or tflops, or claim");
   DefragAnswer answer;
   answer.subject = std::move(*about);
   if (auto gang = gangOf(answer.subject)) {
     if (!asking.node.empty())
-      return Status(Code::invalid, "node: members of a gang go to several nodes; ask without it");
+      return Status(Code::invalid, "node: members of a gang are placed on several nodes; leave it out");
     answer.gang = std::move(gang);
     answer.subject->note.clear();  // the note says that the answer is for the claim alone
   }

@@ -208,7 +208,7 @@ class StepReader {
   /// Applies the controller's checks of a resize, in its order.
   void limit(const v1alpha::ElasticGPUClaim& claim, const cache::Gpu& device, scheduler::ResizeClaim& resized) const {
     if (!reconcile::mayResize(claim, device))
-      resized.refused = "class " + device.spec.className + " does not say resizable for its device";
+      resized.refused = "class " + device.spec.className + " does not set resizable for its device";
     else if (limits_.cannot)
       resized.refused = limits_.cannot(device);
     const auto cls = stores_.classes.get({"", device.spec.className});

@@ -26,7 +26,7 @@ using base::Status;
 using cache::Stores;
 using reconcile::ClaimSync;
 
-constexpr const char* kAlone = "; this is for it alone";
+constexpr const char* kAlone = "; this answer is for the claim alone";
 
 /// Returns the key of a request without its prefix.
 std::string bare(const std::string& key) {
@@ -42,8 +42,9 @@ Status refused(const scheduler::Refusal& refusal) {
 
 std::string taintNote(const Stores& stores, const cache::Class& cls) {
   const auto taints = reconcile::untoleratedText(stores, cls);
-  return taints.empty() ? taints
-                        : "left out are nodes that class " + cls.metadata.name + " does not tolerate: " + taints;
+  return taints.empty()
+             ? taints
+             : "nodes with taints that class " + cls.metadata.name + " does not tolerate are left out: " + taints;
 }
 
 /// Returns why a class can't be used; empty if it can, or if its state is unknown.
@@ -142,7 +143,7 @@ base::Result<WhatIfSubject> existingSubject(const Stores& stores, const core::Ob
   const bool waits = cls && reconcile::isPlacedWithPod(stores, *claim, *cls);
   subject.immediate = cls && !waits;
   if (waits) {
-    if (subject.suits) subject.note = "of its pods' volumes nothing is known here";
+    if (subject.suits) subject.note = "the volumes of its pods are not considered";
   } else if (cls) {
     subject.note = taintNote(stores, *cls);
   }

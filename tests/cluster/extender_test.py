@@ -122,7 +122,7 @@ def full(client, report):
     until("some wait", lambda: any(unschedulable(client, f"whole-{index}") for index in range(cards)))
     said = [c["message"] for i in range(cards) for c in client.get(f"{pods()}/whole-{i}")["status"].get("conditions", [])
             if c["type"] == "PodScheduled" and c.get("reason") == "Unschedulable"]
-    report.check("why is said on the pod", any("no room for the pod's ElasticGPU claims" in each for each in said), said)
+    report.check("why is said on the pod", any("not enough free capacity for the pod's ElasticGPU claims" in each for each in said), said)
 
     def held_by_waiting():
         waiting = [i for i in range(cards) if not client.get(f"{pods()}/whole-{i}")["spec"].get("nodeName")]

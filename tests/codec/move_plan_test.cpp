@@ -7,13 +7,13 @@ namespace {
 
 TEST(MovePlanAnswer, IsReadAsFarAsItIsNeeded) {
   const auto answer = decodeMovePlan(
-      R"({"subject":{"claim":"t/w","class":"share","requests":{},"phase":"Pending"},"text":"1 move would let it in",
+      R"({"subject":{"claim":"t/w","class":"share","requests":{},"phase":"Pending"},"text":"1 move would make it fit",
           "possible":true,"exact":true,"movable":2,"moves":[{"claim":"t/c","device":"egpu-c","from":{"node":"a"},
           "to":{"fits":true,"node":"b","cards":[]},"evictable":true,"pods":["t/p"]}],"holds":true,"decision":{}})");
   ASSERT_TRUE(answer.ok()) << answer.status().str();
   EXPECT_TRUE(answer->ofClaim && answer->possible && answer->holds);
   EXPECT_EQ(answer->claim + " " + answer->phase, "t/w Pending");
-  EXPECT_EQ(answer->text, "1 move would let it in");
+  EXPECT_EQ(answer->text, "1 move would make it fit");
   ASSERT_EQ(answer->moves.size(), 1u);
   const auto& move = answer->moves.front();
   EXPECT_EQ(move.claim + " " + move.device + " " + move.to + " " + move.pods.at(0), "t/c egpu-c b t/p");

@@ -98,7 +98,7 @@ def moves(r, k, s, binary):
     before = card_of(k, "small-0")
 
     plan = defrag("--plan", "waits")
-    r.check("the plan moves the small one", b"1 move would let it in" in plan.stdout and b"default/small-0" in plan.stdout, plan)
+    r.check("the plan moves the small one", b"1 move would make it fit" in plan.stdout and b"default/small-0" in plan.stdout, plan)
     r.check("a plan moves nothing", card_of(k, "small-0") == before and runs("small"))
     replicas = ReplicaSet(k, "small", 30)
     replicas.start()
@@ -227,7 +227,7 @@ def gang(r, k, s, binary):
     r.check("the gang finds no room", until(lambda: b"NoFit" in k.run("get", "egpuc", *members).stdout))
 
     plan = defrag("--plan", "train-1")
-    r.check("the plan is for all members", b"3 moves would let gang train in: 0 of 3 open members fit without a move" in plan.stdout and all(f"default/{m}".encode() in plan.stdout for m in members), plan)
+    r.check("the plan is for all members", b"3 moves would make gang train fit: 0 of 3 open members fit without a move" in plan.stdout and all(f"default/{m}".encode() in plan.stdout for m in members), plan)
     shown = json.loads(defrag("--plan", "train-1", "-o", "json").stdout)
     r.check("on a node each", len({m["to"]["node"] for m in shown["gang"]["members"]}) == MEMBERS and shown["exact"], shown["gang"])
     r.check("a plan moves nothing", running() == shares and not bound())

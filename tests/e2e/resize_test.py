@@ -107,7 +107,7 @@ def refused(r, x):
     r.check("b is bound", x.create("b", "fixed", 10))
     no = x.ask("b", 20)
     r.check("its class does not allow it: refused at once, with words", no.returncode != 0 and b"its class is resizable" in no.stderr, no.stderr)
-    r.check("simulate says so, too", "does not say resizable" in x.simulated("b", 20).get("refused", ""), x.simulated("b", 20))
+    r.check("simulate says so, too", "does not set resizable" in x.simulated("b", 20).get("refused", ""), x.simulated("b", 20))
     r.check("c is bound", x.create("c", "refuses", 10))
     x.ask("c", 20)
     r.check("its plugin refuses: said, and it has what it had",

@@ -27,7 +27,7 @@ TEST_F(ExtenderTest, AnUnboundClaimIsJudgedOnEachNode) {
   EXPECT_EQ(passing(pod), (Names{"n1", "n2"}));
   fill("n1", 0);
   EXPECT_EQ(passing(pod), Names{"n2"});
-  EXPECT_EQ(why(pod, "n1"), "no room for the pod's ElasticGPU claims");
+  EXPECT_EQ(why(pod, "n1"), "not enough free capacity for the pod's ElasticGPU claims");
   EXPECT_EQ(why(pod, "n2"), "");
   const auto whole = answer("filter", wholeArgs(pod));
   ASSERT_EQ(whole["Nodes"]["items"].size(), 1u);
@@ -73,7 +73,7 @@ TEST_F(ExtenderTest, ABoundClaimPinsAndTheOthersAreJudgedThere) {
   EXPECT_EQ(score(pod, "n1"), 0);
   fill("n2", 1);
   EXPECT_EQ(passing(pod), Names{});
-  EXPECT_EQ(why(pod, "n2"), "no room for the pod's ElasticGPU claims");
+  EXPECT_EQ(why(pod, "n2"), "not enough free capacity for the pod's ElasticGPU claims");
 }
 
 TEST_F(ExtenderTest, ClaimsBoundApartFitNowhere) {
@@ -122,7 +122,7 @@ TEST_F(ExtenderTest, ANodeThatIsLeftAloneFallsOut) {
   world.plugin.answer({{plugin::ReplyCode::reschedule, "not on this one"}});
   EXPECT_NE(bind(pod, "n1"), "");
   EXPECT_EQ(passing(pod), Names{"n2"});
-  EXPECT_EQ(why(pod, "n1"), "not tried for the pod's ElasticGPU claims for a while");
+  EXPECT_EQ(why(pod, "n1"), "in backoff for the pod's ElasticGPU claims");
 }
 
 TEST_F(ExtenderTest, ScoresFollowTheClassesPolicy) {
@@ -202,7 +202,8 @@ TEST_F(ExtenderTest, PreemptKnowsThatAClaimMadeByHandStays) {
       << "what has no claims is none of ours";
 }
 
-const char* const kKept = "no room for the pod's ElasticGPU claims beside what is kept there for others";
+const char* const kKept =
+    "not enough free capacity for the pod's ElasticGPU claims beside what is reserved for other claims";
 
 TEST_F(ExtenderTest, ANodeThatIsKeptForOneThatHasWaitedForLongIsNotOffered) {
   for (const auto& [node, card] : {std::pair("n1", 0), {"n1", 1}, {"n2", 0}, {"n2", 1}}) fill(node, card);
@@ -218,7 +219,7 @@ TEST_F(ExtenderTest, ANodeThatIsKeptForOneThatHasWaitedForLongIsNotOffered) {
   const auto pod = addPod("p", {"a"});
   EXPECT_EQ(passing(pod), Names{}) << "its binding would fail again and again";
   EXPECT_EQ(why(pod, "n1"), kKept);
-  EXPECT_EQ(why(pod, "n2"), "no room for the pod's ElasticGPU claims");
+  EXPECT_EQ(why(pod, "n2"), "not enough free capacity for the pod's ElasticGPU claims");
   EXPECT_NE(bind(pod, "n1"), "") << "as it does";
   const Json victims = {{"n1", {{"Pods", Json::array()}, {"NumPDBViolations", 0}}}};
   EXPECT_EQ(

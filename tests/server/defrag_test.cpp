@@ -33,21 +33,21 @@ TEST_F(QuestionsTest, FewestMovesThatLetAClaimIn) {
   stores.pods.informed(podOn2("p", {"c"}, "ReplicaSet"));
   const auto json = answer("/defrag", "claim=waits");
   has(json, R"("claim":"default/waits")");
-  has(json, R"j("text":"1 move would let it in","possible":true,"exact":true,"movable":2,"moves":[{"claim":)j"
+  has(json, R"j("text":"1 move would make it fit","possible":true,"exact":true,"movable":2,"moves":[{"claim":)j"
             R"j("default/c","device":"egpu-c","from":{"node":"n2","cards":[{"name":"n2-c0","charged":{"core":300,)j");
   has(json, R"("to":{"fits":true,"node":"n2","cards":[{"name":"n2-c1")");
   has(json, R"("pods":["default/p"]}],"decision":{"fits":true,"node":"n2","cards":[{"name":"n2-c0")");
   const auto text = answer("/defrag", "claim=waits&format=text");
-  has(text, "1 move would let it in\n");
+  has(text, "1 move would make it fit\n");
   has(text,
       "  #  CLAIM      FROM  CARDS      TO  CARDS      PODS\n  1  default/c  n2    n2-c0 [0]  n2  n2-c1 [1]  "
       "default/p\n");
   has(text, "\nafter that it would go to node n2\n");
   EXPECT_EQ(answer("/defrag", "class=share&gpu-core=90&node=n2"), answer("/defrag", "class=share&gpu-core=90"));
-  has(answer("/defrag", "class=share&gpu-core=90&node=n1"), R"("text":"no move would let it in; 2 claims that may)");
+  has(answer("/defrag", "class=share&gpu-core=90&node=n1"), R"("text":"no move would make it fit; 2 claims that may)");
   has(answer("/defrag", "", R"({kind: ElasticGPUClaim, apiVersion: elasticgpu.io/v1alpha, metadata: {name: x},
                                spec: {egpuClassName: share, resources: {requests: {elasticgpu.io/gpu-core: 90}}}})"),
-      R"("text":"1 move would let it in")");
+      R"("text":"1 move would make it fit")");
   has(answer("/defrag", "class=share&gpu-core=40"), R"("text":"it fits as it is","possible":true)");
 }
 
@@ -168,7 +168,7 @@ TEST_F(QuestionsTest, NobodyMovesToAModelThatItsQuotaCloses) {
   quota.spec.hard = {{"gpu-core", "149"}};  // 120 are used
   quota.spec.models = {"A100"};
   stores.quotas.informed(quota);
-  has(answer("/defrag", "claim=waits"), R"("text":"no move would let it in; 1 claim that may move")");
+  has(answer("/defrag", "claim=waits"), R"("text":"no move would make it fit; 1 claim that may move")");
   quota.metadata.resourceVersion = next();
   quota.spec.hard = {{"gpu-core", "150"}};
   stores.quotas.informed(quota);
@@ -197,13 +197,13 @@ TEST_F(QuestionsTest, AMoveGoesWhereThePodsCanRun) {
   auto pod = podOn2("p", {"c"}, "ReplicaSet");
   pod.nodeSelector = {{"zone", "far"}};
   stores.pods.informed(pod);  // its class binds without regard to pods
-  has(answer("/defrag", "claim=waits"), R"("text":"no move would let it in; 1 claim that may move")");
+  has(answer("/defrag", "claim=waits"), R"("text":"no move would make it fit; 1 claim that may move")");
 }
 
 TEST_F(QuestionsTest, RefusalsOfDefragNameTheField) {
-  refuses(400, "moves: is for freeing whole cards", "/defrag", "claim=waits&moves=3");
-  refuses(400, "moves: \"1001\" is no whole number from 0 to 1000", "/defrag", "moves=1001");
-  refuses(400, "node: is for a claim that is to be let in", "/defrag", "node=n1");
+  refuses(400, "moves: applies to freeing whole cards", "/defrag", "claim=waits&moves=3");
+  refuses(400, "moves: \"1001\" is not a whole number from 0 to 1000", "/defrag", "moves=1001");
+  refuses(400, "node: applies only to moves for a claim", "/defrag", "node=n1");
   refuses(400, "unknown parameter \"names\"; known are", "/defrag", "names=3");
   refuses(404, "there is no ElasticGPUClaim \"default/x\"", "/defrag", "claim=x");
   refuses(400, "body: a Pod is for /simulate only", "/defrag", "",
@@ -233,28 +233,28 @@ class GangDefragTest : public QuestionsTest {
 
 TEST_F(GangDefragTest, FewestMovesThatLetAllMembersIn) {
   const auto json = answer("/defrag", "claim=waits");
-  has(json, R"j("text":"1 move would let gang train in: 1 of 2 open members fits without a move","possible":true)j");
+  has(json, R"j("text":"1 move would make gang train fit: 1 of 2 open members fits without a move","possible":true)j");
   has(json, R"("moves":[{"claim":"default/c","device":"egpu-c","from":{"node":"n2")");
   has(json,
       R"j("gang":{"name":"train","podGroup":false,"size":2,"phase":"Pending","decided":0,"fit":1,"lacking":"default/waits",)j"
       R"j("members":[{"claim":"default/mate","to":{"fits":true,"node":"n1",)j");
   has(json, R"({"claim":"default/waits","to":{"fits":true,"node":"n2","cards":[{"name":"n2-c0")");
   has(json, R"("decision":{"fits":true,"node":"n2","cards":[{"name":"n2-c0")");
-  EXPECT_EQ(json.find("this is for it alone"), std::string::npos) << json;
+  EXPECT_EQ(json.find("this answer is for the claim alone"), std::string::npos) << json;
   has(answer("/defrag", "claim=mate"), R"("decision":{"fits":true,"node":"n1")");
   const auto text = answer("/defrag", "claim=mate&format=text");
-  has(text, "1 move would let gang train in: 1 of 2 open members fits without a move\n");
+  has(text, "1 move would make gang train fit: 1 of 2 open members fits without a move\n");
   has(text, "\nafter that they would go to:\n  MEMBER         TO  CARDS\n  default/mate   n1  n1-c0 [0]\n");
   has(text, "default/waits  n2  n2-c0 [0]\n");
   has(answer("/defrag", "claim=waits&format=yaml"), "gang:\n  name: train\n");
   has(answer("/defrag", "claim=waits&evictable=1"), R"("holds":true)");
-  refuses(400, "node: members of a gang go to several nodes", "/defrag", "claim=waits&node=n2");
+  refuses(400, "node: members of a gang are placed on several nodes", "/defrag", "claim=waits&node=n2");
 }
 
 TEST_F(GangDefragTest, WhatNoMoveHelpsIsSaid) {
   change("mate", [](auto& mate) { mate.spec.requests = {{"elasticgpu.io/gpu-core", "90"}}; });
   has(answer("/defrag", "claim=mate"),
-      R"j("text":"no moves would let gang train in, as far as was tried: 0 of 2 open members fit without a move, claim )j"
+      R"j("text":"no moves would make gang train fit, as far as was tried: 0 of 2 open members fit without a move, claim )j"
       R"j(default/mate does not; 1 claim that may move","possible":false)j");
   change("mate", [](auto& mate) { mate.spec.requests = {{"elasticgpu.io/gpu", "2"}}; });
   has(answer("/defrag", "claim=mate"), R"("possible":false)");
@@ -294,9 +294,9 @@ TEST_F(GangDefragTest, AGangThatCannotBeDecidedIsToldWhy) {
 
 TEST_F(GangDefragTest, NoClaimMovesForAGangThatRoomAloneWouldNotHaveBound) {
   bindsForItsPod("share");
-  has(answer("/defrag", "claim=waits"), R"("text":"1 move would let gang train in)");
+  has(answer("/defrag", "claim=waits"), R"("text":"1 move would make gang train fit)");
   has(answer("/defrag", "claim=waits&evictable=1"),
-      R"("text":"no moves are planned for gang train: nothing is moved for it, as room alone would not have it bound: )"
+      R"("text":"no moves are planned for gang train: more capacity alone would not bind it: )"
       "claim mate of gang train: it waits for the first pod that uses it\",\"possible\":false");
   auto both = podOn2("user", {"waits", "mate"}, "Job");
   both.nodeName.clear();
@@ -306,7 +306,7 @@ TEST_F(GangDefragTest, NoClaimMovesForAGangThatRoomAloneWouldNotHaveBound) {
   // One pod uses both claims, so they need the same node.
   change("mate", [](auto& mate) { mate.spec.requests = {{"elasticgpu.io/gpu-core", "50"}}; });
   const auto json = answer("/defrag", "claim=waits&evictable=1");
-  has(json, R"j("text":"no moves would let gang train in, as far as was tried)j");
+  has(json, R"j("text":"no moves would make gang train fit, as far as was tried)j");
   change("mate", [](auto& mate) { mate.spec.requests = {{"elasticgpu.io/gpu-core", "10"}}; });
   has(answer("/defrag", "claim=waits&evictable=1"),
       R"({"claim":"default/mate","to":{"fits":true,"node":"n2","cards":[{"name":"n2-c)");
@@ -323,7 +323,7 @@ TEST_F(GangDefragTest, ATopologyKeepsMembersTogether) {
     change(name, [](auto& member) { member.metadata.annotations["elasticgpu.io/gang-topology"] = "rack"; });
   change("mate", [](auto& mate) { mate.spec.requests = {{"elasticgpu.io/gpu-core", "50"}}; });
   // n2 has capacity for one member.
-  has(answer("/defrag", "claim=waits"), R"("text":"no moves would let gang train in)");
+  has(answer("/defrag", "claim=waits"), R"("text":"no moves would make gang train fit)");
   change("mate", [](auto& mate) { mate.spec.requests = {{"elasticgpu.io/gpu-core", "10"}}; });
   const auto json = answer("/defrag", "claim=waits");
   has(json, R"("topology":"rack","group":"n2")");

@@ -122,9 +122,9 @@ TEST_F(MovesTest, NobodyGoesForAClaimThatRoomAloneWouldNotHaveBound) {
     has(r.body, R"({"left":0,"possible":false,"text":")" + text);
   };
   const auto nothing = [&](const std::string& why) {
-    refused("nothing is moved for it, as room alone would not have it bound: " + why);
+    refused("more capacity alone would not bind it: " + why);
     // Without execute a move is still planned.
-    has(answer("/defrag", "claim=waits"), R"("text":"1 move would let it in")");
+    has(answer("/defrag", "claim=waits"), R"("text":"1 move would make it fit")");
   };
   waits.metadata.annotations = {{"elasticgpu.io/gang", "train"}, {"elasticgpu.io/gang-size", "4"}};
   refused("no moves are planned for gang train: 1 of 4 members of gang train is here; here: waits");
@@ -191,7 +191,7 @@ TEST_F(MovesTest, TheNextOneWaitsUntilThatIsDone) {
   stores.devices.informedGone(*stores.devices.get({"", "egpu-c"}));
   stores.pods.informedGone(*stores.pods.get({"default", "p-c"}));
   stores.claims.informedGone(*stores.claims.get({"default", "c"}));
-  has(move("claim=waits&execute=true").body, "no pod has come in the place of default/p-c");
+  has(move("claim=waits&execute=true").body, "no pod has replaced default/p-c");
   stores.pods.informed(podOn2("p-c2", {}, "ReplicaSet"));
   has(move("claim=waits&execute=true").body, R"({"moved":{"claim":"default/d")");
 }
@@ -211,7 +211,9 @@ TEST_F(MovesTest, AClaimMadeByHandIsAskedToMoveBeforeItsPodGoes) {
   const auto first = move("claim=waits&execute=true");
   EXPECT_EQ(first.status, 409) << first.body;
   EXPECT_TRUE(hasHeader(first, "Retry-After"));
-  has(first.body, "claim default/c is asked to leave device egpu-c: its pod goes once the controller has marked that");
+  has(first.body,
+      "claim default/c is requested to leave device egpu-c: its pod is evicted once the controller has marked the "
+      "device");
   const std::string claim = "/apis/elasticgpu.io/v1alpha/namespaces/default/elasticgpuclaims/c";
   const std::string eviction = "/api/v1/namespaces/default/pods/p-c/eviction";
   EXPECT_EQ(api.asked, (std::vector<std::string>{claim + "?dryRun=All dry Bearer ann", eviction + " dry Bearer ann",
@@ -232,14 +234,15 @@ TEST_F(MovesTest, AClaimMadeByHandIsAskedToMoveBeforeItsPodGoes) {
   marked.metadata.uid = "another";  // a pod of the same name, because its claim has the same name
   marked.metadata.resourceVersion = next();
   stores.devices.informed(marked);
-  has(move("claim=waits&execute=true").body, "no pod has come in the place of default/p-c");
+  has(move("claim=waits&execute=true").body, "no pod has replaced default/p-c");
 }
 
 TEST_F(MovesTest, OneThatNobodyUsesIsAskedToMoveAndNobodyGoes) {
   byHand();
   stores.pods.informedGone(*stores.pods.get({"default", "p-c"}));
   const auto r = move("claim=waits&execute=true");
-  has(r.body, R"("pods":[]},"left":0,"possible":true,"text":"claim default/c: it is decided anew, so that it goes to)");
+  has(r.body,
+      R"("pods":[]},"left":0,"possible":true,"text":"claim default/c: it is scheduled again, so that it goes to)");
   ASSERT_EQ(api.asked.size(), 2U);
   EXPECT_EQ(move("claim=waits&execute=true").status, 409) << "it is under way";
 }
@@ -253,7 +256,7 @@ TEST_F(MovesTest, WhoMayNotChangeTheClaimMovesNothing) {
 
 TEST_F(MovesTest, WhoMayNotEvictIsRefusedAndNobodyGoes) {
   refusesMove(403, "User \"bob\" cannot create resource", "claim=waits&execute=true", "bob");
-  refusesMove(403, "with the rights of whoever calls", "claim=waits&execute=true", "");
+  refusesMove(403, "with the caller's permissions", "claim=waits&execute=true", "");
   for (const auto& each : api.asked) EXPECT_NE(each.find(" dry "), std::string::npos) << each;
 }
 
@@ -278,7 +281,7 @@ TEST_F(MovesTest, RefusalsNameTheField) {
   refusesMove(405, "only a POST moves", "execute=true", "ann", "GET");
   refusesMove(400, "execute: \"maybe\" is unknown; known is true", "execute=maybe");
   refusesMove(400, "format: \"xml\" is unknown", "execute=true&format=xml");
-  refusesMove(400, "moves: is for freeing whole cards", "claim=waits&moves=3&execute=true");
+  refusesMove(400, "moves: applies to freeing whole cards", "claim=waits&moves=3&execute=true");
   refusesMove(404, "there is no ElasticGPUClaim \"default/x\"", "claim=x&execute=true");
   EXPECT_TRUE(api.asked.empty());
 }

@@ -87,7 +87,7 @@ TEST_F(QuestionsTest, AnAnswerThatSaysAnErrorIsMarked) {
 TEST_F(QuestionsTest, YamlIsTheJsonInBlocks) {
   const auto yaml = answer("/forecast", "class=share&gpu-core=10&format=yaml");
   has(yaml,
-      "forecasts:\n- class: share\n  of: as asked\n  subject:\n    class: share\n    requests:\n"
+      "forecasts:\n- class: share\n  of: as requested\n  subject:\n    class: share\n    requests:\n"
       "      elasticgpu.io/gpu-core: \"10\"\n  count: 19\n");
 }
 
@@ -119,8 +119,8 @@ TEST_F(QuestionsTest, LinesFitTheColumns) {
 
 TEST_F(QuestionsTest, RefusalsNameTheFieldAndWhatIsValid) {
   refuses(400, "unknown parameter \"clam\"; known are namespace, claim", "/explain", "clam=x");
-  refuses(400, "nothing is asked about", "/explain");
-  refuses(400, "nothing is asked", "/simulate");
+  refuses(400, "the question is empty", "/explain");
+  refuses(400, "the question is empty", "/simulate");
   refuses(404, "there is no ElasticGPUClaim \"t/x\"", "/explain", "claim=x&namespace=t");
   refuses(404, "there is no node \"n9\"", "/explain", "claim=waits&node=n9");
   refuses(400, "spec.egpuClassName: ElasticGPUClass \"no\" not found; there are share", "/explain", "class=no&gpu=1");
@@ -131,9 +131,9 @@ TEST_F(QuestionsTest, RefusalsNameTheFieldAndWhatIsValid) {
   refuses(400, "is a device", "/explain", "class=share&gpu=1&card=egpu-a");
   refuses(400, "claim: given twice", "/explain", "claim=a&claim=b");
   refuses(400, "claim: is empty", "/explain", "claim=");
-  refuses(400, "names: \"many\" is no whole number from 0 to 1000", "/explain", "claim=a&names=many");
+  refuses(400, "names: \"many\" is not a whole number from 0 to 1000", "/explain", "claim=a&names=many");
   refuses(400, "format: \"xml\" is unknown; known are json, yaml, text", "/explain", "claim=a&format=xml");
-  refuses(400, "columns: \"-1\" is no whole number from 0 to 1000", "/explain", "claim=a&columns=-1");
+  refuses(400, "columns: \"-1\" is not a whole number from 0 to 1000", "/explain", "claim=a&columns=-1");
   refuses(404, "steps[0].release: there is no claim \"t/a\"", "/simulate", "release=a&namespace=t");
   refuses(400, "give one of", "/explain", "claim=a&class=share&gpu=1");
   refuses(400, "body: ", "/explain", "", "{");

@@ -107,7 +107,7 @@ TEST_F(QuestionsTest, AMemberOfAGangIsAskedAboutButNotPlacedByItself) {
   member.metadata.resourceVersion = next();
   stores.claims.informed(member);
   has(answer("/explain", "claim=member"),
-      R"("note":"it is decided with all members of gang train; this is for it alone")");
+      R"("note":"it is scheduled with all members of gang train; this answer is for the claim alone")");
   has(answer("/simulate", "resize=c,gpu-core=90"), R"("inPlace":true)");
   has(answer("/simulate", "release=c"), R"("bound":[{"claim":"default/waits")");
 }
@@ -135,8 +135,7 @@ TEST_F(QuestionsTest, SimulatesFilterScoreAndWhoWouldHaveToGo) {
   has(not_,
       R"("preemption":{"possible":true,"node":"n2","exact":true,"victims":[{"device":"device-c","holder":"default/c")");
   const auto text = answer("/simulate", "claim=waits&format=text");
-  has(text,
-      "fewest that would have to go, on node n2:\n  CLAIM      CARD       HOLDS\n  default/c  n2-c0 [0]  30% 4.8Gi\n");
+  has(text, "smallest set to evict, on node n2:\n  CLAIM      CARD       HOLDS\n  default/c  n2-c0 [0]  30% 4.8Gi\n");
 }
 
 TEST_F(QuestionsTest, EachPolicysScoreIsShownPerNodeAndCard) {
@@ -264,7 +263,7 @@ TEST_F(QuestionsTest, APodIsSimulatedWithTheClaimsThatWouldBeStampedForIt) {
   other.claim.deviceClassName = "nic.example.com";
   stores.carrierTemplates.informed(other);
   has(answer("/simulate", "", of("egpuct.elasticgpu.io/a: thirty, egpuct.elasticgpu.io/n: nic")),
-      "ResourceClaimTemplate nic asks for no ElasticGPU and is left out of account");
+      "ResourceClaimTemplate nic requests no ElasticGPU and is ignored");
   refuses(404, "there is no ElasticGPUClaimTemplate or ResourceClaimTemplate \"default/none\"", "/simulate", "",
           of("egpuct.elasticgpu.io/gpu: none"));
   refuses(400, "metadata.annotations[egpu.elasticgpu.io/gpu-core]: must be a quantity", "/simulate", "",
@@ -301,11 +300,11 @@ TEST_F(QuestionsTest, WhatAQuotaWouldStopIsAnsweredSo) {
   // Some releases would help, and simulate names the fewest.
   const auto let = answer("/simulate", "class=share&gpu-core=70");
   has(let, R"("preemption":{"possible":true,"node":)");
-  has(answer("/simulate", "class=share&gpu-core=70&format=text"), "fewest that would have to go, on node ");
-  has(answer("/simulate", "class=share&gpu=3&format=text"), "no other claim's release would let it in");
+  has(answer("/simulate", "class=share&gpu-core=70&format=text"), "smallest set to evict, on node ");
+  has(answer("/simulate", "class=share&gpu=3&format=text"), "releasing other claims would not make it fit");
   movable("c");  // capacity is not missing
   has(answer("/defrag", "class=share&gpu-core=70"), R"("text":"QuotaExceeded: quota team allows gpu-core 250, )");
-  has(answer("/defrag", "class=share&gpu-core=90&namespace=other"), R"("text":"1 move would let it in")");
+  has(answer("/defrag", "class=share&gpu-core=90&namespace=other"), R"("text":"1 move would make it fit")");
   // Quota that the steps release counts.
   has(answer("/simulate", "class=share&gpu-core=70&release=waits&release=a"), R"("fits":true)");
   has(answer("/simulate", "class=share&gpu-core=70&release=waits&release=a"), R"("decision":{"fits":true,"node":"n1")");
@@ -357,7 +356,8 @@ TEST_F(QuestionsTest, APodsClaimsGoToOneNodeThatSuitsIt) {
   claim("z", "70");
   const auto three = podWith("{name: a, resourceClaimName: x}, {name: c, resourceClaimName: z}");
   has(answer("/simulate", "", three), R"("fits":true,"node":"n2")");
-  has(answer("/simulate", "", three), R"({"node":"n1","reason":"no room for all of the pod's claims together"})");
+  has(answer("/simulate", "", three),
+      R"({"node":"n1","reason":"not enough capacity for all of the pod's claims together"})");
   const auto far = podWith("{name: a, resourceClaimName: x}", ", nodeSelector: {zone: far}");
   has(answer("/simulate", "", far), R"({"node":"n1","reason":"not labelled zone=far as the pod selects"})");
   has(answer("/simulate", "", far), R"("reasons":[{"reason":"not labelled zone=far as the pod selects","count":2}])");
@@ -520,11 +520,11 @@ TEST_F(QuestionsTest, ForecastsTheUsualOrAGivenSize) {
   const auto text = answer("/forecast", "format=text");
   has(text, "CLASS  FIT  BY MODEL  EACH         SIZE\n");
   has(text, "share    1  1 T4      gpu-core 60  the most frequent of its 5 claims\n");
-  has(text, "idle     0  -         gpu 1        a whole card: it has no claims to go by\n");
+  has(text, "idle     0  -         gpu 1        a whole card: the class has no claims yet\n");
   has(answer("/forecast", "class=share&gpu-core=10"),
-      R"("of":"as asked","subject":{"class":"share","requests":{"elasticgpu.io/gpu-core":"10"}},"count":19,"more":false,"byModel":{"T4":19})");
+      R"("of":"as requested","subject":{"class":"share","requests":{"elasticgpu.io/gpu-core":"10"}},"count":19,"more":false,"byModel":{"T4":19})");
   has(answer("/forecast", "gpu-core=10"),
-      R"("class":"pairs","of":"as asked","subject":{"class":"pairs","requests":{"elasticgpu.io/gpu-core":"10"}},"count":0,)");
+      R"("class":"pairs","of":"as requested","subject":{"class":"pairs","requests":{"elasticgpu.io/gpu-core":"10"}},"count":0,)");
   has(answer("/forecast", "claim=c"), R"("of":"as claim default/c")");
   has(answer("/forecast", "class=share&gpu-core=10&node=n1"), R"("count":8,)");
 }

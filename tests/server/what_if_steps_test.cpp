@@ -48,9 +48,9 @@ TEST_F(StepsTest, AResizePlacesNobodyWhoIsNotDecidedByItself) {
   has(answer("/simulate", "resize=waits,gpu-core=10"), R"("bound":[{"claim":"default/waits")");
   ofGang("waits");
   const auto member = answer("/simulate", "resize=waits,gpu-core=10");
-  has(member, R"("why":"it is decided with all members of gang train"},"bound":[],"waiting":0)");
+  has(member, R"("why":"it is scheduled with all members of gang train"},"bound":[],"waiting":0)");
   has(answer("/simulate", "resize=waits,gpu-core=10&format=text&columns=0"),
-      "it asks for the new size from now on, and is not placed: it is decided with all members of gang train");
+      "it requests the new size from now on, and is not placed: it is scheduled with all members of gang train");
   change("waits", [](auto& claim) { claim.metadata.annotations.clear(); });
   change("waits", [](auto& claim) { claim.metadata.deletionTimestamp = "2026-01-01T00:00:00Z"; });
   has(answer("/simulate", "resize=waits,gpu-core=10"), R"("why":"it is being deleted"},"bound":[])");
@@ -163,7 +163,8 @@ TEST_F(StepsTest, OfAPodsClaimItIsSaidThatItsGangDecides) {
       "main}]}\n";
   EXPECT_EQ(answer("/simulate", "", pod).find("waits for the first pod"), std::string::npos) << "this is its pod";
   ofGang("waits");
-  const std::string note = R"("note":"it is decided with all members of gang train; this is for it alone")";
+  const std::string note =
+      R"("note":"it is scheduled with all members of gang train; this answer is for the claim alone")";
   has(answer("/simulate", "", pod), note);
   has(answer("/simulate", "",
              "kind: ElasticGPUClaim\nmetadata: {name: new, annotations: {elasticgpu.io/gang: train, "

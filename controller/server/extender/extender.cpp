@@ -22,9 +22,10 @@ constexpr std::string_view kPath = "/extender/";
 constexpr std::array<std::string_view, 4> kVerbs = {"filter", "prioritize", "bind", "preempt"};
 constexpr uint8_t kHighest = 10;  // kube-scheduler's MaxExtenderPriority
 // The nodes sent here passed the scheduler's own filters, so its preemption would find no victims on them.
-constexpr const char* kNoRoom = "no room for the pod's ElasticGPU claims";
-constexpr const char* kKept = "no room for the pod's ElasticGPU claims beside what is kept there for others";
-constexpr const char* kLeftAlone = "not tried for the pod's ElasticGPU claims for a while";
+constexpr const char* kNoRoom = "not enough free capacity for the pod's ElasticGPU claims";
+constexpr const char* kKept =
+    "not enough free capacity for the pod's ElasticGPU claims beside what is reserved for other claims";
+constexpr const char* kLeftAlone = "in backoff for the pod's ElasticGPU claims";
 
 http::Response answer(std::string body) {
   http::Response response;
@@ -87,7 +88,7 @@ http::Response Extender::handle(const http::Request& request, std::stop_token st
     return refused(404, "NotFound",
                    "there are /extender/filter, /extender/prioritize, /extender/bind, /extender/preempt");
   if (request.method != "POST") {
-    auto response = refused(405, "MethodNotAllowed", "the extender is asked by POST");
+    auto response = refused(405, "MethodNotAllowed", "only POST is served here");
     response.headers.emplace_back("Allow", "POST");
     return response;
   }

@@ -67,7 +67,7 @@ std::string notChosen(const Stores& stores, const cache::Claim& claim, const v1a
   if (gang.podGroup) return choice.lacks.empty() ? "no pod of " + gang.text() + " uses it" : choice.lacks;
   if (const auto why = notCounted(stores, claim); !why.empty()) return "claim " + claim.metadata.name + ": " + why;
   if (choice.definer && !(choice.gang == gang))
-    return "claim " + choice.definer->metadata.name + " says another size or topology of " + gang.text();
+    return "claim " + choice.definer->metadata.name + " gives another size or topology of " + gang.text();
   return gang.text() + " has its " + std::to_string(choice.gang.size) + " members already";
 }
 
@@ -172,7 +172,7 @@ class OpenMemberReader {
       const auto device = claim ? reconcile::heldDeviceOf(stores_, *claim) : nullptr;
       if (!device) continue;
       if (device->metadata.deleting() || (!node.empty() && device->spec.nodeName != node))
-        return "claims of pod " + pod->metadata.name + " are on several nodes, or leave theirs";
+        return "claims of pod " + pod->metadata.name + " are on several nodes, or are being moved";
       node = device->spec.nodeName;
     }
     if (!node.empty())
@@ -233,7 +233,7 @@ std::vector<ClaimPtr> membersWith(const Stores& stores, const cache::Claim& clai
     return {};
   }
   if (!choice.lacks.empty() || !std::all_of(here.begin(), here.end(), isBound))
-    found.why = "the first " + std::to_string(gang.size) + " pods of " + gang.text() + " come before it";
+    found.why = "the first " + std::to_string(gang.size) + " pods of " + gang.text() + " are scheduled before it";
   else if (!own->whole)
     found.why = reconcile::notMadeText(*own);
   return own->claims;
@@ -254,8 +254,8 @@ GangToLetIn gangToLetIn(const Stores& stores, const cache::ClusterView& cluster,
   if (!found.why.empty()) return found;
   const auto members = reconcile::openMembersOf(stores, cluster, here);
   if (members.leaves) {
-    found.why =
-        "claim " + members.leaves->metadata.name + " leaves its device; its next one is decided once that is gone";
+    found.why = "claim " + members.leaves->metadata.name +
+                " is being moved off its device; it is scheduled again once that is gone";
     return found;
   }
   if (std::all_of(here.begin(), here.end(), isBound)) found.phase = keys::phase::kBound;

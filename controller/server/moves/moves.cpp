@@ -57,8 +57,8 @@ http::Response refused(const Status& why) {
       return http::plain(401, why.message() + "\n");
     case Code::forbidden:
       return http::plain(403, why.message() +
-                                  ": moves are made with the rights of whoever calls (create pods/eviction; of a claim "
-                                  "made by hand patch elasticgpuclaims, too)\n");
+                                  ": moves are made with the caller's permissions (create pods/eviction; for a claim "
+                                  "created by hand also patch elasticgpuclaims)\n");
     case Code::throttled:
       return later(429, why.message(),
                    std::chrono::ceil<std::chrono::seconds>(why.retryAfter.value_or(std::chrono::seconds(5))));
@@ -121,14 +121,14 @@ http::Response Moves::answer(const http::Request& request, std::stop_token stop)
   auto planned = plan_(question, stop);
   if (planned.status != 200) return planned;
   const auto plan = codec::decodeMovePlan(planned.body);
-  if (!plan) return http::plain(400, "one claim at a time is let in by moves; " + plan.status().message() + "\n");
+  if (!plan) return http::plain(400, "moves are made for one claim at a time; " + plan.status().message() + "\n");
   const bool bound = plan->isBound();
   const auto text = bound ? plan->subject() + " is Bound" : plan->text;
   if (bound || !plan->possible || plan->moves.empty())
     return inFormat(done(*plan, nullptr, 0, text), asked.format, text);
   const auto& move = plan->moves.front();
   const auto left = plan->moves.size() - 1;
-  const auto moved = "claim " + move.claim + (move.pods.empty() ? ": it is decided anew" : ": its pod is evicted") +
+  const auto moved = "claim " + move.claim + (move.pods.empty() ? ": it is scheduled again" : ": its pod is evicted") +
                      ", so that it goes to node " + move.to + "; " + std::to_string(left) +
                      (left == 1 ? " move is left" : " moves are left");
   if (auto stopped = carryOut(request, *plan, std::move(stop)); stopped.status != 200) return stopped;
@@ -145,10 +145,10 @@ std::optional<http::Response> Moves::waitsFor() {
     return std::nullopt;
   }
   const auto what = there ? "device " + move.device + " of claim " + move.claim + " is still there"
-                          : "no pod has come in the place of " + move.pod;
+                          : "no pod has replaced " + move.pod;
   if (clock_.now() - move.since < kDoneTimeout)
     return later(409, "a move is under way: " + what, std::chrono::seconds(1));
-  const auto stopped = "stopped: " + what + " after 20 minutes; the next request plans anew\n";
+  const auto stopped = "stopped: " + what + " after 20 minutes; the next request plans again\n";
   underWay_.reset();
   return http::plain(409, stopped);
 }
@@ -156,7 +156,8 @@ std::optional<http::Response> Moves::waitsFor() {
 http::Response Moves::carryOut(const http::Request& request, const MovePlan& plan, std::stop_token stop) {
   const auto& first = plan.moves.front();
   if (!plan.holds)
-    return http::plain(409, "stopped: claim " + first.claim + ", made anew, would not go where it had to\n");
+    return http::plain(409,
+                       "stopped: claim " + first.claim + ", recreated, would not be placed where the plan needs it\n");
   for (const auto& move : plan.moves)  // dry-run all moves before the first eviction
     if (const auto s = wouldGo(request, move, stop); !s.ok()) return refused(s);
   const auto device = stores_.devices.get({"", first.device});
@@ -164,15 +165,15 @@ http::Response Moves::carryOut(const http::Request& request, const MovePlan& pla
   const auto* maker = pod ? pod->metadata.controller() : nullptr;
   const bool unused = first.pods.empty() && !first.annotate.empty();
   if (!device || device->metadata.deleting() || (!unused && (maker == nullptr || pod->metadata.deleting())))
-    return later(409, "claim " + first.claim + " is on its way already, or used by other pods than one",
+    return later(409, "claim " + first.claim + " is being moved already, or is not used by exactly one pod",
                  std::chrono::seconds(1));
   UnderWay move{first.claim, first.device, device->metadata.uid, {}, {}, {}, 0, clock_.now()};
   if (!first.annotate.empty())
     if (const auto s = annotate(request, first, false, stop); !s.ok()) return refused(s);
   if (pod && !first.annotate.empty() && device->status.reason.empty())
     return later(409,
-                 "claim " + first.claim + " is asked to leave device " + first.device +
-                     ": its pod goes once the controller has marked that",
+                 "claim " + first.claim + " is requested to leave device " + first.device +
+                     ": its pod is evicted once the controller has marked the device",
                  std::chrono::seconds(1));
   if (pod) {
     move.pod = first.pods.front();

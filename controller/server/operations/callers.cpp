@@ -32,10 +32,10 @@ std::optional<std::string> tokenOf(std::string_view authorization) {
 Callers::Verdict unreachable(const base::Status& why) {
   if (why.code() == base::Code::forbidden)
     return {503,
-            "who calls can't be found out: the controller may not create tokenreviews and subjectaccessreviews "
+            "the caller can't be authenticated: the controller may not create tokenreviews and subjectaccessreviews "
             "(manifests/rbac/controller.yaml): " +
                 why.message()};
-  return {503, "who calls can't be found out, the API server does not answer: " + why.message()};
+  return {503, "the caller can't be authenticated, the API server does not answer: " + why.message()};
 }
 
 }  // namespace
@@ -59,7 +59,7 @@ Callers::Verdict Callers::check(std::string_view authorization, std::stop_token 
       return counts || (of != nullptr ? !of->asking : asking_ < kAtOnce);
     };
     if (!answered_.wait_for(lock, stop, kPatience, turn))
-      return {503, "too many callers have to be asked for at once: try again"};
+      return {503, "too many callers to authenticate at once: try again"};
     if (counts) return of->verdict;
     lately = of != nullptr;
     if (!lately && !mayAsk()) return {503, "too many unknown callers within a second: try again"};
@@ -111,7 +111,7 @@ Callers::Verdict Callers::review(const std::string& token, std::stop_token stop)
   if (access->allowed) return {};
   return {403, "user \"" + who->user.username +
                    "\" cannot get resource \"elasticgpus\" in API group \"elasticgpu.io\" at the cluster scope, which "
-                   "is what may ask here (a ClusterRole with verb get, and a ClusterRoleBinding)" +
+                   "is required here (a ClusterRole with verb get, and a ClusterRoleBinding)" +
                    (access->reason.empty() ? "" : ": " + access->reason)};
 }
 

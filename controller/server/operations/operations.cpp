@@ -16,7 +16,7 @@ namespace egpu::server {
 namespace {
 
 constexpr std::string_view kPaths =
-    "there is /healthz, /readyz, /metrics, /allocation-map (?format=json|yaml|backendai|text), /explain, "
+    "there is /healthz, /livez, /readyz, /metrics, /allocation-map (?format=json|yaml|backendai|text), /explain, "
     "/simulate (also POST /api/simulate-schedule), /forecast and /defrag (?format=json|yaml|text; POST with "
     "execute=true moves)\n";
 
@@ -66,7 +66,7 @@ struct MapQuery {
 std::string readNumber(const std::string& key, const std::string& value, const char* what, std::size_t& into) {
   const auto parsed = std::from_chars(value.data(), value.data() + value.size(), into);
   if (parsed.ec == std::errc{} && parsed.ptr == value.data() + value.size()) return {};
-  return key + ": \"" + value + "\" is no number of " + what + "\n";
+  return key + ": \"" + value + "\" is not a number of " + what + "\n";
 }
 
 std::string readMapQuery(const http::Request& request, MapQuery& query) {
@@ -146,21 +146,21 @@ http::Response Operations::handle(const http::Request& request, std::stop_token 
     if (verdict.status != 200) return refusal(verdict.status, verdict.message);
   } else if (!fromThisMachine(request)) {
     return refusal(403,
-                   "only this machine may ask: Host and Origin must be localhost or a loopback address, and no page of "
-                   "another site may lead here (Sec-Fetch-Site)");
+                   "only this machine may send requests: Host and Origin must be localhost or a loopback address, and "
+                   "no page of another site may link here (Sec-Fetch-Site)");
   }
   auto answer = guarded(request, either.get_token());
   if (answer.body.size() <= kMaxAnswer) return answer;
   return refusal(413, "the answer has " + std::to_string(answer.body.size() >> 20) + " MiB, more than " +
                           std::to_string(kMaxAnswer >> 20) +
-                          ": ask for less, one node (node=) or so many at a time (limit=, continue=)");
+                          ": request less, one node (node=) or a number of nodes at a time (limit=, continue=)");
 }
 
 /// Serves the requests that need authorization.
 http::Response Operations::guarded(const http::Request& request, std::stop_token stop) {
   const bool moves = Moves::serves(request);
   if (moves && !sources_.moves)
-    return http::plain(404, "nothing is moved here: elastic-gpu-controller defrag --execute does\n");
+    return http::plain(404, "moves are not made here: use elastic-gpu-controller defrag --execute\n");
   if (moves || (sources_.questions && WhatIfQuestions::serves(request.path))) {
     if (stopping_.stop_requested()) return refusal(503, "the controller is stopping");
     const std::string missing = sources_.ready ? sources_.ready() : std::string();
