@@ -168,7 +168,7 @@ void Agent::refreshFiles(const std::stop_token& stop) {
   do {
     const auto status = preparer_.refresh(stop);
     const auto why = status.ok() ? std::string() : status.str();
-    if (!why.empty() && why != before) base::log::warn("a CDI file can't be made anew", {{"error", why}});
+    if (!why.empty() && why != before) base::log::warn("a CDI file can't be recreated", {{"error", why}});
     before = why;
   } while (clock_.sleepFor(kRefreshInterval, stop));
 }
@@ -179,7 +179,7 @@ void Agent::removeLeftovers(const std::stop_token& stop) {
   for (auto wait = std::chrono::seconds(1);; wait = std::min(2 * wait, std::chrono::seconds(60))) {
     const auto status = preparer_.garbageCollect(stop);
     if (status.ok()) return;
-    base::log::warn("what is left over could not be removed", {{"error", status.str()}});
+    base::log::warn("leftover prepared state could not be removed", {{"error", status.str()}});
     if (!clock_.sleepFor(wait, stop)) return;
   }
 }
@@ -192,7 +192,7 @@ agent::usage::Usage Agent::attributed(const std::vector<agent::usage::Reading>& 
 agent::usage::Usage Agent::learned(const std::vector<agent::usage::Reading>& readings, const std::stop_token& stop) {
   auto out = attributed(readings);
   if (const auto status = prepared_.learn(out.strangers, stop); !status.ok()) {
-    base::log::debug("whose pods use the cards is not known", {{"error", status.str()}});
+    base::log::debug("the pods that use the cards are not known", {{"error", status.str()}});
     return out;
   }
   return attributed(readings);

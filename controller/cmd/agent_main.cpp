@@ -22,16 +22,17 @@ void addNode(CLI::App& app, cmd::AgentOptions& o) {
       ->envname("NODE_NAME")
       ->required()
       ->check([](const std::string& name) {
-        return v1alpha::isDnsSubdomain(name) ? std::string() : "\"" + base::printable(name) + "\" is no node's name";
+        return v1alpha::isDnsSubdomain(name) ? std::string()
+                                             : "\"" + base::printable(name) + "\" is not the name of a node";
       });
   app.add_option("--kubelet-dir", o.kubeletFolder,
-                 "The kubelet's root folder, under the same name here as for the kubelet; of it plugins_registry and "
-                 "plugins/elasticgpu.io are used")
+                 "The kubelet's root folder, at the same path as for the kubelet; plugins_registry and "
+                 "plugins/elasticgpu.io in it are used")
       ->capture_default_str();
   app.add_option("--cdi-root", o.cdiFolder, "Folder of CDI specs that the container runtime reads")
       ->capture_default_str();
   app.add_option("--host-root", o.hostRoot,
-                 "Where the host's files are seen in a container: /host has /host/usr, /host/dev, … (default: this is "
+                 "Where a container sees the host's files: /host has /host/usr, /host/dev, … (default: this is "
                  "the host)")
       ->check(CLI::ExistingDirectory);
   app.add_option("--driver-root", o.driverRoot,
@@ -39,17 +40,16 @@ void addNode(CLI::App& app, cmd::AgentOptions& o) {
                  "/run/nvidia/driver (GPU operator), /home/kubernetes/bin/nvidia (GKE)")
       ->check([](const std::string& path) {
         return v1alpha::isCleanPath(path) && path != "/" ? std::string()
-                                                         : "\"" + base::printable(path) + "\" is no absolute path";
+                                                         : "\"" + base::printable(path) + "\" is not an absolute path";
       });
   cmd::addDuration(app, "--probation", o.probation,
-                   "How long a card that was ill, or used by others, must be well before it is used again");
+                   "How long a card that was unhealthy, or in foreign use, must be healthy before it is used again");
 }
 
 void addUsage(CLI::App& app, cmd::AgentOptions& o) {
-  cmd::addDuration(
-      app, "--usage-interval", o.usageEvery,
-      "Between two writes of what is used of a card to its object, which only what moved noticeably brings "
-      "about; 0s = never");
+  cmd::addDuration(app, "--usage-interval", o.usageEvery,
+                   "Minimum interval between usage updates of a card's status, written only if usage changed "
+                   "noticeably; 0s = never");
 }
 
 void addAddresses(CLI::App& app, cmd::AgentOptions& o) {
@@ -59,7 +59,7 @@ void addAddresses(CLI::App& app, cmd::AgentOptions& o) {
   app.add_option("--probes-listen", o.probesListen, "Address of /healthz, /livez and /readyz, and nothing else")
       ->capture_default_str();
   app.add_option("--write-ops-address", o.writeOpsAddress, "Write the real operations address to this file");
-  app.add_option("--write-probes-address", o.writeProbesAddress, "Likewise the real address of the probes");
+  app.add_option("--write-probes-address", o.writeProbesAddress, "Write the real probes address to this file");
 }
 
 int execute(int argc, char** argv) {
@@ -74,7 +74,7 @@ int execute(int argc, char** argv) {
   app.add_option("--context", options.context, "Context of the kubeconfig (default: its current one)");
   cmd::addPlugins(app, options.plugins, options.pluginLimits);
   app.add_option("--plugin-state", options.pluginState,
-                 "Folder of plugins' files for containers, under the same name on the host")
+                 "Folder of plugins' files for containers, at the same path on the host")
       ->envname("ELASTICGPU_STATE_DIR")
       ->capture_default_str();
   addUsage(app, options);

@@ -27,7 +27,7 @@ base::Result<std::vector<PreparedDevice>> ClaimDriver::prepare(const agent::Clai
   const auto& own = ids->front();
   const auto entry = folder_.find(own.substr(own.rfind('=') + 1));
   if (!entry) return entry.status();
-  if (!*entry || !(*entry)->spec) return Status(Code::unavailable, own + " was taken away at once; try again");
+  if (!*entry || !(*entry)->spec) return Status(Code::unavailable, own + " was removed again at once; try again");
   return std::vector<PreparedDevice>{{{}, node_, (*entry)->spec->device, std::move(*ids)}};
 }
 

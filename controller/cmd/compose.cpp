@@ -157,7 +157,7 @@ std::string ExtenderOptions::missing() const {
   if (given == nullptr && !schedulers.empty()) given = "--extender-scheduler";
   if (given == nullptr && !tls.clientNames.empty()) given = "--extender-client-name";
   if (given == nullptr || absent == nullptr) return {};
-  return std::string(given) + " needs " + absent + " too: the extender speaks mutual TLS alone";
+  return std::string(given) + " needs " + absent + " too: the extender serves mutual TLS only";
 }
 
 std::string Core::role() const {
@@ -172,7 +172,7 @@ void Core::publishCards(int64_t cards) {
                                                          "elasticgpu_card_memory_allocated_bytes"};
   const bool each = options_.cardMetrics && cards <= kMaxCardSeries;
   if (options_.cardMetrics && !each && !std::exchange(toldTooMany_, true))
-    base::log::warn("too many cards for series of each: --card-metrics is off",
+    base::log::warn("too many cards for per-card series: --card-metrics is off",
                     {{"cards", cards}, {"most", kMaxCardSeries}});
   std::set<base::MetricLabels> shown;
   const auto map = each ? controller_.cluster().map() : cache::AllocationMap{};

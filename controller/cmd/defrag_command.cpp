@@ -74,7 +74,7 @@ class Execution {
       const auto before = plan->moves.size();
       auto moved = plan->holds ? move(plan->moves.front())
                                : Status(Code::conflict, "claim " + plan->moves.front().claim +
-                                                            ", made anew, would not go where it had to");
+                                                            ", recreated, would not be placed where the plan needs it");
       if (moved.ok()) moved = planAnew(before, plan);
       if (!plan) return status_;
       if (!moved.ok()) return fail("stopped, before move " + std::to_string(made + 1) + " was done", moved);
@@ -144,10 +144,10 @@ class Execution {
   Status move(const Plan::Move& move) {
     const bool used = move.annotate.empty() || !move.pods.empty();
     if (used && move.pods.size() != 1)
-      return {Code::conflict, "claim " + move.claim + " is not used by one pod any more"};
+      return {Code::conflict, "claim " + move.claim + " is no longer used by exactly one pod"};
     const auto device = client_.get<v1alpha::ElasticGPU>({"", move.device});
     if (!device.ok() || device->metadata.deleting())  // a pod of that name may be a different one by now
-      return {Code::conflict, "device " + move.device + " of claim " + move.claim + " is going already"};
+      return {Code::conflict, "device " + move.device + " of claim " + move.claim + " is being deleted already"};
     if (!move.annotate.empty())
       if (auto s = askToMove(move, *device, used); !s.ok()) return s;
     return used ? evictAndWait(move, *device) : waitUntilGone(*device);
@@ -155,7 +155,7 @@ class Execution {
 
   /// Asks the claim to move. The controller ungates no pod for the device once it is marked.
   Status askToMove(const Plan::Move& move, const v1alpha::ElasticGPU& device, bool used) {
-    if (!used) say("claim " + move.claim + " is decided anew, so that it goes to node " + move.to);
+    if (!used) say("claim " + move.claim + " is scheduled again, so that it goes to node " + move.to);
     if (auto s = annotate(move, false); !s.ok()) return s;
     const auto marked = [&] {
       const auto now = client_.get<v1alpha::ElasticGPU>(core::keyOf(device.metadata));
@@ -185,8 +185,8 @@ class Execution {
     if (auto s = evict(move, false); !s.ok()) return s;
     if (auto s = waitUntilGone(device); !s.ok()) return s;
     if (!until([&] { return placedOf(*pod, *maker) >= placed; }, kPlaceTimeout))
-      return {Code::deadline, "no pod of " + maker->kind + " " + maker->name + " came in the place of " +
-                                  move.pods.front() + " within 10 minutes"};
+      return {Code::deadline,
+              "no pod of " + maker->kind + " " + maker->name + " replaced " + move.pods.front() + " within 10 minutes"};
     return Status::okay();
   }
 

@@ -31,20 +31,21 @@ void addPlugins(CLI::App& app, std::string& folder, plugin::Limits& limits) {
                  "Address space of a plugin's process: 2GiB, 512MiB; 0 = no limit of its own")
       ->transform(CLI::AsSizeValue(false))
       ->default_str("2GiB");
-  app.add_option("--plugin-files", limits.files, "Files that it may have open; 0 = no limit of its own")
+  app.add_option("--plugin-files", limits.files,
+                 "Maximum number of files that it may have open; 0 = no limit of its own")
       ->check(CLI::NonNegativeNumber)
       ->capture_default_str();
   app.add_option("--plugin-processes", limits.processes,
-                 "Processes and threads that its user may have; 0 = no limit of its own")
+                 "Maximum number of processes and threads of its user; 0 = no limit of its own")
       ->check(CLI::NonNegativeNumber)
       ->capture_default_str();
 }
 
 void addLog(CLI::App& app, LogOptions& o) {
-  app.add_option("--log-level", o.level, "Least level that is logged")
+  app.add_option("--log-level", o.level, "Minimum log level")
       ->check(CLI::IsMember({"debug", "info", "warn", "error", "off"}))
       ->capture_default_str();
-  app.add_option("--log-format", o.format, "Form of a log line on standard error")
+  app.add_option("--log-format", o.format, "Format of log lines on standard error")
       ->check(CLI::IsMember({"text", "json"}))
       ->capture_default_str();
 }

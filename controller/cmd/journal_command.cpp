@@ -150,10 +150,9 @@ void printNotes(const ReplaySummary& o) {
   const auto note = [](int64_t count, const char* what) {
     if (count > 0) std::printf("%lld %s\n", static_cast<long long>(count), what);
   };
-  note(o.stretches - 1,
-       "times something is missing in the journal; each time the recorded cluster is where it goes on");
-  note(o.given, "decisions can't be worked out again and are taken as recorded");
-  note(o.guessed, "claims went to nodes that nobody had asked about; those are taken to suit");
+  note(o.stretches - 1, "gaps in the journal; after each, the replay continues with the recorded cluster");
+  note(o.given, "decisions can't be repeated and are taken as recorded");
+  note(o.guessed, "claims went to nodes without a recorded check; these are taken as suitable");
   if (!o.firstDifferent.empty())
     std::printf("first difference: %s\n", server::forTerminal(o.firstDifferent, false).c_str());
 }

@@ -37,7 +37,8 @@ class Lock {
       if (errno != EEXIST) return {Code::unavailable, path_ + ": " + std::generic_category().message(errno)};
       std::this_thread::sleep_for(std::chrono::milliseconds(50));
     }
-    return {Code::unavailable, path_ + " is there: another process is writing, or has left it behind; then remove it"};
+    return {Code::unavailable,
+            path_ + " exists: another process is writing, or has left it behind; in that case remove it"};
   }
 
  private:

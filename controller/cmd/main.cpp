@@ -19,7 +19,9 @@ using namespace egpu;
 constexpr int kUsage = 2;
 
 void addController(CLI::App& app, cmd::CoreOptions& o) {
-  app.add_option("--workers", o.workers, "Reconciles at once")->check(CLI::Range(1, 256))->capture_default_str();
+  app.add_option("--workers", o.workers, "Maximum number of concurrent reconciles")
+      ->check(CLI::Range(1, 256))
+      ->capture_default_str();
   cmd::addPlugins(app, o.plugins, o.pluginLimits);
   app.add_option("--ops-listen", o.opsListen,
                  "Address of /metrics, /allocation-map, /explain, /simulate, /forecast, /defrag; [::]:PORT = all of "
@@ -29,28 +31,28 @@ void addController(CLI::App& app, cmd::CoreOptions& o) {
                  "Address of /healthz, /livez and /readyz, and nothing else (default: the host of --ops-listen and the "
                  "port after its, 127.0.0.1:9441; any free one if that is 0)");
   app.add_option("--schedulers", o.schedulers,
-                 "Names (spec.schedulerName) of the schedulers that place pods here, with commas between; those of "
+                 "Comma-separated names (spec.schedulerName) of the schedulers that place pods here; those of "
                  "--extender-scheduler are served too. Pods of any other scheduler get no cards (default: "
                  "default-scheduler)")
       ->delimiter(',')
       ->allow_extra_args(false);
-  app.add_option(
-         "--reserved-free-cards", o.reservedFreeCards,
-         "Percent of the free cards that a node reserved for a claim that has waited for long may withhold, in a "
-         "cluster of fewer than 50 nodes with cards; 100 = no limit")
+  app.add_option("--reserved-free-cards", o.reservedFreeCards,
+                 "Maximum percentage of the free cards that a node reserved for a long-pending claim may withhold, in "
+                 "a cluster of fewer than 50 nodes with cards; 100 = no limit")
       ->check(CLI::Range(0, 100))
       ->capture_default_str();
   app.add_flag(
       "--card-metrics", o.cardMetrics,
-      "Series of each card in /metrics; off by itself above " + std::to_string(cmd::kMaxCardSeries) + " cards");
+      "Per-card series in /metrics; turned off automatically above " + std::to_string(cmd::kMaxCardSeries) + " cards");
   app.add_option(
       "--journal", o.journal,
       "Folder for a journal of all decisions, for its owner alone; `journal` reads it (default: none is kept)");
-  app.add_option("--journal-size", o.journalBytes, "What its files may have together; the oldest go: 256MiB, 2GiB")
+  app.add_option("--journal-size", o.journalBytes,
+                 "Maximum total size of its files; the oldest are deleted: 256MiB, 2GiB")
       ->transform(CLI::AsSizeValue(false))
       ->default_str("256MiB");
   app.add_option("--write-ops-address", o.writeOpsAddress, "Write the real operations address to this file once ready");
-  app.add_option("--write-probes-address", o.writeProbesAddress, "Likewise the real address of the probes");
+  app.add_option("--write-probes-address", o.writeProbesAddress, "Write the real probes address to this file");
 }
 
 /// Flags for schedulers that choose nodes themselves.
@@ -60,12 +62,13 @@ void addExtender(CLI::App& app, cmd::ExtenderOptions& o) {
                  "with mutual TLS; [::]:PORT = all of both families (default: there is none)");
   app.add_option("--extender-cert", o.tls.certificate,
                  "Its certificate in PEM, with its chain; read again when it changes");
-  app.add_option("--extender-key", o.tls.key, "The certificate's key in PEM, without a passphrase; likewise");
+  app.add_option("--extender-key", o.tls.key,
+                 "The certificate's key in PEM, without a passphrase; read again when it changes");
   app.add_option("--extender-client-ca", o.tls.clientCa,
-                 "The CA, in PEM, of which a scheduler must show a certificate; likewise");
+                 "The CA, in PEM, that must have issued a scheduler's certificate; read again when it changes");
   app.add_option("--extender-client-name", o.tls.clientNames,
                  "Name that a scheduler's certificate must have, as its common name or an alternative one; repeatable "
-                 "(default: any certificate of that CA will do)")
+                 "(default: any certificate of that CA)")
       ->allow_extra_args(false);
   app.add_option("--extender-scheduler", o.schedulers,
                  "schedulerName of pods whose nodes that scheduler chooses by the extender; repeatable")
@@ -76,7 +79,7 @@ void addExtender(CLI::App& app, cmd::ExtenderOptions& o) {
 void addCallers(CLI::App& app, cmd::CoreOptions& o) {
   app.add_option_function<std::string>(
          "--ops-auth", [&o](const std::string& mode) { o.opsAuth = mode == "on"; },
-         "Whether callers of the operations address must be known to the API server and may get elasticgpus (all but "
+         "Whether callers of the operations address need a token of a user that may get elasticgpus (all but "
          "probes and /metrics); off only on a loopback address")
       ->check(CLI::IsMember({"on", "off"}))
       ->default_str("on");
@@ -84,11 +87,12 @@ void addCallers(CLI::App& app, cmd::CoreOptions& o) {
 
 /// Flags with the credentials of commands that query the controller.
 void addCaller(CLI::App& app, cmd::CallerOptions& o) {
-  auto* token = app.add_option("--token", o.token, "Bearer token to show, as of kubectl create token");
-  auto* file = app.add_option("--token-file", o.tokenFile, "The same from a file");
+  auto* token = app.add_option("--token", o.token, "Bearer token to send, as from kubectl create token");
+  auto* file = app.add_option("--token-file", o.tokenFile, "File with the bearer token to send");
   auto* kubeconfig =
-      app.add_option("--kubeconfig", o.kubeconfig, "Show the token of this kubeconfig's current context");
-  auto* context = app.add_option("--context", o.context, "Or of this context (of --kubeconfig, else as kubectl)");
+      app.add_option("--kubeconfig", o.kubeconfig, "Send the token of this kubeconfig's current context");
+  auto* context =
+      app.add_option("--context", o.context, "Send the token of this context (of --kubeconfig, else as kubectl)");
   token->excludes(file)->excludes(kubeconfig)->excludes(context);
   file->excludes(kubeconfig)->excludes(context);
 }
@@ -96,19 +100,20 @@ void addCaller(CLI::App& app, cmd::CallerOptions& o) {
 void addElection(CLI::App& app, cmd::RunOptions& o) {
   app.add_flag_function(
       "--leader-elect{true}", [&o](int64_t yes) { o.leaderElect = yes > 0; },
-      "Work only while holding a Lease, so that replicas take turns; =false: work always (default: true in a pod, else "
+      "Work only while holding a Lease, so that one replica is active; =false: work always (default: true in a pod, "
+      "else "
       "false)");
   app.add_option("--leader-elect-resource-name", o.lease.name, "Name of the Lease")->capture_default_str();
   app.add_option("--leader-elect-resource-namespace", o.lease.namespace_,
                  "Its namespace (default: the pod's or the context's)");
   app.add_option("--leader-elect-identity", o.lease.identity,
-                 "What this process writes as the holder, unlike any other's (default: host name and a random id)");
+                 "Holder identity of this process, which must be unique (default: host name and a random id)");
   cmd::addDuration(app, "--leader-elect-lease-duration", o.lease.leaseDuration,
                    "How long a standby sees the lease unrenewed before it takes over");
   cmd::addDuration(app, "--leader-elect-renew-deadline", o.lease.renewDeadline,
-                   "How long the leader works on without a renewal before it ends with status 3");
+                   "How long the leader continues without a renewal before it ends with status 3");
   cmd::addDuration(app, "--leader-elect-retry-period", o.lease.retryPeriod,
-                   "Between attempts to get or renew the lease");
+                   "Time between attempts to get or renew the lease");
 }
 
 /// Adds a flag that becomes a parameter of the question.
@@ -155,23 +160,23 @@ CLI::App* addQuestion(CLI::App& app, cmd::QuestionOptions& o, const std::string&
   const auto field = [&](const std::string& flag, const std::string& parameter, const std::string& text) {
     return addField(*sub, o, flag, parameter, text);
   };
-  field("CLAIM", "claim", "An ElasticGPUClaim that is there");
+  field("CLAIM", "claim", "An existing ElasticGPUClaim");
   field("-n,--namespace", "namespace", "Namespace of claims that name none (default: default)");
   sub->add_option("-f,--file", o.file,
                   name == "simulate"
                       ? "Claims, Pods, or claim and steps, as YAML or JSON, several documents too; - = standard input"
-                      : "Claims that might be, as YAML or JSON, several documents too; - = standard input");
-  field("--class", "class", "Class of a claim that might be");
-  field("--gpu", "gpu", "Its cards: whole ones, or so much of each");
+                      : "Hypothetical claims, as YAML or JSON, several documents too; - = standard input");
+  field("--class", "class", "Class of a hypothetical claim");
+  field("--gpu", "gpu", "Its number of cards: whole ones, or the other amounts of each");
   field("--gpu-core", "gpu-core", "Its percent of a card");
   field("--gpu-memory", "gpu-memory", "Its memory: 8Gi; a bare number is GiB");
   field("--tflops", "tflops", "Its TFLOPS, instead of --gpu-core");
   field("--node", "node", "On this node only");
   if (name != "forecast") field("--card", "card", "On this card only (an ElasticGPU's name)");
   if (name == "explain" || name == "simulate")
-    field("--names", "names", "How many of those that fell out to name per stage (default: 5, in JSON 20)");
+    field("--names", "names", "How many rejected nodes and cards to name per stage (default: 5, in JSON 20)");
   if (name == "simulate") {
-    field("--top", "top", "How many of the nodes that would do to show (default: 5)");
+    field("--top", "top", "How many of the fitting nodes to show (default: 5)");
     field("--drain", "drain", "Step: empty this node; repeatable, as all steps, which are tried in their order");
     field("--add", "add",
           "Step: add nodes, NAME,like=NODE[,count=N] or NAME,model=M,cards=N,memory=16Gi[,tflops=N][,count=N]");
@@ -190,14 +195,13 @@ CLI::App* addDefrag(CLI::App& app, cmd::DefragOptions& o) {
                           "Which claims to move so that one fits, or, without any, whole cards become free");
   auto* plan = sub->add_flag_function(
       "--plan", [](int64_t) {},
-      "Show which claims to move, and whose pods go for it; nothing is changed (the default)");
-  sub->add_flag(
-         "--execute", o.execute,
-         "Evict their pods, one at a time, planning anew after each, with the rights of --kubeconfig and "
-         "--context (default: as kubectl); a claim that outlives its pod is asked to move by its annotation first")
+      "Show which claims to move, and which pods are evicted for it; nothing is changed (the default)");
+  sub->add_flag("--execute", o.execute,
+                "Evict their pods, one at a time, planning again after each, with the permissions of --kubeconfig and "
+                "--context (default: as kubectl); a claim that outlives its pod is first annotated for the move")
       ->excludes(plan);
   addField(*sub, o.question, "--moves", "moves",
-           "At most so many moves to free whole cards, up to 1000 (default: 100)");
+           "Maximum number of moves to free whole cards, up to 1000 (default: 100)");
   sub->footer(
       "The plan is made by the running controller on a copy of what it knows. Without --execute nothing is changed.");
   return sub;
@@ -240,9 +244,9 @@ CLI::App* addJournal(CLI::App& app, cmd::JournalOptions& o) {
   auto* sub = app.add_subcommand("journal", "Show a decision journal, or what another policy would have decided");
   sub->add_option("FOLDER", o.folder, "The folder that --journal named")->required()->check(CLI::ExistingDirectory);
   sub->add_option("--claim", o.claim, "Only decisions for this claim: NAMESPACE/NAME");
-  sub->add_flag("--all", o.all, "Changes of nodes, cards and of what is taken, too");
+  sub->add_flag("--all", o.all, "Also changes of nodes, cards and allocations");
   auto* replay =
-      sub->add_flag("--replay", o.replay, "Decide anew: all must come out as it did, or else the exit status is 1");
+      sub->add_flag("--replay", o.replay, "Repeat the decisions: exit status 1 if any differs from the record");
   sub->add_option("--policy", o.policy, "Under this policy instead: a nodePolicy, a preset, or NODEPOLICY/CARDPOLICY")
       ->needs(replay);
   sub->add_option("-o,--output", o.output, "What to print")

@@ -94,7 +94,7 @@ base::Result<std::string> tokenOf(const CallerOptions& caller, base::Clock& cloc
   if ((*credentials)->token.empty())
     return base::Status(base::Code::invalid,
                         "--kubeconfig: " + endpoint->origin +
-                            " has no token (a client certificate can't be shown here); make one with kubectl create "
+                            " has no token (a client certificate can't be used here); make one with kubectl create "
                             "token NAME, and give it as --token or --token-file");
   return (*credentials)->token;
 }
@@ -102,10 +102,11 @@ base::Result<std::string> tokenOf(const CallerOptions& caller, base::Clock& cloc
 /// Returns advice for people on how to resolve the refusal.
 const char* advice(int status) {
   if (status == 401)
-    return "\nSay who asks: --token \"$(kubectl create token NAME -n NAMESPACE)\", --token-file FILE, or --kubeconfig "
+    return "\nAuthenticate with --token \"$(kubectl create token NAME -n NAMESPACE)\", --token-file FILE, or "
+           "--kubeconfig "
            "FILE.";
   if (status == 403)
-    return "\nWho may get elasticgpus may ask. An administrator allows it with\n"
+    return "\nCallers need permission to get elasticgpus. An administrator grants it with\n"
            "  kubectl create clusterrole egpu-reader --verb=get,list,watch --resource=elasticgpus.elasticgpu.io\n"
            "  kubectl create clusterrolebinding NAME --clusterrole=egpu-reader --user=USER";
   return "";
@@ -136,10 +137,9 @@ std::optional<kube::HttpResponse> answerOf(const std::string& server, const Call
   }
   auto answer = (*transport)->perform(request, {});
   if (!answer) {
-    printError(
-        "--server: " + answer.status().message() +
-        "\nIs the controller running, and is this its --ops-listen address? EGPU_SERVER or --server says another "
-        "one.");
+    printError("--server: " + answer.status().message() +
+               "\nIs the controller running, and is this its --ops-listen address? Set another one with EGPU_SERVER or "
+               "--server.");
     status = 1;
     return std::nullopt;
   }
