@@ -178,13 +178,13 @@ base::Result<CdiSpec> decodeCdiSpec(std::string_view json) {
   std::string kind;
   if (!text(file, "kind", kind) || kind != kCdiKind) return wrong("its kind is not " + std::string(kCdiKind));
   const Json& devices = listOf(file, "devices");
-  if (devices.size() != 1) return wrong("it has not one device, but " + std::to_string(devices.size()));
+  if (devices.size() != 1) return wrong("it must have one device, not " + std::to_string(devices.size()));
   CdiSpec out;
   if (!text(devices[0], "name", out.deviceUid)) return wrong("its device has no name");
   bool preparedFor = false;
   if (!readEdits(devices[0].value("containerEdits", Json()), out, preparedFor))
-    return wrong("its containerEdits are not what CDI has");
-  if (!preparedFor) return wrong("its " + std::string(kPreparedFor) + " does not say what it was prepared for");
+    return wrong("its containerEdits are not valid CDI");
+  if (!preparedFor) return wrong("its " + std::string(kPreparedFor) + " does not name what it was prepared for");
   return out;
 }
 

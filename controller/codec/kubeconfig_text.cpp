@@ -27,28 +27,28 @@ OrderedJson& entryOf(OrderedJson& root, const char* list, const std::string& nam
   return all.back()[field];
 }
 
-Status invalid(const std::string& what) { return {Code::invalid, what + ": it is left as it is"}; }
+Status invalid(const std::string& what) { return {Code::invalid, what + ": it is not changed"}; }
 
 }  // namespace
 
 base::Result<MergedKubeconfig> mergeKubeconfig(std::string_view yaml, const std::string& name,
                                                const std::string& server) {
   const auto json = yamlToJson(yaml);
-  if (!json) return invalid("is no kubeconfig (" + json.status().message() + ")");
+  if (!json) return invalid("is not a kubeconfig (" + json.status().message() + ")");
   OrderedJson root = OrderedJson::parse(*json, nullptr, false);
   if (root.is_null()) root = {{"apiVersion", "v1"}, {"kind", "Config"}};
-  if (!root.is_object()) return invalid("is no kubeconfig (it holds no mapping)");
+  if (!root.is_object()) return invalid("is not a kubeconfig (it holds no mapping)");
   bool any = root.empty();
   for (const char* field : {"kind", "clusters", "contexts", "users", "current-context", "preferences"})
     any = any || root.contains(field);
-  if (!any) return invalid("is no kubeconfig (it has neither clusters nor contexts nor users)");
+  if (!any) return invalid("is not a kubeconfig (it has neither clusters nor contexts nor users)");
   for (const auto& [key, expected] : {std::pair{"kind", "Config"}, {"apiVersion", "v1"}}) {
     if (!root.contains(key)) root[key] = expected;
-    if (root[key] != expected) return invalid(std::string("is no kubeconfig (") + key + " is not " + expected + ")");
+    if (root[key] != expected) return invalid(std::string("is not a kubeconfig (") + key + " is not " + expected + ")");
   }
   for (const char* list : {"clusters", "contexts", "users"}) {
     if (!root.contains(list) || root[list].is_null()) root[list] = OrderedJson::array();
-    if (!root[list].is_array()) return invalid(std::string("is no kubeconfig (") + list + " is no list)");
+    if (!root[list].is_array()) return invalid(std::string("is not a kubeconfig (") + list + " is not a list)");
   }
   entryOf(root, "clusters", name, "cluster")["server"] = server;
   entryOf(root, "users", name, "user");

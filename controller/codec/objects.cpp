@@ -52,12 +52,12 @@ static bool readEvent(std::string_view line, EventType& type, Failure& f, const 
     int objects = 0;
     const auto field = [&](std::string_view key, Value& v) {
       if (key == "type") {
-        if (++types > 1) return f.is("stands twice");
+        if (++types > 1) return f.is("is a duplicate");
         typed = true;
         return readEventType(v, type, f);
       }
       if (key != "object") return true;
-      if (++objects > 1) return f.is("stands twice");
+      if (++objects > 1) return f.is("is a duplicate");
       read = typed;
       return !typed || object(v);
     };

@@ -181,7 +181,7 @@ base::Result<WhatIfStep> stepOf(const Json& value, const std::string& path) {
                                                                                    {"resize", Kind::resize},
                                                                                    {"create", Kind::create}});
   if (!value.is_object() || value.size() != 1)
-    return invalid(path, "must say one of drain, add, release, resize, create");
+    return invalid(path, "must have one of drain, add, release, resize, create");
   if (auto wrong = unknownField(value, path, {"drain", "add", "release", "resize", "create"})) return *wrong;
   const std::string key = value.begin().key();
   const Json& what = value.begin().value();
@@ -256,7 +256,7 @@ base::Result<WhatIfQuestion> ofObject(const Json& root) {
 
 base::Result<WhatIfQuestion> decodeQuestion(std::string_view json) {
   const auto root = Json::parse(json, nullptr, false);
-  if (root.is_discarded()) return invalid("", "is no JSON");
+  if (root.is_discarded()) return invalid("", "is not JSON");
   WhatIfQuestion question;
   if (root.is_null()) return question;
   if (!root.is_object()) return invalid("", "must be an ElasticGPUClaim, a Pod, or a mapping of claim and steps");
@@ -322,7 +322,7 @@ base::Result<std::vector<WhatIfQuestion>> decodeQuestions(std::string_view body)
     out.push_back(std::move(*question));
   }
   if (!any && !out.empty())
-    return invalid("kind", "must be ElasticGPUClaim or Pod; nothing can be asked about a " + out.front().otherKind);
+    return invalid("kind", "must be ElasticGPUClaim or Pod; no question is possible about a " + out.front().otherKind);
   return out;
 }
 

@@ -65,7 +65,7 @@ class TreeBuilder final : public YAML::EventHandler {
 
   void OnAlias(const YAML::Mark& mark, YAML::anchor_t anchor) override {
     const auto found = anchors_.find(anchor);
-    if (found == anchors_.end()) refuse(mark, "an alias must not stand inside what it names");
+    if (found == anchors_.end()) refuse(mark, "an alias must not be inside its own anchor");
     if (keyExpected()) {
       if (!keys_.contains(anchor)) refuse(mark, "a key must be a scalar");
       setKey(mark, keys_[anchor]);
@@ -132,7 +132,7 @@ class TreeBuilder final : public YAML::EventHandler {
 
   void setKey(const YAML::Mark& mark, std::string key) {
     Open& open = open_.back();
-    if (!open.seen.insert(key).second) refuse(mark, "key \"" + key + "\" stands twice in one mapping");
+    if (!open.seen.insert(key).second) refuse(mark, "key \"" + key + "\" is duplicated in one mapping");
     open.key = std::move(key);
     open.keyMark = mark;
     open.haveKey = true;

@@ -140,12 +140,12 @@ std::optional<std::string> scalarToJson(std::string_view tag, std::string_view t
       return base::quoted(text);  // out of range, so it is a string
     }
     if (isNotFinite(text)) {
-      why = std::string(text) + " has no form in JSON";
+      why = std::string(text) + " has no JSON representation";
       return std::nullopt;
     }
   }
   if (!wanted.empty()) {
-    why = "\"" + std::string(text) + "\" is no !!" + std::string(wanted);
+    why = "\"" + std::string(text) + "\" is not a !!" + std::string(wanted);
     return std::nullopt;
   }
   return base::quoted(text);

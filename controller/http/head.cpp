@@ -55,7 +55,7 @@ std::optional<Refusal> takeLength(std::string_view value, const Limits& limits, 
   const auto [end, error] = std::from_chars(value.data(), value.data() + value.size(), length);
   const bool tooLarge = error == std::errc::result_out_of_range;
   if ((error != std::errc{} && !tooLarge) || end != value.data() + value.size())
-    return bad("Content-Length is no number of bytes");
+    return bad("Content-Length is not a number of bytes");
   if (tooLarge || length > limits.body)
     return Refusal{413, "RequestEntityTooLarge", "Request entity too large: limit is " + std::to_string(limits.body)};
   if (seen && length != head.length) return bad("two different Content-Length headers");
@@ -76,7 +76,8 @@ std::optional<Refusal> understand(const std::string& name, std::string_view valu
     head.chunked = true;
   } else if (name == "content-encoding") {
     if (base::lowered(value) != "identity")
-      return Refusal{415, "UnsupportedMediaType", "compressed bodies are not taken: send it without Content-Encoding"};
+      return Refusal{415, "UnsupportedMediaType",
+                     "compressed bodies are not accepted: send it without Content-Encoding"};
   } else if (name == "connection") {
     const std::string how = base::lowered(value);
     if (how.find("close") != std::string::npos) head.closes = true;

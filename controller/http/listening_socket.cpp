@@ -40,7 +40,7 @@ base::Result<Place> parsePlace(std::string_view address) {
   if (host.size() > 2 && host.front() == '[' && host.back() == ']')
     host = host.substr(1, host.size() - 2);
   else if (host.find(':') != std::string::npos)
-    return Status(Code::invalid, quoted + ": an IPv6 address stands in []");
+    return Status(Code::invalid, quoted + ": an IPv6 address must be in []");
   return place;
 }
 

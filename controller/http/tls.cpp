@@ -22,7 +22,7 @@ using Key = std::unique_ptr<EVP_PKEY, decltype(&EVP_PKEY_free)>;
 Bio bioOf(const std::string& text) { return {BIO_new_mem_buf(text.data(), static_cast<int>(text.size())), BIO_free}; }
 
 Status wrong(const std::string& file, const char* what) {
-  char reason[160] = "no such thing in it";
+  char reason[160] = "not found in the file";
   if (const auto code = ERR_get_error(); code != 0) ERR_error_string_n(code, reason, sizeof reason);
   ERR_clear_error();
   return {Code::invalid, file + ": " + what + ": " + reason};
@@ -114,7 +114,7 @@ int Tls::verifyClient(X509_STORE_CTX* chain, void* self) {
     return !name.empty() && std::find(wanted.begin(), wanted.end(), name) != wanted.end();
   });
   if (known) return 1;
-  base::log::warn("a client was refused: its certificate has none of the names that may call",
+  base::log::warn("a client was refused: its certificate has none of the permitted names",
                   {{"subject", subjectOf(certificate)}});
   X509_STORE_CTX_set_error(chain, X509_V_ERR_APPLICATION_VERIFICATION);
   return 0;
@@ -169,9 +169,10 @@ TlsSession Tls::session() {
       if (context) {
         context_ = std::move(*context);
         texts_ = std::move(*texts);
-        base::log::info("new certificates are in force", {{"certificate", files_.certificate}});
+        base::log::info("new certificates are in use", {{"certificate", files_.certificate}});
       } else {
-        base::log::warn("certificates can't be used, the earlier ones stay", {{"why", context.status().message()}});
+        base::log::warn("certificates can't be used, the earlier ones stay in use",
+                        {{"why", context.status().message()}});
         refused_ = std::move(*texts);  // expected for a short time: certificate and key are written one after the other
       }
     }

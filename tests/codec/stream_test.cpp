@@ -180,8 +180,8 @@ TEST(Watch, malformedLines) {
   EXPECT_EQ(why(R"({"type":"ADDED","object":{"kind":"Pod"}})"), "object.kind: is Pod, expected ElasticGPUClaim");
   EXPECT_EQ(why(R"({"type":"ERROR","object":{"kind":"Pod"}})"), "object: is not a Status");
   EXPECT_EQ(why(R"({"type":"ADDED"})"), "object: is missing");
-  EXPECT_EQ(why(R"({"type":"ADDED","object":{},"type":"ERROR"})"), "type: stands twice");
-  EXPECT_EQ(why(R"({"object":{},"object":{},"type":"ADDED"})"), "object: stands twice");
+  EXPECT_EQ(why(R"({"type":"ADDED","object":{},"type":"ERROR"})"), "type: is a duplicate");
+  EXPECT_EQ(why(R"({"object":{},"object":{},"type":"ADDED"})"), "object: is a duplicate");
   EXPECT_NE(why(R"({"type":7,"object":{}})"), "accepted");
 }
 

@@ -68,7 +68,7 @@ TEST(QuestionTest, WhatIsWrongIsNamed) {
       {"stepps: []", "stepps: unknown; known are claim, pod, steps"},
       {"steps: {drain: n1}", "steps: must be a list"},
       {"steps: [{drian: n1}]", "steps[0].drian: unknown; known are drain"},
-      {"steps: [{drain: n1, release: c}]", "steps[0]: must say one of"},
+      {"steps: [{drain: n1, release: c}]", "steps[0]: must have one of"},
       {"steps: [{drain: 7}]", "steps[0].drain: must be the name of a node"},
       {"steps: [{release: ''}]", "steps[0].release: must be a claim's namespace/name"},
       {"steps: [{add: {name: x}}]", "steps[0].add: give one of like"},

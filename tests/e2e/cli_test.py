@@ -337,7 +337,7 @@ def private_files(r, binary, nodes, work):
         f.write(OTHERS)
     os.symlink(victim, link)
     refused(r, binary, "a kubeconfig that is a link", ["standalone", "--nodes", nodes, "--write-kubeconfig", link, *ANY], [link, "symbolic link"], 1)
-    refused(r, binary, "no kubeconfig", ["standalone", "--nodes", nodes, "--write-kubeconfig", nodes, *ANY], [nodes, "no kubeconfig", "left as it is"], 1)
+    refused(r, binary, "no kubeconfig", ["standalone", "--nodes", nodes, "--write-kubeconfig", nodes, *ANY], [nodes, "is not a kubeconfig", "is not changed"], 1)
     with open(victim, encoding="utf-8") as f:
         r.check("the link's file is as it was", f.read() == OTHERS)
     with open(nodes, "w", encoding="utf-8") as f:

@@ -29,8 +29,8 @@ TEST_F(QuestionsTest, ABodyMayHoldSeveralDocuments) {
                  "{elasticgpu.io/gpu-core: 10}}}}\n"),
       R"("claim":"default/l")");
   refuses(400, "body: document 2: spec: is missing", "/explain", "", kSmall + "---\nkind: ElasticGPUClaim\n");
-  refuses(400, "body: kind: must be ElasticGPUClaim or Pod; nothing can be asked about a ElasticGPUClass", "/explain",
-          "", other);
+  refuses(400, "body: kind: must be ElasticGPUClaim or Pod; no question is possible about a ElasticGPUClass",
+          "/explain", "", other);
   refuses(400, "body: claim default/x: spec.egpuClassName: ElasticGPUClass \"none\" not found", "/explain", "",
           "metadata: {name: x}\nspec: {egpuClassName: none, resources: {requests: {elasticgpu.io/gpu: 2}}}\n");
   refuses(404, "body: steps[0].drain: there is no node \"n9\"", "/simulate", "", "steps: [{drain: n9}]");

@@ -90,7 +90,7 @@ bool readDocument(std::string_view json, Failure& f, const FieldFn& fn) {
   if (!eachField(root, f, fn)) return false;
   const char* at = nullptr;
   if (document.current_location().get(at) == simdjson::SUCCESS && at < text.data() + text.size())
-    return f.is("something follows the object");
+    return f.is("unexpected text after the object");
   return true;
 }
 

@@ -100,7 +100,7 @@ Status readBody(Body& body, const Visit& visit) {
   if (auto s = eachField(root, "the body", visit); !s.ok()) return s;
   const char* at = nullptr;
   if (document.current_location().get(at) == simdjson::SUCCESS && at < body.text.data() + body.text.size())
-    return malformed("", "something follows the object");
+    return malformed("", "unexpected text after the object");
   return Status::okay();
 }
 
