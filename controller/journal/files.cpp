@@ -103,7 +103,7 @@ Status Files::pictured() {
   full_ = std::max(bytes_ / kParts, 2 * size_);
   if (size_ <= bytes_ / 4) return Status::okay();
   return {Code::tooLarge, "the cluster alone takes " + std::to_string(size_) +
-                              " bytes; a journal needs four times that, and may have " + std::to_string(bytes_)};
+                              " bytes; a journal needs four times that, and is limited to " + std::to_string(bytes_)};
 }
 
 Status Files::makeRoom(int64_t size) {
@@ -116,7 +116,7 @@ Status Files::makeRoom(int64_t size) {
     if (error) return {Code::unavailable, path + ": " + error.message()};
   }
   if (size_ + size <= bytes_) return Status::okay();
-  return {Code::tooLarge, "a journal of " + std::to_string(bytes_) + " bytes has no room for more"};
+  return {Code::tooLarge, "a journal of " + std::to_string(bytes_) + " bytes is full"};
 }
 
 Status Files::append(std::string_view lines) {

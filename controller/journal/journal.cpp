@@ -143,7 +143,7 @@ Status Journal::begin(const Whole& whole, int64_t time) {
   useless_ = status.code() == base::Code::tooLarge;
   if (!status.ok()) return status;
   intact_ = true;
-  if (std::exchange(failing_, false)) base::log::info("the decision journal is written again");
+  if (std::exchange(failing_, false)) base::log::info("writes to the decision journal work again");
   return status;
 }
 
@@ -154,7 +154,7 @@ void Journal::failed(const Status& why) {
   again_ = clock_.now() + kRetryBackoff;
   if (std::exchange(failing_, true)) return;
   base::log::error(useless_ ? "the decision journal is off: --journal-size is too small for this cluster"
-                            : "the decision journal can't be written, what is decided is not recorded until it can",
+                            : "the decision journal can't be written, decisions are not recorded until it can",
                    {{"error", why.message()}});
 }
 

@@ -37,7 +37,7 @@ class File {
     while (next(record)) {
       const bool complete = record.complete;
       if (picture_.empty() && (!record.journal || record.journal->version != 1)) {
-        leaveOut("all of it: its first record is none of a journal of version 1");
+        leaveOut("all of it: its first record is not of a journal of version 1");
         return false;
       }
       picture_.push_back(std::move(record));
@@ -54,7 +54,7 @@ class File {
     if (!whole_ || !std::getline(in_, line)) return false;
     ++number_;
     if (in_.eof()) {
-      leaveOut("its last record, which is not whole");
+      leaveOut("its last record, which is incomplete");
       return false;
     }
     auto read = codec::decodeJournalRecord(line);

@@ -88,8 +88,9 @@ void LeaderElector::noteRefusal(Attempt outcome) {
   const auto lease = options_.namespace_ + "/" + options_.name;
   std::string why;
   if (refused)
-    why = "Lease " + lease + " can't be had: verbs get, create and patch on leases of group coordination.k8s.io in " +
-          "namespace " + options_.namespace_ + " are needed; the API server says: " + lastWhy_.message();
+    why = "Lease " + lease +
+          " is not accessible: verbs get, create and patch on leases of group coordination.k8s.io in " + "namespace " +
+          options_.namespace_ + " are needed; the API server says: " + lastWhy_.message();
   {
     std::lock_guard lock(mutex_);
     if (refusal_ == why) return;
@@ -233,7 +234,7 @@ void LeaderElector::observe(const core::Lease& lease) {
   if (announced_ != lease.holderIdentity && !lease.holderIdentity.empty()) {
     announced_ = lease.holderIdentity;
     if (announced_ != options_.identity)
-      log::info("another one leads",
+      log::info("another replica leads",
                 {{"lease", options_.namespace_ + "/" + options_.name}, {"holder", lease.holderIdentity}});
   }
   std::lock_guard lock(mutex_);

@@ -116,7 +116,7 @@ void ReflectorLoop::listEnded(std::string version, std::string_view by) {
   client_.metrics().add("elasticgpu_reflector_lists_total", 1,
                         {{"resource", std::string(kind_.plural)}, {"by", std::string(by)}});
   if (const auto before = lastResourceVersion(); wentBack(before, version))
-    log::warn("the API server's versions went back, as after a restore; the mirror is what it lists now",
+    log::warn("the API server's resource versions went back, as after a restore; the cache now has what it lists",
               {{"resource", kind_.plural}, {"before", before}, {"now", version}});
   setVersion(std::move(version));
   needList_ = maybeRestored_ = false;
@@ -135,15 +135,15 @@ void ReflectorLoop::report(const Status& status, std::string_view what) {
   }
   if (!changed) return;
   if (status.ok()) {
-    log::info("mirror works again", {{"resource", kind_.plural}});
+    log::info("list and watch work again", {{"resource", kind_.plural}});
     return;
   }
   const bool denied = status.code() == Code::unauthorized || status.code() == Code::forbidden;
   if (denied)
-    log::error("not permitted to mirror; trying on",
+    log::error("not permitted to list or watch; retrying",
                {{"resource", kind_.plural}, {"call", what}, {"error", status.str()}});
   else
-    log::warn("mirror interrupted", {{"resource", kind_.plural}, {"call", what}, {"error", status.str()}});
+    log::warn("list or watch interrupted", {{"resource", kind_.plural}, {"call", what}, {"error", status.str()}});
 }
 
 milliseconds ReflectorLoop::nextDelay() {

@@ -141,7 +141,7 @@ TEST(Journal, ATornLastRecordIsLeftOutAndTheNextProcessGoesOnInAFileOfItsOwn) {
   const auto outcome = cluster.replayed();
   EXPECT_EQ(cluster.files().size(), 2u);
   ASSERT_EQ(cluster.leftOut.size(), 1u);
-  EXPECT_EQ(cluster.leftOut[0], "journal-00000001.jsonl: left out its last record, which is not whole");
+  EXPECT_EQ(cluster.leftOut[0], "journal-00000001.jsonl: left out its last record, which is incomplete");
   EXPECT_EQ(outcome.stretches, 2);
   EXPECT_EQ(outcome.different, 0);
   EXPECT_EQ(outcome.decisions, 4);

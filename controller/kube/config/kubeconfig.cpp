@@ -191,7 +191,8 @@ ExecPlugin takeExec(const Entry& entry, const Entry& cluster) {
   out.installHint = scalar(entry, "installHint");
   const std::string mode = scalar(entry, "interactiveMode");
   if (mode.empty() && v1) refuse(entry.file, entry.field + ".interactiveMode", "is required with apiVersion v1");
-  if (mode == "Always") refuse(entry.file, entry.field + ".interactiveMode", "is Always, but there is nobody to ask");
+  if (mode == "Always")
+    refuse(entry.file, entry.field + ".interactiveMode", "is Always, but interactive input is not possible");
   if (!mode.empty() && mode != "Never" && mode != "IfAvailable")
     refuse(entry.file, entry.field + ".interactiveMode", "must be Never, IfAvailable or Always");
   const YAML::Node extensions = cluster.body["extensions"];
