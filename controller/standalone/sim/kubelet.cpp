@@ -53,7 +53,7 @@ std::string Kubelet::addressOf(const std::string& node) const {
 }
 
 Result<Kubelet::Node*> Kubelet::nodeOf(const std::string& name) {
-  if (!v1alpha::isDnsSubdomain(name)) return Status(Code::invalid, "\"" + name + "\" is no node's name");
+  if (!v1alpha::isDnsSubdomain(name)) return Status(Code::invalid, "\"" + name + "\" is not the name of a node");
   auto& node = nodes_[name];
   if (node) return node.get();
   agent::PreparerOptions options;
@@ -70,7 +70,8 @@ void Kubelet::clean(std::stop_token stop) {
   for (const auto& each : std::filesystem::directory_iterator(folders_.cdi, none)) {
     const auto node = nodeOf(each.path().filename().string());
     const Status s = node ? (*node)->preparer.garbageCollect(stop) : node.status();
-    if (!s.ok()) log::warn("what was prepared before stays", {{"folder", each.path().string()}, {"why", s.str()}});
+    if (!s.ok())
+      log::warn("previously prepared devices are kept", {{"folder", each.path().string()}, {"why", s.str()}});
     if (!node) continue;
     const auto kept = (*node)->cdi.list();
     for (const auto& entry : kept ? *kept : std::vector<agent::cdi::Folder::Entry>())

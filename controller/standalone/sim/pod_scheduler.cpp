@@ -181,7 +181,7 @@ PodChoice choose(const core::Pod& pod, const std::vector<const core::Node*>& nod
 
 std::string unknownScheduler(const core::Pod& pod) {
   return "spec.schedulerName: no scheduler \"" + pod.schedulerName +
-         "\" runs here, so nothing finds a node for the pod. Write default-scheduler, or leave the field out; pods "
+         "\" runs here, so the pod is never scheduled. Write default-scheduler, or leave the field out; pods "
          "written for another GPU scheduler ask for their GPUs by claims here, see manifests/migrate.";
 }
 

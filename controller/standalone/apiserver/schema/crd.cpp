@@ -132,8 +132,7 @@ std::string readSchema(const Json& version, Resource& r) {
     if (!properties.contains(word)) properties[word] = {{"type", "string"}};
   if (!member(properties["apiVersion"], "description").is_string())
     properties["apiVersion"]["description"] = "Group and version of this form of the object.";
-  if (!member(properties["kind"], "description").is_string())
-    properties["kind"]["description"] = "What this object is.";
+  if (!member(properties["kind"], "description").is_string()) properties["kind"]["description"] = "Kind of the object.";
   properties["metadata"] = objectMetaSchema();
   return {};
 }

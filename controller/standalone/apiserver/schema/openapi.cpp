@@ -67,8 +67,9 @@ Json listSchema(const Resource& r, const std::string& version, const std::string
           {"required", {"items"}},
           {"properties",
            {{"apiVersion", {{"type", "string"}, {"description", "Group and version."}}},
-            {"kind", {{"type", "string"}, {"description", "What this is."}}},
-            {"metadata", {{"$ref", refs + kListMeta}, {"description", "Version of the list, and where to go on."}}},
+            {"kind", {{"type", "string"}, {"description", "Kind of the object."}}},
+            {"metadata",
+             {{"$ref", refs + kListMeta}, {"description", "Version of the list, and the token for the next page."}}},
             {"items",
              {{"type", "array"},
               {"description", "The objects."},
@@ -80,19 +81,19 @@ Json commonSchemas() {
   return {{kObjectMeta, objectMetaSchema()},
           {kListMeta,
            {{"type", "object"},
-            {"description", "What a list carries about itself."},
+            {"description", "Metadata of a list."},
             {"properties",
              {{"resourceVersion", {{"type", "string"}, {"description", "The version that the list shows."}}},
               {"continue", {{"type", "string"}, {"description", "Token for the next page."}}},
               {"remainingItemCount",
-               {{"type", "integer"}, {"format", "int64"}, {"description", "How many come after this page."}}},
+               {{"type", "integer"}, {"format", "int64"}, {"description", "Number of objects after this page."}}},
               {"selfLink", {{"type", "string"}, {"description", "Not filled in any more."}}}}}}}};
 }
 
 // Adds the definitions of one version of a resource, with references that begin with `refs`.
 void define(Json& definitions, const Resource& r, const std::string& version, const std::string& refs) {
   Json schema = r.schema;
-  schema["properties"]["metadata"] = {{"$ref", refs + kObjectMeta}, {"description", "What every object carries."}};
+  schema["properties"]["metadata"] = {{"$ref", refs + kObjectMeta}, {"description", "Standard object metadata."}};
   schema["x-kubernetes-group-version-kind"] = Json::array({gvk(r, version, r.kind)});
   definitions[definitionName(r, version, r.kind)] = std::move(schema);
   definitions[definitionName(r, version, r.listKind)] = listSchema(r, version, refs);
@@ -103,9 +104,9 @@ struct Parameter {
   const char* description;
 };
 constexpr std::array<Parameter, 3> kWriteParameters = {
-    {{"dryRun", "All: nothing is stored."},
-     {"fieldManager", "Who writes."},
-     {"fieldValidation", "Ignore, Warn or Strict: what becomes of unknown fields."}}};
+    {{"dryRun", "All: dry run, nothing is stored."},
+     {"fieldManager", "Name of the client that writes."},
+     {"fieldValidation", "Ignore, Warn or Strict: how unknown fields are handled."}}};
 
 std::vector<std::string> patchTypes(const Resource& r) {
   std::vector<std::string> out{std::string(kJsonPatch), std::string(kMergePatch)};

@@ -154,7 +154,7 @@ base::Status SqliteLog::load(
   if (status.ok() && rc != SQLITE_DONE) status = failure("reading");
   sqlite3_finalize(s);
   for (const auto& [resource, n] : skipped)
-    base::log::warn("kept objects are of a kind that is not served", {{"resource", resource}, {"objects", n}});
+    base::log::warn("stored objects are of a kind that is not served", {{"resource", resource}, {"objects", n}});
   return status;
 }
 
@@ -184,7 +184,7 @@ base::Status SqliteLog::append(const std::vector<Record>& records, uint64_t vers
   }
   if (status.ok()) status = run("COMMIT");
   if (!status.ok()) {
-    base::log::error("a write could not be kept", {{"error", status.message()}});
+    base::log::error("a write could not be stored", {{"error", status.message()}});
     if (sqlite3_get_autocommit(db_) == 0) sqlite3_exec(db_, "ROLLBACK", nullptr, nullptr, nullptr);
     return status;
   }

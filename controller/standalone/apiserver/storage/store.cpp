@@ -134,7 +134,7 @@ void Store::keep(const std::vector<Pending*>& admitted) {
       records.push_back({p->write->resource, p->object.get(), p->write->change == Change::remove});
     if (base::Status kept = journal_->append(records, version); !kept.ok()) {
       for (Pending* p : admitted)
-        p->status = {base::Code::unavailable, "the state could not be kept: " + kept.message()};
+        p->status = {base::Code::unavailable, "the state could not be stored: " + kept.message()};
       return;
     }
   }
