@@ -124,7 +124,7 @@ void write(JsonText& j, const ReplaySummary& o) {
 using Rows = std::vector<std::pair<std::string, std::string>>;
 
 Rows rows(const ReplaySummary& o) {
-  Rows out = {{"claims that asked", std::to_string(o.claims)},
+  Rows out = {{"claims with requests", std::to_string(o.claims)},
               {"placed", std::to_string(o.placed)},
               {"  of them after a wait", std::to_string(o.waited)},
               {"  wait, mean", durationText(o.meanWait)},
@@ -141,7 +141,7 @@ Rows rows(const ReplaySummary& o) {
   const auto failure = o.firstFailure.value_or(ReplaySummary::Failure{});
   out.emplace_back("first that did not fit", failure.at == 0 ? "none" : failure.claim);
   out.emplace_back("  when", failure.at == 0 ? "" : timeText(failure.at));
-  out.emplace_back("  asked as number", failure.at == 0 ? "" : std::to_string(failure.nth));
+  out.emplace_back("  request number", failure.at == 0 ? "" : std::to_string(failure.nth));
   out.emplace_back("  core allocated then", failure.at == 0 ? "" : percent(failure.core));
   return out;
 }

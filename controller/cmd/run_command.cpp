@@ -63,7 +63,7 @@ int untilStopped(Core& core, const Signals& signals) {
 int runCommand(const RunOptions& options) {
   if (!options.controller.opsAuth && !http::isLoopback(options.controller.opsListen)) {
     std::fprintf(stderr,
-                 "error: --ops-auth=off: %s can be reached from other machines, where anybody could read all "
+                 "error: --ops-auth=off: %s can be reached from other machines, where anyone could read all "
                  "allocations. Leave it on, or use --ops-listen=127.0.0.1:9440\n",
                  options.controller.opsListen.c_str());
     return 2;
