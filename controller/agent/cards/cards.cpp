@@ -71,7 +71,8 @@ std::string Cards::whyGone(const std::string& card) const {
         const auto ill = health::illness(known.message);
         return "does not work: " + ill.reason + ": " + ill.message;
       }
-    return "is not in node " + options_.publisher.node + " any more: the plugin that found it finds it no longer";
+    return "is no longer present on node " + options_.publisher.node +
+           ": the plugin that discovered it no longer reports it";
   }
   return {};
 }

@@ -103,7 +103,8 @@ void DiscoveryLoop::run(const std::string& name, Asker& asker, std::stop_token s
     const auto& reply = answer.cards.reply;
     const std::string now = reply.ok() ? "" : std::string(plugin::toString(reply.outcome)) + ": " + reply.message;
     if (now != failure && !now.empty())
-      base::log::warn("discovery failed; its cards stay as they are", {{"provisioner", name}, {"why", now}});
+      base::log::warn("discovery failed; the provisioner's cards are kept unchanged",
+                      {{"provisioner", name}, {"why", now}});
     failure = now;
     {
       std::lock_guard lock(mutex_);

@@ -32,9 +32,9 @@ std::string refusal(const plugin::Gpu& g) {
   const auto name = base::lowered(g.uuid);
   if (!v1alpha::isDnsSubdomain(name)) return "its uuid can't name an object (letters, digits, '-' and '.')";
   if (name.starts_with(keys::kDevicePrefix)) return "names that begin with egpu- are those of the claims' devices";
-  if (g.memory == 0) return "its memory is unknown, and nothing can be given of it";
+  if (g.memory == 0) return "its memory is unknown, so nothing of it can be allocated";
   if (g.memory < 0 || g.memory > kMaxMemory) return "it can't have " + std::to_string(g.memory) + " bytes";
-  if (g.index < 0) return "its number on the node is unknown, without which no container is given it";
+  if (g.index < 0) return "its number on the node is unknown, so no container can be given it";
   if (g.index > kMaxIndex) return "its number on the node can't be " + std::to_string(g.index);
   if (g.smCount < 0 || g.smCount > kMaxSms) return "it can't have " + std::to_string(g.smCount) + " SMs";
   if (g.milliTflops < 0 || g.milliTflops > kMaxMilliTflops)
@@ -56,7 +56,7 @@ class Remarks {
  public:
   explicit Remarks(std::vector<std::string>& all) : all_(all) {}
   void add(const std::string& plugin, const plugin::Gpu& g, const std::string& what) {
-    if (all_.size() == kMaxRemarks) all_.emplace_back("and more that is not told");
+    if (all_.size() == kMaxRemarks) all_.emplace_back("further warnings are omitted");
     if (all_.size() > kMaxRemarks) return;
     all_.push_back(
         base::shortened("card " + base::quoted(base::shortened(g.uuid, kMaxNameLength)) + " of " + plugin + " " + what,
@@ -128,7 +128,7 @@ Found merge(const Answers& answers, const std::string& node) {
       const auto known = out.cards.find(name);
       if (known != out.cards.end()) {
         // Two plugins may report the same hardware, but one plugin must not report a card twice.
-        if (known->second.plugin == plugin) remarks.add(plugin, g, "is given twice; the first counts");
+        if (known->second.plugin == plugin) remarks.add(plugin, g, "is reported twice; the first report is used");
         continue;
       }
       if (out.cards.size() == kMaxCards) {

@@ -48,8 +48,8 @@ bool same(const Gpu& have, const Gpu& want) {
 health::Finding migMode(const std::string& uuid) {
   return {
       false, std::string(health::kMigMode),
-      "it is in MIG mode: it has no share and no whole to give; to give it as one card, drain the node, take the agent "
-      "off it (label elasticgpu.io/agent=false) and run nvidia-smi -i " +
+      "it is in MIG mode: neither shares nor the whole card can be allocated; to use it as one card, drain the node, "
+      "remove the agent from it (label elasticgpu.io/agent=false) and run nvidia-smi -i " +
           uuid + " -mig 0"};
 }
 
@@ -152,7 +152,7 @@ Status Publisher::create(const Gpu& card, std::stop_token stop) {
   else
     remarks_.push_back("card " + card.spec.card->uuid + " is not published: the ElasticGPU of its name " +
                        (have->isCard() ? "is a card of node " + have->spec.card->nodeName +
-                                             "; delete it if the card was moved here and nothing there has it"
+                                             "; delete it if the card was moved here and no claim there uses it"
                                        : "is a device"));
   return Status::okay();
 }
@@ -170,11 +170,11 @@ Status Publisher::update(const Gpu& have, const Gpu& want, std::stop_token stop)
   auto written = client_.patch<Gpu>({"", have.metadata.name}, kube::PatchType::json,
                                     codec::patch::publishedCard(have, want), {}, stop);
   if (!written.ok()) return written.status();
-  log::info("card published anew", {{"card", have.metadata.name}});
+  log::info("card published again", {{"card", have.metadata.name}});
   if (same(*written, want)) {
     kept_.erase(have.metadata.name);
   } else {
-    log::warn("the API server keeps less of a card than was written; apply the CRDs of this version",
+    log::warn("the API server dropped fields of a card; apply the CRDs of this version",
               {{"card", have.metadata.name}});
     kept_[have.metadata.name] = {want, *written};
   }
@@ -195,7 +195,7 @@ Status Publisher::missing(const std::string& name, const Answers& answers, std::
         tellHealth(name,
                    {{false, std::string(health::kCardGone),
                      "provisioner " + plugin + " no longer finds it on node " + options_.node +
-                         "; put it back, or give up the claims that have it: without them its object goes by itself"},
+                         "; put it back, or delete the claims that use it: its object is deleted after them"},
                     std::nullopt},
                    &answer, stop);
     return told.ok() ? step(name, stop, [&](const Gpu& now) { return gone(now, stop); }) : told;
@@ -205,7 +205,7 @@ Status Publisher::missing(const std::string& name, const Answers& answers, std::
   return tellHealth(name,
                     {{false, std::string(health::kDriverNotAnswering),
                       "provisioner " + by + ", which found it, is not loaded on node " + options_.node +
-                          "; install it again, or give up the claims that have the card and delete it"},
+                          "; install it again, or delete the claims that use the card, then the card"},
                      std::nullopt},
                     nullptr, stop);
 }
@@ -219,7 +219,7 @@ Status Publisher::gone(const Gpu& have, std::stop_token stop) {
   // The resourceVersion prevents the deletion if the ledger gets an entry meanwhile.
   auto removed = client_.remove<Gpu>(
       {"", have.metadata.name}, codec::patch::deleteOptions(have.metadata.uid, have.metadata.resourceVersion), stop);
-  if (removed.ok()) log::info("card that is gone deleted", {{"card", have.metadata.name}});
+  if (removed.ok()) log::info("missing card deleted", {{"card", have.metadata.name}});
   return removed;
 }
 
@@ -268,15 +268,15 @@ Status Publisher::takeWord(const Gpu& have, bool obeyed, std::stop_token stop) {
     });
     events_.event(kube::referenceTo(have), "Warning", "NotRepaired",
                   "annotation " + std::string(keys::kRepairedAnnotation) + "=" + word +
-                      " changes nothing: the card has " +
-                      (named ? "met another error since then; see its condition NeedsRepair"
+                      " has no effect: the card has " +
+                      (named ? "had another error since then; see its condition NeedsRepair"
                              : "no condition NeedsRepair with that reason"));
   }
   // An annotation that was changed meanwhile stays for the next call.
   const auto without = codec::patch::withoutAnnotation(have.metadata.uid, keys::kRepairedAnnotation, word);
   auto written = client_.patch<Gpu>({"", have.metadata.name}, kube::PatchType::json, without, {}, stop);
   if (!written.ok()) return written.status();
-  log::info("operator's word taken", {{"card", have.metadata.name}, {"repaired", word}});
+  log::info("repair annotation accepted", {{"card", have.metadata.name}, {"repaired", word}});
   wrote(*written);
   return Status::okay();
 }
@@ -409,10 +409,10 @@ void Publisher::tell(const std::vector<std::string>& refused, const std::vector<
       events_.event({"v1", "Node", "", options_.node, options_.node, ""}, "Warning", reason, words);
     }
   };
-  each(refused, "CardRefused", "card not as found");
-  each(said, "DiscoveryWarning", "a provisioner says of the node's cards");
+  each(refused, "CardRefused", "card refused");
+  each(said, "DiscoveryWarning", "warning of a provisioner about the node's cards");
   if (const auto warning = options_.warning ? options_.warning() : ""; !warning.empty())
-    each({warning}, "CardsReachableWithoutClaim", "cards are reached without a claim");
+    each({warning}, "CardsReachableWithoutClaim", "cards are accessible without a claim");
   told_ = std::move(told);
 }
 

@@ -56,7 +56,7 @@ Result<Spec> load(const std::string& path, const std::string& uid, off_t size) {
   if (!text) return text.status();
   auto spec = codec::decodeCdiSpec(*text);
   if (!spec) return Status(spec.status().code(), path + ": " + spec.status().message());
-  if (spec->deviceUid != uid) return Status(Code::malformed, path + ": is of another device, " + spec->deviceUid);
+  if (spec->deviceUid != uid) return Status(Code::malformed, path + ": belongs to another device, " + spec->deviceUid);
   return spec;
 }
 

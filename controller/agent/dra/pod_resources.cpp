@@ -50,7 +50,7 @@ std::optional<std::vector<Given>> PodResources::list(const std::stop_token& stop
   const auto status = ask(socket_, stop, answer);
   if (stop.stop_requested()) return std::nullopt;
   if (!status.ok() && !silent_)
-    base::log::warn("the kubelet does not say what its containers were given; what it said last stands",
+    base::log::warn("the kubelet does not list its pods' resources; its last answer is used",
                     {{"socket", socket_}, {"error", status.error_message()}});
   silent_ = !status.ok();
   if (silent_) return std::nullopt;

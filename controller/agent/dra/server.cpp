@@ -81,7 +81,7 @@ Status Server::start() {
                                                                       &services_->healthV1, &services_->healthV1alpha1})
     builder.RegisterService(service);
   services_->server = builder.BuildAndStart();
-  if (!services_->server) return {Code::internal, "gRPC does not start"};
+  if (!services_->server) return {Code::internal, "the gRPC server does not start"};
   restore();
   thread_ = std::jthread([this](const std::stop_token& stop) { keep(stop); });
   return Status::okay();
@@ -153,7 +153,7 @@ Status Server::open() {
       return {Code::unavailable, socket->path() + ": another process serves there"};
     const bool again = socket->fd() >= 0;
     if (auto s = socket->open(); !s.ok()) return s;
-    base::log::info(again ? "socket made anew" : "socket made", {{"path", socket->path()}});
+    base::log::info(again ? "socket created again" : "socket created", {{"path", socket->path()}});
     if (socket == &services_->registry) services_->registration.begin();
   }
   return Status::okay();

@@ -37,7 +37,7 @@ Status check(const ClaimRef& claim) {
     return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '-';
   };
   if (claim.uid.empty() || claim.uid.size() > 64 || !std::all_of(claim.uid.begin(), claim.uid.end(), allowed))
-    return {Code::invalid, "the claim's uid is none"};
+    return {Code::invalid, "the claim's uid is not valid"};
   if (!v1alpha::isDnsLabel(claim.namespace_)) return {Code::invalid, "the claim's namespace is no DNS label"};
   if (!v1alpha::isDnsSubdomain(claim.name)) return {Code::invalid, "the claim's name is no DNS name"};
   return Status::okay();
@@ -116,7 +116,7 @@ grpc::ServerUnaryReactor* start(grpc::CallbackServerContext* context, const Requ
       const auto begun = std::chrono::steady_clock::now();
       typename std::decay_t<decltype(*response->mutable_claims())>::mapped_type result;
       auto status = check(ref);
-      if (status.ok() && call->stop().stop_requested()) status = {Code::cancelled, "the kubelet waits no more"};
+      if (status.ok() && call->stop().stop_requested()) status = {Code::cancelled, "the kubelet cancelled the call"};
       if (status.ok()) status = work(ref, call->stop(), result);
       // The kubelet treats an empty error as success.
       if (!status.ok()) result.set_error(asText(status.message().empty() ? status.str() : status.message()));
@@ -247,7 +247,7 @@ grpc::Status HealthService<Service, Request, Response>::NodeWatchResources(grpc:
     }
     if (!writer->Write(response)) break;
   }
-  return {grpc::StatusCode::UNAVAILABLE, "the agent ends"};
+  return {grpc::StatusCode::UNAVAILABLE, "the agent is stopping"};
 }
 
 template class HealthService<::v1::DRAResourceHealth::Service, ::v1::NodeWatchResourcesRequest,

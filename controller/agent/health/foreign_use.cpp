@@ -51,7 +51,7 @@ std::vector<std::string> holders(const v1alpha::Card& card, const std::vector<Gi
   std::set<std::string> out;
   for (const auto& each : given)
     if (isOf(card, each))
-      out.insert("container " + each.container + " of pod " + each.pod + ", which has it by " + each.by);
+      out.insert("container " + each.container + " of pod " + each.pod + ", which got it from " + each.by);
   return {out.begin(), out.end()};
 }
 

@@ -49,7 +49,7 @@ core::Condition working(const Finding& now, base::Clock::Wall since) {
 
 core::Condition onProbation(const core::Condition& before, const Finding& now, base::Clock::Wall wall,
                             std::chrono::milliseconds quiet) {
-  const auto was = before.reason == kProbation ? before.message : "It was taken out for " + before.reason;
+  const auto was = before.reason == kProbation ? before.message : "It was taken out of use for " + before.reason;
   const auto since = before.reason == kProbation ? base::parseRfc3339(before.lastTransitionTime) : std::nullopt;
   // If the time is malformed or in the future, the quiet period starts again.
   if (!since || *since > wall)

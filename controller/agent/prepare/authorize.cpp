@@ -32,7 +32,7 @@ Status about(const std::string& what, const Status& status) {
 Status checkClaim(const core::ResourceClaim& rc, const ClaimRef& claim, const std::string& node) {
   const std::string what = "ResourceClaim " + claim.str();
   if (rc.metadata.uid != claim.uid)
-    return refused(what + " is another one now: its uid is " + rc.metadata.uid + ", not " + claim.uid);
+    return refused(what + " was recreated: its uid is " + rc.metadata.uid + ", not " + claim.uid);
   if (!rc.allocation) return {Code::unavailable, what + " is not allocated"};
   const auto& allocation = *rc.allocation;
   if (allocation.driver != keys::kDriver)
@@ -59,14 +59,14 @@ Status checkMadeFor(kube::Client& client, const core::ResourceClaim& rc, const v
   const auto& ref = device.spec.claimRef;
   if (!ref || ref->uid.empty() || core::ObjectKey{ref->namespace_, ref->name} != core::keyOf(rc.metadata))
     return refused(what + " is not owned by an ElasticGPUClaim, and ElasticGPU " + device.metadata.name +
-                   " is not the device of one of its name" +
+                   " is not the device of one with its name" +
                    (ref ? ", but of " + ref->namespace_ + "/" + ref->name : ""));
   const auto claim = client.get<v1alpha::ElasticGPUClaim>(core::keyOf(rc.metadata), stop);
   if (!claim) return about("ElasticGPUClaim " + core::keyOf(rc.metadata).str(), claim.status());
   const auto* owner = ownerOf(claim->metadata, core::kindOf<core::ResourceClaim>);
   if (claim->metadata.uid != ref->uid || owner == nullptr || owner->uid != rc.metadata.uid)
-    return refused(what + " is not owned by an ElasticGPUClaim, and the one whose device " + device.metadata.name +
-                   " is was not made for it");
+    return refused(what + " is not owned by an ElasticGPUClaim, and the one that owns device " + device.metadata.name +
+                   " was not created for it");
   return Status::okay();
 }
 
@@ -84,7 +84,7 @@ Status checkOwner(kube::Client& client, const core::ResourceClaim& rc, const v1a
                    rc.metadata.namespace_ + "/" + owner->name + ", which owns " + what +
                    (ref ? ", but of " + ref->namespace_ + "/" + ref->name : ""));
   if (rc.metadata.name != owner->name)
-    return refused(what + " has not the name of the ElasticGPUClaim " + owner->name + " that owns it");
+    return refused(what + " does not have the name of the ElasticGPUClaim " + owner->name + " that owns it");
   return Status::okay();
 }
 
@@ -115,7 +115,7 @@ Status checkCard(const v1alpha::ElasticGPU& card, const v1alpha::DeviceCard& sha
     return refused(what + " is on node " + card.spec.card->nodeName + ", this is " + node);
   if (const auto* healthy = health::healthyOf(card.status.conditions);
       healthy != nullptr && healthy->status == "False" && healthy->reason == health::kCardGone)
-    return refused(what + " (" + share.uuid + ") is not in node " + node + " any more: " + healthy->message);
+    return refused(what + " (" + share.uuid + ") is no longer present on node " + node + ": " + healthy->message);
   const auto entry = card.spec.allocations.find(device.metadata.uid);
   if (entry == card.spec.allocations.end() || entry->second.device != device.metadata.name)
     return refused(what + " has no entry for ElasticGPU " + device.metadata.name + " in its ledger");
@@ -132,9 +132,9 @@ Status checkCard(const v1alpha::ElasticGPU& card, const v1alpha::DeviceCard& sha
 }  // namespace
 
 Status checkNames(const ClaimRef& claim) {
-  if (!v1alpha::isDnsLabel(claim.namespace_)) return refused("the ResourceClaim's namespace is no name");
-  if (!v1alpha::isDnsSubdomain(claim.name)) return refused("the ResourceClaim's name is no name");
-  if (!cdi::isUid(claim.uid)) return refused("the uid of ResourceClaim " + claim.str() + " is no uid");
+  if (!v1alpha::isDnsLabel(claim.namespace_)) return refused("the ResourceClaim's namespace is not valid");
+  if (!v1alpha::isDnsSubdomain(claim.name)) return refused("the ResourceClaim's name is not valid");
+  if (!cdi::isUid(claim.uid)) return refused("the uid of ResourceClaim " + claim.str() + " is not valid");
   return Status::okay();
 }
 

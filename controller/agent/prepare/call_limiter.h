@@ -35,8 +35,8 @@ class CallLimiter {
     const std::lock_guard lock(mutex_);
     int& taken = taken_[plugin];
     if (taken >= most_)
-      return base::Status(base::Code::unavailable, "provisioner " + plugin + " works on " + std::to_string(taken) +
-                                                       " calls of this node and answers none of them; try again");
+      return base::Status(base::Code::unavailable, "provisioner " + plugin + " has not answered " +
+                                                       std::to_string(taken) + " calls of this node yet; try again");
     ++taken;
     return Turn(*this, plugin);
   }

@@ -71,12 +71,13 @@ Status fitsCard(const cdi::Spec& wanted, const v1alpha::Card& card, const std::v
   if (all.core <= card.core && all.memory <= card.memory) return Status::okay();
   // Possibly a claim for the whole card from when the card had more: the controller will charge its entry again.
   if (count == 0 && mine.core == card.core && mine.memory > card.memory)
-    return {Code::unavailable, "card " + card.uuid + " has " + Amounts{card.core, card.memory}.str() +
-                                   " now, the claim is still charged " + mine.str() +
-                                   ": if it asks for the whole card without an amount of memory, it is charged anew"};
+    return {Code::unavailable,
+            "card " + card.uuid + " has " + Amounts{card.core, card.memory}.str() +
+                " now, the claim is still charged " + mine.str() +
+                ": if it requests the whole card without an amount of memory, its charge is updated"};
   if (count > kMaxNamed) named += "; and " + std::to_string(count - kMaxNamed) + " more";
   return {Code::invalid, "card " + card.uuid + " has " + Amounts{card.core, card.memory}.str() + "; the claim's " +
-                             mine.str() + " would exceed it on this node beside " +
+                             mine.str() + " would exceed it on this node, together with " +
                              (named.empty() ? "nothing else" : named)};
 }
 
@@ -87,8 +88,8 @@ Status fits(const cdi::Spec& wanted, const std::vector<v1alpha::Card>& cards,
   for (const auto& holder : holders)
     if (holder.deviceUid != wanted.deviceUid && !holder.spec)
       return {Code::unavailable, holder.spec.status().message() +
-                                     ": it may hold the claim's card. It is made anew when its own claim is prepared, "
-                                     "and goes when nobody uses it any more"};
+                                     ": it may hold the claim's card. It is replaced when its own claim is prepared, "
+                                     "and deleted when no pod uses it any more"};
   for (const auto& card : cards)
     if (auto s = fitsCard(wanted, card, holders); !s.ok()) return s;
   return Status::okay();

@@ -37,8 +37,8 @@ Status refused(const std::string& last, const std::string& where, const Names& t
                const Names& others) {
   return {Code::invalid, "ResourceClaim " + last + " is the last of " + text(there) + " in " + where + ", and of " +
                              text(others) + " in " + elsewhere +
-                             ": its variables can't tell both what they have. Give each container the same claims, or "
-                             "name last in spec.resourceClaims a claim that is always used with the same others"};
+                             ": its variables can't describe both. Give each container the same claims, or list "
+                             "last in spec.resourceClaims a claim that is always used with the same other claims"};
 }
 
 /// Reads the other claims of the containers from the API, each ResourceClaim once.
@@ -95,7 +95,7 @@ Status checkLast(cdi::Folder& folder, const ClaimRef& claim, const Use& use) {
     prepared.push_back(last);
     if (prepared != use.claims)
       return refused(claim.namespace_ + "/" + last, use.container, use.claims,
-                     "those that it was prepared for (that ends when no pod of this node has it)", prepared);
+                     "the containers that it was prepared for (until no pod of this node uses it)", prepared);
   }
   return Status::okay();
 }
@@ -141,7 +141,7 @@ Result<std::vector<Entitled>> coClaimsOf(kube::Client& client, CardReads& cards,
   std::vector<Entitled> out;
   for (const auto& name : *names) {
     auto other = others.entitledTo(name);
-    if (!other) return Status(other.status().code(), "beside it in a container: " + other.status().message());
+    if (!other) return Status(other.status().code(), "another claim of its container: " + other.status().message());
     out.push_back(std::move(*other));
   }
   return out;

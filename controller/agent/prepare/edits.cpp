@@ -114,7 +114,7 @@ class Check {
                          return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_';
                        });
     if (!valid) return refusedEdits("the variable " + base::quoted(name) + " has no valid name");
-    if (name == codec::kPreparedFor) return refusedEdits("the variable " + name + " is the agent's");
+    if (name == codec::kPreparedFor) return refusedEdits("the variable " + name + " is reserved for the agent");
     if (value.size() > kMaxValue || value.find('\0') != std::string::npos || !codec::isUtf8(value))
       return refusedEdits("the variable " + name + " has a value that is no text, or longer than 32 KiB");
     return Status::okay();
@@ -140,10 +140,10 @@ class Check {
     if (mount.options.empty()) mount.options = {"ro", "nosuid", "nodev", "bind"};
     if (!isClean(mount.hostPath) || !isClean(mount.containerPath))
       return refusedEdits("the mount of " + base::quoted(mount.hostPath) + " at " + base::quoted(mount.containerPath) +
-                          " has not two clean paths");
+                          " does not have two clean paths");
     for (const std::string_view own : {"/proc", "/sys"})
       if (mount.containerPath == own || beginsWith(mount.containerPath, std::string(own) + "/"))
-        return refusedEdits("the mount at " + mount.containerPath + " covers what is the runtime's");
+        return refusedEdits("the mount at " + mount.containerPath + " covers a path of the container runtime");
     for (const auto& option : mount.options)
       if (!has(kOptions, option))
         return refusedEdits("the mount at " + mount.containerPath + " has the option " + base::quoted(option) +
@@ -197,7 +197,7 @@ class Check {
     if (permitted_.hostRoot.empty()) return Status::okay();
     if (host_.open(path, O_PATH, RESOLVE_NO_SYMLINKS)) return Status::okay();  // it has no symlink
     const auto real = resolved(host_, path);
-    if (!real) return no("is not there on this node");
+    if (!real) return no("does not exist on this node");
     return allowed(*real) ? Status::okay() : no("leads to " + *real + ", which is not permitted");
   }
 

@@ -51,7 +51,7 @@ Status ClaimPreparer::unused(const cdi::Folder::Entry& entry, std::stop_token st
   const auto now = folder_.find(entry.deviceUid);
   if (!now) return now.status();
   if (!*now || !(*now)->spec || (*now)->spec->claimUid != claim.uid) return Status::okay();
-  log::info("no pod of this node uses what is prepared", {{"claim", claim.str()}, {"device", entry.spec->device}});
+  log::info("unprepared: no pod of this node uses the claim", {{"claim", claim.str()}, {"device", entry.spec->device}});
   return undo(**now, stop);
 }
 
@@ -123,7 +123,7 @@ Status ClaimPreparer::removeSetAside(const std::string& deviceUid, const std::st
   if (options_.permitted.hostRoot.empty()) return Status::okay();  // containers of simulated nodes leave no files
   auto s = removeLeft(options_.permitted.stateFolder, deviceUid, stop, options_.removing);
   if (s.ok() || s.code() == Code::cancelled) return s;
-  log::warn("what a container left stays on the disk", {{"why", s.message()}});
+  log::warn("files that a container left stay on the disk", {{"why", s.message()}});
   return s.code() == Code::deadline ? Status(Code::unavailable, s.message()) : Status::okay();
 }
 

@@ -203,7 +203,7 @@ Result<std::vector<std::string>> ClaimPreparer::prepareLocked(const ClaimRef& cl
     auto wanted = spec;
     wanted.edits = std::move(*edits);
     if (codec::encodeCdiSpec(wanted) == codec::encodeCdiSpec(file)) return idsOf(file);  // (P5)
-    log::info("prepared anew, as the node changed", {{"claim", claim.str()}, {"device", spec.device}});
+    log::info("prepared again because the node changed", {{"claim", claim.str()}, {"device", spec.device}});
   }
 
   const auto plugin = pluginOf(spec.provisioner);
@@ -348,7 +348,8 @@ Result<core::ContainerEdits> ClaimPreparer::madeNow(const Entitled& authorizePre
   for (const auto& other : company) {
     auto edits = editsFor(other);
     if (!edits)
-      return Status(edits.status().code(), other.device.metadata.name + " beside it: " + edits.status().message());
+      return Status(edits.status().code(),
+                    other.device.metadata.name + " of the same container: " + edits.status().message());
     parts.push_back({inOrder(requestFor(other)).cards, std::move(edits->env)});
   }
   auto edits = editsFor(authorizePrepare);
@@ -400,7 +401,7 @@ Status ClaimPreparer::unprepare(const ClaimRef& claim, std::stop_token stop) {
     const auto runs = users_.runningPodOf(claim, stop);
     if (!runs && runs.status().code() == Code::cancelled) return runs.status();
     if (!runs)
-      log::warn("unprepared on the kubelet's word", {{"claim", claim.str()}, {"why", runs.status().str()}});
+      log::warn("unprepared without a check for running pods", {{"claim", claim.str()}, {"why", runs.status().str()}});
     else if (!runs->empty())
       return {Code::conflict, "ResourceClaim " + claim.str() + " stays prepared: pod " + *runs + " runs with it"};
     if (auto s = undo(entry, stop); !s.ok()) return s;
@@ -409,7 +410,7 @@ Status ClaimPreparer::unprepare(const ClaimRef& claim, std::stop_token stop) {
   auto unread = unreadableOf(claim, *entries, stop);
   if (unread.code() == Code::conflict) return unread;
   // The next start tries again.
-  if (!unread.ok()) log::warn("a CDI file stays that can't be read", {{"why", unread.str()}});
+  if (!unread.ok()) log::warn("a CDI file that can't be read is kept", {{"why", unread.str()}});
   if (const auto s = unstageLeft(&claim, stop); !s.ok()) log::warn("not unstaged", {{"why", s.str()}});
   return Status::okay();
 }
@@ -419,7 +420,7 @@ Status ClaimPreparer::unstage(const cdi::Folder::Entry& entry) {
   const std::string& name = entry.spec->provisioner;
   const auto plugin = pluginOf(name);
   if (!plugin && options_.uninstalled && options_.uninstalled(name)) {
-    log::warn("released without its provisioner, which is not installed any more: what it staged stays on the disk",
+    log::warn("released without its provisioner, which is no longer installed: files that it staged stay on the disk",
               {{"device", entry.spec->device}, {"provisioner", name}});
     return Status::okay();
   }

@@ -65,7 +65,7 @@ class Walk {
     else
       missed(folder, errno);
     if (!missed_.empty())
-      log::warn("not all that plugins left on the disk is seen; what is missed stays there", {{"why", missed_}});
+      log::warn("not all files that plugins left can be found; the others stay on the disk", {{"why", missed_}});
   }
 
  private:
@@ -74,7 +74,7 @@ class Walk {
     if (!dir) return missed(path, errno);
     std::size_t here = 0;
     while (const dirent* entry = next(dir)) {
-      if (++here > bounds_.inOne || ++seen_ > bounds_.inAll) return missed(path, "it has too many names");
+      if (++here > bounds_.inOne || ++seen_ > bounds_.inAll) return missed(path, "it has too many entries");
       take(folder, path, *entry, depth);
     }
     missed(path, errno);
@@ -92,7 +92,7 @@ class Walk {
     const auto uid = name.substr(0, kUidLength), rest = name.substr(uid.size());
     const bool left = rest.rfind(kLeft, 0) == 0;
     if (isDeviceUid(uid) && (rest.empty() || left)) {
-      if (!take_(path / name, uid, left)) missed(path, "it has too much of devices");
+      if (!take_(path / name, uid, left)) missed(path, "it has too many entries of devices");
     } else if (depth < kDeepest && (entry.d_type == DT_DIR || entry.d_type == DT_UNKNOWN)) {
       if (const auto below = folderAt(folder.get(), name))
         in(below, path / name, depth + 1);
@@ -126,7 +126,7 @@ class Limit {
   Status reached() const {
     if (stop_.stop_requested()) return {Code::cancelled, "stopped"};
     if (std::chrono::steady_clock::now() < until_) return Status::okay();
-    return {Code::deadline, "there is more than can be removed in one go"};
+    return {Code::deadline, "removing all files takes longer than one call may last"};
   }
 
  private:

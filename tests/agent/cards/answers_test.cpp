@@ -104,7 +104,7 @@ TEST(MergeTest, NoMoreThanANodeCanHave) {
   EXPECT_EQ(found.cards.count("gpu-0") + found.cards.count("gpu-127"), 2u) << "the first of them";
   EXPECT_THAT(found.remarks, SizeIs(33));
   EXPECT_THAT(found.remarks.at(0), HasSubstr("at most 128 cards"));
-  EXPECT_EQ(found.remarks.at(32), "and more that is not told");
+  EXPECT_EQ(found.remarks.at(32), "further warnings are omitted");
 }
 
 TEST(MergeTest, WhatPluginsSayBesideTheirCardsIsKeptOnceAndBounded) {

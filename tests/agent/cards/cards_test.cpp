@@ -173,7 +173,7 @@ TEST_F(CardsTest, OnlyThePluginThatFoundACardCanSayThatItIsGone) {
   EXPECT_EQ(cards->memoryOf("gpu-a"), 80 * kGiB);
   vendor.say(answer({gpu("GPU-B")}));
   cards->wake();
-  eventually([&] { return cards->whyGone("gpu-a").ends_with("the plugin that found it finds it no longer"); });
+  eventually([&] { return cards->whyGone("gpu-a").ends_with("the plugin that discovered it no longer reports it"); });
   EXPECT_EQ(cards->whyGone("gpu-b"), "");
   EXPECT_EQ(cards->memoryOf("gpu-a"), std::nullopt);
   vendor.say(answer({gpu("GPU-B")}, {{"GPU-A", false, "Lost: it has fallen off the bus; reboot"}}));

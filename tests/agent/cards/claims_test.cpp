@@ -99,7 +99,8 @@ TEST_P(IllnessTest, IsSaidOnTheClaimThatHasTheCardUntilItIsWellAgain) {
     EXPECT_EQ(status("two"), "") << "another card";
   }
   say(well());
-  EXPECT_EQ(status("one").rfind("False Unhealthy card gpu-a on node n1: Probation: It was taken out for ", 0), 0U)
+  EXPECT_EQ(status("one").rfind("False Unhealthy card gpu-a on node n1: Probation: It was taken out of use for ", 0),
+            0U)
       << status("one");
   world.clock.advance(minutes(5));
   say(well());
@@ -120,7 +121,8 @@ TEST_F(ClaimsTest, WhoWaitsIsToldWhyTheCardIsNotOffered) {
       << world.message("three");
   say(well());
   driver->run(std::chrono::seconds(20));  // the condition is not updated again immediately
-  EXPECT_NE(world.message("three").find("gpu-a on node n1 (Probation: It was taken out for Xid79"), std::string::npos)
+  EXPECT_NE(world.message("three").find("gpu-a on node n1 (Probation: It was taken out of use for Xid79"),
+            std::string::npos)
       << world.message("three");
   world.clock.advance(minutes(5));
   say(well());

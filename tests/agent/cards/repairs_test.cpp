@@ -217,8 +217,8 @@ TEST_F(RepairTest, AWordIsForTheErrorThatTheConditionShowed) {
   (void)events.taken();
   writes(ill(1, "Xid46: it stopped processing; reset it; errors so far: 2"));
   EXPECT_EQ(healthy("gpu-a").reason, "Xid46") << "the operator has not seen the second one";
-  EXPECT_THAT(events.taken(), Contains(HasSubstr("NotRepaired: annotation elasticgpu.io/repaired=Xid46 changes "
-                                                 "nothing: the card has met another error since then")));
+  EXPECT_THAT(events.taken(), Contains(HasSubstr("NotRepaired: annotation elasticgpu.io/repaired=Xid46 has no "
+                                                 "effect: the card has had another error since then")));
   EXPECT_EQ(card("gpu-a")->metadata.annotation("elasticgpu.io/repaired"), "");
 }
 

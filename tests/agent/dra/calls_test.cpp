@@ -130,7 +130,7 @@ TEST_F(CallsTest, NamesThatAreNoneGetNoFurther) {
   ASSERT_TRUE(call.get().ok()) << call.get().error_message();
   EXPECT_EQ(call.response.claims().size(), 7u);
   EXPECT_EQ(call.error("good"), "");
-  EXPECT_EQ(call.error("../../etc/passwd"), "the claim's uid is none");
+  EXPECT_EQ(call.error("../../etc/passwd"), "the claim's uid is not valid");
   EXPECT_EQ(call.error("space"), "the claim's namespace is no DNS label");
   EXPECT_EQ(call.error("name"), "the claim's name is no DNS name");
   EXPECT_EQ(seen, std::set<std::string>{"good"});

@@ -77,7 +77,7 @@ TEST_F(PodResourcesTest, ItsSilenceIsLoggedOnce) {
   EXPECT_EQ(asked.list({}), std::nullopt);
   EXPECT_EQ(asked.list({}), std::nullopt);
   const auto lines = ::testing::internal::GetCapturedStderr();
-  const std::string words = "the kubelet does not say";
+  const std::string words = "the kubelet does not list";
   EXPECT_NE(lines.find(words), std::string::npos) << lines;
   EXPECT_EQ(lines.find(words), lines.rfind(words)) << lines;
 }

@@ -111,7 +111,7 @@ TEST_F(ForeignUseTest, WhatTheKubeletGaveByOthersIsForeign) {
   const auto foreign = found({}, {{"team/other", "main", "nvidia.com/gpu", "", {"GPU-B"}}, notebook});
   ASSERT_TRUE(foreign);
   EXPECT_EQ(foreign->reason, "ForeignUse");
-  EXPECT_THAT(foreign->message, HasSubstr("by container main of pod team/notebook, which has it by nvidia.com/gpu;"));
+  EXPECT_THAT(foreign->message, HasSubstr("by container main of pod team/notebook, which got it from nvidia.com/gpu;"));
   process(2, "torch", "0::/kubepods/pod" + kTheirs + "/c");
   EXPECT_THAT(found({{"GPU-A", 2, 1}}, {notebook})->message, HasSubstr("nvidia.com/gpu, process 2 (torch) of pod "));
 }
@@ -168,7 +168,7 @@ TEST_F(ForeignUseTest, TheWordsAreTheSameInWhateverOrderUsersAreTold) {
   const auto before = found(processes, given);
   ASSERT_TRUE(before);
   EXPECT_THAT(before->message,
-              HasSubstr("of pod team/a, which has it by nvidia.com/gpu, container main of pod team/b,"));
+              HasSubstr("of pod team/a, which got it from nvidia.com/gpu, container main of pod team/b,"));
   EXPECT_THAT(before->message, HasSubstr("process 9 (torch) outside of pods and 2 more")) << "each is counted once";
   for (std::size_t i = 0; i < given.size(); ++i) {
     std::rotate(given.begin(), given.begin() + 1, given.end());

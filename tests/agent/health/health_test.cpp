@@ -53,8 +53,9 @@ TEST_F(HealthTest, AProbationThatIsNoWholeMinutesIsToldInSeconds) {
   const auto told = [&](std::chrono::milliseconds quiet) {
     return judge(judge({}, ill, now, quiet), well, now, quiet).at(0).message;
   };
-  EXPECT_EQ(told(seconds(90)), "It was taken out for Xid79; it answers, and is used again after 90 quiet seconds");
-  EXPECT_EQ(told(minutes(2)), "It was taken out for Xid79; it answers, and is used again after 2 quiet minutes");
+  EXPECT_EQ(told(seconds(90)),
+            "It was taken out of use for Xid79; it answers, and is used again after 90 quiet seconds");
+  EXPECT_EQ(told(minutes(2)), "It was taken out of use for Xid79; it answers, and is used again after 2 quiet minutes");
 }
 
 TEST_F(HealthTest, OneThatFailsOnProbationBeginsAnew) {
@@ -81,8 +82,9 @@ TEST_F(HealthTest, OfACardThatIsGoneTheTimeBeginsAnew) {
 /// A start time in the future (the clock was set back) or unreadable: the card never becomes healthy at once.
 TEST_F(HealthTest, AProbationWhoseTimeCannotBeIsBegunAnew) {
   for (const std::string& since : {std::string("soon"), std::string(), at(kStart + minutes(60))}) {
-    conditions = {{"Healthy", "False", "Probation", "It was taken out for Xid79", since, 0}};
-    EXPECT_EQ(judged(well), (Condition{"Healthy", "False", "Probation", "It was taken out for Xid79", at(now), 0}));
+    conditions = {{"Healthy", "False", "Probation", "It was taken out of use for Xid79", since, 0}};
+    EXPECT_EQ(judged(well),
+              (Condition{"Healthy", "False", "Probation", "It was taken out of use for Xid79", at(now), 0}));
   }
 }
 

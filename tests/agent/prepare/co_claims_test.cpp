@@ -116,7 +116,7 @@ TEST_F(CompanyTest, WhatOneTextCantSayIsRefused) {
                                    "container two of pod p"),
             std::string::npos)
       << refused.str();
-  EXPECT_TRUE(PrepareTest::told("p", "name last in spec.resourceClaims a claim that is always used with the same"));
+  EXPECT_TRUE(PrepareTest::told("p", "in spec.resourceClaims a claim that is always used with the same other"));
   EXPECT_EQ(told({"b"}), "no file of b");
 }
 
@@ -191,7 +191,7 @@ TEST_F(CompanyTest, AClaimBesideItThatIsNotBoundKeepsItWaiting) {
   world.json<cache::Gpu>({"", "egpu-" + world.claim("a").metadata.uid}, R"({"status":{"phase":"Released"}})", "status");
   const auto waits = prepare("b");
   EXPECT_EQ(waits.code(), Code::unavailable);
-  EXPECT_NE(waits.message().find("beside it in a container: ElasticGPU egpu-"), std::string::npos) << waits.str();
+  EXPECT_NE(waits.message().find("another claim of its container: ElasticGPU egpu-"), std::string::npos) << waits.str();
 }
 
 TEST(UsesOf, TheOrderIsThePodsAndNamesOfTemplatesComeFromTheStatus) {

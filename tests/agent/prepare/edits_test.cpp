@@ -66,7 +66,7 @@ TEST(Edits, WhatIsRefusedAndInWhichWords) {
       {env(""), "the variable \"\" has no valid name"},
       {env("1A"), "the variable \"1A\" has no valid name"},
       {env("A B"), "the variable \"A B\" has no valid name"},
-      {env("ELASTICGPU_PREPARED_FOR"), "is the agent's"},
+      {env("ELASTICGPU_PREPARED_FOR"), "is reserved for the agent"},
       {env("A", std::string("a\0b", 3)), "has a value that is no text"},
       {env("A", "\xff"), "has a value that is no text"},
       {env("A", std::string(40'000, 'x')), "longer than 32 KiB"},
@@ -84,11 +84,11 @@ TEST(Edits, WhatIsRefusedAndInWhichWords) {
       {node("/dev/nvidia4", "/dev/nvidia3"), "/dev/nvidia4 is of a card that is not the claim's"},
       {node("/dev/nvidia3", "", "rx"), "has the permissions \"rx\""},
       {node("/dev/nvidia3", "", "rwmm"), "has the permissions \"rwmm\""},
-      {mount("/"), "has not two clean paths"},
-      {mount("/var/lib/elasticgpu/../../../etc"), "has not two clean paths"},
-      {mount("/var/lib/elasticgpu/a", "/"), "has not two clean paths"},
-      {mount("/var/lib/elasticgpu/a", "in"), "has not two clean paths"},
-      {mount("/var/lib/elasticgpu/a", "/proc/sys"), "covers what is the runtime's"},
+      {mount("/"), "does not have two clean paths"},
+      {mount("/var/lib/elasticgpu/../../../etc"), "does not have two clean paths"},
+      {mount("/var/lib/elasticgpu/a", "/"), "does not have two clean paths"},
+      {mount("/var/lib/elasticgpu/a", "in"), "does not have two clean paths"},
+      {mount("/var/lib/elasticgpu/a", "/proc/sys"), "covers a path of the container runtime"},
       {mount("/etc"), "the mount of /etc is not permitted"},
       {mount("/var/lib/elasticgpu"), "is not permitted"},
       {mount("/var/lib/elasticgpuX/a"), "is not permitted"},
@@ -200,7 +200,8 @@ TEST(Edits, LinksThatLeadOutOfWhatIsPermittedAreRefused) {
       refusal(mount("/var/lib/elasticgpu/shadow"), permitted).find("leads to /etc/shadow, which is not permitted"),
       std::string::npos);
   EXPECT_NE(refusal(mount("/var/lib/elasticgpu/etc"), permitted).find("leads to /etc"), std::string::npos);
-  EXPECT_NE(refusal(mount("/var/lib/elasticgpu/none"), permitted).find("is not there on this node"), std::string::npos);
+  EXPECT_NE(refusal(mount("/var/lib/elasticgpu/none"), permitted).find("does not exist on this node"),
+            std::string::npos);
 }
 
 TEST(Edits, APluginDoesNotSayWhereAClasssNamesLead) {

@@ -261,15 +261,15 @@ TEST_F(StateOnDiskTest, AFullFolderHidesItsOwnNamesOnlyAndThatIsSaid) {
     EXPECT_EQ(stagedIn(state, bounds).size(), found);
     return ::testing::internal::GetCapturedStderr();
   };
-  const std::string words = "not all that plugins left";
+  const std::string words = "not all files that plugins left";
   EXPECT_EQ(looked({30, 100, 1}, 1).find(words), std::string::npos) << "all was seen";
   auto said = looked({10, 100, 1}, 1);
   EXPECT_NE(said.find(words), std::string::npos) << said;
-  EXPECT_NE(said.find(": it has too many names"), std::string::npos) << said;
+  EXPECT_NE(said.find(": it has too many entries"), std::string::npos) << said;
   EXPECT_NE(looked({30, 50, 1}, 1).find(words), std::string::npos);
   keep("0123abcd-0000-4000-8000-000000000002");
   said = looked({30, 100, 1}, 1);
-  EXPECT_NE(said.find("/vendor/cache: it has too much of devices"), std::string::npos) << said;
+  EXPECT_NE(said.find("/vendor/cache: it has too many entries of devices"), std::string::npos) << said;
 }
 
 class LimiterTest : public StateOnDiskTest {

@@ -66,7 +66,7 @@ TEST_F(PrepareTest, TheOwnerMayStandTheOtherWayRound) {
   owners("another");
   ClaimPreparer another(client, registry, events, folder, options);
   EXPECT_EQ(another.prepare(claim, {}).status().code(), Code::invalid) << "its claim was made for another";
-  EXPECT_TRUE(told("a", "was not made for it"));
+  EXPECT_TRUE(told("a", "was not created for it"));
   owners(claim.uid);
   EXPECT_TRUE(another.prepare(claim, {}).ok());
   // A client that may write a ResourceClaim's status may name any device, but this device belongs to a claim of another
@@ -79,7 +79,7 @@ TEST_F(PrepareTest, TheOwnerMayStandTheOtherWayRound) {
   const ClaimRef other{"default", "b", world.carrier("b")->metadata.uid};
   allocation(world, other, deviceOf(other).metadata.name, deviceOf(claim).metadata.name);
   EXPECT_EQ(another.prepare(other, {}).status().code(), Code::invalid);
-  EXPECT_TRUE(told("b", "is not the device of one of its name"));
+  EXPECT_TRUE(told("b", "is not the device of one with its name"));
 }
 
 TEST_F(PrepareTest, P5_ASecondPrepareIsAnsweredFromTheFile) {
@@ -248,7 +248,7 @@ std::vector<Wrong> wrongs() {
                             R"("message":"provisioner x no longer finds it on node n1"}]}})",
                             "status");
        },
-       "card gpu-n1-0 (GPU-n1-0) is not in node n1 any more: provisioner x no longer finds it on node n1"},
+       "card gpu-n1-0 (GPU-n1-0) is no longer present on node n1: provisioner x no longer finds it on node n1"},
   };
 }
 
@@ -273,12 +273,12 @@ INSTANTIATE_TEST_SUITE_P(Prepare, RefusedTest, ::testing::Range<std::size_t>(0, 
 
 TEST_F(PrepareTest, ACardThatItsPluginFindsNoMoreIsRefusedBeforeTheApiKnows) {
   const auto claim = claimed("a");
-  std::string gone = "is not in node n1 any more: the plugin that found it finds it no longer";
+  std::string gone = "is no longer present on node n1: the plugin that discovered it no longer reports it";
   options.gone = [&](const std::string& card) { return card == "gpu-n1-0" ? gone : ""; };
   ClaimPreparer watchful(client, registry, events, folder, options);
   const auto answer = watchful.prepare(claim, {});
   EXPECT_EQ(answer.status().code(), Code::invalid);
-  EXPECT_TRUE(told("a", "card gpu-n1-0 (GPU-n1-0) is not in node n1 any more: the plugin that found it"));
+  EXPECT_TRUE(told("a", "card gpu-n1-0 (GPU-n1-0) is no longer present on node n1: the plugin that discovered it"));
   EXPECT_EQ(plugin.calls(), Calls{});
   gone.clear();
   EXPECT_TRUE(watchful.prepare(claim, {}).ok());
@@ -344,8 +344,8 @@ TEST_F(PrepareTest, AnotherNodesDevice) {
 TEST_F(PrepareTest, AnotherUidIsAnotherResourceClaim) {
   auto claim = claimed("a");
   claim.uid = "0f3c8a52-0000-0000-0000-000000000000";
-  EXPECT_NE(preparer.prepare(claim, {}).status().message().find("is another one now"), std::string::npos);
-  EXPECT_TRUE(told("a", "is another one now")) << "the pod of this node that names it";
+  EXPECT_NE(preparer.prepare(claim, {}).status().message().find("was recreated"), std::string::npos);
+  EXPECT_TRUE(told("a", "was recreated")) << "the pod of this node that names it";
 }
 
 TEST_F(PrepareTest, NamesThatAreNoneGetNoFurther) {

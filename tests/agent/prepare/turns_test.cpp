@@ -21,7 +21,7 @@ TEST(CallLimiter, AreThoseOfEachPluginByItself) {
     const auto third = turns.take("a");
     ASSERT_FALSE(third.ok());
     EXPECT_EQ(third.status().code(), Code::unavailable);
-    EXPECT_NE(third.status().message().find("provisioner a works on 2 calls"), std::string::npos);
+    EXPECT_NE(third.status().message().find("provisioner a has not answered 2 calls"), std::string::npos);
     EXPECT_TRUE(turns.take("b").ok());
   }
   EXPECT_TRUE(turns.take("a").ok()) << "one has ended";
@@ -78,7 +78,7 @@ TEST_F(TurnsTest, APluginThatHangsHasItsTurnsAndNoMore) {
       entered.acquire();
       entered.acquire();
       EXPECT_EQ(bounded.prepare(claims[2], {}).status().code(), Code::unavailable);
-      EXPECT_TRUE(told("c2", "works on 2 calls of this node"));
+      EXPECT_TRUE(told("c2", "has not answered 2 calls of this node"));
       EXPECT_TRUE(bounded.prepare(others, {}).ok());
       EXPECT_TRUE(bounded.unprepare(others, {}).ok());
       EXPECT_EQ(bounded.unprepare(claims[2], {}).code(), Code::unavailable) << "its part is there: it may be staged";
