@@ -435,18 +435,18 @@ std::optional<HostedProvisioner::End> HostedProvisioner::takeFrames() {
     } else if (frame->type == wire::Type::answer && upSince_) {
       verdict = takeAnswer(*frame);
     } else {
-      verdict = End{ReplyCode::garbage, "it sent a frame out of place"};
+      verdict = End{ReplyCode::garbage, "it sent an unexpected frame"};
     }
     if (verdict) return verdict;
   }
-  if (frames_->broken()) return End{ReplyCode::garbage, "it sent what is not a frame"};
+  if (frames_->broken()) return End{ReplyCode::garbage, "it sent data that is not a frame"};
   return std::nullopt;
 }
 
 /// The host sends this before it loads the plugin; later frames may come from the plugin.
 std::optional<HostedProvisioner::End> HostedProvisioner::onSandboxReport(std::string_view body) {
   wire::Confined confined;
-  if (!wire::decode(body, confined)) return End{ReplyCode::garbage, "it sent what cannot be read of its sandbox"};
+  if (!wire::decode(body, confined)) return End{ReplyCode::garbage, "it sent a sandbox report that cannot be read"};
   if (confined.version != wire::kVersion)
     return End{ReplyCode::unavailable, "its host process speaks another wire version"};
   confined_ = std::move(confined.gaps);
@@ -464,7 +464,7 @@ std::optional<HostedProvisioner::End> HostedProvisioner::takeHello(std::string_v
     const std::lock_guard lock(mutex_);
     if (state_ == State::retired) return End{ReplyCode::unavailable, end_.message};
     if (described_ && !(description_ == hello.description))
-      return End{ReplyCode::garbage, "it describes itself otherwise than before: as " + hello.description.name};
+      return End{ReplyCode::garbage, "its description changed: it is now " + hello.description.name};
     if (!described_) description_ = std::move(hello.description);  // once, because readers take no lock
     described_ = true;
     state_ = State::up;

@@ -202,7 +202,7 @@ INSTANTIATE_TEST_SUITE_P(Zoo, FallsTest,
                          ::testing::Values(Fall{"crashes", ReplyCode::crashed, "was killed by signal 11"},
                                            Fall{"crashes", ReplyCode::crashed, "during provision: about to fall"},
                                            Fall{"exits", ReplyCode::crashed, "exited with status 0 during provision"},
-                                           Fall{"garbage_frames", ReplyCode::garbage, "what is not a frame"},
+                                           Fall{"garbage_frames", ReplyCode::garbage, "data that is not a frame"},
                                            Fall{"wrong_answers", ReplyCode::garbage, "a call that was not made"}),
                          [](const auto& row) { return row.param.plugin + std::to_string(row.index); });
 
@@ -299,7 +299,7 @@ TEST_F(HostedTest, APluginThatBecomesAnotherIsRefused) {
   killIt();
   passBackoff(1);
   ASSERT_TRUE(eventually([&] { return p.readiness().outcome == ReplyCode::garbage; }));
-  EXPECT_THAT(p.readiness().message, HasSubstr("describes itself otherwise"));
+  EXPECT_THAT(p.readiness().message, HasSubstr("its description changed"));
   EXPECT_EQ(p.description(), first);
 }
 

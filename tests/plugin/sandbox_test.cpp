@@ -346,7 +346,7 @@ TEST_F(SandboxTest, APluginCannotSayForItsHostThatItIsConfined) {
   options.env = {"ELASTICGPU_FORGES=both"};
   const Reply both = start(zoo("forges_hello")).readiness();
   EXPECT_EQ(both.outcome, ReplyCode::garbage) << both.message;
-  EXPECT_THAT(both.message, HasSubstr("out of place"));
+  EXPECT_THAT(both.message, HasSubstr("an unexpected frame"));
 }
 
 /// Returns the process's limit of processes, which includes the user's other processes; -1 if it is unknown.

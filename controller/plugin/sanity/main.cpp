@@ -17,8 +17,8 @@ using egpu::plugin::sanity::Options;
 
 constexpr std::string_view kUsage =
     "usage: egpu-sanity [flags] PLUGIN.so\n"
-    "Tries a provisioner plugin against the contract of api/plugin/provisioner.h. Exit status 0: all kept, 1: "
-    "something broken,\n"
+    "Checks a provisioner plugin against the contract of api/plugin/provisioner.h. Exit status 0: all checks pass, 1: "
+    "a check fails,\n"
     "2: the plugin does not load, 64: wrong flags.\n"
     "  --param NAME=VALUE   a parameter of the class (repeatable)\n"
     "  --core N             milli-cards of each card (default 1000, the whole card)\n"
@@ -149,7 +149,7 @@ std::optional<int> readCommandLine(int argc, char** argv, CommandLine& out) {
       return wrongUsage("one plugin at a time");
     }
   }
-  if (out.options.path.empty()) return wrongUsage("which plugin?");
+  if (out.options.path.empty()) return wrongUsage("a plugin is required");
   return std::nullopt;
 }
 
