@@ -263,8 +263,8 @@ class GpuShare final : public Provisioner {
       if (card.core == 0 && card.memory == 0) return invalid("card " + card.uuid + ": an empty share beside others");
       if (card.core < kWholeCard && egpu::nvidia::hasUnifiedMemory(card.model))
         return invalid("card " + card.uuid + " (" + card.model +
-                       ") has unified memory, which programs on the machine's "
-                       "processors take, too: no share of it can be kept. Claim whole cards, elasticgpu.io/gpu");
+                       ") has unified memory, which programs on the CPU use, too: "
+                       "shares of it can't be enforced. Claim whole cards, elasticgpu.io/gpu");
       // 0m would mean no limit.
       if (isolation == Isolation::hamiCore && card.memory < kMiB)
         return invalid("card " + card.uuid + ": hami-core needs a memory share of at least 1 MiB");

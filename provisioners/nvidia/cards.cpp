@@ -63,7 +63,7 @@ Return readMemory(const Library& nvml, Device device, Card& out, Remarks& remark
   }
   if (answer == kNotSupported && hasUnifiedMemory(out.model)) {
     out.memory = machineMemory() / static_cast<int64_t>(kMiB) * static_cast<int64_t>(kMiB);
-    if (out.memory == 0) remarks.add("its memory is the machine's, which /proc/meminfo does not tell");
+    if (out.memory == 0) remarks.add("its memory is the machine's, which /proc/meminfo does not report");
   } else if (answer != kSuccess) {
     remarks.add("its memory is unknown: " + inWords(answer));
   } else if (memory.total == 0 || memory.total > kMaxMemory || memory.reserved >= memory.total) {
@@ -169,7 +169,7 @@ void readErrors(const Library& nvml, Device device, Card& out) {
   if (Library::call(nvml.nvmlDeviceGetTotalEccErrors, device, kUncorrected, kVolatile, &errors) == kSuccess &&
       errors > 0)
     out.notice = "EccErrors: memory errors that ECC could not correct, " + std::to_string(errors) +
-                 " since the driver was loaded; restart the programs that met them, and have the card replaced if they "
+                 " since the driver was loaded; restart the affected programs, and have the card replaced if they "
                  "come again";
   if (pending != 0)
     out.notice = (out.notice.empty() ? "MemoryRepairPending: " : out.notice + "; ") +
@@ -208,7 +208,7 @@ bool addProcesses(ListProcesses list, Device device, std::vector<Process>& to, R
   std::vector<ProcessInfo> all(kMaxProcesses);
   auto count = static_cast<unsigned>(all.size());
   const Return answer = Library::call(list, device, &count, all.data());
-  if (answer == kInsufficientSize) remarks.add("it has more processes than can be told");
+  if (answer == kInsufficientSize) remarks.add("it has more processes than can be reported");
   if (answer != kSuccess) return false;
   all.resize(std::min<std::size_t>(count, all.size()));
   for (const ProcessInfo& p : all)

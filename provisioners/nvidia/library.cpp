@@ -49,7 +49,7 @@ std::string inWords(Return answer) {
     case kIrqIssue:
       return "the kernel has trouble with its interrupts";
     case kFunctionNotFound:
-      return "the driver is too old to tell";
+      return "the driver is too old to report it";
     case kCorruptedInforom:
       return "its infoROM is corrupted";
     case kGpuIsLost:
@@ -57,7 +57,7 @@ std::string inWords(Return answer) {
     case kResetRequired:
       return std::string("it needs a reset: ") + kReset;
     case kOperatingSystem:
-      return "the system or its device cgroup keeps it closed";
+      return "the system or its device cgroup denies access";
     case kVersionMismatch:
       return "library and kernel module are of different versions, as after an upgrade; reload the module or reboot";
     default:

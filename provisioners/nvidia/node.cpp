@@ -62,7 +62,7 @@ sdk::Status readAll(const Library& nvml, unsigned count, const std::function<boo
     }
     const auto same = [&](const Card& other) { return other.uuid == card.uuid; };
     if (std::any_of(out.cards.begin(), out.cards.end(), same)) {
-      out.remarks.push_back("card " + card.uuid + " is given twice; the first is taken");
+      out.remarks.push_back("card " + card.uuid + " is reported twice; the first report is used");
       continue;
     }
     card.attributes.insert(card.attributes.end(), shared.begin(), shared.end());

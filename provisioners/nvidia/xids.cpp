@@ -27,18 +27,17 @@ const Row* rowOf(unsigned long long xid) {
 
 constexpr const char* kReboot = "reboot the machine, and check its seat and power if it happens again";
 constexpr const char* kOperator =
-    "see the kernel's log and NVIDIA's list of XIDs; the card is used again after a reset, a reboot or an operator's "
-    "word (annotation elasticgpu.io/repaired)";
+    "see the kernel's log and NVIDIA's list of XIDs; the card is used again after a reset, a reboot or once an "
+    "operator sets annotation elasticgpu.io/repaired";
 
 std::string remedyOf(Action action) {
   switch (action) {
     case Action::ignore:
-      return "nothing is to be done";
+      return "no action is needed";
     case Action::restartApp:
-      return "restart the program that met it";
+      return "restart the affected program";
     case Action::askDriver:
-      return std::string("nvidia-smi -q says which; this driver does not tell the agent. Where it is a reset: ") +
-             kReset;
+      return std::string("see nvidia-smi -q; this driver does not tell the agent. If it is a reset: ") + kReset;
     case Action::operatorsWord:
       return kOperator;
     case Action::checkHardware:

@@ -213,7 +213,7 @@ TEST_P(NvidiaTest, AMissingSymbolIsAMissingField) {
   expect({"nvmlDeviceGetCudaComputeCapability"},
          [](Gpu& g) { g.smCount = 0, g.attributes.erase("cudaComputeCapability"); });
   expect({"nvmlDeviceGetMemoryInfo", "nvmlDeviceGetMemoryInfo_v2"}, [](Gpu& g) { g.memory = 0; });
-  EXPECT_THAT(said, HasSubstr(uuid(7) + ": its memory is unknown: the driver is too old to tell"));
+  EXPECT_THAT(said, HasSubstr(uuid(7) + ": its memory is unknown: the driver is too old to report it"));
   const auto dropLinks = [](bool nvlinks) {
     return [nvlinks](Gpu& g) {
       std::erase_if(g.links, [&](const GpuLink& l) { return (l.type == "nvlink") == nvlinks; });
@@ -226,7 +226,7 @@ TEST_P(NvidiaTest, AMissingSymbolIsAMissingField) {
     g.pciAddress = "", g.numaNode = -1, g.attributes.erase("pcieRoot");
   });
   EXPECT_THAT(without({"nvmlDeviceGetUUID"}), IsEmpty());
-  EXPECT_THAT(said, HasSubstr("card 0 is left out: the driver is too old to tell"));
+  EXPECT_THAT(said, HasSubstr("card 0 is left out: the driver is too old to report it"));
 }
 
 TEST_P(NvidiaTest, DriversWithoutTheSecondMemoryInfoSayNothingOfAReserve) {
@@ -279,7 +279,7 @@ TEST_P(NvidiaTest, WhatACardCountsOfItsErrorsIsTold) {
   };
   const Row rows[] = {{"remapFailed", "true", false, "RowRemapFailed: a memory row is broken", "replaced"},
                       {"ecc", "3", true, "EccErrors: memory errors that ECC could not correct, 3 since the driver was",
-                       "restart the programs"},
+                       "restart the affected programs"},
                       {"remapPending", "true", true, "MemoryRepairPending: ", "--gpu-reset"},
                       {"retiredPending", "1", true, "MemoryRepairPending: ", "--gpu-reset"},
                       {"recoveryAction", "1", false, "ResetNeeded: the driver asks for a reset", "--gpu-reset"},
@@ -332,7 +332,7 @@ TEST_P(NvidiaTest, CardsWithUnifiedMemoryArePublishedWithTheMachines) {
     fake->file["devices"][0]["errors"]["nvmlDeviceGetMemoryInfo_v2"] = kNotSupported;
     fake->write();
     EXPECT_EQ(discovered().at(0).memory, 0);
-    EXPECT_THAT(said, HasSubstr("its memory is the machine's, which /proc/meminfo does not tell"));
+    EXPECT_THAT(said, HasSubstr("its memory is the machine's, which /proc/meminfo does not report"));
     std::ofstream(std::string(getenv("ELASTICGPU_SYSTEM_ROOT")) + "/proc/meminfo")
         << "MemTotal:       125544500 kB\nMemFree:        1 kB\n";
     const auto card = discovered().at(0);
@@ -692,7 +692,7 @@ TEST_P(NvidiaTest, CardsThatCannotBeNamedAreLeftOut) {
     EXPECT_THAT(said, HasSubstr("can't name a card")) << bad;
   }
   EXPECT_THAT(discoveredWith([&](YAML::Node& file) { file["devices"][3]["uuid"] = uuid(0); }), SizeIs(3));
-  EXPECT_THAT(said, HasSubstr("is given twice"));
+  EXPECT_THAT(said, HasSubstr("is reported twice"));
   EXPECT_THAT(discoveredWith([](YAML::Node& file) { file["unterminated"] = true; }), IsEmpty());
 }
 

@@ -192,8 +192,8 @@ TEST(Xids, TheMessageNamesTheAction) {
   EXPECT_TRUE(says(46, "nvidia-smi --gpu-reset"));
   EXPECT_TRUE(says(79, "reboot the machine"));
   EXPECT_TRUE(says(54, "check the card's power and seat"));
-  EXPECT_TRUE(says(94, "restart the program"));
-  EXPECT_TRUE(says(4711, "an operator's word (annotation elasticgpu.io/repaired)"));
+  EXPECT_TRUE(says(94, "restart the affected program"));
+  EXPECT_TRUE(says(4711, "once an operator sets annotation elasticgpu.io/repaired"));
 }
 
 /// Duplicate rows would hide each other.
