@@ -369,7 +369,7 @@ std::string ClusterView::unschedulableReason(const Cards::value_type& card) cons
     if (!elsewhere && !entryMissing && !isChargedLess(stores_, device, name, known.capacity.memory)) continue;
     if (!why.empty() && first < deviceName) continue;
     first = deviceName;
-    why = elsewhere      ? "device " + deviceName + " has it on node " + device.spec.nodeName
+    why = elsewhere      ? "device " + deviceName + " uses it on node " + device.spec.nodeName
           : entryMissing ? "the entry of device " + deviceName + " is being restored"
                          : "device " + deviceName + " takes the whole card and is charged for the memory it gained";
   }

@@ -161,9 +161,9 @@ std::string ClusterView::nodeToKeep(const NodeSearch& search, std::string* why) 
            " % of the free cards of this small cluster (flag --reserved-free-cards of the controller)";
   else if (!nodeToKeep(search, false, {}).empty())
     *why =
-        "no node is reserved for it: on each node that could hold it, holders would have to leave that show no sign of "
-        "ending: pods that a ReplicaSet, StatefulSet or DaemonSet replaces, or claims of more than " +
-        hoursText(kMaxReservationTime) + " without a pod of a Job or another controller";
+        "no node is reserved for it: each node that could hold it is used by claims that are not expected to end: of "
+        "pods that a ReplicaSet, StatefulSet or DaemonSet replaces, or older than " +
+        hoursText(kMaxReservationTime) + " and without a pod of a Job or another controller";
   return node;
 }
 
@@ -183,7 +183,7 @@ bool ClusterView::endInTime(const std::vector<SchedulingRequest>& asks) {
     }
   if (!until) return false;
   noteUnreserved(asks, "no node is reserved for it before " + timeText(*until) + ": nodes were reserved for " + of +
-                           " for " + hoursText(kMaxReservationTime) + " in vain");
+                           " for " + hoursText(kMaxReservationTime) + " without success");
   return true;
 }
 

@@ -184,8 +184,8 @@ std::string ClusterView::keptFrom(const SchedulingRequest& ask) const {
   const std::string own = ask.claim.substr(0, ask.claim.find('/') + 1);
   const auto add = [&](const scheduler::PendingRequest& owner, const std::string& node) {
     // Users may not be allowed to read other namespaces.
-    text += (text.empty() ? "kept for others: room on node " : ", on node ") + node +
-            (owner.name.starts_with(own) ? " for claim " + owner.name : " for a claim of another namespace");
+    text += (text.empty() ? "capacity reserved for other claims: node " : ", node ") + node +
+            (owner.name.starts_with(own) ? " (claim " + owner.name + ")" : " (a claim of another namespace)");
   };
   for (const auto& [uid, nominated] : nominated_)
     if (roomIsKeptFrom({ask}, uid, nominated)) add(nominated.owner, nominated.room.nodeName);

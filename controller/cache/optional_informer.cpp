@@ -90,12 +90,12 @@ base::Result<std::string_view> OptionalMirror<T>::served(const std::stop_token& 
     if (status.code() == Code::notFound) continue;
     if (status.code() != Code::forbidden) return status;
     if (!version_ || !version_->empty())
-      base::log::warn("not permitted to list a kind: none of it is respected",
+      base::log::warn("not permitted to list a kind: its objects are ignored",
                       {{"kind", core::kindOf<T>.plural}, {"error", status.str()}});
     return std::string_view();
   }
   if (!version_ || !version_->empty())
-    base::log::info("the API server has none of a kind", {{"kind", core::kindOf<T>.plural}});
+    base::log::info("the API server does not serve a kind", {{"kind", core::kindOf<T>.plural}});
   return std::string_view();
 }
 

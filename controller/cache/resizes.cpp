@@ -8,7 +8,7 @@
 namespace egpu::cache {
 
 std::string keptNodeText(const std::string& node) {
-  return "node " + node + " is kept for a claim that has waited for long";
+  return "node " + node + " is reserved for a claim that has been pending longer";
 }
 
 scheduler::Resizing ClusterView::decideResize(const SchedulingRequest& ask, const Gpu& device) {

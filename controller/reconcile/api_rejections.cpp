@@ -118,7 +118,7 @@ void ApiRejections::sayOnClaim(const core::ObjectKey& key, const std::string& me
   const auto as =
       claim->status.phase == phase::kBound ? ConditionUpdate::As::resourceClaimNotReady : ConditionUpdate::As::notBound;
   const auto status = status_.say({ConditionUpdate::of(claim->metadata, as, reason::kRefused, message)}, stop);
-  if (!status.ok()) base::log::debug("not said on the claim", {{"claim", key.str()}, {"why", status.str()}});
+  if (!status.ok()) base::log::debug("not reported on the claim", {{"claim", key.str()}, {"why", status.str()}});
 }
 
 template <class T>

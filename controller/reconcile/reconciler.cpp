@@ -112,7 +112,7 @@ Outcome Reconciler::calls(const std::string& plugin, std::stop_token stop) {
   auto outcome = claims_.reportSlowProvisioning(plugin);
   // One claim whose write fails must not delay the key of all claims: its report is repeated in the next step.
   const auto status = status_.say(outcome.updates, stop);
-  if (!status.ok()) base::log::debug("not said on all claims", {{"plugin", plugin}, {"why", status.str()}});
+  if (!status.ok()) base::log::debug("not reported on all claims", {{"plugin", plugin}, {"why", status.str()}});
   return outcome;
 }
 
@@ -284,7 +284,7 @@ Outcome Reconciler::step(const std::string& queueKey, std::stop_token stop) {
   if (cluster_.assuming() && !watchingAssumed_.exchange(true)) enqueue_(assumedKey());
   if (cluster_.keepsNodes() && !watchingKept_.exchange(true)) enqueue_(keptKey());
   if (outcome.isRetry() && base::log::enabled(base::log::Level::debug))
-    base::log::debug("to be tried again", {{"key", queueKey}, {"why", outcome.why.str()}});
+    base::log::debug("will be retried", {{"key", queueKey}, {"why", outcome.why.str()}});
   return outcome;
 }
 

@@ -148,7 +148,7 @@ void StatusAlternations::report(History& history, std::string_view kind, const c
   history.logged = now;
   const auto& is = history.contents.back().text;
   const auto& was = history.contents.size() > 1 ? history.contents[history.contents.size() - 2].text : std::string();
-  base::log::warn("a status alternates although its object's spec does not change; its writes are made later",
+  base::log::warn("a status alternates although its object's spec does not change; its writes are delayed",
                   {{"kind", kind},
                    {"namespace", object.namespace_},
                    {"name", object.name},

@@ -460,7 +460,8 @@ TEST_F(KeptRoomTest, AClaimThatIsNeverServedHasANodeForADayAtMost) {
   EXPECT_EQ(kept(), Names());
   EXPECT_EQ(grown, 1) << "claims that come later may have the node";
   EXPECT_EQ(view.reservationText("large"),
-            "no node is reserved for it before 1970-01-03T00:16:40Z: nodes were reserved for it for 24 hours in vain");
+            "no node is reserved for it before 1970-01-03T00:16:40Z: nodes were reserved for it for 24 hours without "
+            "success");
   ASSERT_TRUE(waits("large", 999 + 2 * kDay));
   EXPECT_EQ(kept(), Names());
   ASSERT_TRUE(waits("large", 1000 + 2 * kDay));
@@ -516,8 +517,7 @@ TEST_F(KeptRoomTest, NoNodeIsKeptWhoseHoldersShowNoSignOfEnding) {
   podOn("d2", "ReplicaSet");
   ASSERT_TRUE(waits("none", 2000));
   EXPECT_EQ(kept(), Names());
-  EXPECT_NE(view.reservationText("none").find("holders would have to leave that show no sign of ending"),
-            std::string::npos)
+  EXPECT_NE(view.reservationText("none").find("is used by claims that are not expected to end"), std::string::npos)
       << view.reservationText("none");
   podOn("d2", "ReplicaSet", true);
   ASSERT_TRUE(waits("none", 2301));

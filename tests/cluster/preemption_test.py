@@ -220,7 +220,7 @@ def youngest_of_the_lowest(ground):
         check("the youngest of the lowest has to go", room["victims"] == [device["metadata"]["name"]], room)
         check("its card is nominated, and no more", [(each["name"], each["core"], each["memory"]) for each in room["cards"]] == [
             (each["name"], each["chargedCore"], each["chargedMemory"]) for each in device["spec"]["cards"]], room)
-        check("who has to go is said", "default/c of priority 0 has to go" in ground.words(reason="Preempting"), ground.words())
+        check("who has to go is said", "evicts claim default/c of priority 0" in ground.words(reason="Preempting"), ground.words())
         check("its pod goes, and is there until its node is done", ground.going("c") == before["c"])
         check("its claim has its device until then", ground.status("c").get("phase") == "Bound", ground.status("c"))
         client.create(claims(), card_claim("small", "now"))
@@ -229,7 +229,7 @@ def youngest_of_the_lowest(ground):
     taken = client.get(f"{GPUS}/{ground.status('urgent')['elasticGPUName']}")["spec"]["cards"]
     check("it has the nominated room", [each["name"] for each in taken] == [each["name"] for each in room["cards"]], taken)
     check("the others run on", all(ground.running(name) == before[name] for name in "abd"))
-    check("who went says for whom", "makes room for claim default/urgent of priority 1000 since " in ground.says(
+    check("who went says for whom", "preempted for claim default/urgent of priority 1000 since " in ground.says(
         name="c", of="Preempted"), ground.words("c", "Preempted"))
     check("and why it waits", ground.says(name="c", reason="NoFit") != "" and ground.status("c")["phase"] == "Pending")
     check("one pod was told that it was preempted", events(client, "Preempted") >= 1)
@@ -454,7 +454,7 @@ def gangs(ground):
                 rooms = [each["status"]["nominated"] for each in ground.client.items(claims()) if "nominated" in each.get("status", {})]
                 ground.check("each member is nominated", len(rooms) == CARDS - 1, rooms)
                 ground.check("and for so many, so many go", sum(len(each.get("victims", [])) for each in rooms) == CARDS - 1, rooms)
-                ground.check("the oldest says so", any("gang train makes room on nodes" in each for each in ground.said()), ground.said())
+                ground.check("the oldest says so", any("gang train preempts on nodes" in each for each in ground.said()), ground.said())
             else:
                 time.sleep(delay)
             ground.cluster.processes.kill("controller")
@@ -471,7 +471,7 @@ def gangs(ground):
         ground.goes("train")
     before = ground.whole("many", CARDS)
     ground.gang("five", CARDS + 1)
-    until("its oldest says that nobody goes", lambda: any("nobody has to go for it" in each for each in ground.said()))
+    until("its oldest says that nobody goes", lambda: any("capacity for all members of gang five" in each for each in ground.said()))
     time.sleep(2)
     ground.check("nobody went", ground.running("many") == before)
     ground.check("nobody is marked", not ground.marked(), ground.marked())
@@ -487,7 +487,7 @@ def several_claims(ground):
     for name in "xyz":
         client.create(claims(), card_claim(name, "late", "high"))
     client.create(pods(), pod("three", {"a": "x", "b": "y", "c": "z"}, ("a", "b", "c")))
-    until("nobody goes for three", lambda: any("nobody has to go for pod three" in each for each in ground.said()))
+    until("nobody goes for three", lambda: any("capacity for all claims of pod three" in each for each in ground.said()))
     time.sleep(2)
     check("nobody went", ground.running("beside") == beside and ground.running("others") == others and not ground.marked())
     client.delete(f"{pods()}/three")
@@ -495,7 +495,7 @@ def several_claims(ground):
     with ground.nodes_stand_still():
         client.create(pods(), pod("two", {"a": "x", "b": "y"}, ("a", "b")))
         until("two go", lambda: len(ground.going("others")) == 2)
-        check("one says so for both", any("pod two makes room on node n-1" in each for each in ground.said()), ground.said())
+        check("one says so for both", any("pod two preempts on node n-1" in each for each in ground.said()), ground.said())
         ground.cluster.processes.kill("controller")
         ground.start_controller()
     until("the pod runs", lambda: client.get(f"{pods()}/two")["status"].get("phase") == "Running")

@@ -82,9 +82,9 @@ TEST_F(ExtenderTest, NobodyGoesToADeviceThatItsClaimIsToLeave) {
     world.json<cache::Gpu>({"", deviceOf(claim)}, R"({"status":{"reason":")" + reason + R"(","message":"makes room"}})",
                            "status");
     driver->poll();  // not evaluated by the controller yet
-    EXPECT_EQ(error(pod), "claim " + claim + ": it leaves its device: makes room");
+    EXPECT_EQ(error(pod), "claim " + claim + ": it is leaving its device: makes room");
     const auto bound = driver->reconciler.bindPod(core::keyOf(pod.metadata), pod.metadata.uid, "n2", seconds(0), {});
-    EXPECT_EQ(bound.message(), "claim " + claim + " leaves its device: makes room");
+    EXPECT_EQ(bound.message(), "claim " + claim + " is leaving its device: makes room");
     EXPECT_EQ(world.pod(pod.metadata.name).nodeName, "");
     settle();
     EXPECT_EQ(bind(pod, "n2"), "") << "nobody needs it: the mark is off";
@@ -167,7 +167,7 @@ TEST_F(ExtenderTest, AProvisionerThatTakesTooLongIsAnErrorAndNothingIsLeft) {
 TEST_F(ExtenderTest, ThePodMayBeAnotherOneOrGoneOrDone) {
   world.addClaim("a", "late", {{"gpu", "1"}});
   const auto pod = addPod("p", {"a"});
-  EXPECT_NE(bind(pod, "n1", "an-older-uid").find("is another one now"), std::string::npos);
+  EXPECT_NE(bind(pod, "n1", "an-older-uid").find("was recreated"), std::string::npos);
   auto missing = pod;
   missing.metadata.name = "nobody";
   EXPECT_NE(bind(missing, "n1"), "");

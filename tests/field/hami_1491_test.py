@@ -79,7 +79,7 @@ def containers(mode):
         world.check(f"{mode}: two containers are two entries", [(core, memory) for _, _, core, memory in world.ledger()] == [(100, 2 * GI)] * 2, world.ledger())
         world.apply(pod("more", annotations=two, containers=("a", "b")))
         world.contains(f"{mode}: two more are too many", lambda: str(world.claims()), "NoFit",
-                       "fits by itself, but no node has room for all of them")
+                       "fits by itself, but no node has capacity for all of them")
         start(world, name, ["single"], core=10, memory="2Gi")
         world.check(f"{mode}: one more is the third", len(world.ledger()) == 3, world.ledger())
         world.check(f"{mode}: the pod of two waits", world.pod_phase("more") == "Pending", world.get("pod", "more"))

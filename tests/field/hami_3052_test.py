@@ -14,7 +14,7 @@ INIT = {
     "init-before": [{"name": "one", "image": "busybox"}, {"name": "two", "image": "busybox", "resources": {"requests": {"cpu": "1"}}}],
     "sidecar": [{"name": "log", "image": "busybox", "restartPolicy": "Always"}],
 }
-BLAMES_CARDS = "have no room"
+BLAMES_CARDS = "have no free capacity"
 
 
 def said(world, space):

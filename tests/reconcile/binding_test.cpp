@@ -179,7 +179,7 @@ TEST_F(BindingTest, AShareIsNoWholeCard) {
   world.addClaim("early", "keep", {}, share);
   settle();
   EXPECT_EQ(world.message("early"), "device " + share +
-                                        " is Released: it was kept for claim default/a, which is gone; clear its "
+                                        " is Released: it was retained for claim default/a, which is gone; clear its "
                                         "spec.claimRef to make it Available");
   world.removeClaim("early");
   for (const auto& name : {share, pair}) world.json<cache::Gpu>({"", name}, R"({"spec":{"claimRef":null}})");

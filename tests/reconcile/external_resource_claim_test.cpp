@@ -354,12 +354,12 @@ TEST_F(StockTest, WhatCantBeServedIsSaidOnThePod) {
        "as an ElasticGPUClaim: spec.resources.requests: "},
       {"no parameters at all", [](auto& rc) { rc.config.clear(); }, "spec.devices.config: must say what is wanted"},
       {"twice", [](auto& rc) { rc.config.push_back(rc.config[0]); },
-       "spec.devices.config[1].opaque.driver: elasticgpu.io stands there twice"},
+       "spec.devices.config[1].opaque.driver: elasticgpu.io is listed twice"},
       {"amounts twice",
        [](auto& rc) {
          rc.request.capacity = {{"gpu", "1"}};
        },
-       "spec.devices.requests[0].exactly.capacity.requests: amounts stand in the parameters"},
+       "spec.devices.requests[0].exactly.capacity.requests: the parameters for elasticgpu.io"},
       {"several", [](auto& rc) { rc.request.count = 2; }, "spec.devices.requests[0].exactly.count: must be 1"},
       {"all", [](auto& rc) { rc.request.allocationMode = "All"; },
        "spec.devices.requests[0].exactly.allocationMode: must be ExactCount"},
@@ -689,7 +689,7 @@ TEST_F(TemplateTest, OneThatThePolicyOfTheServerChangesIsMadeAnewEverMoreSeldomA
   EXPECT_GT(line.changed, 2) << "it is tried again";
   EXPECT_LT(line.changed, 12);
   EXPECT_EQ(ready("template").reason, "TemplateChanged");
-  EXPECT_EQ(told("p Warning WaitingForClaim template template: TemplateChanged: the ResourceClaimTemplate"), 1);
+  EXPECT_EQ(told("p Warning WaitingForClaim template template: TemplateChanged: its ResourceClaimTemplate"), 1);
   line.changes = false;
   driver->run(std::chrono::minutes(10));
   EXPECT_EQ(ready("template").status, "True");

@@ -220,7 +220,7 @@ TEST_F(FirstConsumerTest, NoNodeIsKeptWherePodsThatAreReplacedHaveTheCardsOrTheC
   world.clock.advance(seconds(601));
   driver->run();
   EXPECT_TRUE(driver->cluster.keptNodes().empty());
-  EXPECT_NE(world.message("large").find("holders would have to leave that show no sign of ending"), std::string::npos)
+  EXPECT_NE(world.message("large").find("is used by claims that are not expected to end"), std::string::npos)
       << world.message("large");
 }
 
@@ -294,7 +294,7 @@ TEST_F(FirstConsumerTest, CpuMemoryAndStorageOfAllPodsCount) {
   pod("q", {"b"}, [](auto& p) { p.containers[0].requests = {{"memory", "300Gi"}}; });
   settle();
   EXPECT_EQ(world.reason("b"), "NoFit");
-  EXPECT_NE(world.message("b").find("nodes that don't suit pod q: 2 short of memory (the pod asks for 300Gi)"),
+  EXPECT_NE(world.message("b").find("nodes that don't suit pod q: 2 short of memory (the pod requests 300Gi)"),
             std::string::npos)
       << world.message("b");
   claims({"c"});
@@ -387,10 +387,10 @@ TEST_F(FirstConsumerTest, AClearedChoiceIsFollowedByAnotherNodeAndSaidOnTheClaim
   settle();
   EXPECT_NE(nodeOf("a"), first);
   EXPECT_NE(nodeOf("a"), "");
-  EXPECT_EQ(
-      told("a Warning NodeUnsuitable node " + first + " is given up: the scheduler could not place pod p there: " +
-           "0/2 nodes are available: 1 node(s) had a host port in use."),
-      1);
+  EXPECT_EQ(told("a Warning NodeUnsuitable node " + first +
+                 " is no longer used: the scheduler could not place pod p there: " +
+                 "0/2 nodes are available: 1 node(s) had a host port in use."),
+            1);
   EXPECT_NE(world.message("a").find("node " + first + " is not tried for a while"), std::string::npos)
       << world.message("a");
   world.removePod("p");
@@ -436,7 +436,7 @@ TEST_F(FirstConsumerTest, APodThatIsNotPlacedInTimeGoesElsewhere) {
   EXPECT_NE(nodeOf("a"), "");
   EXPECT_NE(nodeOf("a"), first);
   EXPECT_EQ(told("a Warning NodeUnsuitable node " + first +
-                 " is given up: the scheduler has not placed pod p there in 5 minutes"),
+                 " is no longer used: the scheduler has not placed pod p there in 5 minutes"),
             1);
   world.schedule("p");
   settle();

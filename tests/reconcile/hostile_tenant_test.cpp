@@ -150,7 +150,7 @@ TEST_F(TenantTest, AHeldDeviceSaysForWhomAndCounts) {
   ASSERT_NE(held(gpu), nullptr);
   EXPECT_EQ(held(gpu)->status, "True");
   EXPECT_EQ(held(gpu)->reason, "ClaimGone");
-  EXPECT_EQ(held(gpu)->message, "claim default/a is gone; held, waits for pod p to end");
+  EXPECT_EQ(held(gpu)->message, "claim default/a is gone; retained, waits for pod p to end");
   EXPECT_EQ(gpu.status.phase, "Bound");
   EXPECT_EQ(gpu.status.reason, "InUse");
   EXPECT_EQ(told(device + " Warning InUse claim default/a is gone"), 1);
@@ -367,7 +367,7 @@ TEST_F(TenantTest, AReservedCarrierWithoutAnyMarkHoldsAndIsGoneAfterwards) {
   ASSERT_TRUE(world.carrier("a"));
   EXPECT_TRUE(world.carrier("a")->metadata.deleting()) << "no new reservations";
   EXPECT_EQ(held(world.gpu(device))->message,
-            "claim default/a is gone; held, waits for its ResourceClaim to be no longer reserved");
+            "claim default/a is gone; retained, waits for its ResourceClaim to be no longer reserved");
   world.unreserve("a", "p");
   driver->run();
   EXPECT_FALSE(world.exists(device));

@@ -122,7 +122,7 @@ TEST_F(ObserverTest, C9_NoDeviceOfAnotherKind) {
   settle();
   observe("eye", {}, device, "keep");
   EXPECT_EQ(world.reason("eye"), "StaticNotAvailable");
-  EXPECT_NE(world.message("eye").find("does not only observe"), std::string::npos) << world.message("eye");
+  EXPECT_NE(world.message("eye").find("is not for admin access"), std::string::npos) << world.message("eye");
   world.removeClaim("eye");
   settle();
   World::mustOk(world.client.remove<cache::Gpu>({"", device}));

@@ -280,7 +280,8 @@ TEST_F(PinnedTest, AnIdleIntentOfThePodGoesWhereAllOfItsClaimsFit) {
   EXPECT_EQ(nodeOf("a"), "n2");
   EXPECT_EQ(nodeOf("b"), "n2");
   EXPECT_FALSE(gated("p"));
-  EXPECT_EQ(told("a Warning NodeUnsuitable node n1 is given up: it has no room for the other claims of pod p"), 1);
+  EXPECT_EQ(
+      told("a Warning NodeUnsuitable node n1 is no longer used: it has no capacity for the other claims of pod p"), 1);
 }
 
 TEST_F(PinnedTest, ItStaysWhereMovingWouldNotHelp) {
@@ -431,7 +432,7 @@ TEST_F(TogetherTest, C6_NoClaimIsBlamedWhereOnlyTogetherTheyDontFit) {
   for (const auto* name : {"a", "b"}) {
     EXPECT_EQ(world.reason(name), "NoFit");
     EXPECT_NE(world.message(name).find(
-                  "each of the claims a, b of pod p fits by itself, but no node has room for all of them"),
+                  "each of the claims a, b of pod p fits by itself, but no node has capacity for all of them"),
               std::string::npos)
         << world.message(name);
   }
@@ -581,7 +582,7 @@ TEST_F(TogetherTest, ADecisionThatNobodyWritesIsDriftAfterAMinute) {
   EXPECT_EQ(driver->reconciler.drift().count("assumedTooLong"), 0u);
   driver->run(seconds(30));
   ASSERT_EQ(driver->reconciler.drift()["assumedTooLong"], 2) << "on each card";
-  EXPECT_EQ(told("gpu-n2-0 Warning LedgerDrift assumedTooLong: room decided for claim default/a was set aside"), 1);
+  EXPECT_EQ(told("gpu-n2-0 Warning LedgerDrift assumedTooLong: capacity decided for claim default/a was reserved"), 1);
   EXPECT_EQ(world.claim("w").status.phase, "Bound");
   EXPECT_EQ(world.claim("y").status.phase, "Bound");
   driver->run(minutes(5));

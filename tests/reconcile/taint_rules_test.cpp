@@ -165,7 +165,7 @@ TEST_F(TaintRulesTest, ANamedCardSaysWhyItIsNotOffered) {
   world.addClaim("one", "share", {}, "gpu-n1-0");
   settle();
   EXPECT_EQ(world.message("one"),
-            "card gpu-n1-0 is not offered: Tainted: DeviceTaintRule repair: example.com/repair:NoSchedule");
+            "card gpu-n1-0 is not available: Tainted: DeviceTaintRule repair: example.com/repair:NoSchedule");
 }
 
 TEST_F(TaintRulesTest, AControllerThatStartsWhileARuleStandsObeysIt) {

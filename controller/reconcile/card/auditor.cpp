@@ -123,10 +123,9 @@ bool Auditor::repair(const cache::AssumedDecision& decision, std::stop_token sto
   const auto device = writer_.read<cache::Gpu>({"", std::string(keys::kDevicePrefix) + decision.claimUid}, {}, stop);
   if (!device.ok() && device.status().code() != base::Code::notFound) return false;
   if (!cluster_.forgetDecision(decision.claimUid, decision.number)) return true;
-  const Drift drift{"assumedTooLong",
-                    "room decided for claim " + decision.claim +
-                        (device.ok() ? " was still set aside beside its device"
-                                     : " was set aside for over a minute, and no device was written")};
+  const Drift drift{"assumedTooLong", "capacity decided for claim " + decision.claim +
+                                          (device.ok() ? " was still reserved in addition to its device"
+                                                       : " was reserved for over a minute without a device")};
   for (const auto& name : decision.cards)
     if (const auto card = stores_.cards.get({"", name})) report(*card, drift);
   return true;
@@ -154,9 +153,9 @@ void Auditor::books(const cache::Gpu& card) {
                                        v1alpha::formatMilliCards(audit.core) + " and " +
                                        v1alpha::formatBytes(audit.memory)});
   if (audit.ledgerCore > audit.usedCore || audit.ledgerMemory > audit.usedMemory)
-    found.insert({"schedulerBehind", "the scheduler believes that less is taken than the ledger says"});
+    found.insert({"schedulerBehind", "the scheduler counts less as used than the ledger"});
   for (const auto& device : audit.deviceWithoutEntry) {
-    found.insert({"entryMissing", "device " + device + " has the card but no entry"});
+    found.insert({"entryMissing", "device " + device + " uses the card but has no entry"});
     enqueue_(deviceKey(device));  // its step puts the entry back
   }
   for (const auto& device : stores_.devicesOnCard(name)) {
@@ -172,7 +171,7 @@ void Auditor::books(const cache::Gpu& card) {
         enqueue_(claimKey({device->spec.claimRef->namespace_, device->spec.claimRef->name}));
       if (agrees(*device, share, entry->second)) continue;
       found.insert(
-          {"amountDiffers", "the entry of device " + device->metadata.name + " says something else than the device"});
+          {"amountDiffers", "the entry of device " + device->metadata.name + " differs from the device's amounts"});
       enqueue_(deviceKey(device->metadata.name));
     }
   }

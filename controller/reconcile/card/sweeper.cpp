@@ -61,7 +61,7 @@ Outcome Sweeper::plugin(const std::string& name, std::stop_token stop) {
   if (!all.ok()) return Outcome::retry(all.status());
   for (const auto& gpu : *all) unknown.erase(gpu.metadata.uid);
   for (const auto& key : unknown) {
-    base::log::info("sweeping what no device has", {{"provisioner", name}, {"key", key}});
+    base::log::info("deprovisioning a key that no device has", {{"provisioner", name}, {"key", key}});
     const auto reply = provisioning_.deprovisionKey(name, key);  // (S2)
     if (!reply) return Outcome::after(milliseconds(100));
     if (reply->outcome == plugin::ReplyCode::inProgress) return Outcome::after(milliseconds(500));

@@ -229,7 +229,7 @@ base::Status Binder::writeEntry(const cache::Gpu& device, std::size_t place, Ent
 base::Status Binder::olderThan(const cache::Gpu& device, const v1alpha::LedgerEntry& entry, std::stop_token stop) {
   const auto now = writer_.read<cache::Gpu>({"", device.metadata.name}, device.metadata.uid, stop);
   return {base::Code::conflict,
-          "device " + device.metadata.name + " is at its resize " + std::to_string(entry.resize) + " by now"};
+          "device " + device.metadata.name + " is already at resize " + std::to_string(entry.resize)};
 }
 
 base::Result<cache::Gpu> Binder::writeTarget(const cache::Gpu& device, const v1alpha::DeviceSize& target,

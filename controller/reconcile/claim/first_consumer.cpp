@@ -88,9 +88,9 @@ Outcome ClaimSync::waitForReservation(const ClaimPtr& claim, const GpuPtr& devic
   const auto early = pod && rejections.empty() ? untilPlacementReport(*claim, *device) : milliseconds(0);
   if (early.count() > 0) again = again.count() > 0 ? std::min(again, early) : early;
   auto outcome = again.count() > 0 ? Outcome::after(again) : Outcome::done();
-  if (answer.state == ResourceClaimBridge::State::waiting || early.count() > 0) return outcome;
-  auto message = "room on node " + device->spec.nodeName + " is set aside until the scheduler places the pod";
-  if (!rejections.empty()) message += "; " + rejections;
+  if (answer.state == ResourceClaimBridge::State::waiting) return outcome;
+  auto message = "capacity on node " + device->spec.nodeName + " is reserved until the scheduler places the pod";
+  if (const auto rejections = waiting_.nodes.text(uid); !rejections.empty()) message += "; " + rejections;
   if (conditionResolved(*claim, answer.state))
     outcome.updates.push_back(ConditionUpdate::of(claim->metadata, ConditionUpdate::As::resourceClaimReady, {}, {}));
   outcome.updates.push_back(notBound(*claim, reason::kWaitingForConsumer, message));
@@ -168,7 +168,7 @@ Outcome ClaimSync::rollBackAndReport(const cache::Claim& claim, const cache::Gpu
   waiting_.nodes.choiceFailed(claim.metadata.uid);
   return std::move(outcome).reports(ConditionUpdate::of(claim.metadata, ConditionUpdate::As::moves,
                                                         reason::kNodeUnsuitable,
-                                                        "node " + device.spec.nodeName + " is given up: " + why));
+                                                        "node " + device.spec.nodeName + " is no longer used: " + why));
 }
 
 bool ClaimSync::canRollBackIntent(const cache::Claim& claim, const cache::Gpu& device) const {
@@ -192,7 +192,7 @@ bool ClaimSync::beingBound(const cache::Claim& claim, const cache::Gpu& device) 
 
 Outcome ClaimSync::stuck(const cache::Claim& claim, const std::string& why) {
   return Outcome::retry({base::Code::unavailable, why})
-      .reports(notBound(claim, reason::kProvisionFailed, why + " (it can't be moved, so that is tried again)"));
+      .reports(notBound(claim, reason::kProvisionFailed, why + " (its node can't change, so this is retried)"));
 }
 
 Outcome ClaimSync::rollBack(const cache::Claim& claim, const cache::Gpu& device, std::string_view avoidNodeFor,

@@ -98,7 +98,7 @@ Outcome ClaimSync::noFit(const cache::Claim& claim, const ResolvedClaim& asked, 
       if (const auto trouble = stores_.troubleOf(*card); trouble && trouble.reason == why) why = trouble.text();
     if (!why.empty())
       return Outcome::done().reports(
-          notBound(claim, reason::kNoFit, "card " + claim.spec.elasticGPUName + " is not offered: " + why));
+          notBound(claim, reason::kNoFit, "card " + claim.spec.elasticGPUName + " is not available: " + why));
   }
   auto why = whyNot(claim, asked, suits, nodes, whyUnsuited);
   if (auto rejections = waiting_.nodes.text(claim.metadata.uid); !rejections.empty()) why += "; " + rejections;
@@ -124,12 +124,12 @@ std::string ClaimSync::unavailableCapacityMessage(const scheduler::Request& requ
       text += ", …";
       break;
     }
-    text += (named == 1 ? "cards that are not offered: " : ", ") + card->metadata.name + " on node " +
-            card->spec.card->nodeName + " (" + stores_.troubleOf(*card).text().substr(0, kMaxTroubleLength) + ")";
+    text += (named == 1 ? "unavailable cards: " : ", ") + card->metadata.name + " on node " +
+            card->spec.card->nodeName + " (" + stores_.troubleOf(*card).text().substr(0, kMaxReported) + ")";
   }
   const auto add = [&text](const std::string& what) { text += (text.empty() ? "" : "; ") + what; };
   if (const auto kept = keptDevices(phase::kReleased, wanted); kept.count > 0)
-    add(kept.text("kept after their claims (reclaimPolicy Retain): kubectl delete egpu" +
+    add(kept.text("retained after their claims (reclaimPolicy Retain): kubectl delete egpu" +
                   (kept.count > kMaxNamed ? " --field-selector=status.phase=Released" : kept.names) + " frees " +
                   (kept.count > 1 ? "them" : "it")));
   if (const auto kept = keptDevices(phase::kAvailable, wanted); kept.count > 0)

@@ -22,8 +22,8 @@ std::string remedy(const scheduler::QuotaExcess& excess, bool alone) {
   if (excess.perClaim)
     return excess.limit > 0 ? "; " + key + " " + amount(excess.limit) + " would be within it" : std::string();
   const auto left = excess.limit - excess.used;
-  return "; " + key + " " + amount(excess.used + excess.wants) + " in its spec.hard would do" +
-         (alone && left > 0 && excess.key != scheduler::QuotaKey::claims ? ", or asking for at most " + amount(left)
+  return "; " + key + " " + amount(excess.used + excess.wants) + " in its spec.hard would be enough" +
+         (alone && left > 0 && excess.key != scheduler::QuotaKey::claims ? ", or requesting at most " + amount(left)
                                                                          : "");
 }
 
@@ -51,7 +51,7 @@ Outcome ClaimSync::overQuota(const cache::Claim& claim, const scheduler::QuotaEx
   if (counts != GroupUsage::some || excess.perClaim) why += remedy(excess, counts == GroupUsage::nobody);
   if (excess.others) why += "; other limits are exceeded, too";
   if (const auto who = cluster_.quotaHolders(excess, counts != GroupUsage::some); !who.empty()) why += "; " + who;
-  if (excess.elsewhere && !excess.perClaim) why += "; cards that the quota leaves have no room";
+  if (excess.elsewhere && !excess.perClaim) why += "; cards within the quota have no free capacity";
   return Outcome::done().reports(ConditionUpdate::of(
       claim.metadata, excess.refuse ? ConditionUpdate::As::notAccepted : ConditionUpdate::As::notBound,
       reason::kQuotaExceeded, std::move(why)));

@@ -81,13 +81,12 @@ std::string ClaimSync::notAvailable(const cache::Claim& claim, const cache::Gpu&
     const auto holder = stores_.claims.get(of);
     const bool kept = device.status.phase == phase::kReleased && (!holder || holder->metadata.uid != ref->uid);
     if (kept)
-      return name + " is Released: it was kept for " + who +
+      return name + " is Released: it was retained for " + who +
              ", which is gone; clear its spec.claimRef to make it Available";
     if (!ref->reserves()) return name + " belongs to " + who;
   }
   if (device.spec.adminAccess != claim.spec.adminAccess)
-    return name +
-           (device.spec.adminAccess ? " only observes its cards" : " does not only observe its cards: name a card");
+    return name + (device.spec.adminAccess ? " is for admin access only" : " is not for admin access: name a card");
   if (device.metadata.deleting()) return name + " is being deleted";
   if (device.status.phase.empty()) return name + " is not ready";
   if (device.status.phase != phase::kAvailable)
@@ -140,7 +139,7 @@ std::optional<Outcome> ClaimSync::againstRules(const cache::Claim& claim, const 
     return Outcome::done().reports(
         ConditionUpdate::of(claim.metadata, ConditionUpdate::As::notAccepted, reason::kClassNotFound,
                             "ElasticGPUClass \"" + className + "\" of device " + named.metadata.name +
-                                " not found: nothing says who may use it"));
+                                " not found: access can't be checked"));
   }
   const auto asked = cls ? askOf(claim, std::move(cls)) : ask(claim);
   if (asked.later) return Outcome::after(kPluginBusy);

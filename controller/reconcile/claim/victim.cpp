@@ -230,13 +230,13 @@ base::Result<bool> ClaimSync::movesNow(const cache::Claim& claim, const cache::G
       claim, reason::kNotMoved,
       "annotation " + std::string(v1alpha::keys::kMoveAnnotation) +
           " has no effect: a claim moves if its class has the parameter movable: \"true\" and reclaims with Delete, "
-          "it is in no gang, and nobody made its ResourceClaim by hand");
+          "it is in no gang, and its ResourceClaim was not created by hand");
   return false;
 }
 
 Outcome ClaimSync::markMoved(const cache::Claim& claim, const cache::Gpu& device, std::stop_token stop) {
   const auto text = textOfMove(base::rfc3339(clock_.wall()));
-  base::log::info("a claim moves", {{"claim", core::keyOf(claim.metadata).str()}, {"device", device.metadata.name}});
+  base::log::info("moving a claim", {{"claim", core::keyOf(claim.metadata).str()}, {"device", device.metadata.name}});
   return Outcome::nextState(binder_.setPhase(device, phase::kBound, reason::kPreempted, text, stop).status());  // V2
 }
 
@@ -283,9 +283,9 @@ Outcome ClaimSync::markForPreemption(const cache::Claim& claim, const cache::Gpu
   }
   // The time distinguishes this mark from others: V4 reports this one.
   const auto text = preemption_.textFor(who, claim.metadata.namespace_) + " since " + base::rfc3339(clock_.wall());
-  base::log::info("a claim makes room for another", {{"claim", core::keyOf(claim.metadata).str()},
-                                                     {"device", device.metadata.name},
-                                                     {"for", core::keyOf(who.metadata).str()}});
+  base::log::info("preempting a claim", {{"claim", core::keyOf(claim.metadata).str()},
+                                         {"device", device.metadata.name},
+                                         {"for", core::keyOf(who.metadata).str()}});
   return Outcome::nextState(binder_.setPhase(device, phase::kBound, reason::kPreempted, text, stop).status());  // V2
 }
 

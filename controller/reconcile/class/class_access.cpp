@@ -59,7 +59,7 @@ std::string openClasses(const cache::Stores& stores, const core::StringMap& labe
 
 std::string othersFor(const cache::Stores& stores, const core::StringMap& labels) {
   const auto text = openClasses(stores, labels, [](const auto&) { return true; });
-  return text.empty() ? "no class is open to it" : "open to it: " + text;
+  return text.empty() ? "no class allows it" : "classes that allow it: " + text;
 }
 
 }  // namespace
@@ -92,7 +92,7 @@ std::optional<scheduler::Refusal> accessRefusal(const cache::Stores& stores, con
   return scheduler::Refusal{std::string(v1alpha::keys::reason::kInvalidParameter), "spec.egpuClassName",
                             "class " + cls.metadata.name + " is for namespaces with labels " +
                                 textOf(*cls.allowedNamespaces) + " (its allowedNamespaces), and namespace " +
-                                namespace_ + " has not these; " + othersFor(stores, labels)};
+                                namespace_ + " does not have them; " + othersFor(stores, labels)};
 }
 
 scheduler::Refusal withOtherClasses(scheduler::Refusal refusal, const cache::Stores& stores,

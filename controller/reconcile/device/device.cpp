@@ -265,7 +265,7 @@ std::optional<Outcome> DeviceSync::putClaimRefBack(const cache::Gpu& device, std
   const auto body = codec::patch::claimRef(device.metadata.uid, device.metadata.resourceVersion, ref);
   const auto written = writer_.patch(device, body, {}, stop);
   if (!written.ok()) return Outcome::afterWrite(written.status());
-  const auto text = "spec.claimRef was taken off while it is Bound and is put back: delete claim " + owner + " instead";
+  const auto text = "spec.claimRef was removed from a Bound device and is restored: delete claim " + owner + " instead";
   events_.event(kube::referenceTo(device), "Warning", keys::reason::kInUse, text);
   base::log::warn("a Bound device lost its claimRef", {{"device", name}, {"claim", owner}});
   return Outcome::requeueNow();

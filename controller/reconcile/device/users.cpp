@@ -80,7 +80,7 @@ base::Status Users::hold(const cache::Gpu& device, std::string_view reason, cons
   const auto claim = ref.namespace_ + "/" + ref.name;
   const auto text = (reason == keys::reason::kClaimGone ? "claim " + claim + " is gone"
                                                         : "the ResourceClaim of claim " + claim + " is gone") +
-                    "; held, waits for " + who;
+                    "; retained, waits for " + who;
   const auto* before = findCondition(device.status.conditions, kHeld);
   const bool fresh = before == nullptr || before->reason != reason;
   auto said = binder_.setHeld(device, reason, text, base::rfc3339(clock_.wall()), stop);

@@ -33,7 +33,7 @@ std::string hereText(std::size_t here, const char* what, const v1alpha::Gang& ga
 }
 
 std::string differsText(const GangChoice::ClaimPtr& claim, const v1alpha::Gang& gang) {
-  return "claim " + claim->metadata.name + " says another size or topology of " + gang.text();
+  return "claim " + claim->metadata.name + " sets a different size or topology for " + gang.text();
 }
 
 /// A claim that names a gang, and its rank for membership.
@@ -121,8 +121,8 @@ GangChoice chooseOfGroup(const cache::Stores& stores, const cache::ClusterView& 
   std::sort(members.here.begin(), members.here.end(), isOlderMember);
   members.here.erase(std::unique(members.here.begin(), members.here.end()), members.here.end());  // pods may share one
   if (members.here.size() > v1alpha::Gang::kMax)
-    members.lacks = gang.text() + " has " + std::to_string(members.here.size()) + " claims, and " +
-                    std::to_string(v1alpha::Gang::kMax) + " at most are decided together";
+    members.lacks = gang.text() + " has " + std::to_string(members.here.size()) + " claims, more than the limit of " +
+                    std::to_string(v1alpha::Gang::kMax);
   return members;
 }
 
@@ -152,9 +152,9 @@ cache::Store<cache::Gpu>::Ptr heldDeviceOf(const cache::Stores& stores, const ca
 }
 
 std::string decidedByItself(const cache::Claim& claim, bool takesDevice) {
-  if (takesDevice) return "a claim that names its ElasticGPU is decided by itself";
-  if (!claim.spec.firstAvailable.empty()) return "a member of a gang has no spec.firstAvailable";
-  return claim.spec.adminAccess ? "a member of a gang has no spec.adminAccess" : "";
+  if (takesDevice) return "a claim with spec.elasticGPUName can't be a member of a gang";
+  if (!claim.spec.firstAvailable.empty()) return "a member of a gang can't have spec.firstAvailable";
+  return claim.spec.adminAccess ? "a member of a gang can't have spec.adminAccess" : "";
 }
 
 std::vector<scheduler::TopologyGroup> topologyGroups(const cache::Stores& stores, const std::string& label,

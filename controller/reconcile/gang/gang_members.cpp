@@ -41,7 +41,7 @@ ClaimSync::GangMembers ClaimSync::membersOf(const cache::Claim& claim, const v1a
   });
   if (own != members.furtherPods.end()) {
     if (members.lacks.empty() && !allBound(members.here))
-      members.lacks = "the first " + std::to_string(gang.size) + " pods of " + gang.text() + " come before it";
+      members.lacks = "the first " + std::to_string(gang.size) + " pods of " + gang.text() + " are placed before it";
     addFurtherPod(members, *own);
   } else if (gang.podGroup) {
     if (members.lacks.empty()) members.lacks = "no pod of " + gang.text() + " uses it";

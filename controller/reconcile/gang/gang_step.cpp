@@ -112,8 +112,8 @@ Outcome ClaimSync::tellMember(const cache::Claim& claim, const v1alpha::Gang& ga
   if (!roster.uids.contains(uid)) {
     cluster_.releaseReservation(uid);
     if (!(roster.gang == gang))
-      return waitsForGang(claim,
-                          "claim " + roster.definer.claim.name + " says another size or topology of " + gang.text());
+      return waitsForGang(
+          claim, "claim " + roster.definer.claim.name + " sets a different size or topology for " + gang.text());
     if (roster.full)
       return waitsForGang(claim, gang.podGroup
                                      ? "no pod of " + gang.text() + " uses it"
@@ -124,7 +124,7 @@ Outcome ClaimSync::tellMember(const cache::Claim& claim, const v1alpha::Gang& ga
   const auto speaker = stores_.claims.get(roster.speaker.claim);
   // Its capacity stays nominated as long as the speaker reports the victims.
   if (claim.status.nominated && speaker && speaker->status.nominated) return Outcome::done();
-  return waitsForGang(claim, "claim " + roster.speaker.claim.name + " says what " + gang.text() + " waits for");
+  return waitsForGang(claim, "see claim " + roster.speaker.claim.name + " for what " + gang.text() + " waits for");
 }
 
 }  // namespace egpu::reconcile

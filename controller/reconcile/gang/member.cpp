@@ -67,7 +67,7 @@ Outcome ClaimSync::withFurtherPod(const ClaimPtr& claim, const v1alpha::Gang& ga
     cluster_.releaseReservation(claim->metadata.uid);
     if (roster.bound) return Outcome::after(kGangSays).reports(std::move(waitsForGang(*claim, members.lacks).updates));
     return waitsForGang(*claim,
-                        "the first " + std::to_string(gang.size) + " pods of " + gang.text() + " come before it");
+                        "the first " + std::to_string(gang.size) + " pods of " + gang.text() + " are placed before it");
   }
   if (members.open.empty()) return Outcome::after(kRequeueSoon);  // decided meanwhile
   const auto& first = *members.open.front();
@@ -75,7 +75,7 @@ Outcome ClaimSync::withFurtherPod(const ClaimPtr& claim, const v1alpha::Gang& ga
   if (first.metadata.uid == claim->metadata.uid) return decideGang(*claim, members, queueKey, stop);
   enqueue_(queueKey);
   if (claim->status.nominated && first.status.nominated) return Outcome::done();
-  return waitsForGang(*claim, "claim " + first.metadata.name + " says what " + gang.text() + " waits for");
+  return waitsForGang(*claim, "see claim " + first.metadata.name + " for what " + gang.text() + " waits for");
 }
 
 std::optional<Outcome> ClaimSync::askGang(const cache::Claim& claim, const GangMembers& members, GangPods& pods,
@@ -162,7 +162,7 @@ std::string ClaimSync::whyGangLacks(const GangTry& tried) {
       [&tried](std::size_t member, std::string_view node) { return tried.pods.whyUnsuited(member, node); });
   if (explanation.stages.empty()) return {};
   // The pod's other claims take the capacity: the claim fits by itself.
-  return explanation.stages.back().after > 0 ? "no node has room for all claims of its pod" : explanation.text();
+  return explanation.stages.back().after > 0 ? "no node has capacity for all claims of its pod" : explanation.text();
 }
 
 Outcome ClaimSync::reportGangUnschedulable(const cache::Claim& claim, const std::string& queueKey, const GangTry& tried,
@@ -186,7 +186,7 @@ Outcome ClaimSync::reportGangUnschedulable(const cache::Claim& claim, const std:
   if (!gang.topology.empty() && lacking.group.empty()) why += ": no node has label " + gang.topology;
   std::string rest;
   if (const auto unsuited = pods.text(lacking.member); !unsuited.empty()) rest += "; " + unsuited;
-  const auto vain = preempts ? preemption_.noVictimsMessage(claim.metadata.uid, "it", "members") : std::string();
+  const auto vain = preempts ? preemption_.noVictimsMessage(claim.metadata.uid, gang.text(), "members") : std::string();
   if (!vain.empty()) rest += "; " + vain;
   // Every release changes the count and the explanation, so they are written at intervals only.
   const auto* told = findCondition(claim.status.conditions, kBound);
@@ -271,7 +271,7 @@ std::optional<Outcome> ClaimSync::awaitGang(const cache::Claim& claim, const cac
   if (waited >= kGangTimeout) {
     waiting_.gangs.over(GangDeadlines::What::cards, uid);
     return rollBack(claim, device, {}, stop)
-        .reports(notBound(claim, reason::kWaitingForGang, why + ": its own are given up"));
+        .reports(notBound(claim, reason::kWaitingForGang, why + ": its own cards are released"));
   }
   auto outcome = Outcome::after(kGangSays);
   return waited < kGangSays ? std::move(outcome)

@@ -73,8 +73,8 @@ std::optional<Outcome> ClaimSync::releaseIncompleteGang(const ClaimPtr& claim, c
       claim->status.phase != phase::kBound)
     return std::nullopt;
   // The time distinguishes this mark from earlier ones, as in victim.cpp.
-  const auto text = why + "; its own are given back since " + base::rfc3339(clock_.wall());
-  base::log::info("a gang is not whole", {{"claim", core::keyOf(claim->metadata).str()}, {"why", why}});
+  const auto text = why + "; its own cards are being released since " + base::rfc3339(clock_.wall());
+  base::log::info("a gang is incomplete", {{"claim", core::keyOf(claim->metadata).str()}, {"why", why}});
   return Outcome::nextState(binder_.setPhase(*device, phase::kBound, reason::kWaitingForGang, text, stop).status());
 }
 

@@ -99,7 +99,8 @@ std::optional<Outcome> PodSync::rescheduleTogether(const core::Pod& pod, const s
           asks, [&](std::string_view name) { return nodes.suits(name); }, devices))
     return std::nullopt;
   return regroup(
-      moving, "it has no room for the other claims of pod " + pod.metadata.name + ", and together they fit elsewhere",
+      moving,
+      "it has no capacity for the other claims of pod " + pod.metadata.name + ", and together they fit elsewhere",
       stop);
 }
 

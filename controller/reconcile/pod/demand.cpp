@@ -103,7 +103,7 @@ void PodSync::addDemand(const core::Pod& pod, const core::ObjectKey& key, PodDem
     if (device->metadata.deleting()) {
       demand.later = prefix + "its device is being released";
     } else if (isLeft(*device)) {
-      demand.later = prefix + "it leaves its device: " + device->status.message;
+      demand.later = prefix + "it is leaving its device: " + device->status.message;
     } else if (!demand.node.empty() && demand.node != node) {
       demand.never =
           "claim " + demand.fixedBy + " is on node " + demand.node + ", claim " + key.name + " on node " + node;
@@ -117,12 +117,12 @@ void PodSync::addDemand(const core::Pod& pod, const core::ObjectKey& key, PodDem
 void PodSync::addOpen(const cache::Claim& claim, const GpuPtr& device, PodDemand& demand) {
   const auto prefix = "claim " + claim.metadata.name + ": ";
   if (!device && claims_.takesDevice(claim)) {
-    demand.later = prefix + "it is to get a device that stands already" + saidOf(claim);
+    demand.later = prefix + "it waits for an existing device" + saidOf(claim);
     return;
   }
   const auto asked = claims_.ask(claim);
   if (asked.later) {
-    demand.later = prefix + "its provisioner is being asked";
+    demand.later = prefix + "its provisioner is being queried";
   } else if (!asked.ok()) {
     (asked.specAccepted ? demand.later : demand.never) = prefix + asked.reason + ": " + asked.message;
   } else if (const auto refusal = waiting_.provisioners.refusal(claim.metadata.uid); !refusal.empty()) {

@@ -139,7 +139,7 @@ Outcome PodSync::awaitTurn(const core::Pod& pod, const std::vector<Used>& used, 
   const auto& name = claim.metadata.name;
   const auto* bound = findCondition(claim.status.conditions, kBound);
   if (bound == nullptr || bound->reason == reason::kWaitingForConsumer)  // else tellConditions() reports the reason
-    tell(pod, name, reason::kWaitingForConsumer, "other pods that use it, older or equal ones, choose its node first");
+    tell(pod, name, reason::kWaitingForConsumer, "older or equal pods that use it choose its node first");
   return Outcome::done().reports(waitReports(pod, used, waitText(pod, "claim " + name)));
 }
 
@@ -152,7 +152,7 @@ void PodSync::keepNode(const Choice& choice, NodeChoice& nodes) {
 Outcome PodSync::notifyBinder(const core::Pod& pod, Outcome outcome) {
   if (const auto node = waiting_.chosen.nodeOf(pod); !node.empty())
     waiting_.chosen.refuse(core::keyOf(pod.metadata),
-                           "no room for the pod's claims on node " + node +
+                           "no capacity for the pod's claims on node " + node +
                                (outcome.updates.empty() ? "" : ": " + outcome.updates.front().message));
   return outcome;
 }
@@ -282,7 +282,7 @@ std::string PodSync::whyNotTogether(const core::Pod& pod, const Choice& choice, 
     std::string names;
     for (const auto* one : choice.open) names += (names.empty() ? "" : ", ") + one->claim->metadata.name;
     names += " of pod " + pod.metadata.name;
-    add(each ? "each of the claims " + names + " fits by itself, but no node has room for all of them"
+    add(each ? "each of the claims " + names + " fits by itself, but no node has capacity for all of them"
              : "claims " + names + " go to one node");
   }
   if (!choice.fixedBy.empty())

@@ -52,7 +52,7 @@ Status PodBinder::bind(const core::ObjectKey& key, const std::string& uid, const
   const auto read = writer_.read<core::Pod>(key, {}, stop);
   if (!read.ok()) return read.status();
   if (!uid.empty() && read->metadata.uid != uid)
-    return {Code::notFound, "pod " + key.str() + " is another one now: its uid is " + read->metadata.uid};
+    return {Code::notFound, "pod " + key.str() + " was recreated: its uid is " + read->metadata.uid};
   if (!read->nodeName.empty() && read->nodeName == node) return Status::okay();
   if (auto wrong = unfit(stores_, *read, node); !wrong.ok()) return wrong;
   if (auto failed = place(*read, node, within, stop)) return *failed;
@@ -76,7 +76,7 @@ std::optional<Status> PodBinder::place(const core::Pod& pod, const std::string& 
     auto why = waiting_.chosen.refusal(key);
     if (why.empty()) why = obstacle(pod, node);
     if (!why.empty()) failed = Status(Code::conflict, why);
-    if (!failed && stop.stop_requested()) failed = Status(Code::cancelled, "nobody waits for the binding any more");
+    if (!failed && stop.stop_requested()) failed = Status(Code::cancelled, "the caller of the binding no longer waits");
     if (!failed && clock_.now() >= until)
       failed = Status(Code::deadline, "not all of the pod's claims are bound on node " + node + " in " +
                                           std::to_string(within.count()) + " ms: " + unfinished(pod, node));
@@ -106,8 +106,8 @@ std::string PodBinder::unfinished(const core::Pod& pod, const std::string& node)
                          carrier->allocation->device == device->metadata.name && !isLeft(*device);
     if (carried) continue;
     const auto* said = claim ? findCondition(claim->status.conditions, kBound) : nullptr;
-    if (!claim) return "claim " + name + " is not there";
-    if (bound && isLeft(*device)) return "claim " + name + " leaves its device: " + device->status.message;
+    if (!claim) return "claim " + name + " does not exist";
+    if (bound && isLeft(*device)) return "claim " + name + " is leaving its device: " + device->status.message;
     if (bound) return "claim " + name + " is bound, its ResourceClaim not allocated yet";
     return "claim " + name + " is not bound" +
            (said == nullptr || said->message.empty() ? std::string() : ": " + said->message);
@@ -128,7 +128,7 @@ std::string PodBinder::obstacle(const core::Pod& pod, const std::string& node) {
     if (!claim && !demand.later.empty()) return demand.later;
     if (!claim) continue;  // another driver's
     if (const auto device = pods_.deviceOf(*claim)) {
-      if (isLeft(*device)) return "claim " + name + " leaves its device: " + device->status.message;
+      if (isLeft(*device)) return "claim " + name + " is leaving its device: " + device->status.message;
       continue;
     }
     if (const auto refusal = waiting_.provisioners.refusal(claim->metadata.uid); !refusal.empty())

@@ -56,7 +56,7 @@ std::string gatesText(const core::Pod& pod) {
 std::string schedulerText(const cache::Stores& stores, const core::Pod& pod) {
   return "pod " + pod.metadata.name + " names scheduler " + std::string(schedulerOf(pod)) +
          " (spec.schedulerName), which is not served here; served: " + namesText(stores.servedSchedulers) +
-         ". Make the pod anew for one of these, or, if that scheduler runs here and obeys ResourceClaims, name it in "
+         ". Recreate the pod for one of these, or, if that scheduler runs here and supports ResourceClaims, add it to "
          "the controller's flag --schedulers";
 }
 

@@ -60,8 +60,8 @@ std::optional<Outcome> ClaimSync::nominateVictimsForGroup(const std::string& wha
     const auto& each = *asked.claims[i];
     auto update = notBound(each, reason::kPreempting,
                            i == 0 ? what + " " + preemption_.text(rooms, each.metadata.namespace_)
-                                  : "room on node " + rooms[i].nodeName + " is kept for it; claim " +
-                                        asked.claims.front()->metadata.name + " says who has to go for " + what);
+                                  : "capacity on node " + rooms[i].nodeName + " is reserved for it; claim " +
+                                        asked.claims.front()->metadata.name + " lists the victims for " + what);
     update.nominated = rooms[i];
     const auto written = status_.say({std::move(update)}, stop);
     if (!written.ok()) return Outcome::nextState(written);

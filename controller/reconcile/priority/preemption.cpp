@@ -35,7 +35,7 @@ constexpr std::chrono::milliseconds kFitTimeout{2'000};
 constexpr std::chrono::milliseconds kWriteTimeout{5'000};
 constexpr std::size_t kVictimsNamed = 3;  ///< victims in a message
 constexpr std::size_t kNodesNamed = 3;    ///< nodes in a message
-constexpr std::string_view kMoves = "moves to another device, as annotation ";
+constexpr std::string_view kMoves = "moving to another device because of annotation ";
 
 /// True if the claim was made for a ResourceClaim that was created by hand. Such a claim outlives its pods: the next
 /// pod may use it before the last one has ended, so evictions would free no capacity.
@@ -166,7 +166,7 @@ bool mayMove(const cache::Stores& stores, const cache::Claim& claim, const cache
 }
 
 std::string textOfMove(const std::string& since) {
-  return std::string(kMoves).append(v1alpha::keys::kMoveAnnotation) + " asks, since " + since;
+  return std::string(kMoves).append(v1alpha::keys::kMoveAnnotation) + " since " + since;
 }
 
 bool markedToMove(const cache::Gpu& device) {
@@ -426,9 +426,10 @@ std::string Preemption::noVictimsMessage(const std::string& claimUid, const std:
   const std::lock_guard lock(mutex_);
   if (ownRest(claimUid).count() == 0) return {};
   return restingUntil_.at(claimUid).cut
-             ? "who has to go for " + whom + " was not found: the search was cut short"
-             : "nobody has to go for " + whom +
-                   ": all claims of lower priority that may would not make room for all of its " + parts;
+             ? "preemption: no victims found for " + whom + " before the search timed out"
+             : "preemption: evicting every preemptible claim of lower priority would still not free enough capacity "
+               "for all " +
+                   parts + " of " + whom;
 }
 
 std::chrono::milliseconds Preemption::delayForRateLimit(const QueueOrder& order, const std::string& queueKey) {
@@ -506,16 +507,14 @@ std::string Preemption::text(std::span<const v1alpha::Nomination> rooms, const s
   if (others > 0)
     who += (named > 0 ? " and " : "") + std::to_string(others) +
            (others > 1 ? " claims of other namespaces" : " claim of another namespace");
-  return "makes room on " + nodesOf(rooms) +
-         (anyElsewhere(stores_, rooms) ? " and in the quotas of its namespace, which are kept for it"
-                                       : ", which is kept for it") +
-         (who.empty() ? "" : ": " + who + (named + others > 1 ? " have to go" : " has to go")) +
+  return "preempts on " + nodesOf(rooms) + (anyElsewhere(stores_, rooms) ? " and in the quotas of its namespace" : "") +
+         ", where the freed capacity is reserved for it" + (who.empty() ? "" : ": evicts " + who) +
          (held.empty() ? "" : "; " + held);
 }
 
 std::string Preemption::textFor(const cache::Claim& preemptor, const std::string& reader) const {
   const auto key = core::keyOf(preemptor.metadata);
-  return "makes room for " + (key.namespace_ == reader ? "claim " + key.str() : "a claim of another namespace") +
+  return "preempted for " + (key.namespace_ == reader ? "claim " + key.str() : "a claim of another namespace") +
          " of priority " + std::to_string(priorityOf(stores_, preemptor).value);
 }
 

@@ -74,7 +74,7 @@ std::optional<Outcome> ClaimSync::resizing(const cache::Claim& claim, const cach
     cluster_.forgetResize(device);
     told = Outcome::done().reports(notResized(
         claim, reason::kNotResizable,
-        "device " + device.metadata.name + " is being deleted: it stays as it is until the claim is deleted"));
+        "device " + device.metadata.name + " is being deleted: it is not resized until the claim is deleted"));
   } else if (asksOther) {
     told = retarget(claim, device, stop);
     if (told->isRequeueNow() || told->isRetry()) return told;
@@ -120,10 +120,10 @@ Outcome ClaimSync::retarget(const cache::Claim& claim, const cache::Gpu& device,
   };
   if (!mayResize(claim, device))
     return says(reason::kNotResizable, "class " + device.spec.className +
-                                           " does not say resizable for this device: it stays as it is, and so should "
+                                           " does not set resizable for this device: it keeps its amounts; restore "
                                            "spec.resources.requests");
   if (auto never = provisioning_.cannotResize(device); !never.empty())
-    return says(reason::kNotResizable, never + ": it stays as it is, and so should spec.resources.requests");
+    return says(reason::kNotResizable, never + ": it keeps its amounts; restore spec.resources.requests");
   std::string away;
   if (!device.spec.provisioner.empty() && provisioning_.find(device.spec.provisioner, &away) == nullptr)
     return Outcome::after(kPluginAway).reports(notResized(claim, reason::kProvisionerUnavailable, away));
@@ -190,8 +190,8 @@ Outcome ClaimSync::noResize(const cache::Claim& claim, const cache::Gpu& device,
   const bool immediate = cls && cls->bindingMode == "Immediate";
   const auto suits = immediate ? toleratedNodes(stores_, *cls) : scheduler::NodePredicate();
   const auto elsewhere = cluster_.decideWithout(ask, device, suits);
-  text += elsewhere.fits ? "; another claim for it would fit on node " + elsewhere.node
-                         : "; another claim for it would fit nowhere now, even if this one went";
+  text += elsewhere.fits ? "; a new claim for these amounts would fit on node " + elsewhere.node
+                         : "; a new claim for these amounts would fit nowhere now, even without this one";
   return Outcome::done().reports(notResized(claim, why, std::move(text)));
 }
 

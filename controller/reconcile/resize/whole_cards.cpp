@@ -92,8 +92,8 @@ int64_t overdrawnMemory(const cache::Stores& stores, const cache::Gpu& card) {
 std::string overdrawnText(const cache::Gpu& card, int64_t missing) {
   return "card " + card.metadata.name + " on node " + card.spec.card->nodeName + " has " +
          v1alpha::formatBytes(card.spec.card->memory) + " of usable memory, " + v1alpha::formatBytes(missing) +
-         " less than the shares on it hold: containers are refused once it is full; delete a claim that has a share of "
-         "it and make it anew with less, or give the card its memory back (ECC, driver)";
+         " less than the shares on it hold: containers are refused once it is full; recreate a claim that has a share "
+         "of it with less, or restore the card's memory (ECC, driver)";
 }
 
 }  // namespace egpu::reconcile

@@ -36,12 +36,12 @@ std::string notServed(const core::ResourceClaim& carrier) {
   const auto& request = carrier.request;
   if (request.others > 0 || !request.alternatives.empty() || carrier.deviceClassName != keys::kDeviceClass)
     return "spec.devices.requests: must be one request, exactly of device class " + std::string(keys::kDeviceClass) +
-           "; what else the pod needs goes into another ResourceClaim";
+           "; use another ResourceClaim for other devices";
   if (!request.selectors.empty() && request.selectors != "[]")
     return field("selectors") + ": must be empty: there are no devices to select from; a class chooses among cards";
   if (request.adminAccess) return field("adminAccess") + ": must be false";
   if (request.allocationMode == "All") return field("allocationMode") + ": must be ExactCount";
-  if (request.count > 1) return field("count") + ": must be 1; several cards are asked for as elasticgpu.io/gpu";
+  if (request.count > 1) return field("count") + ": must be 1; request several cards as elasticgpu.io/gpu";
   return {};
 }
 
@@ -68,15 +68,15 @@ std::variant<v1alpha::ElasticGPUClaimSpec, std::string> specOf(const core::Resou
     const auto& config = carrier.config[i];
     if (!isOurs(config)) continue;
     const auto at = "spec.devices.config[" + std::to_string(i) + "].opaque";
-    if (std::exchange(found, true)) return at + ".driver: " + std::string(keys::kDriver) + " stands there twice";
+    if (std::exchange(found, true)) return at + ".driver: " + std::string(keys::kDriver) + " is listed twice";
     auto read = codec::decodeClaimSpec(config.parameters);
     if (!read.ok()) return at + ".parameters: " + read.status().message();
     spec = *read;
   }
   if (carrier.request.capacity.empty()) return spec;
   if (!spec.requests.empty())
-    return field("capacity.requests") + ": amounts stand in the parameters for " + std::string(keys::kDriver) +
-           " already; say them once";
+    return field("capacity.requests") + ": the parameters for " + std::string(keys::kDriver) +
+           " already have amounts; specify them once";
   spec.requests = amountsOf(carrier.request.capacity);
   return spec;
 }
@@ -194,9 +194,9 @@ base::Status ResourceClaimAdopter::joinGang(const core::ResourceClaim& carrier, 
     says[named] = pod->podGroupName;
   else if (says.count(named) == 0 || says[named] != pod->podGroupName)
     events_.event(kube::referenceTo(*pod), "Warning", "AnnotationCounts",
-                  "claim " + claim.metadata.name + " is of the gang that annotations " +
-                      std::string(keys::kGangAnnotation) + "… say, not of PodGroup " + pod->podGroupName +
-                      ": take one of the two off");
+                  "claim " + claim.metadata.name + " is of the gang of its annotations " +
+                      std::string(keys::kGangAnnotation) + "…, not of PodGroup " + pod->podGroupName +
+                      ": remove one of the two");
   return {};
 }
 

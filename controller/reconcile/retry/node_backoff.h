@@ -16,7 +16,7 @@
 namespace egpu::reconcile {
 
 /// Reason for people why a node is rejected for a claim; NodeBackoff::text() has the details.
-inline constexpr std::string_view kLeftAlone = "left alone after a refusal";
+inline constexpr std::string_view kLeftAlone = "not tried for a while after a refusal";
 
 /// Thread-safe.
 class NodeBackoff {

@@ -118,7 +118,7 @@ Outcome AmountsSync::makeAnew(const core::ResourceClaimTemplate& made, std::stop
   if (remade_.wait(core::keyOf(made.metadata)).count() == 0) return remove(made, stop);
   // Reported on the pods that wait for it like any other refusal, and requeued with backoff.
   base::Status changed(base::Code::invalid, "ResourceClaimTemplate " + made.metadata.name +
-                                                " says something else than its name once it is made: an admission "
+                                                " differs from its name as soon as it is created: an admission "
                                                 "policy or a webhook changes it");
   changed.http = 422;
   return Outcome::retry(std::move(changed));
@@ -152,7 +152,7 @@ std::optional<std::string> amountsRefusal(const cache::Stores& stores, const cor
   const auto spec = v1alpha::amountsOf(templateName);
   if (made && spec && !says(*made, key, *spec) && !marked(*made))
     return "a ResourceClaimTemplate " + templateName +
-           " exists and says something else than its name: delete it, or ask for other amounts";
+           " exists and does not match its name: delete it, or request other amounts";
   return std::nullopt;
 }
 
@@ -166,7 +166,7 @@ std::string askedByAnnotations(const core::Pod& pod, std::string_view claim) {
   for (auto it = pod.metadata.annotations.lower_bound(keys::kAmountAnnotationPrefix);
        it != pod.metadata.annotations.end() && it->first.starts_with(keys::kAmountAnnotationPrefix); ++it)
     list.append(list.empty() ? "" : ", ").append(it->first).append(": ").append(it->second);
-  return " (asked for by metadata.annotations: {" + list + "})";
+  return " (requested by metadata.annotations: {" + list + "})";
 }
 
 }  // namespace egpu::reconcile

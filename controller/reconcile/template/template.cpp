@@ -92,8 +92,7 @@ std::optional<Outcome> TemplateSync::keep(const cache::ClaimTemplate& claims, st
         "another name",
         stop);
   if (made->metadata.deleting())  // its deletion is an event
-    return say(claims, kDeleting, "its ResourceClaimTemplate is being deleted, and is made again once that is gone",
-               stop);
+    return say(claims, kDeleting, "its ResourceClaimTemplate is being deleted, and is created again afterwards", stop);
   if (!says(*made, claims)) return makeAnew(claims, *made, stop);
   remade_.over(core::keyOf(claims.metadata));
   return std::nullopt;
@@ -103,10 +102,11 @@ Outcome TemplateSync::makeAnew(const cache::ClaimTemplate& claims, const core::R
                                std::stop_token stop) {
   const auto wait = remade_.wait(core::keyOf(claims.metadata));
   if (wait.count() == 0) return remove(made, stop);
-  auto outcome = say(claims, reason::kTemplateChanged,
-                     "the ResourceClaimTemplate that is made for it says something else once it is made: an admission "
-                     "policy or a webhook of the API server changes it",
-                     stop);
+  auto outcome =
+      say(claims, reason::kTemplateChanged,
+          "its ResourceClaimTemplate differs as soon as it is created: an admission policy or a webhook of the "
+          "API server changes it",
+          stop);
   return outcome.isDone() ? Outcome::after(wait) : outcome;
 }
 

@@ -98,7 +98,8 @@ TEST_F(ClassRulesTest, AClassIsOnlyForTheNamespacesThatItAllows) {
   settle();
   EXPECT_EQ(world.reason("one", "Accepted"), reason::kInvalidParameter);
   EXPECT_NE(world.message("one").find("tier=gold"), std::string::npos) << world.message("one");
-  EXPECT_NE(world.message("one").find("open to it: keep, late, share"), std::string::npos) << world.message("one");
+  EXPECT_NE(world.message("one").find("classes that allow it: keep, late, share"), std::string::npos)
+      << world.message("one");
   world.labelNamespace("default", R"({"tier":"gold"})");
   settle();
   EXPECT_EQ(world.claim("one").status.phase, "Bound");
@@ -539,7 +540,7 @@ TEST_F(ClassRulesTest, NoFitOfANamedCardSaysWhyItIsNotOffered) {
   unhealthy("gpu-n1-0", "Xid79", "GPU has fallen off the bus");
   world.addClaim("one", "share", {}, "gpu-n1-0");
   settle();
-  EXPECT_EQ(world.message("one"), "card gpu-n1-0 is not offered: Xid79: GPU has fallen off the bus");
+  EXPECT_EQ(world.message("one"), "card gpu-n1-0 is not available: Xid79: GPU has fallen off the bus");
   healthy("gpu-n1-0");
   settle();
   EXPECT_EQ(world.claim("one").status.phase, "Bound");

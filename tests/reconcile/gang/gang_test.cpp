@@ -240,7 +240,7 @@ TEST_F(GangTest, WhatAQuotaKeepsFromItNamesWhoHasIt) {
   EXPECT_EQ(used(), 1000);
   EXPECT_EQ(world.reason("a"), "QuotaExceeded");
   for (const auto* part : {"members of gang train fit; claim c does not: quota team allows gpu 3",
-                           "gpu 4 in its spec.hard would do", "held by default/before 1"})
+                           "gpu 4 in its spec.hard would be enough", "held by default/before 1"})
     EXPECT_NE(world.message("a").find(part), std::string::npos) << part << ": " << world.message("a");
   world.removeClaim("before");
   settle();
@@ -408,7 +408,7 @@ TEST_F(GangTest, AClaimBeyondTheSizeThatComesWithTheLastMemberReportsSo) {
   settle();
   std::multiset<std::string> reports;
   for (const auto* name : {"c", "d", "e"}) reports.insert(world.message(name));
-  EXPECT_EQ(reports, (std::multiset<std::string>{"claim a says what gang train waits for",
+  EXPECT_EQ(reports, (std::multiset<std::string>{"see claim a for what gang train waits for",
                                                  "gang train has its 3 members already",
                                                  "gang train has its 3 members already"}));
 }
@@ -423,7 +423,7 @@ TEST_F(GangTest, MembersWaitNoLongerForOneThatHasLeft) {
   world.json<cache::Claim>(
       {"default", "a"}, R"({"metadata":{"annotations":{"elasticgpu.io/gang":null,"elasticgpu.io/gang-size":null}}})");
   settle();
-  EXPECT_EQ(world.message("c"), "claim b says what gang train waits for");
+  EXPECT_EQ(world.message("c"), "see claim b for what gang train waits for");
   world.removeClaim("a");
   for (const auto* name : {"full", "full2"}) world.removeClaim(name);
   settle();
@@ -441,7 +441,7 @@ TEST_F(GangTest, AChangedAnnotationWakesTheOldAndTheNewGang) {
   world.json<cache::Claim>({"default", "a"}, R"({"metadata":{"annotations":{"elasticgpu.io/gang":"other"}}})");
   settle();
   EXPECT_EQ(world.message("b"), "1 of 2 members of gang train is here");
-  EXPECT_EQ(world.message("x"), "claim a says what gang other waits for");
+  EXPECT_EQ(world.message("x"), "see claim a for what gang other waits for");
   for (const auto* name : {"full", "full2"}) world.removeClaim(name);
   settle();
   for (const auto* name : {"a", "x"}) EXPECT_EQ(phase(name), "Bound") << name << world.message(name);

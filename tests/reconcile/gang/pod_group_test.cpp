@@ -95,7 +95,7 @@ TEST_F(PodGroupTest, C14_HoldsNothingBeforeMinCountPodsAreHere) {
             (core::StringMap{{"elasticgpu.io/gang-pod-group", "train"}}));
   EXPECT_EQ(world.reason(claimOf("a")), "WaitingForGang");
   EXPECT_EQ(message("a"), "2 of 3 pods of PodGroup train are here");
-  EXPECT_EQ(message("b"), "claim a-gpu-x7x7x says what PodGroup train waits for");
+  EXPECT_EQ(message("b"), "see claim a-gpu-x7x7x for what PodGroup train waits for");
   pod("c");
   for (const auto* name : {"a", "b", "c"}) {
     EXPECT_EQ(phase(name), "Bound") << name << message(name);

@@ -115,7 +115,7 @@ TEST_F(RoomForGangTest, C14_V1_V5_AsManyGoAsAllOfItNeedAndTheYoungest) {
   EXPECT_EQ(nominated(abc), Names());
   for (const auto* name : {"s2", "s3", "s4"}) {
     EXPECT_EQ(world.reason(name), "NoFit") << "they wait, and make nobody go";
-    EXPECT_EQ(world.message(name, "Preempted").rfind("makes room for claim default/", 0), 0U)
+    EXPECT_EQ(world.message(name, "Preempted").rfind("preempted for claim default/", 0), 0U)
         << world.message(name, "Preempted");
   }
   const auto before = writes();
@@ -203,7 +203,7 @@ TEST_F(RoomForGangTest, NobodyGoesIfNotAllCanBeHelped) {
   driver->run(std::chrono::minutes(2));
   EXPECT_EQ(world.reason("a"), "NoFit");
   EXPECT_NE(
-      world.message("a").find("nobody has to go for it: all claims of lower priority that may would not make room"),
+      world.message("a").find("preemption: evicting every preemptible claim of lower priority would still not free"),
       std::string::npos)
       << world.message("a");
   EXPECT_EQ(nominated(abc), Names());
@@ -315,7 +315,10 @@ TEST_F(RoomForGangTest, V2_V3_ItsRoomIsKeptUntilThePodsOfAllHaveEnded) {
   EXPECT_EQ(victims(abc).size(), 3U);
   for (const auto& name : abc) EXPECT_EQ(world.reason(name), "Preempting");
   EXPECT_EQ(
-      world.message("a").rfind("gang train makes room on nodes n1, n2, which is kept for it: claims default/s", 0), 0U)
+      world.message("a").rfind(
+          "gang train preempts on nodes n1, n2, where the freed capacity is reserved for it: evicts claims default/s",
+          0),
+      0U)
       << world.message("a");
   EXPECT_TRUE(podStays("s1"));
   for (const auto* name : {"s2", "s3", "s4"}) EXPECT_FALSE(podStays(name)) << name;

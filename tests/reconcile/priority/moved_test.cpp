@@ -122,9 +122,9 @@ TEST_F(MovedTest, C13_V2_OneInUseIsMarkedAndWaitsForItsPodAndNobodyIsEvicted) {
   const auto before = uidOf("a");
   ask("a", before);
   EXPECT_EQ(mark("a"), "Preempted");
-  EXPECT_EQ(
-      world.gpu(deviceOf("a")).status.message.rfind("moves to another device, as annotation elasticgpu.io/move", 0),
-      0u);
+  EXPECT_EQ(world.gpu(deviceOf("a"))
+                .status.message.rfind("moving to another device because of annotation elasticgpu.io/move", 0),
+            0u);
   EXPECT_TRUE(world.carrier("a")) << "its pod runs on";
   EXPECT_FALSE(world.client.get<core::Pod>({"default", "p"})->metadata.deleting());
   pod("next", "a");

@@ -19,9 +19,11 @@ TEST_F(PreemptionTest, C6_V1_V5_OthersGoForAllClaimsOfAPodAtOnce) {
   for (const auto* name : {"x", "y"}) claim(name, "late", "high");
   world.addPod("both", {"x", "y"});
   settle();
-  EXPECT_EQ(world.message("x").rfind("pod both makes room on node n1, which is kept for it: claims default/", 0), 0u)
+  EXPECT_EQ(world.message("x").rfind(
+                "pod both preempts on node n1, where the freed capacity is reserved for it: evicts claims default/", 0),
+            0u)
       << world.message("x");
-  EXPECT_EQ(world.message("y"), "room on node n1 is kept for it; claim x says who has to go for pod both");
+  EXPECT_EQ(world.message("y"), "capacity on node n1 is reserved for it; claim x lists the victims for pod both");
   EXPECT_EQ(victims("x").size() + victims("y").size(), 2u);
   EXPECT_FALSE(podIsThere("runs-a"));
   EXPECT_FALSE(podIsThere("runs-b"));
@@ -136,7 +138,7 @@ TEST_F(PreemptionTest, NobodyGoesForOneOfAPodsClaims) {
   EXPECT_TRUE(podIsThere("runs-a"));
   EXPECT_EQ(victims("x").size() + victims("y").size(), 0u);
   EXPECT_EQ(world.reason("x"), "NoFit");
-  EXPECT_NE(world.message("x").find("nobody has to go for pod both: all claims of lower priority"), std::string::npos)
+  EXPECT_NE(world.message("x").find("free enough capacity for all claims of pod both"), std::string::npos)
       << world.message("x");
   world.removeClaim("fixed");
   driver->run();

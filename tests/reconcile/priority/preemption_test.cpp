@@ -22,8 +22,8 @@ TEST_F(PreemptionTest, C13_V4_V5_V6_TheYoungestOfTheLowestMakesRoomAndWaitsAgain
   EXPECT_EQ(phase("big"), "Bound");
   EXPECT_EQ(phase("younger"), "Pending");
   EXPECT_EQ(world.reason("younger"), "NoFit");
-  EXPECT_EQ(
-      world.message("younger", "Preempted").rfind("makes room for claim default/big of priority 1000 since 20", 0), 0u)
+  EXPECT_EQ(world.message("younger", "Preempted").rfind("preempted for claim default/big of priority 1000 since 20", 0),
+            0u)
       << world.message("younger", "Preempted");
   EXPECT_EQ(told("younger Warning Preempted"), 1);
   EXPECT_EQ(told("big Normal Preempting"), 1);
@@ -71,11 +71,11 @@ TEST_F(PreemptionTest, ClaimsOfOtherNamespacesAreNotNamed) {
   pod("b", "secret-b");
   claim("one", "share", "high", {{"gpu", "2"}}, "team");
   EXPECT_EQ(said(in("one"), "Bound"),
-            "makes room on node n1, which is kept for it: 2 claims of other namespaces have to go");
+            "preempts on node n1, where the freed capacity is reserved for it: evicts 2 claims of other namespaces");
   ASSERT_TRUE(in("one").status.nominated);
   EXPECT_EQ(in("one").status.nominated->victims.size(), 2u) << "devices, whose names tell nothing";
   claim("waits", "share");
-  EXPECT_NE(world.message("waits").find("kept for others: room on node n1 for a claim of another namespace"),
+  EXPECT_NE(world.message("waits").find("capacity reserved for other claims: node n1 (a claim of another namespace)"),
             std::string::npos)
       << world.message("waits");
   ends("a", "secret-a");
@@ -83,7 +83,7 @@ TEST_F(PreemptionTest, ClaimsOfOtherNamespacesAreNotNamed) {
   driver->run();
   EXPECT_EQ(in("one").status.phase, "Bound");
   const auto text = world.message("secret-a", "Preempted");
-  EXPECT_EQ(text.rfind("makes room for a claim of another namespace of priority 1000 since 20", 0), 0u) << text;
+  EXPECT_EQ(text.rfind("preempted for a claim of another namespace of priority 1000 since 20", 0), 0u) << text;
   World::mustOk(world.client.remove<cache::Claim>({"team", "one"}));
   for (const auto* name : {"secret-a", "secret-b", "waits"}) world.removeClaim(name);
   driver->run();
@@ -101,7 +101,8 @@ TEST_F(PreemptionTest, WhatHoldsUpPodsOfOtherNamespacesIsNotQuoted) {
   driver->run(std::chrono::seconds(20));
   const auto one = World::must(world.client.get<cache::Claim>({"team", "one"}));
   const auto text = findCondition(one.status.conditions, "Bound")->message;
-  EXPECT_NE(text.find("have to go; a pod of another namespace may not be evicted now"), std::string::npos) << text;
+  EXPECT_NE(text.find("of other namespaces; a pod of another namespace may not be evicted now"), std::string::npos)
+      << text;
   EXPECT_EQ(text.find("default"), std::string::npos) << text;
   budget(false);
   World::mustOk(world.client.remove<cache::Claim>({"team", "one"}));
@@ -138,7 +139,7 @@ TEST_F(PreemptionTest, ALookEndsWithTheStopAndInTime) {
   EXPECT_FALSE(found("stopped", std::chrono::milliseconds(0), stopped.get_token()));
   EXPECT_FALSE(found("slow", Preemption::kLooksFor, {}));
   EXPECT_GT(asked, 0);
-  EXPECT_EQ(said, "who has to go for it was not found: the search was cut short");
+  EXPECT_EQ(said, "preemption: no victims found for it before the search timed out");
   EXPECT_TRUE(found("in time", std::chrono::milliseconds(0), {}));
 }
 
@@ -458,7 +459,7 @@ TEST_F(PreemptionTest, V2_OneThatMovesIsNotMarkedForIt_BudgetsHoldAndSpareTheOth
   line.refuses = [](const kube::HttpRequest& request) { return request.target.ends_with("/stays/eviction"); };
   asksToMove("moves");
   const auto mark = world.gpu(deviceOf("moves")).status.message;
-  ASSERT_EQ(mark.rfind("moves to another device", 0), 0u) << mark;
+  ASSERT_EQ(mark.rfind("moving to another device", 0), 0u) << mark;
   claim("big", "share", "high", {{"gpu", "2"}});
   driver->run(std::chrono::seconds(40));
   EXPECT_NE(world.message("big").find("pod default/stays may not be evicted now"), std::string::npos)
@@ -471,7 +472,7 @@ TEST_F(PreemptionTest, V2_OneThatMovesIsNotMarkedForIt_BudgetsHoldAndSpareTheOth
   driver->run(std::chrono::seconds(20));
   EXPECT_FALSE(podIsThere("stays"));
   EXPECT_FALSE(podIsThere("runs"));
-  EXPECT_EQ(world.gpu(deviceOf("moves")).status.message.rfind("makes room for claim default/big", 0), 0u)
+  EXPECT_EQ(world.gpu(deviceOf("moves")).status.message.rfind("preempted for claim default/big", 0), 0u)
       << "it says by whom it has to go";
   ends("stays", "moves");
   ends("runs", "other");

@@ -89,7 +89,8 @@ TEST_F(PreemptionTest, ANodeIsKeptForALargeOneThatHasWaitedForLong) {
   driver->run();
   claim("d", "share");
   EXPECT_EQ(phase("d"), "Pending");
-  EXPECT_NE(world.message("d").find("kept for others: room on node n1 for claim default/large"), std::string::npos)
+  EXPECT_NE(world.message("d").find("capacity reserved for other claims: node n1 (claim default/large)"),
+            std::string::npos)
       << world.message("d");
   world.removeClaim("c");
   driver->run();

@@ -80,11 +80,11 @@ TEST_F(QuotaTest, WhatExceedsItWaitsAndSaysHowMuchIsMissingAndWhoHasIt) {
   claim("b", {{"gpu-core", "10"}, {"gpu-memory", "4Gi"}});
   EXPECT_EQ(phase("b"), "Pending");
   EXPECT_EQ(world.reason("b"), "QuotaExceeded");
-  EXPECT_EQ(
-      world.message("b"),
-      "quota team allows gpu-memory 10Gi, 8Gi is used: 2Gi too little for another 4Gi; gpu-memory 12Gi in its "
-      "spec.hard would do, or asking for at most 2Gi; held by default/a 8Gi: without default/a it would be within its "
-      "quotas");
+  EXPECT_EQ(world.message("b"),
+            "quota team allows gpu-memory 10Gi, 8Gi is used: 2Gi too little for another 4Gi; gpu-memory 12Gi in its "
+            "spec.hard would be enough, or requesting at most 2Gi; held by default/a 8Gi: without default/a it would "
+            "be within its "
+            "quotas");
   EXPECT_EQ(world.reason("b", "Accepted"), "Accepted");
   EXPECT_EQ(told("b Warning QuotaExceeded"), 1);
   EXPECT_EQ(driver->reconciler.waitingForRoom(), 1u) << "quotas that become free are given in the same turns";
@@ -312,7 +312,7 @@ TEST_F(QuotaTest, ByClassAndByModel) {
   world.json<cache::Gpu>({"", "gpu-n1-2"}, R"({"spec":{"card":{"model":"A100"}}})");
   claim("c", {{"gpu", "1"}});
   EXPECT_EQ(world.reason("c"), "QuotaExceeded");
-  EXPECT_NE(world.message("c").find("cards that the quota leaves have no room"), std::string::npos)
+  EXPECT_NE(world.message("c").find("cards within the quota have no free capacity"), std::string::npos)
       << world.message("c");
   world.addCard("n1", 3);  // a T4
   settle();

@@ -80,7 +80,7 @@ TEST_F(ResizeTest, ADeviceThatIsBeingDeletedStaysAsItIsAndItsClaimSaysSo) {
   resize("a", R"({"elasticgpu.io/gpu-core":"50","elasticgpu.io/gpu-memory":"6Gi"})");
   EXPECT_EQ(why("a"), "NotResizable");
   EXPECT_EQ(world.message("a", "Resized"),
-            "device " + name + " is being deleted: it stays as it is until the claim is deleted");
+            "device " + name + " is being deleted: it is not resized until the claim is deleted");
   EXPECT_EQ(core("a"), "30%");
   world.removeClaim("a");
 }
@@ -201,9 +201,8 @@ TEST_F(ResizeTest, C15_TooLargeSaysWhatItsCardCouldGiveAndWhereItWouldFitAndCome
   resize("a", R"({"elasticgpu.io/gpu-core":"70","elasticgpu.io/gpu-memory":"1Gi"})");
   EXPECT_EQ(why("a"), "ResizeInfeasible");
   EXPECT_EQ(world.message("a", "Resized"),
-            "card gpu-n1-0 can provide core 50% and memory 15Gi, the claim would need core 70% and memory 1Gi; another "
-            "claim for "
-            "it would fit on node n1");
+            "card gpu-n1-0 can provide core 50% and memory 15Gi, the claim would need core 70% and memory 1Gi; a new "
+            "claim for these amounts would fit on node n1");
   EXPECT_EQ(core("a"), "30%");
   EXPECT_EQ(entry("a").core, 300);
   EXPECT_FALSE(device("a").spec.target);

@@ -170,7 +170,7 @@ TEST_F(WholeCardsTest, SharesThatNoLongerFitAreReportedOnClaimDeviceAndCard) {
     EXPECT_EQ(status(name, "Healthy"), "False");
     EXPECT_EQ(world.reason(name, "Healthy"), "CardTooSmall");
     const auto words = world.message(name, "Healthy");
-    for (const char* part : {"card gpu-n1-0 on node n1", "16320Mi", "64Mi less", "delete a claim"})
+    for (const char* part : {"card gpu-n1-0 on node n1", "16320Mi", "64Mi less", "recreate a claim"})
       EXPECT_NE(words.find(part), std::string::npos) << part << ": " << words;
     EXPECT_EQ(entry(name).memory, 8 * kGi) << "nobody decides who loses";
   }

@@ -19,9 +19,9 @@ core::Node node() {
 TEST(NodeResources, WhatIsLeftHolds) {
   const cache::NodeUsage::Sum taken{{1000, 2 * kGi, 5 * kGi}, 1};
   EXPECT_EQ(shortOf({3000, 6 * kGi, 15 * kGi}, taken, node()), "");
-  EXPECT_EQ(shortOf({3001, 0, 0}, taken, node()), "short of CPU (the pod asks for 3001m)");
-  EXPECT_EQ(shortOf({0, 7 * kGi, 0}, taken, node()), "short of memory (the pod asks for 7Gi)");
-  EXPECT_EQ(shortOf({0, 0, 16 * kGi}, taken, node()), "short of ephemeral storage (the pod asks for 16Gi)");
+  EXPECT_EQ(shortOf({3001, 0, 0}, taken, node()), "short of CPU (the pod requests 3001m)");
+  EXPECT_EQ(shortOf({0, 7 * kGi, 0}, taken, node()), "short of memory (the pod requests 7Gi)");
+  EXPECT_EQ(shortOf({0, 0, 16 * kGi}, taken, node()), "short of ephemeral storage (the pod requests 16Gi)");
 }
 
 TEST(NodeResources, WhatIsNotAskedForIsNotMissed) {
