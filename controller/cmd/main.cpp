@@ -8,6 +8,8 @@
 #include <vector>
 
 #include "controller/base/printable.h"
+#include "controller/cmd/controller_flags.h"
+#include "controller/cmd/execute_beside.h"
 #include "controller/cmd/flags.h"
 #include "controller/cmd/operations_client.h"
 #include "controller/cmd/options.h"
@@ -17,63 +19,7 @@ namespace {
 using namespace egpu;
 
 constexpr int kUsage = 2;
-
-void addController(CLI::App& app, cmd::CoreOptions& o) {
-  app.add_option("--workers", o.workers, "Maximum number of concurrent reconciles")
-      ->check(CLI::Range(1, 256))
-      ->capture_default_str();
-  cmd::addPlugins(app, o.plugins, o.pluginLimits);
-  app.add_option("--ops-listen", o.opsListen,
-                 "Address of /metrics, /allocation-map, /explain, /simulate, /forecast, /defrag; [::]:PORT = all of "
-                 "both families; port 0 = any free one")
-      ->capture_default_str();
-  app.add_option("--probes-listen", o.probesListen,
-                 "Address of /healthz, /livez and /readyz, and nothing else (default: the host of --ops-listen and the "
-                 "port after its, 127.0.0.1:9441; any free one if that is 0)");
-  app.add_option("--schedulers", o.schedulers,
-                 "Comma-separated names (spec.schedulerName) of the schedulers that place pods here; those of "
-                 "--extender-scheduler are served too. Pods of any other scheduler get no cards (default: "
-                 "default-scheduler)")
-      ->delimiter(',')
-      ->allow_extra_args(false);
-  app.add_option("--reserved-free-cards", o.reservedFreeCards,
-                 "Maximum percentage of the free cards that a node reserved for a long-pending claim may withhold, in "
-                 "a cluster of fewer than 50 nodes with cards; 100 = no limit")
-      ->check(CLI::Range(0, 100))
-      ->capture_default_str();
-  app.add_flag(
-      "--card-metrics", o.cardMetrics,
-      "Per-card series in /metrics; turned off automatically above " + std::to_string(cmd::kMaxCardSeries) + " cards");
-  app.add_option(
-      "--journal", o.journal,
-      "Folder for a journal of all decisions, for its owner alone; `journal` reads it (default: none is kept)");
-  app.add_option("--journal-size", o.journalBytes,
-                 "Maximum total size of its files; the oldest are deleted: 256MiB, 2GiB")
-      ->transform(CLI::AsSizeValue(false))
-      ->default_str("256MiB");
-  app.add_option("--write-ops-address", o.writeOpsAddress, "Write the real operations address to this file once ready");
-  app.add_option("--write-probes-address", o.writeProbesAddress, "Write the real probes address to this file");
-}
-
-/// Flags for schedulers that choose nodes themselves.
-void addExtender(CLI::App& app, cmd::ExtenderOptions& o) {
-  app.add_option("--extender-address", o.listen,
-                 "Address of /extender/filter, prioritize, bind and preempt for a scheduler that chooses nodes itself, "
-                 "with mutual TLS; [::]:PORT = all of both families (default: there is none)");
-  app.add_option("--extender-cert", o.tls.certificate,
-                 "Its certificate in PEM, with its chain; read again when it changes");
-  app.add_option("--extender-key", o.tls.key,
-                 "The certificate's key in PEM, without a passphrase; read again when it changes");
-  app.add_option("--extender-client-ca", o.tls.clientCa,
-                 "The CA, in PEM, that must have issued a scheduler's certificate; read again when it changes");
-  app.add_option("--extender-client-name", o.tls.clientNames,
-                 "Name that a scheduler's certificate must have, as its common name or an alternative one; repeatable "
-                 "(default: any certificate of that CA)")
-      ->allow_extra_args(false);
-  app.add_option("--extender-scheduler", o.schedulers,
-                 "schedulerName of pods whose nodes that scheduler chooses by the extender; repeatable")
-      ->allow_extra_args(false);
-}
+constexpr std::string_view kStandalone = "standalone";
 
 /// Flag for the authorization of callers by the API server.
 void addCallers(CLI::App& app, cmd::CoreOptions& o) {
@@ -213,29 +159,10 @@ CLI::App* addRun(CLI::App& app, cmd::RunOptions& o, cmd::LogOptions& log) {
   sub->add_option("--kubeconfig", o.kubeconfig,
                   "Kubeconfig file (default: KUBECONFIG, ~/.kube/config, the pod's service account)");
   sub->add_option("--context", o.context, "Context of the kubeconfig (default: its current one)");
-  addController(*sub, o.controller);
-  addExtender(*sub, o.controller.extender);
+  cmd::addController(*sub, o.controller);
+  cmd::addExtender(*sub, o.controller.extender);
   addCallers(*sub, o.controller);
   addElection(*sub, o);
-  cmd::addLog(*sub, log);
-  return sub;
-}
-
-CLI::App* addStandalone(CLI::App& app, cmd::StandaloneOptions& o, cmd::LogOptions& log) {
-  auto* sub = app.add_subcommand(
-      "standalone", "Run everything here: an embedded API server for kubectl, simulated nodes, the controller");
-  sub->add_option("--nodes", o.nodes, "YAML file of the simulated nodes")->required()->check(CLI::ExistingFile);
-  sub->add_option(
-      "--data", o.data,
-      "Folder that keeps the state over restarts, for its owner alone; root's plugins keep theirs in FOLDER.plugins "
-      "(default: in memory)");
-  sub->add_option("--listen", o.listen, "Address of the API server, loopback; port 0 = any free one")
-      ->capture_default_str();
-  sub->add_option("--write-kubeconfig", o.writeKubeconfig,
-                  "Add context elastic-gpu-standalone to this kubeconfig, or make it; what else it holds stays, its "
-                  "current context, too");
-  addController(*sub, o.controller);
-  addExtender(*sub, o.controller.extender);
   cmd::addLog(*sub, log);
   return sub;
 }
@@ -282,9 +209,10 @@ int execute(int argc, char** argv) {
   cmd::LogOptions log;
 
   cmd::RunOptions run;
-  cmd::StandaloneOptions standalone;
   auto* runApp = addRun(app, run, log);
-  auto* standaloneApp = addStandalone(app, standalone, log);
+  // Not parsed here: main() executes elastic-gpu-standalone.
+  app.add_subcommand(std::string(kStandalone),
+                     "Run everything here: an embedded API server for kubectl, simulated nodes, the controller");
 
   cmd::MapOptions map;
   addMap(app, map);
@@ -311,6 +239,7 @@ int execute(int argc, char** argv) {
   });
   app.add_subcommand("help", "Show what a command does and its flags: help [COMMAND]");
   const auto args = withHelp(argc, argv);
+  if (args.size() > 1 && args[1] == kStandalone) return cmd::executeBeside("elastic-gpu-standalone", args);
   if (args.size() > 1 && args[1][0] != '-' && !isCommand(app, args[1])) return kUsage;
   try {
     app.parse(static_cast<int>(args.size()), args.data());
@@ -319,7 +248,6 @@ int execute(int argc, char** argv) {
   }
   cmd::configureLog(log);
   if (*runApp) return cmd::runCommand(run);
-  if (*standaloneApp) return cmd::standaloneCommand(standalone);
   if (*explainApp) return cmd::questionCommand(explain);
   if (*simulateApp) return cmd::questionCommand(simulate);
   if (*forecastApp) return cmd::questionCommand(forecast);

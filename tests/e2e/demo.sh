@@ -18,7 +18,7 @@ say() { printf '\n\033[1m▸ %s\033[0m\n' "$*"; }
 run() { printf '\033[2m$ %s\033[0m\n' "$*"; "$@"; }
 
 say "Starting Elastic GPU standalone on $(basename "$nodes")"
-"$bin/elastic-gpu-controller" standalone --nodes "$nodes" --listen 127.0.0.1:0 --ops-listen 127.0.0.1:0 \
+"$bin/elastic-gpu-standalone" --nodes "$nodes" --listen 127.0.0.1:0 --ops-listen 127.0.0.1:0 \
   --write-kubeconfig "$work/kubeconfig" --write-ops-address "$work/ops" --log-level warn >"$work/log" 2>&1 &
 pid=$!
 for _ in $(seq 300); do

@@ -88,9 +88,9 @@ Outcome ClaimSync::waitForReservation(const ClaimPtr& claim, const GpuPtr& devic
   const auto early = pod && rejections.empty() ? untilPlacementReport(*claim, *device) : milliseconds(0);
   if (early.count() > 0) again = again.count() > 0 ? std::min(again, early) : early;
   auto outcome = again.count() > 0 ? Outcome::after(again) : Outcome::done();
-  if (answer.state == ResourceClaimBridge::State::waiting) return outcome;
+  if (answer.state == ResourceClaimBridge::State::waiting || early.count() > 0) return outcome;
   auto message = "capacity on node " + device->spec.nodeName + " is reserved until the scheduler places the pod";
-  if (const auto rejections = waiting_.nodes.text(uid); !rejections.empty()) message += "; " + rejections;
+  if (!rejections.empty()) message += "; " + rejections;
   if (conditionResolved(*claim, answer.state))
     outcome.updates.push_back(ConditionUpdate::of(claim->metadata, ConditionUpdate::As::resourceClaimReady, {}, {}));
   outcome.updates.push_back(notBound(*claim, reason::kWaitingForConsumer, message));

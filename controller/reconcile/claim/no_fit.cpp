@@ -125,7 +125,7 @@ std::string ClaimSync::unavailableCapacityMessage(const scheduler::Request& requ
       break;
     }
     text += (named == 1 ? "unavailable cards: " : ", ") + card->metadata.name + " on node " +
-            card->spec.card->nodeName + " (" + stores_.troubleOf(*card).text().substr(0, kMaxReported) + ")";
+            card->spec.card->nodeName + " (" + stores_.troubleOf(*card).text().substr(0, kMaxTroubleLength) + ")";
   }
   const auto add = [&text](const std::string& what) { text += (text.empty() ? "" : "; ") + what; };
   if (const auto kept = keptDevices(phase::kReleased, wanted); kept.count > 0)

@@ -58,7 +58,7 @@ base::Result<std::string> GangPods::add(const ClaimPtr& claim, const std::option
     const auto [known, first] = firstOfPod_.try_emplace(member.pod->metadata.uid, members_.size());
     if (!first) member.with = known->second;
     const auto node = nodeOf(*member.pod);
-    if (!node) return "claims of pod " + member.pod->metadata.name + " are on several nodes, or are leaving one";
+    if (!node) return "claims of pod " + member.pod->metadata.name + " are on several nodes, or are being moved";
     member.onlyNode = *node;
     const bool lacksAlike = member.with && members_[*member.with].alike == nullptr;
     if (!tolerated && (!member.with || lacksAlike)) {

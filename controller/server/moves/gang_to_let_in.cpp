@@ -67,7 +67,7 @@ std::string notChosen(const Stores& stores, const cache::Claim& claim, const v1a
   if (gang.podGroup) return choice.lacks.empty() ? "no pod of " + gang.text() + " uses it" : choice.lacks;
   if (const auto why = notCounted(stores, claim); !why.empty()) return "claim " + claim.metadata.name + ": " + why;
   if (choice.definer && !(choice.gang == gang))
-    return "claim " + choice.definer->metadata.name + " gives another size or topology of " + gang.text();
+    return "claim " + choice.definer->metadata.name + " sets a different size or topology for " + gang.text();
   return gang.text() + " has its " + std::to_string(choice.gang.size) + " members already";
 }
 
@@ -233,7 +233,7 @@ std::vector<ClaimPtr> membersWith(const Stores& stores, const cache::Claim& clai
     return {};
   }
   if (!choice.lacks.empty() || !std::all_of(here.begin(), here.end(), isBound))
-    found.why = "the first " + std::to_string(gang.size) + " pods of " + gang.text() + " are scheduled before it";
+    found.why = "the first " + std::to_string(gang.size) + " pods of " + gang.text() + " are placed before it";
   else if (!own->whole)
     found.why = reconcile::notMadeText(*own);
   return own->claims;
