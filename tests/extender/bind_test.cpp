@@ -123,7 +123,7 @@ TEST_F(ExtenderTest, NoRoomIsAnErrorAndNothingIsLeft) {
   const auto pod = addPod("p", {"a", "b"});
   fill("n1", 1);
   const auto before = writes();
-  EXPECT_NE(bind(pod, "n1").find("no room for the pod's claims on node n1"), std::string::npos);
+  EXPECT_NE(bind(pod, "n1").find("no capacity for the pod's claims on node n1"), std::string::npos);
   EXPECT_FALSE(world.exists(deviceOf("a")));
   EXPECT_FALSE(world.exists(deviceOf("b")));
   EXPECT_EQ(world.pod("p").nodeName, "");

@@ -355,15 +355,15 @@ TEST_F(GangTest, MistakesAreSaid) {
   EXPECT_EQ(world.reason("a"), "InvalidParameter");
   member("b", "2", {}, "x");
   member("c", "3", {}, "x");
-  EXPECT_NE(world.message("b").find("another size"), std::string::npos) << world.message("b");
+  EXPECT_NE(world.message("b").find("a different size"), std::string::npos) << world.message("b");
 }
 
 TEST_F(GangTest, AClaimThatSaysAnotherSizeKeepsTheOthersFromNothing) {
   member("a", "2");
   member("b", "3");
-  EXPECT_EQ(world.message("b"), "claim a says another size or topology of gang train");
+  EXPECT_EQ(world.message("b"), "claim a sets a different size or topology for gang train");
   EXPECT_EQ(world.message("a"),
-            "1 of 2 members of gang train is here; claim b says another size or topology of gang train");
+            "1 of 2 members of gang train is here; claim b sets a different size or topology for gang train");
   member("c", "2");
   for (const auto* name : {"a", "c"}) EXPECT_EQ(phase(name), "Bound") << world.message(name);
   EXPECT_NE(phase("b"), "Bound");

@@ -181,7 +181,7 @@ TEST_F(PodGroupTest, FurtherPodsWaitWhileTheFirstDoNotFit) {
   driver->run(std::chrono::seconds(30));
   EXPECT_EQ(cards(), 2);
   EXPECT_EQ(world.reason(claimOf("a")), "NoFit");
-  EXPECT_EQ(message("d"), "the first 3 pods of PodGroup train come before it");
+  EXPECT_EQ(message("d"), "the first 3 pods of PodGroup train are placed before it");
   world.removeClaim("full");
   driver->run(std::chrono::seconds(30));
   for (const auto* name : {"a", "b", "c", "d"}) EXPECT_EQ(phase(name), "Bound") << name << message(name);

@@ -1,0 +1,26 @@
+"""Reads commit subjects, a line each, and fails on those over 72 characters or without an imperative: `[scope: ]Verb the thing`."""
+import re
+import sys
+
+MAX_LENGTH = 72
+FORM = re.compile(r"([a-z0-9_./, -]+: )?[A-Z][a-z]+\b")
+# Words that a sentence may begin with, and an imperative does not.
+NOT_IMPERATIVE = re.compile(r"([a-z0-9_./, -]+: )?(Who|What|Which|The|A|An|Of|One|It|They|This|That|Where|When|If|As|No|Not|In|On|With|For|All|Figures|Tests|Some|"
+                            r"(?!(?i:feed|embed|need|shed|speed|seed|proceed|exceed|bring|ping|string)\b)\w+(ed|ing))\b")
+
+
+def fault_of(subject):
+    """What is wrong with the subject; empty if nothing is."""
+    if len(subject) > MAX_LENGTH:
+        return f"{len(subject)} characters"
+    return "" if FORM.match(subject) and not NOT_IMPERATIVE.match(subject) else "not an imperative"
+
+
+for subject, wanted in (("scheduler: Reserve nodes for gangs", True), ("Add a test", True), ("scheduler: Who waits", False), ("scheduler: reserved", False),
+                        ("x" * 73, False), ("reconcile: Counting turns", False), ("Feed the cache", True)):
+    if (fault_of(subject) == "") != wanted:
+        sys.exit(f"commit_subjects: a planted subject is judged wrongly: {subject}")
+bad = [(fault, subject) for subject in sys.stdin.read().splitlines() if (fault := fault_of(subject))]
+for fault, subject in bad:
+    print(f"commit subject: {fault}: {subject[:120]}")
+sys.exit(1 if bad else 0)
