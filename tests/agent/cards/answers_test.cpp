@@ -93,7 +93,7 @@ TEST(MergeTest, ACardThatIsGivenTwiceCountsOnce) {
   other.memory = kGiB;
   const auto found = merge({{"physical", answer({gpu("GPU-A"), other})}}, "n1");
   EXPECT_EQ(found.cards.at("gpu-a").card.memory, 80 * kGiB);
-  EXPECT_THAT(found.remarks, ElementsAre(HasSubstr("given twice")));
+  EXPECT_THAT(found.remarks, ElementsAre(HasSubstr("reported twice")));
 }
 
 TEST(MergeTest, NoMoreThanANodeCanHave) {

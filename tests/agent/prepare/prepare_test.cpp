@@ -382,7 +382,7 @@ TEST_F(PrepareTest, TheFenceHoldsWhateverTheApiSays) {
   ASSERT_TRUE(folder.write(holder).ok() && folder.publish("old").ok());
   const auto answer = preparer.prepare(claim, {});
   EXPECT_EQ(answer.status().code(), Code::invalid);
-  EXPECT_TRUE(told("a", "beside team/holder with core 800"));
+  EXPECT_TRUE(told("a", "together with team/holder with core 800"));
   EXPECT_EQ(plugin.calls(), Calls{}) << "nothing is staged";
   EXPECT_EQ(files(), Calls{fileOf("old")});
   ASSERT_TRUE(folder.withdraw("old").ok());

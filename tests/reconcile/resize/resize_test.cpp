@@ -176,7 +176,7 @@ TEST_F(ResizeTest, C15_WhatSlippedThroughIsSaidAndWithoutEffectAndOverOnceUndone
   World::mustOk(edit("a", R"({"elasticgpu.io/gpu-core":"50"})"));
   settle();
   EXPECT_EQ(why("a"), "NotResizable");
-  EXPECT_NE(world.message("a", "Resized").find("class share does not say resizable"), std::string::npos);
+  EXPECT_NE(world.message("a", "Resized").find("class share does not set resizable"), std::string::npos);
   EXPECT_EQ(entry("a").core, 300);
   EXPECT_EQ(world.claim("a").status.phase, "Bound");
   resize("a", R"({"elasticgpu.io/gpu-core":"30"})");

@@ -13,7 +13,7 @@
 #include "controller/base/private_files.h"
 #include "controller/cmd/compose.h"
 #include "controller/cmd/fail.h"
-#include "controller/cmd/kubeconfig_file.h"
+#include "controller/cmd/standalone/kubeconfig_file.h"
 #include "controller/cmd/options.h"
 #include "controller/cmd/signals.h"
 #include "controller/http/http.h"

@@ -1,4 +1,4 @@
-#include "controller/cmd/kubeconfig_file.h"
+#include "controller/cmd/standalone/kubeconfig_file.h"
 
 #include <fcntl.h>
 #include <unistd.h>
