@@ -227,7 +227,6 @@ int execute(int argc, char** argv) {
                                   "How many more claims fit, of each class or one, of their usual or a given size");
 
   auto* defragApp = addDefrag(app, defrag);
-
   cmd::JournalOptions journal;
   auto* journalApp = addJournal(app, journal);
 

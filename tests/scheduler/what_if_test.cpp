@@ -534,7 +534,7 @@ TEST(WhatIf, WrongStepsAreNamed) {
   EXPECT_EQ(message(AddNodes{"n", 1, "n", {}, {}}), "invalid: steps[1].add.name: there is a node \"n\" already");
   EXPECT_EQ(message(AddNodes{"", 1, "n", {}, {}}), "invalid: steps[1].add.name: is missing");
   EXPECT_EQ(message(AddNodes{"m", 0, "n", {}, {}}), "invalid: steps[1].add.count: 0 is not between 1 and 100000");
-  EXPECT_EQ(message(AddNodes{"m", 1, "", {}, {}}), "invalid: steps[1].add.cards: says nothing");
+  EXPECT_EQ(message(AddNodes{"m", 1, "", {}, {}}), "invalid: steps[1].add.cards: is missing");
   EXPECT_EQ(message(CreateClaim{{"ns/b", {}, Request{}, {}, {}}}),
             "invalid: steps[1].create: there is a claim \"ns/b\" already");
 }
