@@ -6,6 +6,7 @@
 #include "api/v1alpha/pod_claims.h"
 #include "controller/base/log.h"
 #include "controller/base/text.h"
+#include "controller/base/timestamp.h"
 #include "controller/reconcile/claim/claim.h"
 #include "controller/reconcile/resourceclaim/adopter.h"
 
@@ -85,7 +86,7 @@ Outcome ClaimSync::waitForReservation(const ClaimPtr& claim, const GpuPtr& devic
   else if (const auto moved = unplacedTooLong(*claim, *device, *pod, &again, stop))
     return *moved;
   const auto rejections = waiting_.nodes.text(uid);
-  const auto early = pod && rejections.empty() ? untilPlacementReport(*claim, *device) : milliseconds(0);
+  const auto early = rejections.empty() ? untilPlacementReport(*claim, *device) : milliseconds(0);
   if (early.count() > 0) again = again.count() > 0 ? std::min(again, early) : early;
   auto outcome = again.count() > 0 ? Outcome::after(again) : Outcome::done();
   if (answer.state == ResourceClaimBridge::State::waiting || early.count() > 0) return outcome;
@@ -103,8 +104,10 @@ milliseconds ClaimSync::untilPlacementReport(const cache::Claim& claim, const ca
     if (condition != nullptr && condition->status == "False" && condition->reason != reason::kWaitingForConsumer)
       return {};
   }
-  const auto passed = waiting_.nodes.unplacedFor(claim.metadata.uid, device.metadata.uid);
-  return std::max(milliseconds(0), kPlacementReportDelay - passed);
+  const auto created = base::parseRfc3339(device.metadata.creationTimestamp);
+  if (!created) return {};
+  const auto passed = std::chrono::duration_cast<milliseconds>(clock_.wall() - *created);
+  return std::clamp(kPlacementReportDelay - passed, milliseconds(0), kPlacementReportDelay);
 }
 
 std::optional<Outcome> ClaimSync::unplacedTooLong(const cache::Claim& claim, const cache::Gpu& device,
