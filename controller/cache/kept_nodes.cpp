@@ -123,7 +123,8 @@ bool ClusterView::holderLasts(std::string_view device, int64_t now, int64_t atMo
 
 std::string ClusterView::nodeToKeep(const NodeSearch& search, bool isLimited,
                                     const scheduler::HolderLasts& lasts) const {
-  const auto& [cluster, asks, suits, otherwise, before] = search;
+  const auto& cluster = search.cluster;
+  const auto& asks = search.asks;
   const auto now = asks.front().turn.now;
   const scheduler::HeldSince since = [this, now](std::string_view device) { return heldSince(device, now); };
   const auto all = isLimited ? scheduler::freeCards(cluster) : 0;
@@ -141,11 +142,11 @@ std::string ClusterView::nodeToKeep(const NodeSearch& search, bool isLimited,
       members.push_back({ask.request, isLimited ? within : open});
       if (members.size() > 1) members.back().with = 0;
     }
-    const auto kept = scheduler::planReservations(cluster, members, nullptr, {}, now, since, before, 1, lasts);
+    const auto kept = scheduler::planReservations(cluster, members, nullptr, {}, now, since, search.before, 1, lasts);
     return kept.empty() ? std::string() : kept.front().node;
   };
-  auto node = tryOn(suits);
-  return node.empty() && otherwise ? tryOn(otherwise) : node;
+  auto node = tryOn(search.suits);
+  return node.empty() && search.otherwise ? tryOn(search.otherwise) : node;
 }
 
 std::string ClusterView::nodeToKeep(const NodeSearch& search, std::string* why) const {
