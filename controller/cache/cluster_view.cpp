@@ -64,7 +64,7 @@ void ClusterView::refreshNode(const core::Node* before, const core::Node* after)
     std::lock_guard lock(mutex_);
     if (const auto node = stores_.nodes.get({"", name})) {
       const bool schedulable = node->ready && !node->unschedulable && !node->metadata.deleting();
-      if (schedulable && !cluster_.nodeSchedulable(name)) freedCapacity_.note();
+      if (schedulable && !cluster_.nodeSchedulable(name)) capacityFreed_ = true;
       cluster_.upsertNode({name, schedulable});
     } else {
       cluster_.removeNode(name);
@@ -86,7 +86,7 @@ void ClusterView::refreshCard(const Gpu* before, const Gpu* after) {
       const auto& spec = *object->spec.card;
       const auto known = cluster_.findCard(name);
       // Any other change of the card's description may be what a pending claim waits for.
-      if (!known.known || !before || !before->spec.card || !(*before->spec.card == spec)) freedCapacity_.note();
+      if (!known.known || !before || !before->spec.card || !(*before->spec.card == spec)) capacityFreed_ = true;
       state.why = cache::troubleOf(*object).reason;
       // Health is evaluated last, because it depends on the allocations.
       cluster_.upsertCard({name, spec, known.known && known.healthy});
@@ -256,7 +256,7 @@ void ClusterView::chargeDevice(Devices::value_type& entry) {
 
 void ClusterView::confirmAssumed(const Gpu& device) {
   if (!device.spec.claimRef || assumptions_.empty()) return;
-  const auto growth = freedCapacity_;
+  const auto growth = capacityFreed_;
   bool grew = false;
   for (const auto& [card, charged] : drop(device.spec.claimRef->uid)) {
     const auto& parts = device.spec.cards;
@@ -264,8 +264,8 @@ void ClusterView::confirmAssumed(const Gpu& device) {
              return part.name == card && holds({part.chargedCore, part.chargedMemory}, charged);
            });
   }
-  freedCapacity_ = growth;
-  freedCapacity_.note(grew);
+  capacityFreed_ = growth;
+  capacityFreed_ = grew || capacityFreed_;
 }
 
 void ClusterView::removeDevice(Devices::iterator known) {
@@ -305,7 +305,7 @@ void ClusterView::updateAllocation(Cards::value_type& card, const std::string& u
     if (before != Amount{}) {  // an allocation for admin access was never in the cluster
       cluster_.giveBack(name, uid);
       book_.drop(uid, name);
-      freedCapacity_.note();
+      capacityFreed_ = true;
     }
     if (held != &state.held.back()) *held = std::move(state.held.back());
     state.held.pop_back();
@@ -314,7 +314,7 @@ void ClusterView::updateAllocation(Cards::value_type& card, const std::string& u
   count(card, *held);
   const auto sum = held->take.effective();
   if (!fresh && sum == before) return;
-  if (sum.core < before.core || sum.memory < before.memory) freedCapacity_.note();
+  if (sum.core < before.core || sum.memory < before.memory) capacityFreed_ = true;
   if (!state.present) return;
   if (sum != Amount{})
     cluster_.take(name, uid, sum);
@@ -382,7 +382,7 @@ void ClusterView::updateSchedulability(const Cards::value_type& card) {
   const auto known = cluster_.findCard(name);
   const bool healthy = unschedulableReason(card).empty();
   if (healthy == known.healthy) return;
-  if (healthy) freedCapacity_.note();
+  if (healthy) capacityFreed_ = true;
   cluster_.upsertCard({name, *cluster_.describe(name), healthy});
 }
 
@@ -430,9 +430,9 @@ std::vector<ClusterView::Assumed> ClusterView::drop(std::string_view claimUid) {
 }
 
 std::vector<ClusterView::Assumed> ClusterView::forgetForRetry(std::string_view claimUid) {
-  const auto growth = freedCapacity_;
+  const auto growth = capacityFreed_;
   auto dropped = drop(claimUid);
-  freedCapacity_ = growth;
+  capacityFreed_ = growth;
   return dropped;
 }
 
@@ -505,11 +505,6 @@ void ClusterView::forgetEarlier(std::string_view claim, std::string_view uid) {
   announce();
 }
 
-uint64_t ClusterView::timesFreed() const {
-  const std::lock_guard lock(mutex_);
-  return freedCapacity_.times;
-}
-
 void ClusterView::announce() {
   bool grew = false;
   std::vector<scheduler::QuotaBook::Change> changes;
@@ -517,7 +512,7 @@ void ClusterView::announce() {
   {
     std::lock_guard lock(mutex_);
     if (snapshot_.cluster && snapshot_.changes != cluster_.changes()) old = std::move(snapshot_.cluster);
-    grew = std::exchange(freedCapacity_.pending, false);
+    grew = std::exchange(capacityFreed_, false);
     if (grew) {
       unschedulableCache_.clear();
       unfit_.clear();

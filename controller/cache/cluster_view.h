@@ -318,8 +318,6 @@ class ClusterView {
   /// Sets the callback for freed capacity: an allocation was released, or a card or node became schedulable, so pending
   /// claims may fit. Called without the lock. Set before the stores fill.
   void onCapacity(std::function<void()> listener) { onCapacityFreed_ = std::move(listener); }
-  /// Number of times that capacity was freed, counted before the callback of onCapacity() is called.
-  uint64_t timesFreed() const;
   /// Sets the callback for changes of the namespace's quotas, or of the usage that they count. freed: claims that
   /// exceeded a quota may be within it now. Called without the lock. Set before the stores fill.
   void onQuota(std::function<void(const std::string& namespace_, bool freed)> listener) {
@@ -577,9 +575,9 @@ class ClusterView {
   /// Reports decisions to the listener. Call before they are assumed.
   void tell(std::span<const SchedulingRequest> asks, const std::vector<scheduler::Decision>& decisions,
             PredicateTrace nodes, bool meanwhile);
-  /// Drops the claim's assumption and returns its allocations. May set freedCapacity_.
+  /// Drops the claim's assumption and returns its allocations. May set capacityFreed_.
   std::vector<Assumed> drop(std::string_view claimUid);
-  /// Drops the assumption before the claim is decided again. Does not set freedCapacity_: a retry frees nothing. See freedBy().
+  /// Drops the assumption before the claim is decided again. Does not set capacityFreed_: a retry frees nothing. See freedBy().
   std::vector<Assumed> forgetForRetry(std::string_view claimUid);
   /// True if a retracted allocation is not assumed again, so that pending claims must be requeued.
   bool freedBy(std::string_view claimUid, const std::vector<Assumed>& retracted) const;
@@ -588,7 +586,7 @@ class ClusterView {
   /// Visits each card whose object exists. Holds the lock during a visit, and releases it between some of them.
   void eachCard(const std::function<void(const Cards::value_type&)>& visit) const;
   void forgetIfEmpty(Cards::value_type& card);
-  /// Takes and clears freedCapacity_.pending and the quotas' changes, and calls the listeners without the lock.
+  /// Takes and clears capacityFreed_ and the quotas' changes, and calls the listeners without the lock.
   void announce();
 
   Stores& stores_;
@@ -647,16 +645,7 @@ class ClusterView {
   std::map<std::string, int64_t, std::less<>>
       failedSearches_;  ///< time of recent searches that found none, by claim uid
   uint64_t lastNumber_ = 0;
-  /// Capacity that was freed, or a card that became schedulable.
-  struct FreedCapacity {
-    bool pending = false;  ///< the listener of onCapacity() has not been called for it yet
-    uint64_t times = 0;    ///< since the start
-    void note(bool grew = true) {
-      pending = pending || grew;
-      times += grew;
-    }
-  };
-  FreedCapacity freedCapacity_;
+  bool capacityFreed_ = false;  ///< since the listener of onCapacity() was called: freed, or a card became schedulable
   static constexpr std::size_t kMaxHopeless = 64;
   struct Hopeless {
     scheduler::Request request;

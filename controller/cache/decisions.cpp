@@ -82,8 +82,8 @@ scheduler::Decision ClusterView::decideAndAssume(const SchedulingRequest& ask, c
   } else if (decision.excess && ask.first) {
     reserveQuota(asks, *decision.excess);
   }
-  freedCapacity_.note(freedBy(ask.claimUid, retracted));
-  const bool news = freedCapacity_.pending || book_.changed();
+  capacityFreed_ = freedBy(ask.claimUid, retracted) || capacityFreed_;
+  const bool news = capacityFreed_ || book_.changed();
   const std::chrono::duration<double> took = std::chrono::steady_clock::now() - start;
   lock.unlock();
   if (news) announce();
@@ -137,8 +137,8 @@ std::vector<scheduler::Decision> ClusterView::candidates(const SchedulingRequest
     found.push_back(std::move(decision));
   }
   releaseNominatedCapacity(held);
-  freedCapacity_.note(freedBy(ask.claimUid, retracted));
-  const bool news = freedCapacity_.pending || book_.changed();
+  capacityFreed_ = freedBy(ask.claimUid, retracted) || capacityFreed_;
+  const bool news = capacityFreed_ || book_.changed();
   lock.unlock();
   if (news) announce();
   return found;
@@ -192,8 +192,8 @@ scheduler::Together ClusterView::decideTogether(const std::vector<SchedulingRequ
     }
     freed = freedBy(asks[i].claimUid, retracted[i]) || freed;
   }
-  freedCapacity_.note(freed);
-  const bool news = freedCapacity_.pending || book_.changed();
+  capacityFreed_ = freed || capacityFreed_;
+  const bool news = capacityFreed_ || book_.changed();
   const std::chrono::duration<double> took = std::chrono::steady_clock::now() - start;
   lock.unlock();
   if (news) announce();
@@ -252,7 +252,7 @@ std::optional<scheduler::GangDecision> ClusterView::decideGang(const std::vector
     assumptions_[asks[i].claimUid].inGang = gang.decisions[i];
     learned_.erase(asks[i].claimUid);
   }
-  const bool news = freedCapacity_.pending || book_.changed();
+  const bool news = capacityFreed_ || book_.changed();
   const std::chrono::duration<double> took = std::chrono::steady_clock::now() - start;
   lock.unlock();
   if (news) announce();

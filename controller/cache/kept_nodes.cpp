@@ -247,7 +247,7 @@ std::vector<std::string> ClusterView::expireReservations(int64_t now) {
     const auto before = reservations_.size();
     for (auto it = reservations_.begin(); it != reservations_.end();)
       it = passed(now, it->second.askedAt, kReservationTtl) ? endReservation(it, isPlaced(it->first)) : std::next(it);
-    freedCapacity_.note(reservations_.size() != before);
+    capacityFreed_ = reservations_.size() != before || capacityFreed_;
     for (auto& [uid, kept] : reservations_)
       if (passed(now, kept.askedAt, kReservationRenewAfter)) quiet.push_back(kept.owner.name);
     for (const auto& space : quotaReservations_.expire(now)) book_.noteFreed(space);
@@ -311,7 +311,7 @@ void ClusterView::keepOne(const SchedulingRequest& ask, const std::vector<Schedu
   auto owner = waiterOf(ask);
   owner.request = nullptr;  // it does not outlive the decision
   const bool moves = !before.nodes.empty() && before.nodes.front() != node;
-  if (moves || reservations_.erase(insteadOf) > 0) freedCapacity_.note();
+  if (moves || reservations_.erase(insteadOf) > 0) capacityFreed_ = true;
   const auto now = ask.turn.now;
   for (const auto& each : asks) unreserved_.erase(each.claimUid);
   auto& kept = reservations_[ask.claimUid];
@@ -402,7 +402,7 @@ void ClusterView::replaceReservations(const std::vector<SchedulingRequest>& asks
         std::move(owner), each.node, now, now, before.moves + (moves ? 1 : 0), true};
   }
   keepsNodes_ = keepsNodes_ || !kept.empty();
-  freedCapacity_.note(!std::all_of(given.begin(), given.end(), keeps));
+  capacityFreed_ = !std::all_of(given.begin(), given.end(), keeps) || capacityFreed_;
 }
 
 void ClusterView::dropReservation(std::string_view claimUid, bool isServed) {
@@ -410,7 +410,7 @@ void ClusterView::dropReservation(std::string_view claimUid, bool isServed) {
   const auto known = reservations_.find(claimUid);
   if (known == reservations_.end()) return;
   endReservation(known, isServed || isPlaced(known->first));
-  freedCapacity_.note();
+  capacityFreed_ = true;
 }
 
 ClusterView::KeptNodes::iterator ClusterView::endReservation(KeptNodes::iterator kept, bool isServed) {

@@ -45,13 +45,13 @@ void ClusterView::refreshNomination(const Claim& claim, bool gone) {
                       *now->status.nominated,
                       className};
       if (known != nominated_.end() && !(known->second.room == fresh.room)) {
-        freedCapacity_.note();
+        capacityFreed_ = true;
         book_.noteFreed(now->metadata.namespace_);
       }
       nominated_[uid] = std::move(fresh);
     } else if (known != nominated_.end()) {
       nominated_.erase(known);
-      freedCapacity_.note();
+      capacityFreed_ = true;
       book_.noteFreed(claim.metadata.namespace_);
     }
   }

@@ -71,27 +71,6 @@ TEST_F(UnschedulableQueueTest, TheHighestPriorityHasTheFirstTurnThenTheOldest) {
   EXPECT_EQ(next().keys, Keys());
 }
 
-TEST_F(UnschedulableQueueTest, KeepsRoom_UnlessAnEarlierKeyWaits) {
-  add("a");
-  add("b");
-  EXPECT_TRUE(room.keepsRoom("a"));
-  EXPECT_FALSE(room.keepsRoom("b"));
-  EXPECT_TRUE(room.keepsRoom("absent"));
-  room.remove("a");
-  EXPECT_TRUE(room.keepsRoom("b"));
-}
-
-TEST_F(UnschedulableQueueTest, KeepsRoom_AfterItYieldedForLong) {
-  add("a");
-  add("b");
-  EXPECT_FALSE(room.keepsRoom("b"));
-  room.grew();
-  EXPECT_FALSE(add("b")) << "the earlier key has no turn yet";
-  clock.advance(UnschedulableQueue::kYieldTimeout);
-  EXPECT_TRUE(add("b"));
-  EXPECT_TRUE(room.keepsRoom("b")) << "the time since the first decision counts";
-}
-
 TEST_F(UnschedulableQueueTest, AStepThatBeganBeforeTheTurnDoesNotEndIt) {
   add("a");
   add("b");

@@ -84,10 +84,9 @@ std::vector<std::string> makeUvmNodes(const std::string& hostRoot, const std::st
     if (!major) return {};
     const auto dev = folder(host, "/dev");
     // mknod applies the umask, so fchmodat() sets the mode.
-    if (!dev || (make(dev.get(), name, S_IFCHR | kForAll, makedev(*major, number)) != 0 && errno != EEXIST))
-      missing.push_back(failed(name));
-    else
-      ::fchmodat(dev.get(), name, kForAll, 0);
+    const bool made =
+        dev && (make(dev.get(), name, S_IFCHR | kForAll, makedev(*major, number)) == 0 || errno == EEXIST);
+    if (!made || ::fchmodat(dev.get(), name, kForAll, 0) != 0) missing.push_back(failed(name));
   }
   return missing;
 }

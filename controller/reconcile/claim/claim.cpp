@@ -221,7 +221,6 @@ Outcome ClaimSync::leaveToConsumer(const ClaimPtr& claim) {
 Outcome ClaimSync::choose(const cache::Claim& claim, const ResolvedClaim& asked, std::stop_token stop) {
   const auto queueKey = claimKey(core::keyOf(claim.metadata));
   const auto& uid = claim.metadata.uid;
-  const auto timesFreed = cluster_.timesFreed();
   // Before deciding: capacity that becomes free, and taints that are removed, from now on requeue this claim.
   const bool mayLook = waiting_.room.add(queueKey, ageOf(claim.metadata), asked.turn.priority, needsOf(claim, asked));
   if (!mayLook) return Outcome::after(UnschedulableQueue::kYieldTimeout);
@@ -239,10 +238,6 @@ Outcome ClaimSync::choose(const cache::Claim& claim, const ResolvedClaim& asked,
     return std::move(*later);
   }
   const auto& tried = std::get<std::vector<scheduler::Decision>>(decided);
-  if (tried.back().fits && mustYield(queueKey, timesFreed)) {
-    cluster_.forget(uid);
-    return Outcome::after(UnschedulableQueue::kYieldTimeout);
-  }
   if (waiting_.room.decided(queueKey, tried.back().fits ? Found::room : Found::nothing)) enqueue_(roomKey());
   if (tried.back().fits) {
     waiting_.remove(queueKey);
@@ -251,12 +246,6 @@ Outcome ClaimSync::choose(const cache::Claim& claim, const ResolvedClaim& asked,
   auto outcome = noneFits(claim, asked, tried, suits, nodes, stop);
   const auto wait = waiting_.nodes.untilNextNode(uid);
   return outcome.isDone() && wait.count() > 0 ? Outcome::after(wait).reports(std::move(outcome.updates)) : outcome;
-}
-
-bool ClaimSync::mustYield(const std::string& queueKey, uint64_t timesFreed) {
-  if (cluster_.timesFreed() == timesFreed || waiting_.room.keepsRoom(queueKey)) return false;
-  if (waiting_.room.decided(queueKey, UnschedulableQueue::Found::unknown)) enqueue_(roomKey());
-  return true;
 }
 
 scheduler::Decision ClaimSync::decide(const cache::Claim& claim, const ResolvedClaim& asked,

@@ -136,9 +136,6 @@ class ClaimSync {
   Outcome noFit(const cache::Claim& claim, const ResolvedClaim& asked, const scheduler::NodePredicate& suits,
                 const std::string& nodes, const std::function<std::string()>& more = {},
                 const scheduler::WhyUnsuited& whyUnsuited = {});
-  /// After a decision that found capacity: true if capacity was freed since `timesFreed` (ClusterView::timesFreed(), read
-  /// before UnschedulableQueue::add()) that a key before this one may need. The caller forgets the decision then, and yields.
-  bool mustYield(const std::string& queueKey, uint64_t timesFreed);
   /// (C6) Preemptor side, called before noFit() for either of them: selects victims and writes the nomination (V1).
   /// Nullopt if there are no victims, or the claim may not preempt. Add the claim to Waiting before deciding.
   std::optional<Outcome> nominateVictims(const cache::Claim& claim, const ResolvedClaim& asked,

@@ -35,10 +35,11 @@ std::pair<std::string, std::string> fateOf(const cache::Gpu* card, const cache::
 std::string lostCards(const cache::Stores& stores, const cache::Gpu& device) {
   std::vector<Loss> losses;
   for (const auto& share : device.spec.cards) {
-    auto [singular, plural] = fateOf(stores.cards.get({"", share.name}).get(), device);
-    if (singular.empty()) continue;
-    auto loss = std::find_if(losses.begin(), losses.end(), [&](const auto& known) { return known.plural == plural; });
-    if (loss == losses.end()) loss = losses.insert(loss, {std::move(singular), std::move(plural), {}});
+    auto fate = fateOf(stores.cards.get({"", share.name}).get(), device);
+    if (fate.first.empty()) continue;
+    auto loss =
+        std::find_if(losses.begin(), losses.end(), [&](const auto& known) { return known.plural == fate.second; });
+    if (loss == losses.end()) loss = losses.insert(loss, {std::move(fate.first), std::move(fate.second), {}});
     loss->cards.push_back(share.name);
   }
   std::string text;

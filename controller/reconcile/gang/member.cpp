@@ -121,18 +121,7 @@ Outcome ClaimSync::decideGang(const cache::Claim& claim, const GangMembers& memb
   }
   auto& asks = gathered.asks;
   useGroupOrder(asks);
-  const auto timesFreed = cluster_.timesFreed();
   const bool mayLook = waiting_.room.add(queueKey, ageOf(claim.metadata), asks.front().turn.priority, {{asks.front()}});
-  if (!mayLook) return Outcome::after(UnschedulableQueue::kYieldTimeout);
-  const auto groups = gang.topology.empty() ? std::vector<scheduler::TopologyGroup>()
-                                            : topologyGroups(stores_, gang.topology, members.standsOn);
-  const auto* within = gang.topology.empty() ? nullptr : &groups;
-  auto places = pods.places();
-  const auto decided = cluster_.decideGang(asks, places, within);
-  if (decided && !decided->lacking && mustYield(queueKey, timesFreed)) {
-    for (const auto& ask : asks) cluster_.forget(ask.claimUid);
-    return Outcome::after(UnschedulableQueue::kYieldTimeout);
-  }
   using Found = UnschedulableQueue::Found;
   const auto found = !decided ? Found::unknown : decided->lacking ? Found::nothing : Found::room;
   if (waiting_.room.decided(queueKey, found)) enqueue_(roomKey());

@@ -102,16 +102,7 @@ Outcome PodSync::choose(const core::Pod& pod, const std::vector<Used>& used, std
       return waiting_.nodes.rejected(ask.claimUid, name) || waiting_.nodes.wasRefusedOn(ask.claimUid, name);
     });
   });
-  const auto timesFreed = cluster_.timesFreed();
   // Before the search, so that capacity released from now on requeues the pod.
-  if (!waitForRoom(pod, *choice) && !chosen) return Outcome::after(UnschedulableQueue::kYieldTimeout);
-  auto tried = decideFirst(*choice, nodes);
-  auto& together = tried.together;
-  if (together.decisions.empty() && forgetRefusedNodes(choice->asks)) tried = decideFirst(*choice, nodes);
-  if (!together.decisions.empty() && !chosen && claims_.mustYield(podKey(core::keyOf(pod.metadata)), timesFreed)) {
-    for (const auto& ask : choice->asks) cluster_.forget(ask.claimUid);
-    return Outcome::after(UnschedulableQueue::kYieldTimeout);
-  }
   const auto found = together.decisions.empty() ? UnschedulableQueue::Found::nothing : UnschedulableQueue::Found::room;
   if (waiting_.room.decided(podKey(core::keyOf(pod.metadata)), found)) enqueue_(roomKey());
   if (together.decisions.empty()) {

@@ -127,7 +127,7 @@ PodObstacle obstacleOf(const cache::Stores& stores, const cache::Claim& claim, b
     const bool toReport = alive(*pod);  // a pod that is ending is not reported on the claim
     if (toReport && (!oldest || ageOf(pod->metadata) < ageOf(oldest->metadata))) oldest = pod;
   }
-  const auto first = oldest ? obstacleOf(stores, *oldest) : PodObstacle();
+  auto first = oldest ? obstacleOf(stores, *oldest) : PodObstacle();
   if (first || owner == nullptr) return first;
   // The pod's status may not name the ResourceClaim yet.
   const auto pod = stores.pods.get({key.namespace_, owner->name});

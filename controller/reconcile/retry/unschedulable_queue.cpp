@@ -39,7 +39,7 @@ bool UnschedulableQueue::add(const std::string& queueKey, const Age& age, int64_
   const auto [known, fresh] = keys_.try_emplace(queueKey);
   auto& entry = known->second;
   if (!fresh && entry.order != at.first) keysInOrder_.erase({entry.order, queueKey});  // its priority changed
-  entry = {at.first, std::move(needs), false, false, round_, now};
+  entry = {at.first, std::move(needs), false, round_, now};
   keysInOrder_.insert(at);
   // Capacity that became free after the turn was given may suit a key before this one.
   const bool has = turn_ && turn_->at.second == queueKey && turn_->round == round_;
@@ -51,25 +51,10 @@ bool UnschedulableQueue::add(const std::string& queueKey, const Age& age, int64_
   const auto since = yieldsSince_.try_emplace(queueKey, now).first;
   if (now - since->second >= kYieldTimeout) {
     yieldsSince_.erase(since);
-    entry.yielded = true;
     return true;
   }
   entry.yields = true;
   return false;
-}
-
-bool UnschedulableQueue::keepsRoom(const std::string& queueKey) {
-  const std::lock_guard lock(mutex_);
-  const auto known = keys_.find(queueKey);
-  if (known == keys_.end() || known->second.yielded) return true;
-  const Position at{known->second.order, queueKey};
-  std::size_t considered = 0;
-  for (auto it = keysInOrder_.begin(); *it < at && ++considered <= kKeysAtOnce; ++it) {
-    if (!yieldsTo(it->second, queueKey)) continue;
-    yieldsSince_.try_emplace(queueKey, clock_.now());
-    return false;
-  }
-  return true;
 }
 
 void UnschedulableQueue::remove(const std::string& queueKey) {

@@ -72,9 +72,6 @@ class UnschedulableQueue {
   /// Adds the queue key of a claim, pod or gang of that age. Call before deciding, so that capacity freed from then on
   /// requeues it. False: the key must yield, and gets a turn in this round.
   bool add(const std::string& queueKey, const Age& age, int64_t priority = 0, RoomNeeds needs = {});
-  /// Whether the key keeps what it decided although capacity was freed after add(): false if a key before it may be
-  /// served by that. It gives the decision up then, and yields as after add().
-  bool keepsRoom(const std::string& queueKey);
   void remove(const std::string& queueKey);
   std::size_t size() const;
 
@@ -103,8 +100,7 @@ class UnschedulableQueue {
     QueueOrder order;
     RoomNeeds needs;
     bool yields = false;
-    bool yielded = false;  ///< for kYieldTimeout: it decides now
-    uint64_t round = 0;    ///< round of its last evaluation
+    uint64_t round = 0;  ///< round of its last evaluation
     Steady lookedAt{};
   };
   struct Turn {

@@ -170,7 +170,10 @@ TEST_P(QueueOrderTest, FreedCardsGoToTheFirstOfThoseThatAskForTheSame) {
     for (int round = 0; round < 4; ++round) {
       ASSERT_TRUE(trial.allWait());
       int freed = trial.between(1, 6);
-      const int way = trial.below(3);
+      // With threads, one event frees all of it while the controller is idle: a claim that is decided while more is
+      // freed may take it.
+      const int way = stepped() ? trial.below(3) : trial.between(1, 2);
+      if (!stepped() && way != 1) freed = 1;
       switch (way) {
         case 0:
           trial.addNode("m" + std::to_string(round), freed);
