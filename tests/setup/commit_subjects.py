@@ -11,13 +11,15 @@ NOT_IMPERATIVE = re.compile(r"([a-z0-9_./, -]+: )?(Who|What|Which|The|A|An|Of|On
 
 def fault_of(subject):
     """What is wrong with the subject; empty if nothing is."""
+    if subject.startswith('Revert "'):
+        return ""
     if len(subject) > MAX_LENGTH:
         return f"{len(subject)} characters"
     return "" if FORM.match(subject) and not NOT_IMPERATIVE.match(subject) else "not an imperative"
 
 
 for subject, wanted in (("scheduler: Reserve nodes for gangs", True), ("Add a test", True), ("scheduler: Who waits", False), ("scheduler: reserved", False),
-                        ("x" * 73, False), ("reconcile: Counting turns", False), ("Feed the cache", True)):
+                        ("x" * 73, False), ('Revert "' + "x" * 70 + '"', True), ("reconcile: Counting turns", False), ("Feed the cache", True)):
     if (fault_of(subject) == "") != wanted:
         sys.exit(f"commit_subjects: a planted subject is judged wrongly: {subject}")
 bad = [(fault, subject) for subject in sys.stdin.read().splitlines() if (fault := fault_of(subject))]
