@@ -122,6 +122,12 @@ Outcome ClaimSync::decideGang(const cache::Claim& claim, const GangMembers& memb
   auto& asks = gathered.asks;
   useGroupOrder(asks);
   const bool mayLook = waiting_.room.add(queueKey, ageOf(claim.metadata), asks.front().turn.priority, {{asks.front()}});
+  if (!mayLook) return Outcome::after(UnschedulableQueue::kYieldTimeout);
+  const auto groups = gang.topology.empty() ? std::vector<scheduler::TopologyGroup>()
+                                            : topologyGroups(stores_, gang.topology, members.standsOn);
+  const auto* within = gang.topology.empty() ? nullptr : &groups;
+  auto places = pods.places();
+  const auto decided = cluster_.decideGang(asks, places, within);
   using Found = UnschedulableQueue::Found;
   const auto found = !decided ? Found::unknown : decided->lacking ? Found::nothing : Found::room;
   if (waiting_.room.decided(queueKey, found)) enqueue_(roomKey());

@@ -103,6 +103,10 @@ Outcome PodSync::choose(const core::Pod& pod, const std::vector<Used>& used, std
     });
   });
   // Before the search, so that capacity released from now on requeues the pod.
+  if (!waitForRoom(pod, *choice) && !chosen) return Outcome::after(UnschedulableQueue::kYieldTimeout);
+  auto tried = decideFirst(*choice, nodes);
+  auto& together = tried.together;
+  if (together.decisions.empty() && forgetRefusedNodes(choice->asks)) tried = decideFirst(*choice, nodes);
   const auto found = together.decisions.empty() ? UnschedulableQueue::Found::nothing : UnschedulableQueue::Found::room;
   if (waiting_.room.decided(podKey(core::keyOf(pod.metadata)), found)) enqueue_(roomKey());
   if (together.decisions.empty()) {
