@@ -1,5 +1,7 @@
 #include "controller/standalone/apiserver/verbs/priority.h"
 
+#include <iterator>
+
 #include "controller/standalone/apiserver/kinds/builtin_kinds.h"
 #include "controller/standalone/apiserver/show/status_json.h"
 #include "controller/standalone/apiserver/show/table_builtin.h"
@@ -23,6 +25,7 @@ void keepComputed(Json& pod, const Json& old) {
 
 std::vector<Json> systemPriorityClasses() {
   std::vector<Json> out;
+  out.reserve(std::size(kSystemPriorityClasses));
   for (const auto& [name, value] : kSystemPriorityClasses)
     out.push_back({{"apiVersion", "scheduling.k8s.io/v1"},
                    {"kind", "PriorityClass"},
