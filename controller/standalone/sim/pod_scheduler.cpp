@@ -49,7 +49,8 @@ std::string missingResources(const ResourceAmounts& wanted,
                              const std::map<std::string, ResourceAmounts, std::less<>>& offered) {
   std::string out;
   bool gpu = false;
-  for (const auto& [resource, amount] : wanted) {
+  for (const auto& each : wanted) {
+    const auto& resource = each.first;
     const bool there = std::any_of(offered.begin(), offered.end(), [&](const auto& node) {
       const auto has = node.second.find(resource);
       return has != node.second.end() && has->second > 0;
