@@ -256,16 +256,14 @@ void ClusterView::chargeDevice(Devices::value_type& entry) {
 
 void ClusterView::confirmAssumed(const Gpu& device) {
   if (!device.spec.claimRef || assumptions_.empty()) return;
-  const auto growth = capacityFreed_;
-  bool grew = false;
+  bool freed = capacityFreed_;  // drop() sets the member for all that the assumption had
   for (const auto& [card, charged] : drop(device.spec.claimRef->uid)) {
     const auto& parts = device.spec.cards;
-    grew = grew || std::none_of(parts.begin(), parts.end(), [&card = card, &charged = charged](const auto& part) {
-             return part.name == card && holds({part.chargedCore, part.chargedMemory}, charged);
-           });
+    freed = freed || std::none_of(parts.begin(), parts.end(), [&card = card, &charged = charged](const auto& part) {
+              return part.name == card && holds({part.chargedCore, part.chargedMemory}, charged);
+            });
   }
-  capacityFreed_ = growth;
-  capacityFreed_ = grew || capacityFreed_;
+  capacityFreed_ = freed;
 }
 
 void ClusterView::removeDevice(Devices::iterator known) {
@@ -430,9 +428,9 @@ std::vector<ClusterView::Assumed> ClusterView::drop(std::string_view claimUid) {
 }
 
 std::vector<ClusterView::Assumed> ClusterView::forgetForRetry(std::string_view claimUid) {
-  const auto growth = capacityFreed_;
+  const bool freed = capacityFreed_;
   auto dropped = drop(claimUid);
-  capacityFreed_ = growth;
+  capacityFreed_ = freed;
   return dropped;
 }
 

@@ -577,7 +577,7 @@ class ClusterView {
             PredicateTrace nodes, bool meanwhile);
   /// Drops the claim's assumption and returns its allocations. May set capacityFreed_.
   std::vector<Assumed> drop(std::string_view claimUid);
-  /// Drops the assumption before the claim is decided again. Does not set capacityFreed_: a retry frees nothing. See freedBy().
+  /// drop() before the claim is decided again: leaves capacityFreed_ as it is, because a retry frees nothing (freedBy()).
   std::vector<Assumed> forgetForRetry(std::string_view claimUid);
   /// True if a retracted allocation is not assumed again, so that pending claims must be requeued.
   bool freedBy(std::string_view claimUid, const std::vector<Assumed>& retracted) const;
