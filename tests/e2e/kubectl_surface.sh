@@ -160,7 +160,7 @@ explain() {
   good explain pod.spec.containers.image; says 'The image that it runs'
   good explain pod --recursive; says 'schedulingGates' 'resourceClaims'
   good explain node.status.capacity; says 'Amounts by resource name'
-  good explain resourceclaim.status.reservedFor; says 'Who may use the devices'
+  good explain resourceclaim.status.reservedFor; says 'Consumers that may use the devices'
   for kind in namespace event lease deviceclass; do good explain "$kind"; says 'DESCRIPTION'; done
   bad explain elasticgpuclaim.spec.nonsense; says 'does not exist'
 }

@@ -63,7 +63,7 @@ Outcome ClaimSync::waitForReservation(const ClaimPtr& claim, const GpuPtr& devic
   const auto answer = carrier_.ensure(*claim, *device, nominated, stop);  // W7, W8
   switch (answer.state) {
     case ResourceClaimBridge::State::reserved:
-      waiting_.nodes.notUnplaced(uid);
+      waiting_.nodes.placed(uid);
       return provision(claim, device, stop);
     case ResourceClaimBridge::State::cleared:
       return moveAway(*claim, *device,
@@ -104,10 +104,8 @@ milliseconds ClaimSync::untilPlacementReport(const cache::Claim& claim, const ca
     if (condition != nullptr && condition->status == "False" && condition->reason != reason::kWaitingForConsumer)
       return {};
   }
-  const auto created = base::parseRfc3339(device.metadata.creationTimestamp);
-  if (!created) return {};
-  const auto passed = std::chrono::duration_cast<milliseconds>(clock_.wall() - *created);
-  return std::clamp(kPlacementReportDelay - passed, milliseconds(0), kPlacementReportDelay);
+  const auto passed = waiting_.nodes.waitedFor(claim.metadata.uid, device.metadata.uid);
+  return std::max(kPlacementReportDelay - passed, milliseconds(0));
 }
 
 std::optional<Outcome> ClaimSync::unplacedTooLong(const cache::Claim& claim, const cache::Gpu& device,

@@ -112,17 +112,33 @@ std::chrono::milliseconds NodeBackoff::untilNextChoice(const std::string& claimU
   return passed < wait ? wait - passed : std::chrono::milliseconds(0);
 }
 
+NodeBackoff::Placement& NodeBackoff::placementOf(const std::string& claimUid, const std::string& device) {
+  auto& placement = placements_[claimUid];
+  if (placement.device != device) placement = {device, clock_.now(), std::nullopt};
+  return placement;
+}
+
+std::chrono::milliseconds NodeBackoff::waitedFor(const std::string& claimUid, const std::string& device) {
+  const std::lock_guard lock(mutex_);
+  return std::chrono::duration_cast<std::chrono::milliseconds>(clock_.now() - placementOf(claimUid, device).since);
+}
+
 std::chrono::milliseconds NodeBackoff::unplacedFor(const std::string& claimUid, const std::string& device) {
   const std::lock_guard lock(mutex_);
-  const auto now = clock_.now();
-  auto& unplaced = unplaced_[claimUid];
-  if (unplaced.device != device) unplaced = {device, now};
-  return std::chrono::duration_cast<std::chrono::milliseconds>(now - unplaced.since);
+  auto& placement = placementOf(claimUid, device);
+  if (!placement.unplacedSince) placement.unplacedSince = clock_.now();
+  return std::chrono::duration_cast<std::chrono::milliseconds>(clock_.now() - *placement.unplacedSince);
 }
 
 void NodeBackoff::notUnplaced(const std::string& claimUid) {
   const std::lock_guard lock(mutex_);
-  unplaced_.erase(claimUid);
+  if (const auto placement = placements_.find(claimUid); placement != placements_.end())
+    placement->second.unplacedSince.reset();
+}
+
+void NodeBackoff::placed(const std::string& claimUid) {
+  const std::lock_guard lock(mutex_);
+  placements_.erase(claimUid);
 }
 
 void NodeBackoff::forgetClaim(const std::string& claimUid) {
@@ -130,12 +146,12 @@ void NodeBackoff::forgetClaim(const std::string& claimUid) {
   rejected_.erase(claimUid);
   refusedOn_.erase(claimUid);
   choices_.erase(claimUid);
-  unplaced_.erase(claimUid);
+  placements_.erase(claimUid);
 }
 
 std::size_t NodeBackoff::claims() const {
   const std::lock_guard lock(mutex_);
-  return rejected_.size() + refusedOn_.size() + choices_.size() + unplaced_.size();
+  return rejected_.size() + refusedOn_.size() + choices_.size() + placements_.size();
 }
 
 }  // namespace egpu::reconcile

@@ -7,6 +7,7 @@
 #include <functional>
 #include <map>
 #include <mutex>
+#include <optional>
 #include <set>
 #include <string>
 #include <string_view>
@@ -50,10 +51,15 @@ class NodeBackoff {
   void choiceFailed(const std::string& claimUid);
   /// Time until the next choice; zero if it may be made now.
   std::chrono::milliseconds untilNextChoice(const std::string& claimUid) const;
+  /// Time since the first call of either function for this device: its claim waits for the scheduler. It is taken from
+  /// the controller's own clock, so that a difference from the API server's clock is without effect.
+  std::chrono::milliseconds waitedFor(const std::string& claimUid, const std::string& device);
   /// Time since the first call for this device: the scheduler knows the claim's pod, and has not placed it.
   std::chrono::milliseconds unplacedFor(const std::string& claimUid, const std::string& device);
   /// Resets that time: the scheduler need not place the pod at present.
   void notUnplaced(const std::string& claimUid);
+  /// Forgets both times: the scheduler has placed the pod.
+  void placed(const std::string& claimUid);
 
   void forgetClaim(const std::string& claimUid);
   std::size_t claims() const;
@@ -69,16 +75,20 @@ class NodeBackoff {
     int failed = 0;
     base::Clock::Steady last;
   };
-  struct Unplaced {
+  struct Placement {
     std::string device;
     base::Clock::Steady since;
+    std::optional<base::Clock::Steady> unplacedSince;  ///< nullopt: the scheduler need not place the pod at present
   };
+  /// With mutex_ held: returns the claim's entry, a new one if its device is another.
+  Placement& placementOf(const std::string& claimUid, const std::string& device);
+
   base::Clock& clock_;
   mutable std::mutex mutex_;  // guards all below, each by claim
   std::map<std::string, std::map<std::string, Rejection, std::less<>>> rejected_;
   std::map<std::string, std::set<std::string, std::less<>>> refusedOn_;
   std::map<std::string, Choices> choices_;
-  std::map<std::string, Unplaced> unplaced_;
+  std::map<std::string, Placement> placements_;
 };
 
 }  // namespace egpu::reconcile
