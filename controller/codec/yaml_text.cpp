@@ -203,9 +203,9 @@ void block(std::string& out, const OrderedJson& value, std::size_t indent, bool 
 
 }  // namespace
 
-std::string jsonToYaml(std::string_view json) {
-  const auto root = OrderedJson::parse(json, nullptr, false);
-  if (root.is_discarded()) return std::string(json);
+std::string jsonToYaml(std::string_view text) {
+  const auto root = OrderedJson::parse(text, nullptr, false);
+  if (root.is_discarded()) return std::string(text);
   if (!isBlock(root)) return scalar(root) + "\n";
   std::string out;
   block(out, root, 0, false);
