@@ -82,8 +82,8 @@ void PodSync::addDemand(const core::Pod& pod, const core::ObjectKey& key, PodDem
   const auto carrier = stores_.carriers.get(key);
   const bool ofOthers = carrier && !asks(*carrier) && carrier->deviceClassName != keys::kDeviceClass;
   if (!claim && ofOthers && !v1alpha::annotatedClaims(pod).contains(key.name)) return;  // another driver's
-  if (!claim) {  // pods and claims arrive by different watches
-    if (writer_.read<cache::Claim>(key, {}, {}).ok()) claim = stores_.claims.get(key);
+  if (!claim) {  // pods and claims arrive by different watches; the creation of a stamped one is an event
+    if (!(carrier && asks(*carrier)) && writer_.read<cache::Claim>(key, {}, {}).ok()) claim = stores_.claims.get(key);
     if (!claim) {
       demand.later = prefix + (carrier && asks(*carrier) ? "no ElasticGPUClaim is made yet for its ResourceClaim"
                                                          : "there is no such ElasticGPUClaim");

@@ -138,11 +138,14 @@ std::optional<std::vector<PodSync::Used>> PodSync::claimsOf(const core::Pod& pod
     if (!names.insert(entry.claim).second) continue;
     const core::ObjectKey claimKeyOf{key.namespace_, entry.claim};
     auto claim = stores_.claims.get(claimKeyOf);
-    if (!claim && gated(pod)) {  // pods and claims arrive by different watches
+    const auto carrier = stores_.carriers.get(claimKeyOf);
+    // Pods and claims arrive by different watches. A claim that is yet to be made for a stamped ResourceClaim is not
+    // read: its creation is an event.
+    const bool stamped = entry.state == v1alpha::PodClaimState::stamped || (carrier && asks(*carrier));
+    if (!claim && gated(pod) && !stamped) {
       const auto now = writer_.read<cache::Claim>(claimKeyOf, {}, stop);
       if (now.ok()) claim = stores_.claims.get(claimKeyOf);
     }
-    const auto carrier = stores_.carriers.get(claimKeyOf);
     if (!claim) {
       if (carrier && ResourceClaimBridge::isOthers(*carrier) && annotated.count(entry.claim) == 0)
         continue;  // another driver's: nothing to wait for
