@@ -1,11 +1,12 @@
-// JSON of each field of an object by name, as fields() declares them (fields_core.h): patches are the differences of two
-// such lists, so that a new field needs no code here. Internal to codec/.
+// Names of an object's fields, and the JSON of each, as fields() declares them (fields_core.h). Patches are the
+// differences of two such lists, so that a new field needs no code here. Internal to codec/.
 #pragma once
 
 #include <map>
 #include <string>
 #include <string_view>
 #include <utility>
+#include <vector>
 
 #include "controller/codec/json/text.h"
 #include "controller/codec/json/writer.h"
@@ -54,6 +55,26 @@ FieldTexts::Texts textsOf(const T& object) {
   FieldTexts texts;
   fields(texts, object);
   return texts.take();
+}
+
+/// Implements the same calls: collects the names of the object's own fields.
+class FieldNames {
+ public:
+  void operator()(std::string_view name, const auto&) { all_.emplace_back(name); }
+  void object(std::string_view name, const auto&) { all_.emplace_back(name); }
+  void quantities(std::string_view name, const auto&) { all_.emplace_back(name); }
+  std::vector<std::string> take() { return std::move(all_); }
+
+ private:
+  std::vector<std::string> all_;
+};
+
+template <class T>
+std::vector<std::string> namesOf() {
+  FieldNames names;
+  const T none{};
+  fields(names, none);
+  return names.take();
 }
 
 /// Writes the members of a merge patch that turns `before` into `after`: what differs, and null for what `after` lacks.

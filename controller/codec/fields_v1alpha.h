@@ -1,5 +1,5 @@
-// JSON fields of the API group elasticgpu.io, declared with the calls that fields_core.h lists. A changed field must
-// also be changed in patch.cpp, which writes statuses, and in what_if_question.cpp, which checks the spec of a claim.
+// JSON fields of the API group elasticgpu.io, declared with the calls that fields_core.h lists. Status patches and the
+// checks for unknown fields derive from these; tests/tree/schema_test.py names the other places of a field.
 #pragma once
 
 #include "api/v1alpha/types.h"

@@ -1,12 +1,13 @@
 #include "controller/codec/what_if_question.h"
 
 #include <array>
-#include <initializer_list>
 #include <nlohmann/json.hpp>
 #include <utility>
 
 #include "api/v1alpha/quantity.h"
 #include "controller/codec/codec.h"
+#include "controller/codec/field_texts.h"
+#include "controller/codec/fields_v1alpha.h"
 #include "controller/codec/yaml_text.h"
 
 namespace egpu::codec {
@@ -33,14 +34,13 @@ std::string under(const std::string& path, std::string_view field) {
 }
 
 /// Returns an error if the object has a field that is not in `known`, otherwise nullopt.
-std::optional<Status> unknownField(const Json& object, const std::string& path,
-                                   std::initializer_list<std::string_view> known) {
+std::optional<Status> unknownField(const Json& object, const std::string& path, const std::vector<std::string>& known) {
   for (const auto& [key, value] : object.items()) {
     bool found = false;
     std::string all;
-    for (const auto each : known) {
+    for (const auto& each : known) {
       found = found || key == each;
-      all += (all.empty() ? "" : ", ") + std::string(each);
+      all += (all.empty() ? "" : ", ") + each;
     }
     if (!found) return invalid(under(path, key), "unknown; known are " + all);
   }
@@ -95,17 +95,14 @@ base::Result<v1alpha::ElasticGPUClaim> claimOf(const Json& value, const std::str
   const auto spec = value.find("spec");
   if (spec == value.end() || !spec->is_object()) return invalid(under(path, "spec"), "is missing");
   const auto specPath = under(path, "spec");
-  if (auto wrong = unknownField(*spec, specPath,
-                                {"egpuClassName", "elasticGPUClassName", "elasticGPUName", "resources",
-                                 "priorityClassName", "firstAvailable", "adminAccess", "models", "isolation"}))
-    return *wrong;
+  if (auto wrong = unknownField(*spec, specPath, internal::namesOf<v1alpha::ElasticGPUClaimSpec>())) return *wrong;
   if (const auto resources = spec->find("resources"); resources != spec->end() && resources->is_object())
     if (auto wrong = unknownField(*resources, under(specPath, "resources"), {"requests"})) return *wrong;
   if (const auto all = spec->find("firstAvailable"); all != spec->end() && all->is_array())
     for (std::size_t i = 0; i < all->size(); ++i)
       if ((*all)[i].is_object())
         if (auto wrong = unknownField((*all)[i], under(specPath, "firstAvailable[" + std::to_string(i) + "]"),
-                                      {"name", "models", "resources"}))
+                                      internal::namesOf<v1alpha::ClaimAlternative>()))
           return *wrong;
   auto claim = decode<v1alpha::ElasticGPUClaim>(value.dump());
   if (!claim) return invalid(path.empty() ? "claim" : path, claim.status().message());

@@ -11,7 +11,7 @@
 namespace egpu::scheduler {
 
 enum class QuotaKey : uint8_t { gpu, core, memory, tflops, claims };
-inline constexpr std::size_t kQuotaKeys = 5;
+inline constexpr std::size_t kQuotaKeys = static_cast<std::size_t>(QuotaKey::claims) + 1;
 
 /// By QuotaKey: cards (once per claim with a part of the card), milli-cards, bytes, thousandths of a TFLOPS, claims.
 using QuotaAmounts = std::array<int64_t, kQuotaKeys>;

@@ -10,8 +10,9 @@ namespace {
 
 namespace keys = v1alpha::keys;
 
-constexpr std::array<std::string_view, kQuotaKeys> kNames{keys::kGpu, keys::kGpuCore, keys::kGpuMemory, keys::kTflops,
-                                                          keys::kClaims};
+// to_array, here and below: a key that is missing fails to compile.
+constexpr std::array<std::string_view, kQuotaKeys> kNames =
+    std::to_array({keys::kGpu, keys::kGpuCore, keys::kGpuMemory, keys::kTflops, keys::kClaims});
 
 /// Returns ⌊nano · numerator ÷ denominator⌋ in whole units, not below zero, capped.
 int64_t scaled(__int128 nano, int64_t numerator, int64_t denominator) {
@@ -69,9 +70,11 @@ std::string quotaText(QuotaKey key, int64_t amount) {
       return v1alpha::formatBytes(amount);
     case QuotaKey::tflops:
       return v1alpha::formatThousandths(amount);
-    default:
-      return std::to_string(amount);
+    case QuotaKey::gpu:
+    case QuotaKey::claims:
+      break;
   }
+  return std::to_string(amount);
 }
 
 Quota readQuota(const v1alpha::ElasticGPUQuota& object) {
@@ -80,7 +83,8 @@ Quota readQuota(const v1alpha::ElasticGPUQuota& object) {
 }
 
 QuotaAmounts quotaAmounts(int64_t cards, const Amount& charged, int64_t cardCore, int64_t cardTflops) {
-  return {cards, cards * charged.core, cards * charged.memory, cards * tflopsOf(charged.core, cardCore, cardTflops), 1};
+  return std::to_array({cards, cards * charged.core, cards * charged.memory,
+                        cards * tflopsOf(charged.core, cardCore, cardTflops), int64_t{1}});
 }
 
 QuotaAmounts quotaAmounts(const std::vector<QuotaPart>& parts, const std::vector<std::string>& models) {
