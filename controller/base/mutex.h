@@ -30,7 +30,7 @@
 
 /// The field may be used only while this mutex is held; read with a shared hold, too.
 #define EGPU_GUARDED_BY(...) EGPU_THREAD_ANNOTATION(guarded_by(__VA_ARGS__))
-/// What the pointer points to may be used only while this mutex is held.
+/// The object behind the pointer may be used only while this mutex is held.
 #define EGPU_PT_GUARDED_BY(...) EGPU_THREAD_ANNOTATION(pt_guarded_by(__VA_ARGS__))
 /// The caller holds the mutex exclusively.
 #define EGPU_REQUIRES(...) EGPU_THREAD_ANNOTATION(requires_capability(__VA_ARGS__))

@@ -77,12 +77,13 @@ std::vector<std::string> namesOf() {
   return names.take();
 }
 
-/// Writes the members of a merge patch that turns `before` into `after`: what differs, and null for what `after` lacks.
-/// Objects are compared member by member; lists are replaced, because a merge patch has no other way.
+/// Writes the members of a merge patch that turns `before` into `after`: those that differ, and null for those that
+/// `after` lacks. Objects are compared member by member; lists are replaced, because a merge patch has no other way.
 void writeMergePatch(JsonText& j, const FieldTexts::Texts& before, const FieldTexts::Texts& after);
 
-/// Writes the operations of a JSON patch that does the same at `path`, a JSON pointer. Each field is replaced as a whole.
-/// except: a field that stays as it is. Fields that this version does not know stay, because another version wrote them.
+/// Writes the operations of a JSON patch that does the same at `path`, a JSON pointer. Each field is replaced as a
+/// whole. except: a field that stays as it is. Fields that this version does not know stay, because another version
+/// wrote them.
 void writeJsonPatch(JsonText& j, const std::string& path, const FieldTexts::Texts& before,
                     const FieldTexts::Texts& after, std::string_view except = {});
 

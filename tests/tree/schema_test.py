@@ -28,7 +28,7 @@ SCHEMAS = [
     ("ElasticGPUClass", "elasticgpuclasses", "", ["apiVersion", "kind", "metadata"]),
 ]
 
-# What must name each field of a claim's spec, with the reason. {member} is its name in api/v1alpha/types.h.
+# Files that must name each field of a claim's spec, with the reason. {member} is the field's name in api/v1alpha/types.h.
 CLAIM_PLACES = [
     ("api/v1alpha/validation_claim.cpp", r"\b{member}\b", "validate() must check it"),
     ("tests/crd/cases.yaml", r"\b{name}\b", "the table must have a case that the CRD and validate() agree on"),
