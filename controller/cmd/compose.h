@@ -24,13 +24,13 @@
 #include "controller/plugin/hosted_registry.h"
 #include "controller/reconcile/controller.h"
 #include "controller/server/extender/extender.h"
-#include "controller/server/moves/moves.h"
+#include "controller/server/moves.h"
 #include "controller/server/operations/callers.h"
 #include "controller/server/operations/operations.h"
 #include "controller/server/operations/probes.h"
 #include "controller/server/operations/process_metrics.h"
 #include "controller/server/operations/prometheus_metrics.h"
-#include "controller/server/what_if_questions.h"
+#include "controller/whatif/service.h"
 
 namespace egpu::cmd {
 
@@ -86,7 +86,7 @@ class Core {
   reconcile::Controller controller_;
   std::function<void()> leaseLost_;
   std::optional<kube::LeaderElector> elector_;
-  server::WhatIfQuestions questions_;
+  whatif::QuestionService questions_;
   kube::Client reviews_;  ///< short timeouts, because a caller waits
   server::Callers callers_;
   std::optional<server::Moves> moves_;

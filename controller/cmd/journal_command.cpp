@@ -15,7 +15,7 @@
 #include "controller/codec/json/text.h"
 #include "controller/journal/reading.h"
 #include "controller/journal/replay.h"
-#include "controller/server/text_table.h"
+#include "controller/whatif/render/text_table.h"
 
 namespace egpu::cmd {
 
@@ -83,7 +83,7 @@ void show(const JournalOptions& options, const JournalRecord& record) {
   }
   for (const auto& ask : record.decision->asks)
     if (options.claim.empty() || ask.claim == options.claim)
-      std::printf("%s\n", server::forTerminal(decisionText(record, ask), false).c_str());
+      std::printf("%s\n", whatif::forTerminal(decisionText(record, ask), false).c_str());
 }
 
 void write(JsonText& j, std::string_view name, const ReplaySummary::Share& share) {
@@ -154,15 +154,15 @@ void printNotes(const ReplaySummary& o) {
   note(o.given, "decisions can't be repeated and are taken as recorded");
   note(o.guessed, "claims went to nodes without a recorded check; these are taken as suitable");
   if (!o.firstDifferent.empty())
-    std::printf("first difference: %s\n", server::forTerminal(o.firstDifferent, false).c_str());
+    std::printf("first difference: %s\n", whatif::forTerminal(o.firstDifferent, false).c_str());
 }
 
 void printTable(const ReplaySummary& recorded, const std::optional<ReplaySummary>& other, const std::string& policy) {
-  using Cell = server::TextTable::Cell;
+  using Cell = whatif::TextTable::Cell;
   std::printf("from %s to %s\n", timeText(recorded.from).c_str(), timeText(recorded.to).c_str());
   std::vector<Cell> header = {Cell{""}, Cell{"AS RECORDED"}};
   if (other) header.push_back(Cell{"UNDER " + policy});
-  server::TextTable table(header);
+  whatif::TextTable table(header);
   const auto left = rows(recorded), right = rows(other.value_or(ReplaySummary{}));
   for (std::size_t i = 0; i < left.size(); ++i) {
     std::vector<Cell> row = {Cell{left[i].first}, Cell{left[i].second}};

@@ -4,6 +4,8 @@
 #include <nlohmann/json.hpp>
 
 #include "controller/codec/codec.h"
+#include "controller/codec/field_texts.h"
+#include "controller/codec/fields_v1alpha.h"
 
 namespace egpu::codec {
 
@@ -48,6 +50,10 @@ base::Result<v1alpha::ElasticGPUClaimSpec> decodeClaimSpec(std::string_view json
     return Status(Code::invalid, field + ": the spec of an ElasticGPUClaim has no such field");
   return claim->spec;
 }
+
+std::vector<std::string> claimSpecFields() { return internal::namesOf<v1alpha::ElasticGPUClaimSpec>(); }
+
+std::vector<std::string> alternativeFields() { return internal::namesOf<v1alpha::ClaimAlternative>(); }
 
 std::string encodeClaimSpec(const v1alpha::ElasticGPUClaimSpec& spec) { return specOf(spec).dump(); }
 

@@ -3,6 +3,7 @@
 
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "api/v1alpha/types.h"
 #include "controller/base/status.h"
@@ -11,6 +12,9 @@ namespace egpu::codec {
 
 /// Decodes a spec. Fails with Code::invalid and the name of the field if a field is unknown or has the wrong type.
 base::Result<v1alpha::ElasticGPUClaimSpec> decodeClaimSpec(std::string_view json);
+/// Names of the fields of a spec, and of one of its alternatives (spec.firstAvailable).
+std::vector<std::string> claimSpecFields();
+std::vector<std::string> alternativeFields();
 std::string encodeClaimSpec(const v1alpha::ElasticGPUClaimSpec& spec);
 
 }  // namespace egpu::codec

@@ -12,7 +12,7 @@
 #include "api/v1alpha/usage.h"
 #include "controller/base/printable.h"
 #include "controller/codec/json/text.h"
-#include "controller/server/text_table.h"
+#include "controller/whatif/render/text_table.h"
 
 namespace egpu::server {
 
@@ -320,7 +320,7 @@ std::string toText(const AllocationMap& asIs, const TextOptions& options, const 
          v1alpha::formatMilliCards(all.core) + ", memory " + v1alpha::readableBytes(all.usedMemory) + " of " +
          v1alpha::readableBytes(all.memory);
   if (all.quarantined > 0) out += "; " + std::to_string(all.quarantined) + " not offered";
-  return fitted(out + "\n", {options.color, options.columns});
+  return whatif::fitted(out + "\n", {options.color, options.columns});
 }
 
 }  // namespace egpu::server

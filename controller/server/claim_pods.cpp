@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "controller/reconcile/resourceclaim/bridge.h"
-#include "controller/server/what_if_subject.h"
+#include "controller/whatif/question/subject.h"
 
 namespace egpu::server {
 
@@ -14,7 +14,7 @@ ClaimPods podsOf(const cache::AllocationMap& map, const cache::Stores& stores) {
       for (const auto& take : card.allocations) {
         const auto [it, fresh] = out.try_emplace(take.claim);
         if (!fresh) continue;
-        for (const auto& pod : stores.podsOfClaim(claimKeyOf(take.claim, {})))
+        for (const auto& pod : stores.podsOfClaim(whatif::claimKeyOf(take.claim, {})))
           if (reconcile::alive(*pod)) it->second.push_back(core::keyOf(pod->metadata).str());
         std::sort(it->second.begin(), it->second.end());
       }

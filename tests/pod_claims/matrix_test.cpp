@@ -7,8 +7,8 @@
 #include <string>
 #include <tuple>
 
-#include "controller/server/moves/movable_claims.h"
-#include "controller/server/what_if_questions.h"
+#include "controller/whatif/answer/movable_claims.h"
+#include "controller/whatif/service.h"
 #include "tests/pod_claims/fixture.h"
 
 namespace egpu::server {
@@ -26,7 +26,7 @@ class PodClaimsMatrix : public ClaimedPodsTest, public ::testing::WithParamInter
   }
   static bool isImmediate() { return std::get<Mode>(GetParam()) == Mode::immediate; }
   Json simulate(const core::Pod& pod) {
-    WhatIfQuestions questions{driver->stores, driver->cluster, world.clock};
+    whatif::QuestionService questions{driver->stores, driver->cluster, world.clock};
     const auto response = questions.answer({"POST", "/simulate", "", {}, codec::encode(pod)});
     EXPECT_EQ(response.status, 200) << response.body;
     return Json::parse(response.body, nullptr, false);

@@ -1,5 +1,5 @@
 // /defrag with execute: one eviction per request, with the caller's own token, replanned for each request.
-#include "controller/server/moves/moves.h"
+#include "controller/server/moves.h"
 
 #include <gtest/gtest.h>
 
@@ -8,10 +8,12 @@
 
 #include "controller/base/ids.h"
 #include "controller/base/metrics.h"
-#include "tests/server/questions.h"
+#include "tests/whatif/questions.h"
 
 namespace egpu::server {
 namespace {
+
+using namespace whatif;  // the fixture of the questions
 
 /// Accepts evictions and annotations from callers with the token "ann".
 class Evictions final : public kube::Transport {

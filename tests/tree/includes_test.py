@@ -23,7 +23,8 @@ ALLOWED = {
                                       "controller/workqueue", "controller/plugin"],
     "controller/journal": COMMON + ["controller/cache", "controller/codec", "controller/scheduler"],
     "controller/http": COMMON,
-    "controller/server": COMMON + ["controller/http", "controller/cache", "controller/codec", "controller/kube",
+    "controller/whatif": COMMON + ["controller/http", "controller/cache", "controller/codec", "controller/scheduler", "controller/reconcile"],
+    "controller/server": COMMON + ["controller/whatif", "controller/http", "controller/cache", "controller/codec", "controller/kube",
                                    "controller/scheduler", "controller/reconcile"],
     "controller/standalone/apiserver": COMMON + ["controller/codec", "controller/http"],
     "controller/standalone/sim": COMMON + ["controller/kube", "controller/cache", "controller/codec", "controller/plugin",
@@ -34,7 +35,7 @@ ALLOWED = {
 }
 # Libraries that only these modules may include; <json> is any JSON library.
 LIBRARY = {
-    r"nlohmann/|simdjson": ["controller/codec", "controller/standalone/apiserver"],
+    r"nlohmann/|simdjson": ["controller/codec", "controller/whatif", "controller/standalone/apiserver"],
     r"spdlog/": ["controller/base"],
     r"curl/": ["controller/kube"],
     r"httplib\.h": ["controller/http"],

@@ -10,7 +10,7 @@ import sys
 ALLOWED = {
     "api/v1alpha/keys.h": "declares the annotations",
     "controller/standalone/sim/admission.cpp": "is the admission that makes entries of annotations",
-    "controller/server/what_if_pod.cpp": "tells users which annotation to write",
+    "controller/whatif/question/pod_subject.cpp": "tells users which annotation to write",
     "api/core/objects.h": "declares it",
     "api/v1alpha/pod_claims.cpp": "resolves it",
     "controller/codec/fields_core.h": "reads and writes it as JSON",

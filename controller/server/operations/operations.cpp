@@ -8,8 +8,8 @@
 #include "controller/codec/json/text.h"
 #include "controller/codec/yaml_text.h"
 #include "controller/http/plain.h"
-#include "controller/server/moves/moves.h"
-#include "controller/server/what_if_questions.h"
+#include "controller/server/moves.h"
+#include "controller/whatif/service.h"
 
 namespace egpu::server {
 
@@ -161,7 +161,7 @@ http::Response Operations::guarded(const http::Request& request, std::stop_token
   const bool moves = Moves::serves(request);
   if (moves && !sources_.moves)
     return http::plain(404, "moves are not made here: use elastic-gpu-controller defrag --execute\n");
-  if (moves || (sources_.questions && WhatIfQuestions::serves(request.path))) {
+  if (moves || (sources_.questions && whatif::QuestionService::serves(request.path))) {
     if (stopping_.stop_requested()) return refusal(503, "the controller is stopping");
     const std::string missing = sources_.ready ? sources_.ready() : std::string();
     if (!missing.empty()) return http::plain(503, missing + "\n");
