@@ -15,6 +15,8 @@ MAX_COLUMNS, MAX_HEADER_LINES, MAX_METHODS, MAX_DEFINITIONS = 120, 250, 40, 2
 HIDDEN = re.compile(r'//[^\n]*|/\*.*?\*/|R"(\w*)\(.*?\)\1"|"(?:\\.|[^"\\\n])*"|(?<!\w)\'(?:\\.|[^\'\\\n])+\'|^[ \t]*#(?:\\\n|[^\n])*', re.S | re.M)
 TYPE = re.compile(r"(?:^|[;{}>:])\s*(?:typedef\s+)?(class|struct|union|enum(?:\s+class)?)\s+(?:alignas\s*\([^()]*\)\s*)?(?:\[\[[^\]]*\]\]\s*)?(\w+)"
                   r"(?:\s+final)?\s*(?::[^;{}()]*)?\{", re.S)
+# An annotation of a field or a function (controller/base/mutex.h).
+ANNOTATION = re.compile(r"\bEGPU_[A-Z_]+(?:\s*\([^()]*\))?")
 
 
 def code_of(text):
@@ -42,7 +44,7 @@ def methods_of(body):
     depth, begin, head, count = 0, 0, "", 0
     for m in re.finditer(r"[{};]", body):
         if depth == 0:
-            head = re.sub(r"\b(public|private|protected)\s*:", " ", body[begin:m.start()])
+            head = re.sub(r"\b(public|private|protected)\s*:", " ", ANNOTATION.sub(" ", body[begin:m.start()]))
         if m.group(0) == "{":
             depth += 1
             continue
@@ -63,7 +65,7 @@ def methods_of(body):
 
 def self_check():
     code = "namespace a {\nclass B {\n public:\n  B();\n  int f() const { return g({1}); }\n  std::function<void(int)> h;\n  struct C { int x; void y(); };\n" \
-           "  int z = 0;\n  bool operator==(const B&) const = default;\n};\nenum class D { a, b };\n}\n"
+           "  int z EGPU_GUARDED_BY(m) = 0;\n  bool operator==(const B&) const = default;\n};\nenum class D { a, b };\n}\n"
     found = {name: methods_of(body) for name, kind, body in types(code)}
     if found != {"B": 3, "C": 1, "D": 0}:
         sys.exit(f"shape_test: types and methods of a planted text: {found}")
