@@ -2,6 +2,8 @@
 
 #include <ctime>
 
+#include "controller/base/mutex.h"
+
 namespace egpu::base {
 
 namespace {
@@ -29,27 +31,27 @@ std::string rfc3339Micro(Clock::Wall t) { return format(t, true); }
 Clock::Steady SystemClock::now() const { return std::chrono::steady_clock::now(); }
 Clock::Wall SystemClock::wall() const { return std::chrono::system_clock::now(); }
 bool SystemClock::sleepUntil(Steady until, std::stop_token stop) {
-  std::mutex m;
+  Mutex m;
   std::condition_variable_any cv;
-  std::unique_lock lock(m);
+  MutexLock lock(m);
   cv.wait_until(lock, stop, until, [] { return false; });
   return !stop.stop_requested();
 }
 
 Clock::Steady ManualClock::now() const {
-  std::lock_guard lock(mutex_);
+  MutexLock lock(mutex_);
   return now_;
 }
 Clock::Wall ManualClock::wall() const {
-  std::lock_guard lock(mutex_);
+  MutexLock lock(mutex_);
   return wall_;
 }
 bool ManualClock::sleepUntil(Steady until, std::stop_token stop) {
-  std::unique_lock lock(mutex_);
-  return changed_.wait(lock, stop, [&] { return now_ >= until; });
+  MutexLock lock(mutex_);
+  return changed_.wait(lock, stop, [&]() EGPU_REQUIRES(mutex_) { return now_ >= until; });
 }
 void ManualClock::advance(std::chrono::milliseconds d) {
-  std::lock_guard lock(mutex_);
+  MutexLock lock(mutex_);
   now_ += d;
   wall_ += d;
   changed_.notify_all();

@@ -3,9 +3,10 @@
 
 #include <chrono>
 #include <condition_variable>
-#include <mutex>
 #include <stop_token>
 #include <string>
+
+#include "controller/base/mutex.h"
 
 namespace egpu::base {
 
@@ -38,10 +39,10 @@ class ManualClock final : public Clock {
   void advance(std::chrono::milliseconds d);
 
  private:
-  mutable std::mutex mutex_;
+  mutable Mutex mutex_;
   std::condition_variable_any changed_;
-  Steady now_{std::chrono::hours(1)};
-  Wall wall_{std::chrono::seconds(1'700'000'000)};
+  Steady now_ EGPU_GUARDED_BY(mutex_){std::chrono::hours(1)};
+  Wall wall_ EGPU_GUARDED_BY(mutex_){std::chrono::seconds(1'700'000'000)};
 };
 
 /// Formats `t` as "2026-01-02T03:04:05Z".

@@ -16,19 +16,19 @@ Random::~Random() = default;
 
 uint64_t Random::below(uint64_t bound) {
   if (bound == 0) return 0;
-  std::lock_guard lock(mutex_);
+  MutexLock lock(mutex_);
   return std::uniform_int_distribution<uint64_t>(0, bound - 1)(*twister_);
 }
 
 double Random::unit() {
-  std::lock_guard lock(mutex_);
+  MutexLock lock(mutex_);
   return std::uniform_real_distribution<double>(0.0, 1.0)(*twister_);
 }
 
 std::string Random::uuid() {
   uint64_t hi = 0, lo = 0;
   {
-    std::lock_guard lock(mutex_);
+    MutexLock lock(mutex_);
     hi = (*twister_)();
     lo = (*twister_)();
   }

@@ -4,9 +4,10 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
-#include <mutex>
 #include <string>
 #include <string_view>
+
+#include "controller/base/mutex.h"
 
 namespace egpu::base {
 
@@ -23,8 +24,8 @@ class Random {
 
  private:
   struct Twister;  // std::mt19937_64; defined in ids.cpp because <random> takes long to compile
-  std::mutex mutex_;
-  const std::unique_ptr<Twister> twister_;
+  Mutex mutex_;
+  const std::unique_ptr<Twister> twister_ EGPU_PT_GUARDED_BY(mutex_);
 };
 
 /// Returns the 64-bit FNV-1a hash as 16 hex digits. For stable names derived from content, not for security.

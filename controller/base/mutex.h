@@ -14,8 +14,9 @@
 //     int value_ EGPU_GUARDED_BY(mutex_) = 0;
 //   };
 //
-// Waiting: MutexLock is a lock for std::condition_variable_any. The analysis does not look into a predicate given to
-// wait(), so such a lambda carries EGPU_REQUIRES too: [this]() EGPU_REQUIRES(mutex_) { return ready_; }.
+// Waiting: MutexLock is a lock for std::condition_variable_any, and so is the Mutex itself in a function that requires
+// it. The analysis does not look into a predicate given to wait(), so such a lambda carries EGPU_REQUIRES too:
+// [this]() EGPU_REQUIRES(mutex_) { return ready_; }.
 // Reference: https://clang.llvm.org/docs/ThreadSafetyAnalysis.html
 #pragma once
 
@@ -76,6 +77,8 @@ class EGPU_THREAD_ANNOTATION(capability("mutex")) SharedMutex {
 class EGPU_THREAD_ANNOTATION(scoped_lockable) MutexLock {
  public:
   explicit MutexLock(Mutex& mutex) EGPU_THREAD_ANNOTATION(acquire_capability(mutex)) : mutex_(mutex) { mutex_.lock(); }
+  /// For a mutex that try_lock() has taken.
+  MutexLock(Mutex& mutex, std::adopt_lock_t) EGPU_REQUIRES(mutex) : mutex_(mutex) {}
   ~MutexLock() EGPU_THREAD_ANNOTATION(release_capability()) {
     if (isHeld_) mutex_.unlock();
   }
@@ -96,6 +99,21 @@ class EGPU_THREAD_ANNOTATION(scoped_lockable) MutexLock {
   bool isHeld_ = true;
 };
 
+/// Releases a held Mutex until its scope ends, then takes it again. For functions whose caller has the MutexLock. The
+/// destructor's annotation means the end of the scoped release.
+class EGPU_THREAD_ANNOTATION(scoped_lockable) MutexUnlock {
+ public:
+  explicit MutexUnlock(Mutex& mutex) EGPU_THREAD_ANNOTATION(release_capability(mutex)) : mutex_(mutex) {
+    mutex_.unlock();
+  }
+  ~MutexUnlock() EGPU_THREAD_ANNOTATION(release_capability()) { mutex_.lock(); }
+  MutexUnlock(const MutexUnlock&) = delete;
+  MutexUnlock& operator=(const MutexUnlock&) = delete;
+
+ private:
+  Mutex& mutex_;
+};
+
 /// Holds a SharedMutex exclusively until its scope ends.
 class EGPU_THREAD_ANNOTATION(scoped_lockable) ExclusiveLock {
  public:
@@ -110,18 +128,31 @@ class EGPU_THREAD_ANNOTATION(scoped_lockable) ExclusiveLock {
   SharedMutex& mutex_;
 };
 
-/// Holds a SharedMutex together with other readers until its scope ends.
+/// Holds a SharedMutex together with other readers until its scope ends. lock() and unlock() are for
+/// std::condition_variable_any.
 class EGPU_THREAD_ANNOTATION(scoped_lockable) SharedLock {
  public:
   explicit SharedLock(SharedMutex& mutex) EGPU_THREAD_ANNOTATION(acquire_shared_capability(mutex)) : mutex_(mutex) {
     mutex_.lock_shared();
   }
-  ~SharedLock() EGPU_THREAD_ANNOTATION(release_capability()) { mutex_.unlock_shared(); }
+  ~SharedLock() EGPU_THREAD_ANNOTATION(release_capability()) {
+    if (isHeld_) mutex_.unlock_shared();
+  }
   SharedLock(const SharedLock&) = delete;
   SharedLock& operator=(const SharedLock&) = delete;
 
+  void lock() EGPU_THREAD_ANNOTATION(acquire_shared_capability()) {
+    mutex_.lock_shared();
+    isHeld_ = true;
+  }
+  void unlock() EGPU_THREAD_ANNOTATION(release_capability()) {
+    isHeld_ = false;
+    mutex_.unlock_shared();
+  }
+
  private:
   SharedMutex& mutex_;
+  bool isHeld_ = true;
 };
 
 }  // namespace egpu::base
