@@ -45,7 +45,7 @@ int64_t Journal::wall() const {
 
 void Journal::all(const scheduler::Cluster& cluster) {
   auto copy = std::make_shared<const scheduler::Cluster>(cluster);
-  const std::lock_guard lock(mutex_);
+  const base::MutexLock lock(mutex_);
   // A snapshot is accepted even if the buffer is full: it is a single entry, and no other one follows until it is
   // written.
   waiting_.push_back({wall(), Whole{std::move(copy), recording_}});
@@ -56,7 +56,7 @@ void Journal::all(const scheduler::Cluster& cluster) {
 void Journal::put(What what) {
   const auto* decided = std::get_if<cache::Decided>(&what);
   const std::size_t names = decided == nullptr ? 0 : decided->nodes.suited.size() + decided->nodes.refused.size();
-  const std::lock_guard lock(mutex_);
+  const base::MutexLock lock(mutex_);
   if (!recording_ || room_ == 0) {
     recording_ = false;
     if (began_) ++lost_;
@@ -69,15 +69,15 @@ void Journal::put(What what) {
 }
 
 void Journal::flush() {
-  std::unique_lock lock(mutex_);
+  base::MutexLock lock(mutex_);
   hurry_ = true;
   filled_.notify_one();
-  written_.wait(lock, [this] { return !hurry_ && !writing_ && waiting_.empty(); });
+  written_.wait(lock, [this]() EGPU_REQUIRES(mutex_) { return !hurry_ && !writing_ && waiting_.empty(); });
 }
 
 std::deque<Journal::Entry> Journal::next(const std::stop_token& stop) {
-  std::unique_lock lock(mutex_);
-  filled_.wait_for(lock, stop, kGather, [this] { return hurry_ || room_ <= kMuch; });
+  base::MutexLock lock(mutex_);
+  filled_.wait_for(lock, stop, kGather, [this]() EGPU_REQUIRES(mutex_) { return hurry_ || room_ <= kMuch; });
   hurry_ = handed_ = false;
   room_ = kBuffered;
   writing_ = true;
@@ -161,7 +161,7 @@ void Journal::failed(const Status& why) {
 void Journal::ask(std::size_t taken, std::size_t unwritten) {
   uint64_t lost = unwritten;
   {
-    const std::lock_guard lock(mutex_);
+    const base::MutexLock lock(mutex_);
     if (!handed_) {
       recording_ = recording_ && intact_;
       const bool may = !useless_ && (!failing_ || clock_.now() >= again_);
@@ -171,7 +171,7 @@ void Journal::ask(std::size_t taken, std::size_t unwritten) {
   }
   if (taken > unwritten) metrics_.add("elasticgpu_journal_records_total", static_cast<double>(taken - unwritten), {});
   if (lost > 0) metrics_.add("elasticgpu_journal_lost_total", static_cast<double>(lost), {});
-  const std::lock_guard lock(mutex_);
+  const base::MutexLock lock(mutex_);
   writing_ = false;
   written_.notify_all();
 }

@@ -11,7 +11,6 @@
 #include <cstdint>
 #include <deque>
 #include <memory>
-#include <mutex>
 #include <stop_token>
 #include <string>
 #include <thread>
@@ -19,6 +18,7 @@
 
 #include "controller/base/clock.h"
 #include "controller/base/metrics.h"
+#include "controller/base/mutex.h"
 #include "controller/base/status.h"
 #include "controller/cache/cluster_observer.h"
 #include "controller/journal/files.h"
@@ -83,15 +83,15 @@ class Journal final : public cache::ClusterListener {
   base::Clock::Steady again_{};
 
   std::atomic<bool> wants_{true};
-  std::mutex mutex_;  ///< protects the following members
+  base::Mutex mutex_;
   std::condition_variable_any filled_, written_;
-  std::deque<Entry> waiting_;
-  std::size_t room_ = kBuffered;  ///< number of further records that fit in memory
-  bool recording_ = false;        ///< a snapshot was passed, and no record was dropped since
-  bool handed_ = false;           ///< a snapshot is in waiting_
-  bool began_ = false;            ///< a snapshot was passed at least once
-  bool writing_ = false, hurry_ = false;
-  uint64_t lost_ = 0;  ///< dropped records that are not yet counted in the metrics
+  std::deque<Entry> waiting_ EGPU_GUARDED_BY(mutex_);
+  std::size_t room_ EGPU_GUARDED_BY(mutex_) = kBuffered;  ///< number of further records that fit in memory
+  bool recording_ EGPU_GUARDED_BY(mutex_) = false;        ///< a snapshot was passed, and no record was dropped since
+  bool handed_ EGPU_GUARDED_BY(mutex_) = false;           ///< a snapshot is in waiting_
+  bool began_ EGPU_GUARDED_BY(mutex_) = false;            ///< a snapshot was passed at least once
+  bool writing_ EGPU_GUARDED_BY(mutex_) = false, hurry_ EGPU_GUARDED_BY(mutex_) = false;
+  uint64_t lost_ EGPU_GUARDED_BY(mutex_) = 0;  ///< dropped records that are not yet counted in the metrics
   std::jthread writer_;
 };
 
