@@ -25,7 +25,7 @@ WorkQueue::~WorkQueue() {
   shutDown();
   delays_.request_stop();
   {
-    std::lock_guard lock(mutex_);
+    base::MutexLock lock(mutex_);
     delayChanged_.request_stop();
   }
   delays_.join();
@@ -74,10 +74,11 @@ bool WorkQueue::mayTake(const std::string& name, int slowWorkers, bool othersRea
 std::deque<std::string>::iterator WorkQueue::nextTurn() {
   if (fairness_.workers == 0 || turns_.empty()) return turns_.begin();
   const int slowWorkers = noteSlow();
-  const bool othersReady =
-      std::any_of(turns_.begin(), turns_.end(), [this](const auto& name) { return !slow_.contains(name); });
-  return std::find_if(turns_.begin(), turns_.end(),
-                      [&](const std::string& name) { return mayTake(name, slowWorkers, othersReady); });
+  const bool othersReady = std::any_of(
+      turns_.begin(), turns_.end(), [this](const auto& name) EGPU_REQUIRES(mutex_) { return !slow_.contains(name); });
+  return std::find_if(turns_.begin(), turns_.end(), [&](const std::string& name) EGPU_REQUIRES(mutex_) {
+    return mayTake(name, slowWorkers, othersReady);
+  });
 }
 
 int WorkQueue::noteSlow() {
@@ -86,7 +87,8 @@ int WorkQueue::noteSlow() {
     if (now - entry.since > kSlowStep) slow_[entry.group].insert_or_assign(key, now);
   if (slow_.empty()) return 0;
   return static_cast<int>(std::count_if(processing_.begin(), processing_.end(),
-                                        [this](const auto& taken) { return slow_.contains(taken.second.group); }));
+                                        [this](const auto& taken)
+                                            EGPU_REQUIRES(mutex_) { return slow_.contains(taken.second.group); }));
 }
 
 void WorkQueue::noteStep(const std::string& key, const std::string& group, Steady::duration took) {
@@ -129,7 +131,7 @@ void WorkQueue::wakeWorker() {
 void WorkQueue::add(const std::string& key) {
   std::size_t depth = 0;
   {
-    std::lock_guard lock(mutex_);
+    base::MutexLock lock(mutex_);
     if (!makeReady(key)) return;
     depth = depth_;
   }
@@ -142,7 +144,7 @@ void WorkQueue::addAfter(const std::string& key, milliseconds delay) {
     add(key);
     return;
   }
-  std::lock_guard lock(mutex_);
+  base::MutexLock lock(mutex_);
   if (shutDown_) return;
   const Steady when = clock_.now() + delay;
   const auto known = delayedAt_.find(key);
@@ -160,7 +162,7 @@ void WorkQueue::addAfter(const std::string& key, milliseconds delay) {
 void WorkQueue::addRateLimited(const std::string& key, milliseconds atLeast) {
   milliseconds delay{0};
   {
-    std::lock_guard lock(mutex_);
+    base::MutexLock lock(mutex_);
     if (shutDown_) return;
     const int n = failures_[key]++;
     // 2^n in a double can't overflow before it exceeds max.
@@ -188,37 +190,42 @@ milliseconds WorkQueue::bucketDelay(const std::string& group) {
 }
 
 void WorkQueue::forget(const std::string& key) {
-  std::lock_guard lock(mutex_);
+  base::MutexLock lock(mutex_);
   failures_.erase(key);
 }
 
 int WorkQueue::retries(const std::string& key) const {
-  std::lock_guard lock(mutex_);
+  base::MutexLock lock(mutex_);
   const auto it = failures_.find(key);
   return it == failures_.end() ? 0 : it->second;
 }
 
 std::optional<std::string> WorkQueue::get(std::stop_token stop) {
-  std::unique_lock lock(mutex_);
+  base::MutexLock lock(mutex_);
   // The predicate stores the turn: a second nextTurn() could find none, because a step may have become slow meanwhile.
   auto turn = turns_.end();
-  readyChanged_.wait(lock, stop, [&] { return shutDown_ || (turn = nextTurn()) != turns_.end(); });
+  readyChanged_.wait(lock, stop,
+                     [&]() EGPU_REQUIRES(mutex_) { return shutDown_ || (turn = nextTurn()) != turns_.end(); });
   if (shutDown_ || stop.stop_requested()) {
     wakeWorker();  // this worker may have consumed the notification of another one
     return std::nullopt;
   }
-  return take(std::move(lock), turn);
+  auto taken = take(turn);
+  lock.unlock();
+  return report(std::move(taken));
 }
 
 std::optional<std::string> WorkQueue::tryGet() {
-  std::unique_lock lock(mutex_);
+  base::MutexLock lock(mutex_);
   if (shutDown_) return std::nullopt;
   const auto turn = nextTurn();
   if (turn == turns_.end()) return std::nullopt;
-  return take(std::move(lock), turn);
+  auto taken = take(turn);
+  lock.unlock();
+  return report(std::move(taken));
 }
 
-std::string WorkQueue::take(std::unique_lock<std::mutex> lock, const std::deque<std::string>::iterator& turn) {
+WorkQueue::Taken WorkQueue::take(const std::deque<std::string>::iterator& turn) {
   std::string key = takeFrom(turn);
   auto& since = processing_.at(key).since;
   const Steady now = clock_.now();
@@ -226,16 +233,19 @@ std::string WorkQueue::take(std::unique_lock<std::mutex> lock, const std::deque<
   since = now;
   const std::size_t depth = depth_;
   wakeWorker();
-  lock.unlock();
-  metrics_.observe("elasticgpu_workqueue_queue_duration_seconds", waited.count(), labels_);
-  metrics_.set("elasticgpu_workqueue_depth", static_cast<double>(depth), labels_);
-  return key;
+  return {std::move(key), waited, depth};
+}
+
+std::string WorkQueue::report(Taken taken) {
+  metrics_.observe("elasticgpu_workqueue_queue_duration_seconds", taken.waited.count(), labels_);
+  metrics_.set("elasticgpu_workqueue_depth", static_cast<double>(taken.depth), labels_);
+  return std::move(taken.key);
 }
 
 void WorkQueue::done(const std::string& key) {
   duration<double> worked{};
   {
-    std::lock_guard lock(mutex_);
+    base::MutexLock lock(mutex_);
     const auto taken = processing_.find(key);
     if (taken == processing_.end()) return;
     const auto took = clock_.now() - taken->second.since;
@@ -257,7 +267,7 @@ void WorkQueue::done(const std::string& key) {
 
 void WorkQueue::shutDown() {
   {
-    std::lock_guard lock(mutex_);
+    base::MutexLock lock(mutex_);
     if (shutDown_) return;
     shutDown_ = true;
     for (auto& [name, group] : groups_) {
@@ -278,15 +288,16 @@ bool WorkQueue::drain(milliseconds atMost) {
   // A Clock can wait only for a time or a stop, so the watcher requests a stop when no key is being processed.
   std::stop_source finished;
   std::jthread watcher([this, &finished](std::stop_token stop) {
-    std::unique_lock lock(mutex_);
-    if (workChanged_.wait(lock, stop, [this] { return processing_.empty(); })) finished.request_stop();
+    base::MutexLock lock(mutex_);
+    if (workChanged_.wait(lock, stop, [this]() EGPU_REQUIRES(mutex_) { return processing_.empty(); }))
+      finished.request_stop();
   });
   clock_.sleepFor(atMost, finished.get_token());
   return finished.stop_requested();
 }
 
 std::optional<std::pair<std::string, base::Clock::Steady>> WorkQueue::longestWork() const {
-  std::lock_guard lock(mutex_);
+  base::MutexLock lock(mutex_);
   std::optional<std::pair<std::string, Steady>> longest;
   for (const auto& [key, entry] : processing_)
     if (!longest || entry.since < longest->second) longest.emplace(key, entry.since);
@@ -294,15 +305,15 @@ std::optional<std::pair<std::string, base::Clock::Steady>> WorkQueue::longestWor
 }
 
 std::size_t WorkQueue::depth() const {
-  std::lock_guard lock(mutex_);
+  base::MutexLock lock(mutex_);
   return depth_;
 }
 std::size_t WorkQueue::waiting() const {
-  std::lock_guard lock(mutex_);
+  base::MutexLock lock(mutex_);
   return delayed_.size();
 }
 bool WorkQueue::idle() const {
-  std::lock_guard lock(mutex_);
+  base::MutexLock lock(mutex_);
   return depth_ == 0 && processing_.empty();
 }
 
@@ -312,7 +323,7 @@ void WorkQueue::runDelays(std::stop_token stop) {
     Steady until;
     std::stop_token changed;
     {
-      std::lock_guard lock(mutex_);
+      base::MutexLock lock(mutex_);
       const Steady now = clock_.now();
       while (!delayed_.empty() && delayed_.begin()->first <= now) {
         auto due = delayed_.extract(delayed_.begin());

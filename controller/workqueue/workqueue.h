@@ -9,7 +9,6 @@
 #include <deque>
 #include <functional>
 #include <list>
-#include <mutex>
 #include <optional>
 #include <set>
 #include <stop_token>
@@ -20,6 +19,7 @@
 
 #include "controller/base/clock.h"
 #include "controller/base/metrics.h"
+#include "controller/base/mutex.h"
 
 namespace egpu::workqueue {
 
@@ -116,23 +116,31 @@ class WorkQueue {
     double tokens = 0;  ///< negative = tokens of the future are already used
     Steady at;          ///< time at which `tokens` was computed
   };
-  // The following functions require mutex_ to be held.
+  /// A key that a worker takes, with what the metrics need.
+  struct Taken {
+    std::string key;
+    std::chrono::duration<double> waited;  ///< since the key became ready
+    std::size_t depth;
+  };
   /// Makes the key ready. Returns true if it was not; the caller then updates the metrics after unlocking.
-  bool makeReady(const std::string& key);
-  void enqueue(const std::string& key, Entry& entry);
+  bool makeReady(const std::string& key) EGPU_REQUIRES(mutex_);
+  void enqueue(const std::string& key, Entry& entry) EGPU_REQUIRES(mutex_);
   /// Evaluates Fairness::goesFirst again for a key that was added again, and moves it ahead if the result became true.
-  void promote(const std::string& key, Entry& entry);
-  bool mayTake(const std::string& name, int slowWorkers, bool othersReady) const;
+  void promote(const std::string& key, Entry& entry) EGPU_REQUIRES(mutex_);
+  bool mayTake(const std::string& name, int slowWorkers, bool othersReady) const EGPU_REQUIRES(mutex_);
   /// Returns the first group in turns_ that may get another worker; end() if there is none.
-  std::deque<std::string>::iterator nextTurn();
+  std::deque<std::string>::iterator nextTurn() EGPU_REQUIRES(mutex_);
   /// Records the keys whose current step already takes too long as slow. Returns the number of workers of slow groups.
-  int noteSlow();
+  int noteSlow() EGPU_REQUIRES(mutex_);
   /// Records a finished step, which may change whether the group is slow.
-  void noteStep(const std::string& key, const std::string& group, base::Clock::Steady::duration took);
-  std::string takeFrom(const std::deque<std::string>::iterator& turn);
-  std::string take(std::unique_lock<std::mutex> lock, const std::deque<std::string>::iterator& turn);  ///< unlocks
-  void wakeWorker();
-  std::chrono::milliseconds bucketDelay(const std::string& group);
+  void noteStep(const std::string& key, const std::string& group, base::Clock::Steady::duration took)
+      EGPU_REQUIRES(mutex_);
+  std::string takeFrom(const std::deque<std::string>::iterator& turn) EGPU_REQUIRES(mutex_);
+  Taken take(const std::deque<std::string>::iterator& turn) EGPU_REQUIRES(mutex_);
+  /// Updates the metrics, and returns the key.
+  std::string report(Taken taken) EGPU_EXCLUDES(mutex_);
+  void wakeWorker() EGPU_REQUIRES(mutex_);
+  std::chrono::milliseconds bucketDelay(const std::string& group) EGPU_REQUIRES(mutex_);
 
   void runDelays(std::stop_token stop);
 
@@ -142,25 +150,28 @@ class WorkQueue {
   const RateLimit limit_;
   const Fairness fairness_;
 
-  // Protected by mutex_. Invariants: a key is in its group's `first` or `ready`, and only once, ⇔ key ∈ dirty_ and key
-  // ∉ processing_. turns_ contains each group with ready keys once. groups_ contains no group without ready keys and
-  // workers.
-  mutable std::mutex mutex_;
-  std::condition_variable_any readyChanged_;           ///< a key can be taken, or shutDown() was called
-  std::condition_variable_any workChanged_;            ///< processing_ became empty
-  std::unordered_map<std::string, Group> groups_;      ///< by name
-  std::deque<std::string> turns_;                      ///< names of groups with ready keys; the front is next
-  std::size_t depth_ = 0;                              ///< ready keys of all groups
-  std::unordered_map<std::string, Entry> dirty_;       ///< keys to process; again, if also in processing_
-  std::unordered_map<std::string, Entry> processing_;  ///< keys that a worker processes, one worker per key
-  std::unordered_map<std::string, int> failures_;      ///< by key: n of the RateLimit
-  std::unordered_map<std::string, Bucket> buckets_;    ///< by group; a group without an entry has a full bucket
+  // Invariants: a key is in its group's `first` or `ready`, and only once, ⇔ key ∈ dirty_ and key ∉ processing_.
+  // turns_ contains each group with ready keys once. groups_ contains no group without ready keys and workers.
+  mutable base::Mutex mutex_;
+  std::condition_variable_any readyChanged_;  ///< a key can be taken, or shutDown() was called
+  std::condition_variable_any workChanged_;   ///< processing_ became empty
+  std::unordered_map<std::string, Group> groups_ EGPU_GUARDED_BY(mutex_);  ///< by name
+  std::deque<std::string> turns_ EGPU_GUARDED_BY(mutex_);  ///< names of groups with ready keys; the front is next
+  std::size_t depth_ EGPU_GUARDED_BY(mutex_) = 0;          ///< ready keys of all groups
+  /// Keys to process; again, if also in processing_.
+  std::unordered_map<std::string, Entry> dirty_ EGPU_GUARDED_BY(mutex_);
+  /// Keys that a worker processes, one worker per key.
+  std::unordered_map<std::string, Entry> processing_ EGPU_GUARDED_BY(mutex_);
+  std::unordered_map<std::string, int> failures_ EGPU_GUARDED_BY(mutex_);  ///< by key: n of the RateLimit
+  /// By group; a group without an entry has a full bucket.
+  std::unordered_map<std::string, Bucket> buckets_ EGPU_GUARDED_BY(mutex_);
   /// By group: keys whose last step was slow, and the time at which that was recorded. No group without keys.
-  std::unordered_map<std::string, std::unordered_map<std::string, Steady>> slow_;
-  std::set<std::pair<Steady, std::string>> delayed_;   ///< delayed keys by time
-  std::unordered_map<std::string, Steady> delayedAt_;  ///< the content of delayed_, by key
-  bool shutDown_ = false;
-  std::stop_source delayChanged_;  ///< ends the sleep of runDelays() when delayed_ has a new first element
+  std::unordered_map<std::string, std::unordered_map<std::string, Steady>> slow_ EGPU_GUARDED_BY(mutex_);
+  std::set<std::pair<Steady, std::string>> delayed_ EGPU_GUARDED_BY(mutex_);   ///< delayed keys by time
+  std::unordered_map<std::string, Steady> delayedAt_ EGPU_GUARDED_BY(mutex_);  ///< the content of delayed_, by key
+  bool shutDown_ EGPU_GUARDED_BY(mutex_) = false;
+  /// Ends the sleep of runDelays() when delayed_ has a new first element.
+  std::stop_source delayChanged_ EGPU_GUARDED_BY(mutex_);
 
   std::jthread delays_;
 };
