@@ -128,7 +128,7 @@ void EventRecorder::event(const core::ObjectReference& about, std::string_view t
   event.component = component_;
   event.firstTimestamp = event.lastTimestamp = base::rfc3339(client_.clock().wall());
   {
-    std::lock_guard lock(mutex_);
+    base::MutexLock lock(mutex_);
     if (!stopping_ && enqueue(std::move(event))) {
       changed_.notify_one();
       return;
@@ -155,7 +155,7 @@ bool EventRecorder::enqueue(core::Event event) {
 
 void EventRecorder::stop() {
   {
-    std::lock_guard lock(mutex_);
+    base::MutexLock lock(mutex_);
     stopping_ = true;
     changed_.notify_one();
   }
@@ -169,8 +169,8 @@ void EventRecorder::run() {
   for (;;) {
     core::Event event;
     {
-      std::unique_lock lock(mutex_);
-      changed_.wait(lock, [this] { return stopping_ || !queue_.empty(); });
+      base::MutexLock lock(mutex_);
+      changed_.wait(lock, [this]() EGPU_REQUIRES(mutex_) { return stopping_ || !queue_.empty(); });
       if (queue_.empty() || cancel_.stop_requested()) break;
       auto& next = queue_.front();
       if (!next.merging.empty()) merging_.erase(next.merging);

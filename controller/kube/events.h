@@ -7,7 +7,6 @@
 #include <cstdint>
 #include <deque>
 #include <list>
-#include <mutex>
 #include <set>
 #include <stop_token>
 #include <string>
@@ -17,6 +16,7 @@
 #include <utility>
 
 #include "api/core/objects.h"
+#include "controller/base/mutex.h"
 #include "controller/kube/client.h"
 #include "controller/kube/event_sink.h"
 
@@ -100,8 +100,8 @@ class EventRecorder final : public EventSink {
     std::string merging{};   ///< key in merging_; empty: not merged with other events
     std::size_t others = 0;  ///< number of events merged into it
   };
-  /// Requires mutex_. False: the queue is full.
-  bool enqueue(core::Event event);
+  /// False: the queue is full.
+  bool enqueue(core::Event event) EGPU_REQUIRES(mutex_);
   void run();
   void write(core::Event event);
 
@@ -109,12 +109,12 @@ class EventRecorder final : public EventSink {
   const std::string component_;
   const EventOptions options_;
   EventCorrelator correlator_;  ///< used by the thread only
-  // Guarded by mutex_:
-  std::mutex mutex_;
-  std::condition_variable changed_;
-  std::deque<Queued> queue_;
-  std::unordered_map<std::string, Queued*> merging_;  ///< events in queue_ that later ones are merged into
-  bool stopping_ = false;
+  base::Mutex mutex_;
+  std::condition_variable_any changed_;
+  std::deque<Queued> queue_ EGPU_GUARDED_BY(mutex_);
+  /// Events in queue_ that later ones are merged into.
+  std::unordered_map<std::string, Queued*> merging_ EGPU_GUARDED_BY(mutex_);
+  bool stopping_ EGPU_GUARDED_BY(mutex_) = false;
 
   std::stop_source cancel_;    ///< ends the write in progress at the end of the drain
   std::stop_source finished_;  ///< requested by the thread when the queue is empty

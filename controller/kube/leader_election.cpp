@@ -68,17 +68,17 @@ void LeaderElector::run(std::stop_token stop) {
 }
 
 LeaderElector::Role LeaderElector::role() const {
-  std::lock_guard lock(mutex_);
+  base::MutexLock lock(mutex_);
   return role_;
 }
 
 std::string LeaderElector::holder() const {
-  std::lock_guard lock(mutex_);
+  base::MutexLock lock(mutex_);
   return holder_;
 }
 
 std::string LeaderElector::refusal() const {
-  std::lock_guard lock(mutex_);
+  base::MutexLock lock(mutex_);
   return refusal_;
 }
 
@@ -92,7 +92,7 @@ void LeaderElector::noteRefusal(Attempt outcome) {
           " is not accessible: verbs get, create and patch on leases of group coordination.k8s.io in " + "namespace " +
           options_.namespace_ + " are needed; the API server says: " + lastWhy_.message();
   {
-    std::lock_guard lock(mutex_);
+    base::MutexLock lock(mutex_);
     if (refusal_ == why) return;
     refusal_ = why;
   }
@@ -101,7 +101,7 @@ void LeaderElector::noteRefusal(Attempt outcome) {
 
 void LeaderElector::become(Role role) {
   {
-    std::lock_guard lock(mutex_);
+    base::MutexLock lock(mutex_);
     role_ = role;
   }
   metrics_.set("elasticgpu_leader", role == Role::leader ? 1 : 0, {});
@@ -237,7 +237,7 @@ void LeaderElector::observe(const core::Lease& lease) {
       log::info("another replica leads",
                 {{"lease", options_.namespace_ + "/" + options_.name}, {"holder", lease.holderIdentity}});
   }
-  std::lock_guard lock(mutex_);
+  base::MutexLock lock(mutex_);
   holder_ = lease.holderIdentity;
 }
 

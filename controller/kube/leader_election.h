@@ -15,7 +15,6 @@
 
 #include <chrono>
 #include <functional>
-#include <mutex>
 #include <stop_token>
 #include <string>
 #include <string_view>
@@ -25,6 +24,7 @@
 #include "controller/base/clock.h"
 #include "controller/base/ids.h"
 #include "controller/base/metrics.h"
+#include "controller/base/mutex.h"
 #include "controller/base/status.h"
 #include "controller/kube/client.h"
 
@@ -108,11 +108,10 @@ class LeaderElector {
   Steady renewBy_{};       ///< deadline of a leader's renewal
   base::Status lastWhy_;   ///< error of the last attempt: after a timeout the next one uses a new connection
   std::string announced_;  ///< the holder last logged
-  // Guarded by mutex_:
-  mutable std::mutex mutex_;
-  Role role_ = Role::standby;
-  std::string holder_;
-  std::string refusal_;
+  mutable base::Mutex mutex_;
+  Role role_ EGPU_GUARDED_BY(mutex_) = Role::standby;
+  std::string holder_ EGPU_GUARDED_BY(mutex_);
+  std::string refusal_ EGPU_GUARDED_BY(mutex_);
 
   std::jthread thread_;
 };

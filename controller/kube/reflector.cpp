@@ -92,23 +92,23 @@ void ReflectorLoop::stop() {
 }
 
 bool ReflectorLoop::waitForSync(std::stop_token stop) {
-  std::unique_lock lock(mutex_);
+  base::MutexLock lock(mutex_);
   return syncedChanged_.wait(lock, stop, [this] { return hasSynced(); });
 }
 
 std::string ReflectorLoop::lastResourceVersion() const {
-  std::lock_guard lock(mutex_);
+  base::MutexLock lock(mutex_);
   return version_;
 }
 
 Status ReflectorLoop::lastError() const {
-  std::lock_guard lock(mutex_);
+  base::MutexLock lock(mutex_);
   return error_;
 }
 
 void ReflectorLoop::setVersion(std::string version) {
   if (version.empty()) return;
-  std::lock_guard lock(mutex_);
+  base::MutexLock lock(mutex_);
   version_ = std::move(version);
 }
 
@@ -120,7 +120,7 @@ void ReflectorLoop::listEnded(std::string version, std::string_view by) {
               {{"resource", kind_.plural}, {"before", before}, {"now", version}});
   setVersion(std::move(version));
   needList_ = maybeRestored_ = false;
-  std::lock_guard lock(mutex_);
+  base::MutexLock lock(mutex_);
   synced_.store(true, std::memory_order_release);
   syncedChanged_.notify_all();
 }
@@ -129,7 +129,7 @@ void ReflectorLoop::listEnded(std::string version, std::string_view by) {
 void ReflectorLoop::report(const Status& status, std::string_view what) {
   bool changed = false;
   {
-    std::lock_guard lock(mutex_);
+    base::MutexLock lock(mutex_);
     changed = error_.code() != status.code();
     error_ = status;
   }

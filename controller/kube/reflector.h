@@ -14,13 +14,13 @@
 #include <condition_variable>
 #include <cstdint>
 #include <functional>
-#include <mutex>
 #include <stop_token>
 #include <string>
 #include <string_view>
 #include <thread>
 #include <utility>
 
+#include "controller/base/mutex.h"
 #include "controller/codec/codec.h"
 #include "controller/kube/client.h"
 
@@ -134,11 +134,10 @@ class ReflectorLoop {
   bool maybeRestored_ = false;  ///< the last watch ended early: the server may have been restored to an older state
   int failures_ = 0;            ///< backoff exponent
   base::Clock::Steady lastFailure_{};
-  // Guarded by mutex_:
-  mutable std::mutex mutex_;
+  mutable base::Mutex mutex_;
   std::condition_variable_any syncedChanged_;
-  std::string version_;
-  base::Status error_;  ///< error of the last request; ok once one succeeds
+  std::string version_ EGPU_GUARDED_BY(mutex_);
+  base::Status error_ EGPU_GUARDED_BY(mutex_);  ///< error of the last request; ok once one succeeds
 
   std::jthread thread_;
 };

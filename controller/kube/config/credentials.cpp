@@ -43,10 +43,10 @@ CredentialSource::CredentialSource(Endpoint endpoint, base::Clock& clock, ExecLi
       key_(endpoint_.clientKeyData) {}
 
 Result<CredentialsPtr> CredentialSource::current(Deadline until, std::stop_token stop) {
-  std::unique_lock lock(mutex_);
+  base::MutexLock lock(mutex_);
   if (auto read = readFiles(); !read.ok()) return read;
   if (endpoint_.exec && pluginDue())
-    if (auto asked = askPlugin(lock, until, stop); !asked.ok()) return asked;
+    if (auto asked = askPlugin(until, stop); !asked.ok()) return asked;
   if (!published_) {
     Credentials next{token_, authorities_, certificate_, key_};
     if (given_ && next.token.empty()) next.token = given_->token;
@@ -61,7 +61,7 @@ Result<CredentialsPtr> CredentialSource::current(Deadline until, std::stop_token
 
 CredentialsPtr CredentialSource::refused(const CredentialsPtr& used, Deadline until, std::stop_token stop) {
   {
-    std::lock_guard lock(mutex_);
+    base::MutexLock lock(mutex_);
     readAgain_ = true;
     const auto now = clock_.now();
     const bool mayAsk = !refusedAt_ || now - *refusedAt_ >= kBetweenRefusals;
@@ -75,7 +75,7 @@ CredentialsPtr CredentialSource::refused(const CredentialsPtr& used, Deadline un
 }
 
 void CredentialSource::suspect() {
-  std::lock_guard lock(mutex_);
+  base::MutexLock lock(mutex_);
   readAgain_ = true;
 }
 
@@ -142,7 +142,7 @@ bool CredentialSource::pluginDue() const {
   return givenUntil_ && now >= *givenUntil_ && clock_.now() - pluginRan_ >= kBetweenRuns;
 }
 
-Status CredentialSource::askPlugin(std::unique_lock<std::mutex>& lock, Deadline until, const std::stop_token& stop) {
+Status CredentialSource::askPlugin(Deadline until, const std::stop_token& stop) {
   if (!pluginRuns_) {
     if (!pluginFailed_.ok() && clock_.now() - pluginRan_ < pluginPause_) return pluginFailed_;
     pluginRuns_ = true;
@@ -150,14 +150,14 @@ Status CredentialSource::askPlugin(std::unique_lock<std::mutex>& lock, Deadline 
       pluginEnded(runExecPlugin(*endpoint_.exec, endpoint_, limits_, std::move(end)));
     });
   }
-  changed_.wait_until(lock, stop, until, [this] { return !pluginRuns_; });
+  changed_.wait_until(mutex_, stop, until, [this]() EGPU_REQUIRES(mutex_) { return !pluginRuns_; });
   if (!pluginRuns_) return pluginFailed_;
   if (stop.stop_requested()) return Status(Code::cancelled, "stopped");
   return Status(Code::unavailable, "credential plugin " + endpoint_.exec->command + " has not answered yet");
 }
 
 void CredentialSource::pluginEnded(Result<codec::ExecCredential> answer) {
-  std::lock_guard lock(mutex_);
+  base::MutexLock lock(mutex_);
   pluginRuns_ = false;
   pluginRan_ = clock_.now();
   if (answer) {

@@ -5,13 +5,13 @@
 #include <chrono>
 #include <condition_variable>
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <stop_token>
 #include <string>
 #include <thread>
 
 #include "controller/base/clock.h"
+#include "controller/base/mutex.h"
 #include "controller/base/status.h"
 #include "controller/base/timestamp.h"
 #include "controller/kube/config/endpoint.h"
@@ -50,39 +50,40 @@ class CredentialSource {
 
  private:
   using Steady = base::Clock::Steady;
-  // All functions below require mutex_. The read…() functions return whether a value is available, new or old, and
-  // append errors to `why`.
-  base::Status readFiles();
-  bool readToken(std::string& why);
-  bool readAuthorities(std::string& why);
-  bool readPair(std::string& why);
-  bool pluginDue() const;
-  base::Status askPlugin(std::unique_lock<std::mutex>& lock, Deadline until, const std::stop_token& stop);
-  void take(std::string& into, std::string text);
+  // The read…() functions return whether a value is available, new or old, and append errors to `why`.
+  base::Status readFiles() EGPU_REQUIRES(mutex_);
+  bool readToken(std::string& why) EGPU_REQUIRES(mutex_);
+  bool readAuthorities(std::string& why) EGPU_REQUIRES(mutex_);
+  bool readPair(std::string& why) EGPU_REQUIRES(mutex_);
+  bool pluginDue() const EGPU_REQUIRES(mutex_);
+  base::Status askPlugin(Deadline until, const std::stop_token& stop) EGPU_REQUIRES(mutex_);
+  void take(std::string& into, std::string text) EGPU_REQUIRES(mutex_);
 
   void pluginEnded(base::Result<codec::ExecCredential> answer);
 
   const Endpoint endpoint_;
   base::Clock& clock_;
   const ExecLimits limits_;
-  // Guarded by mutex_:
-  std::mutex mutex_;
-  std::condition_variable_any changed_;  ///< notified when a plugin ends
-  CredentialsPtr published_;             ///< null: rebuild it from the fields below
-  std::string token_, authorities_, certificate_, key_;
-  bool readAgain_ = true;
-  Steady readAt_{};
-  std::string warned_;                          ///< last logged message about the files
-  std::optional<codec::ExecCredential> given_;  ///< credentials from the plugin
-  std::optional<base::Timestamp> givenUntil_;
-  bool pluginRuns_ = false;
-  Steady pluginRan_{};
-  base::Status pluginFailed_;
-  std::chrono::milliseconds pluginPause_{0};  ///< backoff after that failure
-  bool givenRefused_ = false;
-  std::optional<Steady> refusedAt_;  ///< time of the last refusal that triggered a plugin run
+  base::Mutex mutex_;
+  std::condition_variable_any changed_;               ///< notified when a plugin ends
+  CredentialsPtr published_ EGPU_GUARDED_BY(mutex_);  ///< null: rebuild it from the fields below
+  std::string token_ EGPU_GUARDED_BY(mutex_);
+  std::string authorities_ EGPU_GUARDED_BY(mutex_);
+  std::string certificate_ EGPU_GUARDED_BY(mutex_);
+  std::string key_ EGPU_GUARDED_BY(mutex_);
+  bool readAgain_ EGPU_GUARDED_BY(mutex_) = true;
+  Steady readAt_ EGPU_GUARDED_BY(mutex_){};
+  std::string warned_ EGPU_GUARDED_BY(mutex_);                          ///< last logged message about the files
+  std::optional<codec::ExecCredential> given_ EGPU_GUARDED_BY(mutex_);  ///< credentials from the plugin
+  std::optional<base::Timestamp> givenUntil_ EGPU_GUARDED_BY(mutex_);
+  bool pluginRuns_ EGPU_GUARDED_BY(mutex_) = false;
+  Steady pluginRan_ EGPU_GUARDED_BY(mutex_){};
+  base::Status pluginFailed_ EGPU_GUARDED_BY(mutex_);
+  std::chrono::milliseconds pluginPause_ EGPU_GUARDED_BY(mutex_){0};  ///< backoff after that failure
+  bool givenRefused_ EGPU_GUARDED_BY(mutex_) = false;
+  std::optional<Steady> refusedAt_ EGPU_GUARDED_BY(mutex_);  ///< time of the last refusal that triggered a plugin run
 
-  std::jthread plugin_;  ///< one run; last, because it uses all members above
+  std::jthread plugin_ EGPU_GUARDED_BY(mutex_);  ///< one run; last, because it uses all members above
 };
 
 }  // namespace egpu::kube

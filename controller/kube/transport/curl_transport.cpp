@@ -6,10 +6,10 @@
 #include <condition_variable>
 #include <deque>
 #include <map>
-#include <mutex>
 #include <thread>
 #include <utility>
 
+#include "controller/base/mutex.h"
 #include "controller/kube/config/credentials.h"
 #include "controller/kube/config/url.h"
 #include "controller/kube/transport/transfer.h"
@@ -124,9 +124,9 @@ class CurlTransport final : public Transport {
     if (!made) return made.status();
     const TransferPtr t = std::move(*made);
     submit(t);
-    std::unique_lock lock(t->mutex);
-    t->changed.wait_until(lock, stop, until, [&] { return t->finished; });
-    if (!t->finished) return leave(t, lock, stop.stop_requested());
+    base::MutexLock lock(t->mutex);
+    t->changed.wait_until(lock, stop, until, [&]() EGPU_REQUIRES(t->mutex) { return t->finished; });
+    if (!t->finished) return leave(t, stop.stop_requested());
     return t->conclude(endpoint_.server);
   }
 
@@ -136,15 +136,16 @@ class CurlTransport final : public Transport {
     if (!made) return made.status();
     const TransferPtr t = std::move(*made);
     submit(t);
-    std::unique_lock lock(t->mutex);
+    base::MutexLock lock(t->mutex);
     auto until = Steady::now() + head;
-    t->changed.wait_until(lock, stop, until, [&] { return t->finished || t->headDone; });
-    if (!t->finished && !t->headDone) return leave(t, lock, stop.stop_requested());
+    t->changed.wait_until(lock, stop, until, [&]() EGPU_REQUIRES(t->mutex) { return t->finished || t->headDone; });
+    if (!t->finished && !t->headDone) return leave(t, stop.stop_requested());
     for (;;) {
       until = Steady::now() + request.timeout;  // restarts with every chunk
-      t->changed.wait_until(lock, stop, until, [&] { return t->finished || !t->chunks.empty(); });
+      t->changed.wait_until(lock, stop, until,
+                            [&]() EGPU_REQUIRES(t->mutex) { return t->finished || !t->chunks.empty(); });
       if (stop.stop_requested()) {
-        if (!t->finished) return leave(t, lock, true);
+        if (!t->finished) return leave(t, true);
         return Status(Code::cancelled, "stopped");
       }
       if (!t->chunks.empty()) {
@@ -159,23 +160,24 @@ class CurlTransport final : public Transport {
           HttpResponse ended;
           ended.status = t->response.status;
           ended.headers = t->response.headers;
-          if (!t->finished) (void)leave(t, lock, true);
+          if (!t->finished) (void)leave(t, true);
           return ended;
         }
         continue;
       }
       if (t->finished) return t->conclude(endpoint_.server);
-      return leave(t, lock, false);
+      return leave(t, false);
     }
   }
 
-  /// Abandons the transfer. lock: held on entry.
-  Status leave(const TransferPtr& t, std::unique_lock<std::mutex>& lock, bool stopped) {
+  /// Abandons the transfer.
+  Status leave(const TransferPtr& t, bool stopped) EGPU_REQUIRES(t->mutex) {
     t->abandoned = true;
     const bool sent = t->sends > 0;
-    lock.unlock();
-    command({Command::Kind::abandon, t});
-    lock.lock();
+    {
+      const base::MutexUnlock unlocked(t->mutex);
+      command({Command::Kind::abandon, t});
+    }
     if (stopped) return Status(Code::cancelled, "stopped");
     // It never connected, so nothing can have been applied.
     if (!sent) return Status(Code::unavailable, "no connection to " + endpoint_.server + " within the time allowed");
@@ -294,7 +296,7 @@ class CurlTransport final : public Transport {
   void command(Command c) {
     bool first = false;
     {
-      std::lock_guard lock(mutex_);
+      base::MutexLock lock(mutex_);
       first = commands_.empty();
       commands_.push_back(std::move(c));
     }
@@ -311,7 +313,7 @@ class CurlTransport final : public Transport {
       const TransferPtr t = it->second;
       running.erase(it);
       curl_multi_remove_handle(multi_, easy);
-      std::lock_guard lock(t->mutex);
+      base::MutexLock lock(t->mutex);
       t->result = code;
       t->finished = true;
       t->changed.notify_all();
@@ -319,7 +321,7 @@ class CurlTransport final : public Transport {
     while (!stop.stop_requested()) {
       std::deque<Command> commands;
       {
-        std::lock_guard lock(mutex_);
+        base::MutexLock lock(mutex_);
         commands.swap(commands_);
       }
       for (const auto& c : commands) {
@@ -354,9 +356,8 @@ class CurlTransport final : public Transport {
   CredentialSource credentials_;
   CURLM* const multi_;                         ///< used by the I/O thread only; other threads may wake it
   std::string base_, connectTo_, hostHeader_;  ///< constant after construction
-  // Guarded by mutex_:
-  std::mutex mutex_;
-  std::deque<Command> commands_;
+  base::Mutex mutex_;
+  std::deque<Command> commands_ EGPU_GUARDED_BY(mutex_);
 
   std::jthread io_;
 };

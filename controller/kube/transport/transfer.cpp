@@ -23,7 +23,7 @@ namespace {
 /// libcurl from silently resending a write.
 int onPrerequest(void* data, char*, char*, int, int) {
   auto& t = *static_cast<Transfer*>(data);
-  std::lock_guard lock(t.mutex);
+  base::MutexLock lock(t.mutex);
   if (t.sends > 0 && !t.repeatable) return CURL_PREREQFUNC_ABORT;
   ++t.sends;
   return CURL_PREREQFUNC_OK;
@@ -41,7 +41,7 @@ std::size_t onHeader(char* data, std::size_t size, std::size_t n, void* user) {
   auto& t = *static_cast<Transfer*>(user);
   std::string_view line(data, size * n);
   while (!line.empty() && (line.back() == '\r' || line.back() == '\n')) line.remove_suffix(1);
-  std::lock_guard lock(t.mutex);
+  base::MutexLock lock(t.mutex);
   if (line.rfind("HTTP/", 0) == 0) {  // a new head: the previous one was a 1xx
     t.response.headers.clear();
     t.headDone = false;
@@ -60,7 +60,7 @@ std::size_t onHeader(char* data, std::size_t size, std::size_t n, void* user) {
 std::size_t onBody(char* data, std::size_t size, std::size_t n, void* user) {
   auto& t = *static_cast<Transfer*>(user);
   const std::size_t bytes = size * n;
-  std::lock_guard lock(t.mutex);
+  base::MutexLock lock(t.mutex);
   if (t.abandoned) return 0;
   if (t.streaming && t.response.status == 200) {
     if (t.chunks.size() >= t.streamBuffer) {

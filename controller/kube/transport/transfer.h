@@ -6,9 +6,9 @@
 #include <condition_variable>
 #include <cstddef>
 #include <memory>
-#include <mutex>
 #include <string>
 
+#include "controller/base/mutex.h"
 #include "controller/base/status.h"
 #include "controller/kube/config/credentials.h"
 #include "controller/kube/transport/transport.h"
@@ -39,25 +39,24 @@ struct Transfer {
   std::size_t maxBody = 0, streamBuffer = 0;
   char error[CURL_ERROR_SIZE] = {};
 
-  std::mutex mutex;
+  base::Mutex mutex;
   std::condition_variable_any changed;
-  // Guarded by mutex:
-  int sends = 0;          ///< number of times that sending the request began
-  HttpResponse response;  ///< head, and the body unless streamed
-  bool headDone = false;  ///< head of the final answer, not of a 1xx
-  std::string chunks;     ///< streamed data, not consumed yet
-  bool paused = false;
-  bool tooBig = false;
-  bool abandoned = false;  ///< the caller has returned: the data is not read any more
-  bool finished = false;
-  CURLcode result = CURLE_OK;
+  int sends EGPU_GUARDED_BY(mutex) = 0;          ///< number of times that sending the request began
+  HttpResponse response EGPU_GUARDED_BY(mutex);  ///< head, and the body unless streamed
+  bool headDone EGPU_GUARDED_BY(mutex) = false;  ///< head of the final answer, not of a 1xx
+  std::string chunks EGPU_GUARDED_BY(mutex);     ///< streamed data, not consumed yet
+  bool paused EGPU_GUARDED_BY(mutex) = false;
+  bool tooBig EGPU_GUARDED_BY(mutex) = false;
+  bool abandoned EGPU_GUARDED_BY(mutex) = false;  ///< the caller has returned: the data is not read any more
+  bool finished EGPU_GUARDED_BY(mutex) = false;
+  CURLcode result EGPU_GUARDED_BY(mutex) = CURLE_OK;
 
   /// Registers the callbacks, with this as their argument.
   void listen();
   /// Sets method and body; `body` must be set.
   void setMethod(Method method);
-  /// Returns the result of a finished transfer. Requires mutex.
-  base::Result<HttpResponse> conclude(const std::string& server);
+  /// Returns the result of a finished transfer.
+  base::Result<HttpResponse> conclude(const std::string& server) EGPU_REQUIRES(mutex);
 };
 using TransferPtr = std::shared_ptr<Transfer>;
 
