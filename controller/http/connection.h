@@ -39,7 +39,7 @@ struct Activity {
   /// about to close keeps the start of its last phase. Otherwise threads that run late on a busy machine would make
   /// such connections seem newer than later ones.
   std::atomic<Steady::rep> since{Steady::now().time_since_epoch().count()};
-  // Guarded by the listener's mutex:
+  // Guarded by the mutex of the listener's Connections, which these members cannot name in an annotation:
   uint64_t number = 0;      ///< unique, never used again
   std::stop_source stop;    ///< stops the request being answered
   std::size_t pending = 0;  ///< bytes of the answer that the client has not yet read

@@ -20,7 +20,6 @@
 #include <functional>
 #include <map>
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <system_error>
 #include <thread>
@@ -29,6 +28,7 @@
 #include <vector>
 
 #include "controller/base/log.h"
+#include "controller/base/mutex.h"
 #include "controller/http/connection.h"
 #include "controller/http/head.h"
 #include "controller/http/http.h"
@@ -52,7 +52,7 @@ class ConnectionThreads final {
  public:
   /// True if there is a thread for another task. Creates one if necessary; false if that fails.
   bool ready() {
-    std::lock_guard lock(mutex_);
+    base::MutexLock lock(mutex_);
     if (threads_.size() > busy_ + tasks_.size()) return true;
     try {
       threads_.emplace_back([this] { work(); });
@@ -64,14 +64,14 @@ class ConnectionThreads final {
   /// Runs the task on a thread. Call only after ready() returned true.
   void run(std::function<void()> task) {
     {
-      std::lock_guard lock(mutex_);
+      base::MutexLock lock(mutex_);
       tasks_.push_back(std::move(task));
     }
     wake_.notify_one();
   }
   void join() {
     {
-      std::lock_guard lock(mutex_);
+      base::MutexLock lock(mutex_);
       stopping_ = true;
     }
     wake_.notify_all();
@@ -81,9 +81,9 @@ class ConnectionThreads final {
 
  private:
   void work() {
-    std::unique_lock lock(mutex_);
+    base::MutexLock lock(mutex_);
     for (;;) {
-      wake_.wait(lock, [&] { return stopping_ || !tasks_.empty(); });
+      wake_.wait(lock, [&]() EGPU_REQUIRES(mutex_) { return stopping_ || !tasks_.empty(); });
       if (tasks_.empty()) return;
       auto task = std::move(tasks_.front());
       tasks_.pop_front();
@@ -94,12 +94,12 @@ class ConnectionThreads final {
       --busy_;
     }
   }
-  std::mutex mutex_;
-  std::condition_variable wake_;
-  std::deque<std::function<void()>> tasks_;
-  std::size_t busy_ = 0;  ///< threads with a task
-  bool stopping_ = false;
-  std::vector<std::thread> threads_;
+  base::Mutex mutex_;
+  std::condition_variable_any wake_;
+  std::deque<std::function<void()>> tasks_ EGPU_GUARDED_BY(mutex_);
+  std::size_t busy_ EGPU_GUARDED_BY(mutex_) = 0;  ///< threads with a task
+  bool stopping_ EGPU_GUARDED_BY(mutex_) = false;
+  std::vector<std::thread> threads_;  ///< used by the thread that calls ready(), and after it by join()
 };
 
 /// Tracks the open connections and their states, and chooses the connections to end. Thread-safe.
@@ -111,20 +111,20 @@ class Connections {
   /// True if another connection is allowed. Ends one if necessary and possible (Limits::connections). Called by one
   /// thread.
   bool makeRoom() {
-    std::unique_lock lock(mutex_);
+    base::MutexLock lock(mutex_);
     if (open_.size() < limits_.connections) return true;
     if (living() >= limits_.connections && !endOne()) return false;
-    return left_.wait_for(lock, kMakeRoom, [&] { return open_.size() < limits_.connections; });
+    return left_.wait_for(lock, kMakeRoom, [&]() EGPU_REQUIRES(mutex_) { return open_.size() < limits_.connections; });
   }
   /// Ends a connection to free a descriptor or a thread. Returns false if no connection may be ended.
   bool endIdle() {
-    std::lock_guard lock(mutex_);
+    base::MutexLock lock(mutex_);
     return endOne();
   }
   void add(Activity& activity) {
     epoll_event event{};
     {
-      std::lock_guard lock(mutex_);
+      base::MutexLock lock(mutex_);
       activity.number = ++last_;
       open_[activity.number] = &activity;
     }
@@ -136,7 +136,7 @@ class Connections {
   void remove(Activity& activity) {
     ::epoll_ctl(poller_, EPOLL_CTL_DEL, activity.fd, nullptr);
     {
-      std::lock_guard lock(mutex_);
+      base::MutexLock lock(mutex_);
       open_.erase(activity.number);
       pending_ -= activity.pending;
     }
@@ -146,7 +146,7 @@ class Connections {
   /// Marks the connection's request as being answered. The returned token is stopped when the client disconnects or the
   /// listener stops.
   std::stop_token begin(Activity& activity, bool givesWay) {
-    std::lock_guard lock(mutex_);
+    base::MutexLock lock(mutex_);
     activity.givesWay = givesWay;
     activity.enter(Phase::answering);
     activity.stop = std::stop_source();
@@ -156,7 +156,7 @@ class Connections {
   /// Records that the connection has an answer of `bytes` bytes that the client has not yet read. Ends the slowest
   /// readers while all answers together exceed Limits::answers.
   void hold(Activity& activity, std::size_t bytes) {
-    std::lock_guard lock(mutex_);
+    base::MutexLock lock(mutex_);
     while (pending_ + bytes > limits_.answers) {
       Activity* slowest = longest(Phase::writing);
       if (slowest == nullptr) break;
@@ -167,7 +167,7 @@ class Connections {
     activity.pending = bytes;
   }
   void finishActivity(Activity& activity) {
-    std::lock_guard lock(mutex_);
+    base::MutexLock lock(mutex_);
     pending_ -= std::exchange(activity.pending, 0);
   }
 
@@ -180,7 +180,7 @@ class Connections {
       for (int i = 0; i < n; ++i) {
         std::optional<std::stop_source> gone;
         {
-          std::lock_guard lock(mutex_);
+          base::MutexLock lock(mutex_);
           const uint64_t number = events[static_cast<std::size_t>(i)].data.u64;
           if (number == kWake) return;
           const auto it = open_.find(number);
@@ -205,7 +205,7 @@ class Connections {
   void stopAll() {
     std::vector<std::stop_source> working;
     {
-      std::lock_guard lock(mutex_);
+      base::MutexLock lock(mutex_);
       stopping_ = true;
       for (const auto& [number, activity] : open_) {
         working.push_back(activity->stop);
@@ -213,20 +213,19 @@ class Connections {
       }
     }
     for (auto& each : working) each.request_stop();
-    std::unique_lock lock(mutex_);
-    const auto none = [&] { return open_.empty(); };
+    base::MutexLock lock(mutex_);
+    const auto none = [&]() EGPU_REQUIRES(mutex_) { return open_.empty(); };
     while (!left_.wait_for(lock, kLastWords, none))
       for (const auto& [number, activity] : open_)
         if (activity->phase == Phase::writing || activity->phase == Phase::idle) ::shutdown(activity->fd, SHUT_RDWR);
   }
 
  private:
-  // With mutex_ held:
-  std::size_t living() const {
+  std::size_t living() const EGPU_REQUIRES(mutex_) {
     return static_cast<std::size_t>(
         std::count_if(open_.begin(), open_.end(), [](const auto& each) { return !each.second->ended; }));
   }
-  Activity* longest(Phase phase) const {
+  Activity* longest(Phase phase) const EGPU_REQUIRES(mutex_) {
     Activity* found = nullptr;
     for (const auto& [number, activity] : open_)
       if (!activity->ended && activity->phase == phase && (found == nullptr || activity->since < found->since))
@@ -236,7 +235,7 @@ class Connections {
   static Steady::duration stood(const Activity& activity) {
     return Steady::now() - Steady::time_point(Steady::duration(activity.since));
   }
-  bool endOne() {
+  bool endOne() EGPU_REQUIRES(mutex_) {
     std::vector<Activity*> givingWay;
     for (const auto& [number, activity] : open_)
       if (!activity->ended && activity->givesWay) givingWay.push_back(activity);
@@ -265,12 +264,12 @@ class Connections {
   const Limits& limits_;
   const int poller_;
   static constexpr uint64_t kWake = 0;
-  std::mutex mutex_;
-  std::condition_variable left_;
-  std::map<uint64_t, Activity*> open_;  ///< by number
-  uint64_t last_ = kWake;
-  std::size_t pending_ = 0;
-  bool stopping_ = false;
+  base::Mutex mutex_;
+  std::condition_variable_any left_;
+  std::map<uint64_t, Activity*> open_ EGPU_GUARDED_BY(mutex_);  ///< by number
+  uint64_t last_ EGPU_GUARDED_BY(mutex_) = kWake;
+  std::size_t pending_ EGPU_GUARDED_BY(mutex_) = 0;
+  bool stopping_ EGPU_GUARDED_BY(mutex_) = false;
 };
 
 /// Serves connections that this file accepts. The library parses and frames their messages.
@@ -449,7 +448,7 @@ class HttplibListener final : public Listener {
   std::string address() const override { return address_; }
 
   void stop() override {
-    std::lock_guard lock(mutex_);
+    base::MutexLock lock(mutex_);
     if (!accepting_.joinable()) return;
     server_.setStopping();
     const uint64_t one = 1;
@@ -509,9 +508,9 @@ class HttplibListener final : public Listener {
   const std::string address_;
   const int socket_;
   const int wake_;
-  std::mutex mutex_;
+  base::Mutex mutex_;
   ConnectionThreads threads_;
-  std::thread watching_, accepting_;
+  std::thread watching_ EGPU_GUARDED_BY(mutex_), accepting_ EGPU_GUARDED_BY(mutex_);
 };
 
 }  // namespace

@@ -126,9 +126,12 @@ base::Result<std::unique_ptr<Tls>> Tls::load(const TlsFiles& files) {
   if (!texts) return texts.status();
   auto context = tls->make(*texts);
   if (!context) return context.status();
-  tls->texts_ = std::move(*texts);
-  tls->context_ = std::move(*context);
-  tls->looked_ = std::chrono::steady_clock::now();
+  {
+    const base::MutexLock lock(tls->mutex_);
+    tls->texts_ = std::move(*texts);
+    tls->context_ = std::move(*context);
+    tls->looked_ = std::chrono::steady_clock::now();
+  }
   return tls;
 }
 
@@ -160,7 +163,7 @@ base::Result<Tls::Context> Tls::make(const Texts& texts) {
 }
 
 TlsSession Tls::session() {
-  const std::lock_guard lock(mutex_);
+  const base::MutexLock lock(mutex_);
   if (const auto now = std::chrono::steady_clock::now(); now - looked_ >= kSearchInterval) {
     looked_ = now;
     auto texts = read();

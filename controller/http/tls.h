@@ -7,9 +7,9 @@
 #include <array>
 #include <chrono>
 #include <memory>
-#include <mutex>
 #include <string>
 
+#include "controller/base/mutex.h"
 #include "controller/base/status.h"
 #include "controller/http/http.h"
 
@@ -45,12 +45,11 @@ class Tls {
   base::Result<Context> make(const Texts& texts);
 
   const TlsFiles files_;
-  std::mutex mutex_;
-  // Guarded by mutex_:
-  Texts texts_;      ///< the files' content that context_ was built from
-  Texts refused_;    ///< content that could not be used and has been logged
-  Context context_;  ///< never null once loaded
-  std::chrono::steady_clock::time_point looked_{};
+  base::Mutex mutex_;
+  Texts texts_ EGPU_GUARDED_BY(mutex_);      ///< the files' content that context_ was built from
+  Texts refused_ EGPU_GUARDED_BY(mutex_);    ///< content that could not be used and has been logged
+  Context context_ EGPU_GUARDED_BY(mutex_);  ///< never null once loaded
+  std::chrono::steady_clock::time_point looked_ EGPU_GUARDED_BY(mutex_){};
 };
 
 }  // namespace egpu::http
