@@ -25,14 +25,14 @@ DiscoveryLoop::DiscoveryLoop(plugin::Registry& plugins, base::Clock& clock, base
     : plugins_(plugins), clock_(clock), random_(random), interval_(interval), answered_(std::move(answered)) {
   listener_->survey = this;
   plugins_.onChange([listener = listener_](const std::string& name) {
-    std::lock_guard lock(listener->mutex);
+    base::MutexLock lock(listener->mutex);
     if (listener->survey) listener->survey->changed(name);
   });
 }
 
 DiscoveryLoop::~DiscoveryLoop() {
   {
-    std::lock_guard lock(listener_->mutex);
+    base::MutexLock lock(listener_->mutex);
     listener_->survey = nullptr;
   }
   stop();
@@ -40,7 +40,7 @@ DiscoveryLoop::~DiscoveryLoop() {
 
 void DiscoveryLoop::start() {
   {
-    std::lock_guard lock(mutex_);
+    base::MutexLock lock(mutex_);
     running_ = true;
   }
   for (const auto& name : plugins_.names()) changed(name);
@@ -49,7 +49,7 @@ void DiscoveryLoop::start() {
 void DiscoveryLoop::stop() {
   decltype(askers_) askers;
   {
-    std::lock_guard lock(mutex_);
+    base::MutexLock lock(mutex_);
     running_ = false;
     askers = std::exchange(askers_, {});
   }
@@ -57,24 +57,25 @@ void DiscoveryLoop::stop() {
 }
 
 void DiscoveryLoop::wake() {
-  std::lock_guard lock(mutex_);
+  base::MutexLock lock(mutex_);
   for (const auto& [name, asker] : askers_) asker->alarm.ring();
 }
 
 Answers DiscoveryLoop::answers() const {
-  std::lock_guard lock(mutex_);
+  base::MutexLock lock(mutex_);
   return answers_;
 }
 
 bool DiscoveryLoop::complete() const {
   const auto names = plugins_.names();
-  std::lock_guard lock(mutex_);
-  return std::all_of(names.begin(), names.end(), [&](const auto& name) { return answers_.count(name) > 0; });
+  base::MutexLock lock(mutex_);
+  return std::all_of(names.begin(), names.end(),
+                     [&](const auto& name) EGPU_REQUIRES(mutex_) { return answers_.count(name) > 0; });
 }
 
 /// Called when a plugin is loaded, fails or recovers. Queries the plugin in each case.
 void DiscoveryLoop::changed(const std::string& name) {
-  std::lock_guard lock(mutex_);
+  base::MutexLock lock(mutex_);
   if (!running_) return;
   auto& asker = askers_[name];
   if (asker) {
@@ -87,7 +88,7 @@ void DiscoveryLoop::changed(const std::string& name) {
 }
 
 uint64_t DiscoveryLoop::processOf(const Asker& asker) const {
-  const std::lock_guard lock(mutex_);
+  const base::MutexLock lock(mutex_);
   return asker.process;
 }
 
@@ -107,7 +108,7 @@ void DiscoveryLoop::run(const std::string& name, Asker& asker, std::stop_token s
                       {{"provisioner", name}, {"why", now}});
     failure = now;
     {
-      std::lock_guard lock(mutex_);
+      base::MutexLock lock(mutex_);
       if (!plugin || mayHaveEnded(answer)) asker.process = ++processes_;
       // If the process changed meanwhile, either may have answered: use a number that no other answer has.
       answer.process = asker.process == before ? before : ++processes_;

@@ -6,7 +6,6 @@
 #include <functional>
 #include <map>
 #include <memory>
-#include <mutex>
 #include <stop_token>
 #include <string>
 #include <thread>
@@ -15,6 +14,7 @@
 #include "controller/agent/cards/wakeable_timer.h"
 #include "controller/base/clock.h"
 #include "controller/base/ids.h"
+#include "controller/base/mutex.h"
 
 namespace egpu::agent::cards {
 
@@ -39,12 +39,13 @@ class DiscoveryLoop {
  private:
   /// Receives the registry's notifications. The registry may outlive the survey and calls it until then.
   struct Listener {
-    std::mutex mutex;
-    DiscoveryLoop* survey = nullptr;  ///< protected by mutex; null after the survey's destruction
+    base::Mutex mutex;
+    DiscoveryLoop* survey EGPU_GUARDED_BY(mutex) = nullptr;  ///< null after the survey's destruction
   };
   struct Asker {
     WakeableTimer alarm;
-    uint64_t process = 0;  ///< number of the plugin's process; changes when that may have ended
+    /// Number of the plugin's process; changes when that may have ended. Guarded by the mutex_ of the loop.
+    uint64_t process = 0;
     std::jthread thread;
   };
   void changed(const std::string& name);
@@ -57,12 +58,11 @@ class DiscoveryLoop {
   const std::chrono::milliseconds interval_;
   const std::function<void()> answered_;
   const std::shared_ptr<Listener> listener_ = std::make_shared<Listener>();
-  mutable std::mutex mutex_;
-  // State below is protected by mutex_.
-  bool running_ = false;
-  uint64_t processes_ = 0;  ///< last number given to a process, counted over all plugins
-  Answers answers_;
-  std::map<std::string, std::unique_ptr<Asker>, std::less<>> askers_;  ///< by plugin
+  mutable base::Mutex mutex_;
+  bool running_ EGPU_GUARDED_BY(mutex_) = false;
+  uint64_t processes_ EGPU_GUARDED_BY(mutex_) = 0;  ///< last number given to a process, counted over all plugins
+  Answers answers_ EGPU_GUARDED_BY(mutex_);
+  std::map<std::string, std::unique_ptr<Asker>, std::less<>> askers_ EGPU_GUARDED_BY(mutex_);  ///< by plugin
 };
 
 }  // namespace egpu::agent::cards

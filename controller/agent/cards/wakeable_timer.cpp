@@ -5,7 +5,7 @@
 namespace egpu::agent::cards {
 
 void WakeableTimer::ring() {
-  std::lock_guard lock(mutex_);
+  base::MutexLock lock(mutex_);
   rung_ = true;
   if (asleep_) asleep_->request_stop();
 }
@@ -13,7 +13,7 @@ void WakeableTimer::ring() {
 bool WakeableTimer::sleepUntil(base::Clock& clock, base::Clock::Steady until, std::stop_token stop) {
   std::stop_source awake;
   {
-    std::lock_guard lock(mutex_);
+    base::MutexLock lock(mutex_);
     if (std::exchange(rung_, false)) return !stop.stop_requested();
     asleep_ = awake;
   }
@@ -21,7 +21,7 @@ bool WakeableTimer::sleepUntil(base::Clock& clock, base::Clock::Steady until, st
     std::stop_callback stopped(stop, [&] { awake.request_stop(); });
     clock.sleepUntil(until, awake.get_token());
   }
-  std::lock_guard lock(mutex_);
+  base::MutexLock lock(mutex_);
   asleep_.reset();
   rung_ = false;
   return !stop.stop_requested();

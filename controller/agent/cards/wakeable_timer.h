@@ -1,11 +1,11 @@
 // Sleep that other threads can interrupt.
 #pragma once
 
-#include <mutex>
 #include <optional>
 #include <stop_token>
 
 #include "controller/base/clock.h"
+#include "controller/base/mutex.h"
 
 namespace egpu::agent::cards {
 
@@ -18,9 +18,9 @@ class WakeableTimer {
   bool sleepUntil(base::Clock& clock, base::Clock::Steady until, std::stop_token stop);
 
  private:
-  std::mutex mutex_;
-  bool rung_ = false;                       ///< protected by mutex_
-  std::optional<std::stop_source> asleep_;  ///< protected by mutex_
+  base::Mutex mutex_;
+  bool rung_ EGPU_GUARDED_BY(mutex_) = false;
+  std::optional<std::stop_source> asleep_ EGPU_GUARDED_BY(mutex_);
 };
 
 }  // namespace egpu::agent::cards

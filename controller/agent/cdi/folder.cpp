@@ -144,7 +144,7 @@ Folder::Entry Folder::entry(const std::string& uid, const File* ready, const Fil
 }
 
 Result<std::vector<Folder::Entry>> Folder::list() {
-  std::lock_guard lock(mutex_);
+  base::MutexLock lock(mutex_);
   const auto all = files();
   if (!all) return all.status();
   std::map<std::string, std::pair<const File*, const File*>> uids;
@@ -166,7 +166,7 @@ Result<std::vector<Folder::Entry>> Folder::list() {
 
 Result<std::optional<Folder::Entry>> Folder::find(std::string_view deviceUid) {
   if (!isUid(deviceUid)) return Status(Code::invalid, "\"" + std::string(deviceUid) + "\" is no uid");
-  std::lock_guard lock(mutex_);
+  base::MutexLock lock(mutex_);
   const File ready = look(nameOf(deviceUid)), part = look(nameOf(deviceUid) + std::string(kPartEnd));
   if (!ready.stamp && !part.stamp) return std::optional<Entry>();
   return std::optional<Entry>(
@@ -215,7 +215,7 @@ Status Folder::write(const Spec& spec) {
 
 Status Folder::write(Draft draft) {
   const std::string beside = draft.path_.substr(path_.size() + 1);
-  std::lock_guard lock(mutex_);
+  base::MutexLock lock(mutex_);
   if (const auto stamp = look(beside).stamp) known_.insert_or_assign(beside, Known{*stamp, draft.spec_});
   const auto s = rename(beside, nameOf(draft.deviceUid()) + std::string(kPartEnd));
   // The temporary may be missing: an agent that starts removes temporaries, which it takes for those of a dead agent.
@@ -224,7 +224,7 @@ Status Folder::write(Draft draft) {
   return Status::okay();
 }
 
-/// Renames a file and keeps its cached contents under the new name. Requires mutex_.
+/// Renames a file and keeps its cached contents under the new name.
 Status Folder::rename(const std::string& from, const std::string& to) {
   const auto before = look(from).stamp;
   if (std::rename((path_ + "/" + from).c_str(), (path_ + "/" + to).c_str()) != 0)
@@ -240,7 +240,7 @@ Status Folder::rename(const std::string& from, const std::string& to) {
 Status Folder::publish(const std::string& deviceUid) {
   const std::string file = nameOf(deviceUid);
   {
-    std::lock_guard lock(mutex_);
+    base::MutexLock lock(mutex_);
     if (auto s = rename(file + std::string(kPartEnd), file); !s.ok()) return s;
   }
   return sync();  // the system combines concurrent syncs
@@ -248,14 +248,14 @@ Status Folder::publish(const std::string& deviceUid) {
 
 Status Folder::withdraw(const std::string& deviceUid) {
   const std::string file = nameOf(deviceUid);
-  std::lock_guard lock(mutex_);
+  base::MutexLock lock(mutex_);
   const auto s = rename(file, file + std::string(kPartEnd));
   return s.code() == Code::notFound ? Status::okay() : s;
 }
 
 Status Folder::removePart(const std::string& deviceUid) {
   const std::string part = fileOf(deviceUid) + ".part";
-  std::lock_guard lock(mutex_);
+  base::MutexLock lock(mutex_);
   if (::unlink(part.c_str()) != 0 && errno != ENOENT) return failed(part, errno);
   return Status::okay();
 }

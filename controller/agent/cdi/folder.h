@@ -14,6 +14,7 @@
 #include <utility>
 #include <vector>
 
+#include "controller/base/mutex.h"
 #include "controller/base/status.h"
 #include "controller/base/subprocess.h"
 #include "controller/codec/cdi_spec.h"
@@ -90,11 +91,11 @@ class Folder {
   /// Exclusive lock of the folder, against other threads and other processes.
   class Held {
    public:
-    Held(std::unique_lock<std::mutex> here, base::UniqueFd everywhere)
+    Held(std::unique_lock<base::Mutex> here, base::UniqueFd everywhere)
         : here_(std::move(here)), everywhere_(std::move(everywhere)) {}
 
    private:
-    std::unique_lock<std::mutex> here_;
+    std::unique_lock<base::Mutex> here_;
     base::UniqueFd everywhere_;  ///< released first
   };
   /// Locks the folder for an atomic read and change, since two agents run while an agent is being replaced. Blocks.
@@ -127,21 +128,21 @@ class Folder {
     Stamp stamp;
     Read spec;
   };
-  // nameOf(), fileOf() and sync() need no lock. The other functions require mutex_, except when open() calls them.
+  // look() and files() see a consistent state only with mutex_ held, or in open().
   static std::string nameOf(std::string_view deviceUid);
   std::string fileOf(std::string_view deviceUid) const;
   static std::optional<Stamp> stampAt(int folder, const std::string& name);
   File look(std::string name) const;
   base::Result<std::vector<File>> files() const;
-  Read read(const File& file);
-  base::Status rename(const std::string& from, const std::string& to);
-  Entry entry(const std::string& uid, const File* ready, const File* part);
+  Read read(const File& file) EGPU_REQUIRES(mutex_);
+  base::Status rename(const std::string& from, const std::string& to) EGPU_REQUIRES(mutex_);
+  Entry entry(const std::string& uid, const File* ready, const File* part) EGPU_REQUIRES(mutex_);
   base::Status sync() const;
 
   const std::string path_;
-  std::mutex holding_;  ///< excludes other threads in hold()
-  std::mutex mutex_;    ///< held during each change and read: a listing during a rename may miss both names
-  std::map<std::string, Known> known_;  ///< by file name; protected by mutex_
+  base::Mutex holding_;  ///< excludes other threads in hold()
+  base::Mutex mutex_;    ///< held during each change and read: a listing during a rename may miss both names
+  std::map<std::string, Known> known_ EGPU_GUARDED_BY(mutex_);  ///< by file name
 };
 
 }  // namespace egpu::agent::cdi

@@ -8,7 +8,7 @@ namespace egpu::agent::dra {
 
 ClaimQueue::~ClaimQueue() {
   {
-    std::lock_guard lock(mutex_);
+    base::MutexLock lock(mutex_);
     ending_ = true;
   }
   changed_.notify_all();
@@ -17,14 +17,13 @@ ClaimQueue::~ClaimQueue() {
 
 void ClaimQueue::add(const std::string& uid, std::function<void()> work) {
   {
-    std::lock_guard lock(mutex_);
+    base::MutexLock lock(mutex_);
     items_.push_back({uid, std::move(work)});
     if (items_.size() > idle_ && workers_.size() < atOnce_) addWorker();
   }
   changed_.notify_one();
 }
 
-/// Requires mutex_.
 void ClaimQueue::addWorker() {
   try {
     workers_.emplace_back([this] { serve(); });
@@ -33,17 +32,19 @@ void ClaimQueue::addWorker() {
   }
 }
 
-/// Returns the first item whose claim has no running item, or end(). Requires mutex_.
+/// Returns the first item whose claim has no running item, or end().
 std::deque<ClaimQueue::Item>::iterator ClaimQueue::next() {
-  return std::find_if(items_.begin(), items_.end(), [&](const Item& item) { return busy_.count(item.uid) == 0; });
+  return std::find_if(items_.begin(), items_.end(),
+                      [&](const Item& item) EGPU_REQUIRES(mutex_) { return busy_.count(item.uid) == 0; });
 }
 
 void ClaimQueue::serve() {
-  std::unique_lock lock(mutex_);
+  base::MutexLock lock(mutex_);
   for (;;) {
     auto at = items_.end();
     ++idle_;
-    changed_.wait(lock, [&] { return (at = next()) != items_.end() || (ending_ && items_.empty()); });
+    changed_.wait(lock,
+                  [&]() EGPU_REQUIRES(mutex_) { return (at = next()) != items_.end() || (ending_ && items_.empty()); });
     --idle_;
     if (at == items_.end()) return;
     Item item = std::move(*at);

@@ -5,11 +5,12 @@
 #include <cstddef>
 #include <deque>
 #include <functional>
-#include <mutex>
 #include <set>
 #include <string>
 #include <thread>
 #include <vector>
+
+#include "controller/base/mutex.h"
 
 namespace egpu::agent::dra {
 
@@ -30,18 +31,17 @@ class ClaimQueue {
     std::function<void()> work;
   };
   void serve();
-  void addWorker();
-  std::deque<Item>::iterator next();
+  void addWorker() EGPU_REQUIRES(mutex_);
+  std::deque<Item>::iterator next() EGPU_REQUIRES(mutex_);
 
   const std::size_t atOnce_;
-  std::mutex mutex_;
-  std::condition_variable changed_;
-  // State below is protected by mutex_.
-  std::deque<Item> items_;
-  std::set<std::string, std::less<>> busy_;  ///< uids of the claims whose items are running
-  std::size_t idle_ = 0;                     ///< number of workers without an item
-  bool ending_ = false;
-  std::vector<std::jthread> workers_;
+  base::Mutex mutex_;
+  std::condition_variable_any changed_;
+  std::deque<Item> items_ EGPU_GUARDED_BY(mutex_);
+  std::set<std::string, std::less<>> busy_ EGPU_GUARDED_BY(mutex_);  ///< uids of the claims whose items are running
+  std::size_t idle_ EGPU_GUARDED_BY(mutex_) = 0;                     ///< number of workers without an item
+  bool ending_ EGPU_GUARDED_BY(mutex_) = false;
+  std::vector<std::jthread> workers_ EGPU_GUARDED_BY(mutex_);
 };
 
 }  // namespace egpu::agent::dra

@@ -102,14 +102,14 @@ void Server::stop() {
 
 std::string Server::missing() const {
   {
-    std::lock_guard lock(mutex_);
+    base::MutexLock lock(mutex_);
     if (!problem_.empty()) return problem_;
   }
   return services_->registration.missing();
 }
 
 std::string Server::wrong() const {
-  std::lock_guard lock(mutex_);
+  base::MutexLock lock(mutex_);
   const bool hopeless = !problem_.empty() && std::chrono::steady_clock::now() - since_ >= kHopeless;
   return hopeless ? problem_ : std::string();
 }
@@ -160,7 +160,7 @@ Status Server::open() {
 }
 
 void Server::note(const Status& status) {
-  std::lock_guard lock(mutex_);
+  base::MutexLock lock(mutex_);
   if (problem_ == status.message()) return;
   if (problem_.empty()) since_ = std::chrono::steady_clock::now();
   problem_ = status.message();

@@ -5,7 +5,6 @@
 #include <condition_variable>
 #include <cstddef>
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <stop_token>
 #include <string>
@@ -14,6 +13,7 @@
 #include "api/v1alpha/keys.h"
 #include "controller/agent/dra/driver.h"
 #include "controller/base/metrics.h"
+#include "controller/base/mutex.h"
 #include "controller/base/status.h"
 #include "controller/base/subprocess.h"
 
@@ -67,10 +67,9 @@ class Server {
   base::UniqueFd wake_;  ///< eventfd that wakes the thread
   std::unique_ptr<Services> services_;
 
-  mutable std::mutex mutex_;
-  // State below is protected by mutex_.
-  std::string problem_;  ///< last error of the sockets; empty = none
-  std::chrono::steady_clock::time_point since_;
+  mutable base::Mutex mutex_;
+  std::string problem_ EGPU_GUARDED_BY(mutex_);  ///< last error of the sockets; empty = none
+  std::chrono::steady_clock::time_point since_ EGPU_GUARDED_BY(mutex_);
 
   std::jthread thread_;
 };

@@ -9,6 +9,7 @@
 
 #include "api/v1alpha/validation.h"
 #include "controller/base/log.h"
+#include "controller/base/mutex.h"
 #include "controller/base/text.h"
 
 namespace egpu::agent::dra {
@@ -52,7 +53,7 @@ class Call final : public grpc::ServerUnaryReactor {
   template <class Write>
   void done(Write write) {
     {
-      std::lock_guard lock(mutex_);
+      base::MutexLock lock(mutex_);
       write();
       if (--left_ > 0) return;
     }
@@ -63,8 +64,8 @@ class Call final : public grpc::ServerUnaryReactor {
 
  private:
   std::stop_source stop_;
-  std::mutex mutex_;
-  int left_;  ///< claims in progress; protected by mutex_
+  base::Mutex mutex_;
+  int left_ EGPU_GUARDED_BY(mutex_);  ///< claims in progress
 };
 
 grpc::ServerUnaryReactor* refuse(grpc::CallbackServerContext* context, const std::string& why) {
@@ -148,7 +149,7 @@ grpc::ServerUnaryReactor* RegistrationService::NotifyRegistrationStatus(
     ::pluginregistration::RegistrationStatusResponse*) {
   const bool taken = status->plugin_registered();
   {
-    std::lock_guard lock(mutex_);
+    base::MutexLock lock(mutex_);
     missing_ = taken ? std::string() : "the kubelet refuses the driver: " + asText(status->error());
   }
   if (taken)
@@ -161,12 +162,12 @@ grpc::ServerUnaryReactor* RegistrationService::NotifyRegistrationStatus(
 }
 
 std::string RegistrationService::missing() const {
-  std::lock_guard lock(mutex_);
+  base::MutexLock lock(mutex_);
   return missing_;
 }
 
 void RegistrationService::begin() {
-  std::lock_guard lock(mutex_);
+  base::MutexLock lock(mutex_);
   missing_ = kNotAsked;
 }
 
@@ -202,7 +203,7 @@ grpc::ServerUnaryReactor* PluginService::NodeUnprepareResources(grpc::CallbackSe
 bool HealthFeed::next(uint64_t& seen, std::vector<DeviceHealth>& devices, const std::function<bool()>& gone) {
   const auto repeat = std::chrono::steady_clock::now() + kRepeatHealth;
   {
-    std::unique_lock lock(mutex_);
+    base::MutexLock lock(mutex_);
     while (!ended_ && changes_ == seen && std::chrono::steady_clock::now() < repeat) {
       if (gone()) return false;
       wake_.wait_for(lock, std::chrono::seconds(1));
@@ -216,7 +217,7 @@ bool HealthFeed::next(uint64_t& seen, std::vector<DeviceHealth>& devices, const 
 
 void HealthFeed::changed() {
   {
-    std::lock_guard lock(mutex_);
+    base::MutexLock lock(mutex_);
     ++changes_;
   }
   wake_.notify_all();
@@ -224,7 +225,7 @@ void HealthFeed::changed() {
 
 void HealthFeed::end() {
   {
-    std::lock_guard lock(mutex_);
+    base::MutexLock lock(mutex_);
     ended_ = true;
   }
   wake_.notify_all();

@@ -5,7 +5,6 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
-#include <mutex>
 #include <string>
 #include <vector>
 
@@ -16,6 +15,7 @@
 #include "controller/agent/dra/proto/health_v1alpha1.grpc.pb.h"
 #include "controller/agent/dra/proto/registration.grpc.pb.h"
 #include "controller/base/metrics.h"
+#include "controller/base/mutex.h"
 
 namespace egpu::agent::dra {
 
@@ -39,8 +39,8 @@ class RegistrationService final : public ::pluginregistration::Registration::Cal
 
  private:
   const std::string driver_, endpoint_;
-  mutable std::mutex mutex_;
-  std::string missing_ = kNotAsked;  ///< protected by mutex_
+  mutable base::Mutex mutex_;
+  std::string missing_ EGPU_GUARDED_BY(mutex_) = kNotAsked;
   static constexpr const char* kNotAsked = "the kubelet has not registered the driver yet";
 };
 
@@ -77,10 +77,10 @@ class HealthFeed {
 
  private:
   HealthSource& source_;
-  std::mutex mutex_;
-  std::condition_variable wake_;
-  uint64_t changes_ = 1;  ///< protected by mutex_
-  bool ended_ = false;    ///< protected by mutex_
+  base::Mutex mutex_;
+  std::condition_variable_any wake_;
+  uint64_t changes_ EGPU_GUARDED_BY(mutex_) = 1;
+  bool ended_ EGPU_GUARDED_BY(mutex_) = false;
 };
 
 /// Implements one version of the kubelet's health service; the versions differ only in their protobuf package. Each

@@ -2,10 +2,10 @@
 #pragma once
 
 #include <map>
-#include <mutex>
 #include <string>
 #include <utility>
 
+#include "controller/base/mutex.h"
 #include "controller/base/status.h"
 
 namespace egpu::agent {
@@ -32,7 +32,7 @@ class CallLimiter {
 
   /// Returns Code::unavailable without waiting if the plugin is at its limit.
   base::Result<Turn> take(const std::string& plugin) {
-    const std::lock_guard lock(mutex_);
+    const base::MutexLock lock(mutex_);
     int& taken = taken_[plugin];
     if (taken >= most_)
       return base::Status(base::Code::unavailable, "provisioner " + plugin + " has not answered " +
@@ -43,13 +43,13 @@ class CallLimiter {
 
  private:
   void end(const std::string& plugin) {
-    const std::lock_guard lock(mutex_);
+    const base::MutexLock lock(mutex_);
     if (--taken_[plugin] == 0) taken_.erase(plugin);
   }
 
   const int most_;
-  std::mutex mutex_;
-  std::map<std::string, int> taken_;  ///< by plugin; protected by mutex_
+  base::Mutex mutex_;
+  std::map<std::string, int> taken_ EGPU_GUARDED_BY(mutex_);  ///< by plugin
 };
 
 }  // namespace egpu::agent

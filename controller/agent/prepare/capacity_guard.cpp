@@ -100,9 +100,9 @@ Status CapacityGuard::reserve(const cdi::Spec& wanted, const std::vector<v1alpha
   auto draft = folder_.draft(wanted);
   if (!draft) return draft.status();
   Wish mine{wanted, cards, std::move(*draft)};
-  std::unique_lock lock(mutex_);
+  base::MutexLock lock(mutex_);
   waiting_.push_back(&mine);
-  changed_.wait(lock, [&] { return mine.answered || !deciding_; });
+  changed_.wait(lock, [&]() EGPU_REQUIRES(mutex_) { return mine.answered || !deciding_; });
   if (mine.answered) return mine.answer;
   deciding_ = true;
   const auto together = std::exchange(waiting_, {});

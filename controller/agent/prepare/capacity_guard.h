@@ -3,11 +3,11 @@
 
 #include <condition_variable>
 #include <cstddef>
-#include <mutex>
 #include <vector>
 
 #include "api/v1alpha/types.h"
 #include "controller/agent/cdi/folder.h"
+#include "controller/base/mutex.h"
 #include "controller/base/status.h"
 
 namespace egpu::agent {
@@ -30,7 +30,7 @@ class CapacityGuard {
 
   /// Number of waiting callers, for tests.
   std::size_t waiting() const {
-    const std::lock_guard lock(mutex_);
+    const base::MutexLock lock(mutex_);
     return waiting_.size();
   }
 
@@ -40,16 +40,15 @@ class CapacityGuard {
     const std::vector<v1alpha::Card>& cards;
     cdi::Draft draft;
     base::Status answer{};
-    bool answered = false;  ///< protected by mutex_
+    bool answered = false;  ///< guarded by the mutex_ of the guard
   };
   void decide(const std::vector<Wish*>& wishes);
 
   cdi::Folder& folder_;
-  mutable std::mutex mutex_;
-  std::condition_variable changed_;
-  // State below is protected by mutex_.
-  std::vector<Wish*> waiting_;
-  bool deciding_ = false;
+  mutable base::Mutex mutex_;
+  std::condition_variable_any changed_;
+  std::vector<Wish*> waiting_ EGPU_GUARDED_BY(mutex_);
+  bool deciding_ EGPU_GUARDED_BY(mutex_) = false;
 };
 
 }  // namespace egpu::agent

@@ -2,12 +2,13 @@
 #pragma once
 
 #include <condition_variable>
-#include <mutex>
 #include <optional>
 #include <set>
 #include <stop_token>
 #include <string>
 #include <utility>
+
+#include "controller/base/mutex.h"
 
 namespace egpu::agent {
 
@@ -30,22 +31,23 @@ class ClaimLocks {
 
   /// Blocks until the claim's lock is free; returns nullopt if stopped meanwhile.
   std::optional<Held> hold(const std::string& claim, std::stop_token stop) {
-    std::unique_lock lock(mutex_);
-    if (!changed_.wait(lock, stop, [&] { return held_.count(claim) == 0; })) return std::nullopt;
+    base::MutexLock lock(mutex_);
+    if (!changed_.wait(lock, stop, [&]() EGPU_REQUIRES(mutex_) { return held_.count(claim) == 0; }))
+      return std::nullopt;
     held_.insert(claim);
     return Held(*this, claim);
   }
 
  private:
   void release(const std::string& claim) {
-    std::lock_guard lock(mutex_);
+    base::MutexLock lock(mutex_);
     held_.erase(claim);
     changed_.notify_all();
   }
 
-  std::mutex mutex_;
+  base::Mutex mutex_;
   std::condition_variable_any changed_;
-  std::set<std::string> held_;  ///< protected by mutex_
+  std::set<std::string> held_ EGPU_GUARDED_BY(mutex_);
 };
 
 }  // namespace egpu::agent

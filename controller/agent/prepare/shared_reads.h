@@ -6,12 +6,12 @@
 #include <functional>
 #include <map>
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <stop_token>
 #include <string>
 #include <utility>
 
+#include "controller/base/mutex.h"
 #include "controller/base/status.h"
 
 namespace egpu::agent {
@@ -28,16 +28,17 @@ class SharedReads {
   /// one key must pass equivalent reads. All callers that share a read get its error. Code::cancelled: this caller was
   /// stopped.
   Answer get(const std::string& key, const Read& read, const std::stop_token& stop) {
-    std::unique_lock lock(mutex_);
+    base::MutexLock lock(mutex_);
     for (;;) {
       Line& line = lines_[key];
       if (!line.next) line.next = std::make_shared<Round>();
       const auto round = line.next;
       ++waiting_;
-      const bool goesOn = changed_.wait(lock, stop, [&] { return round->answer || !line.reading; });
+      const bool goesOn =
+          changed_.wait(lock, stop, [&]() EGPU_REQUIRES(mutex_) { return round->answer || !line.reading; });
       --waiting_;
       if (!goesOn) return base::Status(base::Code::cancelled, "stopped");
-      if (!round->answer) perform(key, line, read, stop, lock);
+      if (!round->answer) perform(key, line, read, stop);
       const bool stopped = !round->answer->ok() && round->answer->status().code() == base::Code::cancelled;
       if (!stopped || stop.stop_requested()) return *round->answer;  // otherwise another caller was stopped
     }
@@ -45,13 +46,13 @@ class SharedReads {
 
   /// Number of waiting callers, for tests.
   int waiting() const {
-    const std::lock_guard lock(mutex_);
+    const base::MutexLock lock(mutex_);
     return waiting_;
   }
 
  private:
   struct Round {
-    std::optional<Answer> answer;
+    std::optional<Answer> answer;  ///< guarded by the mutex_ of the reads
   };
   /// Exists while a read of the key runs or must run.
   struct Line {
@@ -60,26 +61,27 @@ class SharedReads {
   };
 
   /// Performs the next round of `line` on this thread; `line` may no longer exist afterwards.
-  void perform(const std::string& key, Line& line, const Read& read, const std::stop_token& stop,
-               std::unique_lock<std::mutex>& lock) {
+  void perform(const std::string& key, Line& line, const Read& read, const std::stop_token& stop)
+      EGPU_REQUIRES(mutex_) {
     const auto round = std::move(line.next);
     line.next.reset();
     line.reading = true;
-    lock.unlock();
-    auto value = read(stop);
-    Answer answer = value ? Answer(std::make_shared<const T>(std::move(*value))) : Answer(value.status());
-    lock.lock();
+    std::optional<Answer> answer;
+    {
+      const base::MutexUnlock unlocked(mutex_);
+      auto value = read(stop);
+      answer = value ? Answer(std::make_shared<const T>(std::move(*value))) : Answer(value.status());
+    }
     round->answer = std::move(answer);
     line.reading = false;
     if (!line.next) lines_.erase(key);
     changed_.notify_all();
   }
 
-  mutable std::mutex mutex_;
+  mutable base::Mutex mutex_;
   std::condition_variable_any changed_;
-  // State below, rounds included, is protected by mutex_.
-  std::map<std::string, Line> lines_;
-  int waiting_ = 0;
+  std::map<std::string, Line> lines_ EGPU_GUARDED_BY(mutex_);
+  int waiting_ EGPU_GUARDED_BY(mutex_) = 0;
 };
 
 }  // namespace egpu::agent

@@ -25,7 +25,7 @@ std::vector<cdi::Spec> Prepared::prepared() {
 std::vector<Share> Prepared::shares() {
   const auto all = prepared();
   std::vector<Share> out;
-  const std::lock_guard lock(mutex_);
+  const base::MutexLock lock(mutex_);
   std::erase_if(pods_, [&](const auto& known) {
     return std::none_of(all.begin(), all.end(), [&](const auto& spec) { return spec.deviceUid == known.first; });
   });
@@ -39,10 +39,10 @@ std::vector<Share> Prepared::shares() {
 }
 
 bool Prepared::knows(const std::vector<cdi::Spec>& prepared, const std::set<std::string>& strangers) {
-  const std::lock_guard lock(mutex_);
+  const base::MutexLock lock(mutex_);
   return clock_.now() - asked_ < kKnownFor &&
          std::all_of(prepared.begin(), prepared.end(),
-                     [&](const auto& spec) { return pods_.count(spec.deviceUid) > 0; }) &&
+                     [&](const auto& spec) EGPU_REQUIRES(mutex_) { return pods_.count(spec.deviceUid) > 0; }) &&
          std::includes(strangers_.begin(), strangers_.end(), strangers.begin(), strangers.end());
 }
 
@@ -62,7 +62,7 @@ base::Status Prepared::learn(const std::set<std::string>& strangers, std::stop_t
           v1alpha::usesClaim(pod, spec.claimName))
         of.emplace(pod.metadata.uid, pod.metadata.name);
   }
-  const std::lock_guard lock(mutex_);
+  const base::MutexLock lock(mutex_);
   pods_ = std::move(known);
   strangers_ = strangers;
   asked_ = clock_.now();

@@ -3,7 +3,6 @@
 
 #include <chrono>
 #include <map>
-#include <mutex>
 #include <set>
 #include <stop_token>
 #include <string>
@@ -12,6 +11,7 @@
 #include "controller/agent/cdi/folder.h"
 #include "controller/agent/usage/usage.h"
 #include "controller/base/clock.h"
+#include "controller/base/mutex.h"
 #include "controller/base/status.h"
 #include "controller/kube/client.h"
 
@@ -39,11 +39,10 @@ class Prepared {
   cdi::Folder& folder_;
   const base::Clock& clock_;
   const std::string node_;
-  std::mutex mutex_;
-  // State below is protected by mutex_.
-  std::map<std::string, Pods> pods_;  ///< by uid of the device
-  std::set<std::string> strangers_;   ///< pods without a share at the last list
-  base::Clock::Steady asked_{};
+  base::Mutex mutex_;
+  std::map<std::string, Pods> pods_ EGPU_GUARDED_BY(mutex_);  ///< by uid of the device
+  std::set<std::string> strangers_ EGPU_GUARDED_BY(mutex_);   ///< pods without a share at the last list
+  base::Clock::Steady asked_ EGPU_GUARDED_BY(mutex_){};
 };
 
 }  // namespace egpu::agent::usage
