@@ -82,17 +82,17 @@ HostedProvisioner::HostedProvisioner(std::string path, HostOptions options, base
 HostedProvisioner::~HostedProvisioner() { stop_.request_stop(); }  // wakes supervise; supervisor_ joins
 
 bool HostedProvisioner::waitFirstAttempt(steady_clock::time_point until) const {
-  std::unique_lock lock(mutex_);
-  return firstAttempt_.wait_until(lock, until, [this] { return attempted_; });
+  base::MutexLock lock(mutex_);
+  return firstAttempt_.wait_until(lock, until, [this]() EGPU_REQUIRES(mutex_) { return attempted_; });
 }
 
 bool HostedProvisioner::described() const {
-  const std::lock_guard lock(mutex_);
+  const base::MutexLock lock(mutex_);
   return described_;
 }
 
 Reply HostedProvisioner::readiness() const {
-  const std::lock_guard lock(mutex_);
+  const base::MutexLock lock(mutex_);
   if (state_ == State::up) return {ReplyCode::ok, gaps_};
   // While the process restarts, the last failure is reported, because a changing message would be written to the status
   // each time.
@@ -101,7 +101,7 @@ Reply HostedProvisioner::readiness() const {
 }
 
 void HostedProvisioner::close() {
-  const std::lock_guard lock(mutex_);
+  const base::MutexLock lock(mutex_);
   if (until_) return;
   until_ = steady_clock::now() + options_.closeGrace;
   for (const auto& [id, pending] : pending_)
@@ -111,7 +111,7 @@ void HostedProvisioner::close() {
 
 void HostedProvisioner::retire(const std::string& why) {
   {
-    const std::lock_guard lock(mutex_);
+    const base::MutexLock lock(mutex_);
     state_ = State::retired;
     end_ = {ReplyCode::unavailable, why};
   }
@@ -119,23 +119,23 @@ void HostedProvisioner::retire(const std::string& why) {
 }
 
 pid_t HostedProvisioner::pid() const {
-  const std::lock_guard lock(mutex_);
+  const base::MutexLock lock(mutex_);
   return pid_;
 }
 uint64_t HostedProvisioner::starts() const {
-  const std::lock_guard lock(mutex_);
+  const base::MutexLock lock(mutex_);
   return starts_;
 }
 uint64_t HostedProvisioner::lateAnswers() const {
-  const std::lock_guard lock(mutex_);
+  const base::MutexLock lock(mutex_);
   return lateAnswers_;
 }
 std::size_t HostedProvisioner::outstanding() const {
-  const std::lock_guard lock(mutex_);
+  const base::MutexLock lock(mutex_);
   return pending_.size();
 }
 std::pair<uint64_t, milliseconds> HostedProvisioner::backoff() const {
-  const std::lock_guard lock(mutex_);
+  const base::MutexLock lock(mutex_);
   return backoff_;
 }
 
@@ -158,7 +158,7 @@ Answer HostedProvisioner::send(const Call& call) {
   const auto pending = std::make_shared<Pending>();
   pending->slot = call.slot;
   pending->deadline = call.deadline;
-  std::unique_lock lock(mutex_);
+  base::MutexLock lock(mutex_);
   if (until_) return refuse(ReplyCode::unavailable, fileOf(path_) + ": the controller is stopping");
   if (state_ != State::up)
     return refuse(ReplyCode::unavailable, end_.message.empty() ? fileOf(path_) + " is starting" : end_.message);
@@ -207,7 +207,7 @@ void HostedProvisioner::wake() const {
 void HostedProvisioner::supervise(const std::stop_token& stop) {
   const std::stop_callback onStop(stop, [this] { wake(); });
   const auto closing = [this] {
-    const std::lock_guard lock(mutex_);
+    const base::MutexLock lock(mutex_);
     return until_.has_value();
   };
   while (!stop.stop_requested() && !closing()) {
@@ -216,12 +216,12 @@ void HostedProvisioner::supervise(const std::stop_token& stop) {
     const milliseconds delay = nextBackoff();
     const auto until = clock_.now() + delay;
     {
-      const std::lock_guard lock(mutex_);
+      const base::MutexLock lock(mutex_);
       backoff_ = {backoff_.first + 1, delay};
     }
     clock_.sleepUntil(until, stop);
   }
-  const std::lock_guard lock(mutex_);
+  const base::MutexLock lock(mutex_);
   attempted_ = true;
   firstAttempt_.notify_all();
 }
@@ -278,7 +278,7 @@ HostedProvisioner::End HostedProvisioner::runProcess(const std::stop_token& stop
   confined_.reset();
   output_.clearTail();
   {
-    const std::lock_guard lock(mutex_);
+    const base::MutexLock lock(mutex_);
     channel_ = std::move(sockets->first);
     unsent_.clear();
     pid_ = process->pid();
@@ -288,7 +288,7 @@ HostedProvisioner::End HostedProvisioner::runProcess(const std::stop_token& stop
   const std::string how = process->finish(milliseconds(verdict ? 0 : 200));
   takeOutput(process->output());
   {
-    const std::lock_guard lock(mutex_);
+    const base::MutexLock lock(mutex_);
     channel_.reset();
     unsent_.clear();
     pid_ = -1;
@@ -306,7 +306,7 @@ HostedProvisioner::End HostedProvisioner::runProcess(const std::stop_token& stop
 
 /// " during provision, mount": the calls in progress, as a hint at the cause.
 std::string HostedProvisioner::during() const {
-  const std::lock_guard lock(mutex_);
+  const base::MutexLock lock(mutex_);
   std::string out;
   for (const auto& [id, pending] : pending_) {
     const std::string name(toString(pending->slot));
@@ -319,7 +319,7 @@ void HostedProvisioner::goDown(const End& end) {
   std::map<uint64_t, std::shared_ptr<Pending>> failed;
   bool news = false;
   {
-    const std::lock_guard lock(mutex_);
+    const base::MutexLock lock(mutex_);
     failed.swap(pending_);
     for (auto& [id, pending] : failed) {
       pending->done = true;
@@ -361,12 +361,14 @@ std::optional<HostedProvisioner::End> HostedProvisioner::serve(base::Subprocess&
     if (auto late = overdue(now, next)) return late;
     if (auto over = closed(now, next)) return over;
     short events = POLLIN;
+    int channel = -1;
     {
-      const std::lock_guard lock(mutex_);
+      const base::MutexLock lock(mutex_);
+      channel = channel_.get();
       flushLocked();
       if (!unsent_.empty()) events |= POLLOUT;
     }
-    pollfd fds[] = {{channel_.get(), events, 0},
+    pollfd fds[] = {{channel, events, 0},
                     {output, POLLIN, 0},  // -1, which poll ignores, once the plugin has closed its end
                     {process.exited(), POLLIN, 0},
                     {wake_.get(), POLLIN, 0}};
@@ -382,7 +384,7 @@ std::optional<HostedProvisioner::End> HostedProvisioner::serve(base::Subprocess&
     const bool ended = fds[2].revents != 0;  // checked before the socket, because its last bytes still count
     bool hungUp = false;
     if (fds[0].revents || ended) {
-      hungUp = !receive();
+      hungUp = !receive(channel);
       if (auto verdict = takeFrames()) return verdict;
     }
     if (hungUp || ended) return std::nullopt;
@@ -390,11 +392,11 @@ std::optional<HostedProvisioner::End> HostedProvisioner::serve(base::Subprocess&
 }
 
 /// Reads the available bytes; false at the end of the stream.
-bool HostedProvisioner::receive() {
+bool HostedProvisioner::receive(int channel) {
   char chunk[64 << 10];
   // A bounded number of rounds, so that a process that floods the socket can't keep the supervisor from its timeouts.
   for (int round = 0; round < 16; ++round) {
-    const ssize_t n = ::recv(channel_.get(), chunk, sizeof chunk, MSG_DONTWAIT);
+    const ssize_t n = ::recv(channel, chunk, sizeof chunk, MSG_DONTWAIT);
     if (n == 0) return false;
     if (n < 0) return errno == EINTR || errno == EAGAIN || errno == EWOULDBLOCK;
     frames_->append(std::string_view(chunk, static_cast<std::size_t>(n)));
@@ -418,7 +420,7 @@ bool HostedProvisioner::takeOutput(int fd) {
 /// While closing: returns an end once calls have outlasted the grace, otherwise lowers `next` to the end of the grace.
 std::optional<HostedProvisioner::End> HostedProvisioner::closed(steady_clock::time_point now,
                                                                 steady_clock::time_point& next) const {
-  const std::lock_guard lock(mutex_);
+  const base::MutexLock lock(mutex_);
   if (!until_ || pending_.empty()) return std::nullopt;
   if (now >= *until_) return End{ReplyCode::unavailable, "it was stopped with the controller"};
   next = std::min(next, *until_);
@@ -461,7 +463,7 @@ std::optional<HostedProvisioner::End> HostedProvisioner::takeHello(std::string_v
   described.description = hello.description;
   if (std::string wrong = findGarbage(Slot::describe, described); !wrong.empty()) return End{ReplyCode::garbage, wrong};
   {
-    const std::lock_guard lock(mutex_);
+    const base::MutexLock lock(mutex_);
     if (state_ == State::retired) return End{ReplyCode::unavailable, end_.message};
     if (described_ && !(description_ == hello.description))
       return End{ReplyCode::garbage, "its description changed: it is now " + hello.description.name};
@@ -476,7 +478,7 @@ std::optional<HostedProvisioner::End> HostedProvisioner::takeHello(std::string_v
                   {{"plugin", description_.name}, {"version", description_.version}, {"file", fileOf(path_)}});
   if (!confined_->empty()) base::log::warn("plugin not confined", {{"plugin", description_.name}, {"why", *confined_}});
   changed_(*this);
-  const std::lock_guard lock(mutex_);
+  const base::MutexLock lock(mutex_);
   attempted_ = true;
   firstAttempt_.notify_all();
   return std::nullopt;
@@ -485,7 +487,7 @@ std::optional<HostedProvisioner::End> HostedProvisioner::takeHello(std::string_v
 std::optional<HostedProvisioner::End> HostedProvisioner::takeAnswer(const wire::Frame& frame) {
   Answer answer;
   if (!wire::decode(frame.body, answer)) return End{ReplyCode::garbage, "it sent an answer that cannot be read"};
-  const std::lock_guard lock(mutex_);
+  const base::MutexLock lock(mutex_);
   const auto found = pending_.find(frame.id);
   if (found == pending_.end()) return End{ReplyCode::garbage, "it answered a call that was not made"};
   const std::shared_ptr<Pending> pending = found->second;
@@ -506,7 +508,7 @@ std::optional<HostedProvisioner::End> HostedProvisioner::takeAnswer(const wire::
 /// Returns an end if a call has outlasted its deadline and grace, otherwise lowers `next` to the earliest such time.
 std::optional<HostedProvisioner::End> HostedProvisioner::overdue(steady_clock::time_point now,
                                                                  steady_clock::time_point& next) {
-  const std::lock_guard lock(mutex_);
+  const base::MutexLock lock(mutex_);
   for (const auto& [id, pending] : pending_) {
     if (!pending->abandoned) continue;
     const auto killAt = pending->deadline + options_.grace;

@@ -10,7 +10,6 @@
 #include <functional>
 #include <map>
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <stop_token>
 #include <string>
@@ -21,6 +20,7 @@
 #include "controller/base/clock.h"
 #include "controller/base/ids.h"
 #include "controller/base/metrics.h"
+#include "controller/base/mutex.h"
 #include "controller/base/status.h"
 #include "controller/base/subprocess.h"
 #include "controller/plugin/call.h"
@@ -99,14 +99,14 @@ class HostedProvisioner final : public CallingProvisioner {
 
  private:
   enum class State { starting, up, down, retired };
-  /// A call that was sent to the process.
+  /// A call that was sent to the process. The mutable members are guarded by mutex_.
   struct Pending {
     Slot slot = Slot::describe;
     std::chrono::steady_clock::time_point deadline;
     bool done = false;
     bool abandoned = false;  ///< its caller has timed out; the process still works on it
     Answer answer;
-    std::condition_variable answered;
+    std::condition_variable_any answered;
   };
   /// Why a process ended, for its callers and the class's condition.
   struct End {
@@ -117,7 +117,8 @@ class HostedProvisioner final : public CallingProvisioner {
   void supervise(const std::stop_token& stop);
   End runProcess(const std::stop_token& stop);
   std::optional<End> serve(base::Subprocess& process, const std::stop_token& stop);
-  bool receive();
+  /// `channel`: the descriptor of channel_, which only this thread replaces.
+  bool receive(int channel);
   std::optional<End> takeFrames();
   std::optional<End> onSandboxReport(std::string_view body);
   std::optional<End> takeHello(std::string_view body);
@@ -127,8 +128,8 @@ class HostedProvisioner final : public CallingProvisioner {
                             std::chrono::steady_clock::time_point& next) const;
   bool takeOutput(int fd);
   std::vector<std::string> command(const Manifest& manifest) const;
-  void sendLocked(const std::string& frame);
-  void flushLocked();
+  void sendLocked(const std::string& frame) EGPU_REQUIRES(mutex_);
+  void flushLocked() EGPU_REQUIRES(mutex_);
   void goDown(const End& end);
   std::string during() const;
   std::chrono::milliseconds nextBackoff();
@@ -151,24 +152,24 @@ class HostedProvisioner final : public CallingProvisioner {
   std::atomic<uint64_t> rounds_{0};
   std::optional<base::Clock::Steady> upSince_;
 
-  mutable std::mutex mutex_;
-  // State below is guarded by mutex_; description_ is constant once described_ is true.
-  mutable std::condition_variable firstAttempt_;
-  State state_ = State::starting;
-  End end_;  ///< why state_ is down or retired
-  bool attempted_ = false;
-  bool described_ = false;
-  Description description_;
-  std::string gaps_;                                            ///< gaps of the process's sandbox
-  std::optional<std::chrono::steady_clock::time_point> until_;  ///< deadline of running calls while closing
-  base::UniqueFd channel_;
-  std::string unsent_;  ///< bytes that the socket has not accepted yet
-  std::map<uint64_t, std::shared_ptr<Pending>> pending_;
-  uint64_t lastId_ = 0;
-  pid_t pid_ = -1;
-  uint64_t starts_ = 0;
-  uint64_t lateAnswers_ = 0;
-  std::pair<uint64_t, std::chrono::milliseconds> backoff_{0, 0};
+  mutable base::Mutex mutex_;
+  mutable std::condition_variable_any firstAttempt_;
+  State state_ EGPU_GUARDED_BY(mutex_) = State::starting;
+  End end_ EGPU_GUARDED_BY(mutex_);  ///< why state_ is down or retired
+  bool attempted_ EGPU_GUARDED_BY(mutex_) = false;
+  bool described_ EGPU_GUARDED_BY(mutex_) = false;
+  Description description_;                   ///< written once, with mutex_ held; constant once described_ is true
+  std::string gaps_ EGPU_GUARDED_BY(mutex_);  ///< gaps of the process's sandbox
+  /// Deadline of running calls while closing.
+  std::optional<std::chrono::steady_clock::time_point> until_ EGPU_GUARDED_BY(mutex_);
+  base::UniqueFd channel_ EGPU_GUARDED_BY(mutex_);
+  std::string unsent_ EGPU_GUARDED_BY(mutex_);  ///< bytes that the socket has not accepted yet
+  std::map<uint64_t, std::shared_ptr<Pending>> pending_ EGPU_GUARDED_BY(mutex_);
+  uint64_t lastId_ EGPU_GUARDED_BY(mutex_) = 0;
+  pid_t pid_ EGPU_GUARDED_BY(mutex_) = -1;
+  uint64_t starts_ EGPU_GUARDED_BY(mutex_) = 0;
+  uint64_t lateAnswers_ EGPU_GUARDED_BY(mutex_) = 0;
+  std::pair<uint64_t, std::chrono::milliseconds> backoff_ EGPU_GUARDED_BY(mutex_){0, 0};
 
   std::stop_source stop_;  // not the jthread's own: retire may be called before supervisor_ is assigned
   std::jthread supervisor_;

@@ -38,7 +38,7 @@ HostedRegistry::HostedRegistry(const std::vector<std::string>& paths, const Host
   }
   const auto until = std::chrono::steady_clock::now() + options.openWait;
   for (const auto& plugin : plugins_) plugin->waitFirstAttempt(until);
-  const std::lock_guard lock(mutex_);
+  const base::MutexLock lock(mutex_);
   for (const auto& plugin : plugins_) enroll(*plugin);
   started_ = true;
 }
@@ -53,7 +53,7 @@ void HostedRegistry::close() {
   for (const auto& plugin : plugins_) plugin->close();
 }
 
-/// Registers the plugin's name, or retires the plugin if the name is taken. Requires mutex_.
+/// Registers the plugin's name, or retires the plugin if the name is taken.
 void HostedRegistry::enroll(HostedProvisioner& plugin) {
   if (!plugin.described()) return;
   const auto [at, fresh] = byName_.emplace(plugin.description().name, &plugin);
@@ -69,7 +69,7 @@ void HostedRegistry::changed(HostedProvisioner& plugin) {
   std::vector<std::function<void(const std::string&)>> listeners;
   std::string name;
   {
-    const std::lock_guard lock(mutex_);
+    const base::MutexLock lock(mutex_);
     if (!started_) return;
     enroll(plugin);
     if (!plugin.described()) return;
@@ -89,7 +89,7 @@ std::string HostedRegistry::whyNot(std::string_view name) const {
 }
 
 Provisioner* HostedRegistry::find(std::string_view name, std::string* why) {
-  const std::lock_guard lock(mutex_);
+  const base::MutexLock lock(mutex_);
   const auto found = byName_.find(name);
   if (found != byName_.end()) return found->second;
   if (why) *why = whyNot(name);
@@ -97,32 +97,32 @@ Provisioner* HostedRegistry::find(std::string_view name, std::string* why) {
 }
 
 HostedProvisioner* HostedRegistry::hosted(std::string_view name) {
-  const std::lock_guard lock(mutex_);
+  const base::MutexLock lock(mutex_);
   const auto found = byName_.find(name);
   return found == byName_.end() ? nullptr : found->second;
 }
 
 std::vector<std::string> HostedRegistry::names() const {
-  const std::lock_guard lock(mutex_);
+  const base::MutexLock lock(mutex_);
   std::vector<std::string> out;
   for (const auto& [name, plugin] : byName_) out.push_back(name);
   return out;
 }
 
 void HostedRegistry::onChange(std::function<void(const std::string& name)> listener) {
-  const std::lock_guard lock(mutex_);
+  const base::MutexLock lock(mutex_);
   listeners_.push_back(std::move(listener));
 }
 
 Reply HostedRegistry::readiness(std::string_view name) const {
-  const std::lock_guard lock(mutex_);
+  const base::MutexLock lock(mutex_);
   const auto found = byName_.find(name);
   if (found == byName_.end()) return {ReplyCode::unavailable, whyNot(name)};
   return found->second->readiness();
 }
 
 std::vector<HostedRegistry::File> HostedRegistry::files() const {
-  const std::lock_guard lock(mutex_);
+  const base::MutexLock lock(mutex_);
   std::vector<File> out;
   for (const auto& plugin : plugins_)
     out.push_back({plugin->path(), plugin->described() ? plugin->description().name : "", plugin->readiness()});

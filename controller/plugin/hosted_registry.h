@@ -5,10 +5,10 @@
 #include <functional>
 #include <map>
 #include <memory>
-#include <mutex>
 #include <string>
 #include <vector>
 
+#include "controller/base/mutex.h"
 #include "controller/plugin/hosted.h"
 
 namespace egpu::plugin {
@@ -46,15 +46,15 @@ class HostedRegistry final : public Registry {
 
  private:
   void changed(HostedProvisioner& plugin);
-  void enroll(HostedProvisioner& plugin);
-  std::string whyNot(std::string_view name) const;
+  void enroll(HostedProvisioner& plugin) EGPU_REQUIRES(mutex_);
+  std::string whyNot(std::string_view name) const EGPU_REQUIRES(mutex_);
 
   std::atomic<bool> closing_{false};
-  mutable std::mutex mutex_;
-  // State below is guarded by mutex_.
-  bool started_ = false;  ///< before that, names are assigned in the order of paths, not of arrival
-  std::map<std::string, HostedProvisioner*, std::less<>> byName_;
-  std::vector<std::function<void(const std::string&)>> listeners_;
+  mutable base::Mutex mutex_;
+  /// Before that, names are assigned in the order of paths, not of arrival.
+  bool started_ EGPU_GUARDED_BY(mutex_) = false;
+  std::map<std::string, HostedProvisioner*, std::less<>> byName_ EGPU_GUARDED_BY(mutex_);
+  std::vector<std::function<void(const std::string&)>> listeners_ EGPU_GUARDED_BY(mutex_);
 
   // Constant after construction.
   std::vector<std::string> missing_;  ///< paths that can't be read

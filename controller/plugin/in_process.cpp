@@ -26,7 +26,7 @@ base::Status InProcessRegistry::add(EntryFunction entry) {
 
 base::Status InProcessRegistry::add(base::Result<std::unique_ptr<LoadedPlugin>> loaded, const std::string& what) {
   if (!loaded) {
-    const std::lock_guard lock(mutex_);
+    const base::MutexLock lock(mutex_);
     refused_.push_back(what + ": " + loaded.status().message());
     return {loaded.status().code(), refused_.back()};
   }
@@ -37,7 +37,7 @@ base::Status InProcessRegistry::add(std::unique_ptr<Provisioner> provisioner) {
   const std::string name = provisioner->description().name;
   std::vector<std::function<void(const std::string&)>> listeners;
   {
-    const std::lock_guard lock(mutex_);
+    const base::MutexLock lock(mutex_);
     if (!provisioners_.emplace(name, std::move(provisioner)).second) {
       refused_.push_back("a second plugin of the name " + name + " was refused");
       return {base::Code::alreadyExists, refused_.back()};
@@ -49,7 +49,7 @@ base::Status InProcessRegistry::add(std::unique_ptr<Provisioner> provisioner) {
 }
 
 Provisioner* InProcessRegistry::find(std::string_view name, std::string* why) {
-  const std::lock_guard lock(mutex_);
+  const base::MutexLock lock(mutex_);
   const auto found = provisioners_.find(name);
   if (found != provisioners_.end()) return found->second.get();
   if (why) {
@@ -60,19 +60,19 @@ Provisioner* InProcessRegistry::find(std::string_view name, std::string* why) {
 }
 
 std::vector<std::string> InProcessRegistry::names() const {
-  const std::lock_guard lock(mutex_);
+  const base::MutexLock lock(mutex_);
   std::vector<std::string> out;
   for (const auto& [name, provisioner] : provisioners_) out.push_back(name);
   return out;
 }
 
 void InProcessRegistry::onChange(std::function<void(const std::string& name)> listener) {
-  const std::lock_guard lock(mutex_);
+  const base::MutexLock lock(mutex_);
   listeners_.push_back(std::move(listener));
 }
 
 Reply InProcessRegistry::readiness(std::string_view name) const {
-  const std::lock_guard lock(mutex_);
+  const base::MutexLock lock(mutex_);
   if (provisioners_.find(name) != provisioners_.end()) return {};
   return {ReplyCode::unavailable, "no provisioner of the name " + std::string(name) + " is loaded"};
 }

@@ -6,10 +6,10 @@
 #include <functional>
 #include <map>
 #include <memory>
-#include <mutex>
 #include <string>
 #include <vector>
 
+#include "controller/base/mutex.h"
 #include "controller/base/status.h"
 #include "controller/plugin/call.h"
 #include "controller/plugin/loader.h"
@@ -37,11 +37,10 @@ class InProcessRegistry final : public Registry {
   base::Status add(base::Result<std::unique_ptr<LoadedPlugin>> loaded, const std::string& what);
 
   const Deadlines deadlines_;
-  mutable std::mutex mutex_;
-  // State below is guarded by mutex_.
-  std::map<std::string, std::unique_ptr<Provisioner>, std::less<>> provisioners_;
-  std::vector<std::string> refused_;  ///< error of each plugin that did not load
-  std::vector<std::function<void(const std::string&)>> listeners_;
+  mutable base::Mutex mutex_;
+  std::map<std::string, std::unique_ptr<Provisioner>, std::less<>> provisioners_ EGPU_GUARDED_BY(mutex_);
+  std::vector<std::string> refused_ EGPU_GUARDED_BY(mutex_);  ///< error of each plugin that did not load
+  std::vector<std::function<void(const std::string&)>> listeners_ EGPU_GUARDED_BY(mutex_);
 };
 
 }  // namespace egpu::plugin

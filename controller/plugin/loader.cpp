@@ -7,11 +7,11 @@
 #include <cstring>
 #include <deque>
 #include <memory>
-#include <mutex>
 #include <utility>
 #include <vector>
 
 #include "controller/base/log.h"
+#include "controller/base/mutex.h"
 
 namespace egpu::plugin {
 namespace {
@@ -24,14 +24,14 @@ using std::chrono::steady_clock;
 struct Running {
   const Call* call;
   const std::atomic<bool>* cancelled;
-  std::mutex mutex;  ///< plugins may reply from several threads
-  Answer answer;
-  std::size_t bytes = 0;
-  bool overflow = false;
-  std::string misuse;  ///< error such as a null text; makes the answer garbage
+  base::Mutex mutex;  ///< plugins may reply from several threads
+  Answer answer EGPU_GUARDED_BY(mutex);
+  std::size_t bytes EGPU_GUARDED_BY(mutex) = 0;
+  bool overflow EGPU_GUARDED_BY(mutex) = false;
+  std::string misuse EGPU_GUARDED_BY(mutex);  ///< error such as a null text; makes the answer garbage
 
   /// Counts the size of an answer's item; false if the item must be dropped.
-  bool take(std::initializer_list<const char*> texts) {
+  bool take(std::initializer_list<const char*> texts) EGPU_REQUIRES(mutex) {
     for (const char* text : texts) {
       if (!text) {
         misuse = "it replied a null text";
@@ -46,21 +46,23 @@ struct Running {
 
 Running& running(const egpu_call* call) { return *static_cast<Running*>(call->host_state); }
 
-std::mutex& logMutex() {
-  static std::mutex mutex;
-  return mutex;
-}
-std::function<void(int, const std::string&)>& logSink() {
-  static std::function<void(int, const std::string&)> sink;
-  return sink;
+/// Receiver of the plugins' log lines; without a sink, the controller's own log.
+struct PluginLog {
+  base::Mutex mutex;
+  std::function<void(int, const std::string&)> sink EGPU_GUARDED_BY(mutex);
+};
+PluginLog& pluginLog() {
+  static PluginLog log;
+  return log;
 }
 
 extern "C" {
 
 void hostLog(int level, const char* message) {
   if (!message) return;
-  const std::lock_guard lock(logMutex());
-  if (logSink()) return logSink()(level, message);
+  auto& log = pluginLog();
+  const base::MutexLock lock(log.mutex);
+  if (log.sink) return log.sink(level, message);
   const auto to = level <= EGPU_DEBUG  ? base::log::Level::debug
                   : level == EGPU_INFO ? base::log::Level::info
                   : level == EGPU_WARN ? base::log::Level::warn
@@ -80,7 +82,7 @@ int hostCancelled(const egpu_call* call) {
 
 int hostMessage(const egpu_call* call, const char* message) {
   Running& r = running(call);
-  const std::lock_guard lock(r.mutex);
+  const base::MutexLock lock(r.mutex);
   if (!r.take({message})) return EGPU_INVALID;
   r.answer.message = message;
   return EGPU_OK;
@@ -88,7 +90,7 @@ int hostMessage(const egpu_call* call, const char* message) {
 
 int hostDescription(const egpu_call* call, const egpu_description* d) {
   Running& r = running(call);
-  const std::lock_guard lock(r.mutex);
+  const base::MutexLock lock(r.mutex);
   if (!d || !EGPU_HAS(d, egpu_description, isolation)) {
     r.misuse = "its description is null or too short";
     return EGPU_INVALID;
@@ -100,7 +102,7 @@ int hostDescription(const egpu_call* call, const egpu_description* d) {
 
 int hostKey(const egpu_call* call, const char* key) {
   Running& r = running(call);
-  const std::lock_guard lock(r.mutex);
+  const base::MutexLock lock(r.mutex);
   if (!r.take({key})) return EGPU_INVALID;
   r.answer.keys.emplace_back(key);
   return EGPU_OK;
@@ -108,7 +110,7 @@ int hostKey(const egpu_call* call, const char* key) {
 
 int hostEnv(const egpu_call* call, const char* name, const char* value) {
   Running& r = running(call);
-  const std::lock_guard lock(r.mutex);
+  const base::MutexLock lock(r.mutex);
   if (!r.take({name, value})) return EGPU_INVALID;
   auto& env = r.answer.edits.env;
   const auto same = std::find_if(env.begin(), env.end(), [&](const auto& e) { return e.first == name; });
@@ -122,7 +124,7 @@ int hostEnv(const egpu_call* call, const char* name, const char* value) {
 
 int hostDeviceNode(const egpu_call* call, const char* path, const char* hostPath, const char* permissions) {
   Running& r = running(call);
-  const std::lock_guard lock(r.mutex);
+  const base::MutexLock lock(r.mutex);
   if (!r.take({path, hostPath, permissions})) return EGPU_INVALID;
   r.answer.edits.deviceNodes.push_back({path, *hostPath ? hostPath : path, *permissions ? permissions : "rw"});
   return EGPU_OK;
@@ -130,7 +132,7 @@ int hostDeviceNode(const egpu_call* call, const char* path, const char* hostPath
 
 int hostMount(const egpu_call* call, const char* hostPath, const char* containerPath, const char* options) {
   Running& r = running(call);
-  const std::lock_guard lock(r.mutex);
+  const base::MutexLock lock(r.mutex);
   if (!r.take({hostPath, containerPath, options})) return EGPU_INVALID;
   Mount mount{hostPath, containerPath, {}};
   std::string_view rest = *options ? options : "ro,nosuid,nodev,bind";
@@ -145,7 +147,7 @@ int hostMount(const egpu_call* call, const char* hostPath, const char* container
 
 int hostCdiDevice(const egpu_call* call, const char* name) {
   Running& r = running(call);
-  const std::lock_guard lock(r.mutex);
+  const base::MutexLock lock(r.mutex);
   if (!r.take({name})) return EGPU_INVALID;
   r.answer.edits.cdiDevices.emplace_back(name);
   return EGPU_OK;
@@ -153,7 +155,7 @@ int hostCdiDevice(const egpu_call* call, const char* name) {
 
 int hostGpu(const egpu_call* call, const egpu_gpu* g) {
   Running& r = running(call);
-  const std::lock_guard lock(r.mutex);
+  const base::MutexLock lock(r.mutex);
   if (!g || !EGPU_HAS(g, egpu_gpu, pci_address)) {
     r.misuse = "a card it replied is null or too short";
     return EGPU_INVALID;
@@ -177,7 +179,7 @@ int hostGpu(const egpu_call* call, const egpu_gpu* g) {
 
 int hostHealth(const egpu_call* call, const char* uuid, int healthy, const char* message) {
   Running& r = running(call);
-  const std::lock_guard lock(r.mutex);
+  const base::MutexLock lock(r.mutex);
   if (!r.take({uuid, message})) return EGPU_INVALID;
   r.answer.health.push_back({uuid, healthy != 0, message});
   return EGPU_OK;
@@ -185,7 +187,7 @@ int hostHealth(const egpu_call* call, const char* uuid, int healthy, const char*
 
 int hostProcess(const egpu_call* call, const char* uuid, int64_t pid, int64_t memory) {
   Running& r = running(call);
-  const std::lock_guard lock(r.mutex);
+  const base::MutexLock lock(r.mutex);
   if (!r.take({uuid})) return EGPU_INVALID;
   r.answer.processes.push_back({uuid, pid, memory, -1});
   return EGPU_OK;
@@ -193,7 +195,7 @@ int hostProcess(const egpu_call* call, const char* uuid, int64_t pid, int64_t me
 
 int hostUse(const egpu_call* call, const egpu_use* u) {
   Running& r = running(call);
-  const std::lock_guard lock(r.mutex);
+  const base::MutexLock lock(r.mutex);
   if (!u || !EGPU_HAS(u, egpu_use, processes)) {
     r.misuse = "a card's use that it replied is null or too short";
     return EGPU_INVALID;
@@ -205,7 +207,7 @@ int hostUse(const egpu_call* call, const egpu_use* u) {
 
 int hostProcessUse(const egpu_call* call, const egpu_process_use* p) {
   Running& r = running(call);
-  const std::lock_guard lock(r.mutex);
+  const base::MutexLock lock(r.mutex);
   if (!p || !EGPU_HAS(p, egpu_process_use, sm_percent)) {
     r.misuse = "a process that it replied is null or too short";
     return EGPU_INVALID;
@@ -217,7 +219,7 @@ int hostProcessUse(const egpu_call* call, const egpu_process_use* p) {
 
 int hostPrefer(const egpu_call* call, size_t candidate) {
   Running& r = running(call);
-  const std::lock_guard lock(r.mutex);
+  const base::MutexLock lock(r.mutex);
   if (candidate >= r.call->wish.candidates.size()) {
     r.misuse = "it named a candidate that is not there";
     return EGPU_INVALID;
@@ -229,7 +231,7 @@ int hostPrefer(const egpu_call* call, size_t candidate) {
 
 int hostVeto(const egpu_call* call, size_t candidate, const char* why) {
   Running& r = running(call);
-  const std::lock_guard lock(r.mutex);
+  const base::MutexLock lock(r.mutex);
   if (candidate >= r.call->wish.candidates.size()) {
     r.misuse = "it vetoed a candidate that is not there";
     return EGPU_INVALID;
@@ -399,8 +401,9 @@ Status readTable(const egpu_provisioner* given, egpu_provisioner& out) {
 }  // namespace
 
 void setPluginLog(std::function<void(int level, const std::string& message)> sink) {
-  const std::lock_guard lock(logMutex());
-  logSink() = std::move(sink);
+  auto& log = pluginLog();
+  const base::MutexLock lock(log.mutex);
+  log.sink = std::move(sink);
 }
 
 base::Result<std::unique_ptr<LoadedPlugin>> LoadedPlugin::open(const std::string& path) {
@@ -459,7 +462,7 @@ Answer LoadedPlugin::call(const Call& call, const std::atomic<bool>* cancelled) 
   } catch (...) {
     return garbage(std::string(toString(call.slot)) + " let an exception out");
   }
-  const std::lock_guard lock(r.mutex);
+  const base::MutexLock lock(r.mutex);
   r.answer.outcome = outcomeOf(code);
   if (r.answer.outcome == ReplyCode::garbage)
     return garbage(std::string(toString(call.slot)) + " returned " + std::to_string(code) + ", which is no code");

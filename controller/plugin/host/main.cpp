@@ -16,12 +16,12 @@
 #include <filesystem>
 #include <map>
 #include <memory>
-#include <mutex>
 #include <string>
 #include <system_error>
 #include <thread>
 #include <utility>
 
+#include "controller/base/mutex.h"
 #include "controller/plugin/host/sandbox.h"
 #include "controller/plugin/loader.h"
 #include "controller/plugin/wire.h"
@@ -41,7 +41,7 @@ constexpr std::size_t kFirstWorkers =
 class HostServer {
  public:
   HostServer() {
-    const std::lock_guard lock(mutex_);
+    const base::MutexLock lock(mutex_);
     while (workers_ < kFirstWorkers && addWorker()) continue;
   }
 
@@ -49,7 +49,7 @@ class HostServer {
   void set(std::unique_ptr<LoadedPlugin> plugin) { plugin_ = std::move(plugin); }
 
   void send(const std::string& frame) {
-    const std::lock_guard lock(sendMutex_);
+    const base::MutexLock lock(sendMutex_);
     std::string_view rest = frame;
     while (!rest.empty()) {
       const ssize_t n = ::send(kChannel, rest.data(), rest.size(), MSG_NOSIGNAL);
@@ -81,22 +81,22 @@ class HostServer {
 
   void take(const wire::Frame& frame) {
     if (frame.type == wire::Type::cancel) {
-      const std::lock_guard lock(mutex_);
+      const base::MutexLock lock(mutex_);
       if (const auto found = running_.find(frame.id); found != running_.end()) *found->second = true;
       return;
     }
     Job job;
     job.id = frame.id;
     if (frame.type != wire::Type::call || !wire::decode(frame.body, job.call)) leave(2);
-    const std::lock_guard lock(mutex_);
+    const base::MutexLock lock(mutex_);
     running_[job.id] = job.cancelled;
     jobs_.push_back(std::move(job));
     if (idle_ < jobs_.size() && workers_ < kMaxWorkers && !addWorker() && workers_ == 0) leave(3);
     ready_.notify_one();
   }
 
-  /// Requires mutex_. False if no thread can be created: the existing workers then do the work.
-  bool addWorker() {
+  /// False if no thread can be created: the existing workers then do the work.
+  bool addWorker() EGPU_REQUIRES(mutex_) {
     try {
       std::thread([this] { work(); }).detach();  // ends with the process; see leave
       ++workers_;
@@ -107,10 +107,10 @@ class HostServer {
   }
 
   void work() {
-    std::unique_lock lock(mutex_);
+    base::MutexLock lock(mutex_);
     for (;;) {
       ++idle_;
-      ready_.wait(lock, [this] { return !jobs_.empty(); });
+      ready_.wait(lock, [this]() EGPU_REQUIRES(mutex_) { return !jobs_.empty(); });
       --idle_;
       const Job job = std::move(jobs_.front());
       jobs_.pop_front();
@@ -133,14 +133,13 @@ class HostServer {
   }
 
   std::unique_ptr<LoadedPlugin> plugin_;  ///< constant once serve runs
-  std::mutex sendMutex_;
-  std::mutex mutex_;
-  // State below is guarded by mutex_.
-  std::condition_variable ready_;
-  std::deque<Job> jobs_;
-  std::map<uint64_t, std::shared_ptr<std::atomic<bool>>> running_;  ///< queued or in progress
-  std::size_t workers_ = 0;
-  std::size_t idle_ = 0;
+  base::Mutex sendMutex_;                 ///< held while a frame is written to the socket
+  base::Mutex mutex_;
+  std::condition_variable_any ready_;
+  std::deque<Job> jobs_ EGPU_GUARDED_BY(mutex_);
+  std::map<uint64_t, std::shared_ptr<std::atomic<bool>>> running_ EGPU_GUARDED_BY(mutex_);  ///< queued or in progress
+  std::size_t workers_ EGPU_GUARDED_BY(mutex_) = 0;
+  std::size_t idle_ EGPU_GUARDED_BY(mutex_) = 0;
 };
 
 /// "--name=value" → value; null if `argument` is a different flag.

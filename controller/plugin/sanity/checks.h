@@ -6,12 +6,12 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
-#include <mutex>
 #include <string>
 #include <vector>
 
 #include "controller/base/clock.h"
 #include "controller/base/ids.h"
+#include "controller/base/mutex.h"
 #include "controller/plugin/hosted.h"
 
 namespace egpu::plugin::sanity {
@@ -49,9 +49,9 @@ class PluginUnderTest {
   const Options options_;
   base::SystemClock clock_;
   base::Random random_;
-  std::mutex mutex_;
-  std::condition_variable changed_;
-  uint64_t changes_ = 0;
+  base::Mutex mutex_;
+  std::condition_variable_any changed_;
+  uint64_t changes_ EGPU_GUARDED_BY(mutex_) = 0;
   int serial_ = 0;
   std::unique_ptr<HostedProvisioner> plugin_;  // last: its thread uses the members above
 };

@@ -31,7 +31,7 @@ PluginUnderTest::PluginUnderTest(Options options)
     : options_(std::move(options)),
       plugin_(std::make_unique<HostedProvisioner>(options_.path, hostOptions(options_), clock_, random_,
                                                   [this](HostedProvisioner&) {
-                                                    const std::lock_guard lock(mutex_);
+                                                    const base::MutexLock lock(mutex_);
                                                     ++changes_;
                                                     changed_.notify_all();
                                                   })) {
@@ -39,7 +39,7 @@ PluginUnderTest::PluginUnderTest(Options options)
 }
 
 std::string PluginUnderTest::waitReady(uint64_t startsBefore) {
-  std::unique_lock lock(mutex_);
+  base::MutexLock lock(mutex_);
   const auto ready = [&] { return plugin_->starts() > startsBefore && plugin_->readiness().ok(); };
   if (changed_.wait_for(lock, kPatience, ready)) return {};
   return "no host process came up again after kill -9: " + plugin_->readiness().message;
