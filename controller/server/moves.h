@@ -5,12 +5,12 @@
 
 #include <chrono>
 #include <functional>
-#include <mutex>
 #include <optional>
 #include <stop_token>
 #include <string>
 
 #include "controller/base/clock.h"
+#include "controller/base/mutex.h"
 #include "controller/cache/stores.h"
 #include "controller/codec/move_plan.h"
 #include "controller/http/http.h"
@@ -48,8 +48,9 @@ class Moves {
     base::Clock::Steady since;
   };
   /// Returns the response while a move is in progress; none: no move is in progress.
-  std::optional<http::Response> waitsFor();
-  http::Response carryOut(const http::Request& request, const codec::MovePlanAnswer& plan, std::stop_token stop);
+  std::optional<http::Response> waitsFor() EGPU_REQUIRES(one_);
+  http::Response carryOut(const http::Request& request, const codec::MovePlanAnswer& plan, std::stop_token stop)
+      EGPU_REQUIRES(one_);
   /// Checks by dry runs that all writes of the move would be accepted.
   base::Status wouldGo(const http::Request& request, const codec::MovePlanAnswer::Move& move,
                        const std::stop_token& stop);
@@ -65,8 +66,8 @@ class Moves {
   const Plan plan_;
   kube::Client asCaller_;
   const base::Clock& clock_;
-  std::mutex one_;                    ///< held while a request is answered; guards underWay_
-  std::optional<UnderWay> underWay_;  ///< the move in progress after the last eviction
+  base::Mutex one_;                                         ///< held while a request is answered
+  std::optional<UnderWay> underWay_ EGPU_GUARDED_BY(one_);  ///< the move in progress after the last eviction
 };
 
 }  // namespace egpu::server

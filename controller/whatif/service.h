@@ -4,7 +4,6 @@
 
 #include <chrono>
 #include <functional>
-#include <mutex>
 #include <optional>
 #include <set>
 #include <stop_token>
@@ -15,6 +14,7 @@
 
 #include "controller/base/clock.h"
 #include "controller/base/metrics.h"
+#include "controller/base/mutex.h"
 #include "controller/cache/cluster_view.h"
 #include "controller/cache/stores.h"
 #include "controller/http/http.h"
@@ -58,10 +58,10 @@ class QuestionService {
   const cache::ClusterView& cluster_;
   const base::Clock& clock_;
   const Answerer answerer_;
-  std::mutex one_;  ///< held while a question is answered; guards the members below
-  std::optional<base::Clock::Steady> published_;
-  base::Clock::Steady publishAgain_;
-  std::set<std::string, std::less<>> shownClasses_;
+  base::Mutex one_;  ///< held while a question is answered
+  std::optional<base::Clock::Steady> published_ EGPU_GUARDED_BY(one_);
+  base::Clock::Steady publishAgain_ EGPU_GUARDED_BY(one_);
+  std::set<std::string, std::less<>> shownClasses_ EGPU_GUARDED_BY(one_);
 };
 
 }  // namespace egpu::whatif

@@ -50,10 +50,10 @@ Callers::Verdict Callers::check(std::string_view authorization, std::stop_token 
   ::SHA256(reinterpret_cast<const unsigned char*>(token->data()), token->size(), digest.data());
   bool lately = false;
   {
-    std::unique_lock lock(mutex_);
+    base::MutexLock lock(mutex_);
     Known* of = nullptr;
     bool counts = false;
-    const auto turn = [&] {
+    const auto turn = [&]() EGPU_REQUIRES(mutex_) {
       of = known(digest);
       counts = of != nullptr && clock_.now() < of->until;
       return counts || (of != nullptr ? !of->asking : asking_ < kAtOnce);
@@ -70,7 +70,7 @@ Callers::Verdict Callers::check(std::string_view authorization, std::stop_token 
   }
   auto verdict = review(*token, stop);
   {
-    const std::lock_guard lock(mutex_);
+    const base::MutexLock lock(mutex_);
     if (!lately) --asking_;
     if (Known* of = known(digest); lately && of != nullptr) of->asking = false;
     remember(digest, verdict);
@@ -79,13 +79,12 @@ Callers::Verdict Callers::check(std::string_view authorization, std::stop_token 
   return verdict;
 }
 
-/// Requires mutex_. Returns the entry of a recently answered token, whether its verdict is still valid or not.
+/// Returns the entry of a recently answered token, whether its verdict is still valid or not.
 Callers::Known* Callers::known(const Digest& digest) {
   const auto it = known_.find(digest);
   return it != known_.end() && clock_.now() < it->second.lately ? &it->second : nullptr;
 }
 
-/// Requires mutex_.
 bool Callers::mayAsk() {
   const auto now = clock_.now();
   if (asked_ == 0 || now >= second_ + std::chrono::seconds(1)) {
@@ -128,7 +127,7 @@ base::Result<std::string> Callers::ask(const std::string& path, std::string body
 void Callers::remember(const Digest& digest, const Verdict& verdict) {
   if (verdict.status == 503) return;
   const auto now = clock_.now();
-  const auto makeRoom = [&](base::Clock::Steady Known::*end) {
+  const auto makeRoom = [&](base::Clock::Steady Known::*end) EGPU_REQUIRES(mutex_) {
     if (known_.size() >= kMaxKnown) std::erase_if(known_, [&](const auto& each) { return each.second.*end <= now; });
   };
   makeRoom(&Known::lately);

@@ -5,12 +5,12 @@
 #include <chrono>
 #include <condition_variable>
 #include <map>
-#include <mutex>
 #include <stop_token>
 #include <string>
 #include <string_view>
 
 #include "controller/base/clock.h"
+#include "controller/base/mutex.h"
 #include "controller/kube/client.h"
 
 namespace egpu::server {
@@ -45,20 +45,21 @@ class Callers {
     base::Clock::Steady lately;  ///< end of the entry
     bool asking = false;         ///< a new review is in progress
   };
-  Known* known(const Digest& digest);
-  bool mayAsk();
+  Known* known(const Digest& digest) EGPU_REQUIRES(mutex_);
+  bool mayAsk() EGPU_REQUIRES(mutex_);
   Verdict review(const std::string& token, std::stop_token stop);
   base::Result<std::string> ask(const std::string& path, std::string body, std::stop_token stop);
-  void remember(const Digest& digest, const Verdict& verdict);
+  void remember(const Digest& digest, const Verdict& verdict) EGPU_REQUIRES(mutex_);
 
   kube::Client& client_;
   const base::Clock& clock_;
-  std::mutex mutex_;
+  base::Mutex mutex_;
   std::condition_variable_any answered_;
-  std::map<Digest, Known> known_;  ///< guarded by mutex_, as are the members below
-  int asking_ = 0;
-  base::Clock::Steady second_{};  ///< start of the current second, in which asked_ reviews began
-  int asked_ = 0;
+  std::map<Digest, Known> known_ EGPU_GUARDED_BY(mutex_);
+  int asking_ EGPU_GUARDED_BY(mutex_) = 0;
+  /// Start of the current second, in which asked_ reviews began.
+  base::Clock::Steady second_ EGPU_GUARDED_BY(mutex_){};
+  int asked_ EGPU_GUARDED_BY(mutex_) = 0;
 };
 
 }  // namespace egpu::server

@@ -181,25 +181,23 @@ bool Operations::isScrape(const http::Request& request) {
 }
 
 http::Response Operations::scrape(const std::stop_token& stop) {
-  std::unique_lock lock(mutex_);
+  base::MutexLock lock(mutex_);
   const uint64_t mine = begun_ + 1;  // a scrape in progress may miss changes that the caller has seen
-  scrapeDone_.wait(lock, stop, [&] { return scrapedBy_ >= mine || !scraping_; });
+  scrapeDone_.wait(lock, stop, [&]() EGPU_REQUIRES(mutex_) { return scrapedBy_ >= mine || !scraping_; });
   if (stop.stop_requested()) return refusal(503, "stopped");
   if (scrapedBy_ < mine) {
-    struct Turn {
+    struct Turn {  // its end holds the mutex again, also after an exception
       Operations& of;
-      std::unique_lock<std::mutex>& lock;
       const uint64_t number;
       std::shared_ptr<const std::string> text{};
       ~Turn() {
-        lock.lock();
         of.scraping_ = false;
         if (text) std::tie(of.scraped_, of.scrapedBy_) = std::tie(text, number);
         of.scrapeDone_.notify_all();
       }
-    } turn{*this, lock, ++begun_};
+    } turn{*this, ++begun_};
     scraping_ = true;
-    lock.unlock();
+    const base::MutexUnlock unlocked(mutex_);
     turn.text = std::make_shared<const std::string>(sources_.metrics());
   }
   const auto text = scraped_;
@@ -213,15 +211,16 @@ http::Response Operations::allocationMap(const http::Request& request, std::stop
   MapQuery query;
   if (auto wrong = readMapQuery(request, query); !wrong.empty()) return http::plain(400, std::move(wrong));
   {
-    std::unique_lock lock(mutex_);
-    if (!mapDone_.wait(lock, stop, [this] { return maps_ < kMaps; })) return refusal(503, "stopped");
+    base::MutexLock lock(mutex_);
+    if (!mapDone_.wait(lock, stop, [this]() EGPU_REQUIRES(mutex_) { return maps_ < kMaps; }))
+      return refusal(503, "stopped");
     ++maps_;
   }
   struct Turn {
     Operations& of;
     ~Turn() {
       {
-        const std::lock_guard lock(of.mutex_);
+        const base::MutexLock lock(of.mutex_);
         --of.maps_;
       }
       of.mapDone_.notify_one();

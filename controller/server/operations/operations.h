@@ -8,11 +8,11 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
-#include <mutex>
 #include <stop_token>
 #include <string>
 #include <string_view>
 
+#include "controller/base/mutex.h"
 #include "controller/http/http.h"
 #include "controller/server/allocation_map.h"
 #include "controller/server/operations/callers.h"
@@ -66,13 +66,13 @@ class Operations final : public http::Handler {
   const OperationsSources sources_;
   Probes probes_;
   std::stop_source stopping_;
-  std::mutex mutex_;
+  base::Mutex mutex_;
   std::condition_variable_any mapDone_, scrapeDone_;
-  int maps_ = 0;  ///< maps in progress; guarded by mutex_, as are the members below
-  bool scraping_ = false;
-  uint64_t begun_ = 0;                          ///< number of scrapes begun
-  std::shared_ptr<const std::string> scraped_;  ///< text of the last successful scrape
-  uint64_t scrapedBy_ = 0;                      ///< number of that scrape
+  int maps_ EGPU_GUARDED_BY(mutex_) = 0;  ///< maps in progress
+  bool scraping_ EGPU_GUARDED_BY(mutex_) = false;
+  uint64_t begun_ EGPU_GUARDED_BY(mutex_) = 0;                          ///< number of scrapes begun
+  std::shared_ptr<const std::string> scraped_ EGPU_GUARDED_BY(mutex_);  ///< text of the last successful scrape
+  uint64_t scrapedBy_ EGPU_GUARDED_BY(mutex_) = 0;                      ///< number of that scrape
 };
 
 }  // namespace egpu::server

@@ -9,9 +9,9 @@
 
 #include <array>
 #include <map>
-#include <mutex>
 #include <utility>
 
+#include "controller/base/mutex.h"
 #include "controller/base/printable.h"
 
 namespace egpu::server {
@@ -111,15 +111,16 @@ const prometheus::Histogram::BucketBoundaries kSeconds = {0.00001, 0.00003, 0.00
 }  // namespace
 
 struct PrometheusMetrics::Families {
-  mutable std::mutex mutex;  // guards the three maps; the families themselves are thread-safe
+  base::Mutex mutex;  // for the three maps; the families themselves are thread-safe
   prometheus::Registry registry;
-  std::map<std::string, prometheus::Family<prometheus::Counter>*, std::less<>> counters;
-  std::map<std::string, prometheus::Family<prometheus::Gauge>*, std::less<>> gauges;
-  std::map<std::string, prometheus::Family<prometheus::Histogram>*, std::less<>> histograms;
+  std::map<std::string, prometheus::Family<prometheus::Counter>*, std::less<>> counters EGPU_GUARDED_BY(mutex);
+  std::map<std::string, prometheus::Family<prometheus::Gauge>*, std::less<>> gauges EGPU_GUARDED_BY(mutex);
+  std::map<std::string, prometheus::Family<prometheus::Histogram>*, std::less<>> histograms EGPU_GUARDED_BY(mutex);
 
   template <class Map, class Build>
-  auto& family(Map& map, std::string_view name, Build build) {
-    std::lock_guard lock(mutex);
+  auto& family(Map Families::*kind, std::string_view name, Build build) {
+    base::MutexLock lock(mutex);
+    auto& map = this->*kind;
     auto it = map.find(name);
     if (it == map.end())
       it = map.emplace(std::string(name), &build().Name(std::string(name)).Help(helpOf(name)).Register(registry)).first;
@@ -131,18 +132,18 @@ PrometheusMetrics::PrometheusMetrics() : families_(std::make_unique<Families>())
 PrometheusMetrics::~PrometheusMetrics() = default;
 
 void PrometheusMetrics::add(std::string_view counter, double by, const base::MetricLabels& labels) {
-  families_->family(families_->counters, counter, prometheus::BuildCounter).Add(*Clean(labels)).Increment(by);
+  families_->family(&Families::counters, counter, prometheus::BuildCounter).Add(*Clean(labels)).Increment(by);
 }
 void PrometheusMetrics::set(std::string_view gauge, double value, const base::MetricLabels& labels) {
-  families_->family(families_->gauges, gauge, prometheus::BuildGauge).Add(*Clean(labels)).Set(value);
+  families_->family(&Families::gauges, gauge, prometheus::BuildGauge).Add(*Clean(labels)).Set(value);
 }
 void PrometheusMetrics::observe(std::string_view histogram, double seconds, const base::MetricLabels& labels) {
-  families_->family(families_->histograms, histogram, prometheus::BuildHistogram)
+  families_->family(&Families::histograms, histogram, prometheus::BuildHistogram)
       .Add(*Clean(labels), kSeconds)
       .Observe(seconds);
 }
 void PrometheusMetrics::forget(std::string_view gauge, const base::MetricLabels& labels) {
-  auto& f = families_->family(families_->gauges, gauge, prometheus::BuildGauge);
+  auto& f = families_->family(&Families::gauges, gauge, prometheus::BuildGauge);
   f.Remove(&f.Add(*Clean(labels)));
 }
 std::string PrometheusMetrics::text() const {
