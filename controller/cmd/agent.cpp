@@ -145,12 +145,12 @@ std::string Agent::missing() const {
 
 std::string Agent::checkRuntime() {
   auto found = agent::health::openToAll(options_.hostRoot.empty() ? "/" : options_.hostRoot);
-  const std::lock_guard lock(warned_);
+  const base::MutexLock lock(warned_);
   return warning_ = std::move(found);
 }
 
 std::string Agent::warning() const {
-  const std::lock_guard lock(warned_);
+  const base::MutexLock lock(warned_);
   return warning_.empty() ? "" : "warning: " + warning_;
 }
 
@@ -199,7 +199,7 @@ agent::usage::Usage Agent::learned(const std::vector<agent::usage::Reading>& rea
 }
 
 std::string Agent::metricsText() {
-  const std::lock_guard lock(scrape_);
+  const base::MutexLock lock(scrape_);
   series_.show(attributed(cards_.readings()));
   metrics_.set("elasticgpu_build_info", 1, {{"version", EGPU_VERSION}});
   process_.update(metrics_);

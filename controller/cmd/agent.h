@@ -4,7 +4,6 @@
 #include <atomic>
 #include <chrono>
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <stop_token>
 #include <string>
@@ -20,6 +19,7 @@
 #include "controller/agent/usage/series.h"
 #include "controller/base/clock.h"
 #include "controller/base/ids.h"
+#include "controller/base/mutex.h"
 #include "controller/base/status.h"
 #include "controller/cmd/claim_driver.h"
 #include "controller/http/http.h"
@@ -105,13 +105,13 @@ class Agent {
   ClaimDriver driver_;
   agent::dra::Server kubelet_;
   std::atomic<bool> stopping_{false};
-  mutable std::mutex warned_;
-  std::string warning_;  ///< from the last publication; guarded by warned_
+  mutable base::Mutex warned_;
+  std::string warning_ EGPU_GUARDED_BY(warned_);  ///< from the last publication
   server::Probes probes_;
   Operations operations_;
-  std::mutex scrape_;  ///< one rendering of /metrics at a time; guards process_ and series_
-  server::ProcessMetrics process_;
-  agent::usage::Series series_;
+  base::Mutex scrape_;  ///< one rendering of /metrics at a time
+  server::ProcessMetrics process_ EGPU_GUARDED_BY(scrape_);
+  agent::usage::Series series_ EGPU_GUARDED_BY(scrape_);
   std::unique_ptr<http::Listener> opsListener_, probesListener_;
   std::jthread leftovers_, refresh_;
 };

@@ -58,10 +58,11 @@ std::vector<DeviceHealth> ClaimDriver::devices() {
   return out;
 }
 
-void ClaimDriver::remember(Pairs& pairs, const std::string& pod, const std::string& what) {
-  const std::lock_guard lock(mutex_);
-  if (pairs.size() >= kMaxKnown) pairs.clear();
-  pairs.emplace(pod, what);
+void ClaimDriver::remember(Pairs ClaimDriver::*pairs, const std::string& pod, const std::string& what) {
+  const base::MutexLock lock(mutex_);
+  auto& known = this->*pairs;
+  if (known.size() >= kMaxKnown) known.clear();
+  known.emplace(pod, what);
 }
 
 std::optional<std::map<std::string, std::vector<agent::ClaimRef>>> ClaimDriver::claimsOn(const std::string& cardUuid,
@@ -69,7 +70,7 @@ std::optional<std::map<std::string, std::vector<agent::ClaimRef>>> ClaimDriver::
   const auto entries = folder_.list();
   if (!entries) return std::nullopt;
   std::map<std::string, std::vector<agent::ClaimRef>> out;
-  const std::lock_guard lock(mutex_);
+  const base::MutexLock lock(mutex_);
   for (const auto& entry : *entries) {
     if (!entry.spec) return std::nullopt;  // the entry may be for this card
     const auto& spec = *entry.spec;
@@ -82,12 +83,12 @@ std::optional<std::map<std::string, std::vector<agent::ClaimRef>>> ClaimDriver::
 
 std::string ClaimDriver::podName(const std::string& podUid) {
   {
-    const std::lock_guard lock(mutex_);
+    const base::MutexLock lock(mutex_);
     if (const auto known = names_.find(podUid); known != names_.end()) return known->second;
   }
   const auto pods = users_.podsIn({}, {});
   if (!pods) return {};
-  const std::lock_guard lock(mutex_);
+  const base::MutexLock lock(mutex_);
   if (names_.size() >= kMaxKnown) names_.clear();
   for (const auto& pod : **pods)
     if (pod.metadata.uid == podUid) return names_[podUid] = core::keyOf(pod.metadata).str();
@@ -96,7 +97,7 @@ std::string ClaimDriver::podName(const std::string& podUid) {
 
 std::optional<bool> ClaimDriver::hasClaim(const std::string& podUid, const std::string& cardUuid) {
   {
-    const std::lock_guard lock(mutex_);
+    const base::MutexLock lock(mutex_);
     if (with_.count({podUid, cardUuid}) != 0) return true;
   }
   const auto claims = claimsOn(cardUuid, podUid);
@@ -108,7 +109,7 @@ std::optional<bool> ClaimDriver::hasClaim(const std::string& podUid, const std::
         std::find_if((*pods)->begin(), (*pods)->end(), [&](const auto& p) { return p.metadata.uid == podUid; });
     for (const auto& claim : ofNamespace) {
       const bool names = pod != (*pods)->end() && users_.uses(*pod, claim);
-      remember(names ? with_ : without_, podUid, names ? cardUuid : claim.uid);
+      remember(names ? &ClaimDriver::with_ : &ClaimDriver::without_, podUid, names ? cardUuid : claim.uid);
       if (names) return true;
     }
   }

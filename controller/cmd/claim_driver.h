@@ -3,7 +3,6 @@
 
 #include <cstddef>
 #include <map>
-#include <mutex>
 #include <optional>
 #include <set>
 #include <stop_token>
@@ -17,6 +16,7 @@
 #include "controller/agent/prepare/preparer.h"
 #include "controller/agent/prepare/users.h"
 #include "controller/base/clock.h"
+#include "controller/base/mutex.h"
 #include "controller/cache/store.h"
 #include "controller/kube/client.h"
 
@@ -58,13 +58,12 @@ class ClaimDriver final : public agent::dra::Driver, public agent::dra::HealthSo
   const std::string node_;
   using Pairs = std::set<std::pair<std::string, std::string>>;
   static constexpr std::size_t kMaxKnown = 4096;
-  void remember(Pairs& pairs, const std::string& pod, const std::string& what);
+  void remember(Pairs ClaimDriver::*pairs, const std::string& pod, const std::string& what);
 
-  std::mutex mutex_;
-  // State below is guarded by mutex_.
-  Pairs with_;                                ///< pod and card; valid until the pod ends
-  Pairs without_;                             ///< pod and prepared claim that the pod does not name
-  std::map<std::string, std::string> names_;  ///< pod names by uid
+  base::Mutex mutex_;
+  Pairs with_ EGPU_GUARDED_BY(mutex_);     ///< pod and card; valid until the pod ends
+  Pairs without_ EGPU_GUARDED_BY(mutex_);  ///< pod and prepared claim that the pod does not name
+  std::map<std::string, std::string> names_ EGPU_GUARDED_BY(mutex_);  ///< pod names by uid
 };
 
 }  // namespace egpu::cmd

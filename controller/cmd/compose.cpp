@@ -191,7 +191,7 @@ void Core::publishCards(int64_t cards) {
 
 /// Reads cluster-wide gauges on a scrape, not on every change.
 std::string Core::metricsText() {
-  std::lock_guard lock(scrape_);
+  base::MutexLock lock(scrape_);
   const auto totals = controller_.cluster().totals();
   for (const auto& [state, count] : {std::pair{"free", totals.free},
                                      {"partly", totals.partly},

@@ -5,7 +5,6 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <set>
 #include <stop_token>
@@ -13,6 +12,7 @@
 
 #include "controller/base/clock.h"
 #include "controller/base/ids.h"
+#include "controller/base/mutex.h"
 #include "controller/base/status.h"
 #include "controller/cmd/options.h"
 #include "controller/http/http.h"
@@ -73,7 +73,7 @@ class Core {
   std::string notDeciding() const;
   std::string role() const;
   std::string metricsText();
-  void publishCards(int64_t cards);
+  void publishCards(int64_t cards) EGPU_REQUIRES(scrape_);
 
   const CoreOptions options_;
   const base::Clock& clock_;
@@ -93,10 +93,10 @@ class Core {
   server::Operations operations_;
   server::Probes probes_;
   server::Extender extender_;
-  std::mutex scrape_;  ///< one rendering of /metrics at a time; guards the members up to toldTooMany_
-  server::ProcessMetrics process_;
-  std::set<base::MetricLabels> shownCards_;  ///< cards with series in the last rendering
-  bool toldTooMany_ = false;
+  base::Mutex scrape_;  ///< one rendering of /metrics at a time
+  server::ProcessMetrics process_ EGPU_GUARDED_BY(scrape_);
+  std::set<base::MetricLabels> shownCards_ EGPU_GUARDED_BY(scrape_);  ///< cards with series in the last rendering
+  bool toldTooMany_ EGPU_GUARDED_BY(scrape_) = false;
   std::unique_ptr<http::Listener> listener_, probesListener_, extenderListener_;
 };
 
