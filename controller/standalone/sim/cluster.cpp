@@ -7,6 +7,7 @@
 #include "api/v1alpha/keys.h"
 #include "api/v1alpha/pod_claims.h"
 #include "controller/base/log.h"
+#include "controller/base/mutex.h"
 #include "controller/codec/patch.h"
 #include "controller/codec/simulated.h"
 #include "controller/standalone/sim/kubelet_admission.h"
@@ -52,7 +53,7 @@ class Progress {
       : what_(what), all_(all), clock_(clock), next_(clock.now() + kProgressInterval) {}
   void done() {
     const auto done = ++done_;
-    const std::lock_guard lock(mutex_);
+    const base::MutexLock lock(mutex_);
     if (clock_.now() < next_) return;
     next_ = clock_.now() + kProgressInterval;
     log::info("publishing", {{"kind", what_}, {"done", done}, {"of", all_}});
@@ -63,15 +64,15 @@ class Progress {
   const std::size_t all_;
   base::Clock& clock_;
   std::atomic<std::size_t> done_{0};
-  std::mutex mutex_;
-  base::Clock::Steady next_;  ///< guarded by mutex_
+  base::Mutex mutex_;
+  base::Clock::Steady next_ EGPU_GUARDED_BY(mutex_);
 };
 
 /// Calls `each` for all items on several threads. Stops at the first failure and returns it.
 template <class T, class F>
 Status inParallel(const std::vector<T>& items, Progress& progress, F each) {
   std::atomic<std::size_t> next{0};
-  std::mutex mutex;
+  base::Mutex mutex;
   Status first;
   {
     std::vector<std::jthread> threads;
@@ -81,7 +82,7 @@ Status inParallel(const std::vector<T>& items, Progress& progress, F each) {
           const Status s = each(items[i]);
           progress.done();
           if (s.ok()) continue;
-          std::lock_guard lock(mutex);
+          base::MutexLock lock(mutex);
           if (first.ok()) first = s;
           next = items.size();
         }
@@ -246,7 +247,7 @@ void Cluster::listen() {
 
 void Cluster::enqueue(const std::string& key, std::chrono::milliseconds after) {
   const auto at = std::chrono::steady_clock::now() + after;
-  std::lock_guard lock(mutex_);
+  base::MutexLock lock(mutex_);
   auto [it, fresh] = due_.emplace(key, at);
   if (!fresh) it->second = std::min(it->second, at);
   changed_.notify_one();
@@ -279,15 +280,15 @@ void Cluster::work(std::stop_token stop) {
   while (!stop.stop_requested()) {
     std::string key;
     {
-      std::unique_lock lock(mutex_);
-      changed_.wait(lock, stop, [this] { return !due_.empty(); });
+      base::MutexLock lock(mutex_);
+      changed_.wait(lock, stop, [this]() EGPU_REQUIRES(mutex_) { return !due_.empty(); });
       if (stop.stop_requested()) return;
       const auto first =
           std::min_element(due_.begin(), due_.end(), [](const auto& a, const auto& b) { return a.second < b.second; });
       if (first->second > std::chrono::steady_clock::now()) {
         // Keys that are added during the wait may be due earlier than the first one, such as the leases.
         const auto at = first->second;
-        changed_.wait_until(lock, stop, at, [&] {
+        changed_.wait_until(lock, stop, at, [&]() EGPU_REQUIRES(mutex_) {
           return std::any_of(due_.begin(), due_.end(), [&](const auto& d) { return d.second < at; });
         });
         continue;

@@ -11,13 +11,13 @@
 #include <functional>
 #include <map>
 #include <memory>
-#include <mutex>
 #include <set>
 #include <stop_token>
 #include <string>
 #include <thread>
 #include <vector>
 
+#include "controller/base/mutex.h"
 #include "controller/cache/sinks.h"
 #include "controller/cache/store.h"
 #include "controller/kube/client.h"
@@ -104,10 +104,9 @@ class Cluster {
   cache::StoreSink<core::Node> nodeSink_{nodeStore_};
   cache::StoreSink<core::ResourceClaim> claimSink_{claimStore_};
 
-  // Protected by mutex_.
-  std::mutex mutex_;
+  base::Mutex mutex_;
   std::condition_variable_any changed_;
-  std::map<std::string, Steady> due_;
+  std::map<std::string, Steady> due_ EGPU_GUARDED_BY(mutex_);
 
   kube::Reflector<core::Pod> pods_;
   kube::Reflector<core::Node> nodeReflector_;

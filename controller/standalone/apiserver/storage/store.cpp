@@ -46,14 +46,14 @@ void Store::restore(const Resource& resource, std::string_view text, uint64_t ve
   object->uid = uidOf(object->body);
   const Json& meta = object->body.at("metadata");
   object->key = {resource.namespaced ? meta.value("namespace", "") : std::string(), meta.value("name", "")};
-  std::unique_lock lock(mutex_);
+  base::ExclusiveLock lock(mutex_);
   index(resource, *object, true);
   of(resource).objects[object->key] = object;
   version_ = std::max(version_, version);
 }
 
 void Store::restoreVersion(uint64_t version) {
-  std::unique_lock lock(mutex_);
+  base::ExclusiveLock lock(mutex_);
   version_ = std::max(version_, version);
   for (auto& [resource, c] : collections_) c->oldest = version_;
 }
@@ -68,29 +68,28 @@ base::Result<ObjectPtr> Store::commit(Write write) {
   object->uid = uidOf(object->body);
 
   Pending pending{&write, object, {}, false};
-  std::unique_lock lock(queueMutex_);
+  base::MutexLock lock(queueMutex_);
   queue_.push_back(&pending);
   while (!pending.done) {
     if (leading_)
       queueChanged_.wait(lock);
     else
-      lead(lock);
+      lead();
   }
   if (!pending.status.ok()) return pending.status;
   return pending.object;
 }
 
 // Stores the writes of all waiting writers, so that they share one flush of the journal. One of the writers calls it.
-void Store::lead(std::unique_lock<std::mutex>& lock) {
+void Store::lead() {
   leading_ = true;
   std::vector<Pending*> batch, later;
   batch.swap(queue_);
-  lock.unlock();
-
-  const std::vector<Pending*> admitted = number(batch, later);
-  if (!admitted.empty()) keep(admitted);
-
-  lock.lock();
+  {
+    const base::MutexUnlock unlocked(queueMutex_);
+    const std::vector<Pending*> admitted = number(batch, later);
+    if (!admitted.empty()) keep(admitted);
+  }
   queue_.insert(queue_.begin(), later.begin(), later.end());
   std::sort(later.begin(), later.end());
   for (Pending* p : batch)
@@ -102,7 +101,8 @@ void Store::lead(std::unique_lock<std::mutex>& lock) {
 std::vector<Store::Pending*> Store::number(const std::vector<Pending*>& batch, std::vector<Pending*>& later) const {
   std::vector<Pending*> admitted;
   std::set<std::pair<const Resource*, Key>> touched;
-  uint64_t version = version_;  // no lock: only the leader changes it, and there is one at a time
+  const base::SharedLock lock(mutex_);  // only the leader changes the state, and there is one at a time
+  uint64_t version = version_;
   for (Pending* p : batch) {
     const Write& w = *p->write;
     // Defer a write that depends on another write of this batch.
@@ -138,19 +138,18 @@ void Store::keep(const std::vector<Pending*>& admitted) {
       return;
     }
   }
-  std::set<const Resource*> changed;
+  std::set<const Collection*> changed;
   {
-    std::unique_lock state(mutex_);
+    base::ExclusiveLock state(mutex_);
     for (const Pending* p : admitted) {
       apply(*p->write, p->object);
-      changed.insert(p->write->resource);
+      changed.insert(&of(*p->write->resource));
     }
     version_ = version;
   }
-  for (const Resource* r : changed) of(*r).changed.notify_all();
+  for (const Collection* c : changed) c->changed.notify_all();
 }
 
-// Called by the leader. Reads the state without a lock, because only the leader changes it.
 base::Status Store::admit(const Write& write) const {
   const Collection& c = of(*write.resource);
   auto it = c.objects.find(write.key);
@@ -207,7 +206,7 @@ void Store::index(const Resource& resource, const Object& object, bool present) 
 }
 
 ObjectPtr Store::get(const Resource& resource, const Key& key) const {
-  std::shared_lock lock(mutex_);
+  base::SharedLock lock(mutex_);
   const auto& objects = of(resource).objects;
   auto it = objects.find(key);
   return it == objects.end() ? nullptr : it->second;
@@ -215,7 +214,7 @@ ObjectPtr Store::get(const Resource& resource, const Key& key) const {
 
 std::vector<ObjectPtr> Store::list(const Resource& resource, std::string_view ns, uint64_t& version) const {
   std::vector<ObjectPtr> out;
-  std::shared_lock lock(mutex_);
+  base::SharedLock lock(mutex_);
   version = version_;
   const auto& objects = of(resource).objects;
   auto it = ns.empty() ? objects.begin() : objects.lower_bound(Key{std::string(ns), ""});
@@ -225,7 +224,7 @@ std::vector<ObjectPtr> Store::list(const Resource& resource, std::string_view ns
 
 bool Store::listAt(const Resource& resource, std::string_view ns, uint64_t version, const Key& after,
                    std::vector<ObjectPtr>& out) const {
-  std::shared_lock lock(mutex_);
+  base::SharedLock lock(mutex_);
   const Collection& c = of(resource);
   if (version > version_) return false;
   if (version < c.oldest) return keptPages(resource, ns, version, after, out);
@@ -260,7 +259,7 @@ bool Store::listAt(const Resource& resource, std::string_view ns, uint64_t versi
 
 void Store::keepPages(const Resource& resource, std::string_view ns, uint64_t version, const Key& after,
                       std::vector<ObjectPtr> rest) {
-  std::lock_guard lock(pagesMutex_);
+  base::MutexLock lock(pagesMutex_);
   const auto known = std::find_if(pages_.begin(), pages_.end(), [&](const Pages& p) {
     return p.resource == &resource && p.ns == ns && p.version == version && p.after <= after;
   });
@@ -271,7 +270,7 @@ void Store::keepPages(const Resource& resource, std::string_view ns, uint64_t ve
 
 bool Store::keptPages(const Resource& resource, std::string_view ns, uint64_t version, const Key& after,
                       std::vector<ObjectPtr>& out) const {
-  std::lock_guard lock(pagesMutex_);
+  base::MutexLock lock(pagesMutex_);
   const auto kept = std::find_if(pages_.begin(), pages_.end(), [&](const Pages& p) {
     return p.resource == &resource && p.ns == ns && p.version == version && p.after <= after;
   });
@@ -285,19 +284,19 @@ bool Store::keptPages(const Resource& resource, std::string_view ns, uint64_t ve
 }
 
 uint64_t Store::version() const {
-  std::shared_lock lock(mutex_);
+  base::SharedLock lock(mutex_);
   return version_;
 }
 
 uint64_t Store::oldest(const Resource& resource) const {
-  std::shared_lock lock(mutex_);
+  base::SharedLock lock(mutex_);
   return of(resource).oldest;
 }
 
 bool Store::eventsAfter(const Resource& resource, uint64_t from, std::size_t limit,
                         std::chrono::steady_clock::time_point until, std::stop_token stop, std::vector<Event>& out,
                         uint64_t& version) const {
-  std::shared_lock lock(mutex_);
+  base::SharedLock lock(mutex_);
   const Collection& c = of(resource);
   c.changed.wait_until(lock, stop, until,
                        [&] { return from < c.oldest || (!c.history.empty() && c.history.back().version > from); });
@@ -311,31 +310,31 @@ bool Store::eventsAfter(const Resource& resource, uint64_t from, std::size_t lim
 
 void Store::compact() {
   {
-    std::unique_lock lock(mutex_);
+    base::ExclusiveLock lock(mutex_);
     for (auto& [resource, c] : collections_) {
       c->history.clear();
       c->oldest = version_;
     }
   }
   for (auto& [resource, c] : collections_) c->changed.notify_all();
-  std::lock_guard lock(pagesMutex_);
+  base::MutexLock lock(pagesMutex_);
   pages_.clear();
 }
 
 std::vector<Store::Located> Store::dependents(const std::string& uid) const {
-  std::shared_lock lock(mutex_);
+  base::SharedLock lock(mutex_);
   auto it = owners_.find(uid);
   return it == owners_.end() ? std::vector<Located>() : it->second;
 }
 
 bool Store::uidExists(const std::string& uid) const {
-  std::shared_lock lock(mutex_);
+  base::SharedLock lock(mutex_);
   return uids_.count(uid) != 0;
 }
 
 std::vector<Store::Located> Store::contents(const std::string& ns) const {
   std::vector<Located> out;
-  std::shared_lock lock(mutex_);
+  base::SharedLock lock(mutex_);
   for (const auto& [resource, c] : collections_) {
     if (!resource->namespaced) continue;
     for (auto it = c->objects.lower_bound(Key{ns, ""}); it != c->objects.end() && it->first.ns == ns; ++it)
@@ -346,7 +345,7 @@ std::vector<Store::Located> Store::contents(const std::string& ns) const {
 
 std::vector<Store::Located> Store::owned() const {
   std::vector<Located> out;
-  std::shared_lock lock(mutex_);
+  base::SharedLock lock(mutex_);
   for (const auto& [uid, list] : owners_) out.insert(out.end(), list.begin(), list.end());
   return out;
 }

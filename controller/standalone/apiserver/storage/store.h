@@ -7,16 +7,15 @@
 #include <deque>
 #include <map>
 #include <memory>
-#include <mutex>
 #include <nlohmann/json.hpp>
 #include <optional>
-#include <shared_mutex>
 #include <stop_token>
 #include <string>
 #include <unordered_map>
 #include <unordered_set>
 #include <vector>
 
+#include "controller/base/mutex.h"
 #include "controller/base/status.h"
 #include "controller/standalone/apiserver/kinds/resource.h"
 
@@ -149,13 +148,14 @@ class Store {
     bool done = false;
   };
 
-  Collection& of(const Resource& resource) const { return *collections_.at(&resource); }
+  /// Returns the objects and the history of a kind.
+  Collection& of(const Resource& resource) const EGPU_REQUIRES_SHARED(mutex_) { return *collections_.at(&resource); }
   bool keptPages(const Resource& resource, std::string_view ns, uint64_t version, const Key& after,
                  std::vector<ObjectPtr>& out) const;
-  base::Status admit(const Write& write) const;
-  void apply(const Write& write, const ObjectPtr& object);
-  void index(const Resource& resource, const Object& object, bool present);
-  void lead(std::unique_lock<std::mutex>& lock);
+  base::Status admit(const Write& write) const EGPU_REQUIRES_SHARED(mutex_);
+  void apply(const Write& write, const ObjectPtr& object) EGPU_REQUIRES(mutex_);
+  void index(const Resource& resource, const Object& object, bool present) EGPU_REQUIRES(mutex_);
+  void lead() EGPU_REQUIRES(queueMutex_);
   /// Assigns versions to the writes of a batch that may be stored, and returns these writes. later: writes that must
   /// wait until the others are stored.
   std::vector<Pending*> number(const std::vector<Pending*>& batch, std::vector<Pending*>& later) const;
@@ -168,18 +168,18 @@ class Store {
   const Resource* namespaces_ = nullptr;
   const std::string placeholder_;  ///< replaces the version in the text of an object until it is known
 
-  mutable std::shared_mutex mutex_;  ///< guards collections' contents, version_, owners_, uids_
-  uint64_t version_ = 1;
-  std::unordered_map<std::string, std::vector<Located>> owners_;
-  std::unordered_set<std::string> uids_;
+  mutable base::SharedMutex mutex_;  ///< guards the contents of the collections, too; see of()
+  uint64_t version_ EGPU_GUARDED_BY(mutex_) = 1;
+  std::unordered_map<std::string, std::vector<Located>> owners_ EGPU_GUARDED_BY(mutex_);
+  std::unordered_set<std::string> uids_ EGPU_GUARDED_BY(mutex_);
 
-  mutable std::mutex pagesMutex_;
-  mutable std::deque<Pages> pages_;  ///< the most recently used at the back; guarded by pagesMutex_
+  mutable base::Mutex pagesMutex_;
+  mutable std::deque<Pages> pages_ EGPU_GUARDED_BY(pagesMutex_);  ///< the most recently used at the back
 
-  std::mutex queueMutex_;  ///< guards queue_, leading_
+  base::Mutex queueMutex_;
   std::condition_variable_any queueChanged_;
-  std::vector<Pending*> queue_;
-  bool leading_ = false;
+  std::vector<Pending*> queue_ EGPU_GUARDED_BY(queueMutex_);
+  bool leading_ EGPU_GUARDED_BY(queueMutex_) = false;
 };
 
 }  // namespace egpu::apiserver
