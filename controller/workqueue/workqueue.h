@@ -116,7 +116,7 @@ class WorkQueue {
     double tokens = 0;  ///< negative = tokens of the future are already used
     Steady at;          ///< time at which `tokens` was computed
   };
-  /// A key that a worker takes, with what the metrics need.
+  /// A key that a worker takes, with the values of its metrics.
   struct Taken {
     std::string key;
     std::chrono::duration<double> waited;  ///< since the key became ready
