@@ -5,6 +5,7 @@
 #include "api/v1alpha/keys.h"
 #include "api/v1alpha/pod_claims.h"
 #include "controller/base/log.h"
+#include "controller/reconcile/claim/claim_state.h"
 #include "controller/reconcile/device/users.h"
 #include "controller/reconcile/queue_key.h"
 
@@ -52,12 +53,14 @@ Reconciler::Reconciler(kube::Client& client, cache::Stores& stores, cache::Clust
       carrier_(writer_, stores, clock),
       stock_(writer_, stores, carrier_, events),
       templates_(writer_, stores, clock),
-      claims_(writer_, stores, cluster, binder_, provisioning_, classes_, carrier_, users_, status_, waiting_, volumes_,
-              clock, enqueue_),
+      claimContext_{writer_, stores,  cluster,  binder_,  provisioning_, classes_, carrier_,
+                    users_,  status_, waiting_, volumes_, clock,         enqueue_},
+      claimParts_(claimContext_),
+      claims_(claimContext_, claimParts_),
       devices_(writer_, stores, binder_, provisioning_, carrier_, users_, events),
       use_(stores, clock, options.usageEvery),
       quotas_(writer_, stores, cluster, clock, metrics, events),
-      pods_(writer_, stores, cluster, binder_, claims_, waiting_, volumes_, events, enqueue_),
+      pods_(claimContext_, claimParts_, claims_, events),
       podBinder_(writer_, stores, pods_, waiting_, clock, enqueue_),
       sweeper_(writer_, stores, provisioning_, events),
       auditor_(
@@ -143,7 +146,7 @@ bool Reconciler::isBeingBound(const cache::Claim& claim) const {
 
 bool Reconciler::awaitsFirstChoice(const cache::Claim& claim) const {
   const auto* bound = findCondition(claim.status.conditions, kBound);
-  return claim.status.phase != phase::kLost && !claim.metadata.deleting() && claims_.waitsForConsumer(claim) &&
+  return claim.status.phase != phase::kLost && !claim.metadata.deleting() && waitsForConsumer(stores_, claim) &&
          (bound == nullptr || bound->reason == v1alpha::keys::reason::kWaitingForConsumer);
 }
 

@@ -135,6 +135,8 @@ class Reconciler {
   ResourceClaimBridge carrier_;
   ResourceClaimAdopter stock_;
   TemplateSync templates_;
+  ClaimContext claimContext_;
+  ClaimParts claimParts_;
   ClaimSync claims_;
   DeviceSync devices_;
   ClaimUse use_;

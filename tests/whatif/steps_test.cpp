@@ -7,7 +7,7 @@
 #include <variant>
 #include <vector>
 
-#include "controller/reconcile/claim/claim.h"
+#include "controller/reconcile/claim/resolve.h"
 #include "tests/whatif/questions.h"
 
 namespace egpu::whatif {

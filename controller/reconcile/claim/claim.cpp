@@ -7,7 +7,10 @@
 #include "api/v1alpha/quantity.h"
 #include "controller/base/log.h"
 #include "controller/reconcile/api_rejections.h"
+#include "controller/reconcile/claim/claim_state.h"
+#include "controller/reconcile/claim/quorum_reads.h"
 #include "controller/reconcile/class/class_access.h"
+#include "controller/reconcile/device/lost_cards.h"
 #include "controller/reconcile/gang/gang_choice.h"
 #include "controller/reconcile/queue_key.h"
 #include "controller/reconcile/resourceclaim/adopter.h"
@@ -32,23 +35,23 @@ milliseconds afterRefusals(int times) { return std::min(milliseconds(1000 << std
 }  // namespace
 
 Outcome ClaimSync::step(const core::ObjectKey& key, std::stop_token stop) {
-  const auto claim = stores_.claims.get(key);
+  const auto claim = context_.stores.claims.get(key);
   auto outcome = look(key, claim, stop);
   if (claim) forgetIfGone(key, claim->metadata.uid);
   return outcome;
 }
 
 void ClaimSync::forgetIfGone(const core::ObjectKey& key, const std::string& uid) {
-  const auto now = stores_.claims.get(key);
-  if (!now || now->metadata.uid != uid) waiting_.forgetClaim(uid);
+  const auto now = context_.stores.claims.get(key);
+  if (!now || now->metadata.uid != uid) context_.waiting.forgetClaim(uid);
 }
 
 Outcome ClaimSync::look(const core::ObjectKey& key, const ClaimPtr& claim, std::stop_token stop) {
   // Drops assumptions of an earlier claim of this name, left by a write of unknown outcome.
-  cluster_.forgetEarlier(key.str(), claim ? claim->metadata.uid : std::string());
+  context_.cluster.forgetEarlier(key.str(), claim ? claim->metadata.uid : std::string());
   if (!claim) return Outcome::done();  // devices that name it have steps of their own
   if (claim->metadata.deleting()) return reportHealth(*claim, releasing(claim, stop), stop);
-  auto device = deviceOf(*claim);
+  auto device = deviceOf(context_.stores, *claim);
   if (!device) return unbound(claim, stop);
   if (auto outcome = reconcileVictim(claim, device, stop)) return reportHealth(*claim, *std::move(outcome), stop);
   milliseconds again{0};
@@ -65,7 +68,7 @@ Outcome ClaimSync::look(const core::ObjectKey& key, const ClaimPtr& claim, std::
     return lost(claim, device, "device " + device->metadata.name + " was released under the claim", stop);
   // OBSERVATION: phase is "", Pending or Available: not committed.
   if (device->metadata.deleting()) return rolledBack(*claim, *device);
-  if (isStatic(*claim) && device->metadata.name != claim->spec.elasticGPUName && !reserved(*claim) &&
+  if (isStatic(*claim) && device->metadata.name != claim->spec.elasticGPUName && !isReserved(context_.stores, *claim) &&
       std::none_of(device->spec.cards.begin(), device->spec.cards.end(),
                    [&](const auto& share) { return share.name == claim->spec.elasticGPUName; }))
     return rollBack(*claim, *device, {}, stop);  // its user named a card meanwhile
@@ -82,21 +85,21 @@ Outcome ClaimSync::rolledBack(const cache::Claim& claim, const cache::Gpu& devic
 
 Outcome ClaimSync::reportHealth(const cache::Claim& claim, Outcome outcome, std::stop_token stop) {
   if (outcome.isRequeueNow() || outcome.isRetry()) return outcome;
-  const auto now = stores_.claims.get(core::keyOf(claim.metadata));
+  const auto now = context_.stores.claims.get(core::keyOf(claim.metadata));
   if (!now || now->metadata.uid != claim.metadata.uid || now->status.phase != phase::kBound) return outcome;
-  const auto device = deviceOf(*now);
+  const auto device = deviceOf(context_.stores, *now);
   if (!device || device->status.phase != phase::kBound) return outcome;
-  const auto told = status_.health(*now, *device, stop);
+  const auto told = context_.status.health(*now, *device, stop);
   if (!told.ok()) return Outcome::nextState(told.status());
   return *told ? Outcome::requeueNow() : outcome;  // the condition updates are for the claim before this write
 }
 
 Outcome ClaimSync::reportSlowProvisioning(const std::string& plugin) {
-  const auto underWay = provisioning_.underWay(plugin);
+  const auto underWay = context_.provisioning.underWay(plugin);
   auto outcome = underWay.empty() ? Outcome::done() : Outcome::after(kUsualCall);
   for (const auto& [key, since] : underWay) {
-    if (clock_.now() - since < kUsualCall) continue;
-    const auto claim = stores_.claims.get(key);
+    if (context_.clock.now() - since < kUsualCall) continue;
+    const auto claim = context_.stores.claims.get(key);
     if (!claim || claim->metadata.deleting() || claim->status.phase == phase::kBound) continue;
     const auto* bound = findCondition(claim->status.conditions, kBound);
     if (bound != nullptr && bound->reason == reason::kProvisioning) continue;
@@ -106,60 +109,41 @@ Outcome ClaimSync::reportSlowProvisioning(const std::string& plugin) {
   return outcome;
 }
 
-cache::Store<cache::Gpu>::Ptr ClaimSync::deviceOf(const cache::Claim& claim) const {
-  return heldDeviceOf(stores_, claim);
-}
-
-bool ClaimSync::isStatic(const cache::Claim& claim) {
-  return !claim.spec.elasticGPUName.empty() && claim.spec.elasticGPUName != deviceNameFor(claim);
-}
-
-bool ClaimSync::waitsForConsumer(const cache::Claim& claim) const { return !inGang(claim) && classWaits(claim); }
-
-bool ClaimSync::classWaits(const cache::Claim& claim) const {
-  // If it is decided, uses the class that decided it: the default class may be another one by now.
-  if (auto device = deviceOf(claim); device && !device->spec.className.empty()) {
-    auto cls = stores_.classes.get({"", device->spec.className});
-    return cls && cls->bindingMode == "WaitForFirstConsumer";
-  }
-  auto cls = classOf(stores_, claim, nullptr);
-  return cls && cls->bindingMode == "WaitForFirstConsumer";
-}
-
 Outcome ClaimSync::unbound(const ClaimPtr& claim, std::stop_token stop) {
   if (claim->spec.elasticGPUName == deviceNameFor(*claim) || !claim->status.elasticGPUName.empty())
     if (const auto outcome = withoutItsDevice(claim, stop)) return *outcome;
-  const auto obstacle = obstacleNow(*claim, stop);
+  const auto obstacle = obstacleNow(context_, *claim, stop);
   if (!obstacle.ok()) return Outcome::retry(obstacle.status());
   // A claim made by hand gets the device that it names, whatever the obstacle.
   const bool given = !*obstacle || madeFor(*claim).empty();
   if (const auto outcome = given ? givenDevice(claim, stop) : std::nullopt) {
-    cluster_.releaseReservation(claim->metadata.uid);
+    context_.cluster.releaseReservation(claim->metadata.uid);
     return *outcome;
   }
-  const auto asked = ask(*claim);
+  const auto asked = resolver_.resolve(*claim);
   if (asked.later) return Outcome::after(kPluginBusy);
   if (!asked.cls) {  // classes and claims come by different watches
-    const auto come = classExistsNow(*claim, stop);
+    const auto come = classExistsNow(context_, *claim, stop);
     if (!come.ok()) return Outcome::retry(come.status());
     if (*come) return Outcome::requeueNow();
   }
   if (!asked.ok()) {
-    cluster_.forget(claim->metadata.uid);
+    context_.cluster.forget(claim->metadata.uid);
     return Outcome::done().reports(asked.refusal(*claim));
   }
   if (*obstacle) return awaitPods(*claim, *obstacle);
-  const bool member = inGang(*claim);
-  if (auto refusal = waiting_.provisioners.refusal(claim->metadata.uid); !refusal.empty()) {
-    if (member && cluster_.decidedInGang(claim->metadata.uid)) {
-      cluster_.forget(claim->metadata.uid);
-      for (const auto& pod : stores_.podsOfClaim(core::keyOf(claim->metadata)))
-        enqueue_(podKey(core::keyOf(pod->metadata)));  // the pod's capacity on the node was planned with this decision
+  const bool member = inGang(context_.stores, *claim);
+  if (auto refusal = context_.waiting.provisioners.refusal(claim->metadata.uid); !refusal.empty()) {
+    if (member && context_.cluster.decidedInGang(claim->metadata.uid)) {
+      context_.cluster.forget(claim->metadata.uid);
+      for (const auto& pod : context_.stores.podsOfClaim(core::keyOf(claim->metadata)))
+        context_.enqueue(
+            podKey(core::keyOf(pod->metadata)));  // the pod's capacity on the node was planned with this decision
     }
     return refused(*claim, refusal);
   }
   if (member) return withGang(claim, asked, stop);
-  return isDecidedByPod(stores_, *claim) ? leaveToConsumer(claim) : choose(*claim, asked, stop);
+  return isDecidedByPod(context_.stores, *claim) ? leaveToConsumer(claim) : choose(*claim, asked, stop);
 }
 
 std::optional<Outcome> ClaimSync::withoutItsDevice(const ClaimPtr& claim, std::stop_token stop) {
@@ -170,8 +154,8 @@ std::optional<Outcome> ClaimSync::withoutItsDevice(const ClaimPtr& claim, std::s
   const bool waits = claim->status.phase != phase::kBound && claim->status.phase != phase::kLost;
   const bool ownName = name == deviceNameFor(*claim);
   // A claim that released its device as a victim: no read per step is needed. W1 would find the device.
-  if (waits && ownName && waiting_.released.contains(uid)) return std::nullopt;
-  auto now = writer_.read<cache::Gpu>({"", name}, {}, stop);
+  if (waits && ownName && context_.waiting.released.contains(uid)) return std::nullopt;
+  auto now = context_.writer.read<cache::Gpu>({"", name}, {}, stop);
   if (now.ok() && belongsTo(*now, *claim)) return Outcome::requeueNow();
   if (!now.ok() && now.status().code() != base::Code::notFound) return Outcome::retry(now.status());
   if (now.ok() && name == deviceNameFor(*claim) && !now->spec.claimRef && !now->metadata.deleting()) {
@@ -185,29 +169,29 @@ std::optional<Outcome> ClaimSync::withoutItsDevice(const ClaimPtr& claim, std::s
     return outcome.isDone() ? Outcome::requeueNow().reports(std::move(outcome.updates)) : outcome;
   }
   if (claim->status.phase == phase::kLost) {
-    const auto named = isStatic(*claim) ? stores_.gpu(claim->spec.elasticGPUName) : nullptr;
+    const auto named = isStatic(*claim) ? context_.stores.gpu(claim->spec.elasticGPUName) : nullptr;
     const bool waitsForNamed = isStatic(*claim) && (!named || named->metadata.deleting());
-    if (waitsForNamed || inUse(*claim)) return Outcome::done();
-    const auto carrier = carrier_.release(core::keyOf(claim->metadata), claim->metadata.uid, name, stop);
+    if (waitsForNamed || context_.users.isInUse(core::keyOf(claim->metadata))) return Outcome::done();
+    const auto carrier = context_.bridge.release(core::keyOf(claim->metadata), claim->metadata.uid, name, stop);
     if (carrier.state == ResourceClaimBridge::Release::failed) return Outcome::retry(carrier.error);
     if (carrier.state == ResourceClaimBridge::Release::inUse) return Outcome::done();
   }
-  if (waits && ownName && !now.ok()) waiting_.released.add(uid);
+  if (waits && ownName && !now.ok()) context_.waiting.released.add(uid);
   return std::nullopt;
 }
 
 Outcome ClaimSync::awaitPods(const cache::Claim& claim, const PodObstacle& obstacle) {
-  cluster_.forget(claim.metadata.uid);
-  cluster_.releaseReservation(claim.metadata.uid);
+  context_.cluster.forget(claim.metadata.uid);
+  context_.cluster.releaseReservation(claim.metadata.uid);
   return Outcome::done().reports(notBound(claim, obstacle.reason, obstacle.message));
 }
 
 Outcome ClaimSync::leaveToConsumer(const ClaimPtr& claim) {
-  const auto choosers = waiting_.consumers.choosersOf(stores_, *claim);
+  const auto choosers = context_.waiting.consumers.choosersOf(context_.stores, *claim);
   const bool consumed = !choosers.pods.empty();
   // The event that requeued this claim may also have removed a pod's obstacle to choosing.
-  for (const auto& pod : choosers.pods) enqueue_(podKey(pod));
-  if (!consumed) cluster_.releaseReservation(claim->metadata.uid);
+  for (const auto& pod : choosers.pods) context_.enqueue(podKey(pod));
+  if (!consumed) context_.cluster.releaseReservation(claim->metadata.uid);
   const auto* bound = findCondition(claim->status.conditions, kBound);
   const bool isOver = consumed && bound != nullptr && isObstacle(*bound);
   auto outcome = choosers.inTurns ? Outcome::after(ConsumerTurns::kTurnInterval) : Outcome::done();
@@ -222,29 +206,31 @@ Outcome ClaimSync::choose(const cache::Claim& claim, const ResolvedClaim& asked,
   const auto queueKey = claimKey(core::keyOf(claim.metadata));
   const auto& uid = claim.metadata.uid;
   // Before deciding: capacity that becomes free, and taints that are removed, from now on requeue this claim.
-  const bool mayLook = waiting_.room.add(queueKey, ageOf(claim.metadata), asked.turn.priority, needsOf(claim, asked));
+  const bool mayLook =
+      context_.waiting.room.add(queueKey, ageOf(claim.metadata), asked.order.priority, needsOf(claim, asked));
   if (!mayLook) return Outcome::after(UnschedulableQueue::kYieldTimeout);
   // No pod is known, so the tolerations of the class count.
-  const bool anyRejected = waiting_.nodes.anyRejected(uid);
-  const auto nodes = anyRejected ? std::string() : toleratedNodesText(stores_, *asked.cls);
-  const auto tolerated = toleratedNodes(stores_, *asked.cls);
+  const bool anyRejected = context_.waiting.nodes.anyRejected(uid);
+  const auto nodes = anyRejected ? std::string() : toleratedNodesText(context_.stores, *asked.cls);
+  const auto tolerated = toleratedNodes(context_.stores, *asked.cls);
   const auto suits = !anyRejected ? tolerated : scheduler::NodePredicate([this, &uid, &tolerated](auto node) {
-    return !waiting_.nodes.rejected(uid, node) && (!tolerated || tolerated(node));
+    return !context_.waiting.nodes.rejected(uid, node) && (!tolerated || tolerated(node));
   });
   auto decided = decideFirst(claim, asked, suits, nodes);
   using Found = UnschedulableQueue::Found;
   if (auto* later = std::get_if<Outcome>(&decided)) {
-    if (waiting_.room.decided(queueKey, Found::unknown)) enqueue_(roomKey());
+    if (context_.waiting.room.decided(queueKey, Found::unknown)) context_.enqueue(roomKey());
     return std::move(*later);
   }
   const auto& tried = std::get<std::vector<scheduler::Decision>>(decided);
-  if (waiting_.room.decided(queueKey, tried.back().fits ? Found::room : Found::nothing)) enqueue_(roomKey());
+  if (context_.waiting.room.decided(queueKey, tried.back().fits ? Found::room : Found::nothing))
+    context_.enqueue(roomKey());
   if (tried.back().fits) {
-    waiting_.remove(queueKey);
+    context_.waiting.remove(queueKey);
     return writeIntent(claim, *asked.cls, tried.back(), stop);
   }
   auto outcome = noneFits(claim, asked, tried, suits, nodes, stop);
-  const auto wait = waiting_.nodes.untilNextNode(uid);
+  const auto wait = context_.waiting.nodes.untilNextNode(uid);
   return outcome.isDone() && wait.count() > 0 ? Outcome::after(wait).reports(std::move(outcome.updates)) : outcome;
 }
 
@@ -253,32 +239,33 @@ scheduler::Decision ClaimSync::decide(const cache::Claim& claim, const ResolvedC
   const auto& uid = claim.metadata.uid;
   auto ask = asked.of(claim, nodes);
   const auto elsewhere = [&](std::string_view node) {
-    return !waiting_.nodes.wasRefusedOn(uid, node) && (!suits || suits(node));
+    return !context_.waiting.nodes.wasRefusedOn(uid, node) && (!suits || suits(node));
   };
-  if (!waiting_.nodes.anyRefused(uid)) return cluster_.decideAndAssume(ask, suits);
+  if (!context_.waiting.nodes.anyRefused(uid)) return context_.cluster.decideAndAssume(ask, suits);
   ask.nodes.clear();
   const bool first = std::exchange(ask.first, false);  // no reservation is made from a subset of the nodes
-  auto decision = cluster_.decideAndAssume(ask, elsewhere);
+  auto decision = context_.cluster.decideAndAssume(ask, elsewhere);
   if (decision.fits) return decision;
   ask.first = first;
   ask.nodes = nodes;
-  waiting_.nodes.forgetRefused(uid);
-  return cluster_.decideAndAssume(ask, suits);
+  context_.waiting.nodes.forgetRefused(uid);
+  return context_.cluster.decideAndAssume(ask, suits);
 }
 
 Outcome ClaimSync::writeIntent(const cache::Claim& claim, const cache::Class& cls, const scheduler::Decision& decision,
                                std::stop_token stop) {
   const auto& uid = claim.metadata.uid;
-  const auto device = binder_.writeIntent(claim, cls, decision, stop);  // W1
+  const auto device = context_.binder.writeIntent(claim, cls, decision, stop);  // W1
   if (!device.ok()) {
     // Another node may be accepted.
-    if (ApiRejections::isRefusal(device.status())) waiting_.nodes.refusedOn(uid, decision.node);
+    if (ApiRejections::isRefusal(device.status())) context_.waiting.nodes.refusedOn(uid, decision.node);
     if (device.status().code() != base::Code::invalid) return Outcome::retry(device.status());
     const auto why = "the device was refused: " + device.status().message();  // a policy may change, which is no event
-    waiting_.provisioners.refused(uid, cls.provisioner, why, afterRefusals(waiting_.provisioners.serverRefused(uid)));
+    context_.waiting.provisioners.refused(uid, cls.provisioner, why,
+                                          afterRefusals(context_.waiting.provisioners.serverRefused(uid)));
     return refused(claim, why);
   }
-  waiting_.released.forgetClaim(uid);
+  context_.waiting.released.forgetClaim(uid);
   if (!belongsTo(*device, claim))  // the end of that object is no event of this claim
     return Outcome::after(kNameTaken)
         .reports(notBound(claim, reason::kProvisionFailed,
@@ -287,57 +274,59 @@ Outcome ClaimSync::writeIntent(const cache::Claim& claim, const cache::Class& cl
 }
 
 Outcome ClaimSync::refused(const cache::Claim& claim, const std::string& message) {
-  cluster_.releaseReservation(claim.metadata.uid);
-  return Outcome::after(waiting_.provisioners.untilRefusalEnds(claim.metadata.uid))
+  context_.cluster.releaseReservation(claim.metadata.uid);
+  return Outcome::after(context_.waiting.provisioners.untilRefusalEnds(claim.metadata.uid))
       .reports(notBound(claim, reason::kProvisionFailed, message));
 }
 
 Outcome ClaimSync::syncIntent(const ClaimPtr& claim, const GpuPtr& device, std::stop_token stop) {
   // A device that existed before its claim stays on its node: no consumer chooses it.
-  const bool late = classWaits(*claim) && !isStatic(*claim) && device->status.phase != phase::kAvailable;
-  if (!reserved(*claim)) {
-    const auto obstacle = obstacleNow(*claim, stop);
+  const bool late =
+      bindsForConsumer(context_.stores, *claim) && !isStatic(*claim) && device->status.phase != phase::kAvailable;
+  if (!isReserved(context_.stores, *claim)) {
+    const auto obstacle = obstacleNow(context_, *claim, stop);
     if (!obstacle.ok()) return Outcome::retry(obstacle.status());
     const bool forPods = late || !madeFor(*claim).empty();
     // Rolls back if the consumer left before it reserved the claim, or may not be scheduled.
-    if ((late && !hasConsumer(stores_, *claim)) || (forPods && *obstacle)) return rollBack(*claim, *device, {}, stop);
+    if ((late && !hasConsumer(context_.stores, *claim)) || (forPods && *obstacle))
+      return rollBack(*claim, *device, {}, stop);
   }
-  const auto entries = binder_.writeEntries(*device, stop);  // W2
+  const auto entries = context_.binder.writeEntries(*device, stop);  // W2
   if (!entries.ok()) {
     if (entries.code() != base::Code::invalid) return Outcome::retry(entries);
     // (D1) 422: the decision was stale. Repeated refusals have another reason, and deciding at once would repeat them.
-    const int times = waiting_.provisioners.serverRefused(claim->metadata.uid) - kStaleDecisions;
+    const int times = context_.waiting.provisioners.serverRefused(claim->metadata.uid) - kStaleDecisions;
     if (times > 0)
-      waiting_.provisioners.refused(claim->metadata.uid, device->spec.provisioner,
-                                    "the ledger refuses: " + entries.message(), afterRefusals(times));
-    if (reserved(*claim)) return stuck(*claim, entries.message());
+      context_.waiting.provisioners.refused(claim->metadata.uid, device->spec.provisioner,
+                                            "the ledger refuses: " + entries.message(), afterRefusals(times));
+    if (isReserved(context_.stores, *claim)) return stuck(*claim, entries.message());
     return rollBack(*claim, *device, {}, stop);
   }
-  if (late && !inGang(*claim)) return waitForReservation(claim, device, stop);
+  if (late && !inGang(context_.stores, *claim)) return waitForReservation(claim, device, stop);
   if (auto outcome = awaitGang(*claim, *device, stop)) return *std::move(outcome);
   return provision(claim, device, stop);
 }
 
 Outcome ClaimSync::provision(const ClaimPtr& claim, const GpuPtr& device, std::stop_token stop) {
-  if (auto refusal = waiting_.provisioners.refusal(claim->metadata.uid); !refusal.empty())
-    return reserved(*claim) ? refused(*claim, refusal) : rollBack(*claim, *device, {}, stop);
-  const auto reply = provisioning_.provision(*device);  // W3
-  if (!reply) return Outcome::after(provisioning_.delay(*device));
+  if (auto refusal = context_.waiting.provisioners.refusal(claim->metadata.uid); !refusal.empty())
+    return isReserved(context_.stores, *claim) ? refused(*claim, refusal) : rollBack(*claim, *device, {}, stop);
+  const auto reply = context_.provisioning.provision(*device);  // W3
+  if (!reply) return Outcome::after(context_.provisioning.delay(*device));
   if (!reply->ok()) {
     // If the call took long, the claim was updated meanwhile: report on its current version.
-    const auto now = stores_.claims.get(core::keyOf(claim->metadata));
+    const auto now = context_.stores.claims.get(core::keyOf(claim->metadata));
     if (!now || now->metadata.uid != claim->metadata.uid) return Outcome::done();  // its device's step continues
     return notProvisioned(*now, *device, *reply, stop);
   }
-  const auto now = binder_.commitDevice(*device, stop);  // W4
+  const auto now = context_.binder.commitDevice(*device, stop);  // W4
   if (!now.ok()) {
     // 409, 404: the device was read again. Bound: continue. Rolled back meanwhile: its undo may have run before the
     // plugin provisioned, so undo that, too.
-    auto current = stores_.devices.get({"", device->metadata.name});
+    auto current = context_.stores.devices.get({"", device->metadata.name});
     const bool gone = !current || current->metadata.uid != device->metadata.uid;
     if (gone || (current->metadata.deleting() && !committed(*current))) {
-      const auto undone = provisioning_.deprovision(*device);
-      if (!undone || !undone->ok()) enqueue_(pluginKey(device->spec.provisioner));  // (S2)
+      const auto undone = context_.provisioning.deprovision(*device);
+      if (!undone || !undone->ok()) context_.enqueue(pluginKey(device->spec.provisioner));  // (S2)
     }
     return Outcome::afterWrite(now.status());
   }
@@ -356,13 +345,15 @@ Outcome ClaimSync::notProvisioned(const cache::Claim& claim, const cache::Gpu& d
     case plugin::ReplyCode::inProgress:
       return Outcome::after(kPollBackground).reports(says(reason::kProvisioning));
     case plugin::ReplyCode::reschedule: {
-      const bool fixed = reserved(claim) || device.status.phase == phase::kAvailable;  // it cannot be decided again
+      const bool fixed =
+          isReserved(context_.stores, claim) || device.status.phase == phase::kAvailable;  // it cannot be decided again
       return fixed ? stuck(claim, text) : rollBack(claim, device, text, stop);
     }
     case plugin::ReplyCode::exists:  // the plugin has other content under this key
     case plugin::ReplyCode::invalid: {
-      waiting_.provisioners.refused(claim.metadata.uid, device.spec.provisioner, text, kRefusedFor);
-      auto outcome = reserved(claim) ? Outcome::after(kRefusedFor) : rollBack(claim, device, {}, stop);
+      context_.waiting.provisioners.refused(claim.metadata.uid, device.spec.provisioner, text, kRefusedFor);
+      auto outcome =
+          isReserved(context_.stores, claim) ? Outcome::after(kRefusedFor) : rollBack(claim, device, {}, stop);
       return std::move(outcome).reports(says(reason::kProvisionFailed));
     }
     case plugin::ReplyCode::internal:
@@ -379,56 +370,42 @@ Outcome ClaimSync::notProvisioned(const cache::Claim& claim, const cache::Gpu& d
 }
 
 Outcome ClaimSync::committing(const ClaimPtr& claim, const GpuPtr& device, std::stop_token stop) {
-  if (auto gone = hardwareGone(*device); !gone.empty()) return lost(claim, device, gone, stop);
+  if (auto gone = lostCards(context_.stores, *device); !gone.empty()) return lost(claim, device, gone, stop);
   if (device->status.reason == reason::kCardGone)
     // The hardware is back. The device is written first, so that a stale controller's Failed has an old
     // resourceVersion.
-    return Outcome::nextState(binder_.setPhase(*device, phase::kBound, "", "", stop).status());
-  const auto now = binder_.commitClaim(*claim, *device, stop);  // W5
+    return Outcome::nextState(context_.binder.setPhase(*device, phase::kBound, "", "", stop).status());
+  const auto now = context_.binder.commitClaim(*claim, *device, stop);  // W5
   const bool wrote = now.ok() && now->metadata.resourceVersion != claim->metadata.resourceVersion;
   if (!now.ok() || wrote) return Outcome::nextState(now.status());  // if it is gone, the device's step releases it
-  waiting_.forgetChoice(claim->metadata.uid);
-  const auto status = status_.bound(*claim, *device, stop);  // W6
+  context_.waiting.forgetChoice(claim->metadata.uid);
+  const auto status = context_.status.bound(*claim, *device, stop);  // W6
   if (!status.ok()) return Outcome::nextState(status);
-  boundAt_ = clock_.now();
+  boundAt_ = context_.clock.now();
   return bound(*claim, *device, stop);
 }
 
 Outcome ClaimSync::bound(const cache::Claim& claim, const cache::Gpu& device, std::stop_token stop) {
   auto outcome = carried(claim, device, stop);
-  const auto current = stores_.claims.get(core::keyOf(claim.metadata));  // as updated by W6
+  const auto current = context_.stores.claims.get(core::keyOf(claim.metadata));  // as updated by W6
   if (!current || current->metadata.uid != claim.metadata.uid) return outcome;
   auto resize = resizing(*current, device, stop);
   return resize ? std::move(outcome).mergeWith(*std::move(resize)) : outcome;
 }
 
 Outcome ClaimSync::carried(const cache::Claim& claim, const cache::Gpu& device, std::stop_token stop) {
-  const auto current = stores_.claims.get(core::keyOf(claim.metadata));  // as updated by W6
+  const auto current = context_.stores.claims.get(core::keyOf(claim.metadata));  // as updated by W6
   if (!current || current->metadata.uid != claim.metadata.uid) return Outcome::done();
-  const auto answer = carrier_.ensure(*current, device, true, stop);  // W7, W8
+  const auto answer = context_.bridge.ensure(*current, device, true, stop);  // W7, W8
   if (answer.state == ResourceClaimBridge::State::failed) return Outcome::ofWrite(answer.error);
   auto outcome = answer.state == ResourceClaimBridge::State::waiting ? Outcome::after(answer.delay) : Outcome::done();
   if (answer.state == ResourceClaimBridge::State::taken)
     return std::move(outcome).reports(ConditionUpdate::of(current->metadata, ConditionUpdate::As::resourceClaimNotReady,
                                                           reason::kResourceClaimConflict, answer.why));
-  if (conditionResolved(*current, answer.state))
+  if (isResourceClaimObstacleGone(context_.stores, *current, answer.state))
     return std::move(outcome).reports(
         ConditionUpdate::of(current->metadata, ConditionUpdate::As::resourceClaimReady, {}, {}));
   return outcome;
-}
-
-bool ClaimSync::conditionResolved(const cache::Claim& claim, ResourceClaimBridge::State carrier) const {
-  const auto* carried = findCondition(claim.status.conditions, kResourceClaimReady);
-  if (carried == nullptr || carried->status == "True") return false;
-  if (carried->reason == reason::kNodeUnsuitable) {  // reported for a pod that is gone
-    const auto pods = stores_.podsOfClaim(core::keyOf(claim.metadata));
-    return std::none_of(pods.begin(), pods.end(),
-                        [this](const auto& pod) { return isConsumer(stores_, *pod) && gated(*pod); });
-  }
-  if (carrier == ResourceClaimBridge::State::unwanted) return true;
-  const bool carriedNow =
-      carrier == ResourceClaimBridge::State::allocated || carrier == ResourceClaimBridge::State::reserved;
-  return carriedNow && (carried->reason == reason::kRefused || carried->reason == reason::kResourceClaimConflict);
 }
 
 }  // namespace egpu::reconcile

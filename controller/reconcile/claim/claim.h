@@ -13,86 +13,23 @@
 #include <vector>
 
 #include "api/v1alpha/gang.h"
-#include "controller/cache/cluster_view.h"
-#include "controller/reconcile/claim/binder.h"
-#include "controller/reconcile/claim/conditions.h"
-#include "controller/reconcile/class/class.h"
-#include "controller/reconcile/device/provisioning.h"
+#include "controller/reconcile/claim/context.h"
+#include "controller/reconcile/claim/parts.h"
+#include "controller/reconcile/claim/resolve.h"
 #include "controller/reconcile/gang/gang_choice.h"
 #include "controller/reconcile/gang/membership.h"
-#include "controller/reconcile/pod/bound_volumes.h"
 #include "controller/reconcile/pod/schedulability.h"
 #include "controller/reconcile/priority/preemption.h"
-#include "controller/reconcile/resourceclaim/bridge.h"
-#include "controller/reconcile/retry/waiting.h"
 
 namespace egpu::reconcile {
-
-/// Result of resolving a claim: class and request for the scheduler, or why there is none.
-struct ResolvedClaim {
-  cache::Store<cache::Class>::Ptr cls;
-  scheduler::Request request;
-  std::vector<scheduler::Request> otherwise{};  ///< further alternatives (spec.firstAvailable)
-  std::string reason, message;                  ///< set if refused
-  bool specAccepted = false;                    ///< refused, but for a reason outside the claim's spec
-  bool later = false;                           ///< the plugin is busy
-  cache::ClusterView::QueueOrder turn{};
-  bool preempts = false;  ///< may preempt claims of lower priority
-  bool first = true;      ///< false for results of alternative()
-  bool ok() const { return reason.empty() && !later; }
-  std::size_t alternatives() const { return 1 + otherwise.size(); }
-  /// Returns that alternative as a request of its own. Only the first alternative reserves nodes and preempts.
-  ResolvedClaim alternative(std::size_t which) const;
-  /// Returns the scheduling request. nodes: see cache::ClusterView::SchedulingRequest::nodes.
-  cache::ClusterView::SchedulingRequest of(const cache::Claim& claim, std::string nodes = {}) const {
-    return {claim.metadata.uid,
-            core::keyOf(claim.metadata).str(),
-            request,
-            std::move(nodes),
-            cls->metadata.name,
-            turn,
-            first};
-  }
-  ConditionUpdate refusal(const cache::Claim& claim) const {
-    return ConditionUpdate::of(claim.metadata,
-                               specAccepted ? ConditionUpdate::As::notBound : ConditionUpdate::As::notAccepted, reason,
-                               message);
-  }
-};
-
-/// Requests of the claim and its alternatives, for requeueing when capacity is freed.
-RoomNeeds needsOf(const cache::Claim& claim, const ResolvedClaim& asked);
-
-/// Class of the device as it was when the device was made. The device's amounts are read with it, whatever the class is
-/// now.
-cache::Class classOfDevice(const cache::Gpu& device);
-
-/// Position of the claim in queue order.
-cache::ClusterView::QueueOrder turnOf(const cache::Claim& claim, int64_t priority, base::Clock::Wall wall);
 
 class GangPods;
 
 /// Thread-safe, but one thread per claim at a time, which the work queue guarantees.
 class ClaimSync {
  public:
-  ClaimSync(Writer& writer, cache::Stores& stores, cache::ClusterView& cluster, Binder& binder,
-            Provisioning& provisioning, ClassSync& classes, ResourceClaimBridge& carrier, Users& users,
-            ClaimStatus& status, Waiting& waiting, BoundVolumes& volumes, base::Clock& clock,
-            std::function<void(const std::string& queueKey)> enqueue)
-      : writer_(writer),
-        stores_(stores),
-        cluster_(cluster),
-        binder_(binder),
-        provisioning_(provisioning),
-        classes_(classes),
-        carrier_(carrier),
-        users_(users),
-        status_(status),
-        waiting_(waiting),
-        volumes_(volumes),
-        preemption_(stores, cluster, clock),
-        clock_(clock),
-        enqueue_(std::move(enqueue)) {}
+  ClaimSync(const ClaimContext& context, ClaimParts& parts)
+      : context_(context), resolver_(parts.resolver), preemption_(context.stores, context.cluster, context.clock) {}
 
   Outcome step(const core::ObjectKey& key, std::stop_token stop);
   /// (C14) One step of a gang, by gangNamedBy(): chooses its members, and decides all that are undecided, or reports on
@@ -102,32 +39,11 @@ class ClaimSync {
   /// Reports on claims that a plugin's call for them takes long.
   Outcome reportSlowProvisioning(const std::string& plugin);
 
-  /// Resolves a claim without a device to a request: class, plugin, units. The first consumer's step uses it, too.
-  ResolvedClaim ask(const cache::Claim& claim);
-  /// The part of ask() that needs no plugin: checks that the claim may use the class, and parses the request.
-  static std::variant<scheduler::Request, scheduler::Refusal> requestOf(const cache::Stores& stores,
-                                                                        const cache::Claim& claim,
-                                                                        const cache::Class& cls);
-  /// requestOf() for each alternative of the claim.
-  static std::variant<std::vector<scheduler::Request>, scheduler::Refusal> requestsOf(const cache::Stores& stores,
-                                                                                      const cache::Claim& claim,
-                                                                                      const cache::Class& cls);
-  /// Device of the claim by claimRef, or null.
-  cache::Store<cache::Gpu>::Ptr deviceOf(const cache::Claim& claim) const;
-  /// True if the user set spec.elasticGPUName to another name than that of the claim's own device.
-  static bool isStatic(const cache::Claim& claim);
-  /// True if the claim gets an existing device: one that it names (even before it exists), or one reserved for it.
-  bool takesDevice(const cache::Claim& claim) const;
   /// True if a claim was bound within kRush: many claims are being bound.
-  bool boundLately() const { return clock_.now() - boundAt_.load() < kRush; }
-  /// True if the claim's class has WaitForFirstConsumer (false if the class is gone) and the claim is of no gang. Gang
-  /// members are decided for all their pods at once, and Bound before any of these pods is ungated.
-  bool waitsForConsumer(const cache::Claim& claim) const;
-  /// True if the claim names a gang, even wrongly (gang/membership.h).
-  bool inGang(const cache::Claim& claim) const;
+  bool boundLately() const { return context_.clock.now() - boundAt_.load() < kRush; }
   /// True if the ResourceClaim is the claim's, with all the marks that it can have.
   bool carries(const core::ResourceClaim& carrier, const cache::Claim& claim) const {
-    return carrier_.markedAsCanBe(carrier, claim);
+    return context_.bridge.markedAsCanBe(carrier, claim);
   }
   /// True if the claim is of no gang, names one wrongly, or all members of its gang are Bound.
   bool gangIsBound(const cache::Claim& claim) const;
@@ -151,9 +67,6 @@ class ClaimSync {
   std::string preemptsInVain(const cache::Claim& claim, const core::Pod& pod) const {
     return preemption_.noVictimsMessage(claim.metadata.uid, "pod " + pod.metadata.name, "claims");
   }
-  /// Claims of the pod that have no device, each once, in the order of its entries, without claims of other drivers.
-  /// Nullopt while a claim is pending, missing or being deleted: the pod gets no node before all of them exist.
-  std::optional<std::vector<cache::Store<cache::Claim>::Ptr>> openClaimsOf(const core::Pod& pod) const;
   /// Claims that share the preemptor's plan, all or none: the open members of its gang; for a claim with one pod that
   /// decides for it, the open claims of that pod; otherwise the claim alone. Empty if not all of them exist.
   std::vector<cache::Store<cache::Claim>::Ptr> preemptionGroup(const cache::Store<cache::Claim>::Ptr& preemptor) const;
@@ -166,16 +79,12 @@ class ClaimSync {
   /// Rolls back an intent that no pod has reserved, and the idle intents of the same pods, and avoids its node for a
   /// while. Their pod chooses again. Reports this on the claim.
   Outcome moveAway(const cache::Claim& claim, const cache::Gpu& device, const std::string& why, std::stop_token stop);
-  /// True if the intent may be rolled back: nothing is provisioned, no pod has reserved it, and no user named it.
-  bool canRollBackIntent(const cache::Claim& claim, const cache::Gpu& device) const;
   /// Rolls back such an intent so that it is decided again with its pod's other claims. Does not avoid its node.
   Outcome regroup(const cache::Claim& claim, const cache::Gpu& device, const std::string& why, std::stop_token stop);
   /// Drops the state of a claim that was deleted during a step. Call after a step that may have recorded some.
   void forgetIfGone(const core::ObjectKey& key, const std::string& uid);
 
  private:
-  using ClaimPtr = cache::Store<cache::Claim>::Ptr;
-  using GpuPtr = cache::Store<cache::Gpu>::Ptr;
   using milliseconds = std::chrono::milliseconds;
 
   Outcome look(const core::ObjectKey& key, const ClaimPtr& claim, std::stop_token stop);
@@ -186,11 +95,6 @@ class ClaimSync {
   std::optional<Outcome> withoutItsDevice(const ClaimPtr& claim, std::stop_token stop);
   /// (C9) Binds an existing device to the claim. Nullopt: a new one is to be made for it.
   std::optional<Outcome> givenDevice(const ClaimPtr& claim, std::stop_token stop);
-  /// True if its class has WaitForFirstConsumer.
-  bool classWaits(const cache::Claim& claim) const;
-  /// Obstacle to deciding the claim: its pods may not be scheduled. Reads the pod that the claim was created for by
-  /// quorum if the cache lacks it.
-  base::Result<PodObstacle> obstacleNow(const cache::Claim& claim, std::stop_token stop);
   /// Drops all decisions and reservations for the claim, and reports the obstacle.
   Outcome awaitPods(const cache::Claim& claim, const PodObstacle& obstacle);
   Outcome leaveToConsumer(const ClaimPtr& claim);                                               // (C5)
@@ -230,8 +134,6 @@ class ClaimSync {
   /// Releases the member's cards if its provisioner has failed for too long. Nullopt: it is tried again.
   std::optional<Outcome> failsGang(const cache::Claim& claim, const cache::Gpu& device, const std::string& text,
                                    std::stop_token stop);
-  /// True if its device is Bound, or the ledgers of all its cards have its entry.
-  bool hasItsCards(const cache::Claim& claim) const;
   /// Result of the check whether all members of a gang have their cards.
   struct GangCards {
     bool all = false;  ///< they have, and none is missing
@@ -316,16 +218,6 @@ class ClaimSync {
                                           const plugin::PreferReply& answer);
   Outcome writeIntent(const cache::Claim& claim, const cache::Class& cls, const scheduler::Decision& decision,
                       std::stop_token stop);
-  /// Reads by quorum whether a class exists that the cache lacks.
-  base::Result<bool> classExistsNow(const cache::Claim& claim, std::stop_token stop);
-  /// True, with the refusal in `asked`, if a quota refused the claim and the namespace's quotas have not changed since.
-  bool refusedByQuota(const cache::Claim& claim, ResolvedClaim& asked);
-  /// ask() with this class.
-  ResolvedClaim askOf(const cache::Claim& claim, cache::Store<cache::Class>::Ptr cls);
-  /// Creation time of the oldest pod that wants the claim, in seconds of the wall clock; `now` if there is none.
-  int64_t wantedSince(const cache::Claim& claim, int64_t now) const;
-  /// Device that an administrator reserved for the claim, or null.
-  GpuPtr preboundDeviceFor(const cache::Claim& claim) const;
   /// Why the device is not available to the claim now, whatever the access rules say; empty if it is.
   std::string notAvailable(const cache::Claim& claim, const cache::Gpu& device) const;
   /// Rule of its class that the device violates for this request; empty if there is none.
@@ -362,8 +254,6 @@ class ClaimSync {
                                          milliseconds* again, std::stop_token stop);
   /// Reports the obstacle to the ResourceClaim also as the reason why the claim is not bound.
   static Outcome resourceClaimNotReady(const cache::Claim& claim, const ResourceClaimBridge::Answer& answer);
-  /// True if the obstacle in its condition ResourceClaimReady is gone.
-  bool conditionResolved(const cache::Claim& claim, ResourceClaimBridge::State carrier) const;
   Outcome committing(const ClaimPtr& claim, const GpuPtr& device, std::stop_token stop);     // (C8)
   Outcome bound(const cache::Claim& claim, const cache::Gpu& device, std::stop_token stop);  // (C10)
   Outcome carried(const cache::Claim& claim, const cache::Gpu& device, std::stop_token stop);
@@ -447,8 +337,6 @@ class ClaimSync {
   std::vector<cache::Store<core::Pod>::Ptr> podsToGo(const cache::Claim& claim) const;
   /// True if one of these has no node yet and its ResourceClaim is not allocated.
   bool waitsForCarrier(const cache::Claim& claim) const;
-  /// Reads the claim's known pods, gated or not, by quorum into the cache.
-  base::Status readPods(const cache::Claim& claim, std::stop_token stop);
   /// Releases the device of a claim that is being deleted. Nullopt: it is gone, or kept by its reclaimPolicy.
   std::optional<Outcome> releaseDevice(const cache::Gpu& device, std::stop_token stop);
   /// rollBack() with a report on the claim. Also counts it, for the backoff before the next choice.
@@ -462,33 +350,13 @@ class ClaimSync {
   Outcome refused(const cache::Claim& claim, const std::string& message);
   /// Reports an intent that can neither go on nor move (a pod has reserved it, or its user named it), and retries.
   static Outcome stuck(const cache::Claim& claim, const std::string& why);
-  bool reserved(const cache::Claim& claim) const;
-  /// True if a pod of the claim is being bound to the device's node. This counts as a reservation.
-  bool beingBound(const cache::Claim& claim, const cache::Gpu& device) const;
   /// Live pod of the claim that waits for the scheduler, or null.
   cache::Store<core::Pod>::Ptr podToPlace(const cache::Claim& claim) const;
-  /// Why the hardware under a committed device is gone; empty if it is not.
-  std::string hardwareGone(const cache::Gpu& device) const;
   static Outcome rolledBack(const cache::Claim& claim, const cache::Gpu& device);
-  bool inUse(const cache::Claim& claim) const;
-  /// The same check by quorum read, before its device is released.
-  base::Result<bool> inUse(const cache::Claim& claim, const cache::Gpu& device, std::stop_token stop);
-  std::string users(const cache::Claim& claim) const;  ///< for people
 
-  Writer& writer_;
-  cache::Stores& stores_;
-  cache::ClusterView& cluster_;
-  Binder& binder_;
-  Provisioning& provisioning_;
-  ClassSync& classes_;
-  ResourceClaimBridge& carrier_;
-  Users& users_;
-  ClaimStatus& status_;
-  Waiting& waiting_;
-  BoundVolumes& volumes_;
+  const ClaimContext& context_;
+  ClaimResolver& resolver_;
   Preemption preemption_;
-  base::Clock& clock_;
-  const std::function<void(const std::string& queueKey)> enqueue_;
   static constexpr std::chrono::milliseconds kRush{200};
   std::atomic<base::Clock::Steady> boundAt_{base::Clock::Steady{}};
 };

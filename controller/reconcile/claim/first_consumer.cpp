@@ -8,6 +8,8 @@
 #include "controller/base/text.h"
 #include "controller/base/timestamp.h"
 #include "controller/reconcile/claim/claim.h"
+#include "controller/reconcile/claim/claim_state.h"
+#include "controller/reconcile/pod/schedulability.h"
 #include "controller/reconcile/resourceclaim/adopter.h"
 
 namespace egpu::reconcile {
@@ -36,22 +38,9 @@ std::string schedulerSays(const core::Pod& pod) {
 }  // namespace
 
 cache::Store<core::Pod>::Ptr ClaimSync::podToPlace(const cache::Claim& claim) const {
-  for (const auto& pod : stores_.podsOfClaim(core::keyOf(claim.metadata)))
-    if (isConsumer(stores_, *pod) && pod->nodeName.empty() && pod->schedulingGates.empty()) return pod;
+  for (const auto& pod : context_.stores.podsOfClaim(core::keyOf(claim.metadata)))
+    if (isConsumer(context_.stores, *pod) && pod->nodeName.empty() && pod->schedulingGates.empty()) return pod;
   return nullptr;
-}
-
-base::Result<PodObstacle> ClaimSync::obstacleNow(const cache::Claim& claim, std::stop_token stop) {
-  const auto key = core::keyOf(claim.metadata);
-  const auto carrier = madeFor(claim).empty() ? nullptr : stores_.carriers.get(key);
-  if (const auto* owner = carrier ? stampedFor(*carrier) : nullptr) {
-    const auto pod = stores_.pods.get({key.namespace_, owner->name});
-    if (!pod || pod->metadata.uid != owner->uid) {  // pods and ResourceClaims come by different watches
-      const auto now = writer_.read<core::Pod>({key.namespace_, owner->name}, owner->uid, std::move(stop));
-      if (!now.ok() && now.status().code() != base::Code::notFound) return now.status();
-    }
-  }
-  return obstacleOf(stores_, claim, classWaits(claim));
 }
 
 Outcome ClaimSync::waitForReservation(const ClaimPtr& claim, const GpuPtr& device, std::stop_token stop) {
@@ -60,10 +49,10 @@ Outcome ClaimSync::waitForReservation(const ClaimPtr& claim, const GpuPtr& devic
   // If the scheduler evicts victims for the pod on this node, it returns to it: a cleared allocation is written again
   // there, so that no victims are evicted on a second node.
   const bool nominated = pod && pod->nominatedNodeName == device->spec.nodeName;
-  const auto answer = carrier_.ensure(*claim, *device, nominated, stop);  // W7, W8
+  const auto answer = context_.bridge.ensure(*claim, *device, nominated, stop);  // W7, W8
   switch (answer.state) {
     case ResourceClaimBridge::State::reserved:
-      waiting_.nodes.placed(uid);
+      context_.waiting.nodes.placed(uid);
       return provision(claim, device, stop);
     case ResourceClaimBridge::State::cleared:
       return moveAway(*claim, *device,
@@ -73,7 +62,8 @@ Outcome ClaimSync::waitForReservation(const ClaimPtr& claim, const GpuPtr& devic
     case ResourceClaimBridge::State::failed:
       return Outcome::ofWrite(answer.error);
     case ResourceClaimBridge::State::allocated:
-      if (beingBound(*claim, *device)) return provision(claim, device, stop);
+      if (isPodBeingBoundTo(context_.stores, context_.waiting.chosen, *claim, *device))
+        return provision(claim, device, stop);
       break;
     case ResourceClaimBridge::State::waiting:
       break;
@@ -82,17 +72,17 @@ Outcome ClaimSync::waitForReservation(const ClaimPtr& claim, const GpuPtr& devic
   }
   auto again = answer.state == ResourceClaimBridge::State::waiting ? answer.delay : milliseconds(0);
   if (!pod)
-    waiting_.nodes.notUnplaced(uid);
+    context_.waiting.nodes.notUnplaced(uid);
   else if (const auto moved = unplacedTooLong(*claim, *device, *pod, &again, stop))
     return *moved;
-  const auto rejections = waiting_.nodes.text(uid);
+  const auto rejections = context_.waiting.nodes.text(uid);
   const auto early = rejections.empty() ? untilPlacementReport(*claim, *device) : milliseconds(0);
   if (early.count() > 0) again = again.count() > 0 ? std::min(again, early) : early;
   auto outcome = again.count() > 0 ? Outcome::after(again) : Outcome::done();
   if (answer.state == ResourceClaimBridge::State::waiting || early.count() > 0) return outcome;
   auto message = "capacity on node " + device->spec.nodeName + " is reserved until the scheduler places the pod";
   if (!rejections.empty()) message += "; " + rejections;
-  if (conditionResolved(*claim, answer.state))
+  if (isResourceClaimObstacleGone(context_.stores, *claim, answer.state))
     outcome.updates.push_back(ConditionUpdate::of(claim->metadata, ConditionUpdate::As::resourceClaimReady, {}, {}));
   outcome.updates.push_back(notBound(*claim, reason::kWaitingForConsumer, message));
   return outcome;
@@ -104,7 +94,7 @@ milliseconds ClaimSync::untilPlacementReport(const cache::Claim& claim, const ca
     if (condition != nullptr && condition->status == "False" && condition->reason != reason::kWaitingForConsumer)
       return {};
   }
-  const auto passed = waiting_.nodes.waitedFor(claim.metadata.uid, device.metadata.uid);
+  const auto passed = context_.waiting.nodes.waitedFor(claim.metadata.uid, device.metadata.uid);
   return std::max(kPlacementReportDelay - passed, milliseconds(0));
 }
 
@@ -112,7 +102,7 @@ std::optional<Outcome> ClaimSync::unplacedTooLong(const cache::Claim& claim, con
                                                   const core::Pod& pod, milliseconds* again, std::stop_token stop) {
   const bool nominated = pod.nominatedNodeName == device.spec.nodeName;
   const auto patience = nominated ? 2 * kPlaceTimeout : kPlaceTimeout;
-  const auto passed = waiting_.nodes.unplacedFor(claim.metadata.uid, device.metadata.uid);
+  const auto passed = context_.waiting.nodes.unplacedFor(claim.metadata.uid, device.metadata.uid);
   if (passed >= patience)
     return moveAway(claim, device,
                     "the scheduler has not placed pod " + pod.metadata.name + " there in " +
@@ -135,15 +125,17 @@ Outcome ClaimSync::resourceClaimNotReady(const cache::Claim& claim, const Resour
 
 Outcome ClaimSync::moveAway(const cache::Claim& claim, const cache::Gpu& device, const std::string& why,
                             std::stop_token stop) {
-  if (reserved(claim) || committed(device) || device.metadata.deleting()) return Outcome::done();
+  if (isReserved(context_.stores, claim) || committed(device) || device.metadata.deleting()) return Outcome::done();
   // The idle claims of the same pods move, too: all must be on one node.
-  for (const auto& pod : stores_.podsOfClaim(core::keyOf(claim.metadata))) {
-    if (!isConsumer(stores_, *pod)) continue;
+  for (const auto& pod : context_.stores.podsOfClaim(core::keyOf(claim.metadata))) {
+    if (!isConsumer(context_.stores, *pod)) continue;
     for (const auto& other : v1alpha::claimNames(*pod)) {
       const core::ObjectKey otherKey{pod->metadata.namespace_, other};
-      auto otherClaim = stores_.claims.get(otherKey);
-      if (!otherClaim || otherClaim->metadata.uid == claim.metadata.uid || !waitsForConsumer(*otherClaim)) continue;
-      auto otherDevice = deviceOf(*otherClaim);
+      auto otherClaim = context_.stores.claims.get(otherKey);
+      if (!otherClaim || otherClaim->metadata.uid == claim.metadata.uid ||
+          !waitsForConsumer(context_.stores, *otherClaim))
+        continue;
+      auto otherDevice = deviceOf(context_.stores, *otherClaim);
       if (!otherDevice || committed(*otherDevice) || otherDevice->metadata.deleting()) continue;
       auto outcome = rollBack(*otherClaim, *otherDevice, why, stop);
       forgetIfGone(otherKey, otherClaim->metadata.uid);  // no other step would, if the claim was deleted meanwhile
@@ -166,29 +158,10 @@ Outcome ClaimSync::rollBackAndReport(const cache::Claim& claim, const cache::Gpu
                                      const std::string& why, std::stop_token stop) {
   auto outcome = rollBack(claim, device, avoidNodeFor, stop);
   if (outcome.isRetry()) return outcome;
-  waiting_.nodes.choiceFailed(claim.metadata.uid);
+  context_.waiting.nodes.choiceFailed(claim.metadata.uid);
   return std::move(outcome).reports(ConditionUpdate::of(claim.metadata, ConditionUpdate::As::moves,
                                                         reason::kNodeUnsuitable,
                                                         "node " + device.spec.nodeName + " is no longer used: " + why));
-}
-
-bool ClaimSync::canRollBackIntent(const cache::Claim& claim, const cache::Gpu& device) const {
-  return !committed(device) && device.status.phase != phase::kFailed && !device.metadata.deleting() &&
-         !claim.metadata.deleting() && !isStatic(claim) && waitsForConsumer(claim) && !reserved(claim) &&
-         !beingBound(claim, device);
-}
-
-bool ClaimSync::reserved(const cache::Claim& claim) const {
-  auto carrier = stores_.carriers.get(core::keyOf(claim.metadata));
-  return carrier && ResourceClaimBridge::of(*carrier, claim) && !carrier->reservedFor.empty();
-}
-
-bool ClaimSync::beingBound(const cache::Claim& claim, const cache::Gpu& device) const {
-  if (waiting_.chosen.size() == 0) return false;
-  const auto pods = stores_.podsOfClaim(core::keyOf(claim.metadata));
-  return std::any_of(pods.begin(), pods.end(), [&](const auto& pod) {
-    return alive(*pod) && waiting_.chosen.nodeOf(*pod) == device.spec.nodeName;
-  });
 }
 
 Outcome ClaimSync::stuck(const cache::Claim& claim, const std::string& why) {
@@ -198,20 +171,20 @@ Outcome ClaimSync::stuck(const cache::Claim& claim, const std::string& why) {
 
 Outcome ClaimSync::rollBack(const cache::Claim& claim, const cache::Gpu& device, std::string_view avoidNodeFor,
                             std::stop_token stop) {
-  if (auto carrier = stores_.carriers.get(core::keyOf(claim.metadata));
+  if (auto carrier = context_.stores.carriers.get(core::keyOf(claim.metadata));
       carrier && ResourceClaimBridge::of(*carrier, claim)) {
     if (!carrier->reservedFor.empty()) return Outcome::done();  // a pod has reserved it by now
-    auto status = carrier_.withdraw(*carrier, stop);
+    auto status = context_.bridge.withdraw(*carrier, stop);
     if (!status.ok()) return Outcome::retry(status);
   }
   if (!avoidNodeFor.empty())
-    waiting_.nodes.reject(claim.metadata.uid, device.spec.nodeName, std::string(avoidNodeFor), kRejectFor);
+    context_.waiting.nodes.reject(claim.metadata.uid, device.spec.nodeName, std::string(avoidNodeFor), kRejectFor);
   // A device that existed before the claim is kept: only its claimRef is cleared.
   if (device.status.phase == phase::kAvailable) {
     const auto body = codec::patch::claimRef(device.metadata.uid, device.metadata.resourceVersion, std::nullopt);
-    return Outcome::ofWrite(writer_.patch(device, body, {}, stop).status());
+    return Outcome::ofWrite(context_.writer.patch(device, body, {}, stop).status());
   }
-  const auto status = binder_.rollBack(device, stop);
+  const auto status = context_.binder.rollBack(device, stop);
   return status.ok() ? Outcome::done() : Outcome::retry(status);
 }
 

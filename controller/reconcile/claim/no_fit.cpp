@@ -6,6 +6,7 @@
 #include "api/v1alpha/quantity.h"
 #include "api/v1alpha/size.h"
 #include "controller/reconcile/claim/claim.h"
+#include "controller/reconcile/claim/claim_state.h"
 #include "controller/reconcile/class/bare_memory.h"
 #include "controller/reconcile/class/class_access.h"
 #include "controller/reconcile/queue_key.h"
@@ -21,12 +22,6 @@ namespace {
 constexpr std::size_t kMaxNamed = 3;            ///< cards or devices named in a message
 constexpr std::size_t kMaxTroubleLength = 200;  ///< characters of a card's trouble in a message
 }  // namespace
-
-RoomNeeds needsOf(const cache::Claim& claim, const ResolvedClaim& asked) {
-  RoomNeeds needs{{asked.of(claim)}};
-  for (std::size_t i = 1; i < asked.alternatives(); ++i) needs.anyOf.push_back(asked.alternative(i).of(claim));
-  return needs;
-}
 
 std::variant<std::vector<scheduler::Decision>, Outcome> ClaimSync::decideFirst(const cache::Claim& claim,
                                                                                const ResolvedClaim& asked,
@@ -62,11 +57,11 @@ Outcome ClaimSync::noneFits(const cache::Claim& claim, const ResolvedClaim& aske
     return outcome.isDone() && turn.count() > 0 ? Outcome::after(turn).reports(std::move(outcome.updates)) : outcome;
   }
   const auto more = [&] {
-    const auto taints = untoleratedText(stores_, *asked.cls);
+    const auto taints = untoleratedText(context_.stores, *asked.cls);
     return taints.empty() ? taints : "nodes that class " + asked.cls->metadata.name + " does not tolerate: " + taints;
   };
   const auto whyUnsuited = [&](std::string_view node) {
-    return std::string(waiting_.nodes.rejected(claim.metadata.uid, node) ? kLeftAlone : kUntolerated);
+    return std::string(context_.waiting.nodes.rejected(claim.metadata.uid, node) ? kLeftAlone : kUntolerated);
   };
   return noFit(claim, asked, suits, nodes, more, whyUnsuited);
 }
@@ -77,7 +72,7 @@ std::string ClaimSync::whyNot(const cache::Claim& claim, const ResolvedClaim& as
   std::string text;
   for (std::size_t i = 0; i < asked.alternatives(); ++i) {
     auto ask = i == 0 ? asked.of(claim) : asked.alternative(i).of(claim);
-    const auto why = cluster_.explain(cluster_.withinQuota(ask), suits, nodes, whyUnsuited).text();
+    const auto why = context_.cluster.explain(context_.cluster.withinQuota(ask), suits, nodes, whyUnsuited).text();
     if (i < claim.spec.firstAvailable.size()) text += (i == 0 ? "" : "; ") + claim.spec.firstAvailable[i].name + ": ";
     text += why;
   }
@@ -90,22 +85,23 @@ Outcome ClaimSync::noFit(const cache::Claim& claim, const ResolvedClaim& asked, 
   const auto* old = findCondition(claim.status.conditions, kBound);
   const bool told = old != nullptr && old->reason == reason::kNoFit && claim.status.phase == phase::kPending;
   // The explanation changes with every release, so it is written at intervals only.
-  if (!waiting_.room.mayExplain(claim.metadata.uid) && told)
+  if (!context_.waiting.room.mayExplain(claim.metadata.uid) && told)
     return Outcome::after(UnschedulableQueue::kExplainInterval);
   if (isStatic(claim)) {
-    auto why = cluster_.quarantineReason(claim.spec.elasticGPUName);
-    if (const auto card = stores_.cards.get({"", claim.spec.elasticGPUName}))
-      if (const auto trouble = stores_.troubleOf(*card); trouble && trouble.reason == why) why = trouble.text();
+    auto why = context_.cluster.quarantineReason(claim.spec.elasticGPUName);
+    if (const auto card = context_.stores.cards.get({"", claim.spec.elasticGPUName}))
+      if (const auto trouble = context_.stores.troubleOf(*card); trouble && trouble.reason == why) why = trouble.text();
     if (!why.empty())
       return Outcome::done().reports(
           notBound(claim, reason::kNoFit, "card " + claim.spec.elasticGPUName + " is not available: " + why));
   }
   auto why = whyNot(claim, asked, suits, nodes, whyUnsuited);
-  if (auto rejections = waiting_.nodes.text(claim.metadata.uid); !rejections.empty()) why += "; " + rejections;
-  if (auto rest = cluster_.keptFrom(asked.of(claim)); !rest.empty()) why += "; " + rest;
-  if (auto rest = cluster_.reservationText(claim.metadata.uid); !rest.empty()) why += "; " + rest;
+  if (auto rejections = context_.waiting.nodes.text(claim.metadata.uid); !rejections.empty()) why += "; " + rejections;
+  if (auto rest = context_.cluster.keptFrom(asked.of(claim)); !rest.empty()) why += "; " + rest;
+  if (auto rest = context_.cluster.reservationText(claim.metadata.uid); !rest.empty()) why += "; " + rest;
   if (auto rest = unavailableCapacityMessage(asked.request); !rest.empty()) why += "; " + rest;
-  if (auto hint = bareMemoryHint(stores_, claim.spec.requests, asked.request); !hint.empty()) why += "; " + hint;
+  if (auto hint = bareMemoryHint(context_.stores, claim.spec.requests, asked.request); !hint.empty())
+    why += "; " + hint;
   if (auto rest = more ? more() : std::string(); !rest.empty()) why += "; " + rest;
   const auto turn = asked.preempts ? awaitPlan(claim, claimKey(core::keyOf(claim.metadata))) : milliseconds(0);
   return (turn.count() > 0 ? Outcome::after(turn) : Outcome::done()).reports(notBound(claim, reason::kNoFit, why));
@@ -118,14 +114,15 @@ std::string ClaimSync::unavailableCapacityMessage(const scheduler::Request& requ
   };
   std::string text;
   std::size_t named = 0;
-  for (const auto& card : stores_.cardsInTrouble()) {
+  for (const auto& card : context_.stores.cardsInTrouble()) {
     if (!wanted(*card)) continue;
     if (++named > kMaxNamed) {
       text += ", …";
       break;
     }
     text += (named == 1 ? "unavailable cards: " : ", ") + card->metadata.name + " on node " +
-            card->spec.card->nodeName + " (" + stores_.troubleOf(*card).text().substr(0, kMaxTroubleLength) + ")";
+            card->spec.card->nodeName + " (" + context_.stores.troubleOf(*card).text().substr(0, kMaxTroubleLength) +
+            ")";
   }
   const auto add = [&text](const std::string& what) { text += (text.empty() ? "" : "; ") + what; };
   if (const auto kept = keptDevices(phase::kReleased, wanted); kept.count > 0)
@@ -146,11 +143,11 @@ ClaimSync::UnclaimedDevices ClaimSync::keptDevices(std::string_view phase,
                                                    const std::function<bool(const cache::Gpu&)>& wanted) const {
   UnclaimedDevices kept;
   kept.phase = phase;
-  for (const auto& device : stores_.devicesInPhase(phase)) {
+  for (const auto& device : context_.stores.devicesInPhase(phase)) {
     if (phase == phase::kAvailable && device->spec.claimRef) continue;  // about to be bound
     bool counts = false;
     for (const auto& share : v1alpha::cardsInForce(*device)) {
-      const auto card = stores_.cards.get({"", share.name});
+      const auto card = context_.stores.cards.get({"", share.name});
       if (!card || !wanted(*card)) continue;
       kept.held.core += share.chargedCore;
       kept.held.memory += share.chargedMemory;

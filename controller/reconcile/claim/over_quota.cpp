@@ -39,39 +39,24 @@ int64_t usedByNobody(const scheduler::QuotaExcess& excess, const std::optional<s
 Outcome ClaimSync::overQuota(const cache::Claim& claim, const scheduler::QuotaExcess& excess, const std::string& first,
                              GroupUsage counts) {
   const auto& uid = claim.metadata.uid;
-  if (excess.refuse) waiting_.refusals.refused(uid, excess.version);
+  if (excess.refuse) context_.waiting.refusals.refused(uid, excess.version);
   const auto* old = findCondition(claim.status.conditions, excess.refuse ? kAccepted : kBound);
   const bool told = old != nullptr && old->reason == reason::kQuotaExceeded && claim.status.phase == phase::kPending;
   // As with NoFit, the amounts change with every claim of the namespace, so they are written at intervals only.
-  if (!waiting_.room.mayExplain(uid) && told) return Outcome::after(UnschedulableQueue::kExplainInterval);
+  if (!context_.waiting.room.mayExplain(uid) && told) return Outcome::after(UnschedulableQueue::kExplainInterval);
   const auto& space = claim.metadata.namespace_;
-  const auto with = counts == GroupUsage::nobody ? 0 : usedByNobody(excess, cluster_.quotaUsed({space, excess.quota}));
+  const auto with =
+      counts == GroupUsage::nobody ? 0 : usedByNobody(excess, context_.cluster.quotaUsed({space, excess.quota}));
   auto why = first + excess.text(with);
   // The amount that all need together is known only if all are counted.
   if (counts != GroupUsage::some || excess.perClaim) why += remedy(excess, counts == GroupUsage::nobody);
   if (excess.others) why += "; other limits are exceeded, too";
-  if (const auto who = cluster_.quotaHolders(excess, counts != GroupUsage::some); !who.empty()) why += "; " + who;
+  if (const auto who = context_.cluster.quotaHolders(excess, counts != GroupUsage::some); !who.empty())
+    why += "; " + who;
   if (excess.elsewhere && !excess.perClaim) why += "; cards within the quota have no free capacity";
   return Outcome::done().reports(ConditionUpdate::of(
       claim.metadata, excess.refuse ? ConditionUpdate::As::notAccepted : ConditionUpdate::As::notBound,
       reason::kQuotaExceeded, std::move(why)));
-}
-
-bool ClaimSync::refusedByQuota(const cache::Claim& claim, ResolvedClaim& asked) {
-  const auto* accepted = findCondition(claim.status.conditions, kAccepted);
-  if (accepted == nullptr || accepted->status != "False" || accepted->reason != reason::kQuotaExceeded) return false;
-  const auto& space = claim.metadata.namespace_;
-  const auto queueKey = claimKey(core::keyOf(claim.metadata));
-  // Quota changes after the second read requeue the claim; the second read sees earlier ones.
-  waiting_.room.add(queueKey, ageOf(claim.metadata), priorityOf(stores_, claim).value,
-                    {{}, {}, space, cluster_.refusingQuotas(space).value_or(0)});
-  if (!waiting_.refusals.stillRefused(claim.metadata.uid, cluster_.refusingQuotas(space))) {
-    waiting_.room.remove(queueKey);
-    return false;
-  }
-  asked.reason = accepted->reason;
-  asked.message = accepted->message;
-  return true;
 }
 
 }  // namespace egpu::reconcile

@@ -18,26 +18,26 @@ std::variant<scheduler::Decision, Outcome> ClaimSync::decideAsPreferred(const ca
                                                                         const scheduler::NodePredicate& suits,
                                                                         const std::string& nodes) {
   const auto& uid = claim.metadata.uid;
-  if (!provisioning_.prefers(asked.cls->provisioner)) return decide(claim, asked, suits, nodes);
-  if (const auto rest = waiting_.nodes.untilNextChoice(uid); rest.count() > 0) return Outcome::after(rest);
-  const auto candidates = cluster_.candidates(
+  if (!context_.provisioning.prefers(asked.cls->provisioner)) return decide(claim, asked, suits, nodes);
+  if (const auto rest = context_.waiting.nodes.untilNextChoice(uid); rest.count() > 0) return Outcome::after(rest);
+  const auto candidates = context_.cluster.candidates(
       asked.of(claim),
-      [&](std::string_view node) { return !waiting_.nodes.wasRefusedOn(uid, node) && (!suits || suits(node)); },
+      [&](std::string_view node) { return !context_.waiting.nodes.wasRefusedOn(uid, node) && (!suits || suits(node)); },
       plugin::kMaxCandidates);
   if (candidates.empty()) return decide(claim, asked, suits, nodes);
-  const auto answer = provisioning_.prefer(*asked.cls, core::keyOf(claim.metadata), candidates);
+  const auto answer = context_.provisioning.prefer(*asked.cls, core::keyOf(claim.metadata), candidates);
   if (!answer) return Outcome::after(kPluginBusy);
   if (answer->reply.outcome != plugin::ReplyCode::ok) return decide(claim, asked, suits, nodes);
   auto ask = asked.of(claim);
   ask.first = false;  // no reservation is made from these nodes only
   for (const auto& node : preferredNodes(claim, asked, candidates, *answer)) {
     ask.request.pinnedNode = node;
-    if (auto decision = cluster_.decideAndAssume(ask, suits); decision.fits) return decision;
+    if (auto decision = context_.cluster.decideAndAssume(ask, suits); decision.fits) return decision;
   }
   // All are vetoed, or were taken meanwhile: the next attempt has other candidates.
-  waiting_.nodes.choiceFailed(uid);
-  auto outcome = Outcome::after(waiting_.nodes.untilNextChoice(uid));
-  if (const auto why = waiting_.nodes.text(uid); !why.empty())
+  context_.waiting.nodes.choiceFailed(uid);
+  auto outcome = Outcome::after(context_.waiting.nodes.untilNextChoice(uid));
+  if (const auto why = context_.waiting.nodes.text(uid); !why.empty())
     outcome.updates.push_back(notBound(claim, reason::kNodeUnsuitable, why));
   return outcome;
 }
@@ -49,8 +49,9 @@ std::vector<std::string> ClaimSync::preferredNodes(const cache::Claim& claim, co
   std::vector<bool> told(candidates.size(), false);
   for (const auto& veto : answer.vetoes) {
     told[veto.candidate] = true;
-    waiting_.nodes.reject(claim.metadata.uid, candidates[veto.candidate].node,
-                          asked.cls->provisioner + (veto.why.empty() ? " vetoed it" : ": " + veto.why), kVetoedFor);
+    context_.waiting.nodes.reject(claim.metadata.uid, candidates[veto.candidate].node,
+                                  asked.cls->provisioner + (veto.why.empty() ? " vetoed it" : ": " + veto.why),
+                                  kVetoedFor);
   }
   for (const auto candidate : answer.order) {
     told[candidate] = true;

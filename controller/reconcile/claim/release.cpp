@@ -3,6 +3,7 @@
 
 #include "api/v1alpha/keys.h"
 #include "controller/reconcile/claim/claim.h"
+#include "controller/reconcile/claim/claim_state.h"
 #include "controller/reconcile/device/lost_cards.h"
 #include "controller/reconcile/queue_key.h"
 
@@ -12,37 +13,32 @@ namespace keys = v1alpha::keys;
 namespace phase = v1alpha::keys::phase;
 namespace reason = v1alpha::keys::reason;
 
-bool ClaimSync::inUse(const cache::Claim& claim) const { return !users_.known(core::keyOf(claim.metadata)).empty(); }
+namespace {
 
-base::Result<bool> ClaimSync::inUse(const cache::Claim& claim, const cache::Gpu& device, std::stop_token stop) {
-  if (inUse(claim)) return true;
-  const auto pods = users_.look(core::keyOf(claim.metadata), device.spec.nodeName, stop);
-  if (!pods.ok()) return pods.status();
-  return !pods->empty();
-}
-
-std::string ClaimSync::users(const cache::Claim& claim) const {
-  const auto pods = users_.known(core::keyOf(claim.metadata));
+/// What a claim that is being deleted waits for, for people.
+std::string usersText(const Users& users, const core::ObjectKey& claim) {
+  const auto pods = users.known(claim);
   if (pods.empty()) return "its ResourceClaim to be no longer reserved";
   return "pod " + pods.front()->metadata.name + (pods.size() > 1 ? " and others" : "") + " to end";
 }
 
-std::string ClaimSync::hardwareGone(const cache::Gpu& device) const { return lostCards(stores_, device); }
+}  // namespace
 
 Outcome ClaimSync::lost(const ClaimPtr& claim, const GpuPtr& device, const std::string& message, std::stop_token stop) {
   if (device && device->status.phase == phase::kBound) {
     // The device is marked before the claim is Lost: Failed may follow, and requires this version of the device. The
     // mark is renewed when a further card is lost.
-    const auto marked = binder_.setPhase(*device, phase::kBound, reason::kCardGone, message, stop);
+    const auto marked = context_.binder.setPhase(*device, phase::kBound, reason::kCardGone, message, stop);
     if (!marked.ok() || marked->metadata.resourceVersion != device->metadata.resourceVersion)
       return Outcome::nextState(marked.status());
   }
   const auto update = ConditionUpdate::of(claim->metadata, ConditionUpdate::As::lost, reason::kCardGone, message);
   if (claim->status.phase != phase::kLost) return Outcome::requeueNow().reports(update);
   const bool named = isStatic(*claim) && device && device->metadata.name == claim->spec.elasticGPUName;
-  if (named || inUse(*claim)) return Outcome::done().reports(update);  // the end of a pod is an event
-  const auto carrier = carrier_.release(core::keyOf(claim->metadata), claim->metadata.uid,
-                                        device ? device->metadata.name : claim->status.elasticGPUName, stop);
+  if (named || context_.users.isInUse(core::keyOf(claim->metadata)))
+    return Outcome::done().reports(update);  // the end of a pod is an event
+  const auto carrier = context_.bridge.release(core::keyOf(claim->metadata), claim->metadata.uid,
+                                               device ? device->metadata.name : claim->status.elasticGPUName, stop);
   if (carrier.state == ResourceClaimBridge::Release::failed) return Outcome::retry(carrier.error).reports(update);
   if (carrier.state == ResourceClaimBridge::Release::inUse || !device) return Outcome::done().reports(update);
   return recoverLost(*claim, *device, message, stop).reports(update);
@@ -50,49 +46,54 @@ Outcome ClaimSync::lost(const ClaimPtr& claim, const GpuPtr& device, const std::
 
 Outcome ClaimSync::recoverLost(const cache::Claim& claim, const cache::Gpu& device, const std::string& message,
                                std::stop_token stop) {
-  const auto used = inUse(claim, device, stop);
+  const auto used = context_.users.isInUseNow(core::keyOf(claim.metadata), device.spec.nodeName, stop);
   if (!used.ok()) return Outcome::retry(used.status());
   if (*used) return Outcome::done();
   if (device.status.phase == phase::kBound) {
     // The next write is final, so the cards are read by quorum first.
     for (const auto& share : device.spec.cards) {
-      const auto known = stores_.cards.get({"", share.name});
-      const auto now = writer_.read<cache::Gpu>({"", share.name}, known ? known->metadata.uid : std::string(), stop);
+      const auto known = context_.stores.cards.get({"", share.name});
+      const auto now =
+          context_.writer.read<cache::Gpu>({"", share.name}, known ? known->metadata.uid : std::string(), stop);
       if (!now.ok() && now.status().code() != base::Code::notFound) return Outcome::retry(now.status());
     }
-    if (hardwareGone(device).empty()) return Outcome::requeueNow();
+    if (lostCards(context_.stores, device).empty()) return Outcome::requeueNow();
   }
-  const auto failed = binder_.setPhase(device, phase::kFailed, reason::kCardGone, message, stop);
+  const auto failed = context_.binder.setPhase(device, phase::kFailed, reason::kCardGone, message, stop);
   if (!failed.ok()) return Outcome::nextState(failed.status());
   if (failed->metadata.deleting()) return Outcome::done();
-  const auto removed = writer_.remove(*failed, stop);
+  const auto removed = context_.writer.remove(*failed, stop);
   return removed.ok() ? Outcome::done() : Outcome::retry(removed);
 }
 
 std::optional<Outcome> ClaimSync::stillUsed(const cache::Claim& claim, const GpuPtr& device, std::stop_token stop) {
   const bool released =
-      device ? device->status.phase == phase::kReleased : waiting_.released.contains(claim.metadata.uid);
+      device ? device->status.phase == phase::kReleased : context_.waiting.released.contains(claim.metadata.uid);
   // The device was released only after a quorum read found no ResourceClaim and no pod that uses it.
-  if (released && !stores_.carriers.get(core::keyOf(claim.metadata)) && !inUse(claim)) return std::nullopt;
+  if (released && !context_.stores.carriers.get(core::keyOf(claim.metadata)) &&
+      !context_.users.isInUse(core::keyOf(claim.metadata)))
+    return std::nullopt;
   const auto name = device                                ? device->metadata.name
                     : claim.status.elasticGPUName.empty() ? deviceNameFor(claim)
                                                           : claim.status.elasticGPUName;
-  const auto carrier = carrier_.release(core::keyOf(claim.metadata), claim.metadata.uid, name, stop);
+  const auto carrier = context_.bridge.release(core::keyOf(claim.metadata), claim.metadata.uid, name, stop);
   if (carrier.state == ResourceClaimBridge::Release::failed) return Outcome::retry(carrier.error);
-  bool used = carrier.state == ResourceClaimBridge::Release::inUse || inUse(claim);
+  bool used =
+      carrier.state == ResourceClaimBridge::Release::inUse || context_.users.isInUse(core::keyOf(claim.metadata));
   if (!used && device && device->status.phase != phase::kReleased) {
-    const auto seen = inUse(claim, *device, stop);
+    const auto seen = context_.users.isInUseNow(core::keyOf(claim.metadata), device->spec.nodeName, stop);
     if (!seen.ok()) return Outcome::retry(seen.status());
     used = *seen;
   }
   if (!used) return std::nullopt;
-  const auto who = users(claim);  // the end of its pods is an event
-  const auto gone = device ? hardwareGone(*device) : std::string();
-  const auto update = ConditionUpdate::of(claim.metadata, ConditionUpdate::As::inUse, reason::kInUse,
-                                          "is being deleted; waits for " + who + (gone.empty() ? "" : "; " + gone));
+  const auto waitsFor = usersText(context_.users, core::keyOf(claim.metadata));  // the end of its pods is an event
+  const auto gone = device ? lostCards(context_.stores, *device) : std::string();
+  const auto update =
+      ConditionUpdate::of(claim.metadata, ConditionUpdate::As::inUse, reason::kInUse,
+                          "is being deleted; waits for " + waitsFor + (gone.empty() ? "" : "; " + gone));
   if (device && device->status.phase == phase::kBound && carrier.state == ResourceClaimBridge::Release::gone) {
     // OBSERVATION: pods run, but their ResourceClaim is gone: it was removed by force.
-    const auto held = users_.hold(*device, reason::kResourceClaimDeleted, who, stop);
+    const auto held = context_.users.hold(*device, reason::kResourceClaimDeleted, waitsFor, stop);
     if (!held.ok()) return Outcome::nextState(held);
   }
   return Outcome::done().reports(update);
@@ -103,22 +104,22 @@ std::optional<Outcome> ClaimSync::releaseDevice(const cache::Gpu& device, std::s
   const bool deleting = device.metadata.deleting();
   if (phase == phase::kReleased && device.spec.reclaimPolicy != "Delete" && !deleting) return std::nullopt;  // Retain
   if (phase == phase::kBound)
-    return Outcome::nextState(binder_.setPhase(device, phase::kReleased, "", "", stop).status());
+    return Outcome::nextState(context_.binder.setPhase(device, phase::kReleased, "", "", stop).status());
   if (deleting) return Outcome::done();  // its last event requeues the claim
   if (phase == phase::kAvailable) {      // named by the claim, never committed: only its claimRef is cleared
     const auto body = codec::patch::claimRef(device.metadata.uid, device.metadata.resourceVersion, std::nullopt);
-    const auto cleared = writer_.patch(device, body, {}, stop);
+    const auto cleared = context_.writer.patch(device, body, {}, stop);
     return cleared.ok() ? Outcome::requeueNow() : Outcome::ofWrite(cleared.status());
   }
-  const auto status = binder_.rollBack(device, stop);  // intent, Failed, or Released and Delete
+  const auto status = context_.binder.rollBack(device, stop);  // intent, Failed, or Released and Delete
   return status.ok() ? Outcome::requeueNow() : Outcome::retry(status);
 }
 
 Outcome ClaimSync::releasing(const ClaimPtr& claim, std::stop_token stop) {
-  const auto device = deviceOf(*claim);
+  const auto device = deviceOf(context_.stores, *claim);
   if (const auto used = stillUsed(*claim, device, stop)) return *used;
   if (device) {
-    if (device->status.phase == phase::kReleased) waiting_.released.add(claim->metadata.uid);
+    if (device->status.phase == phase::kReleased) context_.waiting.released.add(claim->metadata.uid);
     if (auto outcome = releaseDevice(*device, stop)) {
       // All pods have ended: from here on the claim waits for its device.
       const auto& why = device->status;
@@ -127,20 +128,20 @@ Outcome ClaimSync::releasing(const ClaimPtr& claim, std::stop_token stop) {
           claim->metadata, ConditionUpdate::As::inUse, why.reason,
           "is being deleted; waits for its device " + device->metadata.name + " to be removed: " + why.message));
     }
-  } else if (!waiting_.released.contains(claim->metadata.uid)) {
+  } else if (!context_.waiting.released.contains(claim->metadata.uid)) {
     // The cache may not have the device yet.
     const auto& noted = claim->status.elasticGPUName;
-    const auto now = writer_.read<cache::Gpu>({"", noted.empty() ? deviceNameFor(*claim) : noted}, {}, stop);
+    const auto now = context_.writer.read<cache::Gpu>({"", noted.empty() ? deviceNameFor(*claim) : noted}, {}, stop);
     if (now.ok() && belongsTo(*now, *claim)) return Outcome::requeueNow();
     if (!now.ok() && now.status().code() != base::Code::notFound) return Outcome::retry(now.status());
   }
-  waiting_.forgetClaim(claim->metadata.uid);
-  cluster_.forget(claim->metadata.uid);
+  context_.waiting.forgetClaim(claim->metadata.uid);
+  context_.cluster.forget(claim->metadata.uid);
   if (!claim->metadata.hasFinalizer(keys::kClaimFinalizer)) return Outcome::done();
   auto rest = claim->metadata.finalizers;
   rest.erase(std::remove(rest.begin(), rest.end(), keys::kClaimFinalizer), rest.end());
   const auto body = codec::patch::finalizers(claim->metadata.uid, claim->metadata.resourceVersion, rest);
-  return Outcome::ofWrite(writer_.patch(*claim, body, {}, stop).status());
+  return Outcome::ofWrite(context_.writer.patch(*claim, body, {}, stop).status());
 }
 
 }  // namespace egpu::reconcile

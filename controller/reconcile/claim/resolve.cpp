@@ -1,11 +1,15 @@
-// Resolves a claim to its scheduling request: (C2), (C3), (C4).
+#include "controller/reconcile/claim/resolve.h"
+
 #include <algorithm>
 #include <iterator>
 
 #include "api/v1alpha/keys.h"
 #include "controller/base/timestamp.h"
-#include "controller/reconcile/claim/claim.h"
+#include "controller/reconcile/claim/claim_state.h"
 #include "controller/reconcile/class/class_access.h"
+#include "controller/reconcile/pod/schedulability.h"
+#include "controller/reconcile/priority/priority.h"
+#include "controller/reconcile/queue_key.h"
 
 namespace egpu::reconcile {
 
@@ -17,7 +21,7 @@ constexpr int64_t kLedgerEntries = 128;
 
 /// Limits the request to the card that the claim names, and to the number of entries that a ledger holds.
 void limit(const cache::Claim& claim, scheduler::Request& request) {
-  if (ClaimSync::isStatic(claim)) request.pinnedCards = {claim.spec.elasticGPUName};
+  if (isStatic(claim)) request.pinnedCards = {claim.spec.elasticGPUName};
   // The ledger would refuse one more claim whatever capacity is free, and the next decision would be the same.
   auto& most = request.maxClaimsPerCard;
   if (request.adminAccess) return;
@@ -25,7 +29,7 @@ void limit(const cache::Claim& claim, scheduler::Request& request) {
 }
 }  // namespace
 
-cache::ClusterView::QueueOrder turnOf(const cache::Claim& claim, int64_t priority, base::Clock::Wall wall) {
+cache::ClusterView::QueueOrder queueOrderOf(const cache::Claim& claim, int64_t priority, base::Clock::Wall wall) {
   cache::ClusterView::QueueOrder turn;
   turn.priority = priority;
   turn.now = std::chrono::duration_cast<std::chrono::seconds>(wall.time_since_epoch()).count();
@@ -38,25 +42,25 @@ cache::ClusterView::QueueOrder turnOf(const cache::Claim& claim, int64_t priorit
   return turn;
 }
 
-int64_t ClaimSync::wantedSince(const cache::Claim& claim, int64_t now) const {
-  const auto pod = stores_.firstPodByAge(core::keyOf(claim.metadata),
-                                         [this](const core::Pod& each) { return isConsumer(stores_, each); });
+int64_t ClaimResolver::wantedSince(const cache::Claim& claim, int64_t now) const {
+  const auto pod = context_.stores.firstPodByAge(
+      core::keyOf(claim.metadata), [this](const core::Pod& each) { return isConsumer(context_.stores, each); });
   const auto created = pod ? base::parseRfc3339(pod->metadata.creationTimestamp) : std::nullopt;
   return created ? std::min(now, base::unixSeconds(*created)) : now;
 }
 
-ResolvedClaim ClaimSync::ask(const cache::Claim& claim) {
+ResolvedClaim ClaimResolver::resolve(const cache::Claim& claim) {
   ResolvedClaim asked;
-  const auto cls = classOf(stores_, claim, &asked.message);
-  if (cls) return askOf(claim, cls);
+  const auto cls = classOf(context_.stores, claim, &asked.message);
+  if (cls) return resolve(claim, cls);
   asked.reason = std::string(reason::kClassNotFound);  // (C2)
   return asked;
 }
 
-ResolvedClaim ClaimSync::askOf(const cache::Claim& claim, cache::Store<cache::Class>::Ptr cls) {
+ResolvedClaim ClaimResolver::resolve(const cache::Claim& claim, cache::Store<cache::Class>::Ptr cls) {
   ResolvedClaim asked;
   asked.cls = std::move(cls);
-  const auto ready = classes_.readiness(*asked.cls);
+  const auto ready = context_.classes.readiness(*asked.cls);
   if (ready.later) {
     asked.later = true;
     return asked;
@@ -67,22 +71,22 @@ ResolvedClaim ClaimSync::askOf(const cache::Claim& claim, cache::Store<cache::Cl
     asked.message = "class " + asked.cls->metadata.name + ": " + ready.message;
     return asked;
   }
-  auto made = requestsOf(stores_, claim, *asked.cls);
+  auto made = schedulingRequestsOf(context_.stores, claim, *asked.cls);
   if (auto* refusal = std::get_if<scheduler::Refusal>(&made)) {  // (C4)
     asked.reason = refusal->reason;
     asked.message = (refusal->field.empty() ? "" : refusal->field + ": ") + refusal->message;
     return asked;
   }
-  auto priority = priorityOf(stores_, claim);
+  auto priority = priorityOf(context_.stores, claim);
   if (!priority.unknown.empty()) {  // (C4)
     asked.reason = std::string(reason::kPriorityClassNotFound);
     asked.message = "spec.priorityClassName: " + priority.unknown;
     return asked;
   }
-  if (refusedByQuota(claim, asked)) return asked;
-  asked.turn = turnOf(claim, priority.value, clock_.wall());
+  if (isRefusedByQuota(claim, asked)) return asked;
+  asked.order = queueOrderOf(claim, priority.value, context_.clock.wall());
   if (asked.cls->bindingMode == "WaitForFirstConsumer")
-    asked.turn.waitingSince = std::max(asked.turn.waitingSince, wantedSince(claim, asked.turn.now));
+    asked.order.waitingSince = std::max(asked.order.waitingSince, wantedSince(claim, asked.order.now));
   asked.preempts = priority.preempts && !claim.spec.adminAccess;
   auto& requests = std::get<std::vector<scheduler::Request>>(made);
   asked.request = std::move(requests.front());
@@ -90,19 +94,65 @@ ResolvedClaim ClaimSync::askOf(const cache::Claim& claim, cache::Store<cache::Cl
   return asked;
 }
 
+bool ClaimResolver::isRefusedByQuota(const cache::Claim& claim, ResolvedClaim& asked) {
+  const auto* accepted = findCondition(claim.status.conditions, kAccepted);
+  if (accepted == nullptr || accepted->status != "False" || accepted->reason != reason::kQuotaExceeded) return false;
+  const auto& space = claim.metadata.namespace_;
+  const auto queueKey = claimKey(core::keyOf(claim.metadata));
+  // Quota changes after the second read requeue the claim; the second read sees earlier ones.
+  context_.waiting.room.add(queueKey, ageOf(claim.metadata), priorityOf(context_.stores, claim).value,
+                            {{}, {}, space, context_.cluster.refusingQuotas(space).value_or(0)});
+  if (!context_.waiting.refusals.stillRefused(claim.metadata.uid, context_.cluster.refusingQuotas(space))) {
+    context_.waiting.room.remove(queueKey);
+    return false;
+  }
+  asked.reason = accepted->reason;
+  asked.message = accepted->message;
+  return true;
+}
+
 ResolvedClaim ResolvedClaim::alternative(std::size_t which) const {
   if (which == 0) return *this;
   ResolvedClaim other;
   other.cls = cls;
   other.request = otherwise[which - 1];
-  other.turn = turn;
+  other.order = order;
   other.first = false;
   return other;
 }
 
-std::variant<scheduler::Request, scheduler::Refusal> ClaimSync::requestOf(const cache::Stores& stores,
-                                                                          const cache::Claim& claim,
-                                                                          const cache::Class& cls) {
+cache::ClusterView::SchedulingRequest ResolvedClaim::of(const cache::Claim& claim, std::string nodes) const {
+  return {claim.metadata.uid,
+          core::keyOf(claim.metadata).str(),
+          request,
+          std::move(nodes),
+          cls->metadata.name,
+          order,
+          first};
+}
+
+ConditionUpdate ResolvedClaim::refusal(const cache::Claim& claim) const {
+  return ConditionUpdate::of(
+      claim.metadata, specAccepted ? ConditionUpdate::As::notBound : ConditionUpdate::As::notAccepted, reason, message);
+}
+
+RoomNeeds needsOf(const cache::Claim& claim, const ResolvedClaim& asked) {
+  RoomNeeds needs{{asked.of(claim)}};
+  for (std::size_t i = 1; i < asked.alternatives(); ++i) needs.anyOf.push_back(asked.alternative(i).of(claim));
+  return needs;
+}
+
+cache::Class classOfDevice(const cache::Gpu& device) {
+  cache::Class cls;
+  cls.metadata.name = device.spec.className;
+  cls.provisioner = device.spec.provisioner;
+  cls.parameters = device.spec.parameters;
+  return cls;
+}
+
+std::variant<scheduler::Request, scheduler::Refusal> schedulingRequestOf(const cache::Stores& stores,
+                                                                         const cache::Claim& claim,
+                                                                         const cache::Class& cls) {
   if (auto refusal = accessRefusal(stores, cls, claim.metadata.namespace_)) return *std::move(refusal);
   if (auto refusal = observingRefusal(stores, claim)) return *std::move(refusal);
   auto made = scheduler::makeRequest(claim, cls);
@@ -112,9 +162,9 @@ std::variant<scheduler::Request, scheduler::Refusal> ClaimSync::requestOf(const 
   return made;
 }
 
-std::variant<std::vector<scheduler::Request>, scheduler::Refusal> ClaimSync::requestsOf(const cache::Stores& stores,
-                                                                                        const cache::Claim& claim,
-                                                                                        const cache::Class& cls) {
+std::variant<std::vector<scheduler::Request>, scheduler::Refusal> schedulingRequestsOf(const cache::Stores& stores,
+                                                                                       const cache::Claim& claim,
+                                                                                       const cache::Class& cls) {
   if (auto refusal = accessRefusal(stores, cls, claim.metadata.namespace_)) return *std::move(refusal);
   if (auto refusal = observingRefusal(stores, claim)) return *std::move(refusal);
   auto made = scheduler::makeRequests(claim, cls);
@@ -122,19 +172,6 @@ std::variant<std::vector<scheduler::Request>, scheduler::Refusal> ClaimSync::req
     return withOtherClasses(std::move(*refusal), stores, claim);
   for (auto& request : std::get<std::vector<scheduler::Request>>(made)) limit(claim, request);
   return made;
-}
-
-base::Result<bool> ClaimSync::classExistsNow(const cache::Claim& claim, std::stop_token stop) {
-  const auto& name = claim.spec.effectiveClass();
-  if (!name.empty()) {
-    const auto now = writer_.read<cache::Class>({"", name}, {}, stop);
-    if (!now.ok() && now.status().code() != base::Code::notFound) return now.status();
-  } else {
-    const auto all = writer_.client().listAll<cache::Class>({}, stop);
-    if (!all.ok()) return all.status();
-    for (const auto& cls : *all) stores_.observed(cls);
-  }
-  return classOf(stores_, claim, nullptr) != nullptr;
 }
 
 }  // namespace egpu::reconcile

@@ -5,6 +5,7 @@
 #include "api/v1alpha/quantity.h"
 #include "api/v1alpha/size.h"
 #include "controller/reconcile/claim/claim.h"
+#include "controller/reconcile/claim/claim_state.h"
 #include "controller/reconcile/class/class_access.h"
 #include "controller/reconcile/queue_key.h"
 
@@ -13,26 +14,12 @@ namespace egpu::reconcile {
 namespace phase = v1alpha::keys::phase;
 namespace reason = v1alpha::keys::reason;
 
-ClaimSync::GpuPtr ClaimSync::preboundDeviceFor(const cache::Claim& claim) const {
-  const auto reserved = stores_.devicesReservedFor(core::keyOf(claim.metadata));
-  const auto available = std::find_if(reserved.begin(), reserved.end(), [](const auto& device) {
-    return device->status.phase == phase::kAvailable && !device->metadata.deleting();
-  });
-  if (available != reserved.end()) return *available;
-  return reserved.empty() ? nullptr : reserved.front();
-}
-
-bool ClaimSync::takesDevice(const cache::Claim& claim) const {
-  return isStatic(claim) ? stores_.cards.get({"", claim.spec.elasticGPUName}) == nullptr
-                         : preboundDeviceFor(claim) != nullptr;
-}
-
 std::optional<Outcome> ClaimSync::givenDevice(const ClaimPtr& claim, std::stop_token stop) {
   GpuPtr given;
   if (isStatic(*claim)) {
-    given = stores_.gpu(claim->spec.elasticGPUName);
+    given = context_.stores.gpu(claim->spec.elasticGPUName);
     if (!given) {
-      auto now = writer_.read<cache::Gpu>({"", claim->spec.elasticGPUName}, {}, stop);
+      auto now = context_.writer.read<cache::Gpu>({"", claim->spec.elasticGPUName}, {}, stop);
       if (!now.ok() && now.status().code() != base::Code::notFound) return Outcome::retry(now.status());
       if (!now.ok())
         return Outcome::done().reports(notBound(*claim, reason::kStaticNotAvailable,
@@ -41,10 +28,10 @@ std::optional<Outcome> ClaimSync::givenDevice(const ClaimPtr& claim, std::stop_t
     }
     if (!given->isDevice()) return std::nullopt;  // it names a card, so a new device is made
   } else {
-    given = preboundDeviceFor(*claim);
+    given = preboundDeviceFor(context_.stores, *claim);
     if (!given) return std::nullopt;
   }
-  const auto refusal = waiting_.provisioners.refusal(claim->metadata.uid);
+  const auto refusal = context_.waiting.provisioners.refusal(claim->metadata.uid);
   return refusal.empty() ? staticallyBound(claim, given, stop) : refused(*claim, refusal);
 }
 
@@ -59,7 +46,7 @@ bool ClaimSync::holds(const cache::Gpu& device, const scheduler::Request& want) 
       continue;
     }
     constexpr int64_t kWholeCore = 1000;
-    const auto card = stores_.cards.get({"", share.name});
+    const auto card = context_.stores.cards.get({"", share.name});
     const bool all = share.core >= (card ? card->spec.card->core : kWholeCore);
     // The memory of a device of whole cards is adapted to its cards once it is bound.
     const bool hasMemory = follows || share.memory >= (card ? card->spec.card->memory : 0);
@@ -78,7 +65,7 @@ std::string ClaimSync::notAvailable(const cache::Claim& claim, const cache::Gpu&
     const auto who = of.namespace_ == claim.metadata.namespace_ ? "claim " + of.str() : "a claim of another namespace";
     if (ref->reserves() && of != core::keyOf(claim.metadata))
       return name + " is reserved for " + who + " by its spec.claimRef; name another device, or none";
-    const auto holder = stores_.claims.get(of);
+    const auto holder = context_.stores.claims.get(of);
     const bool kept = device.status.phase == phase::kReleased && (!holder || holder->metadata.uid != ref->uid);
     if (kept)
       return name + " is Released: it was retained for " + who +
@@ -101,7 +88,7 @@ std::string ClaimSync::againstClass(const cache::Gpu& device, const cache::Class
                                     const scheduler::Request& want) const {
   const auto name = "device " + device.metadata.name;
   for (const auto& share : device.spec.cards) {
-    const auto card = stores_.cards.get({"", share.name});
+    const auto card = context_.stores.cards.get({"", share.name});
     if (!card) continue;
     const auto& have = *card->spec.card;
     if (!want.models.empty() && std::find(want.models.begin(), want.models.end(), have.model) == want.models.end())
@@ -112,18 +99,18 @@ std::string ClaimSync::againstClass(const cache::Gpu& device, const cache::Class
              " gives out cards of at least " + v1alpha::formatBytes(want.minMemory);
   }
   if (cls.bindingMode == "WaitForFirstConsumer") return {};  // the tolerations of its pods count
-  const auto taint = untoleratedTaint(stores_, cls, device.spec.nodeName);
+  const auto taint = untoleratedTaint(context_.stores, cls, device.spec.nodeName);
   if (!taint.empty())
     return name + " is on node " + device.spec.nodeName + " with taint " + taint + ", which class " +
            cls.metadata.name + " does not tolerate";
-  const auto node = stores_.nodes.get({"", device.spec.nodeName});
+  const auto node = context_.stores.nodes.get({"", device.spec.nodeName});
   return node && node->unschedulable ? name + " is on node " + device.spec.nodeName + ", which is cordoned"
                                      : std::string();
 }
 
 std::optional<Outcome> ClaimSync::againstRules(const cache::Claim& claim, const cache::Gpu& named,
                                                std::stop_token stop) {
-  if (const auto refusal = observingRefusal(stores_, claim))
+  if (const auto refusal = observingRefusal(context_.stores, claim))
     return Outcome::done().reports(ConditionUpdate::of(claim.metadata, ConditionUpdate::As::notAccepted,
                                                        refusal->reason, refusal->field + ": " + refusal->message));
   const auto& className = named.spec.className;
@@ -131,9 +118,10 @@ std::optional<Outcome> ClaimSync::againstRules(const cache::Claim& claim, const 
   const bool asksForAmounts = asks && !named.spec.cards.empty();
   // A device without a class was made by hand for any claim that names it. The class of any other device decides.
   if (className.empty() && !asksForAmounts) return std::nullopt;
-  auto cls = className.empty() ? classOf(stores_, claim, nullptr) : stores_.classes.get({"", className});
+  auto cls =
+      className.empty() ? classOf(context_.stores, claim, nullptr) : context_.stores.classes.get({"", className});
   if (!cls && !className.empty()) {  // classes and devices come by different watches
-    const auto now = writer_.read<cache::Class>({"", className}, {}, stop);
+    const auto now = context_.writer.read<cache::Class>({"", className}, {}, stop);
     if (now.ok()) return Outcome::requeueNow();
     if (now.status().code() != base::Code::notFound) return Outcome::retry(now.status());
     return Outcome::done().reports(
@@ -141,7 +129,7 @@ std::optional<Outcome> ClaimSync::againstRules(const cache::Claim& claim, const 
                             "ElasticGPUClass \"" + className + "\" of device " + named.metadata.name +
                                 " not found: access can't be checked"));
   }
-  const auto asked = cls ? askOf(claim, std::move(cls)) : ask(claim);
+  const auto asked = cls ? resolver_.resolve(claim, std::move(cls)) : resolver_.resolve(claim);
   if (asked.later) return Outcome::after(kPluginBusy);
   if (!asked.ok()) return Outcome::done().reports(asked.refusal(claim));
   std::string first;  // problem of the first alternative
@@ -160,15 +148,19 @@ std::optional<Outcome> ClaimSync::overQuotaWith(const cache::Claim& claim, const
   if (named.spec.adminAccess) return std::nullopt;
   const auto& uid = claim.metadata.uid;
   const auto queueKey = claimKey(core::keyOf(claim.metadata));
-  const auto priority = priorityOf(stores_, claim).value;
-  const cache::ClusterView::SchedulingRequest ask{
-      uid, core::keyOf(claim.metadata).str(), {}, {}, named.spec.className, turnOf(claim, priority, clock_.wall())};
+  const auto priority = priorityOf(context_.stores, claim).value;
+  const cache::ClusterView::SchedulingRequest ask{uid,
+                                                  core::keyOf(claim.metadata).str(),
+                                                  {},
+                                                  {},
+                                                  named.spec.className,
+                                                  queueOrderOf(claim, priority, context_.clock.wall())};
   ResolvedClaim refused;
-  if (refusedByQuota(claim, refused)) return Outcome::done().reports(refused.refusal(claim));
+  if (resolver_.isRefusedByQuota(claim, refused)) return Outcome::done().reports(refused.refusal(claim));
   // Added before the quota is checked. No other claim takes the device that it names, so it need not yield.
-  waiting_.room.add(queueKey, ageOf(claim.metadata), priority, {{ask}, named.metadata.name});
-  if (const auto excess = cluster_.reserve(ask, named)) return overQuota(claim, *excess);
-  waiting_.room.remove(queueKey);
+  context_.waiting.room.add(queueKey, ageOf(claim.metadata), priority, {{ask}, named.metadata.name});
+  if (const auto excess = context_.cluster.reserve(ask, named)) return overQuota(claim, *excess);
+  context_.waiting.room.remove(queueKey);
   return std::nullopt;
 }
 
@@ -177,8 +169,8 @@ Outcome ClaimSync::staticallyBound(const ClaimPtr& claim, const GpuPtr& named, s
     return Outcome::done().reports(notBound(*claim, reason::kStaticNotAvailable, why));
   if (const auto outcome = againstRules(*claim, *named, stop)) return *outcome;
   if (auto outcome = overQuotaWith(*claim, *named)) return *std::move(outcome);
-  const auto device = binder_.writeClaimRef(*named, *claim, stop);  // W1
-  if (!device.ok()) cluster_.forget(claim->metadata.uid);
+  const auto device = context_.binder.writeClaimRef(*named, *claim, stop);  // W1
+  if (!device.ok()) context_.cluster.forget(claim->metadata.uid);
   // Continues with (C7). 409: another writer was first; the device was read again.
   if (device.ok() || device.status().code() == base::Code::conflict) return Outcome::requeueNow();
   return Outcome::retry(device.status());

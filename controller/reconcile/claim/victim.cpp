@@ -8,6 +8,9 @@
 #include "controller/kube/eviction.h"
 #include "controller/reconcile/api_rejections.h"
 #include "controller/reconcile/claim/claim.h"
+#include "controller/reconcile/claim/claim_state.h"
+#include "controller/reconcile/claim/quorum_reads.h"
+#include "controller/reconcile/device/lost_cards.h"
 #include "controller/reconcile/gang/membership.h"
 #include "controller/reconcile/queue_key.h"
 
@@ -40,15 +43,15 @@ bool stays(const cache::Store<core::Pod>::Ptr& pod) { return !pod->metadata.dele
 }  // namespace
 
 milliseconds ClaimSync::awaitPlan(const cache::Claim& claim, const std::string& queueKey) {
-  const QueueOrder order{-priorityOf(stores_, claim).value, ageOf(claim.metadata)};
+  const QueueOrder order{-priorityOf(context_.stores, claim).value, ageOf(claim.metadata)};
   const auto wait = preemption_.delayForRateLimit(order, queueKey);
-  if (wait.count() > 0) enqueue_(plansKey());
+  if (wait.count() > 0) context_.enqueue(plansKey());
   return wait;
 }
 
 Outcome ClaimSync::givePlanTurn() {
   const auto next = preemption_.giveTurn();
-  if (next.queueKey) enqueue_(*next.queueKey);
+  if (next.queueKey) context_.enqueue(*next.queueKey);
   return next.again ? Outcome::after(*next.again) : Outcome::done();
 }
 
@@ -71,8 +74,8 @@ std::optional<Outcome> ClaimSync::nominateVictims(const cache::Claim& claim, con
     return rest->count() > 0 ? std::optional(Outcome::after(*rest)) : std::nullopt;
   const auto planning = preemption_.tryLockPlanning(claim.metadata.uid);
   if (!planning) return Outcome::after(Preemption::kOthersPlan);
-  if (preemption_.turns().done(claim.metadata.uid)) enqueue_(plansKey());
-  const auto current = stores_.claims.get(core::keyOf(claim.metadata));  // with the nomination of the last plan
+  if (preemption_.turns().done(claim.metadata.uid)) context_.enqueue(plansKey());
+  const auto current = context_.stores.claims.get(core::keyOf(claim.metadata));  // with the nomination of the last plan
   if (!current || current->metadata.uid != claim.metadata.uid) return Outcome::done();
   const auto nomination = preemption_.planFor(current, asked.of(*current), suits, stop);
   if (!nomination) return std::nullopt;
@@ -80,45 +83,32 @@ std::optional<Outcome> ClaimSync::nominateVictims(const cache::Claim& claim, con
   auto update =
       notBound(*current, reason::kPreempting, preemption_.text({&*nomination, 1}, current->metadata.namespace_));
   update.nominated = nomination;
-  const auto written = status_.say({std::move(update)}, stop);  // V1
+  const auto written = context_.status.say({std::move(update)}, stop);  // V1
   if (!written.ok()) return Outcome::nextState(written);
   return Outcome::after(Preemption::kHeldUpFor);
 }
 
-std::vector<ClaimSync::ClaimPtr> ClaimSync::preemptionGroup(const ClaimPtr& preemptor) const {
-  if (!inGang(*preemptor)) return isDecidedByPod(stores_, *preemptor) ? chosenWith(preemptor) : std::vector{preemptor};
-  const auto gang = gangOf(stores_, *preemptor);
+std::vector<ClaimPtr> ClaimSync::preemptionGroup(const ClaimPtr& preemptor) const {
+  if (!inGang(context_.stores, *preemptor))
+    return isDecidedByPod(context_.stores, *preemptor) ? chosenWith(preemptor) : std::vector{preemptor};
+  const auto gang = gangOf(context_.stores, *preemptor);
   if (!gang) return {};
   auto members = openOf(*preemptor, *gang);
   return members.lacks.empty() && !members.oneLeaves ? std::move(members.open) : std::vector<ClaimPtr>();
 }
 
-std::vector<ClaimSync::ClaimPtr> ClaimSync::chosenWith(const ClaimPtr& claim) const {
-  auto pods = stores_.podsOfClaim(core::keyOf(claim->metadata));
-  std::erase_if(pods, [this](const auto& pod) { return !isConsumer(stores_, *pod); });
+std::vector<ClaimPtr> ClaimSync::chosenWith(const ClaimPtr& claim) const {
+  auto pods = context_.stores.podsOfClaim(core::keyOf(claim->metadata));
+  std::erase_if(pods, [this](const auto& pod) { return !isConsumer(context_.stores, *pod); });
   if (pods.empty()) return {};
   if (pods.size() != 1) return {claim};
-  return openClaimsOf(*pods.front()).value_or(std::vector<ClaimPtr>());
-}
-
-std::optional<std::vector<ClaimSync::ClaimPtr>> ClaimSync::openClaimsOf(const core::Pod& pod) const {
-  if (v1alpha::pendingClaim(pod)) return std::nullopt;
-  std::vector<ClaimPtr> open;
-  for (const auto& name : v1alpha::claimNames(pod)) {
-    const core::ObjectKey key{pod.metadata.namespace_, name};
-    auto claim = stores_.claims.get(key);
-    const auto carrier = claim ? nullptr : stores_.carriers.get(key);
-    if (carrier && ResourceClaimBridge::isOthers(*carrier)) continue;
-    if (!claim || claim->metadata.deleting()) return std::nullopt;
-    if (!deviceOf(*claim)) open.push_back(std::move(claim));
-  }
-  return open;
+  return openClaimsOf(context_.stores, *pods.front()).value_or(std::vector<ClaimPtr>());
 }
 
 ClaimSync::Planned ClaimSync::plannedFor(const ClaimPtr& preemptor) {
   Planned planned;
   for (const auto& each : preemptionGroup(preemptor)) {
-    const auto asked = ask(*each);
+    const auto asked = resolver_.resolve(*each);
     if (asked.later) return {{}, {}, true};
     if (!asked.ok() || !asked.preempts || !each->status.nominated) return {};
     planned.asks.push_back(asked.of(*each));
@@ -138,17 +128,17 @@ std::vector<std::string> ClaimSync::victimsFor(const ClaimPtr& preemptor) const 
 
 base::Result<ClaimSync::Need> ClaimSync::needFor(const cache::Claim& claim, const cache::Gpu& device,
                                                  std::stop_token stop) {
-  const auto named = preemptibleClaim(stores_, device) ? preemption_.preemptorOf(device, claim) : nullptr;
+  const auto named = preemptibleClaim(context_.stores, device) ? preemption_.preemptorOf(device, claim) : nullptr;
   if (!named) return Need{};
   const auto key = SharedPlans::keyOf(*named);
   const auto plan = preemption_.shared().find(key);
   if (!plan) return checkNeed(claim, device, named, stop);
-  const auto read = writer_.readAll({&named, 1}, stop);
+  const auto read = context_.writer.readAll({&named, 1}, stop);
   if (!read.ok()) return read;
   Need need{preemption_.preemptorOf(device, claim)};
   if (need.preemptor && SharedPlans::keyOf(*need.preemptor) != key)
     return checkNeed(claim, device, need.preemptor, stop);
-  need.isNeeded = need.preemptor && plan->priority > victimGangOf(stores_, device, claim).priority &&
+  need.isNeeded = need.preemptor && plan->priority > victimGangOf(context_.stores, device, claim).priority &&
                   plan->needed.contains(device.metadata.name);
   return need;
 }
@@ -164,17 +154,17 @@ base::Result<ClaimSync::Need> ClaimSync::checkNeed(const cache::Claim& claim, co
   const auto checks = many ? shared.checks() : std::unique_lock<std::mutex>();
   if (many && !checks) return Need{nullptr, false, Preemption::kOthersPlan};
   const auto generation = shared.generation();
-  if (const auto read = writer_.readAll(all, std::move(stop)); !read.ok()) return read;
+  if (const auto read = context_.writer.readAll(all, std::move(stop)); !read.ok()) return read;
   need.preemptor = preemption_.preemptorOf(device, claim);
   if (!need.preemptor) return need;
   const auto planned = plannedFor(need.preemptor);
   if (planned.later) return Need{nullptr, false, kPluginBusy};
   const auto& name = device.metadata.name;
-  const auto group = victimGangOf(stores_, device, claim);
+  const auto group = victimGangOf(context_.stores, device, claim);
   const auto priority = group.priority;
   if (!many || SharedPlans::keyOf(*need.preemptor) != key) {
     need.isNeeded = !planned.asks.empty() && planned.asks.front().turn.priority > priority &&
-                    cluster_.needs(planned.asks, planned.rooms, group.devices);
+                    context_.cluster.needs(planned.asks, planned.rooms, group.devices);
     return need;
   }
   SharedPlan plan;
@@ -182,8 +172,8 @@ base::Result<ClaimSync::Need> ClaimSync::checkNeed(const cache::Claim& claim, co
     plan.victims.insert(plan.victims.end(), room.victims.begin(), room.victims.end());
   if (!planned.asks.empty()) {
     plan.priority = planned.asks.front().turn.priority;
-    plan.needed =
-        cluster_.neededVictims(planned.asks, planned.rooms, victimGroups(stores_)).value_or(std::set<std::string>());
+    plan.needed = context_.cluster.neededVictims(planned.asks, planned.rooms, victimGroups(context_.stores))
+                      .value_or(std::set<std::string>());
   }
   need.isNeeded = plan.priority > priority && plan.needed.contains(name);
   (void)shared.put(key, std::move(plan), generation);
@@ -195,9 +185,9 @@ std::optional<Outcome> ClaimSync::reconcileVictim(const ClaimPtr& claim, const G
   if (device->status.phase == phase::kFailed)
     return marked ? std::optional(finishEviction(*claim, *device, stop)) : std::nullopt;
   const bool moves = asksToMove(*claim, *device);
-  if (!marked && !moves && stores_.claimsPreempting(device->metadata.name).empty())
+  if (!marked && !moves && context_.stores.claimsPreempting(device->metadata.name).empty())
     return std::nullopt;  // true for nearly all claims
-  if (device->status.phase != phase::kBound || !hardwareGone(*device).empty()) return std::nullopt;
+  if (device->status.phase != phase::kBound || !lostCards(context_.stores, *device).empty()) return std::nullopt;
   // OBSERVATION: a claim of higher priority names the device. It is read by quorum, because the next steps are final.
   // The mark of a move did not check disruption budgets, so the preemptor's mark replaces it, unless no pod is left.
   const bool forMove = markedToMove(*device);
@@ -218,15 +208,15 @@ std::optional<Outcome> ClaimSync::reconcileVictim(const ClaimPtr& claim, const G
   }
   if (!marked) return std::nullopt;
   // The need is over: the claim keeps its device.
-  return Outcome::nextState(binder_.setPhase(*device, phase::kBound, "", "", stop).status());
+  return Outcome::nextState(context_.binder.setPhase(*device, phase::kBound, "", "", stop).status());
 }
 
 base::Result<bool> ClaimSync::movesNow(const cache::Claim& claim, const cache::Gpu& device, std::stop_token stop) {
-  const auto now = writer_.read<cache::Claim>(core::keyOf(claim.metadata), claim.metadata.uid, stop);
+  const auto now = context_.writer.read<cache::Claim>(core::keyOf(claim.metadata), claim.metadata.uid, stop);
   if (!now.ok()) return now.status();
   if (!asksToMove(*now, device)) return false;
-  if (mayMove(stores_, *now, device)) return true;
-  status_.warn(
+  if (mayMove(context_.stores, *now, device)) return true;
+  context_.status.warn(
       claim, reason::kNotMoved,
       "annotation " + std::string(v1alpha::keys::kMoveAnnotation) +
           " has no effect: a claim moves if its class has the parameter movable: \"true\" and reclaims with Delete, "
@@ -235,31 +225,24 @@ base::Result<bool> ClaimSync::movesNow(const cache::Claim& claim, const cache::G
 }
 
 Outcome ClaimSync::markMoved(const cache::Claim& claim, const cache::Gpu& device, std::stop_token stop) {
-  const auto text = textOfMove(base::rfc3339(clock_.wall()));
+  const auto text = textOfMove(base::rfc3339(context_.clock.wall()));
   base::log::info("moving a claim", {{"claim", core::keyOf(claim.metadata).str()}, {"device", device.metadata.name}});
-  return Outcome::nextState(binder_.setPhase(device, phase::kBound, reason::kPreempted, text, stop).status());  // V2
+  return Outcome::nextState(
+      context_.binder.setPhase(device, phase::kBound, reason::kPreempted, text, stop).status());  // V2
 }
 
 std::vector<cache::Store<core::Pod>::Ptr> ClaimSync::podsToGo(const cache::Claim& claim) const {
-  auto pods = stores_.podsOfClaim(core::keyOf(claim.metadata));
-  for (auto& pod : stores_.podsAnnotatedWith(core::keyOf(claim.metadata))) pods.push_back(std::move(pod));
+  auto pods = context_.stores.podsOfClaim(core::keyOf(claim.metadata));
+  for (auto& pod : context_.stores.podsAnnotatedWith(core::keyOf(claim.metadata))) pods.push_back(std::move(pod));
   std::erase_if(pods, [](const auto& pod) { return !mustGo(*pod); });
   return pods;
 }
 
 bool ClaimSync::waitsForCarrier(const cache::Claim& claim) const {
-  const auto carrier = stores_.carriers.get(core::keyOf(claim.metadata));
+  const auto carrier = context_.stores.carriers.get(core::keyOf(claim.metadata));
   if (carrier && !carrier->metadata.deleting() && carrier->allocation) return false;
   const auto pods = podsToGo(claim);
   return std::any_of(pods.begin(), pods.end(), [](const auto& pod) { return stays(pod) && pod->nodeName.empty(); });
-}
-
-base::Status ClaimSync::readPods(const cache::Claim& claim, std::stop_token stop) {
-  for (const auto& pod : stores_.podsOfClaim(core::keyOf(claim.metadata))) {
-    const auto now = writer_.read<core::Pod>(core::keyOf(pod->metadata), pod->metadata.uid, stop);
-    if (!now.ok() && now.status().code() != base::Code::notFound) return now.status();
-  }
-  return {};
 }
 
 Outcome ClaimSync::markForPreemption(const cache::Claim& claim, const cache::Gpu& device, const ClaimPtr& preemptor,
@@ -276,17 +259,19 @@ Outcome ClaimSync::markForPreemption(const cache::Claim& claim, const cache::Gpu
   if (first && plan)
     if (auto no = askBudgets(*plan, who, stop)) return *std::move(no);
   for (const auto& name : first && !plan ? victims : std::vector<std::string>{}) {
-    const auto other = name == device.metadata.name ? nullptr : stores_.devices.get({"", name});
-    const auto holder = other ? preemptibleClaim(stores_, *other) : nullptr;
+    const auto other = name == device.metadata.name ? nullptr : context_.stores.devices.get({"", name});
+    const auto holder = other ? preemptibleClaim(context_.stores, *other) : nullptr;
     if (!holder) continue;
     if (const auto no = dryRunEvictions(*holder, *other, who, stop)) return *no;
   }
   // The time distinguishes this mark from others: V4 reports this one.
-  const auto text = preemption_.textFor(who, claim.metadata.namespace_) + " since " + base::rfc3339(clock_.wall());
+  const auto text =
+      preemption_.textFor(who, claim.metadata.namespace_) + " since " + base::rfc3339(context_.clock.wall());
   base::log::info("preempting a claim", {{"claim", core::keyOf(claim.metadata).str()},
                                          {"device", device.metadata.name},
                                          {"for", core::keyOf(who.metadata).str()}});
-  return Outcome::nextState(binder_.setPhase(device, phase::kBound, reason::kPreempted, text, stop).status());  // V2
+  return Outcome::nextState(
+      context_.binder.setPhase(device, phase::kBound, reason::kPreempted, text, stop).status());  // V2
 }
 
 std::optional<Outcome> ClaimSync::askBudgets(const SharedPlan& plan, const cache::Claim& who, std::stop_token stop) {
@@ -294,8 +279,8 @@ std::optional<Outcome> ClaimSync::askBudgets(const SharedPlan& plan, const cache
   const auto batch = asked.next();
   if (!batch) return asked.allDone() ? std::nullopt : std::optional(Outcome::after(Preemption::kOthersPlan));
   for (std::size_t i = batch->from; i < batch->to; ++i) {
-    const auto other = stores_.devices.get({"", plan.victims[i]});
-    const auto holder = other ? preemptibleClaim(stores_, *other) : nullptr;
+    const auto other = context_.stores.devices.get({"", plan.victims[i]});
+    const auto holder = other ? preemptibleClaim(context_.stores, *other) : nullptr;
     if (!holder) continue;
     if (auto no = dryRunEvictions(*holder, *other, who, stop)) {
       asked.startOver();
@@ -317,14 +302,14 @@ std::optional<Outcome> ClaimSync::dryRunEvictions(const cache::Claim& claim, con
 
 std::optional<Outcome> ClaimSync::evict(const core::Pod& pod, bool dry, const cache::Gpu& device,
                                         const cache::Claim& who, std::stop_token stop) {
-  const auto answer = writer_.client().call(kube::evictionOf(pod, dry), stop);  // V3
+  const auto answer = context_.writer.client().call(kube::evictionOf(pod, dry), stop);  // V3
   if (answer.ok()) {
-    if (!dry) status_.event(pod, reason::kPreempted, device.status.message);
+    if (!dry) context_.status.event(pod, reason::kPreempted, device.status.message);
     return std::nullopt;
   }
   const auto& status = answer.status();
   if (status.code() == base::Code::notFound || status.code() == base::Code::conflict) {
-    const auto now = writer_.read<core::Pod>(core::keyOf(pod.metadata), pod.metadata.uid, stop);
+    const auto now = context_.writer.read<core::Pod>(core::keyOf(pod.metadata), pod.metadata.uid, stop);
     return Outcome::requeueNow();
   }
   // 429: one disruption budget; 500: two budgets; other refusals: an admission policy.
@@ -332,30 +317,32 @@ std::optional<Outcome> ClaimSync::evict(const core::Pod& pod, bool dry, const ca
     return Outcome::retry(status);
   preemption_.blockedByBudget(
       device.metadata.name, "pod " + core::keyOf(pod.metadata).str() + " may not be evicted now: " + status.message());
-  enqueue_(claimKey(core::keyOf(who.metadata)));
+  context_.enqueue(claimKey(core::keyOf(who.metadata)));
   return Outcome::after(Preemption::kHeldUpFor);
 }
 
 bool ClaimSync::hasLeftWithout(const cache::Claim& claim) const {
-  const auto gang = gangOfHolder(stores_, claim);
+  const auto gang = gangOfHolder(context_.stores, claim);
   if (!gang) return false;
-  const auto all = stores_.claimsOfGang(gang->namespace_, gang->name);
+  const auto all = context_.stores.claimsOfGang(gang->namespace_, gang->name);
   return std::any_of(all.begin(), all.end(), [&](const auto& each) {
     if (each->metadata.uid == claim.metadata.uid || gangNamedBy(*each) != gang) return false;
-    const auto own = deviceOf(*each);
+    const auto own = deviceOf(context_.stores, *each);
     const bool keeps = own && own->status.phase != phase::kFailed;
     return !keeps && findCondition(each->status.conditions, kPreempted) != nullptr;
   });
 }
 
 bool ClaimSync::awaitsGang(const cache::Claim& claim, const cache::Gpu& device, const ClaimPtr& preemptor) const {
-  const auto gang = gangOfHolder(stores_, claim);
+  const auto gang = gangOfHolder(context_.stores, claim);
   if (!gang) return false;
   for (const auto& name : victimsFor(preemptor)) {
-    const auto other = name == device.metadata.name ? nullptr : stores_.devices.get({"", name});
-    const auto holder = other ? preemptibleClaim(stores_, *other) : nullptr;
+    const auto other = name == device.metadata.name ? nullptr : context_.stores.devices.get({"", name});
+    const auto holder = other ? preemptibleClaim(context_.stores, *other) : nullptr;
     if (!holder || gangNamedBy(*holder) != gang) continue;
-    if (other->status.reason != reason::kPreempted || !podsToGo(*holder).empty() || reserved(*holder)) return true;
+    if (other->status.reason != reason::kPreempted || !podsToGo(*holder).empty() ||
+        isReserved(context_.stores, *holder))
+      return true;
   }
   return false;
 }
@@ -367,32 +354,34 @@ Outcome ClaimSync::evictVictimPods(const cache::Claim& claim, const cache::Gpu& 
     return Outcome::done();  // a move waits for its pods; no gated pod is added while the device is marked
   // First deletes the ResourceClaim, so that no pod can reserve it: neither the present pods nor ungated ones that
   // replace them.
-  const auto carrier = carrier_.release(core::keyOf(claim.metadata), claim.metadata.uid, device.metadata.name, stop);
+  const auto carrier =
+      context_.bridge.release(core::keyOf(claim.metadata), claim.metadata.uid, device.metadata.name, stop);
   if (carrier.state == ResourceClaimBridge::Release::failed) return Outcome::retry(carrier.error);
   for (const auto& pod : pods) {
     if (pod->metadata.deleting()) continue;
     if (const auto no = evict(*pod, false, device, *preemptor, stop)) return *no;
-    const auto now = writer_.read<core::Pod>(core::keyOf(pod->metadata), pod->metadata.uid, stop);
+    const auto now = context_.writer.read<core::Pod>(core::keyOf(pod->metadata), pod->metadata.uid, stop);
     if (!now.ok() && now.status().code() != base::Code::notFound) return Outcome::retry(now.status());
     return Outcome::requeueNow();  // the need is checked again before the next eviction
   }
   // The end of its pods, and of their reservations, is an event.
   if (carrier.state == ResourceClaimBridge::Release::inUse || !pods.empty()) return Outcome::done();
-  const auto used = inUse(claim, device, stop);
+  const auto used = context_.users.isInUseNow(core::keyOf(claim.metadata), device.spec.nodeName, stop);
   if (!used.ok()) return Outcome::retry(used.status());
   if (*used) return Outcome::done();
   // Members of one gang release their devices only after the pods of all of them have ended.
   if (preemptor && awaitsGang(claim, device, preemptor)) return Outcome::after(kGangMembersEnd);
   // The next write is final. A pod may have been ungated (W9) by a step that saw the device before its mark.
-  if (const auto read = readPods(claim, stop); !read.ok()) return Outcome::retry(read);
+  if (const auto read = readPodsOf(context_, claim, stop); !read.ok()) return Outcome::retry(read);
   if (!podsToGo(claim).empty()) return Outcome::requeueNow();
   const auto& why = device.status.message;
   const auto* told = findCondition(claim.status.conditions, kPreempted);
   if (claim.status.phase != phase::kPending || told == nullptr || told->message != why)
     return Outcome::requeueNow().reports(ConditionUpdate::of(claim.metadata, ConditionUpdate::As::preempted,
                                                              markedToMove(device) ? reason::kMoved : reason::kPreempted,
-                                                             why));                                             // V4
-  return Outcome::nextState(binder_.setPhase(device, phase::kFailed, reason::kPreempted, why, stop).status());  // V5
+                                                             why));  // V4
+  return Outcome::nextState(
+      context_.binder.setPhase(device, phase::kFailed, reason::kPreempted, why, stop).status());  // V5
 }
 
 Outcome ClaimSync::finishEviction(const cache::Claim& claim, const cache::Gpu& device, std::stop_token stop) {
@@ -401,8 +390,8 @@ Outcome ClaimSync::finishEviction(const cache::Claim& claim, const cache::Gpu& d
   const auto* bound = findCondition(claim.status.conditions, kBound);
   if (!claim.status.requests.empty() && bound != nullptr && claim.status.phase == phase::kPending)
     return Outcome::requeueNow().reports(notBound(claim, bound->reason, bound->message));
-  if (device.metadata.deleting()) return Outcome::done();  // its last event requeues the claim
-  const auto removed = writer_.remove(device, stop);       // V6
+  if (device.metadata.deleting()) return Outcome::done();     // its last event requeues the claim
+  const auto removed = context_.writer.remove(device, stop);  // V6
   return removed.ok() ? Outcome::done() : Outcome::retry(removed);
 }
 

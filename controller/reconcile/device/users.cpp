@@ -74,6 +74,13 @@ std::vector<cache::Store<core::Pod>::Ptr> Users::known(const core::ObjectKey& cl
   return pods;
 }
 
+base::Result<bool> Users::isInUseNow(const core::ObjectKey& claim, const std::string& node, std::stop_token stop) {
+  if (isInUse(claim)) return true;
+  const auto pods = look(claim, node, std::move(stop));
+  if (!pods.ok()) return pods.status();
+  return !pods->empty();
+}
+
 base::Status Users::hold(const cache::Gpu& device, std::string_view reason, const std::string& who,
                          std::stop_token stop) {
   const auto& ref = *device.spec.claimRef;

@@ -40,6 +40,10 @@ class Users {
   /// get the pods that it finds, so that their end is an event.
   base::Result<std::vector<core::Pod>> look(const core::ObjectKey& claim, const std::string& node,
                                             std::stop_token stop);
+  /// True if a running pod names the claim, as far as the cache knows.
+  bool isInUse(const core::ObjectKey& claim) const { return !known(claim).empty(); }
+  /// True if a running pod on that node names the claim, by quorum read if the cache knows none on any node.
+  base::Result<bool> isInUseNow(const core::ObjectKey& claim, const std::string& node, std::stop_token stop);
   /// Reports on the device that it is held: by condition, event and, through the condition, metric
   /// elasticgpu_devices_held. who: the users that must end.
   base::Status hold(const cache::Gpu& device, std::string_view reason, const std::string& who, std::stop_token stop);

@@ -7,7 +7,7 @@
 #include <utility>
 
 #include "api/v1alpha/keys.h"
-#include "controller/reconcile/class/class.h"
+#include "controller/reconcile/claim/claim_state.h"
 #include "controller/reconcile/pod/schedulability.h"
 #include "controller/reconcile/retry/unschedulable_queue.h"
 
@@ -19,11 +19,6 @@ namespace {
 
 bool isOlderMember(const GangChoice::ClaimPtr& a, const GangChoice::ClaimPtr& b) {
   return ageOf(a->metadata) < ageOf(b->metadata);
-}
-
-bool waitsForConsumer(const cache::Stores& stores, const cache::Claim& claim) {
-  const auto cls = classOf(stores, claim, nullptr);
-  return cls && cls->bindingMode == "WaitForFirstConsumer";
 }
 
 /// "2 of 3 members of gang train are here".
@@ -55,9 +50,9 @@ GangChoice chooseByAnnotation(const cache::Stores& stores, const cache::ClusterV
   for (auto& claim : stores.claimsOfGang(gang.namespace_, gang.name)) {
     const auto named = v1alpha::gangOf(claim->metadata.annotations);
     if (!named || claim->metadata.deleting()) continue;
-    const auto device = heldDeviceOf(stores, *claim);
+    const auto device = deviceOf(stores, *claim);
     // A claim whose pod may not be scheduled counts only if it has its device already.
-    if (!device && obstacleOf(stores, *claim, waitsForConsumer(stores, *claim))) continue;
+    if (!device && obstacleOf(stores, *claim, bindsForConsumer(stores, *claim))) continue;
     const auto& now = claim->status.phase;
     const bool commits =
         (device && device->status.phase == phase::kBound) || now == phase::kBound || now == phase::kLost;
@@ -101,7 +96,7 @@ GangChoice chooseOfGroup(const cache::Stores& stores, const cache::ClusterView& 
   GangChoice members;
   members.gang = gang;
   auto pods = podsOfGroup(stores, namespace_, gang.name, [&](const auto& each) {
-    return heldDeviceOf(stores, each) != nullptr || cluster.decidedInGang(each.metadata.uid).has_value();
+    return deviceOf(stores, each) != nullptr || cluster.decidedInGang(each.metadata.uid).has_value();
   });
   const auto first = std::min(pods.size(), gang.size);
   for (std::size_t i = 0; i < first; ++i) {
@@ -130,7 +125,7 @@ OpenMembers openMembersOf(const cache::Stores& stores, const cache::ClusterView&
                           const std::vector<GangChoice::ClaimPtr>& here) {
   OpenMembers members;
   for (const auto& each : here) {
-    const auto device = heldDeviceOf(stores, *each);
+    const auto device = deviceOf(stores, *each);
     if (device && (device->metadata.deleting() || device->status.phase == phase::kFailed)) {
       if (!members.leaves) members.leaves = each;
       continue;
@@ -139,16 +134,6 @@ OpenMembers openMembersOf(const cache::Stores& stores, const cache::ClusterView&
     if (!device && !cluster.decidedInGang(each->metadata.uid)) members.open.push_back(each);
   }
   return members;
-}
-
-cache::Store<cache::Gpu>::Ptr heldDeviceOf(const cache::Stores& stores, const cache::Claim& claim) {
-  const auto devices = stores.devicesOfClaim(claim.metadata.uid);
-  if (devices.empty()) return nullptr;
-  for (const auto& device : devices)
-    if (device->metadata.name == claim.status.elasticGPUName) return device;
-  for (const auto& device : devices)
-    if (!device->metadata.deleting()) return device;
-  return devices.front();
 }
 
 std::string decidedByItself(const cache::Claim& claim, bool takesDevice) {

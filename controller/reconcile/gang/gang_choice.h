@@ -52,9 +52,6 @@ struct OpenMembers {
 OpenMembers openMembersOf(const cache::Stores& stores, const cache::ClusterView& cluster,
                           const std::vector<GangChoice::ClaimPtr>& here);
 
-/// Returns the claim's device: the one that its status names, else one that stays, else one that is going. Null: none.
-cache::Store<cache::Gpu>::Ptr heldDeviceOf(const cache::Stores& stores, const cache::Claim& claim);
-
 /// Returns why the claim can't be decided together with others; empty if it can. takesDevice: it names a device, or one
 /// is reserved for it.
 std::string decidedByItself(const cache::Claim& claim, bool takesDevice);

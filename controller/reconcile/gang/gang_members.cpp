@@ -8,16 +8,16 @@
 #include "api/v1alpha/gang.h"
 #include "api/v1alpha/keys.h"
 #include "controller/reconcile/claim/claim.h"
+#include "controller/reconcile/claim/claim_state.h"
 #include "controller/reconcile/gang/gang_choice.h"
 #include "controller/reconcile/gang/membership.h"
+#include "controller/reconcile/pod/schedulability.h"
 
 namespace egpu::reconcile {
 
 namespace phase = v1alpha::keys::phase;
 
 namespace {
-
-using ClaimPtr = cache::Store<cache::Claim>::Ptr;
 
 bool isOlder(const ClaimPtr& a, const ClaimPtr& b) { return ageOf(a->metadata) < ageOf(b->metadata); }
 
@@ -30,7 +30,7 @@ bool allBound(const std::vector<ClaimPtr>& claims) {
 
 ClaimSync::GangMembers ClaimSync::membersOf(const cache::Claim& claim, const v1alpha::Gang& gang) const {
   const auto id = gangIdOf(claim.metadata.namespace_, gang);
-  const auto roster = waiting_.rosters.of(id);
+  const auto roster = context_.waiting.rosters.of(id);
   auto chosen = roster ? membersAsChosen(claim, *roster) : std::nullopt;
   if (chosen) return *std::move(chosen);
   auto members = gang.podGroup ? membersOfGroup(id.namespace_, gang) : membersByAnnotation(id);
@@ -73,14 +73,14 @@ std::optional<ClaimSync::GangMembers> ClaimSync::membersAsChosen(const cache::Cl
     if (!roster.hasCards) return std::nullopt;
     members.others = roster.members.size();
     members.standsOn = roster.standsOn;
-    for (const auto& pod : stores_.podsOfClaim(core::keyOf(claim.metadata)))
-      if (pod->podGroupName == roster.gang.name && isUser(stores_, *pod))
-        addFurtherPod(members, groupPodOf(stores_, pod, roster.gang.name));
+    for (const auto& pod : context_.stores.podsOfClaim(core::keyOf(claim.metadata)))
+      if (pod->podGroupName == roster.gang.name && isUser(context_.stores, *pod))
+        addFurtherPod(members, groupPodOf(context_.stores, pod, roster.gang.name));
     return members.has(claim) ? std::optional(std::move(members)) : std::nullopt;
   }
   const auto id = gangIdOf(claim.metadata.namespace_, roster.gang);
   for (const auto& member : roster.members) {
-    auto known = stores_.claims.get(member.claim);
+    auto known = context_.stores.claims.get(member.claim);
     if (!known || known->metadata.uid != member.uid || known->metadata.deleting() || gangNamedBy(*known) != id)
       return std::nullopt;
     members.here.push_back(std::move(known));
@@ -89,18 +89,18 @@ std::optional<ClaimSync::GangMembers> ClaimSync::membersAsChosen(const cache::Cl
 }
 
 ClaimSync::GangMembers ClaimSync::membersByAnnotation(const core::ObjectKey& gang) const {
-  const auto roster = waiting_.rosters.of(gang);
-  return {chooseByAnnotation(stores_, cluster_, gang,
+  const auto roster = context_.waiting.rosters.of(gang);
+  return {chooseByAnnotation(context_.stores, context_.cluster, gang,
                              {[&roster](const std::string& uid) { return roster && roster->uids.contains(uid); },
                               [this](const cache::Claim& claim) { return wasLetGo(claim); }})};
 }
 
 ClaimSync::GangMembers ClaimSync::membersOfGroup(const std::string& namespace_, const v1alpha::Gang& gang) const {
-  return {chooseOfGroup(stores_, cluster_, namespace_, gang)};
+  return {chooseOfGroup(context_.stores, context_.cluster, namespace_, gang)};
 }
 
 ClaimSync::GangMembers ClaimSync::withOpen(GangMembers members) const {
-  auto found = openMembersOf(stores_, cluster_, members.here);
+  auto found = openMembersOf(context_.stores, context_.cluster, members.here);
   members.open = std::move(found.open);
   members.standsOn = std::move(found.standsOn);
   members.oneLeaves = found.leaves != nullptr;
@@ -112,10 +112,10 @@ bool ClaimSync::anyPodUngated(const GangMembers& members) const {
 }
 
 bool ClaimSync::gangIsBound(const cache::Claim& claim) const {
-  if (!inGang(claim) || v1alpha::gangMistake(claim.metadata.annotations)) return true;
-  const auto gang = gangOf(stores_, claim);
+  if (!inGang(context_.stores, claim) || v1alpha::gangMistake(claim.metadata.annotations)) return true;
+  const auto gang = gangOf(context_.stores, claim);
   if (!gang) return false;
-  const auto roster = waiting_.rosters.of(gangIdOf(claim.metadata.namespace_, *gang));
+  const auto roster = context_.waiting.rosters.of(gangIdOf(claim.metadata.namespace_, *gang));
   if (roster && roster->full && !roster->bound) return false;  // wakeGang() requeues its pods
   const auto members = membersOf(claim, *gang);
   return allBound(members.here) && (!members.missing || members.gone || anyPodUngated(members));
@@ -142,8 +142,9 @@ GangRoster ClaimSync::rosterOf(const GangMembers& members) const {
   roster.gone = members.gone;
   const bool whole = !members.missing || members.gone || anyPodUngated(members);
   roster.bound = whole && allBound(members.here);
-  roster.hasCards = !members.missing && std::all_of(members.here.begin(), members.here.end(),
-                                                    [this](const auto& each) { return hasItsCards(*each); });
+  roster.hasCards = !members.missing && std::all_of(members.here.begin(), members.here.end(), [this](const auto& each) {
+    return hasItsCards(context_.stores, *each);
+  });
   return roster;
 }
 

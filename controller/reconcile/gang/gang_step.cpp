@@ -6,6 +6,7 @@
 
 #include "api/v1alpha/keys.h"
 #include "controller/reconcile/claim/claim.h"
+#include "controller/reconcile/claim/claim_state.h"
 #include "controller/reconcile/gang/membership.h"
 #include "controller/reconcile/queue_key.h"
 
@@ -26,25 +27,25 @@ Outcome ClaimSync::waitsForGang(const cache::Claim& claim, std::string why) {
 }
 
 Outcome ClaimSync::gangStep(const core::ObjectKey& gang, std::stop_token stop) {
-  const auto before = waiting_.rosters.of(gang);
+  const auto before = context_.waiting.rosters.of(gang);
   GangMembers members;
   if (gang.name.starts_with('/')) {
-    const auto object = stores_.podGroups.get({gang.namespace_, gang.name.substr(1)});
+    const auto object = context_.stores.podGroups.get({gang.namespace_, gang.name.substr(1)});
     const auto group = object ? v1alpha::gangOf(*object) : std::nullopt;
-    if (group && !stores_.claimsOfGang(gang.namespace_, gang.name).empty())
+    if (group && !context_.stores.claimsOfGang(gang.namespace_, gang.name).empty())
       members = membersOfGroup(gang.namespace_, *group);
   } else {
     members = membersByAnnotation(gang);
   }
   if (members.gang.size == 0) {  // no claim names it, or the PodGroup does not exist or is no gang
-    waiting_.rosters.erase(gang);
+    context_.waiting.rosters.erase(gang);
     return Outcome::done();
   }
   members = withOpen(std::move(members));
-  const auto now = waiting_.rosters.set(gang, rosterOf(members));
+  const auto now = context_.waiting.rosters.set(gang, rosterOf(members));
   wakeGang(gang, before.get(), *now, members);
   if (!members.lacks.empty())
-    for (const auto& each : members.here) cluster_.releaseReservation(each->metadata.uid);
+    for (const auto& each : members.here) context_.cluster.releaseReservation(each->metadata.uid);
   if (members.open.empty()) return members.looksAgain ? Outcome::after(kGangRecheckInterval) : Outcome::done();
   const auto& speaker = *members.open.front();
   // Capacity that a member releases is of no use to the others before this member is decided again. The end of its
@@ -60,25 +61,25 @@ Outcome ClaimSync::gangStep(const core::ObjectKey& gang, std::stop_token stop) {
 }
 
 bool ClaimSync::isRefusedItself(const cache::Claim& claim) {
-  return !ask(claim).ok() || !waiting_.provisioners.refusal(claim.metadata.uid).empty();
+  return !resolver_.resolve(claim).ok() || !context_.waiting.provisioners.refusal(claim.metadata.uid).empty();
 }
 
 void ClaimSync::wakeGang(const core::ObjectKey& gang, const GangRoster* before, const GangRoster& now,
                          const GangMembers& members) {
-  const auto wake = [this](const core::ObjectMeta& claim) { enqueue_(claimKey(core::keyOf(claim))); };
+  const auto wake = [this](const core::ObjectMeta& claim) { context_.enqueue(claimKey(core::keyOf(claim))); };
   if (before == nullptr || !(before->gang == now.gang)) {
     // No claim has reported yet why it waits, or in which gang.
-    for (const auto& claim : stores_.claimsOfGang(gang.namespace_, gang.name))
+    for (const auto& claim : context_.stores.claimsOfGang(gang.namespace_, gang.name))
       if (claim->status.phase != phase::kBound) wake(claim->metadata);
   } else {
     const bool speakerChanged = before->speaker.uid != now.speaker.uid;
     for (const auto& each : members.open)
       if (speakerChanged || !before->uids.contains(each->metadata.uid)) wake(each->metadata);
     for (const auto& each : before->members)
-      if (!now.uids.contains(each.uid)) enqueue_(claimKey(each.claim));
+      if (!now.uids.contains(each.uid)) context_.enqueue(claimKey(each.claim));
     // Claims beyond the size that came with the last member have reported nothing, because they could become members.
     if (now.full && !before->full && !now.gang.podGroup)
-      for (const auto& claim : stores_.claimsOfGang(gang.namespace_, gang.name))
+      for (const auto& claim : context_.stores.claimsOfGang(gang.namespace_, gang.name))
         if (now.excludes(claim->metadata.uid)) wake(claim->metadata);
     for (const auto& pod : members.furtherPods)
       for (const auto& claim : pod.claims)
@@ -91,17 +92,17 @@ void ClaimSync::wakeGang(const core::ObjectKey& gang, const GangRoster* before, 
   // Members whose cards waited for other members' cards continue.
   if (now.hasCards && (before == nullptr || !before->hasCards))
     for (const auto& each : members.here)
-      if (waiting_.gangs.over(GangDeadlines::What::cards, each->metadata.uid)) wake(each->metadata);
+      if (context_.waiting.gangs.over(GangDeadlines::What::cards, each->metadata.uid)) wake(each->metadata);
   // Members that have a device release it after a while.
   if (before != nullptr && before->hasCards && !now.hasCards)
     for (const auto& each : members.here)
-      if (deviceOf(*each)) wake(each->metadata);
+      if (deviceOf(context_.stores, *each)) wake(each->metadata);
   if (!now.bound || (before != nullptr && before->bound)) return;
   for (const auto& each : members.here)
-    for (const auto& pod : stores_.podsOfClaim(core::keyOf(each->metadata)))
-      enqueue_(podKey(core::keyOf(pod->metadata)));
+    for (const auto& pod : context_.stores.podsOfClaim(core::keyOf(each->metadata)))
+      context_.enqueue(podKey(core::keyOf(pod->metadata)));
   for (const auto& pod : members.furtherPods) {
-    enqueue_(podKey(core::keyOf(pod.pod->metadata)));
+    context_.enqueue(podKey(core::keyOf(pod.pod->metadata)));
     for (const auto& claim : pod.claims)
       if (claim->status.phase != phase::kBound) wake(claim->metadata);
   }
@@ -110,7 +111,7 @@ void ClaimSync::wakeGang(const core::ObjectKey& gang, const GangRoster* before, 
 Outcome ClaimSync::tellMember(const cache::Claim& claim, const v1alpha::Gang& gang, const GangRoster& roster) {
   const auto& uid = claim.metadata.uid;
   if (!roster.uids.contains(uid)) {
-    cluster_.releaseReservation(uid);
+    context_.cluster.releaseReservation(uid);
     if (!(roster.gang == gang))
       return waitsForGang(
           claim, "claim " + roster.definer.claim.name + " sets a different size or topology for " + gang.text());
@@ -121,7 +122,7 @@ Outcome ClaimSync::tellMember(const cache::Claim& claim, const v1alpha::Gang& ga
     return gang.podGroup ? waitsForGang(claim, roster.lacks) : Outcome::done();  // the gang's next step requeues it
   }
   if (roster.speaker.uid.empty() || roster.speaker.uid == uid) return Outcome::done();
-  const auto speaker = stores_.claims.get(roster.speaker.claim);
+  const auto speaker = context_.stores.claims.get(roster.speaker.claim);
   // Its capacity stays nominated as long as the speaker reports the victims.
   if (claim.status.nominated && speaker && speaker->status.nominated) return Outcome::done();
   return waitsForGang(claim, "see claim " + roster.speaker.claim.name + " for what " + gang.text() + " waits for");

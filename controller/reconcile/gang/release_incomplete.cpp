@@ -8,6 +8,9 @@
 #include "controller/base/log.h"
 #include "controller/base/timestamp.h"
 #include "controller/reconcile/claim/claim.h"
+#include "controller/reconcile/claim/claim_state.h"
+#include "controller/reconcile/claim/quorum_reads.h"
+#include "controller/reconcile/device/lost_cards.h"
 #include "controller/reconcile/gang/membership.h"
 
 namespace egpu::reconcile {
@@ -27,19 +30,19 @@ constexpr milliseconds kRestsFor{300'000};          ///< backoff of the claim af
 }  // namespace
 
 bool ClaimSync::wasLetGo(const cache::Claim& claim) const {
-  if (reserved(claim) || inUse(claim)) return true;
-  const auto pods = stores_.podsOfClaim(core::keyOf(claim.metadata));
+  if (isReserved(context_.stores, claim) || context_.users.isInUse(core::keyOf(claim.metadata))) return true;
+  const auto pods = context_.stores.podsOfClaim(core::keyOf(claim.metadata));
   return std::any_of(pods.begin(), pods.end(), [](const auto& pod) { return alive(*pod) && !gated(*pod); });
 }
 
 std::string ClaimSync::unplacedGangMember(const cache::Claim& claim, const cache::Gpu& device) const {
-  const auto gang = inGang(claim) ? gangOf(stores_, claim) : std::nullopt;
+  const auto gang = inGang(context_.stores, claim) ? gangOf(context_.stores, claim) : std::nullopt;
   // A retained device may hold data of its user.
   if (!gang || isStatic(claim) || device.spec.reclaimPolicy != "Delete") return {};
   const auto id = gangIdOf(claim.metadata.namespace_, *gang);
   auto cards = knownCardsOf(claim, id);
   if (!cards.all && !cards.lacks) {
-    const auto roster = waiting_.rosters.of(id);
+    const auto roster = context_.waiting.rosters.of(id);
     const auto members = membersOf(claim, *gang);
     if (!members.has(claim)) return {};  // one claim too many: no member waits for it
     cards = cardsOf(members, id, roster);
@@ -54,56 +57,60 @@ std::optional<Outcome> ClaimSync::releaseIncompleteGang(const ClaimPtr& claim, c
   const bool marked = device->status.reason == reason::kWaitingForGang;
   if (device->status.phase == phase::kFailed)
     return marked ? std::optional(finishEviction(*claim, *device, stop)) : std::nullopt;
-  if (device->status.phase != phase::kBound || (!marked && !inGang(*claim))) return std::nullopt;
-  if (device->metadata.deleting() || !hardwareGone(*device).empty()) return std::nullopt;  // has its own report
+  if (device->status.phase != phase::kBound || (!marked && !inGang(context_.stores, *claim))) return std::nullopt;
+  if (device->metadata.deleting() || !lostCards(context_.stores, *device).empty())
+    return std::nullopt;  // has its own report
   const auto& uid = claim->metadata.uid;
   const auto why = unplacedGangMember(*claim, *device);
-  const auto gang = why.empty() ? std::nullopt : gangOf(stores_, *claim);
+  const auto gang = why.empty() ? std::nullopt : gangOf(context_.stores, *claim);
   const auto members = gang ? membersOf(*claim, *gang) : GangMembers();
   const bool runs = members.gone || anyPodUngated(members);
   if (why.empty() || runs) {
-    waiting_.gangs.over(GangDeadlines::What::whole, uid);
+    context_.waiting.gangs.over(GangDeadlines::What::whole, uid);
     if (runs) *again = kLooksWhileRunning;
     if (!marked) return std::nullopt;
-    return Outcome::nextState(binder_.setPhase(*device, phase::kBound, "", "", stop).status());  // it keeps its device
+    return Outcome::nextState(
+        context_.binder.setPhase(*device, phase::kBound, "", "", stop).status());  // it keeps its device
   }
   if (marked) return givesBack(*claim, *device, stop);
   *again = kRecheckInterval;
-  if (waiting_.gangs.since(GangDeadlines::What::whole, uid, device->metadata.uid) < kKeptFor ||
+  if (context_.waiting.gangs.since(GangDeadlines::What::whole, uid, device->metadata.uid) < kKeptFor ||
       claim->status.phase != phase::kBound)
     return std::nullopt;
   // The time distinguishes this mark from earlier ones, as in victim.cpp.
-  const auto text = why + "; its own cards are being released since " + base::rfc3339(clock_.wall());
+  const auto text = why + "; its own cards are being released since " + base::rfc3339(context_.clock.wall());
   base::log::info("a gang is incomplete", {{"claim", core::keyOf(claim->metadata).str()}, {"why", why}});
-  return Outcome::nextState(binder_.setPhase(*device, phase::kBound, reason::kWaitingForGang, text, stop).status());
+  return Outcome::nextState(
+      context_.binder.setPhase(*device, phase::kBound, reason::kWaitingForGang, text, stop).status());
 }
 
 Outcome ClaimSync::givesBack(const cache::Claim& claim, const cache::Gpu& device, std::stop_token stop) {
   const auto key = core::keyOf(claim.metadata);
   const auto carrier =
-      carrier_.release(key, claim.metadata.uid, device.metadata.name, stop);  // no pod may reserve it again
+      context_.bridge.release(key, claim.metadata.uid, device.metadata.name, stop);  // no pod may reserve it again
   if (carrier.state == ResourceClaimBridge::Release::failed) return Outcome::retry(carrier.error);
   if (carrier.state == ResourceClaimBridge::Release::inUse) return Outcome::after(kRecheckInterval);
   // The next writes can't be undone, so a quorum read checks that the pods are still gated.
-  if (const auto read = readPods(claim, stop); !read.ok()) return Outcome::retry(read);
-  const auto used = inUse(claim, device, stop);
+  if (const auto read = readPodsOf(context_, claim, stop); !read.ok()) return Outcome::retry(read);
+  const auto used = context_.users.isInUseNow(core::keyOf(claim.metadata), device.spec.nodeName, stop);
   if (!used.ok()) return Outcome::retry(used.status());
   if (*used || wasLetGo(claim)) return Outcome::requeueNow();
   const auto& why = device.status.message;
   const auto* told = findCondition(claim.status.conditions, kBound);
   if (claim.status.phase != phase::kPending || told == nullptr || told->message != why)
     return Outcome::requeueNow().reports(notBound(claim, reason::kWaitingForGang, why));
-  return Outcome::nextState(binder_.setPhase(device, phase::kFailed, reason::kWaitingForGang, why, stop).status());
+  return Outcome::nextState(
+      context_.binder.setPhase(device, phase::kFailed, reason::kWaitingForGang, why, stop).status());
 }
 
 std::optional<Outcome> ClaimSync::failsGang(const cache::Claim& claim, const cache::Gpu& device,
                                             const std::string& text, std::stop_token stop) {
   const auto& uid = claim.metadata.uid;
-  if (!inGang(claim) || reserved(claim) ||
-      waiting_.gangs.since(GangDeadlines::What::provision, uid, device.metadata.uid) < kFailsFor)
+  if (!inGang(context_.stores, claim) || isReserved(context_.stores, claim) ||
+      context_.waiting.gangs.since(GangDeadlines::What::provision, uid, device.metadata.uid) < kFailsFor)
     return std::nullopt;
-  waiting_.gangs.over(GangDeadlines::What::provision, uid);
-  waiting_.provisioners.refused(uid, device.spec.provisioner, text, kRestsFor);
+  context_.waiting.gangs.over(GangDeadlines::What::provision, uid);
+  context_.waiting.provisioners.refused(uid, device.spec.provisioner, text, kRestsFor);
   return rollBack(claim, device, {}, stop).reports(notBound(claim, reason::kProvisionFailed, text));
 }
 

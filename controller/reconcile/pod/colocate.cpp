@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "api/v1alpha/pod_claims.h"
+#include "controller/reconcile/claim/claim_state.h"
 #include "controller/reconcile/pod/pod.h"
 
 namespace egpu::reconcile {
@@ -10,7 +11,7 @@ namespace egpu::reconcile {
 using std::chrono::milliseconds;
 
 bool PodSync::canRollBackIntent(const core::Pod& pod, const Used& one) const {
-  if (!one.device || !claims_.canRollBackIntent(*one.claim, *one.device)) return false;
+  if (!one.device || !reconcile::canRollBackIntent(stores_, waiting_.chosen, *one.claim, *one.device)) return false;
   const auto node = stores_.nodes.get({"", one.device->spec.nodeName});
   if (!node) return true;
   // The intent stays for another pod that has all its claims on this node.
@@ -19,7 +20,7 @@ bool PodSync::canRollBackIntent(const core::Pod& pod, const Used& one) const {
     if (!other->nodeName.empty() && other->nodeName != node->metadata.name) continue;
     const auto there = [&](const auto& name) {
       const auto claim = stores_.claims.get({other->metadata.namespace_, name});
-      const auto device = claim ? claims_.deviceOf(*claim) : nullptr;
+      const auto device = claim ? deviceOf(stores_, *claim) : nullptr;
       return !claim || (device && device->spec.nodeName == node->metadata.name);
     };
     const auto names = v1alpha::claimNames(*other);
@@ -79,7 +80,7 @@ std::optional<Outcome> PodSync::rescheduleTogether(const core::Pod& pod, const s
   std::vector<std::string> devices;
   for (const auto& one : used) {
     if (one.device && !canRollBackIntent(pod, one)) return std::nullopt;
-    const auto asked = claims_.ask(*one.claim);
+    const auto asked = resolver_.resolve(*one.claim);
     if (asked.later) return Outcome::after(milliseconds(50));
     if (!asked.ok()) return std::nullopt;
     asks.push_back(asked.of(*one.claim));

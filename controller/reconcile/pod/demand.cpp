@@ -5,6 +5,7 @@
 
 #include "api/v1alpha/keys.h"
 #include "api/v1alpha/pod_claims.h"
+#include "controller/reconcile/claim/claim_state.h"
 #include "controller/reconcile/pod/pod.h"
 #include "controller/reconcile/resourceclaim/adopter.h"
 #include "controller/scheduler/first_available.h"
@@ -97,8 +98,9 @@ void PodSync::addDemand(const core::Pod& pod, const core::ObjectKey& key, PodDem
   } else if (claim->status.phase == phase::kLost) {
     demand.later = prefix + "it is Lost" + saidOf(*claim);
   } else {
-    const auto device = claims_.deviceOf(*claim);
-    if (!device || claims_.canRollBackIntent(*claim, *device)) return addOpen(*claim, device, demand);
+    const auto device = deviceOf(stores_, *claim);
+    if (!device || reconcile::canRollBackIntent(stores_, waiting_.chosen, *claim, *device))
+      return addOpen(*claim, device, demand);
     const auto& node = device->spec.nodeName;
     if (device->metadata.deleting()) {
       demand.later = prefix + "its device is being released";
@@ -116,11 +118,11 @@ void PodSync::addDemand(const core::Pod& pod, const core::ObjectKey& key, PodDem
 
 void PodSync::addOpen(const cache::Claim& claim, const GpuPtr& device, PodDemand& demand) {
   const auto prefix = "claim " + claim.metadata.name + ": ";
-  if (!device && claims_.takesDevice(claim)) {
+  if (!device && takesDevice(stores_, claim)) {
     demand.later = prefix + "it waits for an existing device" + saidOf(claim);
     return;
   }
-  const auto asked = claims_.ask(claim);
+  const auto asked = resolver_.resolve(claim);
   if (asked.later) {
     demand.later = prefix + "its provisioner is being queried";
   } else if (!asked.ok()) {

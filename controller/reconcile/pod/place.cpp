@@ -4,6 +4,7 @@
 
 #include "api/v1alpha/keys.h"
 #include "controller/reconcile/api_rejections.h"
+#include "controller/reconcile/claim/claim_state.h"
 #include "controller/reconcile/pod/pod.h"
 #include "controller/reconcile/queue_key.h"
 #include "controller/scheduler/first_available.h"
@@ -62,9 +63,9 @@ std::optional<PodSync::Choice> PodSync::choiceOf(const core::Pod& pod, const std
     }
     // The claim's own step binds an existing device, reports a refusal, or decides without the pod. It wakes the pod
     // then.
-    if (claims_.takesDevice(*one.claim)) return because(waitText(pod, "claim " + name));
+    if (takesDevice(stores_, *one.claim)) return because(waitText(pod, "claim " + name));
     const auto& uid = one.claim->metadata.uid;
-    auto ask = claims_.ask(*one.claim);
+    auto ask = resolver_.resolve(*one.claim);
     if (ask.later) {
       *outcome = Outcome::after(milliseconds(50));
       return std::nullopt;
@@ -291,8 +292,8 @@ std::vector<ConditionUpdate> PodSync::waitReports(const core::Pod& pod, const st
   std::vector<const Used*> open;
   for (const auto& one : used)
     if (!one.device && isDecidedByPod(stores_, *one.claim) && waiting_.consumers.chooses(stores_, *one.claim, pod) &&
-        !claims_.takesDevice(*one.claim) && waiting_.provisioners.refusal(one.claim->metadata.uid).empty() &&
-        claims_.ask(*one.claim).ok())
+        !takesDevice(stores_, *one.claim) && waiting_.provisioners.refusal(one.claim->metadata.uid).empty() &&
+        resolver_.resolve(*one.claim).ok())
       open.push_back(&one);
   std::vector<ConditionUpdate> updates;
   addWaitReports(pod, open, why, updates);
@@ -331,7 +332,7 @@ bool PodSync::anotherWaits(const core::Pod& pod, const cache::Claim& claim, Othe
     isLater = which == Others::older && !(ageOf(other.metadata) < age);
     if (isLater) return true;
     if (other.metadata.uid == pod.metadata.uid || !isConsumer(stores_, other) || !gated(other)) return false;
-    const auto open = claims_.openClaimsOf(other);
+    const auto open = openClaimsOf(stores_, other);
     return open && open->size() <= mostOpen;
   };
   return stores_.firstPodByAge(core::keyOf(claim.metadata), waits) && !isLater;

@@ -6,6 +6,7 @@
 #include "api/v1alpha/keys.h"
 #include "api/v1alpha/pod_amounts.h"
 #include "api/v1alpha/pod_claims.h"
+#include "controller/reconcile/claim/claim_state.h"
 #include "controller/reconcile/pod/node_fit/resources.h"
 #include "controller/reconcile/queue_key.h"
 #include "controller/reconcile/resourceclaim/adopter.h"
@@ -120,7 +121,7 @@ std::vector<PodSync::Used> PodSync::presentClaims(const core::Pod& pod) const {
   std::vector<Used> used;
   for (const auto& name : v1alpha::claimNames(pod))
     if (auto claim = stores_.claims.get({pod.metadata.namespace_, name}); claim && !claim->metadata.deleting())
-      used.push_back({claim, claims_.deviceOf(*claim)});
+      used.push_back({claim, deviceOf(stores_, *claim)});
   return used;
 }
 
@@ -166,7 +167,7 @@ std::optional<std::vector<PodSync::Used>> PodSync::claimsOf(const core::Pod& pod
       tell(pod, entry.claim, "Deleting", "it is being deleted");
       return std::nullopt;
     }
-    used.push_back({claim, claims_.deviceOf(*claim)});
+    used.push_back({claim, deviceOf(stores_, *claim)});
   }
   return used;
 }
@@ -288,7 +289,7 @@ void PodSync::tellConditions(const core::Pod& pod, const std::vector<Used>& used
   for (const auto& one : used) {
     const auto claim = stores_.claims.get(core::keyOf(one.claim->metadata));
     if (!claim) continue;
-    const bool decided = claims_.deviceOf(*claim) != nullptr;
+    const bool decided = deviceOf(stores_, *claim) != nullptr;
     for (const auto type : {kBound, kResourceClaimReady}) {
       const auto* condition = findCondition(claim->status.conditions, type);
       if (condition == nullptr || condition->status != "False" || condition->message.empty()) continue;

@@ -50,24 +50,21 @@ std::string waitText(const core::Pod& pod, const std::string& names);
 /// node, colocate.cpp brings claims to one node, and ungate.cpp removes the gate.
 class PodSync {
  public:
-  PodSync(Writer& writer, cache::Stores& stores, cache::ClusterView& cluster, Binder& binder, ClaimSync& claims,
-          Waiting& waiting, BoundVolumes& volumes, kube::EventSink& events,
-          std::function<void(const std::string& queueKey)> enqueue)
-      : writer_(writer),
-        stores_(stores),
-        cluster_(cluster),
-        binder_(binder),
+  PodSync(const ClaimContext& context, ClaimParts& parts, ClaimSync& claims, kube::EventSink& events)
+      : writer_(context.writer),
+        stores_(context.stores),
+        cluster_(context.cluster),
+        binder_(context.binder),
+        resolver_(parts.resolver),
         claims_(claims),
-        waiting_(waiting),
-        volumes_(volumes),
+        waiting_(context.waiting),
+        volumes_(context.volumes),
         events_(events),
-        enqueue_(std::move(enqueue)) {}
+        enqueue_(context.enqueue) {}
 
   Outcome step(const core::ObjectKey& key, std::stop_token stop);
   /// Number of remembered entries, at most two per pod; for tests.
   std::size_t remembered() const;
-  /// Returns the claim's device by claimRef, or null.
-  cache::Store<cache::Gpu>::Ptr deviceOf(const cache::Claim& claim) const { return claims_.deviceOf(claim); }
   /// Returns the requirements of the pod's claims for a node that another scheduler chooses. pod: as that scheduler
   /// knows it.
   PodDemand demandOf(const core::Pod& pod);
@@ -79,8 +76,6 @@ class PodSync {
   void freed(const std::string& node);
 
  private:
-  using ClaimPtr = cache::Store<cache::Claim>::Ptr;
-  using GpuPtr = cache::Store<cache::Gpu>::Ptr;
   using milliseconds = std::chrono::milliseconds;
   struct Used {
     ClaimPtr claim;
@@ -225,11 +220,12 @@ class PodSync {
   cache::Stores& stores_;
   cache::ClusterView& cluster_;
   Binder& binder_;
+  ClaimResolver& resolver_;
   ClaimSync& claims_;
   Waiting& waiting_;
   BoundVolumes& volumes_;
   kube::EventSink& events_;
-  const std::function<void(const std::string& queueKey)> enqueue_;
+  const std::function<void(const std::string& queueKey)>& enqueue_;
   mutable std::mutex mutex_;
   std::map<core::ObjectKey, std::string> told_;  ///< object and reason of each pod's last event; guarded by mutex_
   /// Requests of pods that found nodes too short of CPU, memory or pod slots; guarded by mutex_.

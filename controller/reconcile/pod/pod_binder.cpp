@@ -7,6 +7,7 @@
 #include "api/v1alpha/keys.h"
 #include "api/v1alpha/pod_claims.h"
 #include "controller/codec/scheduling/binding.h"
+#include "controller/reconcile/claim/claim_state.h"
 #include "controller/reconcile/queue_key.h"
 
 namespace egpu::reconcile {
@@ -99,7 +100,7 @@ std::string PodBinder::unfinished(const core::Pod& pod, const std::string& node)
     const auto carrier = stores_.carriers.get(key);
     if (!claim && carrier && !ResourceClaimBridge::ours(*carrier) && carrier->deviceClassName != keys::kDeviceClass)
       continue;  // another driver's
-    const auto device = claim ? pods_.deviceOf(*claim) : nullptr;
+    const auto device = claim ? deviceOf(stores_, *claim) : nullptr;
     const bool bound = device && device->status.phase == phase::kBound && !device->metadata.deleting() &&
                        device->spec.nodeName == node && claim->status.phase == phase::kBound;
     const bool carried = carrier && !carrier->metadata.deleting() && carrier->allocation && bound &&
@@ -127,7 +128,7 @@ std::string PodBinder::obstacle(const core::Pod& pod, const std::string& node) {
     const auto claim = stores_.claims.get({pod.metadata.namespace_, name});
     if (!claim && !demand.later.empty()) return demand.later;
     if (!claim) continue;  // another driver's
-    if (const auto device = pods_.deviceOf(*claim)) {
+    if (const auto device = deviceOf(stores_, *claim)) {
       if (isLeft(*device)) return "claim " + name + " is leaving its device: " + device->status.message;
       continue;
     }
@@ -143,7 +144,7 @@ void PodBinder::awaitRollBack(const core::Pod& pod, std::stop_token stop) const 
     const auto names = usedOrAnnotated(pod);
     const bool idle = std::any_of(names.begin(), names.end(), [&](const auto& name) {
       const auto claim = stores_.claims.get({pod.metadata.namespace_, name});
-      const auto device = claim ? pods_.deviceOf(*claim) : nullptr;
+      const auto device = claim ? deviceOf(stores_, *claim) : nullptr;
       return device && !phase::committed(device->status.phase);
     });
     if (!idle) return;

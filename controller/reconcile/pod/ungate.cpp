@@ -2,6 +2,7 @@
 #include <algorithm>
 
 #include "api/v1alpha/keys.h"
+#include "controller/reconcile/claim/claim_state.h"
 #include "controller/reconcile/pod/pod.h"
 
 namespace egpu::reconcile {
@@ -72,7 +73,7 @@ Outcome PodSync::ungate(const core::Pod& pod, const std::vector<Used>& used, std
   if (!volumes.ok()) return Outcome::retry(volumes.status());
   // Reading the volumes may have taken long.
   if (std::any_of(used.begin(), used.end(),
-                  [this](const auto& one) { return claims_.deviceOf(*one.claim) != one.device; }))
+                  [this](const auto& one) { return deviceOf(stores_, *one.claim) != one.device; }))
     return Outcome::requeueNow();
   const auto why = object ? nodeUnsuitable(pod, *volumes, *object) : "there is no such node";
   if (why.empty()) return liftGate(pod, used, anyBound, stop);
@@ -93,7 +94,7 @@ bool PodSync::allCarried(const core::Pod& pod, const std::vector<Used>& used) {
       return false;
     if (!claims_.gangIsBound(*one.claim)) return false;  // routing.cpp requeues the pod once the last member is Bound
     const bool bound = one.device->status.phase == phase::kBound;
-    if (!bound && !claims_.waitsForConsumer(*one.claim)) return false;  // an Immediate claim must be Bound first
+    if (!bound && !waitsForConsumer(stores_, *one.claim)) return false;  // an Immediate claim must be Bound first
   }
   return true;
 }

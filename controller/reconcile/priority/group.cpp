@@ -34,9 +34,10 @@ std::optional<Outcome> ClaimSync::nominateVictimsForGroup(const std::string& wha
   const auto planning = preemption_.tryLockPlanning(asked.claims.front()->metadata.uid);
   if (!planning) return Outcome::after(Preemption::kOthersPlan);
   for (const auto& each : asked.claims)
-    if (preemption_.turns().done(each->metadata.uid)) enqueue_(plansKey());
+    if (preemption_.turns().done(each->metadata.uid)) context_.enqueue(plansKey());
   for (auto& each : asked.claims) {
-    auto current = stores_.claims.get(core::keyOf(each->metadata));  // with the nomination that the last plan wrote
+    auto current =
+        context_.stores.claims.get(core::keyOf(each->metadata));  // with the nomination that the last plan wrote
     if (!current || current->metadata.uid != each->metadata.uid || current->metadata.deleting())
       return Outcome::requeueNow();
     each = std::move(current);
@@ -63,14 +64,14 @@ std::optional<Outcome> ClaimSync::nominateVictimsForGroup(const std::string& wha
                                   : "capacity on node " + rooms[i].nodeName + " is reserved for it; claim " +
                                         asked.claims.front()->metadata.name + " lists the victims for " + what);
     update.nominated = rooms[i];
-    const auto written = status_.say({std::move(update)}, stop);
+    const auto written = context_.status.say({std::move(update)}, stop);
     if (!written.ok()) return Outcome::nextState(written);
   }
   preemption_.shared().forget(SharedPlans::keyOf(*asked.claims.front()));
   for (const auto& room : rooms)  // steps that checked before the last write found no need
     for (const auto& name : room.victims)
-      if (const auto device = stores_.devices.get({"", name}); device && device->spec.claimRef)
-        enqueue_(claimKey({device->spec.claimRef->namespace_, device->spec.claimRef->name}));
+      if (const auto device = context_.stores.devices.get({"", name}); device && device->spec.claimRef)
+        context_.enqueue(claimKey({device->spec.claimRef->namespace_, device->spec.claimRef->name}));
   return Outcome::after(Preemption::kHeldUpFor);
 }
 

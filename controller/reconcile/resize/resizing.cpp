@@ -57,21 +57,13 @@ bool countsMore(const cache::Stores& stores, const cache::Gpu& device) {
 
 }  // namespace
 
-cache::Class classOfDevice(const cache::Gpu& device) {
-  cache::Class cls;
-  cls.metadata.name = device.spec.className;
-  cls.provisioner = device.spec.provisioner;
-  cls.parameters = device.spec.parameters;
-  return cls;
-}
-
 std::optional<Outcome> ClaimSync::resizing(const cache::Claim& claim, const cache::Gpu& device, std::stop_token stop) {
   if (auto outcome = followCards(claim, device, stop)) return outcome;
   std::optional<Outcome> told;
   const auto& taken = requestsTaken(claim, device);
   const bool asksOther = !claim.status.requests.empty() && claim.spec.requests != taken;
   if (asksOther && device.metadata.deleting()) {
-    cluster_.forgetResize(device);
+    context_.cluster.forgetResize(device);
     told = Outcome::done().reports(notResized(
         claim, reason::kNotResizable,
         "device " + device.metadata.name + " is being deleted: it is not resized until the claim is deleted"));
@@ -79,7 +71,7 @@ std::optional<Outcome> ClaimSync::resizing(const cache::Claim& claim, const cach
     told = retarget(claim, device, stop);
     if (told->isRequeueNow() || told->isRetry()) return told;
   } else {
-    cluster_.forgetResize(device);
+    context_.cluster.forgetResize(device);
   }
   if (v1alpha::isResizing(device)) {
     auto outcome = applyResizeTarget(claim, device, stop);
@@ -94,24 +86,25 @@ std::optional<Outcome> ClaimSync::resizing(const cache::Claim& claim, const cach
 std::optional<Outcome> ClaimSync::followCards(const cache::Claim& claim, const cache::Gpu& device,
                                               std::stop_token stop) {
   if (v1alpha::isResizing(device) || device.metadata.deleting()) return std::nullopt;
-  const auto size = sizeOfItsCards(stores_, claim, device);
+  const auto size = sizeOfItsCards(context_.stores, claim, device);
   if (!size) return std::nullopt;
   // The ledger or the plugin refused the same size before.
-  if (const auto refusal = waiting_.resizes.refusal(claim.metadata.uid, size->requests); !refusal.reason.empty())
+  if (const auto refusal = context_.waiting.resizes.refusal(claim.metadata.uid, size->requests);
+      !refusal.reason.empty())
     return Outcome::after(refusal.endsIn);
-  return Outcome::nextState(binder_.writeTarget(device, *size, stop).status());  // R1
+  return Outcome::nextState(context_.binder.writeTarget(device, *size, stop).status());  // R1
 }
 
 base::Status ClaimSync::shrinkLedgerEntries(const cache::Claim& claim, const cache::Gpu& device, std::stop_token stop) {
   // The entry exceeds the memory of the card: the excess is neither used nor free for other claims.
-  if (takesWholeCards(claim, device)) return binder_.writeEntries(device, stop);
+  if (takesWholeCards(claim, device)) return context_.binder.writeEntries(device, stop);
   // Running containers keep the limits that they began with, so the capacity that they may use stays charged.
-  if (countsMore(stores_, device)) {
-    const auto used = inUse(claim, device, stop);
+  if (countsMore(context_.stores, device)) {
+    const auto used = context_.users.isInUseNow(core::keyOf(claim.metadata), device.spec.nodeName, stop);
     if (!used.ok()) return used.status();
-    if (*used) return binder_.restoreEntries(device, false, stop);  // their end is an event
+    if (*used) return context_.binder.restoreEntries(device, false, stop);  // their end is an event
   }
-  return binder_.writeEntries(device, stop);
+  return context_.binder.writeEntries(device, stop);
 }
 
 Outcome ClaimSync::retarget(const cache::Claim& claim, const cache::Gpu& device, std::stop_token stop) {
@@ -122,32 +115,34 @@ Outcome ClaimSync::retarget(const cache::Claim& claim, const cache::Gpu& device,
     return says(reason::kNotResizable, "class " + device.spec.className +
                                            " does not set resizable for this device: it keeps its amounts; restore "
                                            "spec.resources.requests");
-  if (auto never = provisioning_.cannotResize(device); !never.empty())
+  if (auto never = context_.provisioning.cannotResize(device); !never.empty())
     return says(reason::kNotResizable, never + ": it keeps its amounts; restore spec.resources.requests");
   std::string away;
-  if (!device.spec.provisioner.empty() && provisioning_.find(device.spec.provisioner, &away) == nullptr)
+  if (!device.spec.provisioner.empty() && context_.provisioning.find(device.spec.provisioner, &away) == nullptr)
     return Outcome::after(kPluginAway).reports(notResized(claim, reason::kProvisionerUnavailable, away));
-  if (auto refusal = waiting_.resizes.refusal(claim.metadata.uid, claim.spec.requests); !refusal.reason.empty())
+  if (auto refusal = context_.waiting.resizes.refusal(claim.metadata.uid, claim.spec.requests); !refusal.reason.empty())
     return Outcome::after(refusal.endsIn).reports(notResized(claim, refusal.reason, refusal.message));
   auto made = scheduler::makeRequest(claim, classOfDevice(device));
   if (const auto* refusal = std::get_if<scheduler::Refusal>(&made))
     return says(refusal->reason, (refusal->field.empty() ? "" : refusal->field + ": ") + refusal->message);
-  const cache::ClusterView::SchedulingRequest ask{claim.metadata.uid,
-                                                  core::keyOf(claim.metadata).str(),
-                                                  std::get<scheduler::Request>(std::move(made)),
-                                                  {},
-                                                  device.spec.className,
-                                                  turnOf(claim, priorityOf(stores_, claim).value, clock_.wall())};
+  const cache::ClusterView::SchedulingRequest ask{
+      claim.metadata.uid,
+      core::keyOf(claim.metadata).str(),
+      std::get<scheduler::Request>(std::move(made)),
+      {},
+      device.spec.className,
+      queueOrderOf(claim, priorityOf(context_.stores, claim).value, context_.clock.wall())};
   // Before the decision, so that capacity and quotas that change from now on requeue the claim.
   const auto queueKey = claimKey(core::keyOf(claim.metadata));
-  waiting_.room.add(queueKey, ageOf(claim.metadata), ask.turn.priority);
-  const auto resizing = cluster_.decideResize(ask, device);
+  context_.waiting.room.add(queueKey, ageOf(claim.metadata), ask.turn.priority);
+  const auto resizing = context_.cluster.decideResize(ask, device);
   if (!resizing.inPlace) return noResize(claim, device, ask, resizing);
-  waiting_.remove(queueKey);
-  const auto cls = stores_.classes.get({"", device.spec.className});
-  const auto no = cls && resizing.grows() ? accessRefusal(stores_, *cls, claim.metadata.namespace_) : std::nullopt;
+  context_.waiting.remove(queueKey);
+  const auto cls = context_.stores.classes.get({"", device.spec.className});
+  const auto no =
+      cls && resizing.grows() ? accessRefusal(context_.stores, *cls, claim.metadata.namespace_) : std::nullopt;
   if (no) {
-    cluster_.forgetResize(device);
+    context_.cluster.forgetResize(device);
     return Outcome::after(kNotAllowed).reports(notResized(claim, no->reason, no->message));
   }
   return writeTarget(claim, device, resizing, stop);
@@ -163,11 +158,11 @@ Outcome ClaimSync::writeTarget(const cache::Claim& claim, const cache::Gpu& devi
     target.cards[i].chargedCore = placement.charged.core;
     target.cards[i].chargedMemory = placement.charged.memory;
   }
-  const auto written = binder_.writeTarget(device, target, stop);  // R1
+  const auto written = context_.binder.writeTarget(device, target, stop);  // R1
   if (written.ok()) return Outcome::requeueNow();
   const auto code = written.status().code();
   // If the result of the write is unknown, the decision counts until the device is seen or decided again.
-  if (code != base::Code::unknownOutcome && code != base::Code::deadline) cluster_.forgetResize(device);
+  if (code != base::Code::unknownOutcome && code != base::Code::deadline) context_.cluster.forgetResize(device);
   return Outcome::nextState(written.status());
 }
 
@@ -177,38 +172,38 @@ Outcome ClaimSync::noResize(const cache::Claim& claim, const cache::Gpu& device,
   const auto* old = findCondition(claim.status.conditions, kResized);
   const bool told = old != nullptr && old->reason == why;
   // Free and used amounts change all the time, so they are written at intervals only.
-  if (!waiting_.resizes.mayExplain(claim.metadata.uid, claim.spec.requests) && told)
+  if (!context_.waiting.resizes.mayExplain(claim.metadata.uid, claim.spec.requests) && told)
     return Outcome::after(ResizeBackoff::kExplainInterval);
   if (resizing.excess) {
     auto text = resizing.excess->text();
-    if (const auto who = cluster_.quotaHolders(*resizing.excess, true); !who.empty()) text += "; " + who;
+    if (const auto who = context_.cluster.quotaHolders(*resizing.excess, true); !who.empty()) text += "; " + who;
     return Outcome::done().reports(notResized(claim, why, std::move(text)));
   }
   auto text = resizing.why;
-  if (auto kept = cluster_.keptFrom(ask); !kept.empty()) text += "; " + kept;
-  const auto cls = stores_.classes.get({"", device.spec.className});
+  if (auto kept = context_.cluster.keptFrom(ask); !kept.empty()) text += "; " + kept;
+  const auto cls = context_.stores.classes.get({"", device.spec.className});
   const bool immediate = cls && cls->bindingMode == "Immediate";
-  const auto suits = immediate ? toleratedNodes(stores_, *cls) : scheduler::NodePredicate();
-  const auto elsewhere = cluster_.decideWithout(ask, device, suits);
+  const auto suits = immediate ? toleratedNodes(context_.stores, *cls) : scheduler::NodePredicate();
+  const auto elsewhere = context_.cluster.decideWithout(ask, device, suits);
   text += elsewhere.fits ? "; a new claim for these amounts would fit on node " + elsewhere.node
                          : "; a new claim for these amounts would fit nowhere now, even without this one";
   return Outcome::done().reports(notResized(claim, why, std::move(text)));
 }
 
 Outcome ClaimSync::applyResizeTarget(const cache::Claim& claim, const cache::Gpu& device, std::stop_token stop) {
-  const auto entries = binder_.writeEntries(device, stop);  // R2
+  const auto entries = context_.binder.writeEntries(device, stop);  // R2
   if (!entries.ok()) {
     if (entries.code() == base::Code::conflict) return Outcome::requeueNow();
     if (entries.code() != base::Code::invalid) return Outcome::retry(entries);
-    waiting_.resizes.refused(claim.metadata.uid, device.spec.target->requests, reason::kResizeInfeasible,
-                             "the ledger refuses: " + entries.message(), kLedgerRefuses, kMaxLedgerBackoff);
+    context_.waiting.resizes.refused(claim.metadata.uid, device.spec.target->requests, reason::kResizeInfeasible,
+                                     "the ledger refuses: " + entries.message(), kLedgerRefuses, kMaxLedgerBackoff);
     return rollBackResize(claim, device, entries, stop);
   }
   // R3. A plugin that can't resize need not know how much memory a whole card has.
-  const bool asked = !changesMemoryOnly(device) || provisioning_.cannotResize(device).empty();
-  const auto reply = asked ? provisioning_.resize(device) : plugin::Reply{};
-  if (!reply) return Outcome::after(provisioning_.delay(device));
-  if (reply->ok()) return Outcome::nextState(binder_.commitTarget(device, stop).status());  // R4
+  const bool asked = !changesMemoryOnly(device) || context_.provisioning.cannotResize(device).empty();
+  const auto reply = asked ? context_.provisioning.resize(device) : plugin::Reply{};
+  if (!reply) return Outcome::after(context_.provisioning.delay(device));
+  if (reply->ok()) return Outcome::nextState(context_.binder.commitTarget(device, stop).status());  // R4
   const auto text = textOf(*reply, device);
   switch (reply->outcome) {
     case plugin::ReplyCode::inProgress:
@@ -216,8 +211,8 @@ Outcome ClaimSync::applyResizeTarget(const cache::Claim& claim, const cache::Gpu
     case plugin::ReplyCode::reschedule:
     case plugin::ReplyCode::exists:
     case plugin::ReplyCode::invalid:
-      waiting_.resizes.refused(claim.metadata.uid, device.spec.target->requests, reason::kResizeFailed, text,
-                               kPluginRefuses, kPluginRefuses);
+      context_.waiting.resizes.refused(claim.metadata.uid, device.spec.target->requests, reason::kResizeFailed, text,
+                                       kPluginRefuses, kPluginRefuses);
       return rollBackResize(claim, device, {base::Code::unavailable, text}, stop);
     default:
       return Outcome::retry({base::Code::unavailable, text})
@@ -230,7 +225,7 @@ Outcome ClaimSync::rollBackResize(const cache::Claim& claim, const cache::Gpu& d
   // The device is on its way back already: retry with the plugin or the ledger that refuses it.
   if (v1alpha::cardsWanted(device) == v1alpha::cardsInForce(device)) return Outcome::retry(why);
   const auto& requests = device.status.inForce ? device.status.inForce->requests : claim.status.requests;
-  return Outcome::nextState(binder_.writeTarget(device, nextTarget(device, requests), stop).status());  // R1
+  return Outcome::nextState(context_.binder.writeTarget(device, nextTarget(device, requests), stop).status());  // R1
 }
 
 }  // namespace egpu::reconcile

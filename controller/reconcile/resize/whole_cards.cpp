@@ -7,7 +7,7 @@
 #include "api/v1alpha/quantity.h"
 #include "api/v1alpha/size.h"
 #include "controller/reconcile/claim/binder.h"
-#include "controller/reconcile/claim/claim.h"
+#include "controller/reconcile/claim/resolve.h"
 #include "controller/scheduler/request.h"
 
 namespace egpu::reconcile {

@@ -1,4 +1,3 @@
-#include "controller/reconcile/claim/claim.h"
 #include "controller/whatif/answer/answerer.h"
 #include "controller/whatif/answer/quota_check.h"
 

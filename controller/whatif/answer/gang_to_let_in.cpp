@@ -8,8 +8,9 @@
 
 #include "api/v1alpha/keys.h"
 #include "api/v1alpha/pod_claims.h"
-#include "controller/reconcile/claim/claim.h"
+#include "controller/reconcile/claim/claim_state.h"
 #include "controller/reconcile/claim/conditions.h"
+#include "controller/reconcile/claim/resolve.h"
 #include "controller/reconcile/class/class.h"
 #include "controller/reconcile/device/users.h"
 #include "controller/reconcile/gang/gang_choice.h"
@@ -41,7 +42,7 @@ bool isBound(const ClaimPtr& claim) { return claim->status.phase == keys::phase:
 /// Returns why a claim does not count as a member: its deletion, or its pod. Empty: it counts.
 std::string notCounted(const Stores& stores, const cache::Claim& claim) {
   if (claim.metadata.deleting()) return "is being deleted";
-  if (reconcile::heldDeviceOf(stores, claim)) return {};
+  if (reconcile::deviceOf(stores, claim)) return {};
   const auto cls = reconcile::classOf(stores, claim, nullptr);
   return reconcile::obstacleOf(stores, claim, cls && cls->bindingMode == "WaitForFirstConsumer").message;
 }
@@ -95,7 +96,7 @@ class OpenMemberReader {
     if (pod)
       if (auto why = goWith(pod, member, waitsForPod); !why.empty()) return why;
     pods_.push_back(pod);
-    auto turn = reconcile::turnOf(*claim, reconcile::priorityOf(stores_, *claim).value, wall_);
+    auto turn = reconcile::queueOrderOf(*claim, reconcile::priorityOf(stores_, *claim).value, wall_);
     gang_.asks.push_back({claim->metadata.uid, record.name, member.request, {}, record.className, turn});
     gang_.members.push_back(std::move(member));
     return {};
@@ -169,7 +170,7 @@ class OpenMemberReader {
     std::string node = waitsForPod ? pod->nodeName : std::string();
     for (const auto& name : v1alpha::claimNames(*pod)) {
       const auto claim = stores_.claims.get({pod->metadata.namespace_, name});
-      const auto device = claim ? reconcile::heldDeviceOf(stores_, *claim) : nullptr;
+      const auto device = claim ? reconcile::deviceOf(stores_, *claim) : nullptr;
       if (!device) continue;
       if (device->metadata.deleting() || (!node.empty() && device->spec.nodeName != node))
         return "claims of pod " + pod->metadata.name + " are on several nodes, or are being moved";

@@ -11,8 +11,8 @@
 #include "controller/reconcile/priority/preemption.h"
 #include "controller/reconcile/resourceclaim/adopter.h"
 #include "controller/scheduler/quota/on_a_copy.h"
-#include "controller/whatif/question/pod_subject.h"
 #include "controller/whatif/answer/snapshot.h"
+#include "controller/whatif/question/pod_subject.h"
 
 namespace egpu::whatif {
 

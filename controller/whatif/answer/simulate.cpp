@@ -1,6 +1,6 @@
 #include <algorithm>
 
-#include "controller/reconcile/claim/claim.h"
+#include "controller/reconcile/claim/resolve.h"
 #include "controller/reconcile/priority/priority.h"
 #include "controller/scheduler/state/holdings.h"
 #include "controller/whatif/answer/answerer.h"
@@ -96,12 +96,12 @@ void Answerer::asChanged(Subject& subject, const StepsToTry& trying) const {
 }
 
 ResizeLimits Answerer::resizeLimits() const {
-  return {cannotResize_, [this](const auto& claim, const auto& device, const auto& request) {
-            const auto turn = reconcile::turnOf(claim, reconcile::priorityOf(stores_, claim).value, clock_.wall());
-            return cluster_.keptFromResize(
-                {claim.metadata.uid, core::keyOf(claim.metadata).str(), request, {}, device.spec.className, turn},
-                device);
-          }};
+  return {
+      cannotResize_, [this](const auto& claim, const auto& device, const auto& request) {
+        const auto turn = reconcile::queueOrderOf(claim, reconcile::priorityOf(stores_, claim).value, clock_.wall());
+        return cluster_.keptFromResize(
+            {claim.metadata.uid, core::keyOf(claim.metadata).str(), request, {}, device.spec.className, turn}, device);
+      }};
 }
 
 }  // namespace egpu::whatif

@@ -6,7 +6,8 @@
 #include <variant>
 #include <vector>
 
-#include "controller/reconcile/claim/claim.h"
+#include "controller/reconcile/claim/claim_state.h"
+#include "controller/reconcile/claim/resolve.h"
 #include "controller/reconcile/class/class.h"
 #include "controller/reconcile/class/class_access.h"
 #include "controller/reconcile/gang/membership.h"
@@ -23,7 +24,6 @@ namespace {
 
 using cache::Claim;
 using cache::Stores;
-using reconcile::ClaimSync;
 
 /// True for nodes on which all these pods can run. A hypothetical node satisfies every pod.
 scheduler::NodePredicate suitsAll(const Stores& stores, std::vector<cache::Store<core::Pod>::Ptr> pods) {
@@ -125,20 +125,20 @@ scheduler::ClaimRecord recordOf(const Stores& stores, const Claim& claim, bool e
     record.why = "it is being deleted";
     return record;
   }
-  if (ClaimSync::isStatic(claim))
+  if (reconcile::isStatic(claim))
     if (const auto named = stores.gpu(claim.spec.elasticGPUName); named && named->isDevice()) {
       record.why = "it names the device " + claim.spec.elasticGPUName;
       return record;
     }
   if (const auto reserved = stores.devicesReservedFor(core::keyOf(claim.metadata));
-      !reserved.empty() && !ClaimSync::isStatic(claim)) {
+      !reserved.empty() && !reconcile::isStatic(claim)) {
     record.why = "the device " + reserved.front()->metadata.name + " is reserved for it";
     return record;
   }
   record.className = reconcile::classNameOf(stores, claim);
   const auto cls = reconcile::classOf(stores, claim, &record.why);
   if (!cls) return record;
-  auto made = ClaimSync::requestOf(stores, claim, *cls);
+  auto made = reconcile::schedulingRequestOf(stores, claim, *cls);
   if (const auto* refusal = std::get_if<scheduler::Refusal>(&made)) {
     record.why = (refusal->field.empty() ? "" : refusal->field + ": ") + refusal->message;
     return record;
@@ -166,7 +166,8 @@ scheduler::ClaimRecord recordOf(const Stores& stores, const Claim& claim, bool e
   }
   record.request = std::get<scheduler::Request>(std::move(made));
   if (!claim.spec.firstAvailable.empty())
-    record.alternatives = std::get<std::vector<scheduler::Request>>(ClaimSync::requestsOf(stores, claim, *cls));
+    record.alternatives =
+        std::get<std::vector<scheduler::Request>>(reconcile::schedulingRequestsOf(stores, claim, *cls));
   return record;
 }
 

@@ -4,7 +4,7 @@
 #include <utility>
 
 #include "api/v1alpha/keys.h"
-#include "controller/reconcile/claim/claim.h"
+#include "controller/reconcile/claim/claim_state.h"
 #include "controller/reconcile/class/class.h"
 
 namespace egpu::whatif {
@@ -18,7 +18,7 @@ std::map<std::string, UsualSize, std::less<>> usualSizes(const cache::Stores& st
   stores.classes.forEach([&](const auto& cls) { counts[cls->metadata.name]; });
   const auto byDefault = reconcile::classOf(stores, cache::Claim{}, nullptr);
   stores.claims.forEach([&](const auto& claim) {
-    if (claim->spec.requests.empty() || reconcile::ClaimSync::isStatic(*claim)) return;
+    if (claim->spec.requests.empty() || reconcile::isStatic(*claim)) return;
     const auto& named = claim->spec.effectiveClass();
     const auto it = counts.find(named.empty() && byDefault ? byDefault->metadata.name : named);
     if (it != counts.end()) ++it->second[claim->spec.requests];

@@ -8,8 +8,8 @@
 #include <variant>
 
 #include "controller/codec/json/text.h"
-#include "controller/reconcile/claim/claim.h"
 #include "controller/reconcile/claim/conditions.h"
+#include "controller/reconcile/claim/resolve.h"
 #include "controller/reconcile/class/class_access.h"
 #include "controller/reconcile/device/users.h"
 #include "controller/whatif/answer/snapshot.h"

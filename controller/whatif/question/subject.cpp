@@ -7,8 +7,9 @@
 
 #include "api/v1alpha/keys.h"
 #include "api/v1alpha/validation.h"
-#include "controller/reconcile/claim/claim.h"
+#include "controller/reconcile/claim/claim_state.h"
 #include "controller/reconcile/claim/conditions.h"
+#include "controller/reconcile/claim/resolve.h"
 #include "controller/reconcile/class/class.h"
 #include "controller/reconcile/class/class_access.h"
 #include "controller/reconcile/gang/membership.h"
@@ -24,7 +25,6 @@ namespace keys = v1alpha::keys;
 using base::Code;
 using base::Status;
 using cache::Stores;
-using reconcile::ClaimSync;
 
 constexpr const char* kAlone = "; this answer is for the claim alone";
 
@@ -167,7 +167,7 @@ base::Result<Subject> wouldBeSubject(const Stores& stores, const v1alpha::Elasti
   std::string why;
   const auto cls = reconcile::classOf(stores, named, &why);
   if (!cls) return Status(Code::invalid, "spec.egpuClassName: " + why + classNames(stores));
-  if (ClaimSync::isStatic(named)) {
+  if (reconcile::isStatic(named)) {
     const auto gpu = stores.gpu(named.spec.elasticGPUName);
     if (!gpu)
       return Status(Code::invalid, "spec.elasticGPUName: there is no ElasticGPU \"" + named.spec.elasticGPUName + "\"");
@@ -175,7 +175,7 @@ base::Result<Subject> wouldBeSubject(const Stores& stores, const v1alpha::Elasti
       return Status(Code::invalid, "spec.elasticGPUName: " + named.spec.elasticGPUName +
                                        " is a device, which is bound as it is; name a card, or none");
   }
-  auto made = ClaimSync::requestOf(stores, named, *cls);
+  auto made = reconcile::schedulingRequestOf(stores, named, *cls);
   if (const auto* refusal = std::get_if<scheduler::Refusal>(&made)) return refused(*refusal);
   Subject subject;
   if (!unnamed) subject.claim = core::keyOf(named.metadata).str();
@@ -184,7 +184,8 @@ base::Result<Subject> wouldBeSubject(const Stores& stores, const v1alpha::Elasti
   subject.request = std::get<scheduler::Request>(std::move(made));
   if (!named.spec.firstAvailable.empty()) {
     subject.named = named.spec.firstAvailable;
-    subject.alternatives = std::get<std::vector<scheduler::Request>>(ClaimSync::requestsOf(stores, named, *cls));
+    subject.alternatives =
+        std::get<std::vector<scheduler::Request>>(reconcile::schedulingRequestsOf(stores, named, *cls));
   }
   if (subject.immediate) {
     subject.suits = reconcile::toleratedNodes(stores, *cls);
@@ -224,7 +225,7 @@ base::Result<scheduler::Request> requestOf(const Stores& stores, const v1alpha::
   std::string why;
   const auto cls = reconcile::classOf(stores, claim, &why);
   if (!cls) return Status(Code::invalid, why);
-  auto made = ClaimSync::requestOf(stores, claim, *cls);
+  auto made = reconcile::schedulingRequestOf(stores, claim, *cls);
   if (const auto* refusal = std::get_if<scheduler::Refusal>(&made)) return refused(*refusal);
   return std::get<scheduler::Request>(std::move(made));
 }

@@ -133,7 +133,7 @@ class BusyCluster : public Trial {
   std::string whereItFits(const cache::Claim& each) {
     const auto cls = classOf(stores(), each, nullptr);
     if (!cls || gangOf(stores(), each) || isDecidedByPod(stores(), each)) return {};
-    const auto made = ClaimSync::requestsOf(stores(), each, *cls);
+    const auto made = schedulingRequestsOf(stores(), each, *cls);
     const auto* requests = std::get_if<std::vector<scheduler::Request>>(&made);
     const auto priority = priorityOf(stores(), each);
     if (requests == nullptr || !priority.unknown.empty()) return {};
@@ -143,7 +143,7 @@ class BusyCluster : public Trial {
                                                       request,
                                                       {},
                                                       cls->metadata.name,
-                                                      turnOf(each, priority.value, world.clock.wall())};
+                                                      queueOrderOf(each, priority.value, world.clock.wall())};
       const auto decided = cluster().candidates(ask, toleratedNodes(stores(), *cls), 1);
       if (!decided.empty()) return decided.front().node;
     }

@@ -1,0 +1,40 @@
+// Dependencies of the classes that reconcile claims.
+#pragma once
+
+#include <functional>
+#include <string>
+
+#include "controller/cache/cluster_view.h"
+#include "controller/reconcile/claim/binder.h"
+#include "controller/reconcile/claim/conditions.h"
+#include "controller/reconcile/class/class.h"
+#include "controller/reconcile/device/provisioning.h"
+#include "controller/reconcile/device/users.h"
+#include "controller/reconcile/pod/bound_volumes.h"
+#include "controller/reconcile/resourceclaim/bridge.h"
+#include "controller/reconcile/retry/waiting.h"
+#include "controller/reconcile/writer.h"
+
+namespace egpu::reconcile {
+
+using ClaimPtr = cache::Store<cache::Claim>::Ptr;
+using GpuPtr = cache::Store<cache::Gpu>::Ptr;
+
+/// Owns none of the objects, which must outlive it. All of them are thread-safe.
+struct ClaimContext {
+  Writer& writer;
+  cache::Stores& stores;
+  cache::ClusterView& cluster;
+  Binder& binder;
+  Provisioning& provisioning;
+  ClassSync& classes;
+  ResourceClaimBridge& bridge;
+  Users& users;
+  ClaimStatus& status;
+  Waiting& waiting;
+  BoundVolumes& volumes;
+  base::Clock& clock;
+  std::function<void(const std::string& queueKey)> enqueue;  ///< may be called on any thread
+};
+
+}  // namespace egpu::reconcile
