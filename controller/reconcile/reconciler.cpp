@@ -60,7 +60,7 @@ Reconciler::Reconciler(kube::Client& client, cache::Stores& stores, cache::Clust
       devices_(writer_, stores, binder_, provisioning_, carrier_, users_, events),
       use_(stores, clock, options.usageEvery),
       quotas_(writer_, stores, cluster, clock, metrics, events),
-      pods_(claimContext_, claimParts_, claims_, events),
+      pods_(claimContext_, claimParts_, events),
       podBinder_(writer_, stores, pods_, waiting_, clock, enqueue_),
       sweeper_(writer_, stores, provisioning_, events),
       auditor_(
@@ -165,7 +165,7 @@ bool Reconciler::isNearRunning(const core::Pod& pod) const {
 }
 
 bool Reconciler::hasTurn(const std::string& queueKey) const {
-  return waiting_.room.hasTurn(queueKey) || claims_.preemption().turns().hasTurn(queueKey);
+  return waiting_.room.hasTurn(queueKey) || claimParts_.preemptor.preemption().turns().hasTurn(queueKey);
 }
 
 bool Reconciler::goesFirst(const std::string& queueKey) const {
@@ -256,7 +256,7 @@ Outcome Reconciler::stepOf(const QueueKey& key, std::stop_token stop) {
     case Concern::room:
       return room();
     case Concern::plans:
-      return claims_.givePlanTurn();
+      return claimParts_.preemptor.startNextSearch();
   }
   return Outcome::done();
 }

@@ -25,25 +25,14 @@ using std::chrono::milliseconds;
 namespace {
 constexpr milliseconds kAvailableSoon{500};
 constexpr milliseconds kUsualCall{1'000};
-constexpr milliseconds kNameTaken{15'000};
-/// Backoff after a refusal by the provisioner; maximum after refusals by the API server.
-constexpr milliseconds kRefusedFor{300'000};
 constexpr int kStaleDecisions = 3;  ///< refusals of a claim by ledgers that still count as lost races
-
-/// Backoff of a claim after the API server has answered 422 to its decision for the `times`-th time.
-milliseconds afterRefusals(int times) { return std::min(milliseconds(1000 << std::min(times - 1, 10)), kRefusedFor); }
 }  // namespace
 
 Outcome ClaimSync::step(const core::ObjectKey& key, std::stop_token stop) {
   const auto claim = context_.stores.claims.get(key);
   auto outcome = look(key, claim, stop);
-  if (claim) forgetIfGone(key, claim->metadata.uid);
+  if (claim) context_.forgetIfGone(key, claim->metadata.uid);
   return outcome;
-}
-
-void ClaimSync::forgetIfGone(const core::ObjectKey& key, const std::string& uid) {
-  const auto now = context_.stores.claims.get(key);
-  if (!now || now->metadata.uid != uid) context_.waiting.forgetClaim(uid);
 }
 
 Outcome ClaimSync::look(const core::ObjectKey& key, const ClaimPtr& claim, std::stop_token stop) {
@@ -71,7 +60,7 @@ Outcome ClaimSync::look(const core::ObjectKey& key, const ClaimPtr& claim, std::
   if (isStatic(*claim) && device->metadata.name != claim->spec.elasticGPUName && !isReserved(context_.stores, *claim) &&
       std::none_of(device->spec.cards.begin(), device->spec.cards.end(),
                    [&](const auto& share) { return share.name == claim->spec.elasticGPUName; }))
-    return rollBack(*claim, *device, {}, stop);  // its user named a card meanwhile
+    return rollback_.rollBack(*claim, *device, {}, stop);  // its user named a card meanwhile
   return syncIntent(claim, device, stop);
 }
 
@@ -140,7 +129,7 @@ Outcome ClaimSync::unbound(const ClaimPtr& claim, std::stop_token stop) {
         context_.enqueue(
             podKey(core::keyOf(pod->metadata)));  // the pod's capacity on the node was planned with this decision
     }
-    return refused(*claim, refusal);
+    return intents_.reportRefusal(*claim, refusal);
   }
   if (member) return withGang(claim, asked, stop);
   return isDecidedByPod(context_.stores, *claim) ? leaveToConsumer(claim) : choose(*claim, asked, stop);
@@ -196,7 +185,7 @@ Outcome ClaimSync::leaveToConsumer(const ClaimPtr& claim) {
   const bool isOver = consumed && bound != nullptr && isObstacle(*bound);
   auto outcome = choosers.inTurns ? Outcome::after(ConsumerTurns::kTurnInterval) : Outcome::done();
   // The nomination for the pod's claims stays as long as all of them exist.
-  if (consumed && !isOver && !(claim->status.nominated && preemptionGroup(claim).empty())) return outcome;
+  if (consumed && !isOver && !(claim->status.nominated && preemptor_.preemptionGroup(claim).empty())) return outcome;
   return std::move(outcome).reports(
       notBound(*claim, reason::kWaitingForConsumer,
                consumed ? "waits for the other claims of its pod" : "waits for the first pod that uses the claim"));
@@ -227,7 +216,7 @@ Outcome ClaimSync::choose(const cache::Claim& claim, const ResolvedClaim& asked,
     context_.enqueue(roomKey());
   if (tried.back().fits) {
     context_.waiting.remove(queueKey);
-    return writeIntent(claim, *asked.cls, tried.back(), stop);
+    return intents_.write(claim, *asked.cls, tried.back(), stop);
   }
   auto outcome = noneFits(claim, asked, tried, suits, nodes, stop);
   const auto wait = context_.waiting.nodes.untilNextNode(uid);
@@ -252,33 +241,6 @@ scheduler::Decision ClaimSync::decide(const cache::Claim& claim, const ResolvedC
   return context_.cluster.decideAndAssume(ask, suits);
 }
 
-Outcome ClaimSync::writeIntent(const cache::Claim& claim, const cache::Class& cls, const scheduler::Decision& decision,
-                               std::stop_token stop) {
-  const auto& uid = claim.metadata.uid;
-  const auto device = context_.binder.writeIntent(claim, cls, decision, stop);  // W1
-  if (!device.ok()) {
-    // Another node may be accepted.
-    if (ApiRejections::isRefusal(device.status())) context_.waiting.nodes.refusedOn(uid, decision.node);
-    if (device.status().code() != base::Code::invalid) return Outcome::retry(device.status());
-    const auto why = "the device was refused: " + device.status().message();  // a policy may change, which is no event
-    context_.waiting.provisioners.refused(uid, cls.provisioner, why,
-                                          afterRefusals(context_.waiting.provisioners.serverRefused(uid)));
-    return refused(claim, why);
-  }
-  context_.waiting.released.forgetClaim(uid);
-  if (!belongsTo(*device, claim))  // the end of that object is no event of this claim
-    return Outcome::after(kNameTaken)
-        .reports(notBound(claim, reason::kProvisionFailed,
-                          "an ElasticGPU named " + device->metadata.name + " exists and isn't this claim's"));
-  return Outcome::requeueNow();  // (C7), or the state of an adopted device
-}
-
-Outcome ClaimSync::refused(const cache::Claim& claim, const std::string& message) {
-  context_.cluster.releaseReservation(claim.metadata.uid);
-  return Outcome::after(context_.waiting.provisioners.untilRefusalEnds(claim.metadata.uid))
-      .reports(notBound(claim, reason::kProvisionFailed, message));
-}
-
 Outcome ClaimSync::syncIntent(const ClaimPtr& claim, const GpuPtr& device, std::stop_token stop) {
   // A device that existed before its claim stays on its node: no consumer chooses it.
   const bool late =
@@ -289,7 +251,7 @@ Outcome ClaimSync::syncIntent(const ClaimPtr& claim, const GpuPtr& device, std::
     const bool forPods = late || !madeFor(*claim).empty();
     // Rolls back if the consumer left before it reserved the claim, or may not be scheduled.
     if ((late && !hasConsumer(context_.stores, *claim)) || (forPods && *obstacle))
-      return rollBack(*claim, *device, {}, stop);
+      return rollback_.rollBack(*claim, *device, {}, stop);
   }
   const auto entries = context_.binder.writeEntries(*device, stop);  // W2
   if (!entries.ok()) {
@@ -298,9 +260,9 @@ Outcome ClaimSync::syncIntent(const ClaimPtr& claim, const GpuPtr& device, std::
     const int times = context_.waiting.provisioners.serverRefused(claim->metadata.uid) - kStaleDecisions;
     if (times > 0)
       context_.waiting.provisioners.refused(claim->metadata.uid, device->spec.provisioner,
-                                            "the ledger refuses: " + entries.message(), afterRefusals(times));
+                                            "the ledger refuses: " + entries.message(), backoffAfterRefusals(times));
     if (isReserved(context_.stores, *claim)) return stuck(*claim, entries.message());
-    return rollBack(*claim, *device, {}, stop);
+    return rollback_.rollBack(*claim, *device, {}, stop);
   }
   if (late && !inGang(context_.stores, *claim)) return waitForReservation(claim, device, stop);
   if (auto outcome = awaitGang(*claim, *device, stop)) return *std::move(outcome);
@@ -309,7 +271,8 @@ Outcome ClaimSync::syncIntent(const ClaimPtr& claim, const GpuPtr& device, std::
 
 Outcome ClaimSync::provision(const ClaimPtr& claim, const GpuPtr& device, std::stop_token stop) {
   if (auto refusal = context_.waiting.provisioners.refusal(claim->metadata.uid); !refusal.empty())
-    return isReserved(context_.stores, *claim) ? refused(*claim, refusal) : rollBack(*claim, *device, {}, stop);
+    return isReserved(context_.stores, *claim) ? intents_.reportRefusal(*claim, refusal)
+                                               : rollback_.rollBack(*claim, *device, {}, stop);
   const auto reply = context_.provisioning.provision(*device);  // W3
   if (!reply) return Outcome::after(context_.provisioning.delay(*device));
   if (!reply->ok()) {
@@ -347,13 +310,14 @@ Outcome ClaimSync::notProvisioned(const cache::Claim& claim, const cache::Gpu& d
     case plugin::ReplyCode::reschedule: {
       const bool fixed =
           isReserved(context_.stores, claim) || device.status.phase == phase::kAvailable;  // it cannot be decided again
-      return fixed ? stuck(claim, text) : rollBack(claim, device, text, stop);
+      return fixed ? stuck(claim, text) : rollback_.rollBack(claim, device, text, stop);
     }
     case plugin::ReplyCode::exists:  // the plugin has other content under this key
     case plugin::ReplyCode::invalid: {
-      context_.waiting.provisioners.refused(claim.metadata.uid, device.spec.provisioner, text, kRefusedFor);
-      auto outcome =
-          isReserved(context_.stores, claim) ? Outcome::after(kRefusedFor) : rollBack(claim, device, {}, stop);
+      context_.waiting.provisioners.refused(claim.metadata.uid, device.spec.provisioner, text,
+                                            kProvisionRefusalBackoff);
+      auto outcome = isReserved(context_.stores, claim) ? Outcome::after(kProvisionRefusalBackoff)
+                                                        : rollback_.rollBack(claim, device, {}, stop);
       return std::move(outcome).reports(says(reason::kProvisionFailed));
     }
     case plugin::ReplyCode::internal:

@@ -29,7 +29,13 @@ class GangPods;
 class ClaimSync {
  public:
   ClaimSync(const ClaimContext& context, ClaimParts& parts)
-      : context_(context), resolver_(parts.resolver), preemption_(context.stores, context.cluster, context.clock) {}
+      : context_(context),
+        resolver_(parts.resolver),
+        gangs_(parts.gangs),
+        preemptor_(parts.preemptor),
+        report_(parts.report),
+        rollback_(parts.rollback),
+        intents_(parts.intents) {}
 
   Outcome step(const core::ObjectKey& key, std::stop_token stop);
   /// (C14) One step of a gang, by gangNamedBy(): chooses its members, and decides all that are undecided, or reports on
@@ -41,48 +47,6 @@ class ClaimSync {
 
   /// True if a claim was bound within kRush: many claims are being bound.
   bool boundLately() const { return context_.clock.now() - boundAt_.load() < kRush; }
-  /// True if the ResourceClaim is the claim's, with all the marks that it can have.
-  bool carries(const core::ResourceClaim& carrier, const cache::Claim& claim) const {
-    return context_.bridge.markedAsCanBe(carrier, claim);
-  }
-  /// True if the claim is of no gang, names one wrongly, or all members of its gang are Bound.
-  bool gangIsBound(const cache::Claim& claim) const;
-  /// (C6) Reports that nothing fits, for a claim or for the pod that chooses for it. Add the claim to Waiting before
-  /// deciding. more: further text, called only if it is reported. whyUnsuited: why `suits` rejects a node.
-  Outcome noFit(const cache::Claim& claim, const ResolvedClaim& asked, const scheduler::NodePredicate& suits,
-                const std::string& nodes, const std::function<std::string()>& more = {},
-                const scheduler::WhyUnsuited& whyUnsuited = {});
-  /// (C6) Preemptor side, called before noFit() for either of them: selects victims and writes the nomination (V1).
-  /// Nullopt if there are no victims, or the claim may not preempt. Add the claim to Waiting before deciding.
-  std::optional<Outcome> nominateVictims(const cache::Claim& claim, const ResolvedClaim& asked,
-                                         const scheduler::NodePredicate& suits, std::stop_token stop);
-  /// (C6) nominateVictims() for claims that are useful together only, all or none: a gang's open members, or a pod's claims.
-  /// The first claim reports for all. what: the gang or pod, for people.
-  std::optional<Outcome> nominateVictimsForGroup(const std::string& what, const std::string& queueKey,
-                                                 AskedTogether asked, std::stop_token stop);
-  const Preemption& preemption() const { return preemption_; }
-  /// Lets the next claim search for victims.
-  Outcome givePlanTurn();
-  /// Preemption::noVictimsMessage() of the pod's claims, for which this claim reports.
-  std::string preemptsInVain(const cache::Claim& claim, const core::Pod& pod) const {
-    return preemption_.noVictimsMessage(claim.metadata.uid, "pod " + pod.metadata.name, "claims");
-  }
-  /// Claims that share the preemptor's plan, all or none: the open members of its gang; for a claim with one pod that
-  /// decides for it, the open claims of that pod; otherwise the claim alone. Empty if not all of them exist.
-  std::vector<cache::Store<cache::Claim>::Ptr> preemptionGroup(const cache::Store<cache::Claim>::Ptr& preemptor) const;
-  /// Which undecided claims of its group an excess counts as if they had their amounts.
-  enum class GroupUsage { nobody, some, all };
-  /// (C6) Reports an exceeded quota, for either of them. Add the claim to Waiting before deciding. first: text put
-  /// before the report, about claims that are decided with it. counts: which of those the excess counts.
-  Outcome overQuota(const cache::Claim& claim, const scheduler::QuotaExcess& excess, const std::string& first = {},
-                    GroupUsage counts = GroupUsage::nobody);
-  /// Rolls back an intent that no pod has reserved, and the idle intents of the same pods, and avoids its node for a
-  /// while. Their pod chooses again. Reports this on the claim.
-  Outcome moveAway(const cache::Claim& claim, const cache::Gpu& device, const std::string& why, std::stop_token stop);
-  /// Rolls back such an intent so that it is decided again with its pod's other claims. Does not avoid its node.
-  Outcome regroup(const cache::Claim& claim, const cache::Gpu& device, const std::string& why, std::stop_token stop);
-  /// Drops the state of a claim that was deleted during a step. Call after a step that may have recorded some.
-  void forgetIfGone(const core::ObjectKey& key, const std::string& uid);
 
  private:
   using milliseconds = std::chrono::milliseconds;
@@ -97,21 +61,9 @@ class ClaimSync {
   std::optional<Outcome> givenDevice(const ClaimPtr& claim, std::stop_token stop);
   /// Drops all decisions and reservations for the claim, and reports the obstacle.
   Outcome awaitPods(const cache::Claim& claim, const PodObstacle& obstacle);
-  Outcome leaveToConsumer(const ClaimPtr& claim);                                               // (C5)
-  Outcome choose(const cache::Claim& claim, const ResolvedClaim& asked, std::stop_token stop);  // (C6)
-  /// Known members of a gang, the oldest first, at most its size. For a PodGroup: the claims of the first pods that
-  /// complete it. For a claim of a further pod: those and its own pod's claims, or only its own pod's if the others
-  /// have their cards.
-  struct GangMembers : GangChoice {
-    std::size_t others = 0;        ///< members that are not in `here` and have their cards
-    std::vector<ClaimPtr> open{};  ///< undecided members of `here`
-    std::string standsOn{};        ///< node of a member that has its device; empty if none has
-    bool oneLeaves = false;        ///< a member's device is being deleted; the member is open once it is gone
-    bool has(const cache::Claim& claim) const {
-      return std::any_of(here.begin(), here.end(),
-                         [&](const auto& m) { return m->metadata.uid == claim.metadata.uid; });
-    }
-  };
+  Outcome leaveToConsumer(const ClaimPtr& claim);  // (C5)
+  Outcome choose(const cache::Claim& claim, const ResolvedClaim& asked,
+                 std::stop_token stop);  // (C6)
   /// Requests of the open members.
   struct GangAsks {
     std::vector<cache::ClusterView::SchedulingRequest> asks;
@@ -129,26 +81,12 @@ class ClaimSync {
   Outcome givesBack(const cache::Claim& claim, const cache::Gpu& device, std::stop_token stop);
   /// Other member that keeps the gang incomplete, for people; empty if there is none.
   std::string unplacedGangMember(const cache::Claim& claim, const cache::Gpu& device) const;
-  /// True if a pod of the claim runs, or may run.
-  bool wasLetGo(const cache::Claim& claim) const;
   /// Releases the member's cards if its provisioner has failed for too long. Nullopt: it is tried again.
   std::optional<Outcome> failsGang(const cache::Claim& claim, const cache::Gpu& device, const std::string& text,
                                    std::stop_token stop);
-  /// Result of the check whether all members of a gang have their cards.
-  struct GangCards {
-    bool all = false;  ///< they have, and none is missing
-    ClaimPtr lacks{};  ///< otherwise a member that has none; null if none is known
-  };
-  /// Checks the gang's roster from the first member that may lack its cards, so that n waiting members cost n reads,
-  /// not n².
-  GangCards knownCardsOf(const cache::Claim& claim, const core::ObjectKey& gang) const;
-  /// Reads all members, and records the result for knownCardsOf(). roster: from before the members were chosen.
-  GangCards cardsOf(const GangMembers& members, const core::ObjectKey& gang, const GangRosters::Ptr& roster) const;
   /// Makes the requests of the open members. Returns an outcome if nothing can be decided now.
   std::optional<Outcome> askGang(const cache::Claim& claim, const GangMembers& members, GangPods& pods, GangAsks& asks,
                                  std::stop_token stop);
-  /// Gives all requests the oldest age and the lowest priority among them.
-  static void useGroupOrder(std::vector<cache::ClusterView::SchedulingRequest>& asks);
   /// queueKey: key of the deciding step, requeued by freed capacity and quota. claim: the member that reports.
   Outcome decideGang(const cache::Claim& claim, const GangMembers& members, const std::string& queueKey,
                      std::stop_token stop);
@@ -165,21 +103,6 @@ class ClaimSync {
   /// Message per stage why the lacking member fits nowhere beside the others, and remedies; empty if the search found
   /// another reason.
   std::string whyGangLacks(const GangTry& tried);
-  /// Members of the claim's gang, without `open`. gang: gangOf() the claim.
-  GangMembers membersOf(const cache::Claim& claim, const v1alpha::Gang& gang) const;
-  GangMembers openOf(const cache::Claim& claim, const v1alpha::Gang& gang) const {
-    return withOpen(membersOf(claim, gang));
-  }
-  GangMembers withOpen(GangMembers members) const;
-  /// Chooses the members: claims that have something already, then members that the last step chose, then the oldest
-  /// with the same size and topology. A later claim never takes the place of a member.
-  GangMembers membersByAnnotation(const core::ObjectKey& gang) const;
-  GangMembers membersOfGroup(const std::string& namespace_, const v1alpha::Gang& gang) const;
-  /// Members that the last step chose; nullopt if they have to be chosen again.
-  std::optional<GangMembers> membersAsChosen(const cache::Claim& claim, const GangRoster& roster) const;
-  /// Adds the claims of a pod beyond a PodGroup's first ones.
-  void addFurtherPod(GangMembers& members, const GroupPod& pod) const;
-  GangRoster rosterOf(const GangMembers& members) const;
   /// Requeues members, and claims that are no members, if the gang's last step changed something for their steps.
   void wakeGang(const core::ObjectKey& gang, const GangRoster* before, const GangRoster& now,
                 const GangMembers& members);
@@ -190,8 +113,6 @@ class ClaimSync {
                          std::stop_token stop);
   /// True if its own step reports why nothing can be decided for it.
   bool isRefusedItself(const cache::Claim& claim);
-  /// True if a pod of some member was ungated: the gang was complete once.
-  bool anyPodUngated(const GangMembers& members) const;
   /// Decides; uses a node that refused the device before only if the claim fits nowhere else.
   scheduler::Decision decide(const cache::Claim& claim, const ResolvedClaim& asked,
                              const scheduler::NodePredicate& suits, const std::string& nodes);
@@ -204,9 +125,6 @@ class ClaimSync {
   /// (C6) Handles alternatives none of which fits.
   Outcome noneFits(const cache::Claim& claim, const ResolvedClaim& asked, const std::vector<scheduler::Decision>& tried,
                    const scheduler::NodePredicate& suits, const std::string& nodes, std::stop_token stop);
-  /// Explains why a claim, or each of its alternatives, fits nowhere.
-  std::string whyNot(const cache::Claim& claim, const ResolvedClaim& asked, const scheduler::NodePredicate& suits,
-                     const std::string& nodes, const scheduler::WhyUnsuited& whyUnsuited) const;
   /// decide() on the best candidates, in the order that the class's plugin prefers; it may veto nodes. An outcome:
   /// nothing could be decided now.
   std::variant<scheduler::Decision, Outcome> decideAsPreferred(const cache::Claim& claim, const ResolvedClaim& asked,
@@ -216,23 +134,10 @@ class ClaimSync {
   std::vector<std::string> preferredNodes(const cache::Claim& claim, const ResolvedClaim& asked,
                                           const std::vector<scheduler::Decision>& candidates,
                                           const plugin::PreferReply& answer);
-  Outcome writeIntent(const cache::Claim& claim, const cache::Class& cls, const scheduler::Decision& decision,
-                      std::stop_token stop);
   /// Why the device is not available to the claim now, whatever the access rules say; empty if it is.
   std::string notAvailable(const cache::Claim& claim, const cache::Gpu& device) const;
   /// Rule of its class that the device violates for this request; empty if there is none.
   std::string againstClass(const cache::Gpu& device, const cache::Class& cls, const scheduler::Request& want) const;
-  /// Message about unavailable capacity: cards that are not schedulable, and devices without a claim that hold cards.
-  std::string unavailableCapacityMessage(const scheduler::Request& request) const;
-  /// Devices without a claim that hold requested cards.
-  struct UnclaimedDevices {
-    std::string phase;
-    std::size_t count = 0;
-    scheduler::Amount held;
-    std::string names;  ///< " a b c …"
-    std::string text(const std::string& rest) const;
-  };
-  UnclaimedDevices keptDevices(std::string_view phase, const std::function<bool(const cache::Gpu&)>& wanted) const;
   /// True if the device has at least the requested amounts.
   bool holds(const cache::Gpu& device, const scheduler::Request& want) const;
   Outcome staticallyBound(const ClaimPtr& claim, const GpuPtr& named, std::stop_token stop);  // (C9)
@@ -275,7 +180,8 @@ class ClaimSync {
   /// Rolls the target back to the amounts in force because it cannot be reached.
   Outcome rollBackResize(const cache::Claim& claim, const cache::Gpu& device, const base::Status& why,
                          std::stop_token stop);
-  Outcome lost(const ClaimPtr& claim, const GpuPtr& device, const std::string& message, std::stop_token stop);  // (C11)
+  Outcome lost(const ClaimPtr& claim, const GpuPtr& device, const std::string& message,
+               std::stop_token stop);  // (C11)
   /// Releases the device of a Lost claim that no pod uses, so that the claim can be bound on other hardware.
   Outcome recoverLost(const cache::Claim& claim, const cache::Gpu& device, const std::string& message,
                       std::stop_token stop);
@@ -295,9 +201,6 @@ class ClaimSync {
   base::Result<Need> needFor(const cache::Claim& claim, const cache::Gpu& device, std::stop_token stop);
   base::Result<Need> checkNeed(const cache::Claim& claim, const cache::Gpu& device, const ClaimPtr& named,
                                std::stop_token stop);
-  /// openClaimsOf() the claim's only pod, including the claim; none for nullopt. If it has several pods: the claim
-  /// alone.
-  std::vector<ClaimPtr> chosenWith(const ClaimPtr& claim) const;
   /// Requests of claims that preempt together, all with one place in queue order, and the nomination of each. Empty if
   /// their plan is no longer valid.
   struct Planned {
@@ -310,11 +213,6 @@ class ClaimSync {
   std::optional<Outcome> askBudgets(const SharedPlan& plan, const cache::Claim& who, std::stop_token stop);
   /// Names of the devices that must be released by their plan.
   std::vector<std::string> victimsFor(const ClaimPtr& preemptor) const;
-  /// Backoff before the next search for victims; 0 if the claim's status must first report why it is pending; nullopt
-  /// if a search may run now.
-  std::optional<milliseconds> restsFromPlans(const cache::Claim& claim, const std::string& queueKey);
-  /// Queues the claim for its search for victims: Preemption::delayForRateLimit().
-  milliseconds awaitPlan(const cache::Claim& claim, const std::string& queueKey);
   Outcome markForPreemption(const cache::Claim& claim, const cache::Gpu& device, const ClaimPtr& preemptor,
                             std::stop_token stop);
   /// True if the claim asks to move and may. Quorum read.
@@ -339,15 +237,6 @@ class ClaimSync {
   bool waitsForCarrier(const cache::Claim& claim) const;
   /// Releases the device of a claim that is being deleted. Nullopt: it is gone, or kept by its reclaimPolicy.
   std::optional<Outcome> releaseDevice(const cache::Gpu& device, std::stop_token stop);
-  /// rollBack() with a report on the claim. Also counts it, for the backoff before the next choice.
-  Outcome rollBackAndReport(const cache::Claim& claim, const cache::Gpu& device, std::string_view avoidNodeFor,
-                            const std::string& why, std::stop_token stop);
-  /// Rolls back an intent; the claim is then decided again. avoidNodeFor: why its node is avoided for a while; empty =
-  /// it is not.
-  Outcome rollBack(const cache::Claim& claim, const cache::Gpu& device, std::string_view avoidNodeFor,
-                   std::stop_token stop);
-  /// Reports ProvisionFailed until the backoff of the refusal ends.
-  Outcome refused(const cache::Claim& claim, const std::string& message);
   /// Reports an intent that can neither go on nor move (a pod has reserved it, or its user named it), and retries.
   static Outcome stuck(const cache::Claim& claim, const std::string& why);
   /// Live pod of the claim that waits for the scheduler, or null.
@@ -356,7 +245,11 @@ class ClaimSync {
 
   const ClaimContext& context_;
   ClaimResolver& resolver_;
-  Preemption preemption_;
+  GangMembership& gangs_;
+  Preemptor& preemptor_;
+  UnschedulableReport& report_;
+  IntentRollback& rollback_;
+  IntentWriter& intents_;
   static constexpr std::chrono::milliseconds kRush{200};
   std::atomic<base::Clock::Steady> boundAt_{base::Clock::Steady{}};
 };

@@ -35,6 +35,12 @@ struct ClaimContext {
   BoundVolumes& volumes;
   base::Clock& clock;
   std::function<void(const std::string& queueKey)> enqueue;  ///< may be called on any thread
+
+  /// Drops the waiting state of a claim that was deleted during a step. Call after a step that may have recorded some.
+  void forgetIfGone(const core::ObjectKey& claim, const std::string& uid) const {
+    const auto now = stores.claims.get(claim);
+    if (!now || now->metadata.uid != uid) waiting.forgetClaim(uid);
+  }
 };
 
 }  // namespace egpu::reconcile

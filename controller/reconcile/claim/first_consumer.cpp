@@ -21,7 +21,6 @@ using std::chrono::milliseconds;
 
 namespace {
 
-constexpr milliseconds kRejectFor{120'000};  ///< backoff of a node that plugin or scheduler refused
 /// Time for the scheduler to place the pod; twice that while it preempts.
 constexpr milliseconds kPlaceTimeout{300'000};
 /// A scheduler places most pods sooner: their claims need no report of it, which is a write for each.
@@ -55,10 +54,11 @@ Outcome ClaimSync::waitForReservation(const ClaimPtr& claim, const GpuPtr& devic
       context_.waiting.nodes.placed(uid);
       return provision(claim, device, stop);
     case ResourceClaimBridge::State::cleared:
-      return moveAway(*claim, *device,
-                      pod ? "the scheduler could not place pod " + pod->metadata.name + " there" + schedulerSays(*pod)
-                          : "the scheduler cleared its allocation",
-                      stop);
+      return rollback_.moveAway(
+          *claim, *device,
+          pod ? "the scheduler could not place pod " + pod->metadata.name + " there" + schedulerSays(*pod)
+              : "the scheduler cleared its allocation",
+          stop);
     case ResourceClaimBridge::State::failed:
       return Outcome::ofWrite(answer.error);
     case ResourceClaimBridge::State::allocated:
@@ -104,10 +104,10 @@ std::optional<Outcome> ClaimSync::unplacedTooLong(const cache::Claim& claim, con
   const auto patience = nominated ? 2 * kPlaceTimeout : kPlaceTimeout;
   const auto passed = context_.waiting.nodes.unplacedFor(claim.metadata.uid, device.metadata.uid);
   if (passed >= patience)
-    return moveAway(claim, device,
-                    "the scheduler has not placed pod " + pod.metadata.name + " there in " +
-                        std::to_string(patience.count() / 60'000) + " minutes" + schedulerSays(pod),
-                    stop);
+    return rollback_.moveAway(claim, device,
+                              "the scheduler has not placed pod " + pod.metadata.name + " there in " +
+                                  std::to_string(patience.count() / 60'000) + " minutes" + schedulerSays(pod),
+                              stop);
   *again = again->count() > 0 ? std::min(*again, patience - passed) : patience - passed;
   return std::nullopt;
 }
@@ -123,69 +123,9 @@ Outcome ClaimSync::resourceClaimNotReady(const cache::Claim& claim, const Resour
   return Outcome::done().reports(notBound(claim, carried->reason, carried->message));
 }
 
-Outcome ClaimSync::moveAway(const cache::Claim& claim, const cache::Gpu& device, const std::string& why,
-                            std::stop_token stop) {
-  if (isReserved(context_.stores, claim) || committed(device) || device.metadata.deleting()) return Outcome::done();
-  // The idle claims of the same pods move, too: all must be on one node.
-  for (const auto& pod : context_.stores.podsOfClaim(core::keyOf(claim.metadata))) {
-    if (!isConsumer(context_.stores, *pod)) continue;
-    for (const auto& other : v1alpha::claimNames(*pod)) {
-      const core::ObjectKey otherKey{pod->metadata.namespace_, other};
-      auto otherClaim = context_.stores.claims.get(otherKey);
-      if (!otherClaim || otherClaim->metadata.uid == claim.metadata.uid ||
-          !waitsForConsumer(context_.stores, *otherClaim))
-        continue;
-      auto otherDevice = deviceOf(context_.stores, *otherClaim);
-      if (!otherDevice || committed(*otherDevice) || otherDevice->metadata.deleting()) continue;
-      auto outcome = rollBack(*otherClaim, *otherDevice, why, stop);
-      forgetIfGone(otherKey, otherClaim->metadata.uid);  // no other step would, if the claim was deleted meanwhile
-      if (outcome.isRetry()) return outcome;
-    }
-  }
-  auto outcome = rollBackAndReport(claim, device, why, why, stop);
-  if (!outcome.isRetry())
-    base::log::info("choosing another node",
-                    {{"claim", core::keyOf(claim.metadata).str()}, {"node", device.spec.nodeName}, {"why", why}});
-  return outcome;
-}
-
-Outcome ClaimSync::regroup(const cache::Claim& claim, const cache::Gpu& device, const std::string& why,
-                           std::stop_token stop) {
-  return rollBackAndReport(claim, device, {}, why, stop);
-}
-
-Outcome ClaimSync::rollBackAndReport(const cache::Claim& claim, const cache::Gpu& device, std::string_view avoidNodeFor,
-                                     const std::string& why, std::stop_token stop) {
-  auto outcome = rollBack(claim, device, avoidNodeFor, stop);
-  if (outcome.isRetry()) return outcome;
-  context_.waiting.nodes.choiceFailed(claim.metadata.uid);
-  return std::move(outcome).reports(ConditionUpdate::of(claim.metadata, ConditionUpdate::As::moves,
-                                                        reason::kNodeUnsuitable,
-                                                        "node " + device.spec.nodeName + " is no longer used: " + why));
-}
-
 Outcome ClaimSync::stuck(const cache::Claim& claim, const std::string& why) {
   return Outcome::retry({base::Code::unavailable, why})
       .reports(notBound(claim, reason::kProvisionFailed, why + " (its node can't change, so this is retried)"));
-}
-
-Outcome ClaimSync::rollBack(const cache::Claim& claim, const cache::Gpu& device, std::string_view avoidNodeFor,
-                            std::stop_token stop) {
-  if (auto carrier = context_.stores.carriers.get(core::keyOf(claim.metadata));
-      carrier && ResourceClaimBridge::of(*carrier, claim)) {
-    if (!carrier->reservedFor.empty()) return Outcome::done();  // a pod has reserved it by now
-    auto status = context_.bridge.withdraw(*carrier, stop);
-    if (!status.ok()) return Outcome::retry(status);
-  }
-  if (!avoidNodeFor.empty())
-    context_.waiting.nodes.reject(claim.metadata.uid, device.spec.nodeName, std::string(avoidNodeFor), kRejectFor);
-  // A device that existed before the claim is kept: only its claimRef is cleared.
-  if (device.status.phase == phase::kAvailable) {
-    const auto body = codec::patch::claimRef(device.metadata.uid, device.metadata.resourceVersion, std::nullopt);
-    return Outcome::ofWrite(context_.writer.patch(device, body, {}, stop).status());
-  }
-  const auto status = context_.binder.rollBack(device, stop);
-  return status.ok() ? Outcome::done() : Outcome::retry(status);
 }
 
 }  // namespace egpu::reconcile

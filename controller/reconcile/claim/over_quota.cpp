@@ -1,8 +1,8 @@
-// (C6) Report of an exceeded quota: the claims that use it, and remedies.
+// UnschedulableReport: an exceeded quota, the claims that use it, and remedies.
 #include <algorithm>
 
 #include "api/v1alpha/keys.h"
-#include "controller/reconcile/claim/claim.h"
+#include "controller/reconcile/claim/unschedulable_report.h"
 #include "controller/reconcile/queue_key.h"
 
 namespace egpu::reconcile {
@@ -36,8 +36,8 @@ int64_t usedByNobody(const scheduler::QuotaExcess& excess, const std::optional<s
 
 }  // namespace
 
-Outcome ClaimSync::overQuota(const cache::Claim& claim, const scheduler::QuotaExcess& excess, const std::string& first,
-                             GroupUsage counts) {
+Outcome UnschedulableReport::overQuota(const cache::Claim& claim, const scheduler::QuotaExcess& excess,
+                                       const std::string& first, GroupUsage counts) {
   const auto& uid = claim.metadata.uid;
   if (excess.refuse) context_.waiting.refusals.refused(uid, excess.version);
   const auto* old = findCondition(claim.status.conditions, excess.refuse ? kAccepted : kBound);

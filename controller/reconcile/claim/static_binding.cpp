@@ -32,7 +32,7 @@ std::optional<Outcome> ClaimSync::givenDevice(const ClaimPtr& claim, std::stop_t
     if (!given) return std::nullopt;
   }
   const auto refusal = context_.waiting.provisioners.refusal(claim->metadata.uid);
-  return refusal.empty() ? staticallyBound(claim, given, stop) : refused(*claim, refusal);
+  return refusal.empty() ? staticallyBound(claim, given, stop) : intents_.reportRefusal(*claim, refusal);
 }
 
 bool ClaimSync::holds(const cache::Gpu& device, const scheduler::Request& want) const {
@@ -159,7 +159,7 @@ std::optional<Outcome> ClaimSync::overQuotaWith(const cache::Claim& claim, const
   if (resolver_.isRefusedByQuota(claim, refused)) return Outcome::done().reports(refused.refusal(claim));
   // Added before the quota is checked. No other claim takes the device that it names, so it need not yield.
   context_.waiting.room.add(queueKey, ageOf(claim.metadata), priority, {{ask}, named.metadata.name});
-  if (const auto excess = context_.cluster.reserve(ask, named)) return overQuota(claim, *excess);
+  if (const auto excess = context_.cluster.reserve(ask, named)) return report_.overQuota(claim, *excess);
   context_.waiting.room.remove(queueKey);
   return std::nullopt;
 }

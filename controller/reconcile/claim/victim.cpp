@@ -42,72 +42,9 @@ bool stays(const cache::Store<core::Pod>::Ptr& pod) { return !pod->metadata.dele
 
 }  // namespace
 
-milliseconds ClaimSync::awaitPlan(const cache::Claim& claim, const std::string& queueKey) {
-  const QueueOrder order{-priorityOf(context_.stores, claim).value, ageOf(claim.metadata)};
-  const auto wait = preemption_.delayForRateLimit(order, queueKey);
-  if (wait.count() > 0) context_.enqueue(plansKey());
-  return wait;
-}
-
-Outcome ClaimSync::givePlanTurn() {
-  const auto next = preemption_.giveTurn();
-  if (next.queueKey) context_.enqueue(*next.queueKey);
-  return next.again ? Outcome::after(*next.again) : Outcome::done();
-}
-
-std::optional<milliseconds> ClaimSync::restsFromPlans(const cache::Claim& claim, const std::string& queueKey) {
-  const auto rest = preemption_.searchBackoff(claim.metadata.uid);
-  if (rest.count() == 0 || claim.status.nominated) return std::nullopt;
-  const auto* bound = findCondition(claim.status.conditions, kBound);
-  const bool told = bound != nullptr && (bound->reason == reason::kNoFit || bound->reason == reason::kQuotaExceeded) &&
-                    claim.status.phase == phase::kPending;
-  if (!told) return milliseconds(0);  // the reporting code respects the backoff
-  const auto turn = awaitPlan(claim, queueKey);
-  return turn.count() > 0 ? turn : rest;
-}
-
-std::optional<Outcome> ClaimSync::nominateVictims(const cache::Claim& claim, const ResolvedClaim& asked,
-                                                  const scheduler::NodePredicate& suits, std::stop_token stop) {
-  if (!asked.preempts) return std::nullopt;
-  const auto queueKey = claimKey(core::keyOf(claim.metadata));
-  if (const auto rest = restsFromPlans(claim, queueKey))
-    return rest->count() > 0 ? std::optional(Outcome::after(*rest)) : std::nullopt;
-  const auto planning = preemption_.tryLockPlanning(claim.metadata.uid);
-  if (!planning) return Outcome::after(Preemption::kOthersPlan);
-  if (preemption_.turns().done(claim.metadata.uid)) context_.enqueue(plansKey());
-  const auto current = context_.stores.claims.get(core::keyOf(claim.metadata));  // with the nomination of the last plan
-  if (!current || current->metadata.uid != claim.metadata.uid) return Outcome::done();
-  const auto nomination = preemption_.planFor(current, asked.of(*current), suits, stop);
-  if (!nomination) return std::nullopt;
-  if (nomination->victims.empty()) return Outcome::after(Preemption::kOthersPlan);  // the last victim left just now
-  auto update =
-      notBound(*current, reason::kPreempting, preemption_.text({&*nomination, 1}, current->metadata.namespace_));
-  update.nominated = nomination;
-  const auto written = context_.status.say({std::move(update)}, stop);  // V1
-  if (!written.ok()) return Outcome::nextState(written);
-  return Outcome::after(Preemption::kHeldUpFor);
-}
-
-std::vector<ClaimPtr> ClaimSync::preemptionGroup(const ClaimPtr& preemptor) const {
-  if (!inGang(context_.stores, *preemptor))
-    return isDecidedByPod(context_.stores, *preemptor) ? chosenWith(preemptor) : std::vector{preemptor};
-  const auto gang = gangOf(context_.stores, *preemptor);
-  if (!gang) return {};
-  auto members = openOf(*preemptor, *gang);
-  return members.lacks.empty() && !members.oneLeaves ? std::move(members.open) : std::vector<ClaimPtr>();
-}
-
-std::vector<ClaimPtr> ClaimSync::chosenWith(const ClaimPtr& claim) const {
-  auto pods = context_.stores.podsOfClaim(core::keyOf(claim->metadata));
-  std::erase_if(pods, [this](const auto& pod) { return !isConsumer(context_.stores, *pod); });
-  if (pods.empty()) return {};
-  if (pods.size() != 1) return {claim};
-  return openClaimsOf(context_.stores, *pods.front()).value_or(std::vector<ClaimPtr>());
-}
-
 ClaimSync::Planned ClaimSync::plannedFor(const ClaimPtr& preemptor) {
   Planned planned;
-  for (const auto& each : preemptionGroup(preemptor)) {
+  for (const auto& each : preemptor_.preemptionGroup(preemptor)) {
     const auto asked = resolver_.resolve(*each);
     if (asked.later) return {{}, {}, true};
     if (!asked.ok() || !asked.preempts || !each->status.nominated) return {};
@@ -120,7 +57,7 @@ ClaimSync::Planned ClaimSync::plannedFor(const ClaimPtr& preemptor) {
 
 std::vector<std::string> ClaimSync::victimsFor(const ClaimPtr& preemptor) const {
   std::vector<std::string> victims;
-  for (const auto& each : preemptionGroup(preemptor))
+  for (const auto& each : preemptor_.preemptionGroup(preemptor))
     if (const auto& room = each->status.nominated)
       victims.insert(victims.end(), room->victims.begin(), room->victims.end());
   return victims;
@@ -128,14 +65,15 @@ std::vector<std::string> ClaimSync::victimsFor(const ClaimPtr& preemptor) const 
 
 base::Result<ClaimSync::Need> ClaimSync::needFor(const cache::Claim& claim, const cache::Gpu& device,
                                                  std::stop_token stop) {
-  const auto named = preemptibleClaim(context_.stores, device) ? preemption_.preemptorOf(device, claim) : nullptr;
+  const auto named =
+      preemptibleClaim(context_.stores, device) ? preemptor_.preemption().preemptorOf(device, claim) : nullptr;
   if (!named) return Need{};
   const auto key = SharedPlans::keyOf(*named);
-  const auto plan = preemption_.shared().find(key);
+  const auto plan = preemptor_.preemption().shared().find(key);
   if (!plan) return checkNeed(claim, device, named, stop);
   const auto read = context_.writer.readAll({&named, 1}, stop);
   if (!read.ok()) return read;
-  Need need{preemption_.preemptorOf(device, claim)};
+  Need need{preemptor_.preemption().preemptorOf(device, claim)};
   if (need.preemptor && SharedPlans::keyOf(*need.preemptor) != key)
     return checkNeed(claim, device, need.preemptor, stop);
   need.isNeeded = need.preemptor && plan->priority > victimGangOf(context_.stores, device, claim).priority &&
@@ -146,16 +84,16 @@ base::Result<ClaimSync::Need> ClaimSync::needFor(const cache::Claim& claim, cons
 base::Result<ClaimSync::Need> ClaimSync::checkNeed(const cache::Claim& claim, const cache::Gpu& device,
                                                    const ClaimPtr& named, std::stop_token stop) {
   Need need;
-  auto& shared = preemption_.shared();
+  auto& shared = preemptor_.preemption().shared();
   auto key = SharedPlans::keyOf(*named);
-  auto all = preemptionGroup(named);
+  auto all = preemptor_.preemptionGroup(named);
   if (all.empty()) all.push_back(named);
   const bool many = !key.empty() && all.size() > Writer::kFewReads;
   const auto checks = many ? shared.checks() : std::unique_lock<std::mutex>();
   if (many && !checks) return Need{nullptr, false, Preemption::kOthersPlan};
   const auto generation = shared.generation();
   if (const auto read = context_.writer.readAll(all, std::move(stop)); !read.ok()) return read;
-  need.preemptor = preemption_.preemptorOf(device, claim);
+  need.preemptor = preemptor_.preemption().preemptorOf(device, claim);
   if (!need.preemptor) return need;
   const auto planned = plannedFor(need.preemptor);
   if (planned.later) return Need{nullptr, false, kPluginBusy};
@@ -248,12 +186,12 @@ bool ClaimSync::waitsForCarrier(const cache::Claim& claim) const {
 Outcome ClaimSync::markForPreemption(const cache::Claim& claim, const cache::Gpu& device, const ClaimPtr& preemptor,
                                      std::stop_token stop) {
   const auto& who = *preemptor;
-  const auto plan = preemption_.shared().find(SharedPlans::keyOf(who));
+  const auto plan = preemptor_.preemption().shared().find(SharedPlans::keyOf(who));
   const auto victims = plan ? plan->victims : victimsFor(preemptor);
   // Dry-runs all evictions before the first victim is marked, so that no pod is disturbed for a plan that a disruption
   // budget blocks. Later victims check only their own pods.
-  const bool first = !preemption_.evictionStarted(victims);
-  if (const auto rest = first ? preemption_.heldUpFor(victims) : milliseconds(0); rest.count() > 0)
+  const bool first = !preemptor_.preemption().evictionStarted(victims);
+  if (const auto rest = first ? preemptor_.preemption().heldUpFor(victims) : milliseconds(0); rest.count() > 0)
     return Outcome::after(rest);  // a victim's pod is blocked, which is reported
   if (const auto no = dryRunEvictions(claim, device, who, stop)) return *no;
   if (first && plan)
@@ -265,8 +203,8 @@ Outcome ClaimSync::markForPreemption(const cache::Claim& claim, const cache::Gpu
     if (const auto no = dryRunEvictions(*holder, *other, who, stop)) return *no;
   }
   // The time distinguishes this mark from others: V4 reports this one.
-  const auto text =
-      preemption_.textFor(who, claim.metadata.namespace_) + " since " + base::rfc3339(context_.clock.wall());
+  const auto text = preemptor_.preemption().textFor(who, claim.metadata.namespace_) + " since " +
+                    base::rfc3339(context_.clock.wall());
   base::log::info("preempting a claim", {{"claim", core::keyOf(claim.metadata).str()},
                                          {"device", device.metadata.name},
                                          {"for", core::keyOf(who.metadata).str()}});
@@ -315,7 +253,7 @@ std::optional<Outcome> ClaimSync::evict(const core::Pod& pod, bool dry, const ca
   // 429: one disruption budget; 500: two budgets; other refusals: an admission policy.
   if (status.code() != base::Code::throttled && !ApiRejections::isRefusal(status) && !ApiRejections::isFailure(status))
     return Outcome::retry(status);
-  preemption_.blockedByBudget(
+  preemptor_.preemption().blockedByBudget(
       device.metadata.name, "pod " + core::keyOf(pod.metadata).str() + " may not be evicted now: " + status.message());
   context_.enqueue(claimKey(core::keyOf(who.metadata)));
   return Outcome::after(Preemption::kHeldUpFor);

@@ -1,5 +1,5 @@
-// (C14) Members of a gang. Members are chosen once: a claim with a device or decision stays a member, and so does a
-// claim that the gang's last step chose, whatever claims come later.
+#include "controller/reconcile/gang/gang_members.h"
+
 #include <algorithm>
 #include <string>
 #include <utility>
@@ -7,7 +7,6 @@
 
 #include "api/v1alpha/gang.h"
 #include "api/v1alpha/keys.h"
-#include "controller/reconcile/claim/claim.h"
 #include "controller/reconcile/claim/claim_state.h"
 #include "controller/reconcile/gang/gang_choice.h"
 #include "controller/reconcile/gang/membership.h"
@@ -28,12 +27,12 @@ bool allBound(const std::vector<ClaimPtr>& claims) {
 
 }  // namespace
 
-ClaimSync::GangMembers ClaimSync::membersOf(const cache::Claim& claim, const v1alpha::Gang& gang) const {
+GangMembers GangMembership::membersOf(const cache::Claim& claim, const v1alpha::Gang& gang) const {
   const auto id = gangIdOf(claim.metadata.namespace_, gang);
   const auto roster = context_.waiting.rosters.of(id);
   auto chosen = roster ? membersAsChosen(claim, *roster) : std::nullopt;
   if (chosen) return *std::move(chosen);
-  auto members = gang.podGroup ? membersOfGroup(id.namespace_, gang) : membersByAnnotation(id);
+  auto members = gang.podGroup ? membersOfPodGroup(id.namespace_, gang) : membersByAnnotation(id);
   if (members.has(claim)) return members;
   const auto own = std::find_if(members.furtherPods.begin(), members.furtherPods.end(), [&](const auto& pod) {
     return std::any_of(pod.claims.begin(), pod.claims.end(),
@@ -51,7 +50,7 @@ ClaimSync::GangMembers ClaimSync::membersOf(const cache::Claim& claim, const v1a
   return members;
 }
 
-void ClaimSync::addFurtherPod(GangMembers& members, const GroupPod& pod) const {
+void GangMembership::addFurtherPod(GangMembers& members, const GroupPod& pod) const {
   members.here.insert(members.here.end(), pod.claims.begin(), pod.claims.end());
   std::sort(members.here.begin(), members.here.end(), isOlder);
   members.here.erase(std::unique(members.here.begin(), members.here.end()), members.here.end());  // pods may share one
@@ -60,8 +59,7 @@ void ClaimSync::addFurtherPod(GangMembers& members, const GroupPod& pod) const {
   members.missing = members.looksAgain = true;
 }
 
-std::optional<ClaimSync::GangMembers> ClaimSync::membersAsChosen(const cache::Claim& claim,
-                                                                 const GangRoster& roster) const {
+std::optional<GangMembers> GangMembership::membersAsChosen(const cache::Claim& claim, const GangRoster& roster) const {
   const bool further = roster.furtherUids.contains(claim.metadata.uid);
   if (!roster.full || !roster.lacks.empty() || (further && !roster.bound)) return std::nullopt;
   if (!further && !roster.uids.contains(claim.metadata.uid)) return std::nullopt;
@@ -88,18 +86,18 @@ std::optional<ClaimSync::GangMembers> ClaimSync::membersAsChosen(const cache::Cl
   return members;
 }
 
-ClaimSync::GangMembers ClaimSync::membersByAnnotation(const core::ObjectKey& gang) const {
+GangMembers GangMembership::membersByAnnotation(const core::ObjectKey& gang) const {
   const auto roster = context_.waiting.rosters.of(gang);
   return {chooseByAnnotation(context_.stores, context_.cluster, gang,
                              {[&roster](const std::string& uid) { return roster && roster->uids.contains(uid); },
-                              [this](const cache::Claim& claim) { return wasLetGo(claim); }})};
+                              [this](const cache::Claim& claim) { return mayRun(claim); }})};
 }
 
-ClaimSync::GangMembers ClaimSync::membersOfGroup(const std::string& namespace_, const v1alpha::Gang& gang) const {
+GangMembers GangMembership::membersOfPodGroup(const std::string& namespace_, const v1alpha::Gang& gang) const {
   return {chooseOfGroup(context_.stores, context_.cluster, namespace_, gang)};
 }
 
-ClaimSync::GangMembers ClaimSync::withOpen(GangMembers members) const {
+GangMembers GangMembership::withOpen(GangMembers members) const {
   auto found = openMembersOf(context_.stores, context_.cluster, members.here);
   members.open = std::move(found.open);
   members.standsOn = std::move(found.standsOn);
@@ -107,11 +105,11 @@ ClaimSync::GangMembers ClaimSync::withOpen(GangMembers members) const {
   return members;
 }
 
-bool ClaimSync::anyPodUngated(const GangMembers& members) const {
-  return std::any_of(members.here.begin(), members.here.end(), [this](const auto& each) { return wasLetGo(*each); });
+bool GangMembership::anyPodUngated(const GangMembers& members) const {
+  return std::any_of(members.here.begin(), members.here.end(), [this](const auto& each) { return mayRun(*each); });
 }
 
-bool ClaimSync::gangIsBound(const cache::Claim& claim) const {
+bool GangMembership::isBound(const cache::Claim& claim) const {
   if (!inGang(context_.stores, claim) || v1alpha::gangMistake(claim.metadata.annotations)) return true;
   const auto gang = gangOf(context_.stores, claim);
   if (!gang) return false;
@@ -121,7 +119,7 @@ bool ClaimSync::gangIsBound(const cache::Claim& claim) const {
   return allBound(members.here) && (!members.missing || members.gone || anyPodUngated(members));
 }
 
-GangRoster ClaimSync::rosterOf(const GangMembers& members) const {
+GangRoster GangMembership::rosterOf(const GangMembers& members) const {
   const auto member = [](const ClaimPtr& claim) {
     return claim ? GangRoster::Member{core::keyOf(claim->metadata), claim->metadata.uid} : GangRoster::Member();
   };
@@ -146,6 +144,42 @@ GangRoster ClaimSync::rosterOf(const GangMembers& members) const {
     return hasItsCards(context_.stores, *each);
   });
   return roster;
+}
+
+GangCards GangMembership::knownCardsOf(const cache::Claim& claim, const core::ObjectKey& gang) const {
+  const auto roster = context_.waiting.rosters.of(gang);
+  if (!roster || !roster->full || !roster->lacks.empty() || !roster->uids.contains(claim.metadata.uid)) return {};
+  if (roster->hasCards) return {true};  // a member that loses its cards requeues the gang's step
+  for (auto i = context_.waiting.rosters.firstWithoutCards(gang); i < roster->members.size(); ++i) {
+    auto member = context_.stores.claims.get(roster->members[i].claim);
+    if (!member || member->metadata.uid != roster->members[i].uid || member->metadata.deleting()) return {};
+    if (hasItsCards(context_.stores, *member)) continue;
+    context_.waiting.rosters.noteWithoutCards(gang, i);
+    return {false, std::move(member)};
+  }
+  return {};
+}
+
+GangCards GangMembership::cardsOf(const GangMembers& members, const core::ObjectKey& gang,
+                                  const GangRosters::Ptr& roster) const {
+  const auto& here = members.here;
+  const auto lacks = std::find_if_not(here.begin(), here.end(),
+                                      [this](const auto& each) { return hasItsCards(context_.stores, *each); });
+  if (lacks != here.end()) {
+    context_.waiting.rosters.noteWithoutCards(gang, static_cast<std::size_t>(lacks - here.begin()));
+    return {false, *lacks};
+  }
+  const bool asChosen = roster && roster->full && here.size() == roster->members.size() &&
+                        std::all_of(here.begin(), here.end(),
+                                    [&](const auto& each) { return roster->uids.contains(each->metadata.uid); });
+  if (!members.missing && asChosen) context_.waiting.rosters.noteCards(gang, roster);
+  return {!members.missing};
+}
+
+bool GangMembership::mayRun(const cache::Claim& claim) const {
+  if (isReserved(context_.stores, claim) || context_.users.isInUse(core::keyOf(claim.metadata))) return true;
+  const auto pods = context_.stores.podsOfClaim(core::keyOf(claim.metadata));
+  return std::any_of(pods.begin(), pods.end(), [](const auto& pod) { return alive(*pod) && !gated(*pod); });
 }
 
 }  // namespace egpu::reconcile

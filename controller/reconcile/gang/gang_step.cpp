@@ -33,16 +33,16 @@ Outcome ClaimSync::gangStep(const core::ObjectKey& gang, std::stop_token stop) {
     const auto object = context_.stores.podGroups.get({gang.namespace_, gang.name.substr(1)});
     const auto group = object ? v1alpha::gangOf(*object) : std::nullopt;
     if (group && !context_.stores.claimsOfGang(gang.namespace_, gang.name).empty())
-      members = membersOfGroup(gang.namespace_, *group);
+      members = gangs_.membersOfPodGroup(gang.namespace_, *group);
   } else {
-    members = membersByAnnotation(gang);
+    members = gangs_.membersByAnnotation(gang);
   }
   if (members.gang.size == 0) {  // no claim names it, or the PodGroup does not exist or is no gang
     context_.waiting.rosters.erase(gang);
     return Outcome::done();
   }
-  members = withOpen(std::move(members));
-  const auto now = context_.waiting.rosters.set(gang, rosterOf(members));
+  members = gangs_.withOpen(std::move(members));
+  const auto now = context_.waiting.rosters.set(gang, gangs_.rosterOf(members));
   wakeGang(gang, before.get(), *now, members);
   if (!members.lacks.empty())
     for (const auto& each : members.here) context_.cluster.releaseReservation(each->metadata.uid);
@@ -53,7 +53,7 @@ Outcome ClaimSync::gangStep(const core::ObjectKey& gang, std::stop_token stop) {
   if (members.lacks.empty() && members.oneLeaves) return Outcome::done();
   if (members.lacks.empty()) {
     auto outcome = decideGang(speaker, members, gangKey(gang), stop);
-    forgetIfGone(core::keyOf(speaker.metadata), speaker.metadata.uid);
+    context_.forgetIfGone(core::keyOf(speaker.metadata), speaker.metadata.uid);
     return outcome;
   }
   auto outcome = isRefusedItself(speaker) ? Outcome::done() : waitsForGang(speaker, members.lacks);

@@ -43,7 +43,7 @@ Outcome ClaimSync::withGang(const ClaimPtr& claim, const ResolvedClaim& asked, s
                                     : "metadata.annotations[" + std::string(keys::kGangAnnotation) + "]: " + apart));
   }
   if (const auto decided = context_.cluster.decidedInGang(claim->metadata.uid))
-    return writeIntent(*claim, *asked.cls, *decided, stop);
+    return intents_.write(*claim, *asked.cls, *decided, stop);
   const auto found = gangOf(context_.stores, *claim);
   if (!found) {
     context_.cluster.releaseReservation(claim->metadata.uid);
@@ -62,7 +62,7 @@ Outcome ClaimSync::withGang(const ClaimPtr& claim, const ResolvedClaim& asked, s
 
 Outcome ClaimSync::withFurtherPod(const ClaimPtr& claim, const v1alpha::Gang& gang, const GangRoster& roster,
                                   std::stop_token stop) {
-  const auto members = roster.bound ? openOf(*claim, gang) : GangMembers();
+  const auto members = roster.bound ? gangs_.openOf(*claim, gang) : GangMembers();
   if (!roster.bound || !members.lacks.empty()) {
     context_.cluster.releaseReservation(claim->metadata.uid);
     if (roster.bound) return Outcome::after(kGangSays).reports(std::move(waitsForGang(*claim, members.lacks).updates));
@@ -138,8 +138,8 @@ Outcome ClaimSync::decideGang(const cache::Claim& claim, const GangMembers& memb
     const auto& excess = decided->lacking->excess;
     const bool preempts = gathered.preempt && !members.oneLeaves && (!excess || excess->releasesMayHelp());
     if (preempts)
-      if (auto making =
-              nominateVictimsForGroup(gang.text(), queueKey, {members.open, asks, std::move(places), within}, stop))
+      if (auto making = preemptor_.nominateVictimsForGroup(gang.text(), queueKey,
+                                                           {members.open, asks, std::move(places), within}, stop))
         return *std::move(making);
     return reportGangUnschedulable(claim, queueKey, {members, asks, pods, within, preempts}, *decided->lacking);
   }
@@ -176,14 +176,15 @@ Outcome ClaimSync::reportGangUnschedulable(const cache::Claim& claim, const std:
   if (lacking.excess) {
     // The excess counts the open members that were placed before this one.
     const auto counts = lacking.fit + 1 == members.open.size() ? GroupUsage::all : GroupUsage::some;
-    auto over = overQuota(claim, *lacking.excess, why + ": ", counts);
+    auto over = report_.overQuota(claim, *lacking.excess, why + ": ", counts);
     // Cards that the quota does not count may be on nodes that are short of CPU or memory: requeue as below.
     return pods.anyShort() ? Outcome::after(kGangSays).reports(std::move(over.updates)) : over;
   }
   if (!gang.topology.empty() && lacking.group.empty()) why += ": no node has label " + gang.topology;
   std::string rest;
   if (const auto unsuited = pods.text(lacking.member); !unsuited.empty()) rest += "; " + unsuited;
-  const auto vain = preempts ? preemption_.noVictimsMessage(claim.metadata.uid, gang.text(), "members") : std::string();
+  const auto vain =
+      preempts ? preemptor_.preemption().noVictimsMessage(claim.metadata.uid, gang.text(), "members") : std::string();
   if (!vain.empty()) rest += "; " + vain;
   // Every release changes the count and the explanation, so they are written at intervals only.
   const auto* told = findCondition(claim.status.conditions, kBound);
@@ -192,7 +193,7 @@ Outcome ClaimSync::reportGangUnschedulable(const cache::Claim& claim, const std:
   const bool stands = !context_.waiting.room.mayExplain(claim.metadata.uid) && same;
   if (const auto text = stands ? std::string() : whyGangLacks(tried); !text.empty()) why += ": " + text;
   why += rest;
-  const auto turn = preempts ? awaitPlan(claim, queueKey) : std::chrono::milliseconds(0);
+  const auto turn = preempts ? preemptor_.awaitSearch(claim, queueKey) : std::chrono::milliseconds(0);
   auto update = notBound(claim, reason::kNoFit, std::move(why));
   // A release of CPU or memory is no event of a claim.
   const auto next = pods.anyShort() && (turn.count() == 0 || turn > kGangSays) ? kGangSays : turn;
@@ -200,48 +201,18 @@ Outcome ClaimSync::reportGangUnschedulable(const cache::Claim& claim, const std:
   return (next.count() > 0 ? Outcome::after(next) : Outcome::done()).reports(std::move(update));
 }
 
-ClaimSync::GangCards ClaimSync::knownCardsOf(const cache::Claim& claim, const core::ObjectKey& gang) const {
-  const auto roster = context_.waiting.rosters.of(gang);
-  if (!roster || !roster->full || !roster->lacks.empty() || !roster->uids.contains(claim.metadata.uid)) return {};
-  if (roster->hasCards) return {true};  // a member that loses its cards requeues the gang's step
-  for (auto i = context_.waiting.rosters.firstWithoutCards(gang); i < roster->members.size(); ++i) {
-    auto member = context_.stores.claims.get(roster->members[i].claim);
-    if (!member || member->metadata.uid != roster->members[i].uid || member->metadata.deleting()) return {};
-    if (hasItsCards(context_.stores, *member)) continue;
-    context_.waiting.rosters.noteWithoutCards(gang, i);
-    return {false, std::move(member)};
-  }
-  return {};
-}
-
-ClaimSync::GangCards ClaimSync::cardsOf(const GangMembers& members, const core::ObjectKey& gang,
-                                        const GangRosters::Ptr& roster) const {
-  const auto& here = members.here;
-  const auto lacks = std::find_if_not(here.begin(), here.end(),
-                                      [this](const auto& each) { return hasItsCards(context_.stores, *each); });
-  if (lacks != here.end()) {
-    context_.waiting.rosters.noteWithoutCards(gang, static_cast<std::size_t>(lacks - here.begin()));
-    return {false, *lacks};
-  }
-  const bool asChosen = roster && roster->full && here.size() == roster->members.size() &&
-                        std::all_of(here.begin(), here.end(),
-                                    [&](const auto& each) { return roster->uids.contains(each->metadata.uid); });
-  if (!members.missing && asChosen) context_.waiting.rosters.noteCards(gang, roster);
-  return {!members.missing};
-}
-
 std::optional<Outcome> ClaimSync::awaitGang(const cache::Claim& claim, const cache::Gpu& device, std::stop_token stop) {
   const auto gang = inGang(context_.stores, claim) ? gangOf(context_.stores, claim) : std::nullopt;
   if (!gang || isStatic(claim)) return std::nullopt;
   const auto& uid = claim.metadata.uid;
   const auto id = gangIdOf(claim.metadata.namespace_, *gang);
-  auto cards = knownCardsOf(claim, id);
+  auto cards = gangs_.knownCardsOf(claim, id);
   if (!cards.all && !cards.lacks) {
     const auto roster = context_.waiting.rosters.of(id);
-    const auto found = membersOf(claim, *gang);
+    const auto found = gangs_.membersOf(claim, *gang);
     if (!gang->podGroup && found.full && !found.has(claim))  // two leaders chose different members
-      return rollBack(claim, device, {}, stop).reports(notBound(claim, reason::kWaitingForGang, found.lacks));
-    cards = cardsOf(found, id, roster);
+      return rollback_.rollBack(claim, device, {}, stop).reports(notBound(claim, reason::kWaitingForGang, found.lacks));
+    cards = gangs_.cardsOf(found, id, roster);
     for (const auto& member : found.here)  // the earlier members wait for this one
       if (cards.all && member->metadata.uid != uid &&
           context_.waiting.gangs.over(GangDeadlines::What::cards, member->metadata.uid))
@@ -256,7 +227,7 @@ std::optional<Outcome> ClaimSync::awaitGang(const cache::Claim& claim, const cac
   const auto waited = context_.waiting.gangs.since(GangDeadlines::What::cards, uid, device.metadata.uid);
   if (waited >= kGangTimeout) {
     context_.waiting.gangs.over(GangDeadlines::What::cards, uid);
-    return rollBack(claim, device, {}, stop)
+    return rollback_.rollBack(claim, device, {}, stop)
         .reports(notBound(claim, reason::kWaitingForGang, why + ": its own cards are released"));
   }
   auto outcome = Outcome::after(kGangSays);

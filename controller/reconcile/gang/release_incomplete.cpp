@@ -29,23 +29,17 @@ constexpr milliseconds kRestsFor{300'000};          ///< backoff of the claim af
 
 }  // namespace
 
-bool ClaimSync::wasLetGo(const cache::Claim& claim) const {
-  if (isReserved(context_.stores, claim) || context_.users.isInUse(core::keyOf(claim.metadata))) return true;
-  const auto pods = context_.stores.podsOfClaim(core::keyOf(claim.metadata));
-  return std::any_of(pods.begin(), pods.end(), [](const auto& pod) { return alive(*pod) && !gated(*pod); });
-}
-
 std::string ClaimSync::unplacedGangMember(const cache::Claim& claim, const cache::Gpu& device) const {
   const auto gang = inGang(context_.stores, claim) ? gangOf(context_.stores, claim) : std::nullopt;
   // A retained device may hold data of its user.
   if (!gang || isStatic(claim) || device.spec.reclaimPolicy != "Delete") return {};
   const auto id = gangIdOf(claim.metadata.namespace_, *gang);
-  auto cards = knownCardsOf(claim, id);
+  auto cards = gangs_.knownCardsOf(claim, id);
   if (!cards.all && !cards.lacks) {
     const auto roster = context_.waiting.rosters.of(id);
-    const auto members = membersOf(claim, *gang);
+    const auto members = gangs_.membersOf(claim, *gang);
     if (!members.has(claim)) return {};  // one claim too many: no member waits for it
-    cards = cardsOf(members, id, roster);
+    cards = gangs_.cardsOf(members, id, roster);
   }
   if (cards.all) return {};
   return cards.lacks ? "claim " + cards.lacks->metadata.name + " of " + gang->text() + " has no cards"
@@ -63,8 +57,8 @@ std::optional<Outcome> ClaimSync::releaseIncompleteGang(const ClaimPtr& claim, c
   const auto& uid = claim->metadata.uid;
   const auto why = unplacedGangMember(*claim, *device);
   const auto gang = why.empty() ? std::nullopt : gangOf(context_.stores, *claim);
-  const auto members = gang ? membersOf(*claim, *gang) : GangMembers();
-  const bool runs = members.gone || anyPodUngated(members);
+  const auto members = gang ? gangs_.membersOf(*claim, *gang) : GangMembers();
+  const bool runs = members.gone || gangs_.anyPodUngated(members);
   if (why.empty() || runs) {
     context_.waiting.gangs.over(GangDeadlines::What::whole, uid);
     if (runs) *again = kLooksWhileRunning;
@@ -94,7 +88,7 @@ Outcome ClaimSync::givesBack(const cache::Claim& claim, const cache::Gpu& device
   if (const auto read = readPodsOf(context_, claim, stop); !read.ok()) return Outcome::retry(read);
   const auto used = context_.users.isInUseNow(core::keyOf(claim.metadata), device.spec.nodeName, stop);
   if (!used.ok()) return Outcome::retry(used.status());
-  if (*used || wasLetGo(claim)) return Outcome::requeueNow();
+  if (*used || gangs_.mayRun(claim)) return Outcome::requeueNow();
   const auto& why = device.status.message;
   const auto* told = findCondition(claim.status.conditions, kBound);
   if (claim.status.phase != phase::kPending || told == nullptr || told->message != why)
@@ -111,7 +105,7 @@ std::optional<Outcome> ClaimSync::failsGang(const cache::Claim& claim, const cac
     return std::nullopt;
   context_.waiting.gangs.over(GangDeadlines::What::provision, uid);
   context_.waiting.provisioners.refused(uid, device.spec.provisioner, text, kRestsFor);
-  return rollBack(claim, device, {}, stop).reports(notBound(claim, reason::kProvisionFailed, text));
+  return rollback_.rollBack(claim, device, {}, stop).reports(notBound(claim, reason::kProvisionFailed, text));
 }
 
 }  // namespace egpu::reconcile

@@ -64,7 +64,7 @@ std::optional<Outcome> PodSync::colocateClaims(const core::Pod& pod, const std::
 Outcome PodSync::regroup(const std::vector<const Used*>& moving, const std::string& why, std::stop_token stop) {
   auto all = Outcome::done();  // the deletion of the rolled-back devices requeues the pod
   for (const auto* one : moving) {
-    auto outcome = claims_.regroup(*one->claim, *one->device, why, stop);
+    auto outcome = parts_.rollback.regroup(*one->claim, *one->device, why, stop);
     if (outcome.isRetry()) return std::move(outcome).reports(std::move(all.updates));
     all.updates.insert(all.updates.end(), outcome.updates.begin(), outcome.updates.end());
   }
@@ -80,7 +80,7 @@ std::optional<Outcome> PodSync::rescheduleTogether(const core::Pod& pod, const s
   std::vector<std::string> devices;
   for (const auto& one : used) {
     if (one.device && !canRollBackIntent(pod, one)) return std::nullopt;
-    const auto asked = resolver_.resolve(*one.claim);
+    const auto asked = parts_.resolver.resolve(*one.claim);
     if (asked.later) return Outcome::after(milliseconds(50));
     if (!asked.ok()) return std::nullopt;
     asks.push_back(asked.of(*one.claim));

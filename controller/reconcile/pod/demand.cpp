@@ -122,7 +122,7 @@ void PodSync::addOpen(const cache::Claim& claim, const GpuPtr& device, PodDemand
     demand.later = prefix + "it waits for an existing device" + saidOf(claim);
     return;
   }
-  const auto asked = resolver_.resolve(claim);
+  const auto asked = parts_.resolver.resolve(claim);
   if (asked.later) {
     demand.later = prefix + "its provisioner is being queried";
   } else if (!asked.ok()) {

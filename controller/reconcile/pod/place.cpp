@@ -65,7 +65,7 @@ std::optional<PodSync::Choice> PodSync::choiceOf(const core::Pod& pod, const std
     // then.
     if (takesDevice(stores_, *one.claim)) return because(waitText(pod, "claim " + name));
     const auto& uid = one.claim->metadata.uid;
-    auto ask = resolver_.resolve(*one.claim);
+    auto ask = parts_.resolver.resolve(*one.claim);
     if (ask.later) {
       *outcome = Outcome::after(milliseconds(50));
       return std::nullopt;
@@ -165,7 +165,7 @@ bool PodSync::waitForRoom(const core::Pod& pod, const Choice& choice) {
 
 Outcome PodSync::overQuota(const core::Pod& pod, const std::vector<Used>& used, const Choice& choice,
                            const scheduler::QuotaExcess& excess) {
-  const auto counts = choice.open.size() > 1 ? ClaimSync::GroupUsage::some : ClaimSync::GroupUsage::nobody;
+  const auto counts = choice.open.size() > 1 ? GroupUsage::some : GroupUsage::nobody;
   cluster_.waitForQuota(choice.asks, excess);
   Soonest next;
   std::vector<ConditionUpdate> updates;
@@ -179,7 +179,7 @@ Outcome PodSync::overQuota(const core::Pod& pod, const std::vector<Used>& used, 
     }
     exceeding += (exceeding.empty() ? "claim " : ", claim ") + claim.metadata.name;
     if (olderPodReports(pod, claim) || plannedByAnother(pod, choice, claim)) continue;
-    const auto outcome = claims_.overQuota(claim, excess, {}, counts);
+    const auto outcome = parts_.report.overQuota(claim, excess, {}, counts);
     updates.insert(updates.end(), outcome.updates.begin(), outcome.updates.end());
     next.add(outcome.delay);
   }
@@ -212,19 +212,19 @@ std::optional<Outcome> PodSync::nominateVictims(const core::Pod& pod, const Choi
     if (anotherWaits(pod, claim, Others::older, 1))
       return claim.status.nominated ? std::optional(Outcome::done()) : std::nullopt;
     // The claim's step drops a nomination without preemptionGroup() (leaveToConsumer), so both must use the same claims.
-    if (claims_.preemptionGroup(open.front()->claim).size() != 1) return std::nullopt;
-    return claims_.nominateVictims(claim, choice.asked.front(), suits, stop);
+    if (parts_.preemptor.preemptionGroup(open.front()->claim).size() != 1) return std::nullopt;
+    return parts_.preemptor.nominateVictims(claim, choice.asked.front(), suits, stop);
   }
   AskedTogether all;
   for (std::size_t i = 0; i < open.size(); ++i) {
     const auto& claim = open[i]->claim;
-    if (!choice.asked[i].preempts || claims_.preemptionGroup(claim).size() != open.size()) return std::nullopt;
+    if (!choice.asked[i].preempts || parts_.preemptor.preemptionGroup(claim).size() != open.size()) return std::nullopt;
     all.claims.push_back(claim);
     all.places.push_back({suits, {}, i == 0 ? std::nullopt : std::optional<std::size_t>(0)});
   }
   all.asks = choice.asks;
-  return claims_.nominateVictimsForGroup("pod " + pod.metadata.name, podKey(core::keyOf(pod.metadata)), std::move(all),
-                                         stop);
+  return parts_.preemptor.nominateVictimsForGroup("pod " + pod.metadata.name, podKey(core::keyOf(pod.metadata)),
+                                                  std::move(all), stop);
 }
 
 bool PodSync::forgetRefusedNodes(const std::vector<cache::ClusterView::SchedulingRequest>& asks) {
@@ -244,7 +244,9 @@ Outcome PodSync::noFit(const core::Pod& pod, const std::vector<Used>& used, cons
   const auto more = [&] {
     auto text = whyNotTogether(pod, choice, each, nodes);
     const auto add = [&text](const std::string& rest) { text += (text.empty() || rest.empty() ? "" : "; ") + rest; };
-    if (open.size() > 1) add(claims_.preemptsInVain(*open.front()->claim, pod));
+    if (open.size() > 1)
+      add(parts_.preemptor.preemption().noVictimsMessage(open.front()->claim->metadata.uid, "pod " + pod.metadata.name,
+                                                         "claims"));
     for (const auto* one : open) add(waiting_.consumers.text(core::keyOf(one->claim->metadata)));
     return text;
   };
@@ -261,7 +263,7 @@ Outcome PodSync::noFit(const core::Pod& pod, const std::vector<Used>& used, cons
       continue;
     }
     if (olderPodReports(pod, *open[i]->claim) || plannedByAnother(pod, choice, *open[i]->claim)) continue;
-    const auto outcome = claims_.noFit(*open[i]->claim, choice.asked[i], suits, {}, more);
+    const auto outcome = parts_.report.noFit(*open[i]->claim, choice.asked[i], suits, {}, more);
     updates.insert(updates.end(), outcome.updates.begin(), outcome.updates.end());
     next.add(outcome.delay);
   }
@@ -293,7 +295,7 @@ std::vector<ConditionUpdate> PodSync::waitReports(const core::Pod& pod, const st
   for (const auto& one : used)
     if (!one.device && isDecidedByPod(stores_, *one.claim) && waiting_.consumers.chooses(stores_, *one.claim, pod) &&
         !takesDevice(stores_, *one.claim) && waiting_.provisioners.refusal(one.claim->metadata.uid).empty() &&
-        resolver_.resolve(*one.claim).ok())
+        parts_.resolver.resolve(*one.claim).ok())
       open.push_back(&one);
   std::vector<ConditionUpdate> updates;
   addWaitReports(pod, open, why, updates);

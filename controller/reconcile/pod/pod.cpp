@@ -43,7 +43,7 @@ Outcome PodSync::step(const core::ObjectKey& key, std::stop_token stop) {
   }
   const auto& used = *claims;
   auto outcome = decideFor(*pod, used, stop);
-  for (const auto& one : used) claims_.forgetIfGone(core::keyOf(one.claim->metadata), one.claim->metadata.uid);
+  for (const auto& one : used) context_.forgetIfGone(core::keyOf(one.claim->metadata), one.claim->metadata.uid);
   return outcome;
 }
 

@@ -32,8 +32,8 @@
 #include "api/v1alpha/pod_claims.h"
 #include "controller/cache/cluster_view.h"
 #include "controller/reconcile/claim/binder.h"
-#include "controller/reconcile/claim/claim.h"
 #include "controller/reconcile/claim/conditions.h"
+#include "controller/reconcile/claim/parts.h"
 #include "controller/reconcile/pod/bound_volumes.h"
 #include "controller/reconcile/pod/demand.h"
 #include "controller/reconcile/pod/node_choice.h"
@@ -50,13 +50,13 @@ std::string waitText(const core::Pod& pod, const std::string& names);
 /// node, colocate.cpp brings claims to one node, and ungate.cpp removes the gate.
 class PodSync {
  public:
-  PodSync(const ClaimContext& context, ClaimParts& parts, ClaimSync& claims, kube::EventSink& events)
-      : writer_(context.writer),
+  PodSync(const ClaimContext& context, ClaimParts& parts, kube::EventSink& events)
+      : context_(context),
+        parts_(parts),
+        writer_(context.writer),
         stores_(context.stores),
         cluster_(context.cluster),
         binder_(context.binder),
-        resolver_(parts.resolver),
-        claims_(claims),
         waiting_(context.waiting),
         volumes_(context.volumes),
         events_(events),
@@ -216,12 +216,12 @@ class PodSync {
   /// Emits an event for the first condition that keeps a claim waiting. news: reports of this step on its claims.
   void tellConditions(const core::Pod& pod, const std::vector<Used>& used, const std::vector<ConditionUpdate>& news);
 
+  const ClaimContext& context_;
+  ClaimParts& parts_;
   Writer& writer_;
   cache::Stores& stores_;
   cache::ClusterView& cluster_;
   Binder& binder_;
-  ClaimResolver& resolver_;
-  ClaimSync& claims_;
   Waiting& waiting_;
   BoundVolumes& volumes_;
   kube::EventSink& events_;

@@ -78,8 +78,8 @@ Outcome PodSync::ungate(const core::Pod& pod, const std::vector<Used>& used, std
   const auto why = object ? nodeUnsuitable(pod, *volumes, *object) : "there is no such node";
   if (why.empty()) return liftGate(pod, used, anyBound, stop);
   if (!anyBound && (!object || !suitsAnotherPod(pod, used, *object)))
-    return claims_.moveAway(*used.front().claim, *used.front().device,
-                            "pod " + pod.metadata.name + " can't run there: " + why, stop);
+    return parts_.rollback.moveAway(*used.front().claim, *used.front().device,
+                                    "pod " + pod.metadata.name + " can't run there: " + why, stop);
   return unsuited(pod, used, anyBound, why);
 }
 
@@ -89,10 +89,10 @@ bool PodSync::allCarried(const core::Pod& pod, const std::vector<Used>& used) {
     if (carrier && carrier->metadata.deleting() && !carrier->reservedFor.empty())
       tell(pod, one.claim->metadata.name, "ResourceClaimDeleting",
            "its ResourceClaim is being deleted and is still reserved for other pods");
-    if (!carrier || carrier->metadata.deleting() || !claims_.carries(*carrier, *one.claim) || !carrier->allocation ||
-        carrier->allocation->device != one.device->metadata.name)
+    if (!carrier || carrier->metadata.deleting() || !context_.bridge.markedAsCanBe(*carrier, *one.claim) ||
+        !carrier->allocation || carrier->allocation->device != one.device->metadata.name)
       return false;
-    if (!claims_.gangIsBound(*one.claim)) return false;  // routing.cpp requeues the pod once the last member is Bound
+    if (!parts_.gangs.isBound(*one.claim)) return false;  // routing.cpp requeues the pod once the last member is Bound
     const bool bound = one.device->status.phase == phase::kBound;
     if (!bound && !waitsForConsumer(stores_, *one.claim)) return false;  // an Immediate claim must be Bound first
   }

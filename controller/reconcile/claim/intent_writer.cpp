@@ -1,0 +1,48 @@
+#include "controller/reconcile/claim/intent_writer.h"
+
+#include <algorithm>
+
+#include "api/v1alpha/keys.h"
+#include "controller/reconcile/api_rejections.h"
+
+namespace egpu::reconcile {
+
+namespace reason = v1alpha::keys::reason;
+using std::chrono::milliseconds;
+
+namespace {
+constexpr milliseconds kNameConflictBackoff{15'000};  ///< of a claim whose device name is in use
+}  // namespace
+
+milliseconds backoffAfterRefusals(int times) {
+  return std::min(milliseconds(1000 << std::min(times - 1, 10)), kProvisionRefusalBackoff);
+}
+
+Outcome IntentWriter::write(const cache::Claim& claim, const cache::Class& cls, const scheduler::Decision& decision,
+                            std::stop_token stop) {
+  const auto& uid = claim.metadata.uid;
+  const auto device = context_.binder.writeIntent(claim, cls, decision, stop);  // W1
+  if (!device.ok()) {
+    // Another node may be accepted.
+    if (ApiRejections::isRefusal(device.status())) context_.waiting.nodes.refusedOn(uid, decision.node);
+    if (device.status().code() != base::Code::invalid) return Outcome::retry(device.status());
+    const auto why = "the device was refused: " + device.status().message();  // a policy may change, which is no event
+    context_.waiting.provisioners.refused(uid, cls.provisioner, why,
+                                          backoffAfterRefusals(context_.waiting.provisioners.serverRefused(uid)));
+    return reportRefusal(claim, why);
+  }
+  context_.waiting.released.forgetClaim(uid);
+  if (!belongsTo(*device, claim))  // the end of that object is no event of this claim
+    return Outcome::after(kNameConflictBackoff)
+        .reports(notBound(claim, reason::kProvisionFailed,
+                          "an ElasticGPU named " + device->metadata.name + " exists and isn't this claim's"));
+  return Outcome::requeueNow();  // (C7), or the state of an adopted device
+}
+
+Outcome IntentWriter::reportRefusal(const cache::Claim& claim, const std::string& message) {
+  context_.cluster.releaseReservation(claim.metadata.uid);
+  return Outcome::after(context_.waiting.provisioners.untilRefusalEnds(claim.metadata.uid))
+      .reports(notBound(claim, reason::kProvisionFailed, message));
+}
+
+}  // namespace egpu::reconcile

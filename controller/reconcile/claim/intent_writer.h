@@ -1,0 +1,33 @@
+// Writes the intent of a decision (W1), and handles refusals of it.
+#pragma once
+
+#include <chrono>
+#include <stop_token>
+#include <string>
+
+#include "controller/reconcile/claim/context.h"
+
+namespace egpu::reconcile {
+
+/// Backoff of a claim after its provisioner refused it; the longest after refusals by the API server.
+inline constexpr std::chrono::milliseconds kProvisionRefusalBackoff{300'000};
+/// Returns the backoff of a claim after the API server has answered 422 to its decision for the `times`-th time.
+std::chrono::milliseconds backoffAfterRefusals(int times);
+
+/// Thread-safe. The context must outlive it.
+class IntentWriter {
+ public:
+  explicit IntentWriter(const ClaimContext& context) : context_(context) {}
+
+  /// W1. Continues with (C7), or with the state of an existing device of that name. A refused decision is not repeated
+  /// before a backoff.
+  Outcome write(const cache::Claim& claim, const cache::Class& cls, const scheduler::Decision& decision,
+                std::stop_token stop);
+  /// Reports ProvisionFailed until the backoff of the claim's refusal ends, and releases its reservation.
+  Outcome reportRefusal(const cache::Claim& claim, const std::string& message);
+
+ private:
+  const ClaimContext& context_;
+};
+
+}  // namespace egpu::reconcile

@@ -1,0 +1,53 @@
+// (C6) Reports why a claim fits nowhere or exceeds a quota, with remedies.
+#pragma once
+
+#include <functional>
+#include <string>
+#include <string_view>
+
+#include "controller/reconcile/claim/context.h"
+#include "controller/reconcile/claim/resolve.h"
+#include "controller/reconcile/priority/preemptor.h"
+
+namespace egpu::reconcile {
+
+/// Which undecided claims of its group an excess counts as if they had their amounts.
+enum class GroupUsage { nobody, some, all };
+
+/// For a claim, or for the pod or gang that decides for it. Add the claim to Waiting before deciding. Thread-safe; the
+/// references must outlive it.
+class UnschedulableReport {
+ public:
+  UnschedulableReport(const ClaimContext& context, Preemptor& preemptor) : context_(context), preemptor_(preemptor) {}
+
+  /// Reports that nothing fits. more: further text, called only if it is reported. whyUnsuited: why `suits` rejects a
+  /// node.
+  Outcome noFit(const cache::Claim& claim, const ResolvedClaim& asked, const scheduler::NodePredicate& suits,
+                const std::string& nodes, const std::function<std::string()>& more = {},
+                const scheduler::WhyUnsuited& whyUnsuited = {});
+  /// Reports an exceeded quota. first: text put before the report, about claims that are decided with it. counts: which
+  /// of those the excess counts.
+  Outcome overQuota(const cache::Claim& claim, const scheduler::QuotaExcess& excess, const std::string& first = {},
+                    GroupUsage counts = GroupUsage::nobody);
+
+ private:
+  /// Explains why a claim, or each of its alternatives, fits nowhere.
+  std::string whyNot(const cache::Claim& claim, const ResolvedClaim& asked, const scheduler::NodePredicate& suits,
+                     const std::string& nodes, const scheduler::WhyUnsuited& whyUnsuited) const;
+  /// Message about unavailable capacity: cards that are not schedulable, and devices without a claim that hold cards.
+  std::string unavailableCapacityMessage(const scheduler::Request& request) const;
+  /// Devices without a claim that hold requested cards.
+  struct UnclaimedDevices {
+    std::string phase;
+    std::size_t count = 0;
+    scheduler::Amount held;
+    std::string names;  ///< " a b c …"
+    std::string text(const std::string& rest) const;
+  };
+  UnclaimedDevices unclaimedDevices(std::string_view phase, const std::function<bool(const cache::Gpu&)>& wanted) const;
+
+  const ClaimContext& context_;
+  Preemptor& preemptor_;
+};
+
+}  // namespace egpu::reconcile

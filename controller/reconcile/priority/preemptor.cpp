@@ -1,0 +1,144 @@
+#include "controller/reconcile/priority/preemptor.h"
+
+#include <algorithm>
+
+#include "api/v1alpha/keys.h"
+#include "controller/reconcile/claim/claim_state.h"
+#include "controller/reconcile/pod/schedulability.h"
+#include "controller/reconcile/priority/priority.h"
+#include "controller/reconcile/queue_key.h"
+
+namespace egpu::reconcile {
+
+namespace phase = v1alpha::keys::phase;
+namespace reason = v1alpha::keys::reason;
+using std::chrono::milliseconds;
+
+namespace {
+constexpr std::size_t kNominationsAtOnce = 32;  ///< written by one step
+}  // namespace
+
+void useGroupOrder(std::vector<cache::ClusterView::SchedulingRequest>& asks) {
+  auto turn = asks.front().turn;
+  for (const auto& ask : asks) {
+    turn.priority = std::min(turn.priority, ask.turn.priority);
+    turn.since = std::min(turn.since, ask.turn.since);
+  }
+  for (auto& ask : asks) {
+    ask.turn.priority = turn.priority;
+    ask.turn.since = turn.since;
+  }
+}
+
+std::optional<Outcome> Preemptor::nominateVictimsForGroup(const std::string& what, const std::string& queueKey,
+                                                          AskedTogether asked, std::stop_token stop) {
+  if (const auto rest = searchDelay(*asked.claims.front(), queueKey))
+    return rest->count() > 0 ? std::optional(Outcome::after(*rest)) : std::nullopt;
+  const auto planning = preemption_.tryLockPlanning(asked.claims.front()->metadata.uid);
+  if (!planning) return Outcome::after(Preemption::kOthersPlan);
+  for (const auto& each : asked.claims)
+    if (preemption_.turns().done(each->metadata.uid)) context_.enqueue(plansKey());
+  for (auto& each : asked.claims) {
+    auto current =
+        context_.stores.claims.get(core::keyOf(each->metadata));  // with the nomination that the last plan wrote
+    if (!current || current->metadata.uid != each->metadata.uid || current->metadata.deleting())
+      return Outcome::requeueNow();
+    each = std::move(current);
+  }
+  useGroupOrder(asked.asks);
+  auto [rooms, begin] = preemption_.unwritten(asked);
+  const bool isNew = rooms.empty();
+  if (isNew) rooms = preemption_.planForGroup(asked, stop);
+  if (rooms.empty()) return std::nullopt;
+  if (std::all_of(rooms.begin(), rooms.end(), [](const auto& room) { return room.victims.empty(); }))
+    return Outcome::after(Preemption::kOthersPlan);  // the last victim was released just now
+  // V1: first the speaker's nomination, as the others keep theirs only while it has one. No victim is evicted before
+  // all are written. The step that searches a large plan writes the first one alone, so that no step occupies its
+  // worker for long.
+  const std::size_t most = isNew && rooms.size() > kNominationsAtOnce ? 1 : kNominationsAtOnce;
+  for (std::size_t i = begin; i < rooms.size(); ++i) {
+    if (i == begin + most) {
+      preemption_.leaveUnwritten(asked, std::move(rooms), i);
+      return Outcome::requeueNow();
+    }
+    const auto& each = *asked.claims[i];
+    auto update = notBound(each, reason::kPreempting,
+                           i == 0 ? what + " " + preemption_.text(rooms, each.metadata.namespace_)
+                                  : "capacity on node " + rooms[i].nodeName + " is reserved for it; claim " +
+                                        asked.claims.front()->metadata.name + " lists the victims for " + what);
+    update.nominated = rooms[i];
+    const auto written = context_.status.say({std::move(update)}, stop);
+    if (!written.ok()) return Outcome::nextState(written);
+  }
+  preemption_.shared().forget(SharedPlans::keyOf(*asked.claims.front()));
+  for (const auto& room : rooms)  // steps that checked before the last write found no need
+    for (const auto& name : room.victims)
+      if (const auto device = context_.stores.devices.get({"", name}); device && device->spec.claimRef)
+        context_.enqueue(claimKey({device->spec.claimRef->namespace_, device->spec.claimRef->name}));
+  return Outcome::after(Preemption::kHeldUpFor);
+}
+
+milliseconds Preemptor::awaitSearch(const cache::Claim& claim, const std::string& queueKey) {
+  const QueueOrder order{-priorityOf(context_.stores, claim).value, ageOf(claim.metadata)};
+  const auto wait = preemption_.delayForRateLimit(order, queueKey);
+  if (wait.count() > 0) context_.enqueue(plansKey());
+  return wait;
+}
+
+Outcome Preemptor::startNextSearch() {
+  const auto next = preemption_.giveTurn();
+  if (next.queueKey) context_.enqueue(*next.queueKey);
+  return next.again ? Outcome::after(*next.again) : Outcome::done();
+}
+
+std::optional<milliseconds> Preemptor::searchDelay(const cache::Claim& claim, const std::string& queueKey) {
+  const auto rest = preemption_.searchBackoff(claim.metadata.uid);
+  if (rest.count() == 0 || claim.status.nominated) return std::nullopt;
+  const auto* bound = findCondition(claim.status.conditions, kBound);
+  const bool told = bound != nullptr && (bound->reason == reason::kNoFit || bound->reason == reason::kQuotaExceeded) &&
+                    claim.status.phase == phase::kPending;
+  if (!told) return milliseconds(0);  // the reporting code respects the backoff
+  const auto turn = awaitSearch(claim, queueKey);
+  return turn.count() > 0 ? turn : rest;
+}
+
+std::optional<Outcome> Preemptor::nominateVictims(const cache::Claim& claim, const ResolvedClaim& asked,
+                                                  const scheduler::NodePredicate& suits, std::stop_token stop) {
+  if (!asked.preempts) return std::nullopt;
+  const auto queueKey = claimKey(core::keyOf(claim.metadata));
+  if (const auto rest = searchDelay(claim, queueKey))
+    return rest->count() > 0 ? std::optional(Outcome::after(*rest)) : std::nullopt;
+  const auto planning = preemption_.tryLockPlanning(claim.metadata.uid);
+  if (!planning) return Outcome::after(Preemption::kOthersPlan);
+  if (preemption_.turns().done(claim.metadata.uid)) context_.enqueue(plansKey());
+  const auto current = context_.stores.claims.get(core::keyOf(claim.metadata));  // with the nomination of the last plan
+  if (!current || current->metadata.uid != claim.metadata.uid) return Outcome::done();
+  const auto nomination = preemption_.planFor(current, asked.of(*current), suits, stop);
+  if (!nomination) return std::nullopt;
+  if (nomination->victims.empty()) return Outcome::after(Preemption::kOthersPlan);  // the last victim left just now
+  auto update =
+      notBound(*current, reason::kPreempting, preemption_.text({&*nomination, 1}, current->metadata.namespace_));
+  update.nominated = nomination;
+  const auto written = context_.status.say({std::move(update)}, stop);  // V1
+  if (!written.ok()) return Outcome::nextState(written);
+  return Outcome::after(Preemption::kHeldUpFor);
+}
+
+std::vector<ClaimPtr> Preemptor::preemptionGroup(const ClaimPtr& preemptor) const {
+  if (!inGang(context_.stores, *preemptor))
+    return isDecidedByPod(context_.stores, *preemptor) ? claimsOfOnlyPod(preemptor) : std::vector{preemptor};
+  const auto gang = gangOf(context_.stores, *preemptor);
+  if (!gang) return {};
+  auto members = gangs_.openOf(*preemptor, *gang);
+  return members.lacks.empty() && !members.oneLeaves ? std::move(members.open) : std::vector<ClaimPtr>();
+}
+
+std::vector<ClaimPtr> Preemptor::claimsOfOnlyPod(const ClaimPtr& claim) const {
+  auto pods = context_.stores.podsOfClaim(core::keyOf(claim->metadata));
+  std::erase_if(pods, [this](const auto& pod) { return !isConsumer(context_.stores, *pod); });
+  if (pods.empty()) return {};
+  if (pods.size() != 1) return {claim};
+  return openClaimsOf(context_.stores, *pods.front()).value_or(std::vector<ClaimPtr>());
+}
+
+}  // namespace egpu::reconcile
