@@ -39,7 +39,7 @@ Outcome ClaimSync::look(const core::ObjectKey& key, const ClaimPtr& claim, std::
   // Drops assumptions of an earlier claim of this name, left by a write of unknown outcome.
   context_.cluster.forgetEarlier(key.str(), claim ? claim->metadata.uid : std::string());
   if (!claim) return Outcome::done();  // devices that name it have steps of their own
-  if (claim->metadata.deleting()) return reportHealth(*claim, releasing(claim, stop), stop);
+  if (claim->metadata.deleting()) return reportHealth(*claim, release_.reconcileDeleted(claim, stop), stop);
   auto device = deviceOf(context_.stores, *claim);
   if (!device) return unbound(claim, stop);
   if (auto outcome = reconcileVictim(claim, device, stop)) return reportHealth(*claim, *std::move(outcome), stop);
@@ -47,14 +47,16 @@ Outcome ClaimSync::look(const core::ObjectKey& key, const ClaimPtr& claim, std::
   if (auto outcome = releaseIncompleteGang(claim, device, &again, stop))
     return reportHealth(*claim, *std::move(outcome), stop);
   if (device->status.phase == phase::kFailed)
-    return lost(claim, device, device->status.message.empty() ? "the device failed" : device->status.message, stop);
+    return release_.reconcileLost(claim, device,
+                                  device->status.message.empty() ? "the device failed" : device->status.message, stop);
   if (device->status.phase == phase::kBound) {
     auto outcome = committing(claim, device, stop);
     return outcome.isDone() && again.count() > 0 ? Outcome::after(again).reports(std::move(outcome.updates)) : outcome;
   }
   // Released by hand: the controller releases only devices of claims that are being deleted.
   if (device->status.phase == phase::kReleased)
-    return lost(claim, device, "device " + device->metadata.name + " was released under the claim", stop);
+    return release_.reconcileLost(claim, device, "device " + device->metadata.name + " was released under the claim",
+                                  stop);
   // OBSERVATION: phase is "", Pending or Available: not committed.
   if (device->metadata.deleting()) return rolledBack(*claim, *device);
   if (isStatic(*claim) && device->metadata.name != claim->spec.elasticGPUName && !isReserved(context_.stores, *claim) &&
@@ -105,7 +107,7 @@ Outcome ClaimSync::unbound(const ClaimPtr& claim, std::stop_token stop) {
   if (!obstacle.ok()) return Outcome::retry(obstacle.status());
   // A claim made by hand gets the device that it names, whatever the obstacle.
   const bool given = !*obstacle || madeFor(*claim).empty();
-  if (const auto outcome = given ? givenDevice(claim, stop) : std::nullopt) {
+  if (const auto outcome = given ? staticBinding_.reconcile(claim, stop) : std::nullopt) {
     context_.cluster.releaseReservation(claim->metadata.uid);
     return *outcome;
   }
@@ -150,11 +152,11 @@ std::optional<Outcome> ClaimSync::withoutItsDevice(const ClaimPtr& claim, std::s
   if (now.ok() && name == deviceNameFor(*claim) && !now->spec.claimRef && !now->metadata.deleting()) {
     // The claimRef was removed by hand, and no other claim has the device: by its name it is this claim's.
     if (now->status.phase == phase::kAvailable)
-      return staticallyBound(claim, std::make_shared<const cache::Gpu>(*now), stop);
+      return staticBinding_.bind(claim, std::make_shared<const cache::Gpu>(*now), stop);
     if (now->status.phase != phase::kFailed) return Outcome::after(kAvailableSoon);
   }
   if (claim->status.phase == phase::kBound) {
-    auto outcome = lost(claim, nullptr, "device " + name + " is gone", stop);
+    auto outcome = release_.reconcileLost(claim, nullptr, "device " + name + " is gone", stop);
     return outcome.isDone() ? Outcome::requeueNow().reports(std::move(outcome.updates)) : outcome;
   }
   if (claim->status.phase == phase::kLost) {
@@ -334,7 +336,8 @@ Outcome ClaimSync::notProvisioned(const cache::Claim& claim, const cache::Gpu& d
 }
 
 Outcome ClaimSync::committing(const ClaimPtr& claim, const GpuPtr& device, std::stop_token stop) {
-  if (auto gone = lostCards(context_.stores, *device); !gone.empty()) return lost(claim, device, gone, stop);
+  if (auto gone = lostCards(context_.stores, *device); !gone.empty())
+    return release_.reconcileLost(claim, device, gone, stop);
   if (device->status.reason == reason::kCardGone)
     // The hardware is back. The device is written first, so that a stale controller's Failed has an old
     // resourceVersion.
@@ -353,8 +356,8 @@ Outcome ClaimSync::bound(const cache::Claim& claim, const cache::Gpu& device, st
   auto outcome = carried(claim, device, stop);
   const auto current = context_.stores.claims.get(core::keyOf(claim.metadata));  // as updated by W6
   if (!current || current->metadata.uid != claim.metadata.uid) return outcome;
-  auto resize = resizing(*current, device, stop);
-  return resize ? std::move(outcome).mergeWith(*std::move(resize)) : outcome;
+  auto resized = resize_.reconcile(*current, device, stop);
+  return resized ? std::move(outcome).mergeWith(*std::move(resized)) : outcome;
 }
 
 Outcome ClaimSync::carried(const cache::Claim& claim, const cache::Gpu& device, std::stop_token stop) {

@@ -15,11 +15,14 @@
 #include "api/v1alpha/gang.h"
 #include "controller/reconcile/claim/context.h"
 #include "controller/reconcile/claim/parts.h"
+#include "controller/reconcile/claim/release.h"
 #include "controller/reconcile/claim/resolve.h"
+#include "controller/reconcile/claim/static_binding.h"
 #include "controller/reconcile/gang/gang_choice.h"
 #include "controller/reconcile/gang/membership.h"
 #include "controller/reconcile/pod/schedulability.h"
 #include "controller/reconcile/priority/preemption.h"
+#include "controller/reconcile/resize/resizing.h"
 
 namespace egpu::reconcile {
 
@@ -35,7 +38,10 @@ class ClaimSync {
         preemptor_(parts.preemptor),
         report_(parts.report),
         rollback_(parts.rollback),
-        intents_(parts.intents) {}
+        intents_(parts.intents),
+        staticBinding_(context, parts),
+        release_(context),
+        resize_(context) {}
 
   Outcome step(const core::ObjectKey& key, std::stop_token stop);
   /// (C14) One step of a gang, by gangNamedBy(): chooses its members, and decides all that are undecided, or reports on
@@ -57,8 +63,6 @@ class ClaimSync {
   Outcome unbound(const ClaimPtr& claim, std::stop_token stop);  // (C1)…(C6)
   /// Handles a claim that reports a device which the cache lacks. Nullopt: the claim is to be decided.
   std::optional<Outcome> withoutItsDevice(const ClaimPtr& claim, std::stop_token stop);
-  /// (C9) Binds an existing device to the claim. Nullopt: a new one is to be made for it.
-  std::optional<Outcome> givenDevice(const ClaimPtr& claim, std::stop_token stop);
   /// Drops all decisions and reservations for the claim, and reports the obstacle.
   Outcome awaitPods(const cache::Claim& claim, const PodObstacle& obstacle);
   Outcome leaveToConsumer(const ClaimPtr& claim);  // (C5)
@@ -134,17 +138,6 @@ class ClaimSync {
   std::vector<std::string> preferredNodes(const cache::Claim& claim, const ResolvedClaim& asked,
                                           const std::vector<scheduler::Decision>& candidates,
                                           const plugin::PreferReply& answer);
-  /// Why the device is not available to the claim now, whatever the access rules say; empty if it is.
-  std::string notAvailable(const cache::Claim& claim, const cache::Gpu& device) const;
-  /// Rule of its class that the device violates for this request; empty if there is none.
-  std::string againstClass(const cache::Gpu& device, const cache::Class& cls, const scheduler::Request& want) const;
-  /// True if the device has at least the requested amounts.
-  bool holds(const cache::Gpu& device, const scheduler::Request& want) const;
-  Outcome staticallyBound(const ClaimPtr& claim, const GpuPtr& named, std::stop_token stop);  // (C9)
-  /// Nullopt: the namespace's quotas permit the device, and it counts from now on.
-  std::optional<Outcome> overQuotaWith(const cache::Claim& claim, const cache::Gpu& named);
-  /// Nullopt: the device's class, or the claim's, permits the device for the claim.
-  std::optional<Outcome> againstRules(const cache::Claim& claim, const cache::Gpu& named, std::stop_token stop);
   Outcome syncIntent(const ClaimPtr& claim, const GpuPtr& device, std::stop_token stop);  // (C7)
   Outcome provision(const ClaimPtr& claim, const GpuPtr& device, std::stop_token stop);
   /// Handles an answer of the plugin other than OK.
@@ -162,32 +155,6 @@ class ClaimSync {
   Outcome committing(const ClaimPtr& claim, const GpuPtr& device, std::stop_token stop);     // (C8)
   Outcome bound(const cache::Claim& claim, const cache::Gpu& device, std::stop_token stop);  // (C10)
   Outcome carried(const cache::Claim& claim, const cache::Gpu& device, std::stop_token stop);
-  /// (C15) Nullopt: the requests in the spec are in force.
-  std::optional<Outcome> resizing(const cache::Claim& claim, const cache::Gpu& device, std::stop_token stop);
-  /// Handles requests that the device neither has nor is on its way to: writes R1, or reports why not.
-  Outcome retarget(const cache::Claim& claim, const cache::Gpu& device, std::stop_token stop);
-  /// R1 of a claim of whole cards whose memory changed.
-  std::optional<Outcome> followCards(const cache::Claim& claim, const cache::Gpu& device, std::stop_token stop);
-  /// R5, except amounts that running pods started with.
-  base::Status shrinkLedgerEntries(const cache::Claim& claim, const cache::Gpu& device, std::stop_token stop);
-  Outcome writeTarget(const cache::Claim& claim, const cache::Gpu& device, const scheduler::Resizing& resizing,
-                      std::stop_token stop);
-  /// Reports a resize that its cards or its quotas have no capacity for.
-  Outcome noResize(const cache::Claim& claim, const cache::Gpu& device,
-                   const cache::ClusterView::SchedulingRequest& ask, const scheduler::Resizing& resizing);
-  /// R2 to R4 for the current target.
-  Outcome applyResizeTarget(const cache::Claim& claim, const cache::Gpu& device, std::stop_token stop);
-  /// Rolls the target back to the amounts in force because it cannot be reached.
-  Outcome rollBackResize(const cache::Claim& claim, const cache::Gpu& device, const base::Status& why,
-                         std::stop_token stop);
-  Outcome lost(const ClaimPtr& claim, const GpuPtr& device, const std::string& message,
-               std::stop_token stop);  // (C11)
-  /// Releases the device of a Lost claim that no pod uses, so that the claim can be bound on other hardware.
-  Outcome recoverLost(const cache::Claim& claim, const cache::Gpu& device, const std::string& message,
-                      std::stop_token stop);
-  /// Nullopt: no pod may use the claim's device any more. Quorum reads.
-  std::optional<Outcome> stillUsed(const cache::Claim& claim, const GpuPtr& device, std::stop_token stop);
-  Outcome releasing(const ClaimPtr& claim, std::stop_token stop);  // (C12)
   /// (C13) Victim side: the claim must leave its device, for a preemptor or because its annotation asks for a move, or
   /// need not any more. Nullopt: nothing asks it to.
   std::optional<Outcome> reconcileVictim(const ClaimPtr& claim, const GpuPtr& device, std::stop_token stop);
@@ -225,7 +192,6 @@ class ClaimSync {
   bool hasLeftWithout(const cache::Claim& claim) const;
   /// True if pods of another member of its gang, which is a victim with it, have not ended.
   bool awaitsGang(const cache::Claim& claim, const cache::Gpu& device, const ClaimPtr& preemptor) const;
-  Outcome finishEviction(const cache::Claim& claim, const cache::Gpu& device, std::stop_token stop);
   /// Dry-runs the eviction of all its pods. Nullopt: all of them may be evicted now.
   std::optional<Outcome> dryRunEvictions(const cache::Claim& claim, const cache::Gpu& device, const cache::Claim& who,
                                          std::stop_token stop);
@@ -235,8 +201,6 @@ class ClaimSync {
   std::vector<cache::Store<core::Pod>::Ptr> podsToGo(const cache::Claim& claim) const;
   /// True if one of these has no node yet and its ResourceClaim is not allocated.
   bool waitsForCarrier(const cache::Claim& claim) const;
-  /// Releases the device of a claim that is being deleted. Nullopt: it is gone, or kept by its reclaimPolicy.
-  std::optional<Outcome> releaseDevice(const cache::Gpu& device, std::stop_token stop);
   /// Reports an intent that can neither go on nor move (a pod has reserved it, or its user named it), and retries.
   static Outcome stuck(const cache::Claim& claim, const std::string& why);
   /// Live pod of the claim that waits for the scheduler, or null.
@@ -250,6 +214,9 @@ class ClaimSync {
   UnschedulableReport& report_;
   IntentRollback& rollback_;
   IntentWriter& intents_;
+  StaticBinding staticBinding_;
+  ClaimRelease release_;
+  ClaimResize resize_;
   static constexpr std::chrono::milliseconds kRush{200};
   std::atomic<base::Clock::Steady> boundAt_{base::Clock::Steady{}};
 };

@@ -1,8 +1,8 @@
-// Release of a claim's device: (C11) the hardware is gone, (C12) its user deletes the claim.
+#include "controller/reconcile/claim/release.h"
+
 #include <algorithm>
 
 #include "api/v1alpha/keys.h"
-#include "controller/reconcile/claim/claim.h"
 #include "controller/reconcile/claim/claim_state.h"
 #include "controller/reconcile/device/lost_cards.h"
 #include "controller/reconcile/queue_key.h"
@@ -24,7 +24,8 @@ std::string usersText(const Users& users, const core::ObjectKey& claim) {
 
 }  // namespace
 
-Outcome ClaimSync::lost(const ClaimPtr& claim, const GpuPtr& device, const std::string& message, std::stop_token stop) {
+Outcome ClaimRelease::reconcileLost(const ClaimPtr& claim, const GpuPtr& device, const std::string& message,
+                                    std::stop_token stop) {
   if (device && device->status.phase == phase::kBound) {
     // The device is marked before the claim is Lost: Failed may follow, and requires this version of the device. The
     // mark is renewed when a further card is lost.
@@ -44,8 +45,8 @@ Outcome ClaimSync::lost(const ClaimPtr& claim, const GpuPtr& device, const std::
   return recoverLost(*claim, *device, message, stop).reports(update);
 }
 
-Outcome ClaimSync::recoverLost(const cache::Claim& claim, const cache::Gpu& device, const std::string& message,
-                               std::stop_token stop) {
+Outcome ClaimRelease::recoverLost(const cache::Claim& claim, const cache::Gpu& device, const std::string& message,
+                                  std::stop_token stop) {
   const auto used = context_.users.isInUseNow(core::keyOf(claim.metadata), device.spec.nodeName, stop);
   if (!used.ok()) return Outcome::retry(used.status());
   if (*used) return Outcome::done();
@@ -66,7 +67,7 @@ Outcome ClaimSync::recoverLost(const cache::Claim& claim, const cache::Gpu& devi
   return removed.ok() ? Outcome::done() : Outcome::retry(removed);
 }
 
-std::optional<Outcome> ClaimSync::stillUsed(const cache::Claim& claim, const GpuPtr& device, std::stop_token stop) {
+std::optional<Outcome> ClaimRelease::awaitUsers(const cache::Claim& claim, const GpuPtr& device, std::stop_token stop) {
   const bool released =
       device ? device->status.phase == phase::kReleased : context_.waiting.released.contains(claim.metadata.uid);
   // The device was released only after a quorum read found no ResourceClaim and no pod that uses it.
@@ -99,7 +100,7 @@ std::optional<Outcome> ClaimSync::stillUsed(const cache::Claim& claim, const Gpu
   return Outcome::done().reports(update);
 }
 
-std::optional<Outcome> ClaimSync::releaseDevice(const cache::Gpu& device, std::stop_token stop) {
+std::optional<Outcome> ClaimRelease::releaseDevice(const cache::Gpu& device, std::stop_token stop) {
   const auto& phase = device.status.phase;
   const bool deleting = device.metadata.deleting();
   if (phase == phase::kReleased && device.spec.reclaimPolicy != "Delete" && !deleting) return std::nullopt;  // Retain
@@ -115,9 +116,9 @@ std::optional<Outcome> ClaimSync::releaseDevice(const cache::Gpu& device, std::s
   return status.ok() ? Outcome::requeueNow() : Outcome::retry(status);
 }
 
-Outcome ClaimSync::releasing(const ClaimPtr& claim, std::stop_token stop) {
+Outcome ClaimRelease::reconcileDeleted(const ClaimPtr& claim, std::stop_token stop) {
   const auto device = deviceOf(context_.stores, *claim);
-  if (const auto used = stillUsed(*claim, device, stop)) return *used;
+  if (const auto used = awaitUsers(*claim, device, stop)) return *used;
   if (device) {
     if (device->status.phase == phase::kReleased) context_.waiting.released.add(claim->metadata.uid);
     if (auto outcome = releaseDevice(*device, stop)) {
@@ -142,6 +143,18 @@ Outcome ClaimSync::releasing(const ClaimPtr& claim, std::stop_token stop) {
   rest.erase(std::remove(rest.begin(), rest.end(), keys::kClaimFinalizer), rest.end());
   const auto body = codec::patch::finalizers(claim->metadata.uid, claim->metadata.resourceVersion, rest);
   return Outcome::ofWrite(context_.writer.patch(*claim, body, {}, stop).status());
+}
+
+Outcome removeFailedDevice(const ClaimContext& context, const cache::Claim& claim, const cache::Gpu& device,
+                           std::stop_token stop) {
+  // The status shows the requests of this device, in case it stays. The next device is made for the requests in the
+  // spec.
+  const auto* bound = findCondition(claim.status.conditions, kBound);
+  if (!claim.status.requests.empty() && bound != nullptr && claim.status.phase == phase::kPending)
+    return Outcome::requeueNow().reports(notBound(claim, bound->reason, bound->message));
+  if (device.metadata.deleting()) return Outcome::done();    // its last event requeues the claim
+  const auto removed = context.writer.remove(device, stop);  // V6
+  return removed.ok() ? Outcome::done() : Outcome::retry(removed);
 }
 
 }  // namespace egpu::reconcile

@@ -1,12 +1,13 @@
-// (C9) Binds an existing device to a claim that names it, or for which an administrator reserved it.
+#include "controller/reconcile/claim/static_binding.h"
+
 #include <algorithm>
 
 #include "api/v1alpha/keys.h"
 #include "api/v1alpha/quantity.h"
 #include "api/v1alpha/size.h"
-#include "controller/reconcile/claim/claim.h"
 #include "controller/reconcile/claim/claim_state.h"
 #include "controller/reconcile/class/class_access.h"
+#include "controller/reconcile/priority/priority.h"
 #include "controller/reconcile/queue_key.h"
 
 namespace egpu::reconcile {
@@ -14,7 +15,7 @@ namespace egpu::reconcile {
 namespace phase = v1alpha::keys::phase;
 namespace reason = v1alpha::keys::reason;
 
-std::optional<Outcome> ClaimSync::givenDevice(const ClaimPtr& claim, std::stop_token stop) {
+std::optional<Outcome> StaticBinding::reconcile(const ClaimPtr& claim, std::stop_token stop) {
   GpuPtr given;
   if (isStatic(*claim)) {
     given = context_.stores.gpu(claim->spec.elasticGPUName);
@@ -32,10 +33,10 @@ std::optional<Outcome> ClaimSync::givenDevice(const ClaimPtr& claim, std::stop_t
     if (!given) return std::nullopt;
   }
   const auto refusal = context_.waiting.provisioners.refusal(claim->metadata.uid);
-  return refusal.empty() ? staticallyBound(claim, given, stop) : intents_.reportRefusal(*claim, refusal);
+  return refusal.empty() ? bind(claim, given, stop) : parts_.intents.reportRefusal(*claim, refusal);
 }
 
-bool ClaimSync::holds(const cache::Gpu& device, const scheduler::Request& want) const {
+bool StaticBinding::isLargeEnough(const cache::Gpu& device, const scheduler::Request& want) const {
   int64_t core = 0, memory = 0, enough = 0;
   const bool follows = device.spec.source && device.spec.source->kind == v1alpha::SourceKind::physicalGPU;
   for (const auto& share : v1alpha::cardsInForce(device)) {
@@ -57,7 +58,7 @@ bool ClaimSync::holds(const cache::Gpu& device, const scheduler::Request& want) 
   return enough >= want.cards;
 }
 
-std::string ClaimSync::notAvailable(const cache::Claim& claim, const cache::Gpu& device) const {
+std::string StaticBinding::notAvailable(const cache::Claim& claim, const cache::Gpu& device) const {
   const auto name = "device " + device.metadata.name;
   if (const auto& ref = device.spec.claimRef) {
     const core::ObjectKey of{ref->namespace_, ref->name};
@@ -84,8 +85,8 @@ std::string ClaimSync::notAvailable(const cache::Claim& claim, const cache::Gpu&
   return {};
 }
 
-std::string ClaimSync::againstClass(const cache::Gpu& device, const cache::Class& cls,
-                                    const scheduler::Request& want) const {
+std::string StaticBinding::againstClass(const cache::Gpu& device, const cache::Class& cls,
+                                        const scheduler::Request& want) const {
   const auto name = "device " + device.metadata.name;
   for (const auto& share : device.spec.cards) {
     const auto card = context_.stores.cards.get({"", share.name});
@@ -108,8 +109,8 @@ std::string ClaimSync::againstClass(const cache::Gpu& device, const cache::Class
                                      : std::string();
 }
 
-std::optional<Outcome> ClaimSync::againstRules(const cache::Claim& claim, const cache::Gpu& named,
-                                               std::stop_token stop) {
+std::optional<Outcome> StaticBinding::checkRules(const cache::Claim& claim, const cache::Gpu& named,
+                                                 std::stop_token stop) {
   if (const auto refusal = observingRefusal(context_.stores, claim))
     return Outcome::done().reports(ConditionUpdate::of(claim.metadata, ConditionUpdate::As::notAccepted,
                                                        refusal->reason, refusal->field + ": " + refusal->message));
@@ -129,14 +130,14 @@ std::optional<Outcome> ClaimSync::againstRules(const cache::Claim& claim, const 
                             "ElasticGPUClass \"" + className + "\" of device " + named.metadata.name +
                                 " not found: access can't be checked"));
   }
-  const auto asked = cls ? resolver_.resolve(claim, std::move(cls)) : resolver_.resolve(claim);
+  const auto asked = cls ? parts_.resolver.resolve(claim, std::move(cls)) : parts_.resolver.resolve(claim);
   if (asked.later) return Outcome::after(kPluginBusy);
   if (!asked.ok()) return Outcome::done().reports(asked.refusal(claim));
   std::string first;  // problem of the first alternative
   for (std::size_t i = 0; i < asked.alternatives(); ++i) {
     const auto& want = i == 0 ? asked.request : asked.otherwise[i - 1];
     auto why = className.empty() ? std::string() : againstClass(named, *asked.cls, want);
-    if (why.empty() && asksForAmounts && !holds(named, want))
+    if (why.empty() && asksForAmounts && !isLargeEnough(named, want))
       why = "device " + named.metadata.name + " is smaller than requested";
     if (why.empty()) return std::nullopt;
     if (i == 0) first = std::move(why);
@@ -144,7 +145,7 @@ std::optional<Outcome> ClaimSync::againstRules(const cache::Claim& claim, const 
   return Outcome::done().reports(notBound(claim, reason::kStaticNotAvailable, first));
 }
 
-std::optional<Outcome> ClaimSync::overQuotaWith(const cache::Claim& claim, const cache::Gpu& named) {
+std::optional<Outcome> StaticBinding::reserveQuota(const cache::Claim& claim, const cache::Gpu& named) {
   if (named.spec.adminAccess) return std::nullopt;
   const auto& uid = claim.metadata.uid;
   const auto queueKey = claimKey(core::keyOf(claim.metadata));
@@ -156,19 +157,19 @@ std::optional<Outcome> ClaimSync::overQuotaWith(const cache::Claim& claim, const
                                                   named.spec.className,
                                                   queueOrderOf(claim, priority, context_.clock.wall())};
   ResolvedClaim refused;
-  if (resolver_.isRefusedByQuota(claim, refused)) return Outcome::done().reports(refused.refusal(claim));
+  if (parts_.resolver.isRefusedByQuota(claim, refused)) return Outcome::done().reports(refused.refusal(claim));
   // Added before the quota is checked. No other claim takes the device that it names, so it need not yield.
   context_.waiting.room.add(queueKey, ageOf(claim.metadata), priority, {{ask}, named.metadata.name});
-  if (const auto excess = context_.cluster.reserve(ask, named)) return report_.overQuota(claim, *excess);
+  if (const auto excess = context_.cluster.reserve(ask, named)) return parts_.report.overQuota(claim, *excess);
   context_.waiting.room.remove(queueKey);
   return std::nullopt;
 }
 
-Outcome ClaimSync::staticallyBound(const ClaimPtr& claim, const GpuPtr& named, std::stop_token stop) {
+Outcome StaticBinding::bind(const ClaimPtr& claim, const GpuPtr& named, std::stop_token stop) {
   if (const auto why = notAvailable(*claim, *named); !why.empty())
     return Outcome::done().reports(notBound(*claim, reason::kStaticNotAvailable, why));
-  if (const auto outcome = againstRules(*claim, *named, stop)) return *outcome;
-  if (auto outcome = overQuotaWith(*claim, *named)) return *std::move(outcome);
+  if (const auto outcome = checkRules(*claim, *named, stop)) return *outcome;
+  if (auto outcome = reserveQuota(*claim, *named)) return *std::move(outcome);
   const auto device = context_.binder.writeClaimRef(*named, *claim, stop);  // W1
   if (!device.ok()) context_.cluster.forget(claim->metadata.uid);
   // Continues with (C7). 409: another writer was first; the device was read again.

@@ -121,7 +121,7 @@ base::Result<ClaimSync::Need> ClaimSync::checkNeed(const cache::Claim& claim, co
 std::optional<Outcome> ClaimSync::reconcileVictim(const ClaimPtr& claim, const GpuPtr& device, std::stop_token stop) {
   const bool marked = device->status.reason == reason::kPreempted;
   if (device->status.phase == phase::kFailed)
-    return marked ? std::optional(finishEviction(*claim, *device, stop)) : std::nullopt;
+    return marked ? std::optional(removeFailedDevice(context_, *claim, *device, stop)) : std::nullopt;
   const bool moves = asksToMove(*claim, *device);
   if (!marked && !moves && context_.stores.claimsPreempting(device->metadata.name).empty())
     return std::nullopt;  // true for nearly all claims
@@ -320,17 +320,6 @@ Outcome ClaimSync::evictVictimPods(const cache::Claim& claim, const cache::Gpu& 
                                                              why));  // V4
   return Outcome::nextState(
       context_.binder.setPhase(device, phase::kFailed, reason::kPreempted, why, stop).status());  // V5
-}
-
-Outcome ClaimSync::finishEviction(const cache::Claim& claim, const cache::Gpu& device, std::stop_token stop) {
-  // The status shows the requests of this device, in case it stays. The next device is made for the requests in the
-  // spec.
-  const auto* bound = findCondition(claim.status.conditions, kBound);
-  if (!claim.status.requests.empty() && bound != nullptr && claim.status.phase == phase::kPending)
-    return Outcome::requeueNow().reports(notBound(claim, bound->reason, bound->message));
-  if (device.metadata.deleting()) return Outcome::done();     // its last event requeues the claim
-  const auto removed = context_.writer.remove(device, stop);  // V6
-  return removed.ok() ? Outcome::done() : Outcome::retry(removed);
 }
 
 }  // namespace egpu::reconcile

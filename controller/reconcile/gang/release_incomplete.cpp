@@ -50,7 +50,7 @@ std::optional<Outcome> ClaimSync::releaseIncompleteGang(const ClaimPtr& claim, c
                                                         milliseconds* again, std::stop_token stop) {
   const bool marked = device->status.reason == reason::kWaitingForGang;
   if (device->status.phase == phase::kFailed)
-    return marked ? std::optional(finishEviction(*claim, *device, stop)) : std::nullopt;
+    return marked ? std::optional(removeFailedDevice(context_, *claim, *device, stop)) : std::nullopt;
   if (device->status.phase != phase::kBound || (!marked && !inGang(context_.stores, *claim))) return std::nullopt;
   if (device->metadata.deleting() || !lostCards(context_.stores, *device).empty())
     return std::nullopt;  // has its own report

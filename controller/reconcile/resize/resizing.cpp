@@ -1,4 +1,5 @@
-// (C15) A bound claim requests other amounts: R1 to R6 of state_machine.h, and the reasons why a resize is refused.
+#include "controller/reconcile/resize/resizing.h"
+
 #include <algorithm>
 #include <utility>
 #include <variant>
@@ -6,8 +7,9 @@
 #include "api/v1alpha/keys.h"
 #include "api/v1alpha/quantity.h"
 #include "api/v1alpha/size.h"
-#include "controller/reconcile/claim/claim.h"
+#include "controller/reconcile/claim/resolve.h"
 #include "controller/reconcile/class/class_access.h"
+#include "controller/reconcile/priority/priority.h"
 #include "controller/reconcile/queue_key.h"
 #include "controller/reconcile/resize/whole_cards.h"
 
@@ -57,7 +59,8 @@ bool countsMore(const cache::Stores& stores, const cache::Gpu& device) {
 
 }  // namespace
 
-std::optional<Outcome> ClaimSync::resizing(const cache::Claim& claim, const cache::Gpu& device, std::stop_token stop) {
+std::optional<Outcome> ClaimResize::reconcile(const cache::Claim& claim, const cache::Gpu& device,
+                                              std::stop_token stop) {
   if (auto outcome = followCards(claim, device, stop)) return outcome;
   std::optional<Outcome> told;
   const auto& taken = requestsTaken(claim, device);
@@ -74,7 +77,7 @@ std::optional<Outcome> ClaimSync::resizing(const cache::Claim& claim, const cach
     context_.cluster.forgetResize(device);
   }
   if (v1alpha::isResizing(device)) {
-    auto outcome = applyResizeTarget(claim, device, stop);
+    auto outcome = applyTarget(claim, device, stop);
     return told ? std::move(outcome).reports(std::move(told->updates)) : std::move(outcome);
   }
   if (!device.spec.target) return told;
@@ -83,8 +86,8 @@ std::optional<Outcome> ClaimSync::resizing(const cache::Claim& claim, const cach
   return lowered.code() == base::Code::conflict ? Outcome::requeueNow() : Outcome::retry(lowered);
 }
 
-std::optional<Outcome> ClaimSync::followCards(const cache::Claim& claim, const cache::Gpu& device,
-                                              std::stop_token stop) {
+std::optional<Outcome> ClaimResize::followCards(const cache::Claim& claim, const cache::Gpu& device,
+                                                std::stop_token stop) {
   if (v1alpha::isResizing(device) || device.metadata.deleting()) return std::nullopt;
   const auto size = sizeOfItsCards(context_.stores, claim, device);
   if (!size) return std::nullopt;
@@ -95,7 +98,8 @@ std::optional<Outcome> ClaimSync::followCards(const cache::Claim& claim, const c
   return Outcome::nextState(context_.binder.writeTarget(device, *size, stop).status());  // R1
 }
 
-base::Status ClaimSync::shrinkLedgerEntries(const cache::Claim& claim, const cache::Gpu& device, std::stop_token stop) {
+base::Status ClaimResize::shrinkLedgerEntries(const cache::Claim& claim, const cache::Gpu& device,
+                                              std::stop_token stop) {
   // The entry exceeds the memory of the card: the excess is neither used nor free for other claims.
   if (takesWholeCards(claim, device)) return context_.binder.writeEntries(device, stop);
   // Running containers keep the limits that they began with, so the capacity that they may use stays charged.
@@ -107,7 +111,7 @@ base::Status ClaimSync::shrinkLedgerEntries(const cache::Claim& claim, const cac
   return context_.binder.writeEntries(device, stop);
 }
 
-Outcome ClaimSync::retarget(const cache::Claim& claim, const cache::Gpu& device, std::stop_token stop) {
+Outcome ClaimResize::retarget(const cache::Claim& claim, const cache::Gpu& device, std::stop_token stop) {
   const auto says = [&](std::string_view why, std::string text) {
     return Outcome::done().reports(notResized(claim, why, std::move(text)));
   };
@@ -148,8 +152,8 @@ Outcome ClaimSync::retarget(const cache::Claim& claim, const cache::Gpu& device,
   return writeTarget(claim, device, resizing, stop);
 }
 
-Outcome ClaimSync::writeTarget(const cache::Claim& claim, const cache::Gpu& device, const scheduler::Resizing& resizing,
-                               std::stop_token stop) {
+Outcome ClaimResize::writeTarget(const cache::Claim& claim, const cache::Gpu& device,
+                                 const scheduler::Resizing& resizing, std::stop_token stop) {
   auto target = nextTarget(device, claim.spec.requests);
   for (std::size_t i = 0; i < target.cards.size(); ++i) {
     const auto& placement = resizing.placements[i];
@@ -166,8 +170,8 @@ Outcome ClaimSync::writeTarget(const cache::Claim& claim, const cache::Gpu& devi
   return Outcome::nextState(written.status());
 }
 
-Outcome ClaimSync::noResize(const cache::Claim& claim, const cache::Gpu& device,
-                            const cache::ClusterView::SchedulingRequest& ask, const scheduler::Resizing& resizing) {
+Outcome ClaimResize::noResize(const cache::Claim& claim, const cache::Gpu& device,
+                              const cache::ClusterView::SchedulingRequest& ask, const scheduler::Resizing& resizing) {
   const std::string_view why = resizing.excess ? reason::kScalingQuotaExceeded : reason::kResizeInfeasible;
   const auto* old = findCondition(claim.status.conditions, kResized);
   const bool told = old != nullptr && old->reason == why;
@@ -190,14 +194,14 @@ Outcome ClaimSync::noResize(const cache::Claim& claim, const cache::Gpu& device,
   return Outcome::done().reports(notResized(claim, why, std::move(text)));
 }
 
-Outcome ClaimSync::applyResizeTarget(const cache::Claim& claim, const cache::Gpu& device, std::stop_token stop) {
+Outcome ClaimResize::applyTarget(const cache::Claim& claim, const cache::Gpu& device, std::stop_token stop) {
   const auto entries = context_.binder.writeEntries(device, stop);  // R2
   if (!entries.ok()) {
     if (entries.code() == base::Code::conflict) return Outcome::requeueNow();
     if (entries.code() != base::Code::invalid) return Outcome::retry(entries);
     context_.waiting.resizes.refused(claim.metadata.uid, device.spec.target->requests, reason::kResizeInfeasible,
                                      "the ledger refuses: " + entries.message(), kLedgerRefuses, kMaxLedgerBackoff);
-    return rollBackResize(claim, device, entries, stop);
+    return rollBackTarget(claim, device, entries, stop);
   }
   // R3. A plugin that can't resize need not know how much memory a whole card has.
   const bool asked = !changesMemoryOnly(device) || context_.provisioning.cannotResize(device).empty();
@@ -213,15 +217,15 @@ Outcome ClaimSync::applyResizeTarget(const cache::Claim& claim, const cache::Gpu
     case plugin::ReplyCode::invalid:
       context_.waiting.resizes.refused(claim.metadata.uid, device.spec.target->requests, reason::kResizeFailed, text,
                                        kPluginRefuses, kPluginRefuses);
-      return rollBackResize(claim, device, {base::Code::unavailable, text}, stop);
+      return rollBackTarget(claim, device, {base::Code::unavailable, text}, stop);
     default:
       return Outcome::retry({base::Code::unavailable, text})
           .reports(notResized(claim, reason::kProvisionerUnavailable, text));
   }
 }
 
-Outcome ClaimSync::rollBackResize(const cache::Claim& claim, const cache::Gpu& device, const base::Status& why,
-                                  std::stop_token stop) {
+Outcome ClaimResize::rollBackTarget(const cache::Claim& claim, const cache::Gpu& device, const base::Status& why,
+                                    std::stop_token stop) {
   // The device is on its way back already: retry with the plugin or the ledger that refuses it.
   if (v1alpha::cardsWanted(device) == v1alpha::cardsInForce(device)) return Outcome::retry(why);
   const auto& requests = device.status.inForce ? device.status.inForce->requests : claim.status.requests;
