@@ -42,7 +42,7 @@ Outcome ClaimSync::look(const core::ObjectKey& key, const ClaimPtr& claim, std::
   if (claim->metadata.deleting()) return reportHealth(*claim, release_.reconcileDeleted(claim, stop), stop);
   auto device = deviceOf(context_.stores, *claim);
   if (!device) return unbound(claim, stop);
-  if (auto outcome = reconcileVictim(claim, device, stop)) return reportHealth(*claim, *std::move(outcome), stop);
+  if (auto outcome = victim_.reconcile(claim, device, stop)) return reportHealth(*claim, *std::move(outcome), stop);
   milliseconds again{0};
   if (auto outcome = releaseIncompleteGang(claim, device, &again, stop))
     return reportHealth(*claim, *std::move(outcome), stop);

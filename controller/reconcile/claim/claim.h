@@ -18,6 +18,7 @@
 #include "controller/reconcile/claim/release.h"
 #include "controller/reconcile/claim/resolve.h"
 #include "controller/reconcile/claim/static_binding.h"
+#include "controller/reconcile/claim/victim.h"
 #include "controller/reconcile/gang/gang_choice.h"
 #include "controller/reconcile/gang/membership.h"
 #include "controller/reconcile/pod/schedulability.h"
@@ -41,7 +42,8 @@ class ClaimSync {
         intents_(parts.intents),
         staticBinding_(context, parts),
         release_(context),
-        resize_(context) {}
+        resize_(context),
+        victim_(context, parts) {}
 
   Outcome step(const core::ObjectKey& key, std::stop_token stop);
   /// (C14) One step of a gang, by gangNamedBy(): chooses its members, and decides all that are undecided, or reports on
@@ -155,52 +157,6 @@ class ClaimSync {
   Outcome committing(const ClaimPtr& claim, const GpuPtr& device, std::stop_token stop);     // (C8)
   Outcome bound(const cache::Claim& claim, const cache::Gpu& device, std::stop_token stop);  // (C10)
   Outcome carried(const cache::Claim& claim, const cache::Gpu& device, std::stop_token stop);
-  /// (C13) Victim side: the claim must leave its device, for a preemptor or because its annotation asks for a move, or
-  /// need not any more. Nullopt: nothing asks it to.
-  std::optional<Outcome> reconcileVictim(const ClaimPtr& claim, const GpuPtr& device, std::stop_token stop);
-  /// Why a device must be released, after quorum reads of its preemptor and the claims that preempt with it. For many
-  /// claims the last check of their plan counts instead (priority/shared_plans.h).
-  struct Need {
-    ClaimPtr preemptor{};   ///< null if no claim names the device
-    bool isNeeded = false;  ///< all preemptors fit by their plan, but not without the release of this device
-    milliseconds later{0};  ///< if not 0, neither is known yet; time until the next attempt
-  };
-  base::Result<Need> needFor(const cache::Claim& claim, const cache::Gpu& device, std::stop_token stop);
-  base::Result<Need> checkNeed(const cache::Claim& claim, const cache::Gpu& device, const ClaimPtr& named,
-                               std::stop_token stop);
-  /// Requests of claims that preempt together, all with one place in queue order, and the nomination of each. Empty if
-  /// their plan is no longer valid.
-  struct Planned {
-    std::vector<cache::ClusterView::SchedulingRequest> asks{};
-    std::vector<v1alpha::Nomination> rooms{};
-    bool later = false;  ///< not known yet, as the plugin of a class is busy
-  };
-  Planned plannedFor(const ClaimPtr& preemptor);
-  /// Dry-runs the evictions of a batch of the plan's victims. Nullopt: all batches were tried, and all are permitted.
-  std::optional<Outcome> askBudgets(const SharedPlan& plan, const cache::Claim& who, std::stop_token stop);
-  /// Names of the devices that must be released by their plan.
-  std::vector<std::string> victimsFor(const ClaimPtr& preemptor) const;
-  Outcome markForPreemption(const cache::Claim& claim, const cache::Gpu& device, const ClaimPtr& preemptor,
-                            std::stop_token stop);
-  /// True if the claim asks to move and may. Quorum read.
-  base::Result<bool> movesNow(const cache::Claim& claim, const cache::Gpu& device, std::stop_token stop);
-  Outcome markMoved(const cache::Claim& claim, const cache::Gpu& device, std::stop_token stop);
-  /// preemptor: null if the claim moves or follows its gang; its pods are then not evicted here.
-  Outcome evictVictimPods(const cache::Claim& claim, const cache::Gpu& device, const ClaimPtr& preemptor,
-                          std::stop_token stop);
-  /// True if another member of its gang has released its device already.
-  bool hasLeftWithout(const cache::Claim& claim) const;
-  /// True if pods of another member of its gang, which is a victim with it, have not ended.
-  bool awaitsGang(const cache::Claim& claim, const cache::Gpu& device, const ClaimPtr& preemptor) const;
-  /// Dry-runs the eviction of all its pods. Nullopt: all of them may be evicted now.
-  std::optional<Outcome> dryRunEvictions(const cache::Claim& claim, const cache::Gpu& device, const cache::Claim& who,
-                                         std::stop_token stop);
-  /// Nullopt: the pod is gone or going; with `dry`: it could be evicted.
-  std::optional<Outcome> evict(const core::Pod& pod, bool dry, const cache::Gpu& device, const cache::Claim& who,
-                               std::stop_token stop);
-  std::vector<cache::Store<core::Pod>::Ptr> podsToGo(const cache::Claim& claim) const;
-  /// True if one of these has no node yet and its ResourceClaim is not allocated.
-  bool waitsForCarrier(const cache::Claim& claim) const;
   /// Reports an intent that can neither go on nor move (a pod has reserved it, or its user named it), and retries.
   static Outcome stuck(const cache::Claim& claim, const std::string& why);
   /// Live pod of the claim that waits for the scheduler, or null.
@@ -217,6 +173,7 @@ class ClaimSync {
   StaticBinding staticBinding_;
   ClaimRelease release_;
   ClaimResize resize_;
+  VictimSync victim_;
   static constexpr std::chrono::milliseconds kRush{200};
   std::atomic<base::Clock::Steady> boundAt_{base::Clock::Steady{}};
 };

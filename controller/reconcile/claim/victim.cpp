@@ -1,5 +1,5 @@
-// (C6) the preemptor side of a single claim, and (C13) victims and moves. The victims are selected in
-// priority/preemption.h; priority/group.cpp is the preemptor side of gangs and of a pod's claims.
+#include "controller/reconcile/claim/victim.h"
+
 #include <algorithm>
 
 #include "api/v1alpha/keys.h"
@@ -7,9 +7,9 @@
 #include "controller/base/log.h"
 #include "controller/kube/eviction.h"
 #include "controller/reconcile/api_rejections.h"
-#include "controller/reconcile/claim/claim.h"
 #include "controller/reconcile/claim/claim_state.h"
 #include "controller/reconcile/claim/quorum_reads.h"
+#include "controller/reconcile/claim/release.h"
 #include "controller/reconcile/device/lost_cards.h"
 #include "controller/reconcile/gang/membership.h"
 #include "controller/reconcile/queue_key.h"
@@ -36,35 +36,35 @@ bool pinned(const core::Pod& pod) {
 }
 
 /// True if the pod runs, or is bound for the device's node: pinned to that node, it could not run elsewhere.
-bool mustGo(const core::Pod& pod) { return alive(pod) && !gated(pod) && (!pod.nodeName.empty() || pinned(pod)); }
+bool mustEnd(const core::Pod& pod) { return alive(pod) && !gated(pod) && (!pod.nodeName.empty() || pinned(pod)); }
 
 bool stays(const cache::Store<core::Pod>::Ptr& pod) { return !pod->metadata.deleting(); }
 
 }  // namespace
 
-ClaimSync::Planned ClaimSync::plannedFor(const ClaimPtr& preemptor) {
+VictimSync::Planned VictimSync::plannedFor(const ClaimPtr& preemptor) {
   Planned planned;
   for (const auto& each : preemptor_.preemptionGroup(preemptor)) {
     const auto asked = resolver_.resolve(*each);
     if (asked.later) return {{}, {}, true};
     if (!asked.ok() || !asked.preempts || !each->status.nominated) return {};
     planned.asks.push_back(asked.of(*each));
-    planned.rooms.push_back(*each->status.nominated);
+    planned.nominations.push_back(*each->status.nominated);
   }
   if (!planned.asks.empty()) useGroupOrder(planned.asks);
   return planned;
 }
 
-std::vector<std::string> ClaimSync::victimsFor(const ClaimPtr& preemptor) const {
+std::vector<std::string> VictimSync::victimsFor(const ClaimPtr& preemptor) const {
   std::vector<std::string> victims;
   for (const auto& each : preemptor_.preemptionGroup(preemptor))
-    if (const auto& room = each->status.nominated)
-      victims.insert(victims.end(), room->victims.begin(), room->victims.end());
+    if (const auto& nomination = each->status.nominated)
+      victims.insert(victims.end(), nomination->victims.begin(), nomination->victims.end());
   return victims;
 }
 
-base::Result<ClaimSync::Need> ClaimSync::needFor(const cache::Claim& claim, const cache::Gpu& device,
-                                                 std::stop_token stop) {
+base::Result<VictimSync::Need> VictimSync::needFor(const cache::Claim& claim, const cache::Gpu& device,
+                                                   std::stop_token stop) {
   const auto named =
       preemptibleClaim(context_.stores, device) ? preemptor_.preemption().preemptorOf(device, claim) : nullptr;
   if (!named) return Need{};
@@ -81,8 +81,8 @@ base::Result<ClaimSync::Need> ClaimSync::needFor(const cache::Claim& claim, cons
   return need;
 }
 
-base::Result<ClaimSync::Need> ClaimSync::checkNeed(const cache::Claim& claim, const cache::Gpu& device,
-                                                   const ClaimPtr& named, std::stop_token stop) {
+base::Result<VictimSync::Need> VictimSync::checkNeed(const cache::Claim& claim, const cache::Gpu& device,
+                                                     const ClaimPtr& named, std::stop_token stop) {
   Need need;
   auto& shared = preemptor_.preemption().shared();
   auto key = SharedPlans::keyOf(*named);
@@ -102,15 +102,15 @@ base::Result<ClaimSync::Need> ClaimSync::checkNeed(const cache::Claim& claim, co
   const auto priority = group.priority;
   if (!many || SharedPlans::keyOf(*need.preemptor) != key) {
     need.isNeeded = !planned.asks.empty() && planned.asks.front().turn.priority > priority &&
-                    context_.cluster.needs(planned.asks, planned.rooms, group.devices);
+                    context_.cluster.needs(planned.asks, planned.nominations, group.devices);
     return need;
   }
   SharedPlan plan;
-  for (const auto& room : planned.rooms)
-    plan.victims.insert(plan.victims.end(), room.victims.begin(), room.victims.end());
+  for (const auto& nomination : planned.nominations)
+    plan.victims.insert(plan.victims.end(), nomination.victims.begin(), nomination.victims.end());
   if (!planned.asks.empty()) {
     plan.priority = planned.asks.front().turn.priority;
-    plan.needed = context_.cluster.neededVictims(planned.asks, planned.rooms, victimGroups(context_.stores))
+    plan.needed = context_.cluster.neededVictims(planned.asks, planned.nominations, victimGroups(context_.stores))
                       .value_or(std::set<std::string>());
   }
   need.isNeeded = plan.priority > priority && plan.needed.contains(name);
@@ -118,7 +118,7 @@ base::Result<ClaimSync::Need> ClaimSync::checkNeed(const cache::Claim& claim, co
   return need;
 }
 
-std::optional<Outcome> ClaimSync::reconcileVictim(const ClaimPtr& claim, const GpuPtr& device, std::stop_token stop) {
+std::optional<Outcome> VictimSync::reconcile(const ClaimPtr& claim, const GpuPtr& device, std::stop_token stop) {
   const bool marked = device->status.reason == reason::kPreempted;
   if (device->status.phase == phase::kFailed)
     return marked ? std::optional(removeFailedDevice(context_, *claim, *device, stop)) : std::nullopt;
@@ -129,27 +129,28 @@ std::optional<Outcome> ClaimSync::reconcileVictim(const ClaimPtr& claim, const G
   // OBSERVATION: a claim of higher priority names the device. It is read by quorum, because the next steps are final.
   // The mark of a move did not check disruption budgets, so the preemptor's mark replaces it, unless no pod is left.
   const bool forMove = markedToMove(*device);
-  const auto need = forMove && podsToGo(*claim).empty() ? base::Result<Need>(Need{}) : needFor(*claim, *device, stop);
+  const auto need =
+      forMove && podsToEvict(*claim).empty() ? base::Result<Need>(Need{}) : needFor(*claim, *device, stop);
   if (!need.ok()) return Outcome::retry(need.status());
   // After a restart all classes are validated at once: a busy plugin does not mean that the need is over.
   if (need->later.count() > 0) return Outcome::after(need->later);
   if (need->isNeeded)
-    return marked && !forMove ? evictVictimPods(*claim, *device, need->preemptor, stop)
+    return marked && !forMove ? evictPods(*claim, *device, need->preemptor, stop)
                               : markForPreemption(*claim, *device, need->preemptor, stop);
   // Once a member of its gang has released its device, all follow: the gang is useless below its size.
-  if (marked && !forMove && hasLeftWithout(*claim)) return evictVictimPods(*claim, *device, nullptr, stop);
+  if (marked && !forMove && hasMemberReleased(*claim)) return evictPods(*claim, *device, nullptr, stop);
   // A pod that was ungated meanwhile would wait forever: the claim is first allocated for it.
-  if (moves && !waitsForCarrier(*claim)) {
+  if (moves && !awaitsAllocation(*claim)) {
     const auto asked = movesNow(*claim, *device, stop);
     if (!asked.ok()) return Outcome::retry(asked.status());
-    if (*asked) return forMove ? evictVictimPods(*claim, *device, nullptr, stop) : markMoved(*claim, *device, stop);
+    if (*asked) return forMove ? evictPods(*claim, *device, nullptr, stop) : markForMove(*claim, *device, stop);
   }
   if (!marked) return std::nullopt;
   // The need is over: the claim keeps its device.
   return Outcome::nextState(context_.binder.setPhase(*device, phase::kBound, "", "", stop).status());
 }
 
-base::Result<bool> ClaimSync::movesNow(const cache::Claim& claim, const cache::Gpu& device, std::stop_token stop) {
+base::Result<bool> VictimSync::movesNow(const cache::Claim& claim, const cache::Gpu& device, std::stop_token stop) {
   const auto now = context_.writer.read<cache::Claim>(core::keyOf(claim.metadata), claim.metadata.uid, stop);
   if (!now.ok()) return now.status();
   if (!asksToMove(*now, device)) return false;
@@ -162,57 +163,57 @@ base::Result<bool> ClaimSync::movesNow(const cache::Claim& claim, const cache::G
   return false;
 }
 
-Outcome ClaimSync::markMoved(const cache::Claim& claim, const cache::Gpu& device, std::stop_token stop) {
+Outcome VictimSync::markForMove(const cache::Claim& claim, const cache::Gpu& device, std::stop_token stop) {
   const auto text = textOfMove(base::rfc3339(context_.clock.wall()));
   base::log::info("moving a claim", {{"claim", core::keyOf(claim.metadata).str()}, {"device", device.metadata.name}});
   return Outcome::nextState(
       context_.binder.setPhase(device, phase::kBound, reason::kPreempted, text, stop).status());  // V2
 }
 
-std::vector<cache::Store<core::Pod>::Ptr> ClaimSync::podsToGo(const cache::Claim& claim) const {
+std::vector<cache::Store<core::Pod>::Ptr> VictimSync::podsToEvict(const cache::Claim& claim) const {
   auto pods = context_.stores.podsOfClaim(core::keyOf(claim.metadata));
   for (auto& pod : context_.stores.podsAnnotatedWith(core::keyOf(claim.metadata))) pods.push_back(std::move(pod));
-  std::erase_if(pods, [](const auto& pod) { return !mustGo(*pod); });
+  std::erase_if(pods, [](const auto& pod) { return !mustEnd(*pod); });
   return pods;
 }
 
-bool ClaimSync::waitsForCarrier(const cache::Claim& claim) const {
+bool VictimSync::awaitsAllocation(const cache::Claim& claim) const {
   const auto carrier = context_.stores.carriers.get(core::keyOf(claim.metadata));
   if (carrier && !carrier->metadata.deleting() && carrier->allocation) return false;
-  const auto pods = podsToGo(claim);
+  const auto pods = podsToEvict(claim);
   return std::any_of(pods.begin(), pods.end(), [](const auto& pod) { return stays(pod) && pod->nodeName.empty(); });
 }
 
-Outcome ClaimSync::markForPreemption(const cache::Claim& claim, const cache::Gpu& device, const ClaimPtr& preemptor,
-                                     std::stop_token stop) {
-  const auto& who = *preemptor;
-  const auto plan = preemptor_.preemption().shared().find(SharedPlans::keyOf(who));
+Outcome VictimSync::markForPreemption(const cache::Claim& claim, const cache::Gpu& device, const ClaimPtr& preemptor,
+                                      std::stop_token stop) {
+  const auto plan = preemptor_.preemption().shared().find(SharedPlans::keyOf(*preemptor));
   const auto victims = plan ? plan->victims : victimsFor(preemptor);
   // Dry-runs all evictions before the first victim is marked, so that no pod is disturbed for a plan that a disruption
   // budget blocks. Later victims check only their own pods.
   const bool first = !preemptor_.preemption().evictionStarted(victims);
   if (const auto rest = first ? preemptor_.preemption().heldUpFor(victims) : milliseconds(0); rest.count() > 0)
     return Outcome::after(rest);  // a victim's pod is blocked, which is reported
-  if (const auto no = dryRunEvictions(claim, device, who, stop)) return *no;
+  if (const auto no = dryRunEvictions(claim, device, *preemptor, stop)) return *no;
   if (first && plan)
-    if (auto no = askBudgets(*plan, who, stop)) return *std::move(no);
+    if (auto no = dryRunBatch(*plan, *preemptor, stop)) return *std::move(no);
   for (const auto& name : first && !plan ? victims : std::vector<std::string>{}) {
     const auto other = name == device.metadata.name ? nullptr : context_.stores.devices.get({"", name});
     const auto holder = other ? preemptibleClaim(context_.stores, *other) : nullptr;
     if (!holder) continue;
-    if (const auto no = dryRunEvictions(*holder, *other, who, stop)) return *no;
+    if (const auto no = dryRunEvictions(*holder, *other, *preemptor, stop)) return *no;
   }
   // The time distinguishes this mark from others: V4 reports this one.
-  const auto text = preemptor_.preemption().textFor(who, claim.metadata.namespace_) + " since " +
+  const auto text = preemptor_.preemption().textFor(*preemptor, claim.metadata.namespace_) + " since " +
                     base::rfc3339(context_.clock.wall());
   base::log::info("preempting a claim", {{"claim", core::keyOf(claim.metadata).str()},
                                          {"device", device.metadata.name},
-                                         {"for", core::keyOf(who.metadata).str()}});
+                                         {"for", core::keyOf(preemptor->metadata).str()}});
   return Outcome::nextState(
       context_.binder.setPhase(device, phase::kBound, reason::kPreempted, text, stop).status());  // V2
 }
 
-std::optional<Outcome> ClaimSync::askBudgets(const SharedPlan& plan, const cache::Claim& who, std::stop_token stop) {
+std::optional<Outcome> VictimSync::dryRunBatch(const SharedPlan& plan, const cache::Claim& preemptor,
+                                               std::stop_token stop) {
   auto& asked = *plan.budgetsAsked;
   const auto batch = asked.next();
   if (!batch) return asked.allDone() ? std::nullopt : std::optional(Outcome::after(Preemption::kOthersPlan));
@@ -220,7 +221,7 @@ std::optional<Outcome> ClaimSync::askBudgets(const SharedPlan& plan, const cache
     const auto other = context_.stores.devices.get({"", plan.victims[i]});
     const auto holder = other ? preemptibleClaim(context_.stores, *other) : nullptr;
     if (!holder) continue;
-    if (auto no = dryRunEvictions(*holder, *other, who, stop)) {
+    if (auto no = dryRunEvictions(*holder, *other, preemptor, stop)) {
       asked.startOver();
       return no;
     }
@@ -229,17 +230,17 @@ std::optional<Outcome> ClaimSync::askBudgets(const SharedPlan& plan, const cache
   return asked.allDone() ? std::nullopt : std::optional(Outcome::requeueNow());
 }
 
-std::optional<Outcome> ClaimSync::dryRunEvictions(const cache::Claim& claim, const cache::Gpu& device,
-                                                  const cache::Claim& who, std::stop_token stop) {
-  for (const auto& pod : podsToGo(claim)) {
+std::optional<Outcome> VictimSync::dryRunEvictions(const cache::Claim& claim, const cache::Gpu& device,
+                                                   const cache::Claim& preemptor, std::stop_token stop) {
+  for (const auto& pod : podsToEvict(claim)) {
     if (pod->metadata.deleting()) continue;
-    if (auto no = evict(*pod, true, device, who, stop)) return no;
+    if (auto no = evict(*pod, true, device, preemptor, stop)) return no;
   }
   return std::nullopt;
 }
 
-std::optional<Outcome> ClaimSync::evict(const core::Pod& pod, bool dry, const cache::Gpu& device,
-                                        const cache::Claim& who, std::stop_token stop) {
+std::optional<Outcome> VictimSync::evict(const core::Pod& pod, bool dry, const cache::Gpu& device,
+                                         const cache::Claim& preemptor, std::stop_token stop) {
   const auto answer = context_.writer.client().call(kube::evictionOf(pod, dry), stop);  // V3
   if (answer.ok()) {
     if (!dry) context_.status.event(pod, reason::kPreempted, device.status.message);
@@ -255,11 +256,11 @@ std::optional<Outcome> ClaimSync::evict(const core::Pod& pod, bool dry, const ca
     return Outcome::retry(status);
   preemptor_.preemption().blockedByBudget(
       device.metadata.name, "pod " + core::keyOf(pod.metadata).str() + " may not be evicted now: " + status.message());
-  context_.enqueue(claimKey(core::keyOf(who.metadata)));
+  context_.enqueue(claimKey(core::keyOf(preemptor.metadata)));
   return Outcome::after(Preemption::kHeldUpFor);
 }
 
-bool ClaimSync::hasLeftWithout(const cache::Claim& claim) const {
+bool VictimSync::hasMemberReleased(const cache::Claim& claim) const {
   const auto gang = gangOfHolder(context_.stores, claim);
   if (!gang) return false;
   const auto all = context_.stores.claimsOfGang(gang->namespace_, gang->name);
@@ -271,23 +272,23 @@ bool ClaimSync::hasLeftWithout(const cache::Claim& claim) const {
   });
 }
 
-bool ClaimSync::awaitsGang(const cache::Claim& claim, const cache::Gpu& device, const ClaimPtr& preemptor) const {
+bool VictimSync::awaitsMembers(const cache::Claim& claim, const cache::Gpu& device, const ClaimPtr& preemptor) const {
   const auto gang = gangOfHolder(context_.stores, claim);
   if (!gang) return false;
   for (const auto& name : victimsFor(preemptor)) {
     const auto other = name == device.metadata.name ? nullptr : context_.stores.devices.get({"", name});
     const auto holder = other ? preemptibleClaim(context_.stores, *other) : nullptr;
     if (!holder || gangNamedBy(*holder) != gang) continue;
-    if (other->status.reason != reason::kPreempted || !podsToGo(*holder).empty() ||
+    if (other->status.reason != reason::kPreempted || !podsToEvict(*holder).empty() ||
         isReserved(context_.stores, *holder))
       return true;
   }
   return false;
 }
 
-Outcome ClaimSync::evictVictimPods(const cache::Claim& claim, const cache::Gpu& device, const ClaimPtr& preemptor,
-                                   std::stop_token stop) {
-  const auto pods = podsToGo(claim);
+Outcome VictimSync::evictPods(const cache::Claim& claim, const cache::Gpu& device, const ClaimPtr& preemptor,
+                              std::stop_token stop) {
+  const auto pods = podsToEvict(claim);
   if (!preemptor && std::any_of(pods.begin(), pods.end(), stays))
     return Outcome::done();  // a move waits for its pods; no gated pod is added while the device is marked
   // First deletes the ResourceClaim, so that no pod can reserve it: neither the present pods nor ungated ones that
@@ -308,13 +309,13 @@ Outcome ClaimSync::evictVictimPods(const cache::Claim& claim, const cache::Gpu& 
   if (!used.ok()) return Outcome::retry(used.status());
   if (*used) return Outcome::done();
   // Members of one gang release their devices only after the pods of all of them have ended.
-  if (preemptor && awaitsGang(claim, device, preemptor)) return Outcome::after(kGangMembersEnd);
+  if (preemptor && awaitsMembers(claim, device, preemptor)) return Outcome::after(kGangMembersEnd);
   // The next write is final. A pod may have been ungated (W9) by a step that saw the device before its mark.
   if (const auto read = readPodsOf(context_, claim, stop); !read.ok()) return Outcome::retry(read);
-  if (!podsToGo(claim).empty()) return Outcome::requeueNow();
+  if (!podsToEvict(claim).empty()) return Outcome::requeueNow();
   const auto& why = device.status.message;
-  const auto* told = findCondition(claim.status.conditions, kPreempted);
-  if (claim.status.phase != phase::kPending || told == nullptr || told->message != why)
+  const auto* reported = findCondition(claim.status.conditions, kPreempted);
+  if (claim.status.phase != phase::kPending || reported == nullptr || reported->message != why)
     return Outcome::requeueNow().reports(ConditionUpdate::of(claim.metadata, ConditionUpdate::As::preempted,
                                                              markedToMove(device) ? reason::kMoved : reason::kPreempted,
                                                              why));  // V4
