@@ -44,7 +44,7 @@ Outcome ClaimSync::look(const core::ObjectKey& key, const ClaimPtr& claim, std::
   if (!device) return unbound(claim, stop);
   if (auto outcome = victim_.reconcile(claim, device, stop)) return reportHealth(*claim, *std::move(outcome), stop);
   milliseconds again{0};
-  if (auto outcome = releaseIncompleteGang(claim, device, &again, stop))
+  if (auto outcome = incompleteGang_.reconcileBound(claim, device, &again, stop))
     return reportHealth(*claim, *std::move(outcome), stop);
   if (device->status.phase == phase::kFailed)
     return release_.reconcileLost(claim, device,
@@ -133,7 +133,7 @@ Outcome ClaimSync::unbound(const ClaimPtr& claim, std::stop_token stop) {
     }
     return intents_.reportRefusal(*claim, refusal);
   }
-  if (member) return withGang(claim, asked, stop);
+  if (member) return gang_.reconcileMember(claim, asked, stop);
   return isDecidedByPod(context_.stores, *claim) ? leaveToConsumer(claim) : choose(*claim, asked, stop);
 }
 
@@ -267,7 +267,7 @@ Outcome ClaimSync::syncIntent(const ClaimPtr& claim, const GpuPtr& device, std::
     return rollback_.rollBack(*claim, *device, {}, stop);
   }
   if (late && !inGang(context_.stores, *claim)) return waitForReservation(claim, device, stop);
-  if (auto outcome = awaitGang(*claim, *device, stop)) return *std::move(outcome);
+  if (auto outcome = incompleteGang_.awaitMembers(*claim, *device, stop)) return *std::move(outcome);
   return provision(claim, device, stop);
 }
 
@@ -323,13 +323,13 @@ Outcome ClaimSync::notProvisioned(const cache::Claim& claim, const cache::Gpu& d
       return std::move(outcome).reports(says(reason::kProvisionFailed));
     }
     case plugin::ReplyCode::internal:
-      if (auto outcome = failsGang(claim, device, text, stop)) return *std::move(outcome);
+      if (auto outcome = incompleteGang_.rollBackAfterFailures(claim, device, text, stop)) return *std::move(outcome);
       return Outcome::retry({base::Code::internal, text}).reports(says(reason::kProvisionFailed));
     case plugin::ReplyCode::unavailable:
     case plugin::ReplyCode::timeout:
     case plugin::ReplyCode::crashed:
     case plugin::ReplyCode::garbage:
-      if (auto outcome = failsGang(claim, device, text, stop)) return *std::move(outcome);
+      if (auto outcome = incompleteGang_.rollBackAfterFailures(claim, device, text, stop)) return *std::move(outcome);
       return Outcome::retry({base::Code::unavailable, text}).reports(says(reason::kProvisionerUnavailable));
   }
   return Outcome::done();

@@ -20,6 +20,8 @@
 #include "controller/reconcile/claim/static_binding.h"
 #include "controller/reconcile/claim/victim.h"
 #include "controller/reconcile/gang/gang_choice.h"
+#include "controller/reconcile/gang/gang_sync.h"
+#include "controller/reconcile/gang/incomplete_gang.h"
 #include "controller/reconcile/gang/membership.h"
 #include "controller/reconcile/pod/schedulability.h"
 #include "controller/reconcile/priority/preemption.h"
@@ -43,13 +45,14 @@ class ClaimSync {
         staticBinding_(context, parts),
         release_(context),
         resize_(context),
-        victim_(context, parts) {}
+        victim_(context, parts),
+        gang_(context, parts),
+        incompleteGang_(context, parts) {}
 
   Outcome step(const core::ObjectKey& key, std::stop_token stop);
-  /// (C14) One step of a gang, by gangNamedBy(): chooses its members, and decides all that are undecided, or reports on
-  /// the oldest of them why that fails.
-  Outcome gangStep(const core::ObjectKey& gang, std::stop_token stop);
 
+  /// (C14) One step of a gang, by gangNamedBy().
+  Outcome gangStep(const core::ObjectKey& gang, std::stop_token stop) { return gang_.reconcile(gang, std::move(stop)); }
   /// Reports on claims that a plugin's call for them takes long.
   Outcome reportSlowProvisioning(const std::string& plugin);
 
@@ -70,55 +73,6 @@ class ClaimSync {
   Outcome leaveToConsumer(const ClaimPtr& claim);  // (C5)
   Outcome choose(const cache::Claim& claim, const ResolvedClaim& asked,
                  std::stop_token stop);  // (C6)
-  /// Requests of the open members.
-  struct GangAsks {
-    std::vector<cache::ClusterView::SchedulingRequest> asks;
-    bool preempt = true;  ///< all of them may preempt
-  };
-  /// (C14) Step of a gang member, which is never decided alone.
-  Outcome withGang(const ClaimPtr& claim, const ResolvedClaim& asked, std::stop_token stop);
-  /// (C14) After W2: nothing is provisioned before all members have their entries. Nullopt: they have, or there is no
-  /// gang.
-  std::optional<Outcome> awaitGang(const cache::Claim& claim, const cache::Gpu& device, std::stop_token stop);
-  /// (C14) Releases the device of a Bound member if another member has lacked its cards for a while and no pod of the
-  /// gang was ungated. Nullopt: the member keeps it; *again: if not 0, the time until this must be evaluated again.
-  std::optional<Outcome> releaseIncompleteGang(const ClaimPtr& claim, const GpuPtr& device, milliseconds* again,
-                                               std::stop_token stop);
-  Outcome givesBack(const cache::Claim& claim, const cache::Gpu& device, std::stop_token stop);
-  /// Other member that keeps the gang incomplete, for people; empty if there is none.
-  std::string unplacedGangMember(const cache::Claim& claim, const cache::Gpu& device) const;
-  /// Releases the member's cards if its provisioner has failed for too long. Nullopt: it is tried again.
-  std::optional<Outcome> failsGang(const cache::Claim& claim, const cache::Gpu& device, const std::string& text,
-                                   std::stop_token stop);
-  /// Makes the requests of the open members. Returns an outcome if nothing can be decided now.
-  std::optional<Outcome> askGang(const cache::Claim& claim, const GangMembers& members, GangPods& pods, GangAsks& asks,
-                                 std::stop_token stop);
-  /// queueKey: key of the deciding step, requeued by freed capacity and quota. claim: the member that reports.
-  Outcome decideGang(const cache::Claim& claim, const GangMembers& members, const std::string& queueKey,
-                     std::stop_token stop);
-  /// Attempt to decide a gang that did not fit.
-  struct GangTry {
-    const GangMembers& members;
-    const std::vector<cache::ClusterView::SchedulingRequest>& asks;
-    GangPods& pods;
-    const std::vector<scheduler::TopologyGroup>* within;
-    bool preempts = false;
-  };
-  Outcome reportGangUnschedulable(const cache::Claim& claim, const std::string& queueKey, const GangTry& tried,
-                                  const scheduler::GangShort& lacking);
-  /// Message per stage why the lacking member fits nowhere beside the others, and remedies; empty if the search found
-  /// another reason.
-  std::string whyGangLacks(const GangTry& tried);
-  /// Requeues members, and claims that are no members, if the gang's last step changed something for their steps.
-  void wakeGang(const core::ObjectKey& gang, const GangRoster* before, const GangRoster& now,
-                const GangMembers& members);
-  static Outcome waitsForGang(const cache::Claim& claim, std::string why);
-  /// Reports the state of a claim on which the gang's step does not report.
-  Outcome tellMember(const cache::Claim& claim, const v1alpha::Gang& gang, const GangRoster& roster);
-  Outcome withFurtherPod(const ClaimPtr& claim, const v1alpha::Gang& gang, const GangRoster& roster,
-                         std::stop_token stop);
-  /// True if its own step reports why nothing can be decided for it.
-  bool isRefusedItself(const cache::Claim& claim);
   /// Decides; uses a node that refused the device before only if the claim fits nowhere else.
   scheduler::Decision decide(const cache::Claim& claim, const ResolvedClaim& asked,
                              const scheduler::NodePredicate& suits, const std::string& nodes);
@@ -174,6 +128,8 @@ class ClaimSync {
   ClaimRelease release_;
   ClaimResize resize_;
   VictimSync victim_;
+  GangSync gang_;
+  IncompleteGang incompleteGang_;
   static constexpr std::chrono::milliseconds kRush{200};
   std::atomic<base::Clock::Steady> boundAt_{base::Clock::Steady{}};
 };

@@ -1,12 +1,11 @@
-// (C14) The step of a gang. The gang has a key of its own in the work queue, so that claims, pods and devices that
-// change mark it once, and one step reads all members. All other reports of a member come from its own step.
+// GangSync: the step of a gang.
 #include <algorithm>
 #include <string>
 #include <utility>
 
 #include "api/v1alpha/keys.h"
-#include "controller/reconcile/claim/claim.h"
 #include "controller/reconcile/claim/claim_state.h"
+#include "controller/reconcile/gang/gang_sync.h"
 #include "controller/reconcile/gang/membership.h"
 #include "controller/reconcile/queue_key.h"
 
@@ -22,11 +21,11 @@ constexpr std::chrono::milliseconds kGangRecheckInterval{5'000};
 
 }  // namespace
 
-Outcome ClaimSync::waitsForGang(const cache::Claim& claim, std::string why) {
+Outcome GangSync::waitsForGang(const cache::Claim& claim, std::string why) {
   return Outcome::done().reports(notBound(claim, reason::kWaitingForGang, std::move(why)));
 }
 
-Outcome ClaimSync::gangStep(const core::ObjectKey& gang, std::stop_token stop) {
+Outcome GangSync::reconcile(const core::ObjectKey& gang, std::stop_token stop) {
   const auto before = context_.waiting.rosters.of(gang);
   GangMembers members;
   if (gang.name.starts_with('/')) {
@@ -43,7 +42,7 @@ Outcome ClaimSync::gangStep(const core::ObjectKey& gang, std::stop_token stop) {
   }
   members = gangs_.withOpen(std::move(members));
   const auto now = context_.waiting.rosters.set(gang, gangs_.rosterOf(members));
-  wakeGang(gang, before.get(), *now, members);
+  requeueMembers(gang, before.get(), *now, members);
   if (!members.lacks.empty())
     for (const auto& each : members.here) context_.cluster.releaseReservation(each->metadata.uid);
   if (members.open.empty()) return members.looksAgain ? Outcome::after(kGangRecheckInterval) : Outcome::done();
@@ -52,7 +51,7 @@ Outcome ClaimSync::gangStep(const core::ObjectKey& gang, std::stop_token stop) {
   // device is an event.
   if (members.lacks.empty() && members.oneLeaves) return Outcome::done();
   if (members.lacks.empty()) {
-    auto outcome = decideGang(speaker, members, gangKey(gang), stop);
+    auto outcome = decide(speaker, members, gangKey(gang), stop);
     context_.forgetIfGone(core::keyOf(speaker.metadata), speaker.metadata.uid);
     return outcome;
   }
@@ -60,12 +59,12 @@ Outcome ClaimSync::gangStep(const core::ObjectKey& gang, std::stop_token stop) {
   return members.looksAgain ? Outcome::after(kGangRecheckInterval).reports(std::move(outcome.updates)) : outcome;
 }
 
-bool ClaimSync::isRefusedItself(const cache::Claim& claim) {
-  return !resolver_.resolve(claim).ok() || !context_.waiting.provisioners.refusal(claim.metadata.uid).empty();
+bool GangSync::isRefusedItself(const cache::Claim& claim) {
+  return !parts_.resolver.resolve(claim).ok() || !context_.waiting.provisioners.refusal(claim.metadata.uid).empty();
 }
 
-void ClaimSync::wakeGang(const core::ObjectKey& gang, const GangRoster* before, const GangRoster& now,
-                         const GangMembers& members) {
+void GangSync::requeueMembers(const core::ObjectKey& gang, const GangRoster* before, const GangRoster& now,
+                              const GangMembers& members) {
   const auto wake = [this](const core::ObjectMeta& claim) { context_.enqueue(claimKey(core::keyOf(claim))); };
   if (before == nullptr || !(before->gang == now.gang)) {
     // No claim has reported yet why it waits, or in which gang.
@@ -97,18 +96,21 @@ void ClaimSync::wakeGang(const core::ObjectKey& gang, const GangRoster* before, 
   if (before != nullptr && before->hasCards && !now.hasCards)
     for (const auto& each : members.here)
       if (deviceOf(context_.stores, *each)) wake(each->metadata);
-  if (!now.bound || (before != nullptr && before->bound)) return;
+  if (now.bound && (before == nullptr || !before->bound)) requeuePods(members);
+}
+
+void GangSync::requeuePods(const GangMembers& members) {
   for (const auto& each : members.here)
     for (const auto& pod : context_.stores.podsOfClaim(core::keyOf(each->metadata)))
       context_.enqueue(podKey(core::keyOf(pod->metadata)));
   for (const auto& pod : members.furtherPods) {
     context_.enqueue(podKey(core::keyOf(pod.pod->metadata)));
     for (const auto& claim : pod.claims)
-      if (claim->status.phase != phase::kBound) wake(claim->metadata);
+      if (claim->status.phase != phase::kBound) context_.enqueue(claimKey(core::keyOf(claim->metadata)));
   }
 }
 
-Outcome ClaimSync::tellMember(const cache::Claim& claim, const v1alpha::Gang& gang, const GangRoster& roster) {
+Outcome GangSync::reportMember(const cache::Claim& claim, const v1alpha::Gang& gang, const GangRoster& roster) {
   const auto& uid = claim.metadata.uid;
   if (!roster.uids.contains(uid)) {
     context_.cluster.releaseReservation(uid);

@@ -1,15 +1,14 @@
-// (C14) A member of a gang. No member gets cards while one is missing. Then the gang's step decides for all members,
-// and each member's step writes its own intent. gang_members.cpp chooses the members.
+// GangSync: the step of a member. gang_members.cpp chooses the members.
 #include <algorithm>
 #include <map>
 
 #include "api/v1alpha/gang.h"
 #include "api/v1alpha/keys.h"
-#include "controller/reconcile/claim/claim.h"
 #include "controller/reconcile/claim/claim_state.h"
 #include "controller/reconcile/class/class_access.h"
 #include "controller/reconcile/gang/gang_choice.h"
 #include "controller/reconcile/gang/gang_pods.h"
+#include "controller/reconcile/gang/gang_sync.h"
 #include "controller/reconcile/gang/membership.h"
 #include "controller/reconcile/pod/schedulability.h"
 #include "controller/reconcile/queue_key.h"
@@ -21,10 +20,8 @@ namespace reason = v1alpha::keys::reason;
 
 namespace {
 
-/// Time for which a member keeps its cards while other members have none.
-constexpr std::chrono::milliseconds kGangTimeout{60'000};
-/// Time after which a member reports that it waits; also its requeue delay.
-constexpr std::chrono::milliseconds kGangSays{5'000};
+/// Requeue delay of a member that waits for what is no event of a claim: CPU, memory, a pod.
+constexpr std::chrono::milliseconds kMemberRecheckInterval{5'000};
 /// Requeue delay for a missing PodGroup: if the API server loses the kind, there is no event.
 constexpr std::chrono::milliseconds kGroupComes{60'000};
 /// Requeue delay for an obstacle that ends by itself, perhaps without an event.
@@ -32,7 +29,7 @@ constexpr std::chrono::milliseconds kRequeueSoon{500};
 
 }  // namespace
 
-Outcome ClaimSync::withGang(const ClaimPtr& claim, const ResolvedClaim& asked, std::stop_token stop) {
+Outcome GangSync::reconcileMember(const ClaimPtr& claim, const ResolvedClaim& asked, std::stop_token stop) {
   const auto mistake = v1alpha::gangMistake(claim->metadata.annotations);
   const auto apart = decidedByItself(*claim, takesDevice(context_.stores, *claim));
   if (mistake || !apart.empty()) {
@@ -43,7 +40,7 @@ Outcome ClaimSync::withGang(const ClaimPtr& claim, const ResolvedClaim& asked, s
                                     : "metadata.annotations[" + std::string(keys::kGangAnnotation) + "]: " + apart));
   }
   if (const auto decided = context_.cluster.decidedInGang(claim->metadata.uid))
-    return intents_.write(*claim, *asked.cls, *decided, stop);
+    return parts_.intents.write(*claim, *asked.cls, *decided, stop);
   const auto found = gangOf(context_.stores, *claim);
   if (!found) {
     context_.cluster.releaseReservation(claim->metadata.uid);
@@ -55,31 +52,32 @@ Outcome ClaimSync::withGang(const ClaimPtr& claim, const ResolvedClaim& asked, s
   const auto id = gangIdOf(claim->metadata.namespace_, *found);
   const auto roster = context_.waiting.rosters.of(id);
   const bool further = roster && roster->furtherUids.contains(claim->metadata.uid);
-  if (further) return withFurtherPod(claim, *found, *roster, stop);
+  if (further) return reconcileFurtherPod(claim, *found, *roster, stop);
   if (!roster || !roster->excludes(claim->metadata.uid)) context_.enqueue(gangKey(id));
-  return roster ? tellMember(*claim, *found, *roster) : Outcome::done();  // the gang's first step requeues it
+  return roster ? reportMember(*claim, *found, *roster) : Outcome::done();  // the gang's first step requeues it
 }
 
-Outcome ClaimSync::withFurtherPod(const ClaimPtr& claim, const v1alpha::Gang& gang, const GangRoster& roster,
-                                  std::stop_token stop) {
+Outcome GangSync::reconcileFurtherPod(const ClaimPtr& claim, const v1alpha::Gang& gang, const GangRoster& roster,
+                                      std::stop_token stop) {
   const auto members = roster.bound ? gangs_.openOf(*claim, gang) : GangMembers();
   if (!roster.bound || !members.lacks.empty()) {
     context_.cluster.releaseReservation(claim->metadata.uid);
-    if (roster.bound) return Outcome::after(kGangSays).reports(std::move(waitsForGang(*claim, members.lacks).updates));
+    if (roster.bound)
+      return Outcome::after(kMemberRecheckInterval).reports(std::move(waitsForGang(*claim, members.lacks).updates));
     return waitsForGang(*claim,
                         "the first " + std::to_string(gang.size) + " pods of " + gang.text() + " are placed before it");
   }
   if (members.open.empty()) return Outcome::after(kRequeueSoon);  // decided meanwhile
   const auto& first = *members.open.front();
   const auto queueKey = claimKey(core::keyOf(first.metadata));
-  if (first.metadata.uid == claim->metadata.uid) return decideGang(*claim, members, queueKey, stop);
+  if (first.metadata.uid == claim->metadata.uid) return decide(*claim, members, queueKey, stop);
   context_.enqueue(queueKey);
   if (claim->status.nominated && first.status.nominated) return Outcome::done();
   return waitsForGang(*claim, "see claim " + first.metadata.name + " for what " + gang.text() + " waits for");
 }
 
-std::optional<Outcome> ClaimSync::askGang(const cache::Claim& claim, const GangMembers& members, GangPods& pods,
-                                          GangAsks& asks, std::stop_token stop) {
+std::optional<Outcome> GangSync::resolveMembers(const cache::Claim& claim, const GangMembers& members, GangPods& pods,
+                                                GangAsks& asks, std::stop_token stop) {
   for (const auto& each : members.open) {
     const auto because = [&](const std::string& why) {
       const bool itself = each->metadata.uid == claim.metadata.uid;  // its own step reports it
@@ -92,7 +90,7 @@ std::optional<Outcome> ClaimSync::askGang(const cache::Claim& claim, const GangM
       outcome.delay = context_.waiting.provisioners.untilRefusalEnds(each->metadata.uid);
       return outcome;
     }
-    const auto asked = resolver_.resolve(*each);
+    const auto asked = parts_.resolver.resolve(*each);
     if (asked.later) return Outcome::after(kPluginBusy);
     if (!asked.ok()) return because(asked.message);
     if (const auto apart = decidedByItself(*each, takesDevice(context_.stores, *each)); !apart.empty())
@@ -104,27 +102,27 @@ std::optional<Outcome> ClaimSync::askGang(const cache::Claim& claim, const GangM
     const auto lacks = pods.add(each, tolerated, stop);
     if (!lacks.ok()) return Outcome::retry(lacks.status());
     if (!lacks->empty())
-      return Outcome::after(kGangSays).reports(
-          std::move(waitsForGang(claim, members.gang.text() + ": " + *lacks).updates));
+      return Outcome::after(kMemberRecheckInterval)
+          .reports(std::move(waitsForGang(claim, members.gang.text() + ": " + *lacks).updates));
   }
   return std::nullopt;
 }
 
-Outcome ClaimSync::decideGang(const cache::Claim& claim, const GangMembers& members, const std::string& queueKey,
-                              std::stop_token stop) {
+Outcome GangSync::decide(const cache::Claim& claim, const GangMembers& members, const std::string& queueKey,
+                         std::stop_token stop) {
   const auto& gang = members.gang;
   GangAsks gathered;
   GangPods pods(context_.stores, context_.volumes, context_.waiting.nodes);
-  if (auto outcome = askGang(claim, members, pods, gathered, stop)) {
+  if (auto outcome = resolveMembers(claim, members, pods, gathered, stop)) {
     if (!outcome->updates.empty() || outcome->isDone())  // the gang is not decided as a whole now
       for (const auto& each : members.open) context_.cluster.releaseReservation(each->metadata.uid);
     return *std::move(outcome);
   }
   auto& asks = gathered.asks;
   useGroupOrder(asks);
-  const bool mayLook =
+  const bool maySearch =
       context_.waiting.room.add(queueKey, ageOf(claim.metadata), asks.front().turn.priority, {{asks.front()}});
-  if (!mayLook) return Outcome::after(UnschedulableQueue::kYieldTimeout);
+  if (!maySearch) return Outcome::after(UnschedulableQueue::kYieldTimeout);
   const auto groups = gang.topology.empty() ? std::vector<scheduler::TopologyGroup>()
                                             : topologyGroups(context_.stores, gang.topology, members.standsOn);
   const auto* within = gang.topology.empty() ? nullptr : &groups;
@@ -138,10 +136,10 @@ Outcome ClaimSync::decideGang(const cache::Claim& claim, const GangMembers& memb
     const auto& excess = decided->lacking->excess;
     const bool preempts = gathered.preempt && !members.oneLeaves && (!excess || excess->releasesMayHelp());
     if (preempts)
-      if (auto making = preemptor_.nominateVictimsForGroup(gang.text(), queueKey,
-                                                           {members.open, asks, std::move(places), within}, stop))
+      if (auto making = parts_.preemptor.nominateVictimsForGroup(gang.text(), queueKey,
+                                                                 {members.open, asks, std::move(places), within}, stop))
         return *std::move(making);
-    return reportGangUnschedulable(claim, queueKey, {members, asks, pods, within, preempts}, *decided->lacking);
+    return reportUnschedulable(claim, queueKey, {members, asks, pods, within, preempts}, *decided->lacking);
   }
   if (!pods.promise(decided->decisions)) {  // another pod was promised the capacity meanwhile
     for (const auto& ask : asks) context_.cluster.forget(ask.claimUid);
@@ -152,7 +150,7 @@ Outcome ClaimSync::decideGang(const cache::Claim& claim, const GangMembers& memb
   return Outcome::done();
 }
 
-std::string ClaimSync::whyGangLacks(const GangTry& tried) {
+std::string GangSync::whyMemberLacks(const GangTry& tried) {
   auto places = tried.pods.places();
   const auto explanation = context_.cluster.explainGang(
       tried.asks, places, tried.within,
@@ -162,8 +160,8 @@ std::string ClaimSync::whyGangLacks(const GangTry& tried) {
   return explanation.stages.back().after > 0 ? "no node has capacity for all claims of its pod" : explanation.text();
 }
 
-Outcome ClaimSync::reportGangUnschedulable(const cache::Claim& claim, const std::string& queueKey, const GangTry& tried,
-                                           const scheduler::GangShort& lacking) {
+Outcome GangSync::reportUnschedulable(const cache::Claim& claim, const std::string& queueKey, const GangTry& tried,
+                                      const scheduler::GangShort& lacking) {
   const auto& [members, asks, pods, within, preempts] = tried;
   const auto& gang = members.gang;
   const auto all = members.here.size() + members.others;
@@ -176,63 +174,31 @@ Outcome ClaimSync::reportGangUnschedulable(const cache::Claim& claim, const std:
   if (lacking.excess) {
     // The excess counts the open members that were placed before this one.
     const auto counts = lacking.fit + 1 == members.open.size() ? GroupUsage::all : GroupUsage::some;
-    auto over = report_.overQuota(claim, *lacking.excess, why + ": ", counts);
+    auto over = parts_.report.overQuota(claim, *lacking.excess, why + ": ", counts);
     // Cards that the quota does not count may be on nodes that are short of CPU or memory: requeue as below.
-    return pods.anyShort() ? Outcome::after(kGangSays).reports(std::move(over.updates)) : over;
+    return pods.anyShort() ? Outcome::after(kMemberRecheckInterval).reports(std::move(over.updates)) : over;
   }
   if (!gang.topology.empty() && lacking.group.empty()) why += ": no node has label " + gang.topology;
   std::string rest;
   if (const auto unsuited = pods.text(lacking.member); !unsuited.empty()) rest += "; " + unsuited;
-  const auto vain =
-      preempts ? preemptor_.preemption().noVictimsMessage(claim.metadata.uid, gang.text(), "members") : std::string();
+  const auto vain = preempts
+                        ? parts_.preemptor.preemption().noVictimsMessage(claim.metadata.uid, gang.text(), "members")
+                        : std::string();
   if (!vain.empty()) rest += "; " + vain;
   // Every release changes the count and the explanation, so they are written at intervals only.
-  const auto* told = findCondition(claim.status.conditions, kBound);
-  const bool same = told != nullptr && told->reason == reason::kNoFit && told->message.ends_with(rest) &&
-                    told->message.find("members of " + gang.text() + " fit") != std::string::npos;
+  const auto* reported = findCondition(claim.status.conditions, kBound);
+  const bool same = reported != nullptr && reported->reason == reason::kNoFit && reported->message.ends_with(rest) &&
+                    reported->message.find("members of " + gang.text() + " fit") != std::string::npos;
   const bool stands = !context_.waiting.room.mayExplain(claim.metadata.uid) && same;
-  if (const auto text = stands ? std::string() : whyGangLacks(tried); !text.empty()) why += ": " + text;
+  if (const auto text = stands ? std::string() : whyMemberLacks(tried); !text.empty()) why += ": " + text;
   why += rest;
-  const auto turn = preempts ? preemptor_.awaitSearch(claim, queueKey) : std::chrono::milliseconds(0);
+  const auto turn = preempts ? parts_.preemptor.awaitSearch(claim, queueKey) : std::chrono::milliseconds(0);
   auto update = notBound(claim, reason::kNoFit, std::move(why));
   // A release of CPU or memory is no event of a claim.
-  const auto next = pods.anyShort() && (turn.count() == 0 || turn > kGangSays) ? kGangSays : turn;
+  const auto next =
+      pods.anyShort() && (turn.count() == 0 || turn > kMemberRecheckInterval) ? kMemberRecheckInterval : turn;
   if (stands) return Outcome::after(next.count() > 0 ? next : UnschedulableQueue::kExplainInterval);
   return (next.count() > 0 ? Outcome::after(next) : Outcome::done()).reports(std::move(update));
-}
-
-std::optional<Outcome> ClaimSync::awaitGang(const cache::Claim& claim, const cache::Gpu& device, std::stop_token stop) {
-  const auto gang = inGang(context_.stores, claim) ? gangOf(context_.stores, claim) : std::nullopt;
-  if (!gang || isStatic(claim)) return std::nullopt;
-  const auto& uid = claim.metadata.uid;
-  const auto id = gangIdOf(claim.metadata.namespace_, *gang);
-  auto cards = gangs_.knownCardsOf(claim, id);
-  if (!cards.all && !cards.lacks) {
-    const auto roster = context_.waiting.rosters.of(id);
-    const auto found = gangs_.membersOf(claim, *gang);
-    if (!gang->podGroup && found.full && !found.has(claim))  // two leaders chose different members
-      return rollback_.rollBack(claim, device, {}, stop).reports(notBound(claim, reason::kWaitingForGang, found.lacks));
-    cards = gangs_.cardsOf(found, id, roster);
-    for (const auto& member : found.here)  // the earlier members wait for this one
-      if (cards.all && member->metadata.uid != uid &&
-          context_.waiting.gangs.over(GangDeadlines::What::cards, member->metadata.uid))
-        context_.enqueue(claimKey(core::keyOf(member->metadata)));
-  }
-  if (cards.all) {
-    context_.waiting.gangs.over(GangDeadlines::What::cards, uid);
-    return std::nullopt;
-  }
-  const auto why = cards.lacks ? "claim " + cards.lacks->metadata.name + " of " + gang->text() + " has no cards yet"
-                               : "a member of " + gang->text() + " is gone";
-  const auto waited = context_.waiting.gangs.since(GangDeadlines::What::cards, uid, device.metadata.uid);
-  if (waited >= kGangTimeout) {
-    context_.waiting.gangs.over(GangDeadlines::What::cards, uid);
-    return rollback_.rollBack(claim, device, {}, stop)
-        .reports(notBound(claim, reason::kWaitingForGang, why + ": its own cards are released"));
-  }
-  auto outcome = Outcome::after(kGangSays);
-  return waited < kGangSays ? std::move(outcome)
-                            : std::move(outcome).reports(notBound(claim, reason::kWaitingForGang, why));
 }
 
 }  // namespace egpu::reconcile

@@ -1,17 +1,17 @@
-// (C14) after W6: a member is Bound while another member has no cards, and no pod of the gang runs yet. After a while
-// the member releases its cards, in the order of a preemption (victim.cpp): mark, ResourceClaim deleted, claim
-// Pending, device Failed, device deleted.
+#include "controller/reconcile/gang/incomplete_gang.h"
+
 #include <algorithm>
 
 #include "api/v1alpha/gang.h"
 #include "api/v1alpha/keys.h"
 #include "controller/base/log.h"
 #include "controller/base/timestamp.h"
-#include "controller/reconcile/claim/claim.h"
 #include "controller/reconcile/claim/claim_state.h"
 #include "controller/reconcile/claim/quorum_reads.h"
+#include "controller/reconcile/claim/release.h"
 #include "controller/reconcile/device/lost_cards.h"
 #include "controller/reconcile/gang/membership.h"
+#include "controller/reconcile/queue_key.h"
 
 namespace egpu::reconcile {
 
@@ -21,6 +21,10 @@ using std::chrono::milliseconds;
 
 namespace {
 
+/// Time for which a member keeps its cards while other members have none.
+constexpr milliseconds kGangTimeout{60'000};
+/// Time after which a member reports that it waits; also its requeue delay.
+constexpr milliseconds kMemberReportDelay{5'000};
 constexpr milliseconds kKeptFor{60'000};            ///< time for which a member keeps its cards for members without
 constexpr milliseconds kRecheckInterval{5'000};     ///< requeue delay
 constexpr milliseconds kLooksWhileRunning{30'000};  ///< requeue delay while a pod of the gang runs
@@ -29,7 +33,7 @@ constexpr milliseconds kRestsFor{300'000};          ///< backoff of the claim af
 
 }  // namespace
 
-std::string ClaimSync::unplacedGangMember(const cache::Claim& claim, const cache::Gpu& device) const {
+std::string IncompleteGang::memberWithoutCards(const cache::Claim& claim, const cache::Gpu& device) const {
   const auto gang = inGang(context_.stores, claim) ? gangOf(context_.stores, claim) : std::nullopt;
   // A retained device may hold data of its user.
   if (!gang || isStatic(claim) || device.spec.reclaimPolicy != "Delete") return {};
@@ -46,8 +50,8 @@ std::string ClaimSync::unplacedGangMember(const cache::Claim& claim, const cache
                      : "a member of " + gang->text() + " is gone";
 }
 
-std::optional<Outcome> ClaimSync::releaseIncompleteGang(const ClaimPtr& claim, const GpuPtr& device,
-                                                        milliseconds* again, std::stop_token stop) {
+std::optional<Outcome> IncompleteGang::reconcileBound(const ClaimPtr& claim, const GpuPtr& device, milliseconds* again,
+                                                      std::stop_token stop) {
   const bool marked = device->status.reason == reason::kWaitingForGang;
   if (device->status.phase == phase::kFailed)
     return marked ? std::optional(removeFailedDevice(context_, *claim, *device, stop)) : std::nullopt;
@@ -55,7 +59,7 @@ std::optional<Outcome> ClaimSync::releaseIncompleteGang(const ClaimPtr& claim, c
   if (device->metadata.deleting() || !lostCards(context_.stores, *device).empty())
     return std::nullopt;  // has its own report
   const auto& uid = claim->metadata.uid;
-  const auto why = unplacedGangMember(*claim, *device);
+  const auto why = memberWithoutCards(*claim, *device);
   const auto gang = why.empty() ? std::nullopt : gangOf(context_.stores, *claim);
   const auto members = gang ? gangs_.membersOf(*claim, *gang) : GangMembers();
   const bool runs = members.gone || gangs_.anyPodUngated(members);
@@ -66,7 +70,7 @@ std::optional<Outcome> ClaimSync::releaseIncompleteGang(const ClaimPtr& claim, c
     return Outcome::nextState(
         context_.binder.setPhase(*device, phase::kBound, "", "", stop).status());  // it keeps its device
   }
-  if (marked) return givesBack(*claim, *device, stop);
+  if (marked) return releaseMarked(*claim, *device, stop);
   *again = kRecheckInterval;
   if (context_.waiting.gangs.since(GangDeadlines::What::whole, uid, device->metadata.uid) < kKeptFor ||
       claim->status.phase != phase::kBound)
@@ -78,7 +82,7 @@ std::optional<Outcome> ClaimSync::releaseIncompleteGang(const ClaimPtr& claim, c
       context_.binder.setPhase(*device, phase::kBound, reason::kWaitingForGang, text, stop).status());
 }
 
-Outcome ClaimSync::givesBack(const cache::Claim& claim, const cache::Gpu& device, std::stop_token stop) {
+Outcome IncompleteGang::releaseMarked(const cache::Claim& claim, const cache::Gpu& device, std::stop_token stop) {
   const auto key = core::keyOf(claim.metadata);
   const auto carrier =
       context_.bridge.release(key, claim.metadata.uid, device.metadata.name, stop);  // no pod may reserve it again
@@ -90,15 +94,15 @@ Outcome ClaimSync::givesBack(const cache::Claim& claim, const cache::Gpu& device
   if (!used.ok()) return Outcome::retry(used.status());
   if (*used || gangs_.mayRun(claim)) return Outcome::requeueNow();
   const auto& why = device.status.message;
-  const auto* told = findCondition(claim.status.conditions, kBound);
-  if (claim.status.phase != phase::kPending || told == nullptr || told->message != why)
+  const auto* reported = findCondition(claim.status.conditions, kBound);
+  if (claim.status.phase != phase::kPending || reported == nullptr || reported->message != why)
     return Outcome::requeueNow().reports(notBound(claim, reason::kWaitingForGang, why));
   return Outcome::nextState(
       context_.binder.setPhase(device, phase::kFailed, reason::kWaitingForGang, why, stop).status());
 }
 
-std::optional<Outcome> ClaimSync::failsGang(const cache::Claim& claim, const cache::Gpu& device,
-                                            const std::string& text, std::stop_token stop) {
+std::optional<Outcome> IncompleteGang::rollBackAfterFailures(const cache::Claim& claim, const cache::Gpu& device,
+                                                             const std::string& text, std::stop_token stop) {
   const auto& uid = claim.metadata.uid;
   if (!inGang(context_.stores, claim) || isReserved(context_.stores, claim) ||
       context_.waiting.gangs.since(GangDeadlines::What::provision, uid, device.metadata.uid) < kFailsFor)
@@ -106,6 +110,41 @@ std::optional<Outcome> ClaimSync::failsGang(const cache::Claim& claim, const cac
   context_.waiting.gangs.over(GangDeadlines::What::provision, uid);
   context_.waiting.provisioners.refused(uid, device.spec.provisioner, text, kRestsFor);
   return rollback_.rollBack(claim, device, {}, stop).reports(notBound(claim, reason::kProvisionFailed, text));
+}
+
+std::optional<Outcome> IncompleteGang::awaitMembers(const cache::Claim& claim, const cache::Gpu& device,
+                                                    std::stop_token stop) {
+  const auto gang = inGang(context_.stores, claim) ? gangOf(context_.stores, claim) : std::nullopt;
+  if (!gang || isStatic(claim)) return std::nullopt;
+  const auto& uid = claim.metadata.uid;
+  const auto id = gangIdOf(claim.metadata.namespace_, *gang);
+  auto cards = gangs_.knownCardsOf(claim, id);
+  if (!cards.all && !cards.lacks) {
+    const auto roster = context_.waiting.rosters.of(id);
+    const auto found = gangs_.membersOf(claim, *gang);
+    if (!gang->podGroup && found.full && !found.has(claim))  // two leaders chose different members
+      return rollback_.rollBack(claim, device, {}, stop).reports(notBound(claim, reason::kWaitingForGang, found.lacks));
+    cards = gangs_.cardsOf(found, id, roster);
+    for (const auto& member : found.here)  // the earlier members wait for this one
+      if (cards.all && member->metadata.uid != uid &&
+          context_.waiting.gangs.over(GangDeadlines::What::cards, member->metadata.uid))
+        context_.enqueue(claimKey(core::keyOf(member->metadata)));
+  }
+  if (cards.all) {
+    context_.waiting.gangs.over(GangDeadlines::What::cards, uid);
+    return std::nullopt;
+  }
+  const auto why = cards.lacks ? "claim " + cards.lacks->metadata.name + " of " + gang->text() + " has no cards yet"
+                               : "a member of " + gang->text() + " is gone";
+  const auto waited = context_.waiting.gangs.since(GangDeadlines::What::cards, uid, device.metadata.uid);
+  if (waited >= kGangTimeout) {
+    context_.waiting.gangs.over(GangDeadlines::What::cards, uid);
+    return rollback_.rollBack(claim, device, {}, stop)
+        .reports(notBound(claim, reason::kWaitingForGang, why + ": its own cards are released"));
+  }
+  auto outcome = Outcome::after(kMemberReportDelay);
+  return waited < kMemberReportDelay ? std::move(outcome)
+                                     : std::move(outcome).reports(notBound(claim, reason::kWaitingForGang, why));
 }
 
 }  // namespace egpu::reconcile
