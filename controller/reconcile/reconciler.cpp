@@ -65,7 +65,7 @@ Reconciler::Reconciler(kube::Client& client, cache::Stores& stores, cache::Clust
       sweeper_(writer_, stores, provisioning_, events),
       auditor_(
           writer_, stores, cluster, binder_, sweeper_, clock, metrics, events, enqueue_,
-          [this] { return claims_.boundLately(); }, options.auditor),
+          [this] { return claims_.wasBoundRecently(); }, options.auditor),
       routing_(stores, cluster, registry, classes_, users_, waiting_, provisioning_, templates_.amounts(), enqueue_) {
   stores.servedSchedulers = {options.schedulers.begin(), options.schedulers.end()};
   stores.servedSchedulers.insert(options.otherSchedulers.begin(), options.otherSchedulers.end());

@@ -1,21 +1,15 @@
-// WaitForFirstConsumer: an intent that waits until the scheduler places a pod on its node, and what follows if the
-// scheduler does not.
+// IntentSync: an intent that waits until the scheduler places a pod on its node, and what follows if the scheduler does
+// not.
 #include <algorithm>
 
 #include "api/v1alpha/keys.h"
-#include "api/v1alpha/pod_claims.h"
-#include "controller/base/log.h"
 #include "controller/base/text.h"
-#include "controller/base/timestamp.h"
-#include "controller/reconcile/claim/claim.h"
 #include "controller/reconcile/claim/claim_state.h"
+#include "controller/reconcile/claim/intent.h"
 #include "controller/reconcile/pod/schedulability.h"
-#include "controller/reconcile/resourceclaim/adopter.h"
 
 namespace egpu::reconcile {
 
-namespace keys = v1alpha::keys;
-namespace phase = v1alpha::keys::phase;
 namespace reason = v1alpha::keys::reason;
 using std::chrono::milliseconds;
 
@@ -28,23 +22,24 @@ constexpr milliseconds kPlacementReportDelay{5'000};
 constexpr std::size_t kMaxQuoteLength = 300;
 
 /// Message of the scheduler about a pod that it cannot place; empty if there is none.
-std::string schedulerSays(const core::Pod& pod) {
+std::string schedulerMessage(const core::Pod& pod) {
   const auto* condition = findCondition(pod.conditions, "PodScheduled");
   if (condition == nullptr || condition->reason != "Unschedulable" || condition->message.empty()) return {};
   return ": " + base::shortened(condition->message, kMaxQuoteLength);
 }
 
-}  // namespace
-
-cache::Store<core::Pod>::Ptr ClaimSync::podToPlace(const cache::Claim& claim) const {
-  for (const auto& pod : context_.stores.podsOfClaim(core::keyOf(claim.metadata)))
-    if (isConsumer(context_.stores, *pod) && pod->nodeName.empty() && pod->schedulingGates.empty()) return pod;
+/// Live pod of the claim that waits for the scheduler, or null.
+cache::Store<core::Pod>::Ptr podToPlace(const cache::Stores& stores, const cache::Claim& claim) {
+  for (const auto& pod : stores.podsOfClaim(core::keyOf(claim.metadata)))
+    if (isConsumer(stores, *pod) && pod->nodeName.empty() && pod->schedulingGates.empty()) return pod;
   return nullptr;
 }
 
-Outcome ClaimSync::waitForReservation(const ClaimPtr& claim, const GpuPtr& device, std::stop_token stop) {
+}  // namespace
+
+Outcome IntentSync::waitForReservation(const ClaimPtr& claim, const GpuPtr& device, std::stop_token stop) {
   const auto& uid = claim->metadata.uid;
-  const auto pod = podToPlace(*claim);
+  const auto pod = podToPlace(context_.stores, *claim);
   // If the scheduler evicts victims for the pod on this node, it returns to it: a cleared allocation is written again
   // there, so that no victims are evicted on a second node.
   const bool nominated = pod && pod->nominatedNodeName == device->spec.nodeName;
@@ -56,7 +51,7 @@ Outcome ClaimSync::waitForReservation(const ClaimPtr& claim, const GpuPtr& devic
     case ResourceClaimBridge::State::cleared:
       return rollback_.moveAway(
           *claim, *device,
-          pod ? "the scheduler could not place pod " + pod->metadata.name + " there" + schedulerSays(*pod)
+          pod ? "the scheduler could not place pod " + pod->metadata.name + " there" + schedulerMessage(*pod)
               : "the scheduler cleared its allocation",
           stop);
     case ResourceClaimBridge::State::failed:
@@ -88,7 +83,7 @@ Outcome ClaimSync::waitForReservation(const ClaimPtr& claim, const GpuPtr& devic
   return outcome;
 }
 
-milliseconds ClaimSync::untilPlacementReport(const cache::Claim& claim, const cache::Gpu& device) const {
+milliseconds IntentSync::untilPlacementReport(const cache::Claim& claim, const cache::Gpu& device) const {
   for (const auto type : {kBound, kResourceClaimReady}) {
     const auto* condition = findCondition(claim.status.conditions, type);
     if (condition != nullptr && condition->status == "False" && condition->reason != reason::kWaitingForConsumer)
@@ -98,21 +93,21 @@ milliseconds ClaimSync::untilPlacementReport(const cache::Claim& claim, const ca
   return std::max(kPlacementReportDelay - passed, milliseconds(0));
 }
 
-std::optional<Outcome> ClaimSync::unplacedTooLong(const cache::Claim& claim, const cache::Gpu& device,
-                                                  const core::Pod& pod, milliseconds* again, std::stop_token stop) {
+std::optional<Outcome> IntentSync::unplacedTooLong(const cache::Claim& claim, const cache::Gpu& device,
+                                                   const core::Pod& pod, milliseconds* again, std::stop_token stop) {
   const bool nominated = pod.nominatedNodeName == device.spec.nodeName;
   const auto patience = nominated ? 2 * kPlaceTimeout : kPlaceTimeout;
   const auto passed = context_.waiting.nodes.unplacedFor(claim.metadata.uid, device.metadata.uid);
   if (passed >= patience)
     return rollback_.moveAway(claim, device,
                               "the scheduler has not placed pod " + pod.metadata.name + " there in " +
-                                  std::to_string(patience.count() / 60'000) + " minutes" + schedulerSays(pod),
+                                  std::to_string(patience.count() / 60'000) + " minutes" + schedulerMessage(pod),
                               stop);
   *again = again->count() > 0 ? std::min(*again, patience - passed) : patience - passed;
   return std::nullopt;
 }
 
-Outcome ClaimSync::resourceClaimNotReady(const cache::Claim& claim, const ResourceClaimBridge::Answer& answer) {
+Outcome IntentSync::resourceClaimNotReady(const cache::Claim& claim, const ResourceClaimBridge::Answer& answer) {
   if (answer.state == ResourceClaimBridge::State::taken)
     return Outcome::done()
         .reports(ConditionUpdate::of(claim.metadata, ConditionUpdate::As::resourceClaimNotReady,
@@ -121,11 +116,6 @@ Outcome ClaimSync::resourceClaimNotReady(const cache::Claim& claim, const Resour
   const auto* carried = findCondition(claim.status.conditions, kResourceClaimReady);
   if (carried == nullptr || carried->status != "False") return Outcome::done();
   return Outcome::done().reports(notBound(claim, carried->reason, carried->message));
-}
-
-Outcome ClaimSync::stuck(const cache::Claim& claim, const std::string& why) {
-  return Outcome::retry({base::Code::unavailable, why})
-      .reports(notBound(claim, reason::kProvisionFailed, why + " (its node can't change, so this is retried)"));
 }
 
 }  // namespace egpu::reconcile

@@ -1,0 +1,132 @@
+#include "controller/reconcile/claim/intent.h"
+
+#include "api/v1alpha/keys.h"
+#include "controller/reconcile/claim/claim_state.h"
+#include "controller/reconcile/claim/quorum_reads.h"
+#include "controller/reconcile/queue_key.h"
+#include "controller/reconcile/resourceclaim/adopter.h"
+
+namespace egpu::reconcile {
+
+namespace phase = v1alpha::keys::phase;
+namespace reason = v1alpha::keys::reason;
+using std::chrono::milliseconds;
+
+namespace {
+constexpr milliseconds kUsualCallTime{1'000};  ///< a plugin call that takes longer is reported
+constexpr int kStaleDecisions = 3;             ///< refusals of a claim by ledgers that still count as lost races
+}  // namespace
+
+Outcome IntentSync::reconcile(const ClaimPtr& claim, const GpuPtr& device, std::stop_token stop) {
+  // A device that existed before its claim stays on its node: no consumer chooses it.
+  const bool late =
+      bindsForConsumer(context_.stores, *claim) && !isStatic(*claim) && device->status.phase != phase::kAvailable;
+  if (!isReserved(context_.stores, *claim)) {
+    const auto obstacle = obstacleNow(context_, *claim, stop);
+    if (!obstacle.ok()) return Outcome::retry(obstacle.status());
+    const bool forPods = late || !madeFor(*claim).empty();
+    // Rolls back if the consumer left before it reserved the claim, or may not be scheduled.
+    if ((late && !hasConsumer(context_.stores, *claim)) || (forPods && *obstacle))
+      return rollback_.rollBack(*claim, *device, {}, stop);
+  }
+  const auto entries = context_.binder.writeEntries(*device, stop);  // W2
+  if (!entries.ok()) {
+    if (entries.code() != base::Code::invalid) return Outcome::retry(entries);
+    // (D1) 422: the decision was stale. Repeated refusals have another reason, and deciding at once would repeat them.
+    const int times = context_.waiting.provisioners.serverRefused(claim->metadata.uid) - kStaleDecisions;
+    if (times > 0)
+      context_.waiting.provisioners.refused(claim->metadata.uid, device->spec.provisioner,
+                                            "the ledger refuses: " + entries.message(), backoffAfterRefusals(times));
+    if (isReserved(context_.stores, *claim)) return reportStuck(*claim, entries.message());
+    return rollback_.rollBack(*claim, *device, {}, stop);
+  }
+  if (late && !inGang(context_.stores, *claim)) return waitForReservation(claim, device, stop);
+  if (auto outcome = incompleteGang_.awaitMembers(*claim, *device, stop)) return *std::move(outcome);
+  return provision(claim, device, stop);
+}
+
+Outcome IntentSync::provision(const ClaimPtr& claim, const GpuPtr& device, std::stop_token stop) {
+  if (auto refusal = context_.waiting.provisioners.refusal(claim->metadata.uid); !refusal.empty())
+    return isReserved(context_.stores, *claim) ? intents_.reportRefusal(*claim, refusal)
+                                               : rollback_.rollBack(*claim, *device, {}, stop);
+  const auto reply = context_.provisioning.provision(*device);  // W3
+  if (!reply) return Outcome::after(context_.provisioning.delay(*device));
+  if (!reply->ok()) {
+    // If the call took long, the claim was updated meanwhile: report on its current version.
+    const auto now = context_.stores.claims.get(core::keyOf(claim->metadata));
+    if (!now || now->metadata.uid != claim->metadata.uid) return Outcome::done();  // its device's step continues
+    return notProvisioned(*now, *device, *reply, stop);
+  }
+  const auto now = context_.binder.commitDevice(*device, stop);  // W4
+  if (!now.ok()) {
+    // 409, 404: the device was read again. Bound: continue. Rolled back meanwhile: its undo may have run before the
+    // plugin provisioned, so undo that, too.
+    auto current = context_.stores.devices.get({"", device->metadata.name});
+    const bool gone = !current || current->metadata.uid != device->metadata.uid;
+    if (gone || (current->metadata.deleting() && !committed(*current))) {
+      const auto undone = context_.provisioning.deprovision(*device);
+      if (!undone || !undone->ok()) context_.enqueue(pluginKey(device->spec.provisioner));  // (S2)
+    }
+    return Outcome::afterWrite(now.status());
+  }
+  return Outcome::requeueNow();  // (C8)
+}
+
+Outcome IntentSync::notProvisioned(const cache::Claim& claim, const cache::Gpu& device, const plugin::Reply& reply,
+                                   std::stop_token stop) {
+  const auto text = device.spec.provisioner + ": " + std::string(plugin::toString(reply.outcome)) +
+                    (reply.message.empty() ? "" : ": " + reply.message);
+  const auto report = [&](std::string_view why) { return notBound(claim, why, text); };
+  switch (reply.outcome) {
+    case plugin::ReplyCode::ok:
+    case plugin::ReplyCode::noChange:
+      break;
+    case plugin::ReplyCode::inProgress:
+      return Outcome::after(kPollBackground).reports(report(reason::kProvisioning));
+    case plugin::ReplyCode::reschedule: {
+      const bool fixed =
+          isReserved(context_.stores, claim) || device.status.phase == phase::kAvailable;  // it cannot be decided again
+      return fixed ? reportStuck(claim, text) : rollback_.rollBack(claim, device, text, stop);
+    }
+    case plugin::ReplyCode::exists:  // the plugin has other content under this key
+    case plugin::ReplyCode::invalid: {
+      context_.waiting.provisioners.refused(claim.metadata.uid, device.spec.provisioner, text,
+                                            kProvisionRefusalBackoff);
+      auto outcome = isReserved(context_.stores, claim) ? Outcome::after(kProvisionRefusalBackoff)
+                                                        : rollback_.rollBack(claim, device, {}, stop);
+      return std::move(outcome).reports(report(reason::kProvisionFailed));
+    }
+    case plugin::ReplyCode::internal:
+      if (auto outcome = incompleteGang_.rollBackAfterFailures(claim, device, text, stop)) return *std::move(outcome);
+      return Outcome::retry({base::Code::internal, text}).reports(report(reason::kProvisionFailed));
+    case plugin::ReplyCode::unavailable:
+    case plugin::ReplyCode::timeout:
+    case plugin::ReplyCode::crashed:
+    case plugin::ReplyCode::garbage:
+      if (auto outcome = incompleteGang_.rollBackAfterFailures(claim, device, text, stop)) return *std::move(outcome);
+      return Outcome::retry({base::Code::unavailable, text}).reports(report(reason::kProvisionerUnavailable));
+  }
+  return Outcome::done();
+}
+
+Outcome IntentSync::reportSlowProvisioning(const std::string& plugin) {
+  const auto underWay = context_.provisioning.underWay(plugin);
+  auto outcome = underWay.empty() ? Outcome::done() : Outcome::after(kUsualCallTime);
+  for (const auto& [key, since] : underWay) {
+    if (context_.clock.now() - since < kUsualCallTime) continue;
+    const auto claim = context_.stores.claims.get(key);
+    if (!claim || claim->metadata.deleting() || claim->status.phase == phase::kBound) continue;
+    const auto* bound = findCondition(claim->status.conditions, kBound);
+    if (bound != nullptr && bound->reason == reason::kProvisioning) continue;
+    // The claim's own step waits for the plugin and continues with the claim in the store.
+    outcome.updates.push_back(notBound(*claim, reason::kProvisioning, plugin + ": provisioning"));
+  }
+  return outcome;
+}
+
+Outcome IntentSync::reportStuck(const cache::Claim& claim, const std::string& why) {
+  return Outcome::retry({base::Code::unavailable, why})
+      .reports(notBound(claim, reason::kProvisionFailed, why + " (its node can't change, so this is retried)"));
+}
+
+}  // namespace egpu::reconcile
