@@ -4,19 +4,19 @@
 // clang-format off
 //
 // FILES
-//   claim/claim.cpp             (C1) (C5) (C7) (C8) (C10)
-//   claim/resolve.cpp            (C2) to (C4)
-//   claim/no_fit.cpp            (C6)
-//   claim/preferred.cpp         (C6) with a plugin that chooses among places
-//   claim/static_binding.cpp      (C9)
+//   claim/claim.cpp             (C1) (C5) (C8) (C10); lets one of the following classes act
+//   claim/resolve.cpp           (C2) to (C4)
+//   placement/placement.cpp     (C6), also where a plugin chooses among nodes
+//   placement/no_fit.cpp        (C6) reports, also placement/over_quota.cpp
+//   intent/intent.cpp           (C7); intent/first_consumer.cpp: intents that wait for the scheduler
+//   intent/intent_rollback.cpp  rollBack, moveAway
+//   placement/static_binding.cpp  (C9)
 //   claim/release.cpp           (C11) lost, (C12) release
-//   claim/victim.cpp         (C13), V1 to V6; priority/preemption.cpp selects the victims
-//   priority/group.cpp   V1 of several claims
+//   priority/victim.cpp         (C13), V2 to V6
+//   priority/preemptor.cpp      V1; priority/preemption.cpp selects the victims
 //   gang/gang_step.cpp          (C14), also gang/member.cpp; gang/gang_members.cpp: the members
-//   gang/release_incomplete.cpp        (C14) once Bound
-//   resize/resizing.cpp         (C15), R1 to R6; the writes are in claim/binder.cpp
-//   resize/whole_cards.cpp      follow
-//   claim/first_consumer.cpp    moveAway, and intents that wait for a reservation by the scheduler
+//   gang/incomplete_gang.cpp    (C14) members with cards while another member has none
+//   resize/resizing.cpp         (C15), R1 to R6, written by claim/binder.cpp; resize/whole_cards.cpp
 //   device/device.cpp           (D1) to (D6), held, undo
 //   claim/binder.cpp            W1, W2, W4, W5, rollBack
 //   device/provisioning.cpp     W3

@@ -17,15 +17,15 @@
 #include <utility>
 
 #include "controller/reconcile/claim/context.h"
-#include "controller/reconcile/claim/intent.h"
 #include "controller/reconcile/claim/parts.h"
-#include "controller/reconcile/claim/placement.h"
 #include "controller/reconcile/claim/release.h"
-#include "controller/reconcile/claim/static_binding.h"
-#include "controller/reconcile/claim/victim.h"
 #include "controller/reconcile/gang/gang_sync.h"
 #include "controller/reconcile/gang/incomplete_gang.h"
+#include "controller/reconcile/intent/intent.h"
+#include "controller/reconcile/placement/placement.h"
+#include "controller/reconcile/placement/static_binding.h"
 #include "controller/reconcile/pod/schedulability.h"
+#include "controller/reconcile/priority/victim.h"
 #include "controller/reconcile/resize/resizing.h"
 
 namespace egpu::reconcile {

@@ -2,11 +2,11 @@
 #pragma once
 
 #include "controller/reconcile/claim/context.h"
-#include "controller/reconcile/claim/intent_rollback.h"
-#include "controller/reconcile/claim/intent_writer.h"
 #include "controller/reconcile/claim/resolve.h"
-#include "controller/reconcile/claim/unschedulable_report.h"
 #include "controller/reconcile/gang/gang_members.h"
+#include "controller/reconcile/intent/intent_rollback.h"
+#include "controller/reconcile/intent/intent_writer.h"
+#include "controller/reconcile/placement/unschedulable_report.h"
 #include "controller/reconcile/priority/preemptor.h"
 
 namespace egpu::reconcile {

@@ -1,4 +1,4 @@
-// Quorum reads before a decision or a write that can't be undone. The stores get what they find.
+// Quorum reads before a decision or a write that can't be undone. The stores get the objects that are read.
 #pragma once
 
 #include <stop_token>

@@ -15,7 +15,7 @@ namespace reason = v1alpha::keys::reason;
 
 namespace {
 
-/// What a claim that is being deleted waits for, for people.
+/// Names what a claim that is being deleted waits for, for people.
 std::string usersText(const Users& users, const core::ObjectKey& claim) {
   const auto pods = users.known(claim);
   if (pods.empty()) return "its ResourceClaim to be no longer reserved";

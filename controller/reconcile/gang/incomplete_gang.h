@@ -1,6 +1,6 @@
 // (C14) A member that has its cards while another member has none: it waits before it is provisioned (after W2), and
 // releases its cards after a while. A Bound member (after W6) releases its device in the order of a preemption
-// (claim/victim.h): mark, ResourceClaim deleted, claim Pending, device Failed, device deleted.
+// (priority/victim.h): mark, ResourceClaim deleted, claim Pending, device Failed, device deleted.
 #pragma once
 
 #include <chrono>

@@ -20,7 +20,7 @@ namespace reason = v1alpha::keys::reason;
 
 namespace {
 
-/// Requeue delay of a member that waits for what is no event of a claim: CPU, memory, a pod.
+/// Requeue delay of a member that waits for CPU, memory or a pod, which is no event of a claim.
 constexpr std::chrono::milliseconds kMemberRecheckInterval{5'000};
 /// Requeue delay for a missing PodGroup: if the API server loses the kind, there is no event.
 constexpr std::chrono::milliseconds kGroupComes{60'000};

@@ -1,6 +1,6 @@
 // Preemption: selects victims for a claim of higher priority and nominates their capacity. The claims carry it out: the
 // preemptor's status.nominated holds the nominated capacity and the devices to release (V1); the step of each victim
-// does the rest (claim/victim.cpp) as long as the nomination names its device.
+// does the rest (priority/victim.h) as long as the nomination names its device.
 #pragma once
 
 #include <map>

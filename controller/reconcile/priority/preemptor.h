@@ -1,6 +1,6 @@
 // (C6), (C14) Preemptor side: selects victims for claims that fit nowhere, and writes the nomination (V1). The step of
-// each victim does the rest (claim/victim.h). Claims that are of use only together, a gang's open members or the open
-// claims of a pod, get a nomination each, all or none.
+// each victim does the rest (priority/victim.h). Claims that are of use only together, a gang's open members or the
+// open claims of a pod, get a nomination each, all or none.
 #pragma once
 
 #include <chrono>
@@ -25,16 +25,16 @@ class Preemptor {
   Preemptor(const ClaimContext& context, const GangMembership& gangs)
       : context_(context), gangs_(gangs), preemption_(context.stores, context.cluster, context.clock) {}
 
-  /// Called before UnschedulableReport::noFit(), for a claim or for the pod that chooses for it. Nullopt if there are no
-  /// victims, or the claim may not preempt. Add the claim to Waiting before deciding.
+  /// Called before UnschedulableReport::noFit(), for a claim or for the pod that chooses for it. Nullopt if there are
+  /// no victims, or the claim may not preempt. Add the claim to Waiting before deciding.
   std::optional<Outcome> nominateVictims(const cache::Claim& claim, const ResolvedClaim& asked,
                                          const scheduler::NodePredicate& suits, std::stop_token stop);
   /// nominateVictims() for claims that are useful together only. The first claim reports for all. what: the gang or
   /// pod, for people.
   std::optional<Outcome> nominateVictimsForGroup(const std::string& what, const std::string& queueKey,
                                                  AskedTogether asked, std::stop_token stop);
-  /// Returns the claims that share the preemptor's plan, all or none: the open members of its gang; for a claim with one
-  /// pod that decides for it, the open claims of that pod; otherwise the claim alone. Empty if not all of them exist.
+  /// Returns the claims that share the preemptor's plan, all or none: the open members of its gang; for a claim with
+  /// one pod that decides for it, the open claims of that pod; otherwise the claim alone. Empty if not all exist.
   std::vector<ClaimPtr> preemptionGroup(const ClaimPtr& preemptor) const;
 
   /// Queues the claim for its search for victims: Preemption::delayForRateLimit().

@@ -6,8 +6,6 @@
 #include <string>
 
 #include "controller/base/clock.h"
-#include "controller/reconcile/claim/quota_refusals.h"
-#include "controller/reconcile/claim/released_claims.h"
 #include "controller/reconcile/gang/gang_deadlines.h"
 #include "controller/reconcile/gang/gang_rosters.h"
 #include "controller/reconcile/pod/chosen_nodes.h"
@@ -15,6 +13,8 @@
 #include "controller/reconcile/resize/resize_backoff.h"
 #include "controller/reconcile/retry/node_backoff.h"
 #include "controller/reconcile/retry/provision_backoff.h"
+#include "controller/reconcile/retry/quota_refusals.h"
+#include "controller/reconcile/retry/released_claims.h"
 #include "controller/reconcile/retry/unschedulable_queue.h"
 
 namespace egpu::reconcile {

@@ -166,8 +166,7 @@ scheduler::ClaimRecord recordOf(const Stores& stores, const Claim& claim, bool e
   }
   record.request = std::get<scheduler::Request>(std::move(made));
   if (!claim.spec.firstAvailable.empty())
-    record.alternatives =
-        std::get<std::vector<scheduler::Request>>(reconcile::schedulingRequestsOf(stores, claim, *cls));
+    record.alternatives = std::get<0>(reconcile::schedulingRequestsOf(stores, claim, *cls));
   return record;
 }
 

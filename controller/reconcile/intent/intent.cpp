@@ -1,4 +1,4 @@
-#include "controller/reconcile/claim/intent.h"
+#include "controller/reconcile/intent/intent.h"
 
 #include "api/v1alpha/keys.h"
 #include "controller/reconcile/claim/claim_state.h"

@@ -1,4 +1,4 @@
-#include "controller/reconcile/claim/static_binding.h"
+#include "controller/reconcile/placement/static_binding.h"
 
 #include <algorithm>
 

@@ -2,7 +2,7 @@
 #include <algorithm>
 
 #include "api/v1alpha/keys.h"
-#include "controller/reconcile/claim/unschedulable_report.h"
+#include "controller/reconcile/placement/unschedulable_report.h"
 #include "controller/reconcile/queue_key.h"
 
 namespace egpu::reconcile {

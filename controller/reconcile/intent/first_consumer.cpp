@@ -5,7 +5,7 @@
 #include "api/v1alpha/keys.h"
 #include "controller/base/text.h"
 #include "controller/reconcile/claim/claim_state.h"
-#include "controller/reconcile/claim/intent.h"
+#include "controller/reconcile/intent/intent.h"
 #include "controller/reconcile/pod/schedulability.h"
 
 namespace egpu::reconcile {

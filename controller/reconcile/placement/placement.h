@@ -12,8 +12,8 @@
 
 namespace egpu::reconcile {
 
-/// For claims that are decided alone, by their own step: not with a pod (PodSync) or a gang (GangSync). Thread-safe, but
-/// one thread per claim at a time. The references must outlive it.
+/// For claims that are decided alone, by their own step: not with a pod (PodSync) or a gang (GangSync). Thread-safe,
+/// but one thread per claim at a time. The references must outlive it.
 class ClaimPlacement {
  public:
   ClaimPlacement(const ClaimContext& context, ClaimParts& parts) : context_(context), parts_(parts) {}

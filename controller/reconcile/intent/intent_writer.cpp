@@ -1,4 +1,4 @@
-#include "controller/reconcile/claim/intent_writer.h"
+#include "controller/reconcile/intent/intent_writer.h"
 
 #include <algorithm>
 
@@ -11,7 +11,7 @@ namespace reason = v1alpha::keys::reason;
 using std::chrono::milliseconds;
 
 namespace {
-constexpr milliseconds kNameConflictBackoff{15'000};  ///< of a claim whose device name is in use
+constexpr milliseconds kNameConflictBackoff{15'000};  ///< the claim's device name is in use
 }  // namespace
 
 milliseconds backoffAfterRefusals(int times) {

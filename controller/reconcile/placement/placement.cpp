@@ -1,4 +1,4 @@
-#include "controller/reconcile/claim/placement.h"
+#include "controller/reconcile/placement/placement.h"
 
 #include <algorithm>
 

@@ -1,4 +1,4 @@
-#include "controller/reconcile/claim/victim.h"
+#include "controller/reconcile/priority/victim.h"
 
 #include <algorithm>
 

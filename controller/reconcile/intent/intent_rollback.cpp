@@ -1,4 +1,4 @@
-#include "controller/reconcile/claim/intent_rollback.h"
+#include "controller/reconcile/intent/intent_rollback.h"
 
 #include "api/v1alpha/keys.h"
 #include "api/v1alpha/pod_claims.h"

@@ -5,9 +5,9 @@
 #include "api/v1alpha/quantity.h"
 #include "api/v1alpha/size.h"
 #include "controller/reconcile/claim/claim_state.h"
-#include "controller/reconcile/claim/unschedulable_report.h"
 #include "controller/reconcile/class/bare_memory.h"
 #include "controller/reconcile/class/class_access.h"
+#include "controller/reconcile/placement/unschedulable_report.h"
 #include "controller/reconcile/queue_key.h"
 #include "controller/scheduler/first_available.h"
 
