@@ -12,7 +12,6 @@ namespace phase = v1alpha::keys::phase;
 namespace reason = v1alpha::keys::reason;
 
 namespace {
-constexpr std::chrono::seconds kReportInterval{15};
 constexpr int kPassing = 2;  ///< number of failures in a row that are not reported
 }  // namespace
 
@@ -54,7 +53,7 @@ void ApiRejections::note(const QueueKey& key, const base::Status& why, std::stop
     const auto now = clock_.now();
     auto& told = told_[queueKey];
     if (isFailure(why) && ++told.failures <= kPassing) return;
-    if (told.message == message || (!told.message.empty() && now - told.at < kReportInterval)) return;
+    if (told.message == message || (!told.message.empty() && now - told.at < timeouts_.rejectionReportInterval)) return;
     told.message = message;
     told.at = now;
   }

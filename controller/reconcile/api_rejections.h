@@ -12,14 +12,16 @@
 #include "controller/kube/event_sink.h"
 #include "controller/reconcile/claim/conditions.h"
 #include "controller/reconcile/queue_key.h"
+#include "controller/reconcile/timeouts.h"
 
 namespace egpu::reconcile {
 
 /// Thread-safe, one thread per key at a time.
 class ApiRejections {
  public:
-  ApiRejections(const cache::Stores& stores, ClaimStatus& status, kube::EventSink& events, base::Clock& clock)
-      : stores_(stores), status_(status), events_(events), clock_(clock) {}
+  ApiRejections(const cache::Stores& stores, ClaimStatus& status, kube::EventSink& events, base::Clock& clock,
+                const Timeouts& timeouts)
+      : stores_(stores), status_(status), events_(events), clock_(clock), timeouts_(timeouts) {}
 
   /// True if the server processed the write and rejected it; a retry alone changes nothing.
   static bool isRefusal(const base::Status& status);
@@ -42,6 +44,7 @@ class ApiRejections {
   ClaimStatus& status_;
   kube::EventSink& events_;
   base::Clock& clock_;
+  const Timeouts& timeouts_;
   std::mutex mutex_;
   struct Told {
     int failures = 0;

@@ -16,25 +16,24 @@ namespace phase = v1alpha::keys::phase;
 namespace {
 /// States of a claim per step: more than lie between unbound and Bound; then other keys are stepped.
 constexpr int kStatesAtOnce = 16;
-constexpr std::chrono::milliseconds kOthersTurn{50};
-constexpr std::chrono::milliseconds kTendKept{60'000};
 }  // namespace
 
 Reconciler::Reconciler(kube::Client& client, cache::Stores& stores, cache::ClusterView& cluster,
                        plugin::Registry& registry, base::Clock& clock, kube::EventSink& events, base::Metrics& metrics,
                        Enqueue enqueue, ReconcilerOptions options)
-    : stores_(stores),
+    : timeouts_(options.timeouts),
+      stores_(stores),
       cluster_(cluster),
       clock_(clock),
       metrics_(metrics),
       registry_(registry),
       enqueue_(std::move(enqueue)),
       client_(client.brief()),
-      alternations_(clock, metrics),
+      alternations_(clock, timeouts_, metrics),
       writer_(client_, stores, alternations_),
-      waiting_(clock),
+      waiting_(clock, timeouts_),
       provisioning_(
-          registry, stores, clock, options.callsPerPlugin,
+          registry, stores, clock, timeouts_, options.callsPerPlugin,
           [this](const std::string& plugin) { enqueue_(callsKey(plugin)); },
           [this](const std::string& plugin) {
             stores_.classes.forEach([&](const auto& cls) {
@@ -42,30 +41,44 @@ Reconciler::Reconciler(kube::Client& client, cache::Stores& stores, cache::Clust
             });
           }),
       status_(writer_, stores, events, clock),
-      apiRejections_(stores, status_, events, clock),
+      apiRejections_(stores, status_, events, clock, timeouts_),
       classes_(
-          writer_, stores, provisioning_, clock,
+          writer_, stores, provisioning_, clock, timeouts_,
           [this](const cache::Class& cls) { enqueue_(classKey(cls.metadata.name)); },
           [this](const cache::Class& cls) { routing_.openClaimsOf(cls); }),
       binder_(writer_, stores, cluster, provisioning_),
-      volumes_(client_, clock),
+      volumes_(client_, clock, timeouts_),
       users_(writer_, stores, binder_, events, clock, metrics),
-      carrier_(writer_, stores, clock),
+      carrier_(writer_, stores, clock, timeouts_),
       stock_(writer_, stores, carrier_, events),
-      templates_(writer_, stores, clock),
-      claimContext_{writer_, stores,  cluster,  binder_,  provisioning_, classes_, carrier_,
-                    users_,  status_, waiting_, volumes_, clock,         enqueue_},
+      templates_(writer_, stores, clock, timeouts_),
+      claimContext_{
+          .writer = writer_,
+          .stores = stores,
+          .cluster = cluster,
+          .binder = binder_,
+          .provisioning = provisioning_,
+          .classes = classes_,
+          .bridge = carrier_,
+          .users = users_,
+          .status = status_,
+          .waiting = waiting_,
+          .volumes = volumes_,
+          .clock = clock,
+          .timeouts = timeouts_,
+          .enqueue = enqueue_,
+      },
       claimParts_(claimContext_),
       claims_(claimContext_, claimParts_),
-      devices_(writer_, stores, binder_, provisioning_, carrier_, users_, events),
-      use_(stores, clock, options.usageEvery),
-      quotas_(writer_, stores, cluster, clock, metrics, events),
+      devices_(writer_, stores, binder_, provisioning_, carrier_, users_, events, timeouts_),
+      use_(stores, clock, timeouts_.usageInterval),
+      quotas_(writer_, stores, cluster, clock, timeouts_, metrics, events),
       pods_(claimContext_, claimParts_, events),
-      podBinder_(writer_, stores, pods_, waiting_, clock, enqueue_),
-      sweeper_(writer_, stores, provisioning_, events),
+      podBinder_(writer_, stores, pods_, waiting_, clock, timeouts_, enqueue_),
+      sweeper_(writer_, stores, provisioning_, events, timeouts_),
       auditor_(
           writer_, stores, cluster, binder_, sweeper_, clock, metrics, events, enqueue_,
-          [this] { return claims_.wasBoundRecently(); }, options.auditor),
+          [this] { return claims_.wasBoundRecently(); }, timeouts_, options.auditor),
       routing_(stores, cluster, registry, classes_, users_, waiting_, provisioning_, templates_.amounts(), enqueue_) {
   stores.servedSchedulers = {options.schedulers.begin(), options.schedulers.end()};
   stores.servedSchedulers.insert(options.otherSchedulers.begin(), options.otherSchedulers.end());
@@ -126,7 +139,7 @@ Outcome Reconciler::claim(const core::ObjectKey& key, std::stop_token stop) {
     outcome = say(claims_.step(key, stop), stop);
     if (!outcome.isRequeueNow() || stop.stop_requested()) return outcome;
   }
-  return Outcome::after(kOthersTurn);
+  return Outcome::after(timeouts_.yieldInterval);
 }
 
 Outcome Reconciler::gang(const core::ObjectKey& key, std::stop_token stop) {
@@ -198,7 +211,7 @@ Outcome Reconciler::kept() {
   watchingKept_ = false;
   if (!cluster_.keepsNodes()) return Outcome::done();
   watchingKept_ = true;
-  return Outcome::after(kTendKept);
+  return Outcome::after(timeouts_.reservationExpiryInterval);
 }
 
 bool Reconciler::mayFit(const RoomNeeds& needs) {

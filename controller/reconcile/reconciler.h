@@ -37,6 +37,7 @@
 #include "controller/reconcile/retry/waiting.h"
 #include "controller/reconcile/routing.h"
 #include "controller/reconcile/template/template.h"
+#include "controller/reconcile/timeouts.h"
 #include "controller/reconcile/writer.h"
 
 namespace egpu::reconcile {
@@ -44,8 +45,8 @@ namespace egpu::reconcile {
 struct ReconcilerOptions {
   int callsPerPlugin = 4;  ///< concurrent calls per plugin; must be fewer than the workers
   AuditorOptions auditor;
-  std::chrono::milliseconds usageEvery{60'000};  ///< minimum time between two writes of a claim's usage
-  std::set<std::string> otherSchedulers;         ///< these choose the nodes of their pods (ChosenNodes::leaveTo)
+  Timeouts timeouts{};
+  std::set<std::string> otherSchedulers;  ///< these choose the nodes of their pods (ChosenNodes::leaveTo)
   /// Schedulers that place pods on the nodes that the controller chooses.
   std::set<std::string> schedulers{std::string(core::kDefaultScheduler)};
 };
@@ -115,6 +116,7 @@ class Reconciler {
   Outcome say(Outcome outcome, std::stop_token stop);
   void count(const QueueKey& key, const Outcome& outcome, base::Clock::Steady start);
 
+  const Timeouts timeouts_;
   cache::Stores& stores_;
   cache::ClusterView& cluster_;
   base::Clock& clock_;

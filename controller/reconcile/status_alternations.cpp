@@ -6,6 +6,7 @@
 #include <functional>
 #include <utility>
 
+#include "controller/base/backoff.h"
 #include "controller/base/log.h"
 
 namespace egpu::reconcile {
@@ -15,11 +16,8 @@ using std::chrono::milliseconds;
 namespace {
 
 constexpr std::size_t kMaxObjects = 4096;
-constexpr std::size_t kMaxContents = 4;     ///< per object; a longer cycle is not detected
-constexpr std::size_t kMaxLogged = 400;     ///< characters of each of the two contents
-constexpr milliseconds kSoonAfter{30'000};  ///< contents that return after a longer time do not alternate
-constexpr milliseconds kLogInterval{600'000};
-
+constexpr std::size_t kMaxContents = 4;  ///< per object; a longer cycle is not detected
+constexpr std::size_t kMaxLogged = 400;
 /// Returns the body without values that differ in each write of the same contents.
 std::string contentsOf(std::string_view body) {
   constexpr std::array<std::string_view, 3> kLeftOut{R"("resourceVersion":")", R"("lastTransitionTime":")",
@@ -70,9 +68,8 @@ std::string differing(std::string_view text, std::string_view other) {
 
 }  // namespace
 
-milliseconds StatusAlternations::backoffAfter(int alternations) {
-  if (alternations == 0) return milliseconds(0);
-  return std::min(kFirstBackoff * (1 << std::min(alternations - 1, 10)), kMaxBackoff);
+milliseconds StatusAlternations::backoffAfter(int alternations) const {
+  return base::exponentialBackoff(timeouts_.firstAlternationBackoff, alternations, timeouts_.maxAlternationBackoff);
 }
 
 milliseconds StatusAlternations::backoff(const core::ObjectMeta& object, std::string_view body) const {
@@ -117,7 +114,7 @@ void StatusAlternations::wrote(std::string_view kind, const core::ObjectMeta& ob
   const std::lock_guard lock(mutex_);
   auto& history = historyOf(object);
   auto& all = history.contents;
-  const auto soon = std::max(kSoonAfter, 4 * backoffAfter(history.alternations));
+  const auto soon = std::max(timeouts_.alternationTimeout, 4 * backoffAfter(history.alternations));
   auto known = std::find_if(all.begin(), all.end(), [&](const auto& contents) { return contents.hash == hash; });
   if (known == all.end()) {
     if (all.size() == kMaxContents) all.erase(all.begin());
@@ -144,7 +141,7 @@ void StatusAlternations::wrote(std::string_view kind, const core::ObjectMeta& ob
 
 void StatusAlternations::report(History& history, std::string_view kind, const core::ObjectMeta& object) {
   const auto now = clock_.now();
-  if (history.logged != base::Clock::Steady{} && now - history.logged < kLogInterval) return;
+  if (history.logged != base::Clock::Steady{} && now - history.logged < timeouts_.alternationLogInterval) return;
   history.logged = now;
   const auto& is = history.contents.back().text;
   const auto& was = history.contents.size() > 1 ? history.contents[history.contents.size() - 2].text : std::string();

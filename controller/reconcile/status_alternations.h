@@ -16,6 +16,7 @@
 #include "api/core/meta.h"
 #include "controller/base/clock.h"
 #include "controller/base/metrics.h"
+#include "controller/reconcile/timeouts.h"
 
 namespace egpu::reconcile {
 
@@ -29,10 +30,9 @@ class StatusAlternations {
  public:
   static constexpr int kMaxReturns = 4;         ///< writes of the same contents before the next one must wait
   static constexpr int kMaxNumberReturns = 20;  ///< such writes after contents that differed in numbers only
-  static constexpr std::chrono::milliseconds kFirstBackoff{200};
-  static constexpr std::chrono::milliseconds kMaxBackoff{30'000};
 
-  StatusAlternations(base::Clock& clock, base::Metrics& metrics) : clock_(clock), metrics_(metrics) {}
+  StatusAlternations(base::Clock& clock, const Timeouts& timeouts, base::Metrics& metrics)
+      : clock_(clock), timeouts_(timeouts), metrics_(metrics) {}
 
   /// Time until these contents may be written; 0 = now. Contents that do not alternate never wait.
   std::chrono::milliseconds backoff(const core::ObjectMeta& object, std::string_view body) const;
@@ -62,11 +62,12 @@ class StatusAlternations {
   using Histories = std::list<History>;  ///< ordered by their last write, the newest first
 
   History& historyOf(const core::ObjectMeta& object);
-  static std::chrono::milliseconds backoffAfter(int alternations);
+  std::chrono::milliseconds backoffAfter(int alternations) const;
   /// Logs how the two contents differ, once per object and interval.
   void report(History& history, std::string_view kind, const core::ObjectMeta& object);
 
   base::Clock& clock_;
+  const Timeouts& timeouts_;
   base::Metrics& metrics_;
   mutable std::mutex mutex_;
   Histories histories_;                                              ///< guarded by mutex_

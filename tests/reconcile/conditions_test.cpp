@@ -32,7 +32,7 @@ TEST_F(ConditionsTest, OneClaimThatChangedKeepsNoWordFromTheOthers) {
   world.addClaim("a", "late", {{"gpu-core", "10"}});
   world.addClaim("b", "late", {{"gpu-core", "10"}});
   settle();
-  StatusAlternations alternations(world.clock, driver->metrics);
+  StatusAlternations alternations(world.clock, kDefaultTimeouts, driver->metrics);
   Writer writer(world.client, driver->stores, alternations);
   ClaimStatus status(writer, driver->stores, driver->events, world.clock);
   auto a = notBound(world.claim("a"), "NoFit", "of a");
@@ -47,7 +47,7 @@ TEST_F(ConditionsTest, OneClaimThatChangedKeepsNoWordFromTheOthers) {
 TEST_F(ConditionsTest, ThatAClaimMovesIsToldThoughTheMoveChangedIt) {
   world.addClaim("a", "late", {{"gpu-core", "10"}});
   settle();
-  StatusAlternations alternations(world.clock, driver->metrics);
+  StatusAlternations alternations(world.clock, kDefaultTimeouts, driver->metrics);
   Writer writer(world.client, driver->stores, alternations);
   ClaimStatus status(writer, driver->stores, driver->events, world.clock);
   auto moves =

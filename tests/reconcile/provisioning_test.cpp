@@ -98,7 +98,7 @@ TEST_F(ProvisioningTest, W3_WhatCameOfASlowCallIsSaidAtOnce) {
 
 TEST_F(ProvisioningTest, C7_ACrowdBeforeABusyPluginComesSeldom) {
   base::NoMetrics metrics;
-  Provisioning provisioning(world.registry, driver->stores, world.clock, 0);
+  Provisioning provisioning(world.registry, driver->stores, world.clock, kDefaultTimeouts, 0);
   cache::Gpu device;
   device.spec.provisioner = support::World::kPlugin;
   EXPECT_EQ(provisioning.delay(device), std::chrono::milliseconds(50));

@@ -23,7 +23,7 @@ class Counters final : public base::Metrics {
 
 class StatusAlternationsTest : public ReconcileTest {
  protected:
-  StatusAlternationsTest() : alternations(world.clock, counters) {}
+  StatusAlternationsTest() : alternations(world.clock, kDefaultTimeouts, counters) {}
   void SetUp() override {
     ReconcileTest::SetUp();
     driver.reset();  // the tests write the status themselves
@@ -69,7 +69,7 @@ TEST_F(StatusAlternationsTest, ContentsThatReturnAreWrittenLaterAndLaterUpToABou
   }
   EXPECT_GT(counted(), 10);
   EXPECT_LE(writes, 120) << "each write after the first few waited";
-  EXPECT_EQ(longest, StatusAlternations::kMaxBackoff);
+  EXPECT_EQ(longest, kDefaultTimeouts.maxAlternationBackoff);
 }
 
 TEST_F(StatusAlternationsTest, TheLastContentsAreWrittenOnceTheTimeHasPassed) {

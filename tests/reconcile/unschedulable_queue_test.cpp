@@ -50,7 +50,7 @@ class UnschedulableQueueTest : public ::testing::Test {
   }
 
   base::ManualClock clock;
-  UnschedulableQueue room{clock};
+  UnschedulableQueue room{clock, kDefaultTimeouts};
   std::set<std::string> fits;
 };
 
@@ -150,10 +150,10 @@ TEST_F(UnschedulableQueueTest, TheOthersLookAFewAtATimeAndThenThereIsRest) {
   addMany(40);
   room.grew();
   EXPECT_EQ(round(), Keys());
-  EXPECT_EQ(next().again, UnschedulableQueue::kExplainInterval);
+  EXPECT_EQ(next().again, kDefaultTimeouts.explainInterval);
   std::set<std::string> looked;
   for (const std::size_t most : {UnschedulableQueue::kMaxEvaluations, 40 - UnschedulableQueue::kMaxEvaluations}) {
-    clock.advance(UnschedulableQueue::kExplainInterval);
+    clock.advance(kDefaultTimeouts.explainInterval);
     const auto turns = next();
     EXPECT_EQ(turns.keys.size(), most);
     for (const auto& key : turns.keys) {
@@ -162,7 +162,7 @@ TEST_F(UnschedulableQueueTest, TheOthersLookAFewAtATimeAndThenThereIsRest) {
     }
     EXPECT_EQ(next().keys, Keys());
   }
-  clock.advance(UnschedulableQueue::kExplainInterval);
+  clock.advance(kDefaultTimeouts.explainInterval);
   const auto rest = next();
   EXPECT_EQ(rest.keys, Keys());
   EXPECT_FALSE(rest.again.has_value());
@@ -207,7 +207,7 @@ TEST_F(UnschedulableQueueTest, NobodyYieldsForLong) {
   room.grew();
   EXPECT_EQ(next().keys, Keys{keyOf(0)});
   EXPECT_FALSE(add("late"));
-  clock.advance(UnschedulableQueue::kYieldTimeout);
+  clock.advance(kDefaultTimeouts.queueYieldTimeout);
   EXPECT_TRUE(add("late"));
 }
 
@@ -216,8 +216,8 @@ TEST_F(UnschedulableQueueTest, OneThatDoesNotStepLosesItsTurn) {
   fits = {keyOf(0), keyOf(1)};
   room.grew();
   EXPECT_EQ(next().keys, Keys{keyOf(0)});
-  EXPECT_EQ(next().again, UnschedulableQueue::kTurnTimeout);
-  clock.advance(UnschedulableQueue::kTurnTimeout);
+  EXPECT_EQ(next().again, kDefaultTimeouts.queueTurnTimeout);
+  clock.advance(kDefaultTimeouts.queueTurnTimeout);
   EXPECT_EQ(next().keys, Keys{keyOf(1)});
   EXPECT_FALSE(room.decided(keyOf(0), Found::nothing));
 }
@@ -228,7 +228,7 @@ TEST_F(UnschedulableQueueTest, ANamespaceWhoseStepsHangIsWaitedForOnce) {
   for (int i = 0; i < 2; ++i) EXPECT_TRUE(add(keyIn("other", i)));
   room.grew();
   EXPECT_EQ(next().keys, Keys{keyIn("hangs", 0)});
-  clock.advance(UnschedulableQueue::kTurnTimeout);
+  clock.advance(kDefaultTimeouts.queueTurnTimeout);
   const auto turns = next();
   ASSERT_EQ(turns.keys.size(), 10U) << "the nine others, and the first of the other namespace";
   EXPECT_EQ(turns.keys.back(), keyIn("other", 0));
@@ -253,8 +253,8 @@ TEST_F(UnschedulableQueueTest, RoundsThatFollowEachOtherReachAllKeys) {
   EXPECT_EQ(round(), Keys());
   EXPECT_TRUE(add("late"));
   room.remove("late");
-  EXPECT_EQ(next().again, UnschedulableQueue::kTurnBackoff);
-  clock.advance(UnschedulableQueue::kTurnBackoff);
+  EXPECT_EQ(next().again, kDefaultTimeouts.queueTurnBackoff);
+  clock.advance(kDefaultTimeouts.queueTurnBackoff);
   EXPECT_EQ(round().size(), 40U);
 }
 

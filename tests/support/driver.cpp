@@ -163,7 +163,7 @@ Driver::Driver(http::Handler& server, kube::Transport& transport, plugin::Regist
       cluster(stores),
       reconciler(client_, stores, cluster, registry, clock, events, metrics,
                  [this](const std::string& key) { enqueue(key); },
-                 {4, {summaryDelay}, std::chrono::minutes(1), {"own-scheduler"}}),
+                 {.auditor = {summaryDelay}, .otherSchedulers = {"own-scheduler"}}),
       gpus(server, directClient_, gpuSink_),
       claims(server, directClient_, claimSink_),
       classes(server, directClient_, classSink_),

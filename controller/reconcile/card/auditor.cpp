@@ -22,7 +22,6 @@ namespace {
 constexpr std::string_view kNodeGone = "NodeGone";
 constexpr std::string_view kNotOffered = "NotOffered";
 constexpr std::string_view kTerminating = "Terminating";
-constexpr milliseconds kAssumedFor{60'000};
 }  // namespace
 
 Outcome Auditor::step(const std::string& name, std::stop_token stop) {
@@ -104,7 +103,7 @@ Outcome Auditor::assumed(std::stop_token stop) {
       const auto known = assumedSince_.find(decision.number);
       const auto at = known == assumedSince_.end() ? now : known->second;
       since.emplace(decision.number, at);
-      if (now - at >= kAssumedFor)
+      if (now - at >= timeouts_.assumedTimeout)
         old.push_back(&decision);
       else
         oldest = std::min(oldest, at);
@@ -115,7 +114,7 @@ Outcome Auditor::assumed(std::stop_token stop) {
   for (const auto* decision : old) asked = repair(*decision, stop) && asked;
   if (!asked) return Outcome::retry({base::Code::unavailable, "a decision that counts could not be checked"});
   if (all.size() == old.size()) return Outcome::done();
-  return Outcome::after(kAssumedFor - std::chrono::duration_cast<milliseconds>(now - oldest));
+  return Outcome::after(timeouts_.assumedTimeout - std::chrono::duration_cast<milliseconds>(now - oldest));
 }
 
 bool Auditor::repair(const cache::AssumedDecision& decision, std::stop_token stop) {

@@ -16,6 +16,7 @@
 #include "controller/kube/event_sink.h"
 #include "controller/reconcile/card/sweeper.h"
 #include "controller/reconcile/claim/binder.h"
+#include "controller/reconcile/timeouts.h"
 
 namespace egpu::reconcile {
 
@@ -32,7 +33,8 @@ class Auditor {
  public:
   Auditor(Writer& writer, cache::Stores& stores, cache::ClusterView& cluster, Binder& binder, Sweeper& sweeper,
           base::Clock& clock, base::Metrics& metrics, kube::EventSink& events,
-          std::function<void(const std::string&)> enqueue, std::function<bool()> binding, AuditorOptions options)
+          std::function<void(const std::string&)> enqueue, std::function<bool()> binding, const Timeouts& timeouts,
+          AuditorOptions options)
       : writer_(writer),
         stores_(stores),
         cluster_(cluster),
@@ -43,6 +45,7 @@ class Auditor {
         events_(events),
         enqueue_(std::move(enqueue)),
         binding_(std::move(binding)),
+        timeouts_(timeouts),
         options_(options) {}
 
   Outcome step(const std::string& card, std::stop_token stop);
@@ -83,6 +86,7 @@ class Auditor {
   kube::EventSink& events_;
   const std::function<void(const std::string&)> enqueue_;
   const std::function<bool()> binding_;  ///< true while claims are being bound
+  const Timeouts& timeouts_;
   const AuditorOptions options_;
   mutable std::mutex mutex_;  // guards all below
   std::map<std::string, base::Clock::Steady> wrongSince_;

@@ -51,7 +51,7 @@ Outcome Sweeper::card(const cache::Gpu& card, std::stop_token stop) {
 
 Outcome Sweeper::plugin(const std::string& name, std::stop_token stop) {
   const auto listing = provisioning_.list(name);
-  if (!listing) return Outcome::after(milliseconds(100));
+  if (!listing) return Outcome::after(timeouts_.busyPluginListInterval);
   if (!listing->reply.ok()) return Outcome::done();  // its recovery is an event
   std::set<std::string> unknown(listing->keys.begin(), listing->keys.end());
   stores_.devices.forEach([&](const auto& device) { unknown.erase(device->metadata.uid); });
@@ -63,8 +63,8 @@ Outcome Sweeper::plugin(const std::string& name, std::stop_token stop) {
   for (const auto& key : unknown) {
     base::log::info("deprovisioning a key that no device has", {{"provisioner", name}, {"key", key}});
     const auto reply = provisioning_.deprovisionKey(name, key);  // (S2)
-    if (!reply) return Outcome::after(milliseconds(100));
-    if (reply->outcome == plugin::ReplyCode::inProgress) return Outcome::after(milliseconds(500));
+    if (!reply) return Outcome::after(timeouts_.busyPluginListInterval);
+    if (reply->outcome == plugin::ReplyCode::inProgress) return Outcome::after(timeouts_.backgroundCallInterval);
     if (!reply->ok()) return Outcome::retry({base::Code::unavailable, name + ": deprovision: " + reply->message});
   }
   return Outcome::done();

@@ -9,6 +9,7 @@
 #include "controller/reconcile/card/surplus_cards.h"
 #include "controller/reconcile/device/provisioning.h"
 #include "controller/reconcile/state_machine.h"
+#include "controller/reconcile/timeouts.h"
 #include "controller/reconcile/writer.h"
 
 namespace egpu::reconcile {
@@ -17,8 +18,13 @@ namespace egpu::reconcile {
 class Sweeper {
  public:
   /// Construct it before the stores are filled.
-  Sweeper(Writer& writer, cache::Stores& stores, Provisioning& provisioning, kube::EventSink& events)
-      : writer_(writer), stores_(stores), provisioning_(provisioning), surplus_(writer, stores, events) {}
+  Sweeper(Writer& writer, cache::Stores& stores, Provisioning& provisioning, kube::EventSink& events,
+          const Timeouts& timeouts)
+      : writer_(writer),
+        stores_(stores),
+        provisioning_(provisioning),
+        timeouts_(timeouts),
+        surplus_(writer, stores, events) {}
 
   /// (S1), (S3) and (S5) of one card.
   Outcome card(const cache::Gpu& card, std::stop_token stop);
@@ -29,6 +35,7 @@ class Sweeper {
   Writer& writer_;
   cache::Stores& stores_;
   Provisioning& provisioning_;
+  const Timeouts& timeouts_;
   SurplusCards surplus_;
 };
 

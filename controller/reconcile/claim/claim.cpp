@@ -16,10 +16,6 @@ namespace phase = v1alpha::keys::phase;
 namespace reason = v1alpha::keys::reason;
 using std::chrono::milliseconds;
 
-namespace {
-constexpr milliseconds kAvailableSoon{500};
-}  // namespace
-
 Outcome ClaimSync::step(const core::ObjectKey& key, std::stop_token stop) {
   const auto claim = context_.stores.claims.get(key);
   auto outcome = reconcile(key, claim, stop);
@@ -43,8 +39,7 @@ Outcome ClaimSync::reconcile(const core::ObjectKey& key, const ClaimPtr& claim, 
                                   device->status.message.empty() ? "the device failed" : device->status.message, stop);
   if (device->status.phase == phase::kBound) {
     auto outcome = commit(claim, device, stop);
-    return outcome.isDone() && again.count() > 0 ? Outcome::after(again).reports(std::move(outcome.updates))
-                                                   : outcome;
+    return outcome.isDone() && again.count() > 0 ? Outcome::after(again).reports(std::move(outcome.updates)) : outcome;
   }
   // Released by hand: the controller releases only devices of claims that are being deleted.
   if (device->status.phase == phase::kReleased)
@@ -89,7 +84,7 @@ Outcome ClaimSync::reconcileUnbound(const ClaimPtr& claim, std::stop_token stop)
     return *outcome;
   }
   const auto asked = parts_.resolver.resolve(*claim);
-  if (asked.later) return Outcome::after(kPluginBusy);
+  if (asked.later) return Outcome::after(context_.timeouts.busyPluginInterval);
   if (!asked.cls) {  // classes and claims come by different watches
     const auto exists = classExistsNow(context_, *claim, stop);
     if (!exists.ok()) return Outcome::retry(exists.status());
@@ -133,7 +128,7 @@ std::optional<Outcome> ClaimSync::reconcileMissingDevice(const ClaimPtr& claim, 
     // The claimRef was removed by hand, and no other claim has the device: by its name it is this claim's.
     if (now->status.phase == phase::kAvailable)
       return staticBinding_.bind(claim, std::make_shared<const cache::Gpu>(*now), stop);
-    if (now->status.phase != phase::kFailed) return Outcome::after(kAvailableSoon);
+    if (now->status.phase != phase::kFailed) return Outcome::after(context_.timeouts.shortRecheckInterval);
   }
   if (claim->status.phase == phase::kBound) {
     auto outcome = release_.reconcileLost(claim, nullptr, "device " + name + " is gone", stop);
@@ -165,7 +160,7 @@ Outcome ClaimSync::leaveToConsumer(const ClaimPtr& claim) {
   if (!consumed) context_.cluster.releaseReservation(claim->metadata.uid);
   const auto* bound = findCondition(claim->status.conditions, kBound);
   const bool isOver = consumed && bound != nullptr && isObstacle(*bound);
-  auto outcome = choosers.inTurns ? Outcome::after(ConsumerTurns::kTurnInterval) : Outcome::done();
+  auto outcome = choosers.inTurns ? Outcome::after(context_.timeouts.consumerTurnInterval) : Outcome::done();
   // The nomination for the pod's claims stays as long as all of them exist.
   if (consumed && !isOver && !(claim->status.nominated && parts_.preemptor.preemptionGroup(claim).empty()))
     return outcome;

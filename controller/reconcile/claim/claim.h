@@ -50,8 +50,10 @@ class ClaimSync {
   Outcome gangStep(const core::ObjectKey& gang, std::stop_token stop) { return gang_.reconcile(gang, std::move(stop)); }
   /// Reports on claims that a plugin's call for them takes long.
   Outcome reportSlowProvisioning(const std::string& plugin) { return intent_.reportSlowProvisioning(plugin); }
-  /// True if a claim was bound within kBindingBurst: many claims are being bound.
-  bool wasBoundRecently() const { return context_.clock.now() - boundAt_.load() < kBindingBurst; }
+  /// True if a claim was bound just now: many claims are being bound.
+  bool wasBoundRecently() const {
+    return context_.clock.now() - boundAt_.load() < context_.timeouts.bindingBurstTimeout;
+  }
 
  private:
   Outcome reconcile(const core::ObjectKey& key, const ClaimPtr& claim, std::stop_token stop);
@@ -81,7 +83,6 @@ class ClaimSync {
   ClaimResize resize_;
   VictimSync victim_;
   ClaimRelease release_;
-  static constexpr std::chrono::milliseconds kBindingBurst{200};
   std::atomic<base::Clock::Steady> boundAt_{base::Clock::Steady{}};
 };
 

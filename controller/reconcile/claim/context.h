@@ -13,6 +13,7 @@
 #include "controller/reconcile/pod/bound_volumes.h"
 #include "controller/reconcile/resourceclaim/bridge.h"
 #include "controller/reconcile/retry/waiting.h"
+#include "controller/reconcile/timeouts.h"
 #include "controller/reconcile/writer.h"
 
 namespace egpu::reconcile {
@@ -34,6 +35,7 @@ struct ClaimContext {
   Waiting& waiting;
   BoundVolumes& volumes;
   base::Clock& clock;
+  const Timeouts& timeouts;
   std::function<void(const std::string& queueKey)> enqueue;  ///< may be called on any thread
 
   /// Drops the waiting state of a claim that was deleted during a step. Call after a step that may have recorded some.

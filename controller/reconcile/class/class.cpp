@@ -3,6 +3,7 @@
 #include <tuple>
 
 #include "api/v1alpha/keys.h"
+#include "controller/base/backoff.h"
 #include "controller/reconcile/claim/conditions.h"
 #include "controller/scheduler/choice/class_models.h"
 #include "controller/scheduler/request.h"
@@ -68,7 +69,8 @@ Readiness ClassSync::look(const cache::Class& cls, bool mayAsk, bool& failedNow)
   failedNow = answer.passing;
   std::lock_guard lock(mutex_);
   auto& known = known_[cls.metadata.uid];
-  const auto wait = answer.passing ? nextWait(known.wait) : milliseconds(0);
+  const auto wait = answer.passing ? base::nextBackoff(known.wait, timeouts_.firstCallBackoff, timeouts_.maxCallBackoff)
+                                   : milliseconds(0);
   known = {cls.metadata.name, cls.provisioner, answer, wait, clock_.now() + wait};
   return answer;
 }
@@ -154,7 +156,7 @@ Outcome ClassSync::step(const std::string& name, std::stop_token stop) {
   if (!cls) return Outcome::done();
   bool failedNow = false;
   auto answer = look(*cls, true, failedNow);
-  if (answer.later) return Outcome::after(std::chrono::milliseconds(100));
+  if (answer.later) return Outcome::after(timeouts_.busyPluginListInterval);
   if (!answer.passing && claimsWait(*cls)) answered_(*cls);
   // Claims still call the plugin: this shows when it has recovered.
   if (const auto trouble = provisioning_.trouble(cls->provisioner); answer.ready() && !trouble.empty()) {

@@ -13,6 +13,7 @@
 #include "controller/base/clock.h"
 #include "controller/reconcile/device/provisioning.h"
 #include "controller/reconcile/state_machine.h"
+#include "controller/reconcile/timeouts.h"
 #include "controller/reconcile/writer.h"
 
 namespace egpu::reconcile {
@@ -38,12 +39,13 @@ class ClassSync {
   using Told = std::function<void(const cache::Class& cls)>;
   /// failed: the plugin gave no verdict, so the class must be reconciled. answered: it has given one at last, so the
   /// class's claims must be tried again. Both are called on any thread, from within readiness() and step().
-  ClassSync(Writer& writer, const cache::Stores& stores, Provisioning& provisioning, base::Clock& clock, Told failed,
-            Told answered)
+  ClassSync(Writer& writer, const cache::Stores& stores, Provisioning& provisioning, base::Clock& clock,
+            const Timeouts& timeouts, Told failed, Told answered)
       : writer_(writer),
         stores_(stores),
         provisioning_(provisioning),
         clock_(clock),
+        timeouts_(timeouts),
         failed_(std::move(failed)),
         answered_(std::move(answered)) {}
 
@@ -73,6 +75,7 @@ class ClassSync {
   const cache::Stores& stores_;
   Provisioning& provisioning_;
   base::Clock& clock_;
+  const Timeouts& timeouts_;
   const Told failed_, answered_;
   std::mutex mutex_;
   struct Known {

@@ -229,7 +229,7 @@ Outcome DeviceSync::undo(const cache::Gpu& device, std::stop_token stop) {
   if (!device.metadata.hasFinalizer(keys::kDeviceFinalizer)) return Outcome::done();
   const auto reply = provisioning_.deprovision(device);
   if (!reply) return Outcome::after(provisioning_.delay(device));
-  if (reply->outcome == plugin::ReplyCode::inProgress) return Outcome::after(kPollBackground);
+  if (reply->outcome == plugin::ReplyCode::inProgress) return Outcome::after(timeouts_.backgroundCallInterval);
   if (!reply->ok()) {
     const auto text = device.spec.provisioner + ": deprovision: " + std::string(plugin::toString(reply->outcome)) +
                       (reply->message.empty() ? "" : ": " + reply->message);

@@ -12,6 +12,7 @@
 #include "controller/reconcile/device/users.h"
 #include "controller/reconcile/resourceclaim/bridge.h"
 #include "controller/reconcile/state_machine.h"
+#include "controller/reconcile/timeouts.h"
 #include "controller/reconcile/writer.h"
 
 namespace egpu::reconcile {
@@ -20,14 +21,15 @@ namespace egpu::reconcile {
 class DeviceSync {
  public:
   DeviceSync(Writer& writer, cache::Stores& stores, Binder& binder, Provisioning& provisioning,
-             ResourceClaimBridge& carrier, Users& users, kube::EventSink& events)
+             ResourceClaimBridge& carrier, Users& users, kube::EventSink& events, const Timeouts& timeouts)
       : writer_(writer),
         stores_(stores),
         binder_(binder),
         provisioning_(provisioning),
         carrier_(carrier),
         users_(users),
-        events_(events) {}
+        events_(events),
+        timeouts_(timeouts) {}
 
   Outcome step(const std::string& name, std::stop_token stop);
 
@@ -62,6 +64,7 @@ class DeviceSync {
   ResourceClaimBridge& carrier_;
   Users& users_;
   kube::EventSink& events_;
+  const Timeouts& timeouts_;
 };
 
 }  // namespace egpu::reconcile

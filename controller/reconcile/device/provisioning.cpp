@@ -4,15 +4,13 @@
 
 #include "api/v1alpha/parameters.h"
 #include "api/v1alpha/size.h"
+#include "controller/base/backoff.h"
 #include "controller/base/log.h"
 
 namespace egpu::reconcile {
 namespace {
 
 using std::chrono::milliseconds;
-
-constexpr milliseconds kSayAnotherText{15'000};
-constexpr milliseconds kPreferInterval{10'000};
 
 plugin::Reply missing(const std::string& why) { return {plugin::ReplyCode::unavailable, why}; }
 
@@ -172,7 +170,7 @@ std::optional<plugin::PreferReply> Provisioning::prefer(const cache::Class& cls,
                    {"outcome", std::string(plugin::toString(answer.reply.outcome))},
                    {"why", answer.reply.message}});
   std::lock_guard lock(mutex_);
-  turns_[cls.provisioner].preferAgain = clock_.now() + kPreferInterval;
+  turns_[cls.provisioner].preferAgain = clock_.now() + timeouts_.preferBackoff;
   return answer;
 }
 
@@ -192,9 +190,10 @@ void Provisioning::note(const FailureKey& key, const std::string& provisioner, p
   if (failed_.size() >= kRemembered) failed_.clear();
   auto& failure = failed_[key];
   failure.provisioner = provisioner;
-  failure.wait = nextWait(reply.outcome == plugin::ReplyCode::inProgress ? milliseconds(0) : failure.wait);
+  failure.wait = base::nextBackoff(reply.outcome == plugin::ReplyCode::inProgress ? milliseconds(0) : failure.wait,
+                                   timeouts_.firstCallBackoff, timeouts_.maxCallBackoff);
   failure.again = now + failure.wait;
-  if (failure.outcome == reply.outcome && now - failure.reportedAt < kSayAnotherText) {
+  if (failure.outcome == reply.outcome && now - failure.reportedAt < timeouts_.callFailureReportInterval) {
     reply.message = failure.message;
     return;
   }
@@ -251,7 +250,7 @@ milliseconds Provisioning::delay(const cache::Gpu& device) const {
   std::lock_guard lock(mutex_);
   const auto turns = turns_.find(device.spec.provisioner);
   const int refused = turns == turns_.end() ? 0 : turns->second.refused;
-  auto longest = milliseconds(50) * (1 + std::min(refused / 50, 19));
+  auto longest = timeouts_.busyPluginInterval * (1 + std::min(refused / 50, 19));
   const auto now = clock_.now();
   for (const auto call : kCalls)
     if (const auto it = failed_.find({device.metadata.uid, call}); it != failed_.end() && it->second.again > now)

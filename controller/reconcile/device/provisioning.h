@@ -18,19 +18,10 @@
 #include "controller/base/clock.h"
 #include "controller/cache/stores.h"
 #include "controller/plugin/provisioner.h"
+#include "controller/reconcile/timeouts.h"
 #include "controller/scheduler/decide.h"
 
 namespace egpu::reconcile {
-
-/// Requeue delays: of a plugin without a free call, and of one that is still working.
-constexpr std::chrono::milliseconds kPluginBusy{50};
-constexpr std::chrono::milliseconds kPollBackground{500};
-
-/// Returns the next backoff of a plugin for a failed call. before: the previous backoff (0: none).
-inline std::chrono::milliseconds nextWait(std::chrono::milliseconds before) {
-  constexpr std::chrono::milliseconds first{500}, longest{16'000};
-  return before.count() == 0 ? first : std::min(2 * before, longest);
-}
 
 /// Thread-safe. Registry and stores must outlive it.
 class Provisioning {
@@ -38,11 +29,12 @@ class Provisioning {
   using Told = std::function<void(const std::string& plugin)>;
   /// atMost: calls under way per plugin. begins: called before each provision call; troubled: called when trouble()
   /// appears or ends. Both get the plugin's name and may be null.
-  Provisioning(plugin::Registry& registry, const cache::Stores& stores, base::Clock& clock, int atMost,
-               Told begins = {}, Told troubled = {})
+  Provisioning(plugin::Registry& registry, const cache::Stores& stores, base::Clock& clock, const Timeouts& timeouts,
+               int atMost, Told begins = {}, Told troubled = {})
       : registry_(registry),
         stores_(stores),
         clock_(clock),
+        timeouts_(timeouts),
         atMost_(atMost),
         begins_(std::move(begins)),
         troubled_(std::move(troubled)) {}
@@ -113,6 +105,7 @@ class Provisioning {
   plugin::Registry& registry_;
   const cache::Stores& stores_;
   base::Clock& clock_;
+  const Timeouts& timeouts_;
   const int atMost_;
   const Told begins_, troubled_;
   mutable std::mutex mutex_;

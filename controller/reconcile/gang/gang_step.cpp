@@ -14,13 +14,6 @@ namespace egpu::reconcile {
 namespace phase = v1alpha::keys::phase;
 namespace reason = v1alpha::keys::reason;
 
-namespace {
-
-/// Requeue delay of a gang that may become complete without an event.
-constexpr std::chrono::milliseconds kGangRecheckInterval{5'000};
-
-}  // namespace
-
 Outcome GangSync::waitsForGang(const cache::Claim& claim, std::string why) {
   return Outcome::done().reports(notBound(claim, reason::kWaitingForGang, std::move(why)));
 }
@@ -45,7 +38,8 @@ Outcome GangSync::reconcile(const core::ObjectKey& gang, std::stop_token stop) {
   requeueMembers(gang, before.get(), *now, members);
   if (!members.lacks.empty())
     for (const auto& each : members.here) context_.cluster.releaseReservation(each->metadata.uid);
-  if (members.open.empty()) return members.looksAgain ? Outcome::after(kGangRecheckInterval) : Outcome::done();
+  if (members.open.empty())
+    return members.looksAgain ? Outcome::after(context_.timeouts.gangRecheckInterval) : Outcome::done();
   const auto& speaker = *members.open.front();
   // Capacity that a member releases is of no use to the others before this member is decided again. The end of its
   // device is an event.
@@ -56,7 +50,8 @@ Outcome GangSync::reconcile(const core::ObjectKey& gang, std::stop_token stop) {
     return outcome;
   }
   auto outcome = isRefusedItself(speaker) ? Outcome::done() : waitsForGang(speaker, members.lacks);
-  return members.looksAgain ? Outcome::after(kGangRecheckInterval).reports(std::move(outcome.updates)) : outcome;
+  return members.looksAgain ? Outcome::after(context_.timeouts.gangRecheckInterval).reports(std::move(outcome.updates))
+                            : outcome;
 }
 
 bool GangSync::isRefusedItself(const cache::Claim& claim) {

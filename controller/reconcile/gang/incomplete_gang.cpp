@@ -19,20 +19,6 @@ namespace phase = v1alpha::keys::phase;
 namespace reason = v1alpha::keys::reason;
 using std::chrono::milliseconds;
 
-namespace {
-
-/// Time for which a member keeps its cards while other members have none.
-constexpr milliseconds kGangTimeout{60'000};
-/// Time after which a member reports that it waits; also its requeue delay.
-constexpr milliseconds kMemberReportDelay{5'000};
-constexpr milliseconds kKeptFor{60'000};            ///< time for which a member keeps its cards for members without
-constexpr milliseconds kRecheckInterval{5'000};     ///< requeue delay
-constexpr milliseconds kLooksWhileRunning{30'000};  ///< requeue delay while a pod of the gang runs
-constexpr milliseconds kFailsFor{300'000};          ///< time before a member whose provisioner fails releases its cards
-constexpr milliseconds kRestsFor{300'000};          ///< backoff of the claim after that
-
-}  // namespace
-
 std::string IncompleteGang::memberWithoutCards(const cache::Claim& claim, const cache::Gpu& device) const {
   const auto gang = inGang(context_.stores, claim) ? gangOf(context_.stores, claim) : std::nullopt;
   // A retained device may hold data of its user.
@@ -65,14 +51,15 @@ std::optional<Outcome> IncompleteGang::reconcileBound(const ClaimPtr& claim, con
   const bool runs = members.gone || gangs_.anyPodUngated(members);
   if (why.empty() || runs) {
     context_.waiting.gangs.over(GangDeadlines::What::whole, uid);
-    if (runs) *again = kLooksWhileRunning;
+    if (runs) *again = context_.timeouts.runningGangInterval;
     if (!marked) return std::nullopt;
     return Outcome::nextState(
         context_.binder.setPhase(*device, phase::kBound, "", "", stop).status());  // it keeps its device
   }
   if (marked) return releaseMarked(*claim, *device, stop);
-  *again = kRecheckInterval;
-  if (context_.waiting.gangs.since(GangDeadlines::What::whole, uid, device->metadata.uid) < kKeptFor ||
+  *again = context_.timeouts.gangRecheckInterval;
+  if (context_.waiting.gangs.since(GangDeadlines::What::whole, uid, device->metadata.uid) <
+          context_.timeouts.gangTimeout ||
       claim->status.phase != phase::kBound)
     return std::nullopt;
   // The time distinguishes this mark from earlier ones, as in victim.cpp.
@@ -87,7 +74,8 @@ Outcome IncompleteGang::releaseMarked(const cache::Claim& claim, const cache::Gp
   const auto carrier =
       context_.bridge.release(key, claim.metadata.uid, device.metadata.name, stop);  // no pod may reserve it again
   if (carrier.state == ResourceClaimBridge::Release::failed) return Outcome::retry(carrier.error);
-  if (carrier.state == ResourceClaimBridge::Release::inUse) return Outcome::after(kRecheckInterval);
+  if (carrier.state == ResourceClaimBridge::Release::inUse)
+    return Outcome::after(context_.timeouts.gangRecheckInterval);
   // The next writes can't be undone, so a quorum read checks that the pods are still gated.
   if (const auto read = readPodsOf(context_, claim, stop); !read.ok()) return Outcome::retry(read);
   const auto used = context_.users.isInUseNow(core::keyOf(claim.metadata), device.spec.nodeName, stop);
@@ -105,10 +93,11 @@ std::optional<Outcome> IncompleteGang::rollBackAfterFailures(const cache::Claim&
                                                              const std::string& text, std::stop_token stop) {
   const auto& uid = claim.metadata.uid;
   if (!inGang(context_.stores, claim) || isReserved(context_.stores, claim) ||
-      context_.waiting.gangs.since(GangDeadlines::What::provision, uid, device.metadata.uid) < kFailsFor)
+      context_.waiting.gangs.since(GangDeadlines::What::provision, uid, device.metadata.uid) <
+          context_.timeouts.gangProvisionTimeout)
     return std::nullopt;
   context_.waiting.gangs.over(GangDeadlines::What::provision, uid);
-  context_.waiting.provisioners.refused(uid, device.spec.provisioner, text, kRestsFor);
+  context_.waiting.provisioners.refused(uid, device.spec.provisioner, text, context_.timeouts.gangProvisionBackoff);
   return rollback_.rollBack(claim, device, {}, stop).reports(notBound(claim, reason::kProvisionFailed, text));
 }
 
@@ -137,14 +126,15 @@ std::optional<Outcome> IncompleteGang::awaitMembers(const cache::Claim& claim, c
   const auto why = cards.lacks ? "claim " + cards.lacks->metadata.name + " of " + gang->text() + " has no cards yet"
                                : "a member of " + gang->text() + " is gone";
   const auto waited = context_.waiting.gangs.since(GangDeadlines::What::cards, uid, device.metadata.uid);
-  if (waited >= kGangTimeout) {
+  if (waited >= context_.timeouts.gangTimeout) {
     context_.waiting.gangs.over(GangDeadlines::What::cards, uid);
     return rollback_.rollBack(claim, device, {}, stop)
         .reports(notBound(claim, reason::kWaitingForGang, why + ": its own cards are released"));
   }
-  auto outcome = Outcome::after(kMemberReportDelay);
-  return waited < kMemberReportDelay ? std::move(outcome)
-                                     : std::move(outcome).reports(notBound(claim, reason::kWaitingForGang, why));
+  auto outcome = Outcome::after(context_.timeouts.gangReportDelay);
+  return waited < context_.timeouts.gangReportDelay
+             ? std::move(outcome)
+             : std::move(outcome).reports(notBound(claim, reason::kWaitingForGang, why));
 }
 
 }  // namespace egpu::reconcile

@@ -18,17 +18,6 @@ namespace egpu::reconcile {
 namespace keys = v1alpha::keys;
 namespace reason = v1alpha::keys::reason;
 
-namespace {
-
-/// Requeue delay of a member that waits for CPU, memory or a pod, which is no event of a claim.
-constexpr std::chrono::milliseconds kMemberRecheckInterval{5'000};
-/// Requeue delay for a missing PodGroup: if the API server loses the kind, there is no event.
-constexpr std::chrono::milliseconds kGroupComes{60'000};
-/// Requeue delay for an obstacle that ends by itself, perhaps without an event.
-constexpr std::chrono::milliseconds kRequeueSoon{500};
-
-}  // namespace
-
 Outcome GangSync::reconcileMember(const ClaimPtr& claim, const ResolvedClaim& asked, std::stop_token stop) {
   const auto mistake = v1alpha::gangMistake(claim->metadata.annotations);
   const auto apart = decidedByItself(*claim, takesDevice(context_.stores, *claim));
@@ -44,7 +33,7 @@ Outcome GangSync::reconcileMember(const ClaimPtr& claim, const ResolvedClaim& as
   const auto found = gangOf(context_.stores, *claim);
   if (!found) {
     context_.cluster.releaseReservation(claim->metadata.uid);
-    return Outcome::after(kGroupComes)
+    return Outcome::after(context_.timeouts.podGroupInterval)
         .reports(notBound(
             *claim, reason::kWaitingForGang,
             "there is no PodGroup " + std::string(claim->metadata.annotation(keys::kGangPodGroupAnnotation)) + " yet"));
@@ -63,11 +52,12 @@ Outcome GangSync::reconcileFurtherPod(const ClaimPtr& claim, const v1alpha::Gang
   if (!roster.bound || !members.lacks.empty()) {
     context_.cluster.releaseReservation(claim->metadata.uid);
     if (roster.bound)
-      return Outcome::after(kMemberRecheckInterval).reports(std::move(waitsForGang(*claim, members.lacks).updates));
+      return Outcome::after(context_.timeouts.gangRecheckInterval)
+          .reports(std::move(waitsForGang(*claim, members.lacks).updates));
     return waitsForGang(*claim,
                         "the first " + std::to_string(gang.size) + " pods of " + gang.text() + " are placed before it");
   }
-  if (members.open.empty()) return Outcome::after(kRequeueSoon);  // decided meanwhile
+  if (members.open.empty()) return Outcome::after(context_.timeouts.shortRecheckInterval);  // decided meanwhile
   const auto& first = *members.open.front();
   const auto queueKey = claimKey(core::keyOf(first.metadata));
   if (first.metadata.uid == claim->metadata.uid) return decide(*claim, members, queueKey, stop);
@@ -91,7 +81,7 @@ std::optional<Outcome> GangSync::resolveMembers(const cache::Claim& claim, const
       return outcome;
     }
     const auto asked = parts_.resolver.resolve(*each);
-    if (asked.later) return Outcome::after(kPluginBusy);
+    if (asked.later) return Outcome::after(context_.timeouts.busyPluginInterval);
     if (!asked.ok()) return because(asked.message);
     if (const auto apart = decidedByItself(*each, takesDevice(context_.stores, *each)); !apart.empty())
       return because(apart);
@@ -102,7 +92,7 @@ std::optional<Outcome> GangSync::resolveMembers(const cache::Claim& claim, const
     const auto lacks = pods.add(each, tolerated, stop);
     if (!lacks.ok()) return Outcome::retry(lacks.status());
     if (!lacks->empty())
-      return Outcome::after(kMemberRecheckInterval)
+      return Outcome::after(context_.timeouts.gangRecheckInterval)
           .reports(std::move(waitsForGang(claim, members.gang.text() + ": " + *lacks).updates));
   }
   return std::nullopt;
@@ -122,7 +112,7 @@ Outcome GangSync::decide(const cache::Claim& claim, const GangMembers& members, 
   useGroupOrder(asks);
   const bool maySearch =
       context_.waiting.room.add(queueKey, ageOf(claim.metadata), asks.front().turn.priority, {{asks.front()}});
-  if (!maySearch) return Outcome::after(UnschedulableQueue::kYieldTimeout);
+  if (!maySearch) return Outcome::after(context_.timeouts.queueYieldTimeout);
   const auto groups = gang.topology.empty() ? std::vector<scheduler::TopologyGroup>()
                                             : topologyGroups(context_.stores, gang.topology, members.standsOn);
   const auto* within = gang.topology.empty() ? nullptr : &groups;
@@ -131,7 +121,8 @@ Outcome GangSync::decide(const cache::Claim& claim, const GangMembers& members, 
   using Found = UnschedulableQueue::Found;
   const auto found = !decided ? Found::unknown : decided->lacking ? Found::nothing : Found::room;
   if (context_.waiting.room.decided(queueKey, found)) context_.enqueue(roomKey());
-  if (!decided) return Outcome::after(kRequeueSoon);  // a member has got a decision or a device meanwhile
+  if (!decided)
+    return Outcome::after(context_.timeouts.shortRecheckInterval);  // a member has got a decision or a device meanwhile
   if (decided->lacking) {
     const auto& excess = decided->lacking->excess;
     const bool preempts = gathered.preempt && !members.oneLeaves && (!excess || excess->releasesMayHelp());
@@ -176,7 +167,8 @@ Outcome GangSync::reportUnschedulable(const cache::Claim& claim, const std::stri
     const auto counts = lacking.fit + 1 == members.open.size() ? GroupUsage::all : GroupUsage::some;
     auto over = parts_.report.overQuota(claim, *lacking.excess, why + ": ", counts);
     // Cards that the quota does not count may be on nodes that are short of CPU or memory: requeue as below.
-    return pods.anyShort() ? Outcome::after(kMemberRecheckInterval).reports(std::move(over.updates)) : over;
+    return pods.anyShort() ? Outcome::after(context_.timeouts.gangRecheckInterval).reports(std::move(over.updates))
+                           : over;
   }
   if (!gang.topology.empty() && lacking.group.empty()) why += ": no node has label " + gang.topology;
   std::string rest;
@@ -195,9 +187,10 @@ Outcome GangSync::reportUnschedulable(const cache::Claim& claim, const std::stri
   const auto turn = preempts ? parts_.preemptor.awaitSearch(claim, queueKey) : std::chrono::milliseconds(0);
   auto update = notBound(claim, reason::kNoFit, std::move(why));
   // A release of CPU or memory is no event of a claim.
-  const auto next =
-      pods.anyShort() && (turn.count() == 0 || turn > kMemberRecheckInterval) ? kMemberRecheckInterval : turn;
-  if (stands) return Outcome::after(next.count() > 0 ? next : UnschedulableQueue::kExplainInterval);
+  const auto next = pods.anyShort() && (turn.count() == 0 || turn > context_.timeouts.gangRecheckInterval)
+                        ? context_.timeouts.gangRecheckInterval
+                        : turn;
+  if (stands) return Outcome::after(next.count() > 0 ? next : context_.timeouts.explainInterval);
   return (next.count() > 0 ? Outcome::after(next) : Outcome::done()).reports(std::move(update));
 }
 

@@ -15,10 +15,6 @@ using std::chrono::milliseconds;
 
 namespace {
 
-/// Time for the scheduler to place the pod; twice that while it preempts.
-constexpr milliseconds kPlaceTimeout{300'000};
-/// A scheduler places most pods sooner: their claims need no report of it, which is a write for each.
-constexpr milliseconds kPlacementReportDelay{5'000};
 constexpr std::size_t kMaxQuoteLength = 300;
 
 /// Message of the scheduler about a pod that it cannot place; empty if there is none.
@@ -90,13 +86,13 @@ milliseconds IntentSync::untilPlacementReport(const cache::Claim& claim, const c
       return {};
   }
   const auto passed = context_.waiting.nodes.waitedFor(claim.metadata.uid, device.metadata.uid);
-  return std::max(kPlacementReportDelay - passed, milliseconds(0));
+  return std::max(context_.timeouts.placementReportDelay - passed, milliseconds(0));
 }
 
 std::optional<Outcome> IntentSync::unplacedTooLong(const cache::Claim& claim, const cache::Gpu& device,
                                                    const core::Pod& pod, milliseconds* again, std::stop_token stop) {
   const bool nominated = pod.nominatedNodeName == device.spec.nodeName;
-  const auto patience = nominated ? 2 * kPlaceTimeout : kPlaceTimeout;
+  const auto patience = context_.timeouts.placementTimeout * (nominated ? 2 : 1);
   const auto passed = context_.waiting.nodes.unplacedFor(claim.metadata.uid, device.metadata.uid);
   if (passed >= patience)
     return rollback_.moveAway(claim, device,

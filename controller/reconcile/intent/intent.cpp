@@ -13,8 +13,7 @@ namespace reason = v1alpha::keys::reason;
 using std::chrono::milliseconds;
 
 namespace {
-constexpr milliseconds kUsualCallTime{1'000};  ///< a plugin call that takes longer is reported
-constexpr int kStaleDecisions = 3;             ///< refusals of a claim by ledgers that still count as lost races
+constexpr int kStaleDecisions = 3;  ///< refusals of a claim by ledgers that still count as lost races
 }  // namespace
 
 Outcome IntentSync::reconcile(const ClaimPtr& claim, const GpuPtr& device, std::stop_token stop) {
@@ -36,7 +35,8 @@ Outcome IntentSync::reconcile(const ClaimPtr& claim, const GpuPtr& device, std::
     const int times = context_.waiting.provisioners.serverRefused(claim->metadata.uid) - kStaleDecisions;
     if (times > 0)
       context_.waiting.provisioners.refused(claim->metadata.uid, device->spec.provisioner,
-                                            "the ledger refuses: " + entries.message(), backoffAfterRefusals(times));
+                                            "the ledger refuses: " + entries.message(),
+                                            intents_.backoffAfterRefusals(times));
     if (isReserved(context_.stores, *claim)) return reportStuck(*claim, entries.message());
     return rollback_.rollBack(*claim, *device, {}, stop);
   }
@@ -82,7 +82,7 @@ Outcome IntentSync::notProvisioned(const cache::Claim& claim, const cache::Gpu& 
     case plugin::ReplyCode::noChange:
       break;
     case plugin::ReplyCode::inProgress:
-      return Outcome::after(kPollBackground).reports(report(reason::kProvisioning));
+      return Outcome::after(context_.timeouts.backgroundCallInterval).reports(report(reason::kProvisioning));
     case plugin::ReplyCode::reschedule: {
       const bool fixed =
           isReserved(context_.stores, claim) || device.status.phase == phase::kAvailable;  // it cannot be decided again
@@ -91,8 +91,8 @@ Outcome IntentSync::notProvisioned(const cache::Claim& claim, const cache::Gpu& 
     case plugin::ReplyCode::exists:  // the plugin has other content under this key
     case plugin::ReplyCode::invalid: {
       context_.waiting.provisioners.refused(claim.metadata.uid, device.spec.provisioner, text,
-                                            kProvisionRefusalBackoff);
-      auto outcome = isReserved(context_.stores, claim) ? Outcome::after(kProvisionRefusalBackoff)
+                                            context_.timeouts.provisionRefusalBackoff);
+      auto outcome = isReserved(context_.stores, claim) ? Outcome::after(context_.timeouts.provisionRefusalBackoff)
                                                         : rollback_.rollBack(claim, device, {}, stop);
       return std::move(outcome).reports(report(reason::kProvisionFailed));
     }
@@ -111,9 +111,9 @@ Outcome IntentSync::notProvisioned(const cache::Claim& claim, const cache::Gpu& 
 
 Outcome IntentSync::reportSlowProvisioning(const std::string& plugin) {
   const auto underWay = context_.provisioning.underWay(plugin);
-  auto outcome = underWay.empty() ? Outcome::done() : Outcome::after(kUsualCallTime);
+  auto outcome = underWay.empty() ? Outcome::done() : Outcome::after(context_.timeouts.slowCallReportDelay);
   for (const auto& [key, since] : underWay) {
-    if (context_.clock.now() - since < kUsualCallTime) continue;
+    if (context_.clock.now() - since < context_.timeouts.slowCallReportDelay) continue;
     const auto claim = context_.stores.claims.get(key);
     if (!claim || claim->metadata.deleting() || claim->status.phase == phase::kBound) continue;
     const auto* bound = findCondition(claim->status.conditions, kBound);

@@ -10,11 +10,6 @@ namespace egpu::reconcile {
 
 namespace phase = v1alpha::keys::phase;
 namespace reason = v1alpha::keys::reason;
-using std::chrono::milliseconds;
-
-namespace {
-constexpr milliseconds kRejectFor{120'000};  ///< backoff of a node that plugin or scheduler refused
-}  // namespace
 
 Outcome IntentRollback::rollBack(const cache::Claim& claim, const cache::Gpu& device, std::string_view avoidNodeFor,
                                  std::stop_token stop) {
@@ -25,7 +20,8 @@ Outcome IntentRollback::rollBack(const cache::Claim& claim, const cache::Gpu& de
     if (!status.ok()) return Outcome::retry(status);
   }
   if (!avoidNodeFor.empty())
-    context_.waiting.nodes.reject(claim.metadata.uid, device.spec.nodeName, std::string(avoidNodeFor), kRejectFor);
+    context_.waiting.nodes.reject(claim.metadata.uid, device.spec.nodeName, std::string(avoidNodeFor),
+                                  context_.timeouts.nodeRejectionBackoff);
   // A device that existed before the claim is kept: only its claimRef is cleared.
   if (device.status.phase == phase::kAvailable) {
     const auto body = codec::patch::claimRef(device.metadata.uid, device.metadata.resourceVersion, std::nullopt);

@@ -1,21 +1,16 @@
 #include "controller/reconcile/intent/intent_writer.h"
 
-#include <algorithm>
-
 #include "api/v1alpha/keys.h"
+#include "controller/base/backoff.h"
 #include "controller/reconcile/api_rejections.h"
 
 namespace egpu::reconcile {
 
 namespace reason = v1alpha::keys::reason;
-using std::chrono::milliseconds;
 
-namespace {
-constexpr milliseconds kNameConflictBackoff{15'000};  ///< the claim's device name is in use
-}  // namespace
-
-milliseconds backoffAfterRefusals(int times) {
-  return std::min(milliseconds(1000 << std::min(times - 1, 10)), kProvisionRefusalBackoff);
+std::chrono::milliseconds IntentWriter::backoffAfterRefusals(int times) const {
+  const auto& timeouts = context_.timeouts;
+  return base::exponentialBackoff(timeouts.firstServerRefusalBackoff, times, timeouts.provisionRefusalBackoff);
 }
 
 Outcome IntentWriter::write(const cache::Claim& claim, const cache::Class& cls, const scheduler::Decision& decision,
@@ -33,7 +28,7 @@ Outcome IntentWriter::write(const cache::Claim& claim, const cache::Class& cls, 
   }
   context_.waiting.released.forgetClaim(uid);
   if (!belongsTo(*device, claim))  // the end of that object is no event of this claim
-    return Outcome::after(kNameConflictBackoff)
+    return Outcome::after(context_.timeouts.nameConflictBackoff)
         .reports(notBound(claim, reason::kProvisionFailed,
                           "an ElasticGPU named " + device->metadata.name + " exists and isn't this claim's"));
   return Outcome::requeueNow();  // (C7), or the state of an adopted device

@@ -9,11 +9,6 @@
 
 namespace egpu::reconcile {
 
-/// Backoff of a claim after its provisioner refused it; the longest after refusals by the API server.
-inline constexpr std::chrono::milliseconds kProvisionRefusalBackoff{300'000};
-/// Returns the backoff of a claim after the API server has answered 422 to its decision for the `times`-th time.
-std::chrono::milliseconds backoffAfterRefusals(int times);
-
 /// Thread-safe. The context must outlive it.
 class IntentWriter {
  public:
@@ -25,6 +20,9 @@ class IntentWriter {
                 std::stop_token stop);
   /// Reports ProvisionFailed until the backoff of the claim's refusal ends, and releases its reservation.
   Outcome reportRefusal(const cache::Claim& claim, const std::string& message);
+
+  /// Returns the backoff of a claim after the API server has answered 422 to its decision for the `times`-th time.
+  std::chrono::milliseconds backoffAfterRefusals(int times) const;
 
  private:
   const ClaimContext& context_;

@@ -43,7 +43,7 @@ Outcome UnschedulableReport::noFit(const cache::Claim& claim, const ResolvedClai
   const bool told = old != nullptr && old->reason == reason::kNoFit && claim.status.phase == phase::kPending;
   // The explanation changes with every release, so it is written at intervals only.
   if (!context_.waiting.room.mayExplain(claim.metadata.uid) && told)
-    return Outcome::after(UnschedulableQueue::kExplainInterval);
+    return Outcome::after(context_.timeouts.explainInterval);
   if (isStatic(claim)) {
     auto why = context_.cluster.quarantineReason(claim.spec.elasticGPUName);
     if (const auto card = context_.stores.cards.get({"", claim.spec.elasticGPUName}))

@@ -14,10 +14,6 @@ namespace egpu::reconcile {
 namespace reason = v1alpha::keys::reason;
 using std::chrono::milliseconds;
 
-namespace {
-constexpr std::chrono::milliseconds kVetoedFor{120'000};  ///< documented in provisioner.h
-}  // namespace
-
 std::variant<scheduler::Decision, Outcome> ClaimPlacement::decideAsPreferred(const cache::Claim& claim,
                                                                              const ResolvedClaim& asked,
                                                                              const scheduler::NodePredicate& suits,
@@ -31,7 +27,7 @@ std::variant<scheduler::Decision, Outcome> ClaimPlacement::decideAsPreferred(con
       plugin::kMaxCandidates);
   if (candidates.empty()) return decide(claim, asked, suits, nodes);
   const auto answer = context_.provisioning.prefer(*asked.cls, core::keyOf(claim.metadata), candidates);
-  if (!answer) return Outcome::after(kPluginBusy);
+  if (!answer) return Outcome::after(context_.timeouts.busyPluginInterval);
   if (answer->reply.outcome != plugin::ReplyCode::ok) return decide(claim, asked, suits, nodes);
   auto ask = asked.of(claim);
   ask.first = false;  // no reservation is made from these nodes only
@@ -56,7 +52,7 @@ std::vector<std::string> ClaimPlacement::preferredNodes(const cache::Claim& clai
     isOrdered[veto.candidate] = true;
     context_.waiting.nodes.reject(claim.metadata.uid, candidates[veto.candidate].node,
                                   asked.cls->provisioner + (veto.why.empty() ? " vetoed it" : ": " + veto.why),
-                                  kVetoedFor);
+                                  context_.timeouts.nodeVetoBackoff);
   }
   for (const auto candidate : answer.order) {
     isOrdered[candidate] = true;
@@ -116,7 +112,7 @@ Outcome ClaimPlacement::reconcile(const cache::Claim& claim, const ResolvedClaim
   // Before deciding: capacity that becomes free, and taints that are removed, from now on requeue this claim.
   const bool maySearch =
       context_.waiting.room.add(queueKey, ageOf(claim.metadata), asked.order.priority, needsOf(claim, asked));
-  if (!maySearch) return Outcome::after(UnschedulableQueue::kYieldTimeout);
+  if (!maySearch) return Outcome::after(context_.timeouts.queueYieldTimeout);
   // No pod is known, so the tolerations of the class count.
   const bool anyRejected = context_.waiting.nodes.anyRejected(uid);
   const auto nodes = anyRejected ? std::string() : toleratedNodesText(context_.stores, *asked.cls);

@@ -131,7 +131,7 @@ std::optional<Outcome> StaticBinding::checkRules(const cache::Claim& claim, cons
                                 " not found: access can't be checked"));
   }
   const auto asked = cls ? parts_.resolver.resolve(claim, std::move(cls)) : parts_.resolver.resolve(claim);
-  if (asked.later) return Outcome::after(kPluginBusy);
+  if (asked.later) return Outcome::after(context_.timeouts.busyPluginInterval);
   if (!asked.ok()) return Outcome::done().reports(asked.refusal(claim));
   std::string first;  // problem of the first alternative
   for (std::size_t i = 0; i < asked.alternatives(); ++i) {

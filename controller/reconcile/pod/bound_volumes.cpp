@@ -8,7 +8,6 @@
 namespace egpu::reconcile {
 namespace {
 
-constexpr std::chrono::seconds kServes{30};
 constexpr std::size_t kRemembered = 4096;
 
 bool restrictsNothing(const base::Status& status) {
@@ -50,7 +49,7 @@ base::Result<std::vector<core::NodeSelector>> BoundVolumes::of(const core::Pod& 
       const std::lock_guard lock(mutex_);
       if (known_.size() >= kRemembered) known_.clear();
       if (answer->bound)
-        known_[claim] = {affinity, clock_.now() + kServes};
+        known_[claim] = {affinity, clock_.now() + timeouts_.volumeTtl};
       else
         known_.erase(claim);
     }

@@ -11,17 +11,19 @@
 
 #include "controller/base/clock.h"
 #include "controller/kube/client.h"
+#include "controller/reconcile/timeouts.h"
 
 namespace egpu::reconcile {
 
 /// Thread-safe. References must outlive it.
 class BoundVolumes {
  public:
-  BoundVolumes(kube::Client& client, base::Clock& clock) : client_(client), clock_(clock) {}
+  BoundVolumes(kube::Client& client, base::Clock& clock, const Timeouts& timeouts)
+      : client_(client), clock_(clock), timeouts_(timeouts) {}
 
   /// Returns the node affinities of the pod's bound volumes. A volume claim that does not exist, is not bound or may
   /// not be read restricts nothing: the scheduler then decides, and clears an allocation that it can't use. Bound
-  /// volumes are cached for 30 s.
+  /// volumes are cached for Timeouts::volumeTtl.
   base::Result<std::vector<core::NodeSelector>> of(const core::Pod& pod, std::stop_token stop);
 
  private:
@@ -37,6 +39,7 @@ class BoundVolumes {
 
   kube::Client& client_;
   base::Clock& clock_;
+  const Timeouts& timeouts_;
   std::mutex mutex_;
   std::map<core::ObjectKey, Known> known_;  ///< guarded by mutex_
 };

@@ -8,8 +8,6 @@
 
 namespace egpu::reconcile {
 
-using std::chrono::milliseconds;
-
 bool PodSync::canRollBackIntent(const core::Pod& pod, const Used& one) const {
   if (!one.device || !reconcile::canRollBackIntent(stores_, waiting_.chosen, *one.claim, *one.device)) return false;
   const auto node = stores_.nodes.get({"", one.device->spec.nodeName});
@@ -81,7 +79,7 @@ std::optional<Outcome> PodSync::rescheduleTogether(const core::Pod& pod, const s
   for (const auto& one : used) {
     if (one.device && !canRollBackIntent(pod, one)) return std::nullopt;
     const auto asked = parts_.resolver.resolve(*one.claim);
-    if (asked.later) return Outcome::after(milliseconds(50));
+    if (asked.later) return Outcome::after(context_.timeouts.busyPluginInterval);
     if (!asked.ok()) return std::nullopt;
     asks.push_back(asked.of(*one.claim));
     if (!one.device) continue;

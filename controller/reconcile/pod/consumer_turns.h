@@ -4,7 +4,7 @@
 //
 //   up to kMaxPods pods use the claim   all of them
 //   more                                the oldest of each set of equal pods; of those always the kMaxFirst oldest, and
-//                                       kMaxNext more, which change every kTurnInterval until all had their turn
+//                                       kMaxNext more, which change at intervals until all had their turn
 //
 //   pods p0 … p99 of one Deployment and q of another one: p0 and q choose; p1 … p99 follow once the claim has a node
 //
@@ -26,6 +26,7 @@
 #include "controller/cache/stores.h"
 #include "controller/reconcile/pod/chosen_nodes.h"
 #include "controller/reconcile/retry/unschedulable_queue.h"
+#include "controller/reconcile/timeouts.h"
 
 namespace egpu::reconcile {
 
@@ -35,13 +36,13 @@ class ConsumerTurns {
   static constexpr std::size_t kMaxPods = 8;
   static constexpr std::size_t kMaxFirst = 4;
   static constexpr std::size_t kMaxNext = 4;
-  static constexpr std::chrono::milliseconds kTurnInterval{10'000};
 
-  ConsumerTurns(base::Clock& clock, const ChosenNodes& chosen) : clock_(clock), chosen_(chosen) {}
+  ConsumerTurns(base::Clock& clock, const Timeouts& timeouts, const ChosenNodes& chosen)
+      : clock_(clock), timeouts_(timeouts), chosen_(chosen) {}
 
   struct Choosers {
     std::vector<core::ObjectKey> pods;  ///< consumers that choose now, and pods whose scheduler chooses
-    bool inTurns = false;               ///< other pods choose after kTurnInterval
+    bool inTurns = false;               ///< other pods choose after Timeouts::consumerTurnInterval
   };
   Choosers choosersOf(const cache::Stores& stores, const cache::Claim& claim);
   /// True if the pod, a consumer of the claim, chooses the claim's node now.
@@ -103,9 +104,12 @@ class ConsumerTurns {
   };
   /// Returns null if all pods of the claim choose. mutex_ is held.
   Shared* sharedBy(const cache::Stores& stores, const cache::Claim& claim);
-  std::size_t turnNow() const { return static_cast<std::size_t>(clock_.now().time_since_epoch() / kTurnInterval); }
+  std::size_t turnNow() const {
+    return static_cast<std::size_t>(clock_.now().time_since_epoch() / timeouts_.consumerTurnInterval);
+  }
 
   base::Clock& clock_;
+  const Timeouts& timeouts_;
   const ChosenNodes& chosen_;
   mutable std::mutex mutex_;
   std::map<core::ObjectKey, Shared> shared_;  ///< by claim; guarded by mutex_

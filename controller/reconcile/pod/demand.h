@@ -6,6 +6,7 @@
 
 #include "api/core/objects.h"
 #include "controller/cache/cluster_view.h"
+#include "controller/reconcile/claim/parts.h"
 
 namespace egpu::reconcile {
 
@@ -34,5 +35,26 @@ std::vector<std::vector<cache::ClusterView::SchedulingRequest>> otherAsks(const 
 
 /// Returns v1alpha::claimNames(), then the claims that only annotations name.
 std::vector<std::string> usedOrAnnotated(const core::Pod& pod);
+
+/// Reads demands. Thread-safe; the references must outlive it.
+class DemandReader {
+ public:
+  DemandReader(const ClaimContext& context, ClaimParts& parts) : context_(context), parts_(parts) {}
+
+  /// Returns the requirements of the pod's claims for a node that another scheduler chooses. pod: as that scheduler
+  /// knows it.
+  PodDemand demandOf(const core::Pod& pod);
+  /// Returns a message if a template of the pod has no ResourceClaim yet and is not known to be another driver's; else
+  /// empty.
+  std::string unstamped(const core::Pod& pod) const;
+
+ private:
+  /// Adds the part of one claim to demandOf().
+  void addDemand(const core::Pod& pod, const core::ObjectKey& claim, PodDemand& demand);
+  void addOpen(const cache::Claim& claim, const GpuPtr& device, PodDemand& demand);
+
+  const ClaimContext& context_;
+  ClaimParts& parts_;
+};
 
 }  // namespace egpu::reconcile

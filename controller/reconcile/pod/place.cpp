@@ -15,8 +15,7 @@ namespace reason = v1alpha::keys::reason;
 using std::chrono::milliseconds;
 
 namespace {
-constexpr milliseconds kNodeRefusedFor{120'000};  ///< backoff of a node on which the API server refused the device
-constexpr std::size_t kLooksUnderLock = 256;      ///< nodes to evaluate while other decisions are blocked
+constexpr std::size_t kLooksUnderLock = 256;  ///< nodes to evaluate while other decisions are blocked
 constexpr std::size_t kHoweverMany = std::numeric_limits<std::size_t>::max();
 
 /// The shortest of several requeue delays; ignores delays of zero.
@@ -67,7 +66,7 @@ std::optional<PodSync::Choice> PodSync::choiceOf(const core::Pod& pod, const std
     const auto& uid = one.claim->metadata.uid;
     auto ask = parts_.resolver.resolve(*one.claim);
     if (ask.later) {
-      *outcome = Outcome::after(milliseconds(50));
+      *outcome = Outcome::after(context_.timeouts.busyPluginInterval);
       return std::nullopt;
     }
     if (!ask.ok() || !isDecidedByPod(stores_, *one.claim) || !waiting_.provisioners.refusal(uid).empty())
@@ -104,7 +103,7 @@ Outcome PodSync::choose(const core::Pod& pod, const std::vector<Used>& used, std
     });
   });
   // Before the search, so that capacity released from now on requeues the pod.
-  if (!waitForRoom(pod, *choice) && !chosen) return Outcome::after(UnschedulableQueue::kYieldTimeout);
+  if (!waitForRoom(pod, *choice) && !chosen) return Outcome::after(context_.timeouts.queueYieldTimeout);
   auto tried = decideFirst(*choice, nodes);
   auto& together = tried.together;
   if (together.decisions.empty() && forgetRefusedNodes(choice->asks)) tried = decideFirst(*choice, nodes);
@@ -351,7 +350,8 @@ Outcome PodSync::writeIntents(const core::Pod& pod, const Choice& choice,
     // The remaining claims are not written for a node that the pod's other claims do not share.
     for (std::size_t rest = i + 1; rest < decisions.size(); ++rest) cluster_.forget(choice.asks[rest].claimUid);
     if (device.status().code() == base::Code::invalid)  // the refusal may concern this node only
-      waiting_.nodes.reject(claim.metadata.uid, decisions[i].node, "the device was refused", kNodeRefusedFor);
+      waiting_.nodes.reject(claim.metadata.uid, decisions[i].node, "the device was refused",
+                            context_.timeouts.nodeRefusalBackoff);
     else if (ApiRejections::isRefusal(device.status()))  // a quota or rights: try other nodes first
       waiting_.nodes.refusedOn(claim.metadata.uid, decisions[i].node);
     if (!device.ok()) return Outcome::retry(device.status());

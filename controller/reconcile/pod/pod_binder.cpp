@@ -20,10 +20,6 @@ using std::chrono::milliseconds;
 
 namespace {
 
-constexpr milliseconds kLook{2};  ///< interval between two reads of the cache
-constexpr milliseconds kRollBack{1'000};
-constexpr int kRollBackLooks = 500;
-
 std::string listed(const std::set<std::string>& names) {
   std::string text;
   for (const auto& name : names) text += (text.empty() ? "" : ", ") + name;
@@ -73,7 +69,8 @@ std::optional<Status> PodBinder::place(const core::Pod& pod, const std::string& 
   };
   wake();
   std::optional<Status> failed;
-  for (const auto until = clock_.now() + within; !placed(pod, node); std::this_thread::sleep_for(kLook)) {
+  for (const auto until = clock_.now() + within; !placed(pod, node);
+       std::this_thread::sleep_for(timeouts_.bindPollInterval)) {
     auto why = waiting_.chosen.refusal(key);
     if (why.empty()) why = obstacle(pod, node);
     if (!why.empty()) failed = Status(Code::conflict, why);
@@ -140,7 +137,8 @@ std::string PodBinder::obstacle(const core::Pod& pod, const std::string& node) {
 
 void PodBinder::awaitRollBack(const core::Pod& pod, std::stop_token stop) const {
   if (!waiting_.chosen.leavesToScheduler(pod)) return;  // the pod is the first consumer of its intents: they stay
-  for (int looks = 0; looks < kRollBackLooks && !stop.stop_requested(); ++looks) {
+  const auto polls = timeouts_.bindRollBackTimeout / timeouts_.bindPollInterval;
+  for (int64_t i = 0; i < polls && !stop.stop_requested(); ++i) {
     const auto names = usedOrAnnotated(pod);
     const bool idle = std::any_of(names.begin(), names.end(), [&](const auto& name) {
       const auto claim = stores_.claims.get({pod.metadata.namespace_, name});
@@ -148,7 +146,7 @@ void PodBinder::awaitRollBack(const core::Pod& pod, std::stop_token stop) const 
       return device && !phase::committed(device->status.phase);
     });
     if (!idle) return;
-    std::this_thread::sleep_for(kRollBack / kRollBackLooks);
+    std::this_thread::sleep_for(timeouts_.bindPollInterval);
   }
 }
 

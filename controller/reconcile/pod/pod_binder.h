@@ -21,6 +21,7 @@
 #include "controller/base/clock.h"
 #include "controller/base/status.h"
 #include "controller/reconcile/pod/pod.h"
+#include "controller/reconcile/timeouts.h"
 
 namespace egpu::reconcile {
 
@@ -28,8 +29,14 @@ namespace egpu::reconcile {
 class PodBinder {
  public:
   PodBinder(Writer& writer, cache::Stores& stores, PodSync& pods, Waiting& waiting, base::Clock& clock,
-            std::function<void(const std::string& queueKey)> enqueue)
-      : writer_(writer), stores_(stores), pods_(pods), waiting_(waiting), clock_(clock), enqueue_(std::move(enqueue)) {}
+            const Timeouts& timeouts, std::function<void(const std::string& queueKey)> enqueue)
+      : writer_(writer),
+        stores_(stores),
+        pods_(pods),
+        waiting_(waiting),
+        clock_(clock),
+        timeouts_(timeouts),
+        enqueue_(std::move(enqueue)) {}
 
   /// Blocks until the pod is bound there or that is known to fail: at most `within`, the time of a write, and after a
   /// failure one second for rolling back. The message explains a failure for people. uid: of the expected pod; empty =
@@ -56,6 +63,7 @@ class PodBinder {
   PodSync& pods_;
   Waiting& waiting_;
   base::Clock& clock_;
+  const Timeouts& timeouts_;
   const std::function<void(const std::string& queueKey)> enqueue_;
 };
 

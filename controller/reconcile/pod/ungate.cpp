@@ -10,7 +10,6 @@ namespace egpu::reconcile {
 namespace keys = v1alpha::keys;
 namespace phase = v1alpha::keys::phase;
 namespace reason = v1alpha::keys::reason;
-using std::chrono::milliseconds;
 
 bool PodSync::suitsAnotherPod(const core::Pod& pod, const std::vector<Used>& used, const core::Node& node) const {
   for (const auto& one : used)
@@ -61,7 +60,7 @@ Outcome PodSync::ungate(const core::Pod& pod, const std::vector<Used>& used, std
     if (one.device->metadata.deleting() && !committed(*one.device)) return Outcome::done();  // being rolled back
     if (isLeft(*one.device)) return Outcome::done();  // the end of the mark is an event
     // The claim becomes Lost soon, or its card returns.
-    if (one.device->status.reason == reason::kCardGone) return Outcome::after(milliseconds(100));
+    if (one.device->status.reason == reason::kCardGone) return Outcome::after(context_.timeouts.lostCardInterval);
   }
   if (const auto apart = claimsOnDifferentNodes(pod, used)) return *apart;
   if (!allCarried(pod, used)) return Outcome::done();  // each allocation is an event

@@ -30,7 +30,7 @@ PlanTurns::Next PlanTurns::next(milliseconds rest) {
   const std::lock_guard lock(mutex_);
   const auto now = clock_.now();
   if (turn_) {
-    const auto left = turn_->since + kTurnTimeout - now;
+    const auto left = turn_->since + timeouts_.victimSearchTurnTimeout - now;
     if (left.count() > 0) return {std::nullopt, std::chrono::ceil<milliseconds>(left)};
     erase(turn_->at.first.age.uid);
     turn_.reset();
@@ -38,7 +38,7 @@ PlanTurns::Next PlanTurns::next(milliseconds rest) {
   if (inOrder_.empty()) return {};
   if (rest.count() > 0) return {std::nullopt, rest};
   turn_ = Turn{*inOrder_.begin(), now};
-  return {turn_->at.second, kTurnTimeout};
+  return {turn_->at.second, timeouts_.victimSearchTurnTimeout};
 }
 
 bool PlanTurns::hasTurn(const std::string& queueKey) const {

@@ -12,16 +12,14 @@
 
 #include "controller/base/clock.h"
 #include "controller/reconcile/retry/unschedulable_queue.h"
+#include "controller/reconcile/timeouts.h"
 
 namespace egpu::reconcile {
 
 /// Thread-safe. The clock must outlive it.
 class PlanTurns {
  public:
-  /// Time after which a claim that has not searched loses its turn.
-  static constexpr std::chrono::milliseconds kTurnTimeout{250};
-
-  explicit PlanTurns(base::Clock& clock) : clock_(clock) {}
+  PlanTurns(base::Clock& clock, const Timeouts& timeouts) : clock_(clock), timeouts_(timeouts) {}
 
   /// Adds the claim to those that wait for their turn. order: with the claim's uid. queueKey: key whose step searches.
   void wait(const QueueOrder& order, const std::string& queueKey);
@@ -46,6 +44,7 @@ class PlanTurns {
   void erase(const std::string& claimUid);  // with mutex_ held
 
   base::Clock& clock_;
+  const Timeouts& timeouts_;
   mutable std::mutex mutex_;  // guards all below
   std::set<Position> inOrder_;
   std::map<std::string, Position> positions_;  ///< by uid of the claim

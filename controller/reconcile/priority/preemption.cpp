@@ -22,17 +22,9 @@ namespace reason = v1alpha::keys::reason;
 
 namespace {
 
-constexpr std::chrono::milliseconds kMaxSearchBackoff{
-    15'000};  ///< backoff of a claim without victims, and longest pause
-constexpr std::chrono::milliseconds kFirstSearchBackoff{
-    500};  ///< first backoff if a candidate may appear soon; doubles
 /// Pause after a search for victims, in multiples of its processor time. Searches without a result use a tenth of the
 /// time at most. Searches with victims are limited by the number of victims: they may use half of it.
 constexpr int kBackoffPerFailedSearch = 9, kBackoffPerPlan = 1;
-/// Time for which a nomination without remaining victims stands if the next decision still finds no capacity.
-constexpr std::chrono::milliseconds kFitTimeout{2'000};
-/// Time for which other claims wait for the step that writes the rest of a plan.
-constexpr std::chrono::milliseconds kWriteTimeout{5'000};
 constexpr std::size_t kVictimsNamed = 3;  ///< victims in a message
 constexpr std::size_t kNodesNamed = 3;    ///< nodes in a message
 constexpr std::string_view kMoves = "moving to another device because of annotation ";
@@ -198,8 +190,8 @@ std::vector<v1alpha::Nomination> Preemption::planForGroup(const AskedTogether& a
     const std::lock_guard lock(mutex_);
     const auto at = clock_.now();
     auto& until = restingUntil_["fits/" + asked.claims.front()->metadata.uid].until;
-    if (until <= at) until = at + kMaxSearchBackoff;
-    if (until - at > kMaxSearchBackoff - kFitTimeout) return now;
+    if (until <= at) until = at + timeouts_.maxSearchBackoff;
+    if (until - at > timeouts_.maxSearchBackoff - timeouts_.nominationFitTimeout) return now;
     now.clear();
   }
   if (!now.empty() && (evictionStarted(victims) ||
@@ -314,7 +306,7 @@ Preemption::Candidates Preemption::candidatesFor(const AskedTogether& asked) con
 std::vector<v1alpha::Nomination> Preemption::fresh(const AskedTogether& asked, const std::stop_token& stop) {
   const auto began = base::processorTime(clock_);
   const scheduler::StopCondition enough = [&] {
-    return stop.stop_requested() || base::processorTime(clock_) - began >= kLooksFor;
+    return stop.stop_requested() || base::processorTime(clock_) - began >= timeouts_.victimSearchTimeout;
   };
   const auto candidates = candidatesFor(asked);
   bool cut = false;
@@ -397,13 +389,13 @@ void Preemption::recordSearch(const std::string& claimUid, base::Clock::Steady::
   const std::lock_guard lock(mutex_);
   const auto now = clock_.now();
   const int rests = found == Found::somebody ? kBackoffPerPlan : kBackoffPerFailedSearch;
-  restUntil_ = now + std::min<base::Clock::Steady::duration>(took * rests, kMaxSearchBackoff);
+  restUntil_ = now + std::min<base::Clock::Steady::duration>(took * rests, timeouts_.maxSearchBackoff);
   const auto before = restingUntil_.find(claimUid);
-  const auto longer =
-      before == restingUntil_.end() ? kFirstSearchBackoff : std::min(before->second.rest * 2, kMaxSearchBackoff);
+  const auto longer = before == restingUntil_.end() ? timeouts_.firstSearchBackoff
+                                                    : std::min(before->second.rest * 2, timeouts_.maxSearchBackoff);
   std::erase_if(restingUntil_, [&](const auto& each) { return each.first == claimUid || each.second.until <= now; });
   if (found == Found::somebody) return;
-  const auto rest = moreSoon ? longer : kMaxSearchBackoff;
+  const auto rest = moreSoon ? longer : timeouts_.maxSearchBackoff;
   restingUntil_[claimUid] = {now + rest, rest, found == Found::cutShort, moreSoon};
 }
 
@@ -439,7 +431,7 @@ std::chrono::milliseconds Preemption::delayForRateLimit(const QueueOrder& order,
     return restingUntil_.at(uid).moreSoon ? own : std::chrono::milliseconds(0);
   if (until(restUntil_).count() == 0) return {};
   turns_.wait(order, queueKey);
-  return kMaxSearchBackoff;
+  return timeouts_.maxSearchBackoff;
 }
 
 PlanTurns::Next Preemption::giveTurn() {
@@ -465,7 +457,7 @@ std::pair<std::vector<v1alpha::Nomination>, std::size_t> Preemption::unwritten(c
 
 void Preemption::leaveUnwritten(const AskedTogether& asked, std::vector<v1alpha::Nomination> rooms,
                                 std::size_t written) {
-  Unwritten plan{{}, std::move(rooms), written, clock_.now() + kWriteTimeout};
+  Unwritten plan{{}, std::move(rooms), written, clock_.now() + timeouts_.planWriteTimeout};
   for (const auto& claim : asked.claims) plan.claimUids.push_back(claim->metadata.uid);
   unwritten_ = std::move(plan);
 }
@@ -537,8 +529,8 @@ cache::Store<cache::Claim>::Ptr Preemption::preemptorOf(const cache::Gpu& device
 void Preemption::blockedByBudget(const std::string& device, const std::string& why) {
   const std::lock_guard lock(mutex_);
   const auto now = clock_.now();
-  std::erase_if(heldUp_, [&](const auto& each) { return each.second.until + kHeldUpFor <= now; });
-  heldUp_[device] = {now + kHeldUpFor, why};
+  std::erase_if(heldUp_, [&](const auto& each) { return each.second.until + timeouts_.preemptionRetryBackoff <= now; });
+  heldUp_[device] = {now + timeouts_.preemptionRetryBackoff, why};
 }
 
 std::set<std::string> Preemption::heldUpNow() const {
@@ -552,7 +544,7 @@ std::set<std::string> Preemption::heldUpNow() const {
 std::string Preemption::lastRefusal(const std::string& device) const {
   const std::lock_guard lock(mutex_);
   const auto known = heldUp_.find(device);
-  const bool recent = known != heldUp_.end() && clock_.now() < known->second.until + kHeldUpFor;
+  const bool recent = known != heldUp_.end() && clock_.now() < known->second.until + timeouts_.preemptionRetryBackoff;
   return recent ? known->second.why : std::string();
 }
 

@@ -18,6 +18,7 @@
 #include "controller/reconcile/priority/plan_turns.h"
 #include "controller/reconcile/priority/priority.h"
 #include "controller/reconcile/priority/shared_plans.h"
+#include "controller/reconcile/timeouts.h"
 
 namespace egpu::reconcile {
 
@@ -61,20 +62,24 @@ cache::ClusterView::VictimGroup victimGroups(const cache::Stores& stores);
 /// Thread-safe. Stores, view and clock must outlive it.
 class Preemption {
  public:
-  Preemption(const cache::Stores& stores, cache::ClusterView& cluster, base::Clock& clock)
-      : stores_(stores), cluster_(cluster), clock_(clock), shared_(clock), turns_(clock) {}
+  Preemption(const cache::Stores& stores, cache::ClusterView& cluster, base::Clock& clock, const Timeouts& timeouts)
+      : stores_(stores),
+        cluster_(cluster),
+        clock_(clock),
+        timeouts_(timeouts),
+        shared_(clock, timeouts),
+        turns_(clock, timeouts) {}
 
   /// Lock that a step holds while it plans for the claim and writes the plan. Two plans must not name the same victims
   /// for capacity that only one of them can have. Not owned: another claim is being planned for, or its plan is not yet
   /// written.
   std::unique_lock<std::mutex> tryLockPlanning(const std::string& claimUid);
-  static constexpr std::chrono::milliseconds kOthersPlan{200};  ///< requeue delay if plans() is not owned
   /// Results of the last checks of gangs' plans.
   SharedPlans& shared() { return shared_; }
   /// Returns the nominated capacity of the claim and its victims. An existing nomination stays, without victims that
   /// are no longer needed, unless a disruption budget blocks one of them before the first is marked and another plan
-  /// exists. Nothing if no eviction helps, or if no victims are found within kLooksFor or before the stop. Needs
-  /// plans().
+  /// exists. Nothing if no eviction helps, or if no victims are found within victimSearchTimeout or before the stop.
+  /// Needs tryLockPlanning().
   core::HeapOptional<v1alpha::Nomination> planFor(const cache::Store<cache::Claim>::Ptr& claim,
                                                   const cache::ClusterView::SchedulingRequest& ask,
                                                   const scheduler::NodePredicate& suits, const std::stop_token& stop);
@@ -88,9 +93,6 @@ class Preemption {
   /// Stores a plan whose first nominations are written. The next step of the same claims writes the others. Needs
   /// plans().
   void leaveUnwritten(const AskedTogether& asked, std::vector<v1alpha::Nomination> rooms, std::size_t written);
-  /// Maximum processor time of one search for victims, without the copy of the cluster and one decision without
-  /// evictions. Bounds the time for which a search occupies a worker.
-  static constexpr std::chrono::milliseconds kLooksFor{800};
   /// Returns for how long no victims may be searched for the claim; 0 = they may be. Covers the claim's backoff after a
   /// search that found none, and the pause after all searches, which limits their share of the time.
   std::chrono::milliseconds searchBackoff(const std::string& claimUid) const;
@@ -119,8 +121,6 @@ class Preemption {
   /// Records that a disruption budget blocks the eviction of the device's pods. Other plans avoid the device for a
   /// while.
   void blockedByBudget(const std::string& device, const std::string& why);
-  /// Time until the eviction is tried again.
-  static constexpr std::chrono::milliseconds kHeldUpFor{15'000};
   /// Returns the longest remaining time for any of these devices; 0 = none is blocked.
   std::chrono::milliseconds heldUpFor(const std::vector<std::string>& victims) const;
   /// True if one of these devices is marked for preemption. A mark of a move does not count: it checks no budgets.
@@ -184,6 +184,7 @@ class Preemption {
   const cache::Stores& stores_;
   cache::ClusterView& cluster_;
   base::Clock& clock_;
+  const Timeouts& timeouts_;
   SharedPlans shared_;
   PlanTurns turns_;
   std::optional<Unwritten> unwritten_;  ///< guarded by planning_

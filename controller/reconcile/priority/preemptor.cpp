@@ -35,7 +35,7 @@ std::optional<Outcome> Preemptor::nominateVictimsForGroup(const std::string& wha
   if (const auto rest = searchDelay(*asked.claims.front(), queueKey))
     return rest->count() > 0 ? std::optional(Outcome::after(*rest)) : std::nullopt;
   const auto planning = preemption_.tryLockPlanning(asked.claims.front()->metadata.uid);
-  if (!planning) return Outcome::after(Preemption::kOthersPlan);
+  if (!planning) return Outcome::after(context_.timeouts.planInterval);
   for (const auto& each : asked.claims)
     if (preemption_.turns().done(each->metadata.uid)) context_.enqueue(plansKey());
   for (auto& each : asked.claims) {
@@ -51,7 +51,7 @@ std::optional<Outcome> Preemptor::nominateVictimsForGroup(const std::string& wha
   if (isNew) rooms = preemption_.planForGroup(asked, stop);
   if (rooms.empty()) return std::nullopt;
   if (std::all_of(rooms.begin(), rooms.end(), [](const auto& room) { return room.victims.empty(); }))
-    return Outcome::after(Preemption::kOthersPlan);  // the last victim was released just now
+    return Outcome::after(context_.timeouts.planInterval);  // the last victim was released just now
   // V1: first the speaker's nomination, as the others keep theirs only while it has one. No victim is evicted before
   // all are written. The step that searches a large plan writes the first one alone, so that no step occupies its
   // worker for long.
@@ -75,7 +75,7 @@ std::optional<Outcome> Preemptor::nominateVictimsForGroup(const std::string& wha
     for (const auto& name : room.victims)
       if (const auto device = context_.stores.devices.get({"", name}); device && device->spec.claimRef)
         context_.enqueue(claimKey({device->spec.claimRef->namespace_, device->spec.claimRef->name}));
-  return Outcome::after(Preemption::kHeldUpFor);
+  return Outcome::after(context_.timeouts.preemptionRetryBackoff);
 }
 
 milliseconds Preemptor::awaitSearch(const cache::Claim& claim, const std::string& queueKey) {
@@ -109,19 +109,20 @@ std::optional<Outcome> Preemptor::nominateVictims(const cache::Claim& claim, con
   if (const auto rest = searchDelay(claim, queueKey))
     return rest->count() > 0 ? std::optional(Outcome::after(*rest)) : std::nullopt;
   const auto planning = preemption_.tryLockPlanning(claim.metadata.uid);
-  if (!planning) return Outcome::after(Preemption::kOthersPlan);
+  if (!planning) return Outcome::after(context_.timeouts.planInterval);
   if (preemption_.turns().done(claim.metadata.uid)) context_.enqueue(plansKey());
   const auto current = context_.stores.claims.get(core::keyOf(claim.metadata));  // with the nomination of the last plan
   if (!current || current->metadata.uid != claim.metadata.uid) return Outcome::done();
   const auto nomination = preemption_.planFor(current, asked.of(*current), suits, stop);
   if (!nomination) return std::nullopt;
-  if (nomination->victims.empty()) return Outcome::after(Preemption::kOthersPlan);  // the last victim left just now
+  if (nomination->victims.empty())
+    return Outcome::after(context_.timeouts.planInterval);  // the last victim left just now
   auto update =
       notBound(*current, reason::kPreempting, preemption_.text({&*nomination, 1}, current->metadata.namespace_));
   update.nominated = nomination;
   const auto written = context_.status.say({std::move(update)}, stop);  // V1
   if (!written.ok()) return Outcome::nextState(written);
-  return Outcome::after(Preemption::kHeldUpFor);
+  return Outcome::after(context_.timeouts.preemptionRetryBackoff);
 }
 
 std::vector<ClaimPtr> Preemptor::preemptionGroup(const ClaimPtr& preemptor) const {

@@ -23,7 +23,9 @@ void useGroupOrder(std::vector<cache::ClusterView::SchedulingRequest>& asks);
 class Preemptor {
  public:
   Preemptor(const ClaimContext& context, const GangMembership& gangs)
-      : context_(context), gangs_(gangs), preemption_(context.stores, context.cluster, context.clock) {}
+      : context_(context),
+        gangs_(gangs),
+        preemption_(context.stores, context.cluster, context.clock, context.timeouts) {}
 
   /// Called before UnschedulableReport::noFit(), for a claim or for the pod that chooses for it. Nullopt if there are
   /// no victims, or the claim may not preempt. Add the claim to Waiting before deciding.

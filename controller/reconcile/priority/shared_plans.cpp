@@ -39,14 +39,15 @@ std::shared_ptr<const SharedPlan> SharedPlans::find(const std::string& key) cons
   if (key.empty()) return nullptr;
   const std::lock_guard lock(mutex_);
   const auto known = checked_.find(key);
-  if (known == checked_.end() || !known->second.stands || clock_.now() - known->second.at >= kPlanTtl) return nullptr;
+  if (known == checked_.end() || !known->second.stands || clock_.now() - known->second.at >= timeouts_.planTtl)
+    return nullptr;
   return known->second.plan;
 }
 
 std::shared_ptr<const SharedPlan> SharedPlans::put(const std::string& key, SharedPlan plan, uint64_t generation) {
   const std::lock_guard lock(mutex_);
   const auto now = clock_.now();
-  std::erase_if(checked_, [now](const auto& each) { return now - each.second.at >= kBudgetsTtl; });
+  std::erase_if(checked_, [this, now](const auto& each) { return now - each.second.at >= timeouts_.budgetTtl; });
   const auto known = checked_.find(key);
   const bool same = known != checked_.end() && known->second.plan->victims == plan.victims;
   plan.budgetsAsked = same ? known->second.plan->budgetsAsked : std::make_shared<Batches>(plan.victims.size());

@@ -1,6 +1,6 @@
 // Preemption plans of gangs, with the result of the last check of each. The steps of all victims ask the same question:
 // is the plan still needed, and does it need this victim? The answer costs a LIST of the gang's claims and a try of
-// each victim, so it is given once per kPlanTtl. Steps in between read only the claim that names their device.
+// each victim, so it is given once per Timeouts::planTtl. Steps in between read only the claim that names their device.
 #pragma once
 
 #include <atomic>
@@ -17,6 +17,7 @@
 
 #include "controller/base/clock.h"
 #include "controller/cache/stores.h"
+#include "controller/reconcile/timeouts.h"
 
 namespace egpu::reconcile {
 
@@ -53,13 +54,13 @@ struct SharedPlan {
 /// Thread-safe. The clock must outlive it.
 class SharedPlans {
  public:
-  explicit SharedPlans(base::Clock& clock) : clock_(clock) {}
+  SharedPlans(base::Clock& clock, const Timeouts& timeouts) : clock_(clock), timeouts_(timeouts) {}
 
   /// Returns the key of the plan of the claim's gang. Empty: the claim is in no gang.
   static std::string keyOf(const cache::Claim& claim);
   /// Lock that a step holds while it checks a plan. Not owned: another step is checking one.
   std::unique_lock<std::mutex> checks() { return {checking_, std::try_to_lock}; }
-  /// Returns the result of a check within kPlanTtl, or null.
+  /// Returns the result of a check within Timeouts::planTtl, or null.
   std::shared_ptr<const SharedPlan> find(const std::string& key) const;
   /// Number that changes with forget(): the result of a check that began before is out of date.
   uint64_t generation() const { return generation_; }
@@ -70,14 +71,13 @@ class SharedPlans {
   void forget(const std::string& key);
 
  private:
-  static constexpr std::chrono::milliseconds kPlanTtl{1'000};
-  static constexpr std::chrono::milliseconds kBudgetsTtl{60'000};  ///< memory of budgets that were asked
   struct Checked {
     std::shared_ptr<const SharedPlan> plan;
     base::Clock::Steady at;
     bool stands = true;  ///< false: dropped, except for its budgets
   };
   base::Clock& clock_;
+  const Timeouts& timeouts_;
   std::mutex checking_;
   mutable std::mutex mutex_;
   std::map<std::string, Checked> checked_;  ///< guarded by mutex_

@@ -22,9 +22,6 @@ using std::chrono::milliseconds;
 
 namespace {
 
-/// Interval of checks whether the pods of other gang members have ended, which is no event of the claim.
-constexpr milliseconds kGangMembersEnd{500};
-
 /// True if the pod is pinned to a node by its name, as W9 pins it.
 bool pinned(const core::Pod& pod) {
   if (!pod.requiredNodeAffinity) return false;
@@ -90,13 +87,13 @@ base::Result<VictimSync::Need> VictimSync::checkNeed(const cache::Claim& claim, 
   if (all.empty()) all.push_back(named);
   const bool many = !key.empty() && all.size() > Writer::kFewReads;
   const auto checks = many ? shared.checks() : std::unique_lock<std::mutex>();
-  if (many && !checks) return Need{nullptr, false, Preemption::kOthersPlan};
+  if (many && !checks) return Need{nullptr, false, context_.timeouts.planInterval};
   const auto generation = shared.generation();
   if (const auto read = context_.writer.readAll(all, std::move(stop)); !read.ok()) return read;
   need.preemptor = preemptor_.preemption().preemptorOf(device, claim);
   if (!need.preemptor) return need;
   const auto planned = plannedFor(need.preemptor);
-  if (planned.later) return Need{nullptr, false, kPluginBusy};
+  if (planned.later) return Need{nullptr, false, context_.timeouts.busyPluginInterval};
   const auto& name = device.metadata.name;
   const auto group = victimGangOf(context_.stores, device, claim);
   const auto priority = group.priority;
@@ -216,7 +213,7 @@ std::optional<Outcome> VictimSync::dryRunBatch(const SharedPlan& plan, const cac
                                                std::stop_token stop) {
   auto& asked = *plan.budgetsAsked;
   const auto batch = asked.next();
-  if (!batch) return asked.allDone() ? std::nullopt : std::optional(Outcome::after(Preemption::kOthersPlan));
+  if (!batch) return asked.allDone() ? std::nullopt : std::optional(Outcome::after(context_.timeouts.planInterval));
   for (std::size_t i = batch->from; i < batch->to; ++i) {
     const auto other = context_.stores.devices.get({"", plan.victims[i]});
     const auto holder = other ? preemptibleClaim(context_.stores, *other) : nullptr;
@@ -257,7 +254,7 @@ std::optional<Outcome> VictimSync::evict(const core::Pod& pod, bool dry, const c
   preemptor_.preemption().blockedByBudget(
       device.metadata.name, "pod " + core::keyOf(pod.metadata).str() + " may not be evicted now: " + status.message());
   context_.enqueue(claimKey(core::keyOf(preemptor.metadata)));
-  return Outcome::after(Preemption::kHeldUpFor);
+  return Outcome::after(context_.timeouts.preemptionRetryBackoff);
 }
 
 bool VictimSync::hasMemberReleased(const cache::Claim& claim) const {
@@ -309,7 +306,8 @@ Outcome VictimSync::evictPods(const cache::Claim& claim, const cache::Gpu& devic
   if (!used.ok()) return Outcome::retry(used.status());
   if (*used) return Outcome::done();
   // Members of one gang release their devices only after the pods of all of them have ended.
-  if (preemptor && awaitsMembers(claim, device, preemptor)) return Outcome::after(kGangMembersEnd);
+  if (preemptor && awaitsMembers(claim, device, preemptor))
+    return Outcome::after(context_.timeouts.shortRecheckInterval);
   // The next write is final. A pod may have been ungated (W9) by a step that saw the device before its mark.
   if (const auto read = readPodsOf(context_, claim, stop); !read.ok()) return Outcome::retry(read);
   if (!podsToEvict(claim).empty()) return Outcome::requeueNow();

@@ -67,7 +67,8 @@ Outcome QuotaSync::step(const core::ObjectKey& key, std::stop_token stop) {
     const std::lock_guard lock(mutex_);
     auto& last = known_[key].written;
     const auto passed = std::chrono::duration_cast<std::chrono::milliseconds>(clock_.now() - last);
-    if (last != base::Clock::Steady{} && passed < kInterval) return Outcome::after(kInterval - passed);
+    if (last != base::Clock::Steady{} && passed < timeouts_.quotaInterval)
+      return Outcome::after(timeouts_.quotaInterval - passed);
     last = clock_.now();
   }
   const auto* was = findCondition(quota->status.conditions, kNearLimit);

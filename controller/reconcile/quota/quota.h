@@ -14,6 +14,7 @@
 #include "controller/cache/cluster_view.h"
 #include "controller/kube/event_sink.h"
 #include "controller/reconcile/result.h"
+#include "controller/reconcile/timeouts.h"
 #include "controller/reconcile/writer.h"
 
 namespace egpu::reconcile {
@@ -24,12 +25,15 @@ inline constexpr std::string_view kNearLimit = "NearLimit";
 /// Reconciles the key quota/<namespace>/<name>. Thread-safe; at most one thread per quota at a time.
 class QuotaSync {
  public:
-  /// Minimum interval between two writes of one quota's status, however fast claims come and go.
-  static constexpr std::chrono::milliseconds kInterval{1'000};
-
   QuotaSync(Writer& writer, cache::Stores& stores, cache::ClusterView& cluster, base::Clock& clock,
-            base::Metrics& metrics, kube::EventSink& events)
-      : writer_(writer), stores_(stores), cluster_(cluster), clock_(clock), metrics_(metrics), events_(events) {}
+            const Timeouts& timeouts, base::Metrics& metrics, kube::EventSink& events)
+      : writer_(writer),
+        stores_(stores),
+        cluster_(cluster),
+        clock_(clock),
+        timeouts_(timeouts),
+        metrics_(metrics),
+        events_(events) {}
 
   Outcome step(const core::ObjectKey& key, std::stop_token stop);
 
@@ -43,6 +47,7 @@ class QuotaSync {
   cache::Stores& stores_;
   cache::ClusterView& cluster_;
   base::Clock& clock_;
+  const Timeouts& timeouts_;
   base::Metrics& metrics_;
   kube::EventSink& events_;
   std::mutex mutex_;

@@ -1,6 +1,6 @@
 #include "controller/reconcile/resize/resize_backoff.h"
 
-#include <algorithm>
+#include "controller/base/backoff.h"
 
 namespace egpu::reconcile {
 
@@ -17,12 +17,11 @@ ResizeBackoff::Known& ResizeBackoff::of(const std::string& claimUid, const core:
 
 void ResizeBackoff::refused(const std::string& claimUid, const core::StringMap& requests, std::string_view reason,
                             const std::string& message, milliseconds first, milliseconds longest) {
-  constexpr int kDoublings = 10;
   const std::lock_guard lock(mutex_);
   auto& known = of(claimUid, requests);
   known.reason = std::string(reason);
   known.message = message;
-  known.until = clock_.now() + std::min(first * (1 << std::min(known.times++, kDoublings)), longest);
+  known.until = clock_.now() + base::exponentialBackoff(first, ++known.times, longest);
 }
 
 ResizeBackoff::Refusal ResizeBackoff::refusal(const std::string& claimUid, const core::StringMap& requests) const {
@@ -38,7 +37,7 @@ bool ResizeBackoff::mayExplain(const std::string& claimUid, const core::StringMa
   auto& known = of(claimUid, requests);
   const auto now = clock_.now();
   if (now < known.explainAgain) return false;
-  known.explainAgain = now + kExplainInterval;
+  known.explainAgain = now + timeouts_.explainInterval;
   return true;
 }
 

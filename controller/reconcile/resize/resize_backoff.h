@@ -9,15 +9,14 @@
 
 #include "api/core/meta.h"
 #include "controller/base/clock.h"
+#include "controller/reconcile/timeouts.h"
 
 namespace egpu::reconcile {
 
 /// Thread-safe. In memory only; a restart costs one more try for each.
 class ResizeBackoff {
  public:
-  static constexpr std::chrono::milliseconds kExplainInterval{15'000};
-
-  explicit ResizeBackoff(base::Clock& clock) : clock_(clock) {}
+  ResizeBackoff(base::Clock& clock, const Timeouts& timeouts) : clock_(clock), timeouts_(timeouts) {}
 
   struct Refusal {
     std::string reason, message;  ///< empty: there is none, or its backoff is over
@@ -28,7 +27,7 @@ class ResizeBackoff {
   void refused(const std::string& claimUid, const core::StringMap& requests, std::string_view reason,
                const std::string& message, std::chrono::milliseconds first, std::chrono::milliseconds longest);
   Refusal refusal(const std::string& claimUid, const core::StringMap& requests) const;
-  /// True, and recorded, if the explanation for these requests may be written: once every kExplainInterval.
+  /// True, and recorded, if the explanation for these requests may be written: once every Timeouts::explainInterval.
   bool mayExplain(const std::string& claimUid, const core::StringMap& requests);
   void forgetClaim(const std::string& claimUid);
   std::size_t claims() const;
@@ -43,6 +42,7 @@ class ResizeBackoff {
   Known& of(const std::string& claimUid, const core::StringMap& requests);
 
   base::Clock& clock_;
+  const Timeouts& timeouts_;
   mutable std::mutex mutex_;
   std::map<std::string, Known> known_;  ///< by claim; guarded by mutex_
 };

@@ -16,15 +16,8 @@
 namespace egpu::reconcile {
 
 namespace reason = v1alpha::keys::reason;
-using std::chrono::milliseconds;
 
 namespace {
-
-constexpr milliseconds kPluginRefuses{300'000};  ///< backoff of requests that a plugin refused
-constexpr milliseconds kLedgerRefuses{1'000}, kMaxLedgerBackoff{60'000};
-constexpr milliseconds kPluginAway{5'000};
-constexpr milliseconds kNotAllowed{
-    60'000};  ///< requeue delay: regained access of its namespace is no event of a bound claim
 
 ConditionUpdate notResized(const cache::Claim& claim, std::string_view reason, std::string message) {
   return ConditionUpdate::of(claim.metadata, ConditionUpdate::As::notResized, reason, std::move(message));
@@ -123,7 +116,8 @@ Outcome ClaimResize::retarget(const cache::Claim& claim, const cache::Gpu& devic
     return says(reason::kNotResizable, never + ": it keeps its amounts; restore spec.resources.requests");
   std::string away;
   if (!device.spec.provisioner.empty() && context_.provisioning.find(device.spec.provisioner, &away) == nullptr)
-    return Outcome::after(kPluginAway).reports(notResized(claim, reason::kProvisionerUnavailable, away));
+    return Outcome::after(context_.timeouts.absentPluginInterval)
+        .reports(notResized(claim, reason::kProvisionerUnavailable, away));
   if (auto refusal = context_.waiting.resizes.refusal(claim.metadata.uid, claim.spec.requests); !refusal.reason.empty())
     return Outcome::after(refusal.endsIn).reports(notResized(claim, refusal.reason, refusal.message));
   auto made = scheduler::makeRequest(claim, classOfDevice(device));
@@ -147,7 +141,7 @@ Outcome ClaimResize::retarget(const cache::Claim& claim, const cache::Gpu& devic
       cls && resizing.grows() ? accessRefusal(context_.stores, *cls, claim.metadata.namespace_) : std::nullopt;
   if (no) {
     context_.cluster.forgetResize(device);
-    return Outcome::after(kNotAllowed).reports(notResized(claim, no->reason, no->message));
+    return Outcome::after(context_.timeouts.accessRecheckInterval).reports(notResized(claim, no->reason, no->message));
   }
   return writeTarget(claim, device, resizing, stop);
 }
@@ -177,7 +171,7 @@ Outcome ClaimResize::noResize(const cache::Claim& claim, const cache::Gpu& devic
   const bool told = old != nullptr && old->reason == why;
   // Free and used amounts change all the time, so they are written at intervals only.
   if (!context_.waiting.resizes.mayExplain(claim.metadata.uid, claim.spec.requests) && told)
-    return Outcome::after(ResizeBackoff::kExplainInterval);
+    return Outcome::after(context_.timeouts.explainInterval);
   if (resizing.excess) {
     auto text = resizing.excess->text();
     if (const auto who = context_.cluster.quotaHolders(*resizing.excess, true); !who.empty()) text += "; " + who;
@@ -200,7 +194,9 @@ Outcome ClaimResize::applyTarget(const cache::Claim& claim, const cache::Gpu& de
     if (entries.code() == base::Code::conflict) return Outcome::requeueNow();
     if (entries.code() != base::Code::invalid) return Outcome::retry(entries);
     context_.waiting.resizes.refused(claim.metadata.uid, device.spec.target->requests, reason::kResizeInfeasible,
-                                     "the ledger refuses: " + entries.message(), kLedgerRefuses, kMaxLedgerBackoff);
+                                     "the ledger refuses: " + entries.message(),
+                                     context_.timeouts.firstResizeLedgerBackoff,
+                                     context_.timeouts.maxResizeLedgerBackoff);
     return rollBackTarget(claim, device, entries, stop);
   }
   // R3. A plugin that can't resize need not know how much memory a whole card has.
@@ -211,12 +207,13 @@ Outcome ClaimResize::applyTarget(const cache::Claim& claim, const cache::Gpu& de
   const auto text = textOf(*reply, device);
   switch (reply->outcome) {
     case plugin::ReplyCode::inProgress:
-      return Outcome::after(kPollBackground).reports(notResized(claim, reason::kResizing, text));
+      return Outcome::after(context_.timeouts.backgroundCallInterval)
+          .reports(notResized(claim, reason::kResizing, text));
     case plugin::ReplyCode::reschedule:
     case plugin::ReplyCode::exists:
     case plugin::ReplyCode::invalid:
       context_.waiting.resizes.refused(claim.metadata.uid, device.spec.target->requests, reason::kResizeFailed, text,
-                                       kPluginRefuses, kPluginRefuses);
+                                       context_.timeouts.resizeRefusalBackoff, context_.timeouts.resizeRefusalBackoff);
       return rollBackTarget(claim, device, {base::Code::unavailable, text}, stop);
     default:
       return Outcome::retry({base::Code::unavailable, text})

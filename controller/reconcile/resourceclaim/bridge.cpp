@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "api/v1alpha/keys.h"
+#include "controller/base/backoff.h"
 #include "controller/reconcile/claim/binder.h"
 #include "controller/reconcile/resourceclaim/adopter.h"
 
@@ -11,14 +12,7 @@ namespace egpu::reconcile {
 namespace keys = v1alpha::keys;
 
 namespace {
-constexpr std::chrono::milliseconds kFirstRewrite{1000};
-constexpr std::chrono::milliseconds kLastRewrite{300'000};
-constexpr int kRewritesAtOnce =
-    10;  ///< for the same pods; the scheduler waits 1 s to 10 s between two attempts to schedule a pod
-/// Time without an allocation after we remove one. The scheduler may be about to reserve it: it then reads the
-/// ResourceClaim again, and would reserve any allocation without checking the node.
-constexpr std::chrono::milliseconds kSettle{3000};
-
+constexpr int kRewritesAtOnce = 10;
 /// Device that our allocation names; empty without an allocation.
 std::string_view allocatedDevice(const core::ResourceClaim& carrier) {
   return carrier.allocation && carrier.allocation->driver == keys::kDriver
@@ -178,7 +172,7 @@ ResourceClaimBridge::Answer ResourceClaimBridge::ensure(const cache::Claim& clai
   // No pod has reserved it or is about to: the foreign allocation is removed.
   const auto withdrawn = withdraw(*carrier, stop);
   if (!withdrawn.ok()) return {State::failed, {}, withdrawn};
-  return {State::waiting, kSettle};
+  return {State::waiting, timeouts_.withdrawnAllocationDelay};
 }
 
 ResourceClaimBridge::Answer ResourceClaimBridge::allocated(const core::ResourceClaim& carrier,
@@ -211,7 +205,8 @@ std::optional<ResourceClaimBridge::Answer> ResourceClaimBridge::notNow(const cor
   };
   if (const auto taken = withdrawn_.find(key.str()); taken != withdrawn_.end()) {
     const auto passed = passedSince(taken->second);
-    if (passed < kSettle) return Answer{State::waiting, kSettle - passed};
+    if (passed < timeouts_.withdrawnAllocationDelay)
+      return Answer{State::waiting, timeouts_.withdrawnAllocationDelay - passed};
     withdrawn_.erase(taken);
   }
   auto& memory = written_[key.str()];
@@ -220,7 +215,8 @@ std::optional<ResourceClaimBridge::Answer> ResourceClaimBridge::notNow(const cor
     if (!rewrite) return Answer{State::cleared};
     // Restarts the backoff for other pods than those that the last writes did not help.
     if (pods != memory.pods) memory = {memory.uid, key, 1, 0, {}, pods};
-    const auto wait = std::min(kFirstRewrite * (1 << std::min(memory.writes - 1, 10)), kLastRewrite);
+    const auto wait =
+        base::exponentialBackoff(timeouts_.firstAllocationBackoff, memory.writes, timeouts_.maxAllocationBackoff);
     const auto passed = passedSince(memory.last);
     // Victims were evicted for one of the pods. If the scheduler finds no allocation when it returns, it releases their
     // capacity, and evicts other victims the next time.

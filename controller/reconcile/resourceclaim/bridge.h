@@ -15,6 +15,7 @@
 #include "controller/cache/stores.h"
 #include "controller/reconcile/device/users.h"
 #include "controller/reconcile/state_machine.h"
+#include "controller/reconcile/timeouts.h"
 #include "controller/reconcile/writer.h"
 
 namespace egpu::reconcile {
@@ -22,8 +23,8 @@ namespace egpu::reconcile {
 /// Thread-safe.
 class ResourceClaimBridge {
  public:
-  ResourceClaimBridge(Writer& writer, cache::Stores& stores, base::Clock& clock)
-      : writer_(writer), stores_(stores), clock_(clock) {}
+  ResourceClaimBridge(Writer& writer, cache::Stores& stores, base::Clock& clock, const Timeouts& timeouts)
+      : writer_(writer), stores_(stores), clock_(clock), timeouts_(timeouts) {}
 
   /// State of the ResourceClaim and its allocation.
   enum class State {
@@ -126,6 +127,7 @@ class ResourceClaimBridge {
   Writer& writer_;
   cache::Stores& stores_;
   base::Clock& clock_;
+  const Timeouts& timeouts_;
   mutable std::mutex mutex_;
   std::map<std::string, Memory> written_;  ///< by "namespace/name"; guarded by mutex_
   /// Times at which we removed an allocation that the scheduler had not cleared, by "namespace/name"; guarded by

@@ -4,20 +4,13 @@
 
 namespace egpu::reconcile {
 
-namespace {
-constexpr std::chrono::milliseconds kMaxRejectionLength{3'600'000};
-constexpr int kChoicesAtOnce = 3;
-constexpr std::chrono::milliseconds kBetweenChoices{1'000};
-constexpr std::chrono::milliseconds kMaxChoiceBackoff{300'000};
-}  // namespace
-
 void NodeBackoff::reject(const std::string& claimUid, const std::string& node, const std::string& why,
                          std::chrono::milliseconds howLong) {
   const std::lock_guard lock(mutex_);
   auto& nodes = rejected_[claimUid];
   auto& rejection = nodes[node];
   if (clock_.now() < rejection.until) return;  // the same refusal, reported again
-  const auto longer = std::min(howLong * (int64_t{1} << std::min(rejection.times, 12)), kMaxRejectionLength);
+  const auto longer = base::exponentialBackoff(howLong, rejection.times + 1, timeouts_.maxNodeBackoff);
   rejection = {clock_.now() + longer, why, rejection.times + 1};
   if (nodes.size() <= kMaxNodes) return;
   nodes.erase(std::min_element(nodes.begin(), nodes.end(),
@@ -95,23 +88,6 @@ void NodeBackoff::forgetRefused(const std::string& claimUid) {
   refusedOn_.erase(claimUid);
 }
 
-void NodeBackoff::choiceFailed(const std::string& claimUid) {
-  const std::lock_guard lock(mutex_);
-  auto& choices = choices_[claimUid];
-  ++choices.failed;
-  choices.last = clock_.now();
-}
-
-std::chrono::milliseconds NodeBackoff::untilNextChoice(const std::string& claimUid) const {
-  const std::lock_guard lock(mutex_);
-  const auto it = choices_.find(claimUid);
-  if (it == choices_.end() || it->second.failed <= kChoicesAtOnce) return {};
-  const int more = std::min(it->second.failed - kChoicesAtOnce - 1, 12);
-  const auto wait = std::min(kBetweenChoices * (int64_t{1} << more), kMaxChoiceBackoff);
-  const auto passed = std::chrono::duration_cast<std::chrono::milliseconds>(clock_.now() - it->second.last);
-  return passed < wait ? wait - passed : std::chrono::milliseconds(0);
-}
-
 NodeBackoff::Placement& NodeBackoff::placementOf(const std::string& claimUid, const std::string& device) {
   auto& placement = placements_[claimUid];
   if (placement.device != device) placement = {device, clock_.now(), std::nullopt};
@@ -142,10 +118,10 @@ void NodeBackoff::placed(const std::string& claimUid) {
 }
 
 void NodeBackoff::forgetClaim(const std::string& claimUid) {
+  choices_.reset(claimUid);
   const std::lock_guard lock(mutex_);
   rejected_.erase(claimUid);
   refusedOn_.erase(claimUid);
-  choices_.erase(claimUid);
   placements_.erase(claimUid);
 }
 

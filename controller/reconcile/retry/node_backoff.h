@@ -12,7 +12,9 @@
 #include <string>
 #include <string_view>
 
+#include "controller/base/backoff.h"
 #include "controller/base/clock.h"
+#include "controller/reconcile/timeouts.h"
 
 namespace egpu::reconcile {
 
@@ -22,7 +24,10 @@ inline constexpr std::string_view kLeftAlone = "not tried for a while after a re
 /// Thread-safe.
 class NodeBackoff {
  public:
-  explicit NodeBackoff(base::Clock& clock) : clock_(clock) {}
+  NodeBackoff(base::Clock& clock, const Timeouts& timeouts)
+      : clock_(clock),
+        timeouts_(timeouts),
+        choices_(clock, timeouts.firstChoiceBackoff, timeouts.maxChoiceBackoff, kChoicesAtOnce) {}
 
   /// Rejects a node for a claim for a while. The time doubles each time the same node is rejected again, up to an hour.
   /// Of more than kMaxNodes nodes, drops those whose time ends first.
@@ -48,9 +53,9 @@ class NodeBackoff {
 
   /// Records a failed choice for the claim. The first few are followed by the next choice at once, later ones after an
   /// exponential backoff.
-  void choiceFailed(const std::string& claimUid);
+  void choiceFailed(const std::string& claimUid) { choices_.next(claimUid); }
   /// Time until the next choice; zero if it may be made now.
-  std::chrono::milliseconds untilNextChoice(const std::string& claimUid) const;
+  std::chrono::milliseconds untilNextChoice(const std::string& claimUid) const { return choices_.remaining(claimUid); }
   /// Time since the first call of either function for this device: its claim waits for the scheduler. It is taken from
   /// the controller's own clock, so that a difference from the API server's clock is without effect.
   std::chrono::milliseconds waitedFor(const std::string& claimUid, const std::string& device);
@@ -66,14 +71,11 @@ class NodeBackoff {
 
  private:
   static constexpr std::size_t kMaxNodes = 64;  ///< per claim
+  static constexpr int kChoicesAtOnce = 3;      ///< failed choices without a backoff
   struct Rejection {
     base::Clock::Steady until;
     std::string why;
     int times = 0;
-  };
-  struct Choices {
-    int failed = 0;
-    base::Clock::Steady last;
   };
   struct Placement {
     std::string device;
@@ -84,10 +86,11 @@ class NodeBackoff {
   Placement& placementOf(const std::string& claimUid, const std::string& device);
 
   base::Clock& clock_;
+  const Timeouts& timeouts_;
+  base::Backoff<> choices_;   ///< failed choices by claim
   mutable std::mutex mutex_;  // guards all below, each by claim
   std::map<std::string, std::map<std::string, Rejection, std::less<>>> rejected_;
   std::map<std::string, std::set<std::string, std::less<>>> refusedOn_;
-  std::map<std::string, Choices> choices_;
   std::map<std::string, Placement> placements_;
 };
 

@@ -49,7 +49,7 @@ bool UnschedulableQueue::add(const std::string& queueKey, const Age& age, int64_
     return true;
   }
   const auto since = yieldsSince_.try_emplace(queueKey, now).first;
-  if (now - since->second >= kYieldTimeout) {
+  if (now - since->second >= timeouts_.queueYieldTimeout) {
     yieldsSince_.erase(since);
     return true;
   }
@@ -92,7 +92,7 @@ bool UnschedulableQueue::giveTurn(const std::function<bool(const RoomNeeds&)>& m
     auto& entry = keys_.at(it->second);
     if (!entry.yields && !all) {
       const auto had = hadTurn_.find(it->second);
-      if (had != hadTurn_.end() && now - had->second < kTurnBackoff) {
+      if (had != hadTurn_.end() && now - had->second < timeouts_.queueTurnBackoff) {
         passedOver_ = true;
         continue;
       }
@@ -102,14 +102,14 @@ bool UnschedulableQueue::giveTurn(const std::function<bool(const RoomNeeds&)>& m
     result.keys.push_back(it->second);
     if (late_.contains(namespaceOf(it->second))) continue;
     turn_ = Turn{*it, now, round_};
-    result.again = kTurnTimeout;
+    result.again = timeouts_.queueTurnTimeout;
     return true;
   }
   inRound_ = false;
   yieldsSince_.clear();
   late_.clear();
   vain_.clear();
-  std::erase_if(hadTurn_, [now](const auto& had) { return now - had.second >= kTurnBackoff; });
+  std::erase_if(hadTurn_, [this, now](const auto& had) { return now - had.second >= timeouts_.queueTurnBackoff; });
   return false;
 }
 
@@ -125,8 +125,8 @@ void UnschedulableQueue::giveLooks(Next& result) {
   const bool first = !nextLooks_;
   nextLooks_.reset();
   if (waits.empty()) return;
-  nextLooks_ = now + kExplainInterval;
-  result.again = kExplainInterval;
+  nextLooks_ = now + timeouts_.explainInterval;
+  result.again = timeouts_.explainInterval;
   if (first) return;
   const auto most = waits.begin() + static_cast<std::ptrdiff_t>(std::min(waits.size(), kMaxEvaluations));
   std::partial_sort(waits.begin(), most, waits.end());
@@ -138,7 +138,7 @@ UnschedulableQueue::Next UnschedulableQueue::next(const std::function<bool(const
   Next result;
   const auto now = clock_.now();
   if (turn_) {
-    const auto left = turn_->since + kTurnTimeout - now;
+    const auto left = turn_->since + timeouts_.queueTurnTimeout - now;
     if (left.count() > 0) {
       result.again = std::chrono::ceil<milliseconds>(left);
       return result;
@@ -149,7 +149,7 @@ UnschedulableQueue::Next UnschedulableQueue::next(const std::function<bool(const
   if (!inRound_ && repeatAt_ && now >= *repeatAt_) beginRound();
   if (inRound_) {
     if (giveTurn(mayFit, result) || result.again) return result;
-    if (passedOver_) repeatAt_ = now + kTurnBackoff;
+    if (passedOver_) repeatAt_ = now + timeouts_.queueTurnBackoff;
   }
   giveLooks(result);
   if (repeatAt_) {
@@ -187,7 +187,7 @@ bool UnschedulableQueue::mayExplain(const std::string& claimUid) {
   const auto now = clock_.now();
   const auto [it, fresh] = explained_.try_emplace(claimUid, now);
   if (fresh) return true;
-  if (now - it->second < kExplainInterval) return false;
+  if (now - it->second < timeouts_.explainInterval) return false;
   it->second = now;
   return true;
 }

@@ -17,6 +17,7 @@
 #include "api/core/meta.h"
 #include "controller/base/clock.h"
 #include "controller/cache/cluster_view.h"
+#include "controller/reconcile/timeouts.h"
 
 namespace egpu::reconcile {
 
@@ -51,23 +52,15 @@ struct RoomNeeds {
 /// Afterwards the other keys are evaluated, a few at a time (kMaxEvaluations), to keep their messages up to date.
 class UnschedulableQueue {
  public:
-  static constexpr std::chrono::milliseconds kExplainInterval{15'000};
-  /// A key whose step does not begin within this time loses its turn, and the round does not wait for other keys of its
-  /// namespace: the steps there hang.
-  static constexpr std::chrono::milliseconds kTurnTimeout{100};
-  /// A key yields for at most this time, and then decides.
-  static constexpr std::chrono::milliseconds kYieldTimeout{50};
   /// Once this many keys of a namespace in a row found nothing during one round, keys of other namespaces do not yield
   /// to it: the capacity does not suit its nodes or quotas, and thousands of its keys would delay the other keys.
   static constexpr std::size_t kVainTurns = 32;
-  /// Time after a key's turn before it gets another one, so that successive rounds reach all keys.
-  static constexpr std::chrono::milliseconds kTurnBackoff{250};
-  /// Number of keys without a turn that are evaluated every kExplainInterval. If no more keys are queued, each gets a
-  /// turn.
+  /// Number of keys without a turn that are evaluated at a time, at intervals of Timeouts::explainInterval. If no more
+  /// keys are queued, each gets a turn.
   static constexpr std::size_t kMaxEvaluations = 32;
   static constexpr std::size_t kKeysAtOnce = 512;  ///< considered by one call of next()
 
-  explicit UnschedulableQueue(base::Clock& clock) : clock_(clock) {}
+  UnschedulableQueue(base::Clock& clock, const Timeouts& timeouts) : clock_(clock), timeouts_(timeouts) {}
 
   /// Adds the queue key of a claim, pod or gang of that age. Call before deciding, so that capacity freed from then on
   /// requeues it. False: the key must yield, and gets a turn in this round.
@@ -88,7 +81,7 @@ class UnschedulableQueue {
   bool decided(const std::string& queueKey, Found found);
   bool hasTurn(const std::string& queueKey) const;
 
-  /// True if the claim's message may be written now: kExplainInterval has passed since the last one. Records it.
+  /// True if the claim's message may be written now: explainInterval has passed since the last one. Records it.
   bool mayExplain(const std::string& claimUid);
   void forgetClaim(const std::string& claimUid);
   std::size_t claims() const;
@@ -121,17 +114,18 @@ class UnschedulableQueue {
   void giveLooks(Next& result);
 
   base::Clock& clock_;
+  const Timeouts& timeouts_;
   mutable std::mutex mutex_;                   // guards all below
   std::map<std::string, Entry> keys_;          ///< by queue key
   std::set<Position> keysInOrder_;             ///< keys of keys_, in queue order
-  bool inRound_ = false, passedOver_ = false;  ///< passedOver_: a key was skipped because of kTurnBackoff
+  bool inRound_ = false, passedOver_ = false;  ///< passedOver_: a key was skipped because of its backoff
   std::optional<Steady> repeatAt_;             ///< start of the round that follows for skipped keys
   uint64_t round_ = 0;
   std::optional<Position> visited_;  ///< last key considered in this round
   std::optional<Turn> turn_;
   std::map<std::string, std::size_t, std::less<>> vain_;  ///< unsuccessful turns in a row, by namespace
   std::set<std::string, std::less<>> late_;               ///< namespaces of keys that lost their turn in this round
-  std::map<std::string, Steady> hadTurn_;                 ///< time of the last turn, by queue key; for kTurnBackoff
+  std::map<std::string, Steady> hadTurn_;                 ///< time of the last turn, by queue key
   std::map<std::string, Steady> yieldsSince_;             ///< by queue key, until the round ends
   std::optional<Steady> nextLooks_;                       ///< nullopt: no key is to be evaluated
   std::map<std::string, Steady> explained_;

@@ -21,8 +21,13 @@ namespace egpu::reconcile {
 
 /// Thread-safe.
 struct Waiting {
-  explicit Waiting(base::Clock& clock)
-      : room(clock), nodes(clock), provisioners(clock), gangs(clock), resizes(clock), consumers(clock, chosen) {}
+  Waiting(base::Clock& clock, const Timeouts& timeouts)
+      : room(clock, timeouts),
+        nodes(clock, timeouts),
+        provisioners(clock),
+        gangs(clock),
+        resizes(clock, timeouts),
+        consumers(clock, timeouts, chosen) {}
 
   UnschedulableQueue room;
   QuotaRefusals refusals;

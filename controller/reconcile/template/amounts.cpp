@@ -81,7 +81,7 @@ std::optional<std::chrono::milliseconds> AmountsSync::unused(const core::ObjectK
   }
   const auto now = clock_.now();
   if (!known.unusedSince) known.unusedSince = now;
-  const auto gone = *known.unusedSince + kUnusedFor;
+  const auto gone = *known.unusedSince + timeouts_.unusedTemplateTtl;
   if (gone <= now) return std::chrono::milliseconds(0);
   return std::chrono::duration_cast<std::chrono::milliseconds>(gone - now) + std::chrono::milliseconds(1);
 }
@@ -97,7 +97,7 @@ Outcome AmountsSync::step(const core::ObjectKey& key, const core::ResourceClaimT
     if (made != nullptr && marked(*made) && !made->metadata.deleting())
       return wait->count() > 0 ? Outcome::after(*wait) : remove(*made, stop);
     forget(key);
-    remade_.over(key);
+    remade_.reset(key);
     return Outcome::done();
   }
   const auto spec = v1alpha::amountsOf(key.name);
@@ -110,12 +110,15 @@ Outcome AmountsSync::step(const core::ObjectKey& key, const core::ResourceClaimT
   }
   if (made->metadata.deleting()) return Outcome::done();
   if (marked(*made) && !says(*made, key, *spec)) return makeAnew(*made, stop);
-  remade_.over(key);
+  remade_.reset(key);
   return Outcome::done();
 }
 
 Outcome AmountsSync::makeAnew(const core::ResourceClaimTemplate& made, std::stop_token stop) {
-  if (remade_.wait(core::keyOf(made.metadata)).count() == 0) return remove(made, stop);
+  if (!remade_.inBackoff(core::keyOf(made.metadata))) {
+    remade_.next(core::keyOf(made.metadata));
+    return remove(made, stop);
+  }
   // Reported on the pods that wait for it like any other refusal, and requeued with backoff.
   base::Status changed(base::Code::invalid, "ResourceClaimTemplate " + made.metadata.name +
                                                 " differs from its name as soon as it is created: an admission "

@@ -5,7 +5,7 @@
 //   a marked one with other content       deleted and created again, because its spec is immutable. If the API server
 //                                         itself changes it, with growing backoff, and reported on the pods
 //   an unmarked one of that name          it is a user's: left alone, and reported on the pods if its content differs
-//   no such pod for kUnusedFor            a marked one is deleted. For a pod that is created just then it is created
+//   no such pod for unusedTemplateTtl     a marked one is deleted. For a pod that is created just then it is created
 //                                         again; Kubernetes, which stamps from it, retries until then
 //
 // Nothing is created for invalid amounts; the pods report why (pod/pod.cpp).
@@ -21,22 +21,26 @@
 #include <string_view>
 #include <vector>
 
+#include "controller/base/backoff.h"
 #include "controller/base/clock.h"
 #include "controller/cache/stores.h"
 #include "controller/reconcile/result.h"
-#include "controller/reconcile/template/recreate_backoff.h"
+#include "controller/reconcile/timeouts.h"
 #include "controller/reconcile/writer.h"
 
 namespace egpu::reconcile {
 
+/// Backoff of ResourceClaimTemplates that are created again because their content differs. If the API server itself
+/// changes them (a mutating admission policy or webhook), this would go on forever, so each wait is longer.
+using TemplateBackoff = base::Backoff<core::ObjectKey>;
+
 /// Thread-safe; at most one thread per key at a time.
 class AmountsSync {
  public:
-  static constexpr std::chrono::minutes kUnusedFor{10};
-
   /// The arguments must outlive it.
-  AmountsSync(Writer& writer, cache::Stores& stores, TemplateRecreateBackoff& remade, base::Clock& clock)
-      : writer_(writer), stores_(stores), remade_(remade), clock_(clock) {}
+  AmountsSync(Writer& writer, cache::Stores& stores, TemplateBackoff& remade, base::Clock& clock,
+              const Timeouts& timeouts)
+      : writer_(writer), stores_(stores), remade_(remade), clock_(clock), timeouts_(timeouts) {}
 
   /// Records the templates that a pod names; before, after: null if the pod is new or gone. Returns the templates to
   /// reconcile.
@@ -62,8 +66,9 @@ class AmountsSync {
 
   Writer& writer_;
   cache::Stores& stores_;
-  TemplateRecreateBackoff& remade_;
+  TemplateBackoff& remade_;
   base::Clock& clock_;
+  const Timeouts& timeouts_;
   mutable std::mutex mutex_;
   std::map<core::ObjectKey, Known> known_;  ///< guarded by mutex_
 };

@@ -59,7 +59,7 @@ Outcome TemplateSync::step(const core::ObjectKey& key, std::stop_token stop) {
   if (made && !ownerOf(*made).empty() && (!claims || ownerOf(*made) != claims->metadata.uid))
     if (const auto outcome = ownerGone(*made, ownerOf(*made), stop)) return *outcome;
   if (!claims && v1alpha::namesAmounts(key.name)) return amounts_.step(key, made.get(), stop);
-  if (!live) remade_.over(key);
+  if (!live) remade_.reset(key);
   if (claims && !live)
     return say(*claims, kDeleting, "is being deleted: its ResourceClaimTemplate is not made again", stop);
   if (!live) return Outcome::done();
@@ -94,14 +94,17 @@ std::optional<Outcome> TemplateSync::keep(const cache::ClaimTemplate& claims, st
   if (made->metadata.deleting())  // its deletion is an event
     return say(claims, kDeleting, "its ResourceClaimTemplate is being deleted, and is created again afterwards", stop);
   if (!says(*made, claims)) return makeAnew(claims, *made, stop);
-  remade_.over(core::keyOf(claims.metadata));
+  remade_.reset(core::keyOf(claims.metadata));
   return std::nullopt;
 }
 
 Outcome TemplateSync::makeAnew(const cache::ClaimTemplate& claims, const core::ResourceClaimTemplate& made,
                                std::stop_token stop) {
-  const auto wait = remade_.wait(core::keyOf(claims.metadata));
-  if (wait.count() == 0) return remove(made, stop);
+  const auto wait = remade_.remaining(core::keyOf(claims.metadata));
+  if (wait.count() == 0) {
+    remade_.next(core::keyOf(claims.metadata));
+    return remove(made, stop);
+  }
   auto outcome =
       say(claims, reason::kTemplateChanged,
           "its ResourceClaimTemplate differs as soon as it is created: an admission policy or a webhook of the "

@@ -16,7 +16,6 @@
 #include "controller/cache/stores.h"
 #include "controller/reconcile/result.h"
 #include "controller/reconcile/template/amounts.h"
-#include "controller/reconcile/template/recreate_backoff.h"
 #include "controller/reconcile/writer.h"
 
 namespace egpu::reconcile {
@@ -24,15 +23,19 @@ namespace egpu::reconcile {
 /// Thread-safe; at most one thread per key at a time.
 class TemplateSync {
  public:
-  TemplateSync(Writer& writer, cache::Stores& stores, base::Clock& clock)
-      : writer_(writer), stores_(stores), clock_(clock), remade_(clock), amounts_(writer, stores, remade_, clock) {}
+  TemplateSync(Writer& writer, cache::Stores& stores, base::Clock& clock, const Timeouts& timeouts)
+      : writer_(writer),
+        stores_(stores),
+        clock_(clock),
+        remade_(clock, timeouts.firstTemplateBackoff, timeouts.maxTemplateBackoff),
+        amounts_(writer, stores, remade_, clock, timeouts) {}
 
   /// Step of the ElasticGPUClaimTemplate and the ResourceClaimTemplate of this name.
   Outcome step(const core::ObjectKey& key, std::stop_token stop);
   AmountsSync& amounts() { return amounts_; }
   const AmountsSync& amounts() const { return amounts_; }
   /// Number of remembered entries; for tests.
-  std::size_t remembered() const { return amounts_.remembered() + remade_.remembered(); }
+  std::size_t remembered() const { return amounts_.remembered() + remade_.size(); }
 
  private:
   /// Deletes a ResourceClaimTemplate whose owner, the template of this uid, is gone by quorum read. Never nullopt.
@@ -48,7 +51,7 @@ class TemplateSync {
   Writer& writer_;
   cache::Stores& stores_;
   base::Clock& clock_;
-  TemplateRecreateBackoff remade_;
+  TemplateBackoff remade_;
   AmountsSync amounts_;
 };
 

@@ -142,7 +142,8 @@ class CountingClock final : public base::Clock {
 /// until an event.
 class PlanningAlone {
  public:
-  explicit PlanningAlone(support::Driver& driver) : stores_(driver.stores), plans_(stores_, driver.cluster, clock_) {}
+  explicit PlanningAlone(support::Driver& driver)
+      : stores_(driver.stores), plans_(stores_, driver.cluster, clock_, kDefaultTimeouts) {}
   std::chrono::milliseconds again(const std::string& name, int64_t priority) {
     const auto claim = stores_.claims.get({"default", name});
     cache::ClusterView::SchedulingRequest ask;
@@ -487,7 +488,7 @@ TEST_F(RoomForGangTest, WhatIsReadAtOnceIsAsNewAsIfItWereReadOneByOne) {
   world.removeClaim("m1");
   world.json<cache::Claim>({"default", "m2"}, R"({"metadata":{"annotations":{"elasticgpu.io/gang-size":"8"}}})");
   ASSERT_TRUE(known("m1")) << "its watch has not told yet";
-  StatusAlternations alternations(world.clock, driver->metrics);
+  StatusAlternations alternations(world.clock, kDefaultTimeouts, driver->metrics);
   Writer writer(world.client, driver->stores, alternations);
   ASSERT_TRUE(writer.readAll(claims, {}).ok());
   EXPECT_FALSE(known("m1"));

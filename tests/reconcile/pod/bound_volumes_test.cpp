@@ -54,7 +54,7 @@ class BoundVolumesTest : public ::testing::Test {
   base::NoMetrics metrics;
   Volumes server;
   kube::Client client{server, clock, random, metrics};
-  BoundVolumes volumes{client, clock};
+  BoundVolumes volumes{client, clock, kDefaultTimeouts};
   core::Pod pod;
 };
 

@@ -18,7 +18,7 @@ class PlanTurnsTest : public ::testing::Test {
   std::string next(milliseconds rest = milliseconds(0)) { return turns.next(rest).queueKey.value_or(""); }
 
   base::ManualClock clock;
-  PlanTurns turns{clock};
+  PlanTurns turns{clock, kDefaultTimeouts};
 };
 
 TEST_F(PlanTurnsTest, TheHighestPriorityHasTheFirstTurnThenTheOldest) {
@@ -50,8 +50,8 @@ TEST_F(PlanTurnsTest, AClaimThatDoesNotSearchLosesItsTurn) {
   EXPECT_EQ(next(), "claim/default/gone");
   const auto held = turns.next({});
   EXPECT_FALSE(held.queueKey);
-  EXPECT_EQ(held.again, PlanTurns::kTurnTimeout);
-  clock.advance(PlanTurns::kTurnTimeout);
+  EXPECT_EQ(held.again, kDefaultTimeouts.victimSearchTurnTimeout);
+  clock.advance(kDefaultTimeouts.victimSearchTurnTimeout);
   EXPECT_EQ(next(), "claim/default/next");
   EXPECT_FALSE(turns.done("next")) << "the first waits no longer";
 }

@@ -111,7 +111,7 @@ TEST_F(PreemptionTest, WhatHoldsUpPodsOfOtherNamespacesIsNotQuoted) {
 
 TEST_F(PreemptionTest, ALookEndsWithTheStopAndInTime) {
   claim("low", "spare");
-  Preemption preemption(driver->stores, driver->cluster, world.clock);
+  Preemption preemption(driver->stores, driver->cluster, world.clock, kDefaultTimeouts);
   int asked = 0;
   std::string said;
   const auto found = [&](const std::string& name, std::chrono::milliseconds perNode, const std::stop_token& stop) {
@@ -137,7 +137,7 @@ TEST_F(PreemptionTest, ALookEndsWithTheStopAndInTime) {
   std::stop_source stopped;
   stopped.request_stop();
   EXPECT_FALSE(found("stopped", std::chrono::milliseconds(0), stopped.get_token()));
-  EXPECT_FALSE(found("slow", Preemption::kLooksFor, {}));
+  EXPECT_FALSE(found("slow", kDefaultTimeouts.victimSearchTimeout, {}));
   EXPECT_GT(asked, 0);
   EXPECT_EQ(said, "preemption: no victims found for it before the search timed out");
   EXPECT_TRUE(found("in time", std::chrono::milliseconds(0), {}));
@@ -145,7 +145,7 @@ TEST_F(PreemptionTest, ALookEndsWithTheStopAndInTime) {
 
 TEST_F(PreemptionTest, LooksForWhoHasToGoHaveATenthOfTheTimeWhoeverTheyAreFor) {
   claim("low", "spare");
-  Preemption preemption(driver->stores, driver->cluster, world.clock);
+  Preemption preemption(driver->stores, driver->cluster, world.clock, kDefaultTimeouts);
   constexpr std::chrono::milliseconds kPerNode{100};
   int asked = 0;
   const auto look = [&](const std::string& name) {
@@ -191,7 +191,7 @@ TEST_F(PreemptionTest, LooksForWhoHasToGoHaveATenthOfTheTimeWhoeverTheyAreFor) {
 }
 
 TEST_F(PreemptionTest, NoOtherClaimIsPlannedForWhileAPlanIsOnlyPartlyWritten) {
-  Preemption preemption(driver->stores, driver->cluster, world.clock);
+  Preemption preemption(driver->stores, driver->cluster, world.clock, kDefaultTimeouts);
   const auto named = [](const std::string& name) {
     cache::Claim claim;
     claim.metadata.name = claim.metadata.uid = name;
@@ -227,7 +227,7 @@ TEST_F(PreemptionTest, NoOtherClaimIsPlannedForWhileAPlanIsOnlyPartlyWritten) {
 }
 
 TEST_F(PreemptionTest, ANominationStandsAMomentLongerOnceItsLastVictimIsGone) {
-  Preemption preemption(driver->stores, driver->cluster, world.clock);
+  Preemption preemption(driver->stores, driver->cluster, world.clock, kDefaultTimeouts);
   cache::Claim who;
   who.metadata.name = who.metadata.uid = "high";
   who.metadata.namespace_ = "default";

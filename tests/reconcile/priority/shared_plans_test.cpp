@@ -29,14 +29,14 @@ TEST(SharedPlans, AreOfGangsAlone) {
   EXPECT_NE(gang, "");
   EXPECT_NE(gang, SharedPlans::keyOf(member("elasticgpu.io/gang", "b")));
   base::ManualClock clock;
-  SharedPlans plans(clock);
+  SharedPlans plans(clock, kDefaultTimeouts);
   plans.put("", plan({"a"}), plans.generation());
   EXPECT_EQ(plans.find(""), nullptr);
 }
 
 TEST(SharedPlans, StandForASecondOrUntilThePlanIsMadeAnew) {
   base::ManualClock clock;
-  SharedPlans plans(clock);
+  SharedPlans plans(clock, kDefaultTimeouts);
   EXPECT_EQ(plans.find("k"), nullptr);
   plans.put("k", plan({"a"}), plans.generation());
   clock.advance(std::chrono::milliseconds(999));
@@ -55,7 +55,7 @@ TEST(SharedPlans, StandForASecondOrUntilThePlanIsMadeAnew) {
 
 TEST(SharedPlans, BudgetsThatWereAskedForTheSameVictimsCountOn) {
   base::ManualClock clock;
-  SharedPlans plans(clock);
+  SharedPlans plans(clock, kDefaultTimeouts);
   const auto first = plans.put("k", plan({"a", "b"}), plans.generation());
   const auto batch = first->budgetsAsked->next();
   ASSERT_TRUE(batch);

@@ -179,7 +179,7 @@ const std::vector<Row>& rows() {
          for (int i = 0; i < 20; ++i)
            w.podOf({shared}, [i](auto& pod) { pod.nodeSelector = {{"zone", std::to_string(i)}}; });
        },
-       "NoFit", ConsumerTurns::kTurnInterval, 22},
+       "NoFit", kDefaultTimeouts.consumerTurnInterval, 22},
       {"AConsumerWithoutAnotherClaim",
        [](Waiters& w) {
          const auto made = w.claim("late");
@@ -246,7 +246,7 @@ const std::vector<Row>& rows() {
          refuseEvictions(w);
          (void)w.claim("share", {{"gpu", "1"}}, "high");
        },
-       "Preempting", Preemption::kHeldUpFor, 6},
+       "Preempting", kDefaultTimeouts.preemptionRetryBackoff, 6},
       {"AReservationOfANode",
        [](Waiters& w) {
          (void)w.claim("share");

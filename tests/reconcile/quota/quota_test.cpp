@@ -396,7 +396,7 @@ TEST_F(QuotaTest, AModelThatNoCardHasNamesThoseThatExist) {
   EXPECT_EQ(condition->status, "False");
   EXPECT_EQ(condition->message, "spec.selector.models: no card is of model H1OO; the cluster has T4");
   change(R"({"selector":{"models":["T4","H1OO"]}})");
-  world.clock.advance(QuotaSync::kInterval);
+  world.clock.advance(kDefaultTimeouts.quotaInterval);
   driver->run();
   EXPECT_EQ(findCondition(this->quota().status.conditions, kModelsExist)->status, "True");
 }
@@ -404,7 +404,7 @@ TEST_F(QuotaTest, AModelThatNoCardHasNamesThoseThatExist) {
 TEST_F(QuotaTest, ItsStatusIsWrittenOnceASecondAtMost) {
   add(quotaOf("team", {{"claims", "100"}}));
   driver->run();
-  world.clock.advance(QuotaSync::kInterval);
+  world.clock.advance(kDefaultTimeouts.quotaInterval);
   const auto before = quota().metadata.resourceVersion;
   world.addClaim("a", "share", {{"gpu-core", "1"}});
   settle();
