@@ -30,7 +30,9 @@ reconcile::ControllerOptions controllerOptions(const CoreOptions& o, cache::Clus
   out.listener = listener;
   out.workers = static_cast<int>(o.workers);
   out.standby = o.election.has_value();
+  out.keeping.after = std::chrono::duration_cast<std::chrono::seconds>(o.reservationAfter).count();
   out.keeping.freeCardPercent = o.reservedFreeCards;
+  out.reconciler.timeouts = o.timeouts;
   if (!o.schedulers.empty()) out.reconciler.schedulers = {o.schedulers.begin(), o.schedulers.end()};
   out.reconciler.otherSchedulers = {o.extender.schedulers.begin(), o.extender.schedulers.end()};
   return out;

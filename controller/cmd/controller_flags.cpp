@@ -6,6 +6,31 @@
 
 namespace egpu::cmd {
 
+namespace {
+
+/// A duration that may not be so short that steps repeat without a pause.
+template <class Duration>
+void addTimeout(CLI::App& app, const std::string& flag, Duration& o, const std::string& what) {
+  addDuration(app, flag, o, what);
+  app.get_option(flag)->check(
+      [](const std::string& ms) { return std::stoll(ms) < 1'000 ? "the duration is at least 1s" : std::string(); });
+}
+
+/// Durations that an operator may want to change.
+void addTimeouts(CLI::App& app, CoreOptions& o) {
+  addTimeout(app, "--reservation-after", o.reservationAfter,
+             "Time that a claim waits for capacity before a node is reserved for it");
+  addTimeout(app, "--gang-timeout", o.timeouts.gangTimeout,
+             "Time after which a gang's member releases its cards because another member has none");
+  addTimeout(app, "--preemption-retry-backoff", o.timeouts.preemptionRetryBackoff,
+             "Time until an eviction that a disruption budget blocked is tried again; other victims are preferred "
+             "meanwhile");
+  addTimeout(app, "--provision-refusal-backoff", o.timeouts.provisionRefusalBackoff,
+             "Time until a claim that its provisioner refused is tried again without a change of the provisioner");
+}
+
+}  // namespace
+
 void addController(CLI::App& app, CoreOptions& o) {
   app.add_option("--workers", o.workers, "Maximum number of concurrent reconciles")
       ->check(CLI::Range(1, 256))
@@ -29,6 +54,7 @@ void addController(CLI::App& app, CoreOptions& o) {
                  "a cluster of fewer than 50 nodes with cards; 100 = no limit")
       ->check(CLI::Range(0, 100))
       ->capture_default_str();
+  addTimeouts(app, o);
   app.add_flag(
       "--card-metrics", o.cardMetrics,
       "Per-card series in /metrics; turned off automatically above " + std::to_string(kMaxCardSeries) + " cards");

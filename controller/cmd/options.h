@@ -1,6 +1,7 @@
 // The values of the flags. main parses them; each command takes one of these structs.
 #pragma once
 
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <optional>
@@ -12,6 +13,7 @@
 #include "controller/http/http.h"
 #include "controller/kube/leader_election.h"
 #include "controller/plugin/hosted.h"
+#include "controller/reconcile/timeouts.h"
 
 namespace egpu::cmd {
 
@@ -49,6 +51,8 @@ struct CoreOptions {
   bool cardMetrics = false;  ///< series per card in /metrics, for at most kMaxCardSeries cards
   std::string journal;       ///< folder of the decision journal; empty = none
   int64_t journalBytes = kJournalBytes;
+  reconcile::Timeouts timeouts{};
+  std::chrono::milliseconds reservationAfter{600'000};  ///< waiting time of a claim before a node is reserved for it
   int64_t reservedFreeCards = 10;  ///< percent of a small cluster's free cards that a reserved node may withhold
   /// Names of schedulers that are served besides the extender's; empty = default-scheduler.
   std::vector<std::string> schedulers;
