@@ -74,7 +74,7 @@ Reconciler::Reconciler(kube::Client& client, cache::Stores& stores, cache::Clust
       use_(stores, clock, timeouts_.usageInterval),
       quotas_(writer_, stores, cluster, clock, timeouts_, metrics, events),
       pods_(claimContext_, claimParts_, events),
-      podBinder_(writer_, stores, pods_, waiting_, clock, timeouts_, enqueue_),
+      podBinder_(writer_, stores, pods_.demand(), waiting_, clock, timeouts_, enqueue_),
       sweeper_(writer_, stores, provisioning_, events, timeouts_),
       auditor_(
           writer_, stores, cluster, binder_, sweeper_, clock, metrics, events, enqueue_,

@@ -67,7 +67,7 @@ class Reconciler {
   void enqueueStart();
 
   /// For schedulers that choose nodes themselves. Steps must be running.
-  PodDemand demandOf(const core::Pod& pod) { return pods_.demandOf(pod); }
+  PodDemand demandOf(const core::Pod& pod) { return pods_.demand().demandOf(pod); }
   /// True if any node is backed off for one of these claims; true if this node is (node_backoff.h).
   bool leavesAnyAlone(const std::vector<cache::ClusterView::SchedulingRequest>& asks) const;
   bool leavesAlone(const std::vector<cache::ClusterView::SchedulingRequest>& asks, std::string_view node) const;

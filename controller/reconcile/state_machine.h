@@ -24,7 +24,7 @@
 //   resourceclaim/bridge.cpp           W7, W8, (S4)
 //   resourceclaim/adopter.cpp             W0
 //   pod/ungate.cpp              W9
-//   pod/colocate.cpp              gather, startOver
+//   pod/colocation.cpp          gather, startOver
 //   pod/pod_binder.cpp          W10, the steps for a scheduler with an extender
 //   card/sweeper.cpp            (S1) to (S3)
 //   card/surplus_cards.cpp      (S5)

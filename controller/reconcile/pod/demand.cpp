@@ -6,7 +6,7 @@
 #include "api/v1alpha/keys.h"
 #include "api/v1alpha/pod_claims.h"
 #include "controller/reconcile/claim/claim_state.h"
-#include "controller/reconcile/pod/pod.h"
+#include "controller/reconcile/pod/schedulability.h"
 #include "controller/reconcile/resourceclaim/adopter.h"
 #include "controller/scheduler/first_available.h"
 
@@ -52,19 +52,19 @@ std::vector<std::string> usedOrAnnotated(const core::Pod& pod) {
   return names;
 }
 
-std::string PodSync::unstamped(const core::Pod& pod) const {
+std::string DemandReader::unstamped(const core::Pod& pod) const {
   for (const auto& one : v1alpha::podClaims(pod)) {
     if (one.state != v1alpha::PodClaimState::pending) continue;
     // A template that does not exist yet may be created because the pod names it, or may arrive by a later watch.
-    const auto of = stores_.carrierTemplates.get({pod.metadata.namespace_, one.templateName});
+    const auto of = context_.stores.carrierTemplates.get({pod.metadata.namespace_, one.templateName});
     if (!of || asks(of->claim)) return "no ResourceClaim is made yet from its template " + one.templateName;
   }
   return {};
 }
 
-PodDemand PodSync::demandOf(const core::Pod& pod) {
+PodDemand DemandReader::demandOf(const core::Pod& pod) {
   PodDemand demand;
-  if (const auto obstacle = obstacleOf(stores_, pod)) {
+  if (const auto obstacle = obstacleOf(context_.stores, pod)) {
     (obstacle.reason == reason::kSchedulerNotServed ? demand.never : demand.later) = obstacle.message;
     return demand;
   }
@@ -77,14 +77,15 @@ PodDemand PodSync::demandOf(const core::Pod& pod) {
   return demand;
 }
 
-void PodSync::addDemand(const core::Pod& pod, const core::ObjectKey& key, PodDemand& demand) {
+void DemandReader::addDemand(const core::Pod& pod, const core::ObjectKey& key, PodDemand& demand) {
   const auto prefix = "claim " + key.name + ": ";
-  auto claim = stores_.claims.get(key);
-  const auto carrier = stores_.carriers.get(key);
+  auto claim = context_.stores.claims.get(key);
+  const auto carrier = context_.stores.carriers.get(key);
   const bool ofOthers = carrier && !asks(*carrier) && carrier->deviceClassName != keys::kDeviceClass;
   if (!claim && ofOthers && !v1alpha::annotatedClaims(pod).contains(key.name)) return;  // another driver's
   if (!claim) {  // pods and claims arrive by different watches; the creation of a stamped one is an event
-    if (!(carrier && asks(*carrier)) && writer_.read<cache::Claim>(key, {}, {}).ok()) claim = stores_.claims.get(key);
+    if (!(carrier && asks(*carrier)) && context_.writer.read<cache::Claim>(key, {}, {}).ok())
+      claim = context_.stores.claims.get(key);
     if (!claim) {
       demand.later = prefix + (carrier && asks(*carrier) ? "no ElasticGPUClaim is made yet for its ResourceClaim"
                                                          : "there is no such ElasticGPUClaim");
@@ -98,8 +99,8 @@ void PodSync::addDemand(const core::Pod& pod, const core::ObjectKey& key, PodDem
   } else if (claim->status.phase == phase::kLost) {
     demand.later = prefix + "it is Lost" + saidOf(*claim);
   } else {
-    const auto device = deviceOf(stores_, *claim);
-    if (!device || reconcile::canRollBackIntent(stores_, waiting_.chosen, *claim, *device))
+    const auto device = deviceOf(context_.stores, *claim);
+    if (!device || reconcile::canRollBackIntent(context_.stores, context_.waiting.chosen, *claim, *device))
       return addOpen(*claim, device, demand);
     const auto& node = device->spec.nodeName;
     if (device->metadata.deleting()) {
@@ -116,9 +117,9 @@ void PodSync::addDemand(const core::Pod& pod, const core::ObjectKey& key, PodDem
   }
 }
 
-void PodSync::addOpen(const cache::Claim& claim, const GpuPtr& device, PodDemand& demand) {
+void DemandReader::addOpen(const cache::Claim& claim, const GpuPtr& device, PodDemand& demand) {
   const auto prefix = "claim " + claim.metadata.name + ": ";
-  if (!device && takesDevice(stores_, claim)) {
+  if (!device && takesDevice(context_.stores, claim)) {
     demand.later = prefix + "it waits for an existing device" + saidOf(claim);
     return;
   }
@@ -127,9 +128,9 @@ void PodSync::addOpen(const cache::Claim& claim, const GpuPtr& device, PodDemand
     demand.later = prefix + "its provisioner is being queried";
   } else if (!asked.ok()) {
     (asked.specAccepted ? demand.later : demand.never) = prefix + asked.reason + ": " + asked.message;
-  } else if (const auto refusal = waiting_.provisioners.refusal(claim.metadata.uid); !refusal.empty()) {
+  } else if (const auto refusal = context_.waiting.provisioners.refusal(claim.metadata.uid); !refusal.empty()) {
     demand.later = prefix + refusal;
-  } else if (!device && !isDecidedByPod(stores_, claim)) {
+  } else if (!device && !isDecidedByPod(context_.stores, claim)) {
     demand.later = prefix + "it is not bound yet" + saidOf(claim);
   } else {
     demand.asks.push_back(asked.of(claim));

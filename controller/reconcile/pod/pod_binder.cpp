@@ -90,7 +90,7 @@ std::optional<Status> PodBinder::place(const core::Pod& pod, const std::string& 
 bool PodBinder::placed(const core::Pod& pod, const std::string& node) const { return unfinished(pod, node).empty(); }
 
 std::string PodBinder::unfinished(const core::Pod& pod, const std::string& node) const {
-  if (auto why = pods_.unstamped(pod); !why.empty()) return why;
+  if (auto why = demand_.unstamped(pod); !why.empty()) return why;
   for (const auto& name : usedOrAnnotated(pod)) {
     const core::ObjectKey key{pod.metadata.namespace_, name};
     const auto claim = stores_.claims.get(key);
@@ -116,8 +116,8 @@ std::string PodBinder::unfinished(const core::Pod& pod, const std::string& node)
 std::string PodBinder::obstacle(const core::Pod& pod, const std::string& node) {
   const auto now = stores_.pods.get(core::keyOf(pod.metadata));
   if (now && (now->metadata.uid != pod.metadata.uid || now->metadata.deleting())) return "the pod is being deleted";
-  if (auto why = pods_.unstamped(pod); !why.empty()) return why;
-  const auto demand = pods_.demandOf(pod);
+  if (auto why = demand_.unstamped(pod); !why.empty()) return why;
+  const auto demand = demand_.demandOf(pod);
   if (!demand.never.empty()) return demand.never;
   if (!demand.node.empty() && demand.node != node)
     return "claim " + demand.fixedBy + " is on node " + demand.node + ", not on " + node;

@@ -20,7 +20,7 @@
 
 #include "controller/base/clock.h"
 #include "controller/base/status.h"
-#include "controller/reconcile/pod/pod.h"
+#include "controller/reconcile/pod/demand.h"
 #include "controller/reconcile/timeouts.h"
 
 namespace egpu::reconcile {
@@ -28,11 +28,11 @@ namespace egpu::reconcile {
 /// Thread-safe.
 class PodBinder {
  public:
-  PodBinder(Writer& writer, cache::Stores& stores, PodSync& pods, Waiting& waiting, base::Clock& clock,
+  PodBinder(Writer& writer, cache::Stores& stores, DemandReader& demand, Waiting& waiting, base::Clock& clock,
             const Timeouts& timeouts, std::function<void(const std::string& queueKey)> enqueue)
       : writer_(writer),
         stores_(stores),
-        pods_(pods),
+        demand_(demand),
         waiting_(waiting),
         clock_(clock),
         timeouts_(timeouts),
@@ -60,7 +60,7 @@ class PodBinder {
 
   Writer& writer_;
   cache::Stores& stores_;
-  PodSync& pods_;
+  DemandReader& demand_;
   Waiting& waiting_;
   base::Clock& clock_;
   const Timeouts& timeouts_;

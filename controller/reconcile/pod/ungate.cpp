@@ -1,9 +1,12 @@
-// (W9) Removes the gate of a pod whose ResourceClaims are all allocated, if their node suits the pod.
+#include "controller/reconcile/pod/ungate.h"
+
 #include <algorithm>
 
 #include "api/v1alpha/keys.h"
 #include "controller/reconcile/claim/claim_state.h"
-#include "controller/reconcile/pod/pod.h"
+#include "controller/reconcile/pod/demand.h"
+#include "controller/reconcile/pod/node_fit/node_fit.h"
+#include "controller/reconcile/pod/schedulability.h"
 
 namespace egpu::reconcile {
 
@@ -11,49 +14,31 @@ namespace keys = v1alpha::keys;
 namespace phase = v1alpha::keys::phase;
 namespace reason = v1alpha::keys::reason;
 
-bool PodSync::suitsAnotherPod(const core::Pod& pod, const std::vector<Used>& used, const core::Node& node) const {
+namespace {
+
+/// Reports that the claims' node does not suit the pod; its gate stays.
+Outcome unsuited(const core::Pod& pod, const std::vector<UsedClaim>& used, bool anyBound, const std::string& why) {
+  const auto& node = used.front().device->spec.nodeName;
+  // A pod pinned there could never run, and a pin is permanent. Without a pin the scheduler would clear an allocation
+  // that another pod needs.
+  return Outcome::done().reports(nodeUnsuitableReports(used, "pod " + pod.metadata.name + " can't run on node " + node +
+                                                                 (anyBound ? "" : ", chosen for another pod") + ": " +
+                                                                 why));
+}
+
+}  // namespace
+
+bool PodUngate::suitsAnotherPod(const core::Pod& pod, const std::vector<UsedClaim>& used,
+                                const core::Node& node) const {
   for (const auto& one : used)
-    for (const auto& other : stores_.podsOfClaim(core::keyOf(one.claim->metadata)))
-      if (other->metadata.uid != pod.metadata.uid && isConsumer(stores_, *other) &&
+    for (const auto& other : context_.stores.podsOfClaim(core::keyOf(one.claim->metadata)))
+      if (other->metadata.uid != pod.metadata.uid && isConsumer(context_.stores, *other) &&
           nodeUnsuitable(*other, {}, node).empty())
         return true;
   return false;
 }
 
-Outcome PodSync::unsuited(const core::Pod& pod, const std::vector<Used>& used, bool anyBound, const std::string& why) {
-  const auto& node = used.front().device->spec.nodeName;
-  // A pod pinned there could never run, and a pin is permanent. Without a pin the scheduler would clear an allocation
-  // that another pod needs.
-  return Outcome::done().reports(resourceClaimNotReady(used, "pod " + pod.metadata.name + " can't run on node " + node +
-                                                                 (anyBound ? "" : ", chosen for another pod") + ": " +
-                                                                 why));
-}
-
-std::vector<ConditionUpdate> PodSync::resourceClaimNotReady(const std::vector<Used>& used, const std::string& message) {
-  std::vector<ConditionUpdate> updates;
-  for (const auto& one : used)
-    if (one.device)
-      updates.push_back(ConditionUpdate::of(one.claim->metadata, ConditionUpdate::As::resourceClaimNotReady,
-                                            reason::kNodeUnsuitable, message));
-  return updates;
-}
-
-std::optional<Outcome> PodSync::claimsOnDifferentNodes(const core::Pod& pod, const std::vector<Used>& used) {
-  const Used* first = nullptr;
-  for (const auto& one : used) {
-    if (!one.device) continue;
-    if (first == nullptr) first = &one;
-    const auto& node = first->device->spec.nodeName;
-    if (one.device->spec.nodeName == node) continue;
-    // Two claims on different nodes never fit one pod.
-    return Outcome::done().reports(resourceClaimNotReady(
-        used, "pod " + pod.metadata.name + " can't run: claim " + first->claim->metadata.name + " is on node " + node +
-                  ", claim " + one.claim->metadata.name + " on node " + one.device->spec.nodeName));
-  }
-  return std::nullopt;
-}
-
-Outcome PodSync::ungate(const core::Pod& pod, const std::vector<Used>& used, std::stop_token stop) {
+Outcome PodUngate::reconcile(const core::Pod& pod, const std::vector<UsedClaim>& used, std::stop_token stop) {
   for (const auto& one : used) {
     // A pin is permanent, so never pin to hardware that is gone. The end of the Lost state is an event.
     if (one.claim->status.phase == phase::kLost || one.device->status.phase == phase::kFailed) return Outcome::done();
@@ -63,16 +48,16 @@ Outcome PodSync::ungate(const core::Pod& pod, const std::vector<Used>& used, std
     if (one.device->status.reason == reason::kCardGone) return Outcome::after(context_.timeouts.lostCardInterval);
   }
   if (const auto apart = claimsOnDifferentNodes(pod, used)) return *apart;
-  if (!allCarried(pod, used)) return Outcome::done();  // each allocation is an event
+  if (!areAllAllocated(pod, used)) return Outcome::done();  // each allocation is an event
   const bool anyBound =
       std::any_of(used.begin(), used.end(), [](const auto& one) { return one.device->status.phase == phase::kBound; });
   const auto& node = used.front().device->spec.nodeName;
-  const auto object = stores_.nodes.get({"", node});
-  auto volumes = volumes_.of(pod, stop);
+  const auto object = context_.stores.nodes.get({"", node});
+  auto volumes = context_.volumes.of(pod, stop);
   if (!volumes.ok()) return Outcome::retry(volumes.status());
   // Reading the volumes may have taken long.
   if (std::any_of(used.begin(), used.end(),
-                  [this](const auto& one) { return deviceOf(stores_, *one.claim) != one.device; }))
+                  [this](const auto& one) { return deviceOf(context_.stores, *one.claim) != one.device; }))
     return Outcome::requeueNow();
   const auto why = object ? nodeUnsuitable(pod, *volumes, *object) : "there is no such node";
   if (why.empty()) return liftGate(pod, used, anyBound, stop);
@@ -82,32 +67,34 @@ Outcome PodSync::ungate(const core::Pod& pod, const std::vector<Used>& used, std
   return unsuited(pod, used, anyBound, why);
 }
 
-bool PodSync::allCarried(const core::Pod& pod, const std::vector<Used>& used) {
+bool PodUngate::areAllAllocated(const core::Pod& pod, const std::vector<UsedClaim>& used) {
   for (const auto& one : used) {
-    const auto carrier = stores_.carriers.get(core::keyOf(one.claim->metadata));
+    const auto carrier = context_.stores.carriers.get(core::keyOf(one.claim->metadata));
     if (carrier && carrier->metadata.deleting() && !carrier->reservedFor.empty())
-      tell(pod, one.claim->metadata.name, "ResourceClaimDeleting",
-           "its ResourceClaim is being deleted and is still reserved for other pods");
+      events_.reportClaim(pod, one.claim->metadata.name, "ResourceClaimDeleting",
+                          "its ResourceClaim is being deleted and is still reserved for other pods");
     if (!carrier || carrier->metadata.deleting() || !context_.bridge.markedAsCanBe(*carrier, *one.claim) ||
         !carrier->allocation || carrier->allocation->device != one.device->metadata.name)
       return false;
     if (!parts_.gangs.isBound(*one.claim)) return false;  // routing.cpp requeues the pod once the last member is Bound
     const bool bound = one.device->status.phase == phase::kBound;
-    if (!bound && !waitsForConsumer(stores_, *one.claim)) return false;  // an Immediate claim must be Bound first
+    if (!bound && !waitsForConsumer(context_.stores, *one.claim))
+      return false;  // an Immediate claim must be Bound first
   }
   return true;
 }
 
-std::optional<Outcome> PodSync::removeGate(const core::Pod& pod, const std::string& body, std::stop_token stop) {
-  const auto lifted = writer_.patch(pod, body, {}, stop, kube::PatchType::json);
+std::optional<Outcome> PodUngate::removeGate(const core::Pod& pod, const std::string& body, std::stop_token stop) {
+  const auto lifted = context_.writer.patch(pod, body, {}, stop, kube::PatchType::json);
   if (lifted.ok()) return std::nullopt;
   if (lifted.status().code() == base::Code::notFound) return Outcome::done();
-  const auto now = writer_.read<core::Pod>(core::keyOf(pod.metadata), pod.metadata.uid, stop);
+  const auto now = context_.writer.read<core::Pod>(core::keyOf(pod.metadata), pod.metadata.uid, stop);
   const bool changed = now.ok() && now->metadata.resourceVersion != pod.metadata.resourceVersion;
   return changed ? Outcome::requeueNow() : Outcome::retry(lifted.status());
 }
 
-Outcome PodSync::liftGate(const core::Pod& pod, const std::vector<Used>& used, bool anyBound, std::stop_token stop) {
+Outcome PodUngate::liftGate(const core::Pod& pod, const std::vector<UsedClaim>& used, bool anyBound,
+                            std::stop_token stop) {
   const auto& node = used.front().device->spec.nodeName;
   const auto body = anyBound ? codec::patch::pinAndLift(pod, node, keys::kSchedulingGate)
                              : codec::patch::liftGate(pod, keys::kSchedulingGate);

@@ -1,11 +1,12 @@
-// Chooses a node for all of a pod's claims that have no device, or reports why no node suits.
+#include "controller/reconcile/pod/placement.h"
+
 #include <algorithm>
-#include <limits>
 
 #include "api/v1alpha/keys.h"
 #include "controller/reconcile/api_rejections.h"
 #include "controller/reconcile/claim/claim_state.h"
-#include "controller/reconcile/pod/pod.h"
+#include "controller/reconcile/pod/node_fit/resources.h"
+#include "controller/reconcile/pod/schedulability.h"
 #include "controller/reconcile/queue_key.h"
 #include "controller/scheduler/first_available.h"
 
@@ -16,7 +17,6 @@ using std::chrono::milliseconds;
 
 namespace {
 constexpr std::size_t kLooksUnderLock = 256;  ///< nodes to evaluate while other decisions are blocked
-constexpr std::size_t kHoweverMany = std::numeric_limits<std::size_t>::max();
 
 /// The shortest of several requeue delays; ignores delays of zero.
 class Soonest {
@@ -40,8 +40,8 @@ bool exceeds(const scheduler::QuotaExcess& excess, const cache::Claim& claim) {
 }
 }  // namespace
 
-std::optional<PodSync::Choice> PodSync::choiceOf(const core::Pod& pod, const std::vector<Used>& used,
-                                                 Outcome* outcome) {
+std::optional<PodPlacement::Choice> PodPlacement::choiceOf(const core::Pod& pod, const std::vector<UsedClaim>& used,
+                                                           Outcome* outcome) {
   Choice choice;
   choice.node = pod.nodeName;
   const auto because = [&](const std::string& why) {
@@ -62,16 +62,17 @@ std::optional<PodSync::Choice> PodSync::choiceOf(const core::Pod& pod, const std
     }
     // The claim's own step binds an existing device, reports a refusal, or decides without the pod. It wakes the pod
     // then.
-    if (takesDevice(stores_, *one.claim)) return because(waitText(pod, "claim " + name));
+    if (takesDevice(context_.stores, *one.claim)) return because(waitText(pod, "claim " + name));
     const auto& uid = one.claim->metadata.uid;
     auto ask = parts_.resolver.resolve(*one.claim);
     if (ask.later) {
       *outcome = Outcome::after(context_.timeouts.busyPluginInterval);
       return std::nullopt;
     }
-    if (!ask.ok() || !isDecidedByPod(stores_, *one.claim) || !waiting_.provisioners.refusal(uid).empty())
+    if (!ask.ok() || !isDecidedByPod(context_.stores, *one.claim) ||
+        !context_.waiting.provisioners.refusal(uid).empty())
       return because(waitText(pod, "claim " + name));
-    choice.wait = std::max(choice.wait, waiting_.nodes.untilNextChoice(uid));
+    choice.wait = std::max(choice.wait, context_.waiting.nodes.untilNextChoice(uid));
     choice.asks.push_back(ask.of(*one.claim));
     choice.asked.push_back(std::move(ask));
     choice.open.push_back(&one);
@@ -81,7 +82,7 @@ std::optional<PodSync::Choice> PodSync::choiceOf(const core::Pod& pod, const std
   return choice;
 }
 
-Outcome PodSync::choose(const core::Pod& pod, const std::vector<Used>& used, std::stop_token stop) {
+Outcome PodPlacement::reconcile(const core::Pod& pod, const std::vector<UsedClaim>& used, std::stop_token stop) {
   removeNodeResourceWait(core::keyOf(pod.metadata));
   auto outcome = Outcome::done();
   if (const auto* claim = chosenByOthers(pod, used)) return awaitTurn(pod, used, *claim);
@@ -93,82 +94,85 @@ Outcome PodSync::choose(const core::Pod& pod, const std::vector<Used>& used, std
     }
   const auto choice = choiceOf(pod, used, &outcome);
   if (!choice) return outcome;
-  const bool chosen = !waiting_.chosen.nodeOf(pod).empty();  // then the scheduler's own backoff is enough
+  const bool chosen = !context_.waiting.chosen.nodeOf(pod).empty();  // then the scheduler's own backoff is enough
   if (choice->wait.count() > 0 && !chosen) return Outcome::after(choice->wait);
-  auto volumes = volumes_.of(pod, stop);
+  auto volumes = context_.volumes.of(pod, stop);
   if (!volumes.ok()) return Outcome::retry(volumes.status());
-  NodeChoice nodes(stores_, pod, std::move(*volumes), choice->node, [&](std::string_view name) {
+  NodeChoice nodes(context_.stores, pod, std::move(*volumes), choice->node, [&](std::string_view name) {
     return std::any_of(choice->asks.begin(), choice->asks.end(), [&](const auto& ask) {
-      return waiting_.nodes.rejected(ask.claimUid, name) || waiting_.nodes.wasRefusedOn(ask.claimUid, name);
+      return context_.waiting.nodes.rejected(ask.claimUid, name) ||
+             context_.waiting.nodes.wasRefusedOn(ask.claimUid, name);
     });
   });
   // Before the search, so that capacity released from now on requeues the pod.
-  if (!waitForRoom(pod, *choice) && !chosen) return Outcome::after(context_.timeouts.queueYieldTimeout);
+  if (!awaitCapacity(pod, *choice) && !chosen) return Outcome::after(context_.timeouts.queueYieldTimeout);
   auto tried = decideFirst(*choice, nodes);
   auto& together = tried.together;
   if (together.decisions.empty() && forgetRefusedNodes(choice->asks)) tried = decideFirst(*choice, nodes);
   const auto found = together.decisions.empty() ? UnschedulableQueue::Found::nothing : UnschedulableQueue::Found::room;
-  if (waiting_.room.decided(podKey(core::keyOf(pod.metadata)), found)) enqueue_(roomKey());
+  if (context_.waiting.room.decided(podKey(core::keyOf(pod.metadata)), found)) context_.enqueue(roomKey());
   if (together.decisions.empty()) {
-    if (!tried.firstOverQuota && !together.excess) keepNode(*choice, nodes);
-    return notifyBinder(pod, noRoom(pod, used, *choice, together, nodes, stop));
+    if (!tried.firstOverQuota && !together.excess) reserveNode(*choice, nodes);
+    return notifyBinder(pod, noneFits(pod, used, *choice, together, nodes, stop));
   }
   removeNodeResourceWait(core::keyOf(pod.metadata));
   if (!nodes.promise(together.decisions.front().node)) {  // another pod was promised the capacity meanwhile
-    for (const auto& ask : choice->asks) cluster_.forget(ask.claimUid);
+    for (const auto& ask : choice->asks) context_.cluster.forget(ask.claimUid);
     return Outcome::requeueNow();
   }
-  waiting_.remove(podKey(core::keyOf(pod.metadata)));
+  context_.waiting.remove(podKey(core::keyOf(pod.metadata)));
   return writeIntents(pod, *choice, together.decisions, stop);
 }
 
-const cache::Claim* PodSync::chosenByOthers(const core::Pod& pod, const std::vector<Used>& used) {
-  if (!waiting_.chosen.nodeOf(pod).empty()) return nullptr;  // a scheduler waits for the answer
+const cache::Claim* PodPlacement::chosenByOthers(const core::Pod& pod, const std::vector<UsedClaim>& used) {
+  if (!context_.waiting.chosen.nodeOf(pod).empty()) return nullptr;  // a scheduler waits for the answer
   for (const auto& one : used)
-    if (!one.device && isDecidedByPod(stores_, *one.claim) && !waiting_.consumers.chooses(stores_, *one.claim, pod))
+    if (!one.device && isDecidedByPod(context_.stores, *one.claim) &&
+        !context_.waiting.consumers.chooses(context_.stores, *one.claim, pod))
       return one.claim.get();
   return nullptr;
 }
 
-Outcome PodSync::awaitTurn(const core::Pod& pod, const std::vector<Used>& used, const cache::Claim& claim) {
+Outcome PodPlacement::awaitTurn(const core::Pod& pod, const std::vector<UsedClaim>& used, const cache::Claim& claim) {
   const auto& name = claim.metadata.name;
   const auto* bound = findCondition(claim.status.conditions, kBound);
-  if (bound == nullptr || bound->reason == reason::kWaitingForConsumer)  // else tellConditions() reports the reason
-    tell(pod, name, reason::kWaitingForConsumer, "older or equal pods that use it choose its node first");
+  if (bound == nullptr || bound->reason == reason::kWaitingForConsumer)  // else PodEvents reports the reason
+    events_.reportClaim(pod, name, reason::kWaitingForConsumer,
+                        "older or equal pods that use it choose its node first");
   return Outcome::done().reports(waitReports(pod, used, waitText(pod, "claim " + name)));
 }
 
-void PodSync::keepNode(const Choice& choice, NodeChoice& nodes) {
-  cluster_.reserveNodeFor(
+void PodPlacement::reserveNode(const Choice& choice, NodeChoice& nodes) {
+  context_.cluster.reserveNodeFor(
       choice.asks, [&nodes](std::string_view name) { return nodes.suits(name); },
       [&nodes](std::string_view name) { return nodes.suitsOnceFree(name); });
 }
 
-Outcome PodSync::notifyBinder(const core::Pod& pod, Outcome outcome) {
-  if (const auto node = waiting_.chosen.nodeOf(pod); !node.empty())
-    waiting_.chosen.refuse(core::keyOf(pod.metadata),
-                           "no capacity for the pod's claims on node " + node +
-                               (outcome.updates.empty() ? "" : ": " + outcome.updates.front().message));
+Outcome PodPlacement::notifyBinder(const core::Pod& pod, Outcome outcome) {
+  if (const auto node = context_.waiting.chosen.nodeOf(pod); !node.empty())
+    context_.waiting.chosen.refuse(core::keyOf(pod.metadata),
+                                   "no capacity for the pod's claims on node " + node +
+                                       (outcome.updates.empty() ? "" : ": " + outcome.updates.front().message));
   return outcome;
 }
 
-bool PodSync::waitForRoom(const core::Pod& pod, const Choice& choice) {
+bool PodPlacement::awaitCapacity(const core::Pod& pod, const Choice& choice) {
   const auto key = core::keyOf(pod.metadata);
   const auto priority = choice.asks.empty() ? 0 : choice.asks.front().turn.priority;
   auto needs = choice.asks.empty() ? RoomNeeds() : needsOf(*choice.open.front()->claim, choice.asked.front());
-  const bool mayLook = waiting_.room.add(podKey(key), ageOf(pod.metadata), priority, std::move(needs));
-  const std::lock_guard lock(mutex_);
+  const bool maySearch = context_.waiting.room.add(podKey(key), ageOf(pod.metadata), priority, std::move(needs));
+  const base::MutexLock lock(mutex_);
   podsWaitingForNodeResources_[key] = {ageOf(pod.metadata), cache::requestsOf(pod)};
-  return mayLook;
+  return maySearch;
 }
 
-Outcome PodSync::overQuota(const core::Pod& pod, const std::vector<Used>& used, const Choice& choice,
-                           const scheduler::QuotaExcess& excess) {
+Outcome PodPlacement::overQuota(const core::Pod& pod, const std::vector<UsedClaim>& used, const Choice& choice,
+                                const scheduler::QuotaExcess& excess) {
   const auto counts = choice.open.size() > 1 ? GroupUsage::some : GroupUsage::nobody;
-  cluster_.waitForQuota(choice.asks, excess);
+  context_.cluster.waitForQuota(choice.asks, excess);
   Soonest next;
   std::vector<ConditionUpdate> updates;
-  std::vector<const Used*> within;
+  std::vector<const UsedClaim*> within;
   std::string exceeding;
   for (const auto* one : choice.open) {
     const auto& claim = *one->claim;
@@ -184,14 +188,16 @@ Outcome PodSync::overQuota(const core::Pod& pod, const std::vector<Used>& used, 
   }
   addWaitReports(pod, within, waitText(pod, exceeding), updates);
   // A node whose backoff ends may have cards that the quota does not count.
-  for (const auto& one : used) next.add(waiting_.nodes.untilNextNode(one.claim->metadata.uid));
+  for (const auto& one : used) next.add(context_.waiting.nodes.untilNextNode(one.claim->metadata.uid));
   return next.outcome().reports(std::move(updates));
 }
 
-Outcome PodSync::noRoom(const core::Pod& pod, const std::vector<Used>& used, const Choice& choice,
-                        const scheduler::Together& together, NodeChoice& nodes, std::stop_token stop) {
+Outcome PodPlacement::noneFits(const core::Pod& pod, const std::vector<UsedClaim>& used, const Choice& choice,
+                               const scheduler::Together& together, NodeChoice& nodes, std::stop_token stop) {
   bool anyShort = nodes.anyShort();
-  const auto started = rescheduleTogether(pod, used, choice, &anyShort, stop);
+  // Claims that are fixed by an intent of the same pod may fit elsewhere together.
+  const auto started =
+      choice.fixedBy.empty() ? std::nullopt : colocation_.rescheduleTogether(pod, used, &anyShort, stop);
   if (!anyShort) removeNodeResourceWait(core::keyOf(pod.metadata));
   if (started) return *started;
   const auto& excess = together.excess;
@@ -201,8 +207,8 @@ Outcome PodSync::noRoom(const core::Pod& pod, const std::vector<Used>& used, con
   return noFit(pod, used, choice, together.alone, nodes);
 }
 
-std::optional<Outcome> PodSync::nominateVictims(const core::Pod& pod, const Choice& choice, NodeChoice& nodes,
-                                                std::stop_token stop) {
+std::optional<Outcome> PodPlacement::nominateVictims(const core::Pod& pod, const Choice& choice, NodeChoice& nodes,
+                                                     std::stop_token stop) {
   const scheduler::NodePredicate suits = [&nodes](std::string_view name) { return nodes.suits(name); };
   const auto& open = choice.open;
   if (open.size() == 1) {
@@ -210,7 +216,7 @@ std::optional<Outcome> PodSync::nominateVictims(const core::Pod& pod, const Choi
     // Only the oldest pod that has no other open claim plans: two plans for one claim would undo each other forever.
     if (anotherWaits(pod, claim, Others::older, 1))
       return claim.status.nominated ? std::optional(Outcome::done()) : std::nullopt;
-    // The claim's step drops a nomination without preemptionGroup() (leaveToConsumer), so both must use the same claims.
+    // The claim's step drops a nomination without preemptionGroup() (leaveToConsumer): both must use the same claims.
     if (parts_.preemptor.preemptionGroup(open.front()->claim).size() != 1) return std::nullopt;
     return parts_.preemptor.nominateVictims(claim, choice.asked.front(), suits, stop);
   }
@@ -226,17 +232,17 @@ std::optional<Outcome> PodSync::nominateVictims(const core::Pod& pod, const Choi
                                                   std::move(all), stop);
 }
 
-bool PodSync::forgetRefusedNodes(const std::vector<cache::ClusterView::SchedulingRequest>& asks) {
+bool PodPlacement::forgetRefusedNodes(const std::vector<cache::ClusterView::SchedulingRequest>& asks) {
   bool any = false;
   for (const auto& ask : asks) {
-    any = any || waiting_.nodes.anyRefused(ask.claimUid);
-    waiting_.nodes.forgetRefused(ask.claimUid);
+    any = any || context_.waiting.nodes.anyRefused(ask.claimUid);
+    context_.waiting.nodes.forgetRefused(ask.claimUid);
   }
   return any;
 }
 
-Outcome PodSync::noFit(const core::Pod& pod, const std::vector<Used>& used, const Choice& choice,
-                       const std::vector<bool>& alone, NodeChoice& nodes) {
+Outcome PodPlacement::noFit(const core::Pod& pod, const std::vector<UsedClaim>& used, const Choice& choice,
+                            const std::vector<bool>& alone, NodeChoice& nodes) {
   const auto& open = choice.open;
   // If each claim fits by itself, no single claim is the cause.
   const bool each = std::find(alone.begin(), alone.end(), false) == alone.end();
@@ -246,13 +252,13 @@ Outcome PodSync::noFit(const core::Pod& pod, const std::vector<Used>& used, cons
     if (open.size() > 1)
       add(parts_.preemptor.preemption().noVictimsMessage(open.front()->claim->metadata.uid, "pod " + pod.metadata.name,
                                                          "claims"));
-    for (const auto* one : open) add(waiting_.consumers.text(core::keyOf(one->claim->metadata)));
+    for (const auto* one : open) add(context_.waiting.consumers.text(core::keyOf(one->claim->metadata)));
     return text;
   };
   const auto suits = [&](std::string_view name) { return nodes.suits(name); };
   Soonest next;
   std::vector<ConditionUpdate> updates;
-  std::vector<const Used*> fitting;
+  std::vector<const UsedClaim*> fitting;
   std::string lacking;
   for (std::size_t i = 0; i < open.size(); ++i) {
     const bool fits = !each && alone[i];
@@ -268,11 +274,11 @@ Outcome PodSync::noFit(const core::Pod& pod, const std::vector<Used>& used, cons
   }
   addWaitReports(pod, fitting, waitText(pod, lacking), updates);
   // The backoff of a node may end without any event.
-  for (const auto& one : used) next.add(waiting_.nodes.untilNextNode(one.claim->metadata.uid));
+  for (const auto& one : used) next.add(context_.waiting.nodes.untilNextNode(one.claim->metadata.uid));
   return next.outcome().reports(std::move(updates));
 }
 
-std::string PodSync::whyNotTogether(const core::Pod& pod, const Choice& choice, bool each, NodeChoice& nodes) {
+std::string PodPlacement::whyNotTogether(const core::Pod& pod, const Choice& choice, bool each, NodeChoice& nodes) {
   std::string text;
   const auto add = [&text](const std::string& what) { text += (text.empty() ? "" : "; ") + what; };
   if (choice.open.size() > 1) {
@@ -288,74 +294,23 @@ std::string PodSync::whyNotTogether(const core::Pod& pod, const Choice& choice, 
   return text;
 }
 
-std::vector<ConditionUpdate> PodSync::waitReports(const core::Pod& pod, const std::vector<Used>& used,
-                                                  const std::string& why) {
-  std::vector<const Used*> open;
-  for (const auto& one : used)
-    if (!one.device && isDecidedByPod(stores_, *one.claim) && waiting_.consumers.chooses(stores_, *one.claim, pod) &&
-        !takesDevice(stores_, *one.claim) && waiting_.provisioners.refusal(one.claim->metadata.uid).empty() &&
-        parts_.resolver.resolve(*one.claim).ok())
-      open.push_back(&one);
-  std::vector<ConditionUpdate> updates;
-  addWaitReports(pod, open, why, updates);
-  return updates;
-}
-
-void PodSync::addWaitReports(const core::Pod& pod, const std::vector<const Used*>& open, const std::string& why,
-                             std::vector<ConditionUpdate>& updates) const {
-  for (const auto* one : open)
-    if (reportsOn(pod, *one->claim)) updates.push_back(notBound(*one->claim, reason::kWaitingForConsumer, why));
-}
-
-bool PodSync::reportsOn(const core::Pod& pod, const cache::Claim& claim) const {
-  if (!waiting_.consumers.isOldest(stores_, claim, pod)) return false;
-  const auto* bound = findCondition(claim.status.conditions, kBound);
-  const bool ofChoice =
-      bound != nullptr && (bound->reason == reason::kNoFit || bound->reason == reason::kQuotaExceeded ||
-                           bound->reason == reason::kPreempting);
-  return !ofChoice || !anotherWaits(pod, claim, Others::all, kHoweverMany);
-}
-
-bool PodSync::olderPodReports(const core::Pod& pod, const cache::Claim& claim) const {
-  const auto* bound = findCondition(claim.status.conditions, kBound);
-  return bound != nullptr && (bound->reason == reason::kNoFit || bound->reason == reason::kQuotaExceeded) &&
-         anotherWaits(pod, claim, Others::older, kHoweverMany);
-}
-
-bool PodSync::plannedByAnother(const core::Pod& pod, const Choice& choice, const cache::Claim& claim) const {
-  return claim.status.nominated && choice.open.size() > 1 && anotherWaits(pod, claim, Others::all, 1);
-}
-
-bool PodSync::anotherWaits(const core::Pod& pod, const cache::Claim& claim, Others which, std::size_t mostOpen) const {
-  const auto age = ageOf(pod.metadata);
-  bool isLater = false;  // all that follow are younger
-  const auto waits = [&](const core::Pod& other) {
-    isLater = which == Others::older && !(ageOf(other.metadata) < age);
-    if (isLater) return true;
-    if (other.metadata.uid == pod.metadata.uid || !isConsumer(stores_, other) || !gated(other)) return false;
-    const auto open = openClaimsOf(stores_, other);
-    return open && open->size() <= mostOpen;
-  };
-  return stores_.firstPodByAge(core::keyOf(claim.metadata), waits) && !isLater;
-}
-
-Outcome PodSync::writeIntents(const core::Pod& pod, const Choice& choice,
-                              const std::vector<scheduler::Decision>& decisions, std::stop_token stop) {
+Outcome PodPlacement::writeIntents(const core::Pod& pod, const Choice& choice,
+                                   const std::vector<scheduler::Decision>& decisions, std::stop_token stop) {
   for (std::size_t i = 0; i < decisions.size(); ++i) {
     const auto& claim = *choice.open[i]->claim;
     const auto device =
-        binder_.writeIntent(claim, *choice.asked[i].cls, decisions[i], stop);  // the claim's step continues
+        context_.binder.writeIntent(claim, *choice.asked[i].cls, decisions[i], stop);  // the claim's step continues
     const bool ours = device.ok() && belongsTo(*device, claim) && !device->metadata.deleting();
     if (ours && device->spec.nodeName == decisions[i].node) continue;
     // The remaining claims are not written for a node that the pod's other claims do not share.
-    for (std::size_t rest = i + 1; rest < decisions.size(); ++rest) cluster_.forget(choice.asks[rest].claimUid);
+    for (std::size_t rest = i + 1; rest < decisions.size(); ++rest) context_.cluster.forget(choice.asks[rest].claimUid);
     if (device.status().code() == base::Code::invalid)  // the refusal may concern this node only
-      waiting_.nodes.reject(claim.metadata.uid, decisions[i].node, "the device was refused",
-                            context_.timeouts.nodeRefusalBackoff);
+      context_.waiting.nodes.reject(claim.metadata.uid, decisions[i].node, "the device was refused",
+                                    context_.timeouts.nodeRefusalBackoff);
     else if (ApiRejections::isRefusal(device.status()))  // a quota or rights: try other nodes first
-      waiting_.nodes.refusedOn(claim.metadata.uid, decisions[i].node);
+      context_.waiting.nodes.refusedOn(claim.metadata.uid, decisions[i].node);
     if (!device.ok()) return Outcome::retry(device.status());
-    stores_.usage.unplan(core::keyOf(pod.metadata));
+    context_.stores.usage.unplan(core::keyOf(pod.metadata));
     if (ours) return Outcome::requeueNow();  // another pod was faster: the remaining claims follow it, or all move
     if (belongsTo(*device, claim)) return Outcome::done();  // rolled back; its deletion requeues the pod
     const auto why = "an ElasticGPU named " + device->metadata.name + " exists and isn't this claim's";
@@ -364,7 +319,7 @@ Outcome PodSync::writeIntents(const core::Pod& pod, const Choice& choice,
   return Outcome::done();
 }
 
-PodSync::Tried PodSync::decideFirst(const Choice& choice, NodeChoice& nodes) {
+PodPlacement::Tried PodPlacement::decideFirst(const Choice& choice, NodeChoice& nodes) {
   Tried first{decide(choice.asks, nodes), false};
   auto& together = first.together;
   first.firstOverQuota = together.excess.has_value();
@@ -386,15 +341,15 @@ PodSync::Tried PodSync::decideFirst(const Choice& choice, NodeChoice& nodes) {
   if (const auto byEviction = together.decisions.empty() ? nodes.byEviction() : nullptr) {
     auto asks = choice.asks;
     for (auto& ask : asks) ask.first = false;
-    auto evicting = cluster_.decideTogether(asks, byEviction);
+    auto evicting = context_.cluster.decideTogether(asks, byEviction);
     together.decisions = std::move(evicting.decisions);
     if (!together.excess && !several) together.excess = std::move(evicting.excess);
   }
   return first;
 }
 
-std::vector<cache::ClusterView::SchedulingRequest> PodSync::asksOf(const Choice& choice,
-                                                                   const std::vector<std::size_t>& which) {
+std::vector<cache::ClusterView::SchedulingRequest> PodPlacement::asksOf(const Choice& choice,
+                                                                        const std::vector<std::size_t>& which) {
   std::vector<cache::ClusterView::SchedulingRequest> asks;
   for (std::size_t i = 0; i < which.size(); ++i) {
     asks.push_back(choice.asked[i].alternative(which[i]).of(*choice.open[i]->claim));
@@ -403,12 +358,12 @@ std::vector<cache::ClusterView::SchedulingRequest> PodSync::asksOf(const Choice&
   return asks;
 }
 
-scheduler::Together PodSync::decide(std::vector<cache::ClusterView::SchedulingRequest> asks, NodeChoice& nodes) {
+scheduler::Together PodPlacement::decide(std::vector<cache::ClusterView::SchedulingRequest> asks, NodeChoice& nodes) {
   for (auto& ask : asks) ask.first = false;  // `first` is for searches of all nodes; each call here searches some
   scheduler::Together together;
   std::optional<scheduler::QuotaExcess> excess;  // the first excess that was found
   const auto within = [&](const scheduler::NodePredicate& suitable) {
-    auto decided = cluster_.decideTogether(asks, suitable);
+    auto decided = context_.cluster.decideTogether(asks, suitable);
     if (!excess) excess = decided.excess;
     return decided;
   };
@@ -433,6 +388,30 @@ scheduler::Together PodSync::decide(std::vector<cache::ClusterView::SchedulingRe
   }
   together.excess = std::move(excess);
   return together;
+}
+
+void PodPlacement::removeNodeResourceWait(const core::ObjectKey& pod) {
+  const base::MutexLock lock(mutex_);
+  podsWaitingForNodeResources_.erase(pod);
+}
+
+void PodPlacement::freed(const std::string& node) {
+  std::vector<std::pair<core::ObjectKey, Short>> waiting;
+  {
+    const base::MutexLock lock(mutex_);
+    if (podsWaitingForNodeResources_.empty()) return;
+    waiting.assign(podsWaitingForNodeResources_.begin(), podsWaitingForNodeResources_.end());
+  }
+  const auto object = context_.stores.nodes.get({"", node});
+  if (!object) return;
+  std::sort(waiting.begin(), waiting.end(), [](const auto& a, const auto& b) { return a.second.age < b.second.age; });
+  for (const auto& [pod, is] : waiting)
+    if (shortOf(is.requests, context_.stores.usage.of(node, pod), *object).empty()) context_.enqueue(podKey(pod));
+}
+
+std::size_t PodPlacement::remembered() const {
+  const base::MutexLock lock(mutex_);
+  return podsWaitingForNodeResources_.size();
 }
 
 }  // namespace egpu::reconcile

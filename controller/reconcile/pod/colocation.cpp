@@ -1,24 +1,27 @@
-// Brings the claims of one pod to one node: rolls back intents that are on other nodes, or beside which the rest does
-// not fit.
+#include "controller/reconcile/pod/colocation.h"
+
 #include <algorithm>
 
 #include "api/v1alpha/pod_claims.h"
 #include "controller/reconcile/claim/claim_state.h"
-#include "controller/reconcile/pod/pod.h"
+#include "controller/reconcile/pod/node_choice.h"
+#include "controller/reconcile/pod/node_fit/node_fit.h"
+#include "controller/reconcile/pod/schedulability.h"
 
 namespace egpu::reconcile {
 
-bool PodSync::canRollBackIntent(const core::Pod& pod, const Used& one) const {
-  if (!one.device || !reconcile::canRollBackIntent(stores_, waiting_.chosen, *one.claim, *one.device)) return false;
-  const auto node = stores_.nodes.get({"", one.device->spec.nodeName});
+bool PodColocation::canRollBackIntent(const core::Pod& pod, const UsedClaim& one) const {
+  if (!one.device || !reconcile::canRollBackIntent(context_.stores, context_.waiting.chosen, *one.claim, *one.device))
+    return false;
+  const auto node = context_.stores.nodes.get({"", one.device->spec.nodeName});
   if (!node) return true;
   // The intent stays for another pod that has all its claims on this node.
-  for (const auto& other : stores_.podsOfClaim(core::keyOf(one.claim->metadata))) {
-    if (other->metadata.uid == pod.metadata.uid || !isConsumer(stores_, *other)) continue;
+  for (const auto& other : context_.stores.podsOfClaim(core::keyOf(one.claim->metadata))) {
+    if (other->metadata.uid == pod.metadata.uid || !isConsumer(context_.stores, *other)) continue;
     if (!other->nodeName.empty() && other->nodeName != node->metadata.name) continue;
     const auto there = [&](const auto& name) {
-      const auto claim = stores_.claims.get({other->metadata.namespace_, name});
-      const auto device = claim ? deviceOf(stores_, *claim) : nullptr;
+      const auto claim = context_.stores.claims.get({other->metadata.namespace_, name});
+      const auto device = claim ? deviceOf(context_.stores, *claim) : nullptr;
       return !claim || (device && device->spec.nodeName == node->metadata.name);
     };
     const auto names = v1alpha::claimNames(*other);
@@ -27,10 +30,10 @@ bool PodSync::canRollBackIntent(const core::Pod& pod, const Used& one) const {
   return true;
 }
 
-std::optional<Outcome> PodSync::colocateClaims(const core::Pod& pod, const std::vector<Used>& used,
-                                               std::stop_token stop) {
+std::optional<Outcome> PodColocation::reconcile(const core::Pod& pod, const std::vector<UsedClaim>& used,
+                                                std::stop_token stop) {
   std::string node = pod.nodeName;
-  const auto elsewhere = [&](const Used& one) { return one.device && one.device->spec.nodeName != node; };
+  const auto elsewhere = [&](const UsedClaim& one) { return one.device && one.device->spec.nodeName != node; };
   if (node.empty()) {
     const auto first = std::find_if(used.begin(), used.end(), [](const auto& one) { return one.device != nullptr; });
     if (first == used.end()) return std::nullopt;
@@ -39,8 +42,8 @@ std::optional<Outcome> PodSync::colocateClaims(const core::Pod& pod, const std::
   if (std::none_of(used.begin(), used.end(), elsewhere)) return std::nullopt;
   // The others join the claims that can't move, or else the first by name, so that two pods of the same claims agree.
   node = pod.nodeName;
-  const Used* first = nullptr;
-  std::vector<const Used*> moving;
+  const UsedClaim* first = nullptr;
+  std::vector<const UsedClaim*> moving;
   for (const auto& one : used) {
     if (!one.device || one.device->metadata.deleting()) continue;
     if (canRollBackIntent(pod, one)) {
@@ -59,7 +62,8 @@ std::optional<Outcome> PodSync::colocateClaims(const core::Pod& pod, const std::
   return regroup(moving, "the other claims of pod " + pod.metadata.name + " are on node " + node, stop);
 }
 
-Outcome PodSync::regroup(const std::vector<const Used*>& moving, const std::string& why, std::stop_token stop) {
+Outcome PodColocation::regroup(const std::vector<const UsedClaim*>& moving, const std::string& why,
+                               std::stop_token stop) {
   auto all = Outcome::done();  // the deletion of the rolled-back devices requeues the pod
   for (const auto* one : moving) {
     auto outcome = parts_.rollback.regroup(*one->claim, *one->device, why, stop);
@@ -69,12 +73,12 @@ Outcome PodSync::regroup(const std::vector<const Used*>& moving, const std::stri
   return all;
 }
 
-std::optional<Outcome> PodSync::rescheduleTogether(const core::Pod& pod, const std::vector<Used>& used,
-                                                   const Choice& choice, bool* anyShort, std::stop_token stop) {
-  if (!pod.nodeName.empty() || choice.fixedBy.empty()) return std::nullopt;
+std::optional<Outcome> PodColocation::rescheduleTogether(const core::Pod& pod, const std::vector<UsedClaim>& used,
+                                                         bool* anyShort, std::stop_token stop) {
+  if (!pod.nodeName.empty()) return std::nullopt;
   std::vector<cache::ClusterView::SchedulingRequest>
       asks;  // in their order, so that the later decision has the same result
-  std::vector<const Used*> moving;
+  std::vector<const UsedClaim*> moving;
   std::vector<std::string> devices;
   for (const auto& one : used) {
     if (one.device && !canRollBackIntent(pod, one)) return std::nullopt;
@@ -86,15 +90,15 @@ std::optional<Outcome> PodSync::rescheduleTogether(const core::Pod& pod, const s
     moving.push_back(&one);
     devices.push_back(one.device->metadata.name);
   }
-  auto volumes = volumes_.of(pod, stop);
+  auto volumes = context_.volumes.of(pod, stop);
   if (!volumes.ok()) return Outcome::retry(volumes.status());
-  NodeChoice nodes(stores_, pod, std::move(*volumes), {}, [&](std::string_view name) {
+  NodeChoice nodes(context_.stores, pod, std::move(*volumes), {}, [&](std::string_view name) {
     return std::any_of(asks.begin(), asks.end(),
-                       [&](const auto& ask) { return waiting_.nodes.rejected(ask.claimUid, name); });
+                       [&](const auto& ask) { return context_.waiting.nodes.rejected(ask.claimUid, name); });
   });
   nodes.lookAtAll();
   *anyShort = *anyShort || nodes.anyShort();
-  if (!cluster_.wouldFitTogether(
+  if (!context_.cluster.wouldFitTogether(
           asks, [&](std::string_view name) { return nodes.suits(name); }, devices))
     return std::nullopt;
   return regroup(
