@@ -6,8 +6,8 @@
 #include "controller/codec/yaml_text.h"
 #include "controller/http/plain.h"
 #include "controller/scheduler/forecast.h"
-#include "controller/whatif/render/render.h"
 #include "controller/whatif/answer/typical_request.h"
+#include "controller/whatif/render/render.h"
 
 namespace egpu::whatif {
 
@@ -16,7 +16,7 @@ namespace {
 using base::Code;
 
 constexpr int64_t kMetricDecisions = 10'000;            // per class
-constexpr std::chrono::milliseconds kPollInterval{50};  // of a question that waits for the previous one
+constexpr std::chrono::milliseconds kPollInterval{50};  // while another question is answered
 
 /// True for JSON, YAML, no type, and the default type of clients such as curl that were given none.
 bool isReadable(std::string_view contentType) {

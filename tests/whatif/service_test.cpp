@@ -95,7 +95,7 @@ TEST_F(QuestionsTest, AClaimWhoseOnlyPodIsHeldByAQueueIsAskedAboutButNotPlaced) 
 
 TEST_F(QuestionsTest, AClaimThatWaitsForItsFirstPodIsAskedAboutButNotPlaced) {
   bindsForItsPod("share");
-  has(answer("/explain", "claim=waits"), R"("note":"it waits for the first pod that uses it, whose node conditions)");
+  has(answer("/explain", "claim=waits"), R"("note":"it waits for the first pod that uses it; the node conditions)");
   has(answer("/explain", "claim=waits"), R"("before":4,"after":0)");
   has(answer("/simulate", "release=c"), R"("bound":[],"waiting":0})");
 }

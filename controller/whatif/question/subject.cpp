@@ -152,7 +152,7 @@ base::Result<Subject> existingSubject(const Stores& stores, const core::ObjectKe
   if (subject.request && held)
     subject.note = subject.why + "; until then its pod may change";
   else if (subject.request && !subject.why.empty())
-    subject.note = subject.why + (subject.inGang ? kAlone : ", whose node conditions are not known yet");
+    subject.note = subject.why + (subject.inGang ? kAlone : "; the node conditions of that pod are not known yet");
   return subject;
 }
 
