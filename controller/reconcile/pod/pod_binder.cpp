@@ -8,6 +8,7 @@
 #include "api/v1alpha/pod_claims.h"
 #include "controller/codec/scheduling/binding.h"
 #include "controller/reconcile/claim/claim_state.h"
+#include "controller/reconcile/pod/schedulability.h"
 #include "controller/reconcile/queue_key.h"
 
 namespace egpu::reconcile {
