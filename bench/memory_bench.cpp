@@ -4,7 +4,7 @@
 #include <malloc.h>
 
 #include "bench/samples.h"
-#include "controller/cache/cluster_view.h"
+#include "controller/allocator/allocator.h"
 #include "controller/cache/stores.h"
 
 namespace {

@@ -65,7 +65,7 @@ using HolderLasts = std::function<bool(std::string_view device)>;
 /// is no longer among the first.
 ///
 /// Costs a scan of the cluster for each reservation. For replays, which know all pending requests. The controller
-/// searches for one claim at a time, with the same choice/plan_reservations.h (cache/kept_nodes.cpp).
+/// searches for one claim at a time, with the same choice/plan_reservations.h (allocator/reservations.cpp).
 std::vector<Kept> keepNodes(const Cluster& cluster, const std::vector<PendingRequest>& waiting, int64_t now,
                             const HeldSince& heldSince, const std::vector<Kept>& before = {},
                             const Keeping& keeping = {});

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "controller/base/status.h"
-#include "controller/cache/cluster_view.h"
+#include "controller/allocator/allocator.h"
 #include "controller/cache/stores.h"
 #include "controller/codec/what_if_question.h"
 #include "controller/scheduler/what_if.h"

@@ -13,7 +13,7 @@
 #include <vector>
 
 #include "api/v1alpha/gang.h"
-#include "controller/cache/cluster_view.h"
+#include "controller/allocator/allocator.h"
 #include "controller/reconcile/claim/binder.h"
 #include "controller/reconcile/claim/conditions.h"
 #include "controller/reconcile/class/class.h"

@@ -30,7 +30,7 @@
 #include <vector>
 
 #include "api/v1alpha/pod_claims.h"
-#include "controller/cache/cluster_view.h"
+#include "controller/allocator/allocator.h"
 #include "controller/reconcile/claim/binder.h"
 #include "controller/reconcile/claim/claim.h"
 #include "controller/reconcile/claim/conditions.h"

@@ -1,11 +1,11 @@
 // Decisions of ClusterView: for one claim, for all claims of a pod, for a gang; and what-if decisions that assume
 // nothing.
+#include "controller/allocator/allocator.h"
+
 #include <algorithm>
 #include <chrono>
 #include <functional>
 #include <utility>
-
-#include "controller/cache/cluster_view.h"
 
 namespace egpu::cache {
 
@@ -343,7 +343,7 @@ void ClusterView::excludeDevices(const std::vector<std::string>& devices, bool e
 scheduler::Explanation ClusterView::explain(const scheduler::Request& request, const scheduler::NodePredicate& suits,
                                             std::string_view nodes, const scheduler::WhyUnsuited& whyUnsuited) const {
   const bool shared = !suits || !nodes.empty();
-  using Clock = Explanations::Clock;
+  using Clock = ExplanationCache::Clock;
   // One thread at a time: threads that wait with an equal request then find the cached explanation.
   const std::lock_guard one(explaining_);
   const auto began = Clock::now();
@@ -354,7 +354,7 @@ scheduler::Explanation ClusterView::explain(const scheduler::Request& request, c
   auto explanation = scheduler::explain(
       cluster_, request, suits, 0, [&lock] { yieldLock(lock); }, whyUnsuited);
   lock.unlock();
-  if (shared) explanations_.told(request, nodes, explanation, began, Clock::now());
+  if (shared) explanations_.store(request, nodes, explanation, began, Clock::now());
   return explanation;
 }
 

@@ -6,7 +6,7 @@
 #include <string>
 #include <utility>
 
-#include "controller/cache/cluster_view.h"
+#include "controller/allocator/allocator.h"
 
 namespace egpu::cache {
 

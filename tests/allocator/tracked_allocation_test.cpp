@@ -1,4 +1,4 @@
-#include "controller/cache/tracked_allocation.h"
+#include "controller/allocator/tracked_allocation.h"
 
 #include <gtest/gtest.h>
 

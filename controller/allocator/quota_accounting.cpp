@@ -3,7 +3,7 @@
 #include <utility>
 
 #include "api/v1alpha/size.h"
-#include "controller/cache/cluster_view.h"
+#include "controller/allocator/allocator.h"
 #include "controller/scheduler/quota/parts_on.h"
 
 namespace egpu::cache {

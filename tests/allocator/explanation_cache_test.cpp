@@ -1,4 +1,4 @@
-#include "controller/cache/explanations.h"
+#include "controller/allocator/explanation_cache.h"
 
 #include <gtest/gtest.h>
 
@@ -7,7 +7,7 @@
 namespace egpu::cache {
 namespace {
 
-using Clock = Explanations::Clock;
+using Clock = ExplanationCache::Clock;
 using std::chrono::milliseconds;
 
 scheduler::Request share(int64_t core) {
@@ -21,11 +21,11 @@ scheduler::Explanation because(const std::string& change) {
   return e;
 }
 
-TEST(Explanations, WhatTookLongIsToldAgainForTwentyTimesAsLong) {
-  Explanations all;
+TEST(ExplanationCache, SlowExplanation_IsValidForTwentyTimesAsLong) {
+  ExplanationCache all;
   const auto t = Clock::now();
   EXPECT_EQ(all.find(share(100), {}, t), nullptr);
-  all.told(share(100), {}, because("a"), t, t + milliseconds(10));
+  all.store(share(100), {}, because("a"), t, t + milliseconds(10));
   const auto end = t + milliseconds(10 + 20 * 10);
   ASSERT_NE(all.find(share(100), {}, end - milliseconds(1)), nullptr);
   EXPECT_EQ(all.find(share(100), {}, end - milliseconds(1))->smallestChange, "a");
@@ -34,24 +34,24 @@ TEST(Explanations, WhatTookLongIsToldAgainForTwentyTimesAsLong) {
   EXPECT_EQ(all.find(share(100), {}, end), nullptr);
 }
 
-TEST(Explanations, WhatIsQuicklyMadeIsMadeAnew) {
-  Explanations all;
+TEST(ExplanationCache, WhatIsQuicklyMadeIsMadeAnew) {
+  ExplanationCache all;
   const auto t = Clock::now();
-  all.told(share(100), {}, because("a"), t, t + Explanations::kLong - std::chrono::nanoseconds(1));
-  EXPECT_EQ(all.find(share(100), {}, t + Explanations::kLong), nullptr);
+  all.store(share(100), {}, because("a"), t, t + ExplanationCache::kLong - std::chrono::nanoseconds(1));
+  EXPECT_EQ(all.find(share(100), {}, t + ExplanationCache::kLong), nullptr);
 }
 
-TEST(Explanations, OfManyTheLatestAreKept) {
-  Explanations all;
+TEST(ExplanationCache, OfManyTheLatestAreKept) {
+  ExplanationCache all;
   const auto t = Clock::now();
-  const auto most = static_cast<int64_t>(Explanations::kMax);
+  const auto most = static_cast<int64_t>(ExplanationCache::kMax);
   for (int64_t core = 1; core <= most + 1; ++core)
-    all.told(share(core), {}, because(std::to_string(core)), t, t + milliseconds(10));
+    all.store(share(core), {}, because(std::to_string(core)), t, t + milliseconds(10));
   EXPECT_EQ(all.find(share(1), {}, t + milliseconds(11)), nullptr);
   for (int64_t core = 2; core <= most + 1; ++core) {
-    const auto* told = all.find(share(core), {}, t + milliseconds(11));
-    ASSERT_NE(told, nullptr) << core;
-    EXPECT_EQ(told->smallestChange, std::to_string(core));
+    const auto* cached = all.find(share(core), {}, t + milliseconds(11));
+    ASSERT_NE(cached, nullptr) << core;
+    EXPECT_EQ(cached->smallestChange, std::to_string(core));
   }
 }
 

@@ -1,4 +1,4 @@
-#include "controller/cache/cluster_observer.h"
+#include "controller/allocator/cluster_observer.h"
 
 #include <algorithm>
 #include <optional>

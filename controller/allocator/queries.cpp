@@ -2,7 +2,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "controller/cache/cluster_view.h"
+#include "controller/allocator/allocator.h"
 #include "controller/scheduler/choice/nominated_rooms.h"
 #include "controller/scheduler/state/holdings.h"
 

@@ -4,7 +4,7 @@
 #include <utility>
 
 #include "api/v1alpha/keys.h"
-#include "controller/cache/cluster_view.h"
+#include "controller/allocator/allocator.h"
 
 namespace egpu::cache {
 

@@ -44,12 +44,12 @@
 #include <utility>
 #include <vector>
 
-#include "controller/cache/cluster_observer.h"
-#include "controller/cache/explanations.h"
-#include "controller/cache/quota/quota_reservations.h"
-#include "controller/cache/reservations/reservation_turns.h"
+#include "controller/allocator/cluster_observer.h"
+#include "controller/allocator/explanation_cache.h"
+#include "controller/allocator/quota_reservations.h"
+#include "controller/allocator/reservation_budget.h"
+#include "controller/allocator/tracked_allocation.h"
 #include "controller/cache/stores.h"
-#include "controller/cache/tracked_allocation.h"
 #include "controller/scheduler/choice/colocate.h"
 #include "controller/scheduler/choice/nominated_rooms.h"
 #include "controller/scheduler/choice/plan_reservations.h"
@@ -590,8 +590,8 @@ class ClusterView {
   void announce();
 
   Stores& stores_;
-  mutable std::mutex explaining_;      ///< locked before mutex_
-  mutable Explanations explanations_;  ///< protected by explaining_
+  mutable std::mutex explaining_;          ///< locked before mutex_
+  mutable ExplanationCache explanations_;  ///< protected by explaining_
   std::function<void()> onCapacityFreed_;
   std::function<void(const std::string&, bool)> counted_;
   std::function<void(bool, double)> decided_;
@@ -626,9 +626,9 @@ class ClusterView {
   static constexpr std::size_t kMaxLearned = 65'536;
   std::map<std::string, Nominated, std::less<>> nominated_;  ///< by claim uid
   KeptNodes reservations_;                                   ///< by claim uid
-  ReservationTurns gangTurns_;                               ///< by namespace
-  ReservationTurns claimTurns_;                              ///< by claim uid
-  ReservationTurns namespaceTurns_;                          ///< for reservations of claims, by namespace
+  ReservationBudget gangTurns_;                              ///< by namespace
+  ReservationBudget claimTurns_;                             ///< by claim uid
+  ReservationBudget namespaceTurns_;                         ///< for reservations of claims, by namespace
   /// Why no node is reserved, by claim uid. Pending claims only.
   std::map<std::string, std::string, std::less<>> unreserved_;
   QuotaReservations quotaReservations_;

@@ -1,4 +1,4 @@
-#include "controller/cache/reservations/holder_signs.h"
+#include "controller/cache/holder_signs.h"
 
 #include <algorithm>
 #include <array>

@@ -6,7 +6,7 @@
 #include <utility>
 #include <vector>
 
-#include "tests/cache/view_fixture.h"
+#include "tests/allocator/allocator_fixture.h"
 
 namespace egpu::cache {
 namespace {
@@ -445,7 +445,7 @@ TEST_F(KeptRoomTest, RoomThatIsNominatedToOthersMakesNobodyGiveUpItsNode) {
   EXPECT_EQ(kept(), Names{"n1"});
 }
 
-constexpr int64_t kDay = ReservationTurns::kMaxReservationTime;
+constexpr int64_t kDay = ReservationBudget::kMaxReservationTime;
 
 TEST_F(KeptRoomTest, AClaimThatIsNeverServedHasANodeForADayAtMost) {
   hold("d1", "n1", "c0", 100);

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "controller/cache/cluster_view.h"
+#include "controller/allocator/allocator.h"
 
 namespace egpu::cache {
 

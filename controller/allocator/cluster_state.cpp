@@ -1,5 +1,3 @@
-#include "controller/cache/cluster_view.h"
-
 #include <algorithm>
 #include <chrono>
 #include <thread>
@@ -7,6 +5,7 @@
 
 #include "api/v1alpha/keys.h"
 #include "api/v1alpha/size.h"
+#include "controller/allocator/allocator.h"
 
 namespace egpu::cache {
 

@@ -4,8 +4,8 @@
 
 #include "api/v1alpha/keys.h"
 #include "api/v1alpha/pod_claims.h"
+#include "controller/allocator/allocator.h"
 #include "controller/base/timestamp.h"
-#include "controller/cache/cluster_view.h"
 #include "controller/scheduler/state/holdings.h"
 
 namespace egpu::cache {

@@ -10,7 +10,7 @@
 
 #include "controller/scheduler/state/demand.h"
 #include "controller/scheduler/state/state.h"
-#include "tests/cache/view_fixture.h"
+#include "tests/allocator/allocator_fixture.h"
 
 namespace egpu::cache {
 namespace {

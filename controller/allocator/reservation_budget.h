@@ -15,7 +15,7 @@
 
 namespace egpu::cache {
 
-class ReservationTurns {
+class ReservationBudget {
  public:
   static constexpr int64_t kMaxReservationTime = 86'400;  ///< seconds
 
@@ -25,16 +25,17 @@ class ReservationTurns {
   void giveBack(std::string_view owner, int64_t seconds);
   void forget(std::string_view owner);
   /// End of the owner's pause; nullopt if the owner may have a reservation now.
-  std::optional<int64_t> restsUntil(std::string_view owner, int64_t now);
-  std::size_t size() const { return turns_.size(); }
+  std::optional<int64_t> pausedUntil(std::string_view owner, int64_t now);
+  std::size_t size() const { return usages_.size(); }
 
  private:
-  struct Turn {
-    int64_t used = 0;    ///< seconds
-    int64_t until = 0;   ///< time to which `used` refers
-    bool rests = false;  ///< in the pause, until `used` has run down to zero
+  struct TimeUsed {
+    int64_t used = 0;       ///< seconds
+    int64_t until = 0;      ///< time to which `used` refers
+    bool isPaused = false;  ///< in the pause, until `used` has run down to zero
   };
-  std::map<std::string, Turn, std::less<>> turns_;  ///< without owners whose time had run down to zero at the last call
+  std::map<std::string, TimeUsed, std::less<>>
+      usages_;  ///< without owners whose time had run down to zero at the last call
 };
 
 }  // namespace egpu::cache

@@ -1,12 +1,12 @@
 // Quota reservations: which claims get one, and how long it lasts.
-#include "controller/cache/quota/quota_reservations.h"
+#include "controller/allocator/quota_reservations.h"
 
 #include <gtest/gtest.h>
 
 #include <string>
 #include <vector>
 
-#include "tests/cache/view_fixture.h"
+#include "tests/allocator/allocator_fixture.h"
 
 namespace egpu::cache {
 namespace {

@@ -13,28 +13,28 @@ namespace egpu::cache {
 
 /// Explanations by request and by `nodes`, a key of the nodes that may serve it: equal texts mean equal nodes. Not
 /// thread-safe.
-class Explanations {
+class ExplanationCache {
  public:
   using Clock = std::chrono::steady_clock;
   /// A faster explanation is not cached: making it again is cheap, and exact.
   static constexpr std::chrono::milliseconds kLong{2};
   /// A slower explanation stays valid for this multiple of the time that it took. This bounds the time spent on each.
-  static constexpr int kToldFor = 20;
+  static constexpr int kValidityFactor = 20;
   static constexpr std::size_t kMax = 64;
 
   /// Null if there is no valid explanation. The result is valid until the next call.
   const scheduler::Explanation* find(const scheduler::Request& request, std::string_view nodes, Clock::time_point now);
-  void told(const scheduler::Request& request, std::string_view nodes, const scheduler::Explanation& explanation,
-            Clock::time_point began, Clock::time_point ended);
+  void store(const scheduler::Request& request, std::string_view nodes, const scheduler::Explanation& explanation,
+             Clock::time_point began, Clock::time_point ended);
 
  private:
-  struct Told {
+  struct CachedExplanation {
     scheduler::Request request;
     std::string nodes;
     scheduler::Explanation explanation;
     Clock::time_point until;
   };
-  std::deque<Told> all_;  ///< oldest first
+  std::deque<CachedExplanation> all_;  ///< oldest first
 };
 
 }  // namespace egpu::cache

@@ -4,10 +4,10 @@
 #include <shared_mutex>
 #include <utility>
 
+#include "controller/allocator/allocator.h"
 #include "controller/base/clock.h"
 #include "controller/base/timestamp.h"
-#include "controller/cache/cluster_view.h"
-#include "controller/cache/reservations/holder_signs.h"
+#include "controller/cache/holder_signs.h"
 #include "controller/scheduler/state/holdings.h"
 
 namespace egpu::cache {
@@ -20,7 +20,7 @@ constexpr int64_t kReservationSearchBackoff =
 constexpr int64_t kReservationRenewAfter = 120;  ///< seconds after which the owner is asked to renew its reservation
 /// Seconds after which a reservation that was not renewed ends; longer than any backoff of a pending claim.
 constexpr int64_t kReservationTtl = 600;
-constexpr int64_t kMaxReservationTime = ReservationTurns::kMaxReservationTime;
+constexpr int64_t kMaxReservationTime = ReservationBudget::kMaxReservationTime;
 constexpr int64_t kHowLongEver = std::numeric_limits<int64_t>::max();
 
 /// True if `atLeast` seconds have passed since `since`. If the clock was set back, the time starts again.
@@ -175,10 +175,10 @@ bool ClusterView::withholdsTooMuch(const NodeReservation& kept) const {
 
 bool ClusterView::endInTime(const std::vector<SchedulingRequest>& asks) {
   const auto now = asks.front().turn.now;
-  std::optional<int64_t> until = namespaceTurns_.restsUntil(namespaceOf(asks.front().claim), now);
+  std::optional<int64_t> until = namespaceTurns_.pausedUntil(namespaceOf(asks.front().claim), now);
   std::string of = "claims of its namespace";
   for (const auto& ask : asks)
-    if (const auto rests = claimTurns_.restsUntil(ask.claimUid, now); rests && rests >= until) {
+    if (const auto rests = claimTurns_.pausedUntil(ask.claimUid, now); rests && rests >= until) {
       until = rests;
       of = "it";
     }
@@ -237,7 +237,7 @@ void ClusterView::renewReservations(const std::vector<SchedulingRequest>& asks) 
 }
 
 bool ClusterView::gangBudgetExhausted(const std::string& namespace_, int64_t now) {
-  return gangTurns_.restsUntil(namespace_, now).has_value();
+  return gangTurns_.pausedUntil(namespace_, now).has_value();
 }
 
 std::vector<std::string> ClusterView::expireReservations(int64_t now) {
