@@ -36,19 +36,13 @@ scheduler::Decision ClusterView::decideOne(const SchedulingRequest& ask, Recordi
     told = nodes.take();
     return decision;
   }
-  const auto alike = [&ask](const Hopeless& each) { return each.request == ask.request && each.nodes == ask.nodes; };
-  const auto known =
-      shared ? std::find_if(unschedulableCache_.begin(), unschedulableCache_.end(), alike) : unschedulableCache_.end();
-  if (known != unschedulableCache_.end()) {
-    told = known->told;
+  if (const auto* const known = shared ? unschedulable_.find(ask.request, ask.nodes) : nullptr) {
+    told = *known;
     return decision;
   }
   decision = decideHere(ask, nodes.predicate());
   told = nodes.take();
-  if (shared && !decision.fits) {
-    if (unschedulableCache_.size() == kMaxHopeless) unschedulableCache_.pop_front();
-    unschedulableCache_.push_back({ask.request, ask.nodes, told});
-  }
+  if (shared && !decision.fits) unschedulable_.store(ask.request, ask.nodes, told);
   return decision;
 }
 
@@ -58,7 +52,7 @@ scheduler::Decision ClusterView::decideAndAssume(const SchedulingRequest& ask, c
   cluster_.show();
   const std::vector<SchedulingRequest> asks{ask};
   const auto retracted = forgetForRetry(ask.claimUid);
-  recordDemand(ask);
+  demand_.record(cluster_, ask.claimUid, ask.request);
   // Allocating and releasing a large gang's nominated capacity for each pending claim would cost more than the
   // decision.
   const auto filled = filledNodes(asks);
@@ -78,7 +72,7 @@ scheduler::Decision ClusterView::decideAndAssume(const SchedulingRequest& ask, c
        kept || quotaClaimFor(ask).has_value());
   if (decision.fits) {
     assume(ask, decision);
-    learned_.erase(ask.claimUid);  // it is no longer pending
+    demand_.forget(ask.claimUid);  // it is no longer pending
   } else if (decision.excess && ask.first) {
     reserveQuota(asks, *decision.excess);
   }
@@ -96,22 +90,16 @@ bool ClusterView::mayFit(const SchedulingRequest& ask) {
   const std::lock_guard lock(mutex_);
   if (nominated_.contains(ask.claimUid)) return true;  // on its nominated node
   const auto& request = ask.request;
-  if (std::find(unfit_.begin(), unfit_.end(), request) != unfit_.end()) return false;
-  if (auto claim = quotaClaimFor(ask)) {
+  if (unschedulable_.isUnschedulable(request)) return false;
+  if (const auto claim = quotaClaimFor(ask)) {
     // Called in queue order: if the quotas refuse one claim, they also refuse later claims with an equal request.
-    const auto isAlike = [&](const Unfit& each) {
-      return each.request == request && each.claim.namespace_ == claim->namespace_ &&
-             each.claim.className == claim->className;
-    };
-    if (std::any_of(unfitWithin_.begin(), unfitWithin_.end(), isAlike)) return false;
+    if (unschedulable_.isUnschedulableWithin(*claim, request)) return false;
     if (!decideFor({ask}, {request}, {}, {}).decisions.empty()) return true;
-    if (unfitWithin_.size() == kMaxHopeless) unfitWithin_.pop_front();
-    unfitWithin_.push_back({*std::move(claim), request});
+    unschedulable_.storeUnschedulableWithin(*claim, request);
     return false;
   }
   if (scheduler::decide(cluster_, request).fits) return true;
-  if (unfit_.size() == kMaxHopeless) unfit_.pop_front();
-  unfit_.push_back(request);
+  unschedulable_.storeUnschedulable(request);
   return false;
 }
 
@@ -167,7 +155,7 @@ scheduler::Together ClusterView::decideTogether(const std::vector<SchedulingRequ
   std::vector<std::vector<Assumed>> retracted;
   for (const auto& ask : asks) {
     retracted.push_back(forgetForRetry(ask.claimUid));
-    recordDemand(ask);
+    demand_.record(cluster_, ask.claimUid, ask.request);
     requests.push_back(ask.request);
   }
   auto held = reserveNominatedCapacity(asks);
@@ -187,7 +175,7 @@ scheduler::Together ClusterView::decideTogether(const std::vector<SchedulingRequ
       // Another pod may have decided the same claim during a pause.
       const auto others = forgetForRetry(asks[i].claimUid);
       assume(asks[i], together.decisions[i]);
-      learned_.erase(asks[i].claimUid);
+      demand_.forget(asks[i].claimUid);
       freed = freedBy(asks[i].claimUid, others) || freed;
     }
     freed = freedBy(asks[i].claimUid, retracted[i]) || freed;
@@ -225,7 +213,7 @@ std::optional<scheduler::GangDecision> ClusterView::decideGang(const std::vector
   auto members = membersOf(asks, places);
   std::vector<scheduler::NodePredicate> open(asks.size());
   for (std::size_t i = 0; i < asks.size(); ++i) {
-    recordDemand(asks[i]);
+    demand_.record(cluster_, asks[i].claimUid, asks[i].request);
     members[i].suits = openNodes(asks, places[i].suits, open[i]);
   }
   auto held = reserveNominatedCapacity(asks);
@@ -250,7 +238,7 @@ std::optional<scheduler::GangDecision> ClusterView::decideGang(const std::vector
     tell({&asks[i], 1}, {gang.decisions[i]}, {}, true);
     assume(asks[i], gang.decisions[i]);
     assumptions_[asks[i].claimUid].inGang = gang.decisions[i];
-    learned_.erase(asks[i].claimUid);
+    demand_.forget(asks[i].claimUid);
   }
   const bool news = capacityFreed_ || book_.changed();
   const std::chrono::duration<double> took = std::chrono::steady_clock::now() - start;

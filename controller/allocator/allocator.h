@@ -28,27 +28,28 @@
 
 #include <atomic>
 #include <cstdint>
-#include <deque>
 #include <functional>
 #include <map>
 #include <memory>
 #include <mutex>
 #include <optional>
 #include <set>
-#include <shared_mutex>
 #include <span>
 #include <string>
 #include <string_view>
 #include <unordered_map>
-#include <unordered_set>
 #include <utility>
 #include <vector>
 
 #include "controller/allocator/cluster_observer.h"
+#include "controller/allocator/demand_statistics.h"
 #include "controller/allocator/explanation_cache.h"
+#include "controller/allocator/holder_ages.h"
 #include "controller/allocator/quota_reservations.h"
 #include "controller/allocator/reservation_budget.h"
+#include "controller/allocator/snapshot_cache.h"
 #include "controller/allocator/tracked_allocation.h"
+#include "controller/allocator/unschedulable_cache.h"
 #include "controller/cache/stores.h"
 #include "controller/scheduler/choice/colocate.h"
 #include "controller/scheduler/choice/nominated_rooms.h"
@@ -495,10 +496,6 @@ class ClusterView {
                                 PredicateTrace& told);
   /// Tries the claim's own nominated node first.
   scheduler::Decision decideHere(const SchedulingRequest& ask, const scheduler::NodePredicate& suits);
-  /// Snapshot of the cluster for use without the lock; shared until the cluster changes.
-  std::shared_ptr<const scheduler::Cluster> snapshot();
-  /// Records the device's name and creation time, for reservation searches.
-  void noteAge(const Gpu& device);
   /// Applies the result of reserveNodeFor()'s search, which ran without the lock: reserves `node`, or releases the
   /// reservation if `node` is empty.
   void keepOne(const SchedulingRequest& ask, const std::vector<SchedulingRequest>& asks, std::string node);
@@ -569,8 +566,6 @@ class ClusterView {
   void describe(MapAllocation& take) const;
   /// Replaces the claim's assumption by the device. Capacity that only the assumption held becomes free.
   void confirmAssumed(const Gpu& device);
-  /// Adds the request to the cluster's demand statistics, once per claim however often it is retried.
-  void recordDemand(const SchedulingRequest& ask);
   void assume(const SchedulingRequest& ask, const scheduler::Decision& decision);
   /// Reports decisions to the listener. Call before they are assumed.
   void tell(std::span<const SchedulingRequest> asks, const std::vector<scheduler::Decision>& decisions,
@@ -596,12 +591,7 @@ class ClusterView {
   std::function<void(const std::string&, bool)> counted_;
   std::function<void(bool, double)> decided_;
 
-  mutable std::shared_mutex ages_;  ///< locked after mutex_, or alone
-  struct Since {
-    int64_t created = 0;  ///< seconds of the wall clock
-    std::string device;   ///< name
-  };
-  std::map<std::string, Since, std::less<>> heldSince_;  ///< by uid of each known device; protected by ages_
+  HolderAges ages_;
 
   // Protected by mutex_.
   mutable std::mutex mutex_;
@@ -620,10 +610,7 @@ class ClusterView {
   /// By device uid: its cards with assumed resizes.
   std::unordered_map<std::string, std::vector<std::string>> resizes_;
   std::atomic<std::size_t> resizesDecided_{0};  ///< written with mutex_ held
-  /// Pending claims whose requests are in the demand statistics. Cleared at kMaxLearned; claims are then counted
-  /// again.
-  std::unordered_set<std::string> learned_;
-  static constexpr std::size_t kMaxLearned = 65'536;
+  DemandStatistics demand_;
   std::map<std::string, Nominated, std::less<>> nominated_;  ///< by claim uid
   KeptNodes reservations_;                                   ///< by claim uid
   ReservationBudget gangTurns_;                              ///< by namespace
@@ -635,31 +622,13 @@ class ClusterView {
   std::atomic<bool> keepsNodes_{false};  ///< written with mutex_ held
   std::atomic<bool> looking_{false};     ///< a search for a node runs without mutex_
   scheduler::Keeping keeping_;
-  struct Snapshot {
-    std::shared_ptr<const scheduler::Cluster> cluster;  ///< null if none was needed since the last change
-    uint64_t changes = 0;                               ///< ObservedCluster::changes() when it was made
-    uint64_t copies = 0;
-  };
-  Snapshot snapshot_;
+  SnapshotCache snapshots_;
   int64_t lastSearch_ = 0;  ///< last search for a node to reserve; as Turn::now
   std::map<std::string, int64_t, std::less<>>
       failedSearches_;  ///< time of recent searches that found none, by claim uid
   uint64_t lastNumber_ = 0;
   bool capacityFreed_ = false;  ///< since the listener of onCapacity() was called: freed, or a card became schedulable
-  static constexpr std::size_t kMaxHopeless = 64;
-  struct Hopeless {
-    scheduler::Request request;
-    std::string nodes;
-    PredicateTrace told;  ///< reported to the listener
-  };
-  /// Requests that fit none of their suitable nodes, since capacity was last freed.
-  std::deque<Hopeless> unschedulableCache_;
-  std::deque<scheduler::Request> unfit_;  ///< requests that fit no node at all, since then
-  struct Unfit {
-    scheduler::QuotaClaim claim;  ///< namespace and class count
-    scheduler::Request request;
-  };
-  std::deque<Unfit> unfitWithin_;      ///< such requests of namespaces with quotas
+  UnschedulableCache unschedulable_;
   std::atomic<bool> assuming_{false};  ///< written with mutex_ held
 };
 

@@ -50,7 +50,7 @@ void ClusterView::refreshClaim(const Claim* before, const Claim* after) {
     const std::lock_guard lock(mutex_);
     dropReservation(before->metadata.uid);
     reserveNoQuota(before->metadata.uid);
-    learned_.erase(before->metadata.uid);
+    demand_.forget(before->metadata.uid);
     drop(before->metadata.uid);
     cluster_.note(ClaimGone{before->metadata.uid});
   }
@@ -234,7 +234,7 @@ scheduler::Together ClusterView::decideFor(const std::vector<SchedulingRequest>&
 void ClusterView::addDevice(Devices::value_type& entry) {
   auto& state = entry.second;
   const auto& device = *state.object;
-  noteAge(device);
+  ages_.record(device);
   if (device.spec.claimRef) cluster_.note(DeviceMade{device.metadata.uid, device.spec.claimRef->uid});
   state.cards.reserve(device.spec.cards.size());
   for (const auto& part : device.spec.cards) {
@@ -270,10 +270,7 @@ void ClusterView::removeDevice(Devices::iterator known) {
   dropResize(uid);
   const auto cards = std::move(known->second.cards);
   for (auto* const card : cards) updateAllocation(*card, uid, AllocationSource::device, std::nullopt);
-  {
-    const std::lock_guard lock(ages_);
-    heldSince_.erase(uid);
-  }
+  ages_.forget(uid);
   devices_.erase(known);
   for (auto* const card : cards) {
     updateSchedulability(*card);
@@ -403,12 +400,6 @@ void ClusterView::assume(const SchedulingRequest& ask, const scheduler::Decision
   }
 }
 
-void ClusterView::recordDemand(const SchedulingRequest& ask) {
-  if (ask.request.adminAccess) return;
-  if (learned_.size() >= kMaxLearned) learned_.clear();
-  if (learned_.insert(ask.claimUid).second) cluster_.observe(ask.request);
-}
-
 std::vector<ClusterView::Assumed> ClusterView::drop(std::string_view claimUid) {
   if (assumptions_.empty()) return {};
   auto it = assumptions_.find(std::string(claimUid));
@@ -508,17 +499,12 @@ void ClusterView::announce() {
   std::shared_ptr<const scheduler::Cluster> old;  // large: freed after unlocking
   {
     std::lock_guard lock(mutex_);
-    if (snapshot_.cluster && snapshot_.changes != cluster_.changes()) old = std::move(snapshot_.cluster);
+    old = snapshots_.takeOutdated(cluster_);
     grew = std::exchange(capacityFreed_, false);
-    if (grew) {
-      unschedulableCache_.clear();
-      unfit_.clear();
-      unfitWithin_.clear();
-    }
+    if (grew) unschedulable_.clear();
     if (book_.changed()) changes = book_.takeChanges();
     for (const auto& change : changes)
-      if (change.freed)
-        std::erase_if(unfitWithin_, [&](const auto& each) { return each.claim.namespace_ == change.namespace_; });
+      if (change.freed) unschedulable_.forgetQuotasOf(change.namespace_);
   }
   if (grew && onCapacityFreed_) onCapacityFreed_();
   for (const auto& change : changes)

@@ -20,18 +20,9 @@ void carryOut(scheduler::Cluster& cluster, const std::string& key, const v1alpha
 
 }  // namespace
 
-std::shared_ptr<const scheduler::Cluster> ClusterView::snapshot() {
-  if (!snapshot_.cluster || snapshot_.changes != cluster_.changes()) {
-    snapshot_.cluster = std::make_shared<const scheduler::Cluster>(cluster_);  // without the listener
-    snapshot_.changes = cluster_.changes();
-    ++snapshot_.copies;
-  }
-  return snapshot_.cluster;
-}
-
 uint64_t ClusterView::copies() const {
   const std::lock_guard lock(mutex_);
-  return snapshot_.copies;
+  return snapshots_.copies();
 }
 
 std::vector<std::string> ClusterView::uidsOf(const std::vector<std::string>& devices) const {
@@ -49,7 +40,7 @@ ClusterView::ProjectedSnapshot ClusterView::projectedSnapshot(const std::vector<
     v1alpha::Nomination room;
     std::vector<std::string> victims;
   };
-  ProjectedSnapshot projected{snapshot(), {}, quotasThen(asks)};
+  ProjectedSnapshot projected{snapshots_.snapshotOf(cluster_), {}, quotasThen(asks)};
   std::vector<Before> before;
   for (const auto& [uid, nominated] : nominated_)
     if (roomIsKeptFrom(asks, uid, nominated))

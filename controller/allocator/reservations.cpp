@@ -1,7 +1,6 @@
 // Node reservations of ClusterView for claims and gangs that have been pending for long.
 #include <algorithm>
 #include <limits>
-#include <shared_mutex>
 #include <utility>
 
 #include "controller/allocator/allocator.h"
@@ -73,11 +72,6 @@ bool isSmall(const scheduler::Cluster& cluster, const scheduler::Keeping& keepin
 
 }  // namespace
 
-void ClusterView::noteAge(const Gpu& device) {
-  const std::lock_guard lock(ages_);
-  heldSince_[device.metadata.uid] = {base::unixSeconds(device.metadata.creationTimestamp), device.metadata.name};
-}
-
 bool ClusterView::waitsForLong(const std::vector<SchedulingRequest>& asks) const {
   return std::all_of(asks.begin(), asks.end(), [this](const SchedulingRequest& ask) {
     return ask.first && !ask.request.adminAccess && ask.turn.now - ask.turn.waitingSince >= keeping_.after;
@@ -102,23 +96,16 @@ bool ClusterView::isUnderReservationLimit(const scheduler::PendingRequest& waite
 
 int64_t ClusterView::heldSince(std::string_view device, int64_t now) const {
   if (device.starts_with(kNominated)) return 0;  // nominated capacity is expected to stay allocated for long
-  const std::shared_lock lock(ages_);
-  const auto known = heldSince_.find(device);
-  return known == heldSince_.end() ? now : known->second.created;
+  return ages_.createdAt(device).value_or(now);
 }
 
 bool ClusterView::holderLasts(std::string_view device, int64_t now, int64_t atMost) const {
-  Since since;
-  {
-    const std::shared_lock lock(ages_);
-    const auto known = heldSince_.find(device);
-    if (known == heldSince_.end()) return false;
-    since = known->second;
-  }
-  const auto object = stores_.devices.get({"", since.device});
+  const auto since = ages_.find(device);
+  if (!since) return false;
+  const auto object = stores_.devices.get({"", since->device});
   if (!object || object->metadata.uid != device) return false;
   const auto sign = signOf(stores_, *object);
-  return sign == HolderSign::stays || (sign == HolderSign::unknown && now - since.created > atMost);
+  return sign == HolderSign::stays || (sign == HolderSign::unknown && now - since->created > atMost);
 }
 
 std::string ClusterView::nodeToKeep(const NodeSearch& search, bool isLimited,
