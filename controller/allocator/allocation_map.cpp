@@ -1,25 +1,21 @@
-// Read access to ClusterView: the allocation map, totals, and differences between a card's ledger and its allocations.
+#include "controller/allocator/allocation_map.h"
+
 #include <algorithm>
+#include <functional>
 #include <tuple>
 #include <utility>
 
 #include "api/v1alpha/keys.h"
-#include "controller/allocator/allocator.h"
+#include "controller/allocator/allocator_state.h"
+#include "controller/base/mutex.h"
 
 namespace egpu::cache {
+namespace {
 
-namespace phase = v1alpha::keys::phase;
-
-bool MapNode::isUsed() const {
-  return std::any_of(cards.begin(), cards.end(), [](const MapCard& card) {
-    return std::any_of(card.allocations.begin(), card.allocations.end(),
-                       [](const MapAllocation& each) { return !each.adminAccess(); });
-  });
-}
-
-MapCard ClusterView::mapCard(const Cards::value_type& card) const {
-  const auto& [name, state] = card;
-  const auto known = cluster_.findCard(name);
+/// Map entry of the card, without the fields that come from device objects.
+MapCard mapCard(const ClusterState& state, const CardEntry& card) {
+  const auto& name = card.first;
+  const auto known = state.cluster().findCard(name);
   MapCard out;
   out.name = name;
   out.uuid = known.uuid;
@@ -27,17 +23,17 @@ MapCard ClusterView::mapCard(const Cards::value_type& card) const {
   out.index = known.index;
   out.core = known.capacity.core;
   out.memory = known.capacity.memory;
-  out.why = unschedulableReason(card);
+  out.why = state.unschedulableReason(card);
   out.offered = out.why.empty();
-  for (const auto& held : state.held) {
+  for (const auto& held : card.second.held) {
     MapAllocation row;
-    row.deviceUid = held.take.uid();
-    row.core = held.take.effective().core;
-    row.memory = held.take.effective().memory;
-    row.phase = phase::kPending;
-    if (held.take.hasSource(AllocationSource::assumed) && row.deviceUid.starts_with(kAssumed))
-      if (const auto it = assumptions_.find(row.deviceUid.substr(kAssumed.size())); it != assumptions_.end())
-        row.claim = it->second.claim;
+    row.deviceUid = held.amounts.uid();
+    row.core = held.amounts.effective().core;
+    row.memory = held.amounts.effective().memory;
+    row.phase = v1alpha::keys::phase::kPending;
+    if (held.amounts.hasSource(AllocationSource::assumed) && row.deviceUid.starts_with(ClusterState::kAssumed))
+      if (const auto* const assumption = state.findAssumption(row.deviceUid.substr(ClusterState::kAssumed.size())))
+        row.claim = assumption->claim;
     if (held.device) row.device = held.device->first;
     out.usedCore += row.core;
     out.usedMemory += row.memory;
@@ -48,25 +44,47 @@ MapCard ClusterView::mapCard(const Cards::value_type& card) const {
   return out;
 }
 
-void ClusterView::eachCard(const std::function<void(const Cards::value_type&)>& visit) const {
-  std::unique_lock lock(mutex_);
+/// Nullopt if the node is gone.
+std::optional<MapNode> mapNode(const ClusterState& state, const std::string& name) {
+  const auto& cluster = state.cluster();
+  MapNode node{name, cluster.nodeSchedulable(name), {}};
+  for (const auto& each : name.empty() ? cluster.cardsOfNoNode() : cluster.cardsOf(name))
+    if (const auto card = state.cards().find(each); card != state.cards().end() && card->second.present)
+      node.cards.push_back(mapCard(state, *card));
+  if (node.cards.empty() && (name.empty() || !cluster.describeNode(name))) return std::nullopt;
+  return node;
+}
+
+/// Visits each card whose object exists. Releases the lock in between.
+void eachCard(AllocatorState& state, const std::function<void(const CardEntry&)>& visit) EGPU_REQUIRES(state.mutex) {
+  const auto& cards = state.cluster.cards();
   std::size_t seen = 0;
-  for (auto card = cards_.begin(); card != cards_.end();) {
+  for (auto card = cards.begin(); card != cards.end();) {
     if (card->second.present) visit(*card);
-    if (++seen % kCardsAtOnce != 0) {
+    if (++seen % AllocatorState::kCardsAtOnce != 0) {
       ++card;
       continue;
     }
     const auto last = card->first;
-    yieldLock(lock);
-    card = cards_.upper_bound(last);
+    state.yield();
+    card = cards.upper_bound(last);
   }
 }
 
-std::vector<std::string> ClusterView::nodesOf(const MapPage& page) const {
-  const std::lock_guard lock(mutex_);
-  auto nodes = cluster_.nodes();
-  if (!cluster_.cardsOfNoNode().empty()) nodes.emplace_back();
+}  // namespace
+
+bool MapNode::isUsed() const {
+  return std::any_of(cards.begin(), cards.end(), [](const MapCard& card) {
+    return std::any_of(card.allocations.begin(), card.allocations.end(),
+                       [](const MapAllocation& each) { return !each.adminAccess(); });
+  });
+}
+
+std::vector<std::string> AllocationMapReader::nodesOf(const MapPage& page) const {
+  const base::MutexLock lock(state_.mutex);
+  const auto& cluster = state_.cluster.cluster();
+  auto nodes = cluster.nodes();
+  if (!cluster.cardsOfNoNode().empty()) nodes.emplace_back();
   std::sort(nodes.begin(), nodes.end());
   nodes.erase(std::unique(nodes.begin(), nodes.end()), nodes.end());
   std::erase_if(nodes, [&page](const std::string& name) {
@@ -75,26 +93,17 @@ std::vector<std::string> ClusterView::nodesOf(const MapPage& page) const {
   return nodes;
 }
 
-std::optional<MapNode> ClusterView::mapNode(const std::string& name) const {
-  MapNode node{name, cluster_.nodeSchedulable(name), {}};
-  for (const auto& each : name.empty() ? cluster_.cardsOfNoNode() : cluster_.cardsOf(name))
-    if (const auto card = cards_.find(each); card != cards_.end() && card->second.present)
-      node.cards.push_back(mapCard(*card));
-  if (node.cards.empty() && (name.empty() || !cluster_.describeNode(name))) return std::nullopt;
-  return node;
-}
-
-AllocationMap ClusterView::map(const MapPage& page) const {
+AllocationMap AllocationMapReader::map(const MapPage& page) const {
   AllocationMap result;
   std::size_t seen = 0;
   const auto names = nodesOf(page);
-  std::unique_lock lock(mutex_);
+  base::MutexLock lock(state_.mutex);
   for (const auto& name : names) {
-    auto node = mapNode(name);
+    auto node = mapNode(state_.cluster, name);
     if (!node) continue;
     seen += 1 + node->cards.size();
-    if (seen >= kCardsAtOnce) {
-      yieldLock(lock);
+    if (seen >= AllocatorState::kCardsAtOnce) {
+      state_.yield();
       seen = 0;
     }
     if (page.idle && node->isUsed()) continue;
@@ -113,9 +122,9 @@ AllocationMap ClusterView::map(const MapPage& page) const {
   return result;
 }
 
-void ClusterView::describe(MapCard& card) const {
+void AllocationMapReader::describe(MapCard& card) const {
   for (auto& take : card.allocations) describe(take);
-  const auto object = stores_.cards.get({"", card.name});
+  const auto object = state_.stores.cards.get({"", card.name});
   if (!object || !object->status.usage) return;
   card.usage = object->status.usage;
   for (auto& take : card.allocations) {
@@ -125,9 +134,9 @@ void ClusterView::describe(MapCard& card) const {
   }
 }
 
-void ClusterView::describe(MapAllocation& take) const {
+void AllocationMapReader::describe(MapAllocation& take) const {
   if (take.device.empty()) return;
-  const auto device = stores_.devices.get({"", take.device});
+  const auto device = state_.stores.devices.get({"", take.device});
   if (!device || device->metadata.uid != take.deviceUid) {
     take.device.clear();
     return;
@@ -136,47 +145,47 @@ void ClusterView::describe(MapAllocation& take) const {
   if (device->spec.claimRef) take.claim = device->spec.claimRef->namespace_ + "/" + device->spec.claimRef->name;
 }
 
-ClusterTotals ClusterView::totals() const {
+ClusterTotals AllocationMapReader::totals() const {
   ClusterTotals totals;
-  eachCard([&](const auto& card) {
-    const auto& [name, state] = card;
-    const auto known = cluster_.findCard(name);
+  const base::MutexLock lock(state_.mutex);
+  const auto* const state = &state_.cluster;
+  eachCard(state_, [&totals, state](const CardEntry& card) {
+    const auto known = state->cluster().findCard(card.first);
     ++totals.cards;
-    if (!unschedulableReason(card).empty()) {
+    if (!state->unschedulableReason(card).empty()) {
       ++totals.quarantined;
     } else {
       ++totals.offered;
       const bool full = known.used.core >= known.capacity.core || known.used.memory >= known.capacity.memory;
-      ++(state.held.empty() ? totals.free : full ? totals.full : totals.partly);
+      ++(card.second.held.empty() ? totals.free : full ? totals.full : totals.partly);
     }
-    totals.allocations += static_cast<int64_t>(state.held.size());
+    totals.allocations += static_cast<int64_t>(card.second.held.size());
     totals.core += known.capacity.core;
     totals.memory += known.capacity.memory;
     totals.usedCore += known.used.core;
     totals.usedMemory += known.used.memory;
   });
-  const std::lock_guard lock(mutex_);
-  totals.nodes = static_cast<int64_t>(cluster_.nodeCount());
+  totals.nodes = static_cast<int64_t>(state->cluster().nodeCount());
   return totals;
 }
 
-CardAudit ClusterView::audit(std::string_view card) const {
+CardAudit AllocationMapReader::audit(std::string_view card) const {
   CardAudit audit;
-  std::lock_guard lock(mutex_);
-  const auto it = cards_.find(card);
-  if (it == cards_.end() || !it->second.present) return audit;
-  const auto known = cluster_.findCard(card);
+  const base::MutexLock lock(state_.mutex);
+  const auto it = state_.cluster.cards().find(card);
+  if (it == state_.cluster.cards().end() || !it->second.present) return audit;
+  const auto known = state_.cluster.cluster().findCard(card);
   audit.known = true;
   audit.core = known.capacity.core;
   audit.memory = known.capacity.memory;
   audit.usedCore = known.used.core;
   audit.usedMemory = known.used.memory;
   for (const auto& held : it->second.held) {
-    if (const auto entry = held.take.of(AllocationSource::ledger)) {
+    if (const auto entry = held.amounts.of(AllocationSource::ledger)) {
       audit.ledgerCore += entry->core;
       audit.ledgerMemory += entry->memory;
-      if (!held.device) audit.entryWithoutDevice.push_back(held.take.uid());
-    } else if (held.device && committed(*held.device->second.object)) {
+      if (!held.device) audit.entryWithoutDevice.push_back(held.amounts.uid());
+    } else if (held.device && isCommitted(*held.device->second.object)) {
       audit.deviceWithoutEntry.push_back(held.device->first);
     }
   }
@@ -185,16 +194,11 @@ CardAudit ClusterView::audit(std::string_view card) const {
   return audit;
 }
 
-std::string ClusterView::quarantineReason(std::string_view card) const {
-  std::lock_guard lock(mutex_);
-  const auto it = cards_.find(card);
-  if (it == cards_.end() || !it->second.present) return "not known";
-  return unschedulableReason(*it);
-}
-
-scheduler::Cluster ClusterView::copy() const {
-  std::lock_guard lock(mutex_);
-  return cluster_;  // without the listener
+std::string AllocationMapReader::quarantineReason(std::string_view card) const {
+  const base::MutexLock lock(state_.mutex);
+  const auto it = state_.cluster.cards().find(card);
+  if (it == state_.cluster.cards().end() || !it->second.present) return "not known";
+  return state_.cluster.unschedulableReason(*it);
 }
 
 }  // namespace egpu::cache

@@ -409,7 +409,7 @@ base::Result<WhatIfQuestions::Said> WhatIfQuestions::explain(const Asking& askin
 scheduler::Situation WhatIfQuestions::situationFor(const std::string& space, const Patience& patience) const {
   if (!stores_.quotasIn(space).empty()) return takeSnapshot(stores_, cluster_, patience.pause()).situation;
   scheduler::Situation situation;
-  situation.cluster = cluster_.copy();
+  situation.cluster = cluster_.queries().copy();
   return situation;
 }
 
@@ -438,7 +438,7 @@ void WhatIfQuestions::asChanged(WhatIfSubject& subject, const StepsToTry& trying
 ResizeLimits WhatIfQuestions::resizeLimits() const {
   return {cannotResize_, [this](const auto& claim, const auto& device, const auto& request) {
             const auto turn = reconcile::turnOf(claim, reconcile::priorityOf(stores_, claim).value, clock_.wall());
-            return cluster_.keptFromResize(
+            return cluster_.queries().keptFromResize(
                 {claim.metadata.uid, core::keyOf(claim.metadata).str(), request, {}, device.spec.className, turn},
                 device);
           }};
@@ -551,7 +551,7 @@ base::Result<WhatIfQuestions::Said> WhatIfQuestions::forecast(const Asking& aski
 
 void WhatIfQuestions::forecastEach(const Asking& asking, const Patience& patience,
                                    std::vector<ForecastAnswer>& answers) const {
-  const auto cluster = cluster_.copy();
+  const auto cluster = cluster_.queries().copy();
   for (auto& answer : answers) {
     auto& subject = answer.subject;
     if (!subject.request) continue;
@@ -595,9 +595,10 @@ base::Result<WhatIfQuestions::Said> WhatIfQuestions::defrag(const Asking& asking
     auto now = takeSnapshot(stores_, cluster_, patience.pause()).situation;
     holdToQuotas(claims, now);
   }
-  const auto kept = cluster_.nodesKeptForOthers(answer.subject && !answer.gang ? answer.subject->claim : std::string());
+  const auto kept =
+      cluster_.queries().nodesKeptForOthers(answer.subject && !answer.gang ? answer.subject->claim : std::string());
   closeNodes(claims, kept);
-  if (answer.gang) closeNodes(*answer.gang, cluster_.nodesKeptFrom(answer.gang->asks));
+  if (answer.gang) closeNodes(*answer.gang, cluster_.queries().nodesKeptFrom(answer.gang->asks));
   if (answer.subject && !answer.gang && !kept.empty())
     answer.subject->suits = [suits = std::move(answer.subject->suits), kept](std::string_view node) {
       return !kept.contains(node) && (!suits || suits(node));
@@ -621,7 +622,7 @@ void WhatIfQuestions::planMoves(const Asking& asking, const Patience& patience, 
   scheduler::MovePlanner planner;
   auto most = static_cast<int64_t>(asking.moves.value_or(kUsualMoves));
   if (!answer.subject) {
-    situation.cluster = cluster_.copy();
+    situation.cluster = cluster_.queries().copy();
     planner = [&](const auto& at) { return scheduler::movesToFreeCards(at, movers, most, kLimit, pause); };
   } else {
     auto& subject = *answer.subject;
@@ -692,7 +693,7 @@ void WhatIfQuestions::publish(base::Metrics& metrics) {
     return;
   }
   const auto sizes = usualSizes(stores_);
-  const auto cluster = cluster_.copy();
+  const auto cluster = cluster_.queries().copy();
   std::set<std::string, std::less<>> shown;
   for (const auto& [cls, usual] : sizes) {
     v1alpha::ElasticGPUClaim claim;

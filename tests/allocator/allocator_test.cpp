@@ -19,14 +19,14 @@ TEST_F(ClusterViewTest, ADecisionCountsUntilItsDeviceIsSeen) {
   ASSERT_TRUE(view.decideAndAssume(ask("k", 600)).fits);
   EXPECT_FALSE(view.decideAndAssume(ask("other", 600)).fits);
   device("d", "n1", "");
-  EXPECT_EQ(view.totals().usedCore, 600);  // not twice
+  EXPECT_EQ(view.allocationMap().totals().usedCore, 600);  // not twice
   EXPECT_EQ(grown, 0);
   view.forget("k");
   EXPECT_FALSE(view.decideAndAssume(ask("other", 600)).fits);
 }
 
 TEST_F(ClusterViewTest, LearnsFromARequestOnceHoweverOftenItIsTriedInVain) {
-  const auto learned = [this] { return view.copy().state().outlook.demand().seen(); };
+  const auto learned = [this] { return view.queries().copy().state().outlook.demand().seen(); };
   ASSERT_TRUE(view.decideAndAssume(ask("k", 600)).fits);
   EXPECT_EQ(learned(), 1);
   for (int i = 0; i < 3; ++i) EXPECT_FALSE(view.decideAndAssume(ask("other", 600)).fits);
@@ -65,9 +65,9 @@ TEST_F(ClusterViewTest, ADeviceOfTheClaimThatIsKnownAlreadyTakesTheDecisionsPlac
   // Decides as if the device were unknown. The decision goes to n2, because the device has taken n1's capacity.
   const auto decision = view.decideAndAssume(ask("k", 600));
   ASSERT_EQ(decision.node, "n2");
-  EXPECT_EQ(view.totals().usedCore, 1200);
+  EXPECT_EQ(view.allocationMap().totals().usedCore, 1200);
   view.adopted("k", *stores.devices.get({"", "d"}));
-  EXPECT_EQ(view.totals().usedCore, 600);
+  EXPECT_EQ(view.allocationMap().totals().usedCore, 600);
   EXPECT_EQ(grown, 1) << "whoever waits for a card of n2 must hear of it";
   EXPECT_FALSE(view.assuming());
 }
@@ -80,7 +80,7 @@ TEST_F(ClusterViewTest, ADeviceThatIsNotTheDecisionFreesWhatWasDecided) {
   ASSERT_TRUE(view.decideAndAssume(elsewhere).fits);
   grown = 0;
   device("d", "n1", "");
-  EXPECT_EQ(view.totals().usedCore, 600);
+  EXPECT_EQ(view.allocationMap().totals().usedCore, 600);
   EXPECT_EQ(grown, 1);
 }
 
@@ -90,7 +90,7 @@ TEST_F(ClusterViewTest, ADeviceThatComesToItsClaimLaterTakesTheDecisionsPlace) {
   device("d", "n1", "Available", "");
   ASSERT_EQ(view.decideAndAssume(ask("k", 300)).node, "n2");
   device("d", "n1", "Available", "k");  // chosen by name
-  EXPECT_EQ(view.totals().usedCore, 600);
+  EXPECT_EQ(view.allocationMap().totals().usedCore, 600);
   EXPECT_FALSE(view.assuming());
 }
 
@@ -126,7 +126,7 @@ TEST_F(ClusterViewTest, DecidingAnewTellsThoseWhoWaitForWhatWasDecidedBefore) {
   EXPECT_TRUE(
       view.decideTogether({ask("k", 900), ask("l", 900)}, [](auto name) { return name == "n1"; }).decisions.empty());
   EXPECT_EQ(grown, 3);
-  EXPECT_EQ(view.totals().usedCore, 0);
+  EXPECT_EQ(view.allocationMap().totals().usedCore, 0);
 }
 
 TEST_F(ClusterViewTest, ADecisionEndsWithItsClaim) {
@@ -139,7 +139,7 @@ TEST_F(ClusterViewTest, ADecisionEndsWithItsClaim) {
   ASSERT_TRUE(view.decideAndAssume(ask("k", 600)).fits);
   grown = 0;
   stores.claims.observedGone({"ns", "c"}, "k");
-  EXPECT_EQ(view.totals().usedCore, 0);
+  EXPECT_EQ(view.allocationMap().totals().usedCore, 0);
   EXPECT_EQ(grown, 1);
 }
 
@@ -196,31 +196,31 @@ TEST_F(ClusterViewTest, TogetherWithoutADeviceThatWouldGo) {
   device("d", "n1", "", "a");  // 600 of c0
   const auto onlyN1 = [](std::string_view name) { return name == "n1"; };
   EXPECT_TRUE(view.decideTogether({ask("b", 500)}, onlyN1).decisions.empty());
-  EXPECT_FALSE(view.wouldFitTogether({ask("a", 500), ask("b", 500)}, onlyN1, {}));
-  EXPECT_TRUE(view.wouldFitTogether({ask("a", 500), ask("b", 500)}, onlyN1, {"d"}));
-  EXPECT_TRUE(view.wouldFitTogether({ask("a", 500), ask("b", 500)}, {}, {}));  // fits on n2
-  EXPECT_EQ(view.totals().usedCore, 600);
+  EXPECT_FALSE(view.queries().wouldFitTogether({ask("a", 500), ask("b", 500)}, onlyN1, {}));
+  EXPECT_TRUE(view.queries().wouldFitTogether({ask("a", 500), ask("b", 500)}, onlyN1, {"d"}));
+  EXPECT_TRUE(view.queries().wouldFitTogether({ask("a", 500), ask("b", 500)}, {}, {}));  // fits on n2
+  EXPECT_EQ(view.allocationMap().totals().usedCore, 600);
   EXPECT_FALSE(view.assuming());
-  EXPECT_EQ(view.copy().state().check(), "");
+  EXPECT_EQ(view.queries().copy().state().check(), "");
 }
 
 TEST_F(ClusterViewTest, WhoHasToGoIsFoundOnOneCopyUntilSomethingChanges) {
   device("d", "n1", "Pending");
   const auto victims = [&] {
     std::string all;
-    for (const auto& victim : view.preempt(ask("x", 700), {}, {}, {}).victims) all += victim.device + " ";
+    for (const auto& victim : view.queries().preempt(ask("x", 700), {}, {}, {}).victims) all += victim.device + " ";
     return all;
   };
-  EXPECT_EQ(view.copies(), 0u);
+  EXPECT_EQ(view.queries().copies(), 0u);
   EXPECT_EQ(victims(), "uid-d ");
   EXPECT_EQ(victims(), "uid-d ");
-  EXPECT_EQ(view.copies(), 1u);
+  EXPECT_EQ(view.queries().copies(), 1u);
   ASSERT_TRUE(view.decideAndAssume(ask("small", 100)).fits);
   EXPECT_EQ(victims(), "uid-d ");
-  EXPECT_EQ(view.copies(), 2u) << "a decision is a change";
+  EXPECT_EQ(view.queries().copies(), 2u) << "a decision is a change";
   card("c1", "n1");
   EXPECT_EQ(victims(), "") << "there is room now";
-  EXPECT_EQ(view.copies(), 3u);
+  EXPECT_EQ(view.queries().copies(), 3u);
 }
 
 TEST_F(ClusterViewTest, DecisionsAreMadeWhileTheMapOfALargeClusterIsDrawn) {
@@ -243,9 +243,9 @@ TEST_F(ClusterViewTest, DecisionsAreMadeWhileTheMapOfALargeClusterIsDrawn) {
     for (int tries = 0; tries < 1000 && !between; ++tries) {
       const int before = decided;
       if (map)
-        EXPECT_EQ(view.map().nodes.size(), 2001u);
+        EXPECT_EQ(view.allocationMap().map().nodes.size(), 2001u);
       else
-        EXPECT_EQ(view.totals().cards, 2001);
+        EXPECT_EQ(view.allocationMap().totals().cards, 2001);
       between = decided - before > 2;
     }
     EXPECT_TRUE(between);
@@ -256,14 +256,14 @@ TEST_F(ClusterViewTest, TheMapHasWhatIsUsedBesideWhatIsGranted) {
   card("c0", "n1", {{"uid-d", {"d", "ns/c", 600, 100}}, {"uid-idle", {"idle", "ns/i", 100, 100}}});
   device("d", "n1", "Bound");
   device("idle", "n1", "Bound", "i");
-  EXPECT_FALSE(view.map().nodes.at(0).cards.at(0).usage);
+  EXPECT_FALSE(view.allocationMap().map().nodes.at(0).cards.at(0).usage);
   auto gpu = *stores.cards.get({"", "c0"});
   gpu.metadata.resourceVersion = next();
   gpu.status.usage = v1alpha::CardUsage{500, 60, {{"uid-d", {90, 40}}}, ""};
   const auto before = grown;
   stores.cards.informed(gpu);
   EXPECT_EQ(grown, before);
-  const auto shown = view.map().nodes.at(0).cards.at(0);
+  const auto shown = view.allocationMap().map().nodes.at(0).cards.at(0);
   EXPECT_EQ(shown.usage, gpu.status.usage);
   ASSERT_EQ(shown.allocations.size(), 2u);
   EXPECT_EQ(shown.allocations[0].usage, (v1alpha::DeviceUsage{90, 40}));
@@ -278,7 +278,7 @@ TEST_F(ClusterViewTest, TotalsCountCardsByWhatIsLeftOfThem) {
   auto broken = makeCard("c5", "n1");
   broken.status.phase = "Failed";
   stores.cards.informed(broken);
-  const auto totals = view.totals();
+  const auto totals = view.allocationMap().totals();
   EXPECT_EQ(totals.free, 2);
   EXPECT_EQ(totals.full, 2);
   EXPECT_EQ(totals.partly, 1);
@@ -289,26 +289,26 @@ TEST_F(ClusterViewTest, TotalsCountCardsByWhatIsLeftOfThem) {
 TEST_F(ClusterViewTest, ATakeLastsUntilDeviceAndEntryAreGone) {
   device("d", "n1", "");
   card("c0", "n1", {{"uid-d", {"d", "ns/c", 600, 100}}});
-  EXPECT_EQ(view.totals().usedCore, 600);
+  EXPECT_EQ(view.allocationMap().totals().usedCore, 600);
   stores.devices.observedGone({"", "d"}, "uid-d");
-  EXPECT_EQ(view.totals().usedCore, 600);
-  EXPECT_EQ(view.audit("c0").entryWithoutDevice.size(), 1u);
+  EXPECT_EQ(view.allocationMap().totals().usedCore, 600);
+  EXPECT_EQ(view.allocationMap().audit("c0").entryWithoutDevice.size(), 1u);
   card("c0", "n1");
-  EXPECT_EQ(view.totals().usedCore, 0);
+  EXPECT_EQ(view.allocationMap().totals().usedCore, 0);
   EXPECT_EQ(grown, 1);
 }
 
 TEST_F(ClusterViewTest, AReappearedCardIsNotOfferedBeforeItsEntriesAreBack) {
   card("c0", "n1", {{"uid-d", {"d", "ns/c", 600, 100}}});
   device("d", "n1", "Bound");
-  EXPECT_EQ(view.quarantineReason("c0"), "");
+  EXPECT_EQ(view.allocationMap().quarantineReason("c0"), "");
   stores.cards.observedGone({"", "c0"}, "card-c0");
   auto again = makeCard("c0", "n1");
   again.metadata.uid = "card-c0-again";
   stores.cards.informed(again);
-  EXPECT_NE(view.quarantineReason("c0"), "");
+  EXPECT_NE(view.allocationMap().quarantineReason("c0"), "");
   EXPECT_FALSE(view.decideAndAssume(ask("x", 100)).fits);
-  EXPECT_EQ(view.audit("c0").deviceWithoutEntry.size(), 1u);
+  EXPECT_EQ(view.allocationMap().audit("c0").deviceWithoutEntry.size(), 1u);
   again.metadata.resourceVersion = next();
   again.spec.allocations["uid-d"] = {"d", "ns/c", 600, 100};
   stores.cards.informed(again);
@@ -319,7 +319,7 @@ TEST_F(ClusterViewTest, AUuidOnAnotherNodeIsQuarantinedUntilItsDevicesAreGone) {
   node("n2");
   device("d", "n1", "");
   card("c0", "n2");
-  EXPECT_NE(view.quarantineReason("c0"), "");
+  EXPECT_NE(view.allocationMap().quarantineReason("c0"), "");
   EXPECT_FALSE(view.decideAndAssume(ask("x", 100)).fits);
   stores.devices.observedGone({"", "d"}, "uid-d");
   EXPECT_TRUE(view.decideAndAssume(ask("x", 100)).fits);
@@ -363,9 +363,9 @@ TEST_F(ClusterViewTest, TogetherMeansOneNodeOrNothing) {
   ASSERT_EQ(both.size(), 2u);
   EXPECT_EQ(both[0].node, "n2");
   EXPECT_EQ(both[1].node, "n2");
-  EXPECT_EQ(view.totals().usedCore, 1400);
+  EXPECT_EQ(view.allocationMap().totals().usedCore, 1400);
   EXPECT_TRUE(view.decideTogether({ask("e", 700), ask("f", 700)}, {}).decisions.empty());
-  EXPECT_EQ(view.totals().usedCore, 1400);
+  EXPECT_EQ(view.allocationMap().totals().usedCore, 1400);
 }
 
 TEST_F(ClusterViewTest, AGangIsAssumedAsAWholeOrNotAtAll) {
@@ -377,16 +377,16 @@ TEST_F(ClusterViewTest, AGangIsAssumedAsAWholeOrNotAtAll) {
   ASSERT_TRUE(both);
   ASSERT_EQ(both->decisions.size(), 2u);
   EXPECT_NE(both->decisions[0].node, both->decisions[1].node);
-  EXPECT_EQ(view.totals().usedCore, 1400);
+  EXPECT_EQ(view.allocationMap().totals().usedCore, 1400);
   EXPECT_FALSE(view.decideGang(gang, any)) << "it is decided already";
   EXPECT_EQ(view.decidedInGang("b"), both->decisions[1]);
   grown = 0;
   const auto other = view.decideGang({ask("c", 300), ask("d", 300), ask("e", 300)}, {{}, {}, {}});
   ASSERT_TRUE(other && other->decisions.empty());
   EXPECT_EQ(other->lacking, (scheduler::GangShort{2, 2, "", std::nullopt}));
-  EXPECT_EQ(view.totals().usedCore, 1400);
+  EXPECT_EQ(view.allocationMap().totals().usedCore, 1400);
   EXPECT_EQ(grown, 0) << "what is tried frees nothing";
-  EXPECT_EQ(view.copy().state().check(), "");
+  EXPECT_EQ(view.queries().copy().state().check(), "");
 }
 
 TEST_F(ClusterViewTest, WhatWasDecidedInAGangWaitsForTheMembersOwnStep) {
@@ -435,7 +435,7 @@ TEST_F(ClusterViewTest, AGangIsWithinTheQuotasOfItsNamespace) {
   const auto over = view.decideGang({ask("a", 700), ask("b", 700)}, {{}, {}});
   ASSERT_TRUE(over && over->lacking && over->lacking->excess);
   EXPECT_EQ(over->lacking->excess->quota, "team");
-  EXPECT_EQ(view.totals().usedCore, 0);
+  EXPECT_EQ(view.allocationMap().totals().usedCore, 0);
   EXPECT_FALSE(view.decideGang({ask("a", 700), ask("b", 300)}, {{}, {}})->lacking);
   EXPECT_FALSE(view.decideAndAssume(ask("c", 100)).fits);
 }
@@ -460,7 +460,7 @@ TEST_F(ClusterViewTest, OfTwoGangsThatNeedTheSameCardsOneIsWhole) {
       const std::jthread one(decide, "a"), other(decide, "b");
     }
     ASSERT_EQ(whole, 1);
-    ASSERT_EQ(view.totals().usedCore, 5 * 900);
+    ASSERT_EQ(view.allocationMap().totals().usedCore, 5 * 900);
     for (const auto& assumed : view.assumed()) view.forget(assumed.claimUid);
   }
 }
@@ -483,7 +483,7 @@ TEST_F(ClusterViewTest, DecisionsAreMadeWhileALargeClusterIsExplained) {
   int first = 0, last = 0;
   for (int tries = 0; tries < 1000 && first == last; ++tries) {
     int looked = 0;
-    const auto e = view.explain(ask("x", 2000).request, [&](std::string_view) {
+    const auto e = view.queries().explain(ask("x", 2000).request, [&](std::string_view) {
       (looked++ == 0 ? first : last) = decided;
       return true;
     });
@@ -532,7 +532,7 @@ TEST_F(ClusterViewTest, TheMapNamesEveryTake) {
   device("d", "n1", "Bound");
   card("c0", "n1", {{"uid-d", {"d", "ns/c", 600, 100}}});
   (void)view.decideAndAssume(ask("x", 100));
-  const auto map = view.map();
+  const auto map = view.allocationMap().map();
   ASSERT_EQ(map.nodes.size(), 1u);
   ASSERT_EQ(map.nodes[0].cards.size(), 1u);
   const auto& card = map.nodes[0].cards[0];
@@ -569,7 +569,7 @@ TEST(ClusterViewTold, OldNewsIsNotTakenForTheLatest) {
     });
     const ClusterView view(stores);
     stores.cards.informed(card(1, 1000));
-    const auto map = view.map();
+    const auto map = view.allocationMap().map();
     if (gone) {
       EXPECT_EQ(map.nodes.size(), 0u);
     } else {
@@ -582,7 +582,7 @@ TEST(ClusterViewTold, OldNewsIsNotTakenForTheLatest) {
 /// Everything that a view reports about its cards.
 std::string told(const ClusterView& view) {
   std::ostringstream out;
-  for (const auto& node : view.map().nodes) {
+  for (const auto& node : view.allocationMap().map().nodes) {
     out << "node " << node.name << (node.schedulable ? "" : " closed") << "\n";
     for (const auto& card : node.cards) {
       out << "  " << card.name << " " << card.uuid << " " << card.core << "/" << card.memory << " used "
@@ -590,8 +590,9 @@ std::string told(const ClusterView& view) {
       for (const auto& take : card.allocations)
         out << "    " << take.deviceUid << " " << take.device << " " << take.claim << " " << take.phase << " "
             << take.core << "/" << take.memory << "\n";
-      if (view.copy().findCard(card.name).healthy != card.offered) out << "    the scheduler thinks otherwise\n";
-      const auto audit = view.audit(card.name);
+      if (view.queries().copy().findCard(card.name).healthy != card.offered)
+        out << "    the scheduler thinks otherwise\n";
+      const auto audit = view.allocationMap().audit(card.name);
       out << "    ledger " << audit.ledgerCore << "/" << audit.ledgerMemory << " of " << audit.core << ", used "
           << audit.usedCore;
       for (const auto& uid : audit.entryWithoutDevice) out << " +" << uid;
@@ -599,7 +600,7 @@ std::string told(const ClusterView& view) {
       out << "\n";
     }
   }
-  const auto totals = view.totals();
+  const auto totals = view.allocationMap().totals();
   out << totals.cards << " cards, " << totals.offered << " offered, " << totals.allocations << " takes, "
       << totals.usedCore << " used";
   return out.str();
@@ -668,10 +669,10 @@ TEST(ClusterViewProperty, EqualsOneThatIsToldOnlyTheEnd) {
     for (const auto& [name, gpu] : gpus) last.storeOf(gpu).informed(gpu);
     ASSERT_EQ(told(view), told(fresh)) << "round " << round;
     ASSERT_EQ(told(view).find("otherwise"), std::string::npos) << told(view);
-    ASSERT_EQ(view.copy().state().check(), "");
+    ASSERT_EQ(view.queries().copy().state().check(), "");
     for (const auto& [name, gpu] : std::map(gpus)) gone(name);
-    EXPECT_EQ(view.totals().allocations, 0);
-    EXPECT_EQ(view.map().nodes.size(), 0u);
+    EXPECT_EQ(view.allocationMap().totals().allocations, 0);
+    EXPECT_EQ(view.allocationMap().map().nodes.size(), 0u);
   }
 }
 
@@ -683,7 +684,7 @@ TEST_F(ClusterViewTest, AMapPageHasItsNodesAlone) {
   device("d", "n1", "Bound");
   const auto names = [&](const MapPage& page) {
     std::string all;
-    const auto map = view.map(page);
+    const auto map = view.allocationMap().map(page);
     for (const auto& each : map.nodes) all += each.name + "(" + std::to_string(each.cards.size()) + ") ";
     return all + "-> " + map.next;
   };

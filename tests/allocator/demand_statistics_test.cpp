@@ -1,8 +1,8 @@
-#include "controller/allocator/demand_statistics.h"
+#include "controller/allocator/state/demand_statistics.h"
 
 #include <gtest/gtest.h>
 
-#include "controller/allocator/snapshot_cache.h"
+#include "controller/allocator/state/snapshot_cache.h"
 #include "controller/scheduler/state/demand.h"
 #include "controller/scheduler/state/state.h"
 

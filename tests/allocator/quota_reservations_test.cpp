@@ -1,5 +1,5 @@
 // Quota reservations: which claims get one, and how long it lasts.
-#include "controller/allocator/quota_reservations.h"
+#include "controller/allocator/quota/quota_reservations.h"
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-#include "controller/allocator/tracked_allocation.h"
+#include "controller/allocator/state/tracked_allocation.h"
 
 #include <gtest/gtest.h>
 

@@ -6,6 +6,7 @@
 #include <utility>
 #include <vector>
 
+#include "controller/allocator/reservation_budget.h"
 #include "tests/allocator/allocator_fixture.h"
 
 namespace egpu::cache {
@@ -117,7 +118,7 @@ class KeptRoomTest : public ClusterViewTest {
   }
   std::set<std::string> kept() const {
     std::set<std::string> nodes;
-    for (const auto& each : view.keptNodes()) nodes.insert(each.node);
+    for (const auto& each : view.queries().keptNodes()) nodes.insert(each.node);
     return nodes;
   }
 };
@@ -142,7 +143,7 @@ TEST_F(KeptRoomTest, ANodeIsKeptByTheTimesOfTheDevicesThatAreThere) {
     auto large = waiter("large", 1000);
     large.turn = {0, 0, 0, now};
     EXPECT_FALSE(view.decideAndAssume(large).fits);
-    const auto kept = view.keptNodes();
+    const auto kept = view.queries().keptNodes();
     return kept.empty() ? std::string() : kept.front().node;
   };
   since("a", "uid-a", "n1", "c0", "1970-01-01T00:00:10Z");
@@ -154,11 +155,11 @@ TEST_F(KeptRoomTest, ANodeIsKeptByTheTimesOfTheDevicesThatAreThere) {
   view.releaseReservation("other");
   EXPECT_EQ(grown, 0);
   view.releaseReservation("large");
-  EXPECT_TRUE(view.keptNodes().empty()) << "nobody wants it just now";
+  EXPECT_TRUE(view.queries().keptNodes().empty()) << "nobody wants it just now";
   EXPECT_EQ(grown, 1) << "who waits may have the node";
   EXPECT_NE(keptAt(1200), "");
   view.forget("large");
-  EXPECT_TRUE(view.keptNodes().empty()) << "nothing can be decided for it";
+  EXPECT_TRUE(view.queries().keptNodes().empty()) << "nothing can be decided for it";
 }
 
 TEST_F(KeptRoomTest, WhateverIsAskedKnowsRoomThatIsKept) {
@@ -173,18 +174,18 @@ TEST_F(KeptRoomTest, WhateverIsAskedKnowsRoomThatIsKept) {
   stores.claims.informed(owner);
   const auto fits = [&](const ClusterView::SchedulingRequest& who) {
     const std::string_view only = "n1";
-    return view.scoreNodes({who}, {&only, 1}).front().fits;
+    return view.queries().scoreNodes({who}, {&only, 1}).front().fits;
   };
   auto other = ask("k", 600);
   EXPECT_FALSE(view.decideAndAssume(other).fits);
   EXPECT_FALSE(fits(other));
-  EXPECT_FALSE(view.wouldFitTogether({other}, {}, {}));
-  EXPECT_TRUE(view.nodesKeptFrom({other}).contains("n1"));
+  EXPECT_FALSE(view.queries().wouldFitTogether({other}, {}, {}));
+  EXPECT_TRUE(view.queries().nodesKeptFrom({other}).contains("n1"));
   EXPECT_TRUE(fits(ask("k", 400))) << "beside it";
   EXPECT_TRUE(fits(ask("owner", 600))) << "it is kept for that one";
   other.turn.priority = 20;
   EXPECT_TRUE(fits(other)) << "of higher priority";
-  EXPECT_TRUE(view.wouldFitTogether({other}, {}, {}));
+  EXPECT_TRUE(view.queries().wouldFitTogether({other}, {}, {}));
   EXPECT_TRUE(view.decideAndAssume(other).fits) << "what was asked has taken nothing";
 }
 
@@ -193,7 +194,7 @@ TEST_F(KeptRoomTest, NothingIsKeptForAClaimThatWentMeanwhile) {
   auto large = ask("large", 1000);
   large.turn = {0, 0, 0, 1000};
   EXPECT_FALSE(view.decideAndAssume(large).fits);
-  EXPECT_TRUE(view.keptNodes().empty());
+  EXPECT_TRUE(view.queries().keptNodes().empty());
 }
 
 TEST_F(KeptRoomTest, WhoFindsNoneDoesNotTakeTheLooksOfTheNext) {
@@ -237,15 +238,15 @@ TEST_F(KeptRoomTest, NoMoreThanHalfTheNodesForAGangAndForOneAtATime) {
   EXPECT_EQ(kept(), Names()) << "two of four nodes would not do";
   EXPECT_FALSE(gangFits(young, 1001));
   EXPECT_EQ(kept(), (Names{"n1", "n3"}));
-  EXPECT_EQ(view.keptNodes().front().name, "ns/young0");
+  EXPECT_EQ(view.queries().keptNodes().front().name, "ns/young0");
   EXPECT_FALSE(gangFits(old, 1002));
-  EXPECT_EQ(view.keptNodes().front().name, "ns/old0") << "it comes first";
+  EXPECT_EQ(view.queries().keptNodes().front().name, "ns/old0") << "it comes first";
   EXPECT_FALSE(gangFits(young, 1010));
   EXPECT_EQ(kept().size(), 2u);
   for (const auto& uid : {"old0", "old1"}) gone(uid);
   EXPECT_EQ(kept(), Names());
   EXPECT_FALSE(gangFits(young, 1030));
-  EXPECT_EQ(view.keptNodes().front().name, "ns/young0");
+  EXPECT_EQ(view.queries().keptNodes().front().name, "ns/young0");
 }
 
 TEST_F(KeptRoomTest, AGangThatIsNotWholeInADayHasItsTurnAgainADayLater) {
@@ -305,10 +306,10 @@ TEST_F(KeptRoomTest, NothingGrowsOnANodeThatIsKept) {
   EXPECT_FALSE(view.decideAndAssume(large).fits);
   auto grows = ask("k", 400);
   grows.turn = {0, 900, 900, 1000};
-  EXPECT_EQ(view.keptFromResize(grows, small), (ClusterView::KeptFromResize{{}, true}));
+  EXPECT_EQ(view.queries().keptFromResize(grows, small), (Queries::KeptFromResize{{}, true}));
   EXPECT_EQ(view.decideResize(grows, small).why, keptNodeText("n1"));
   grows.turn.priority = 1;
-  EXPECT_EQ(view.keptFromResize(grows, small), ClusterView::KeptFromResize());
+  EXPECT_EQ(view.queries().keptFromResize(grows, small), Queries::KeptFromResize());
   EXPECT_TRUE(view.decideResize(grows, small).inPlace);
 }
 
@@ -323,7 +324,7 @@ TEST_F(KeptRoomTest, APodsSeveralClaimsHaveOneNodeKept) {
   std::swap(asks[0], asks[1]);
   for (auto& each : asks) each.turn.now = 1020;
   EXPECT_TRUE(view.decideTogether(asks, {}).decisions.empty());
-  EXPECT_EQ(view.keptNodes().size(), 1u) << "whichever of them is looked at first";
+  EXPECT_EQ(view.queries().keptNodes().size(), 1u) << "whichever of them is looked at first";
   EXPECT_FALSE(fits("small", 1021)) << "c0 would be free";
   goneDevice("d1");
   EXPECT_EQ(view.decideTogether(asks, {}).decisions.size(), 2u);
@@ -388,12 +389,12 @@ TEST_F(KeptRoomTest, OneThatFindsNoneTakesNobodysNode) {
   hopeless.turn = {0, -1, -1, 1400};  // is first in the order, and at most one node is reserved
   grown = 0;
   EXPECT_FALSE(view.decideAndAssume(hopeless).fits);
-  EXPECT_EQ(view.keptNodes().front().name, "ns/large");
+  EXPECT_EQ(view.queries().keptNodes().front().name, "ns/large");
   EXPECT_EQ(grown, 0);
   auto older = waiter("older", 1000);
   older.turn = {0, -1, -1, 1402};
   EXPECT_FALSE(view.decideAndAssume(older).fits);
-  EXPECT_EQ(view.keptNodes().front().name, "ns/older");
+  EXPECT_EQ(view.queries().keptNodes().front().name, "ns/older");
 }
 
 TEST_F(KeptRoomTest, NodesWithoutCardsDoNotCount) {
@@ -452,14 +453,14 @@ TEST_F(KeptRoomTest, AClaimThatIsNeverServedHasANodeForADayAtMost) {
   podOn("d1", "Job");  // a Job may run for days
   ASSERT_TRUE(waits("large", 1000));
   EXPECT_EQ(kept(), Names{"n1"});
-  EXPECT_EQ(view.reservationText("large"), "node n1 is reserved for it, for 24 hours at most");
+  EXPECT_EQ(view.queries().reservationText("large"), "node n1 is reserved for it, for 24 hours at most");
   for (int64_t now = 1100; now < 1000 + kDay; now += 300) ASSERT_TRUE(waits("large", now));
   EXPECT_EQ(kept(), Names{"n1"});
   grown = 0;
   ASSERT_TRUE(waits("large", 1000 + kDay));
   EXPECT_EQ(kept(), Names());
   EXPECT_EQ(grown, 1) << "claims that come later may have the node";
-  EXPECT_EQ(view.reservationText("large"),
+  EXPECT_EQ(view.queries().reservationText("large"),
             "no node is reserved for it before 1970-01-03T00:16:40Z: nodes were reserved for it for 24 hours without "
             "success");
   ASSERT_TRUE(waits("large", 999 + 2 * kDay));
@@ -467,7 +468,7 @@ TEST_F(KeptRoomTest, AClaimThatIsNeverServedHasANodeForADayAtMost) {
   ASSERT_TRUE(waits("large", 1000 + 2 * kDay));
   EXPECT_EQ(kept(), Names{"n1"});
   gone("large");
-  EXPECT_EQ(view.reservationText("large"), "");
+  EXPECT_EQ(view.queries().reservationText("large"), "");
 }
 
 TEST_F(KeptRoomTest, AClaimThatIsMadeAgainHasNoDayOfItsOwn) {
@@ -481,9 +482,9 @@ TEST_F(KeptRoomTest, AClaimThatIsMadeAgainHasNoDayOfItsOwn) {
     ASSERT_TRUE(waits(uid, now));
   }
   EXPECT_EQ(kept(), Names());
-  EXPECT_NE(view.reservationText(uid).find("nodes were reserved for claims of its namespace for 24 hours"),
+  EXPECT_NE(view.queries().reservationText(uid).find("nodes were reserved for claims of its namespace for 24 hours"),
             std::string::npos)
-      << view.reservationText(uid);
+      << view.queries().reservationText(uid);
 }
 
 TEST_F(KeptRoomTest, ReservationsThatServedTheirClaimsTakeNoTimeOfTheirNamespace) {
@@ -493,7 +494,7 @@ TEST_F(KeptRoomTest, ReservationsThatServedTheirClaimsTakeNoTimeOfTheirNamespace
     hold(device, "n1", "c0", 0);
     podOn(device, "Job");
     for (const auto end = now + 20'000; now < end; now += 500) ASSERT_TRUE(waits(uid, now));
-    ASSERT_EQ(kept(), Names{"n1"}) << i << view.reservationText(uid);
+    ASSERT_EQ(kept(), Names{"n1"}) << i << view.queries().reservationText(uid);
     goneDevice(device);
     ASSERT_FALSE(waits(uid, now));
     view.forget(uid);
@@ -517,12 +518,13 @@ TEST_F(KeptRoomTest, NoNodeIsKeptWhoseHoldersShowNoSignOfEnding) {
   podOn("d2", "ReplicaSet");
   ASSERT_TRUE(waits("none", 2000));
   EXPECT_EQ(kept(), Names());
-  EXPECT_NE(view.reservationText("none").find("is used by claims that are not expected to end"), std::string::npos)
-      << view.reservationText("none");
+  EXPECT_NE(view.queries().reservationText("none").find("is used by claims that are not expected to end"),
+            std::string::npos)
+      << view.queries().reservationText("none");
   podOn("d2", "ReplicaSet", true);
   ASSERT_TRUE(waits("none", 2301));
   EXPECT_EQ(kept(), Names{"n2"}) << "its pod is being deleted";
-  EXPECT_EQ(view.reservationText("none"), "node n2 is reserved for it, for 24 hours at most");
+  EXPECT_EQ(view.queries().reservationText("none"), "node n2 is reserved for it, for 24 hours at most");
 }
 
 TEST_F(KeptRoomTest, AReservationEndsOnceAHolderStays) {
@@ -579,7 +581,7 @@ TEST_F(KeptRoomTest, NoMoreThanATenthOfASmallClustersFreeCardsIsWithheld) {
   hold("d1", "n1", "c0", 500);
   ASSERT_TRUE(waits("large", 1000));
   EXPECT_EQ(kept(), Names()) << "one card of one that would be free";
-  EXPECT_EQ(view.reservationText("large"),
+  EXPECT_EQ(view.queries().reservationText("large"),
             "no node is reserved for it: that could withhold more than 10 % of the free cards of this small cluster "
             "(flag --reserved-free-cards of the controller)");
   // n2 has ten free cards of a model that the claim does not ask for.
@@ -600,11 +602,11 @@ TEST_F(KeptRoomTest, NoMoreThanATenthOfASmallClustersFreeCardsIsWithheld) {
   EXPECT_EQ(kept(), Names{"n1"}) << "one of eleven";
   auto later = ask("later", 100);
   later.turn = {0, 1300, 1300, 1400};
-  EXPECT_EQ(view.nodesKeptFrom({later}).size(), 1u);
+  EXPECT_EQ(view.queries().nodesKeptFrom({later}).size(), 1u);
   // Nine of ten free cards are allocated, and n1's card is the tenth.
   for (int i = 0; i < 9; ++i) hold("of-n2-" + std::to_string(i), "n2", "other" + std::to_string(i), 1400);
   goneDevice("d1");
-  EXPECT_TRUE(view.nodesKeptFrom({later}).empty()) << "half of the free cards are not withheld";
+  EXPECT_TRUE(view.queries().nodesKeptFrom({later}).empty()) << "half of the free cards are not withheld";
   later.turn.now = 1401;
   later.request.models = {"mine"};
   EXPECT_TRUE(view.decideAndAssume(later).fits);
@@ -621,7 +623,7 @@ TEST_F(KeptRoomTest, AClusterOfFiftyNodesIsNotSmall) {
   card("c50", "n50");
   hold("d50", "n50", "c50", 100);
   ASSERT_TRUE(waits("large", 1400));
-  EXPECT_EQ(kept().size(), 1u) << view.reservationText("large");
+  EXPECT_EQ(kept().size(), 1u) << view.queries().reservationText("large");
 }
 
 TEST_F(KeptRoomTest, ANamespacesGangsHaveADayTogether) {
@@ -696,10 +698,11 @@ TEST_F(KeptRoomTest, VictimsAreNeededWithoutWhoseReleaseNotAllFit) {
     rooms[0].victims = {"d2", "d4", "unknown"};
     rooms[1].nodeName = second;
     rooms[1].victims = {"d3"};
-    auto victims =
-        view.neededVictims(asks, rooms, [](const auto& victim) { return std::vector{victim}; }).value_or(Names{"none"});
+    auto victims = view.queries()
+                       .neededVictims(asks, rooms, [](const auto& victim) { return std::vector{victim}; })
+                       .value_or(Names{"none"});
     for (const auto* name : {"d2", "d3", "d4", "unknown"})
-      EXPECT_EQ(view.needs(asks, rooms, {name}), victims.contains(name)) << name;
+      EXPECT_EQ(view.queries().needs(asks, rooms, {name}), victims.contains(name)) << name;
     return victims;
   };
   EXPECT_EQ(needed("n3"), (Names{"d2", "d3"}));

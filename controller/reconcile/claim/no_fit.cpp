@@ -77,7 +77,7 @@ std::string ClaimSync::whyNot(const cache::Claim& claim, const ResolvedClaim& as
   std::string text;
   for (std::size_t i = 0; i < asked.alternatives(); ++i) {
     auto ask = i == 0 ? asked.of(claim) : asked.alternative(i).of(claim);
-    const auto why = cluster_.explain(cluster_.withinQuota(ask), suits, nodes, whyUnsuited).text();
+    const auto why = cluster_.queries().explain(cluster_.queries().withinQuota(ask), suits, nodes, whyUnsuited).text();
     if (i < claim.spec.firstAvailable.size()) text += (i == 0 ? "" : "; ") + claim.spec.firstAvailable[i].name + ": ";
     text += why;
   }
@@ -93,7 +93,7 @@ Outcome ClaimSync::noFit(const cache::Claim& claim, const ResolvedClaim& asked, 
   if (!waiting_.room.mayExplain(claim.metadata.uid) && told)
     return Outcome::after(UnschedulableQueue::kExplainInterval);
   if (isStatic(claim)) {
-    auto why = cluster_.quarantineReason(claim.spec.elasticGPUName);
+    auto why = cluster_.allocationMap().quarantineReason(claim.spec.elasticGPUName);
     if (const auto card = stores_.cards.get({"", claim.spec.elasticGPUName}))
       if (const auto trouble = stores_.troubleOf(*card); trouble && trouble.reason == why) why = trouble.text();
     if (!why.empty())
@@ -102,8 +102,8 @@ Outcome ClaimSync::noFit(const cache::Claim& claim, const ResolvedClaim& asked, 
   }
   auto why = whyNot(claim, asked, suits, nodes, whyUnsuited);
   if (auto rejections = waiting_.nodes.text(claim.metadata.uid); !rejections.empty()) why += "; " + rejections;
-  if (auto rest = cluster_.keptFrom(asked.of(claim)); !rest.empty()) why += "; " + rest;
-  if (auto rest = cluster_.reservationText(claim.metadata.uid); !rest.empty()) why += "; " + rest;
+  if (auto rest = cluster_.queries().keptFrom(asked.of(claim)); !rest.empty()) why += "; " + rest;
+  if (auto rest = cluster_.queries().reservationText(claim.metadata.uid); !rest.empty()) why += "; " + rest;
   if (auto rest = unavailableCapacityMessage(asked.request); !rest.empty()) why += "; " + rest;
   if (auto hint = bareMemoryHint(stores_, claim.spec.requests, asked.request); !hint.empty()) why += "; " + hint;
   if (auto rest = more ? more() : std::string(); !rest.empty()) why += "; " + rest;

@@ -45,12 +45,14 @@ Outcome ClaimSync::overQuota(const cache::Claim& claim, const scheduler::QuotaEx
   // As with NoFit, the amounts change with every claim of the namespace, so they are written at intervals only.
   if (!waiting_.room.mayExplain(uid) && told) return Outcome::after(UnschedulableQueue::kExplainInterval);
   const auto& space = claim.metadata.namespace_;
-  const auto with = counts == GroupUsage::nobody ? 0 : usedByNobody(excess, cluster_.quotaUsed({space, excess.quota}));
+  const auto with =
+      counts == GroupUsage::nobody ? 0 : usedByNobody(excess, cluster_.queries().quotaUsed({space, excess.quota}));
   auto why = first + excess.text(with);
   // The amount that all need together is known only if all are counted.
   if (counts != GroupUsage::some || excess.perClaim) why += remedy(excess, counts == GroupUsage::nobody);
   if (excess.others) why += "; other limits are exceeded, too";
-  if (const auto who = cluster_.quotaHolders(excess, counts != GroupUsage::some); !who.empty()) why += "; " + who;
+  if (const auto who = cluster_.queries().quotaHolders(excess, counts != GroupUsage::some); !who.empty())
+    why += "; " + who;
   if (excess.elsewhere && !excess.perClaim) why += "; cards within the quota have no free capacity";
   return Outcome::done().reports(ConditionUpdate::of(
       claim.metadata, excess.refuse ? ConditionUpdate::As::notAccepted : ConditionUpdate::As::notBound,
@@ -64,8 +66,8 @@ bool ClaimSync::refusedByQuota(const cache::Claim& claim, ResolvedClaim& asked) 
   const auto queueKey = claimKey(core::keyOf(claim.metadata));
   // Quota changes after the second read requeue the claim; the second read sees earlier ones.
   waiting_.room.add(queueKey, ageOf(claim.metadata), priorityOf(stores_, claim).value,
-                    {{}, {}, space, cluster_.refusingQuotas(space).value_or(0)});
-  if (!waiting_.refusals.stillRefused(claim.metadata.uid, cluster_.refusingQuotas(space))) {
+                    {{}, {}, space, cluster_.queries().refusingQuotas(space).value_or(0)});
+  if (!waiting_.refusals.stillRefused(claim.metadata.uid, cluster_.queries().refusingQuotas(space))) {
     waiting_.room.remove(queueKey);
     return false;
   }

@@ -174,7 +174,7 @@ base::Result<ClaimSync::Need> ClaimSync::checkNeed(const cache::Claim& claim, co
   const auto priority = group.priority;
   if (!many || SharedPlans::keyOf(*need.preemptor) != key) {
     need.isNeeded = !planned.asks.empty() && planned.asks.front().turn.priority > priority &&
-                    cluster_.needs(planned.asks, planned.rooms, group.devices);
+                    cluster_.queries().needs(planned.asks, planned.rooms, group.devices);
     return need;
   }
   SharedPlan plan;
@@ -182,8 +182,9 @@ base::Result<ClaimSync::Need> ClaimSync::checkNeed(const cache::Claim& claim, co
     plan.victims.insert(plan.victims.end(), room.victims.begin(), room.victims.end());
   if (!planned.asks.empty()) {
     plan.priority = planned.asks.front().turn.priority;
-    plan.needed =
-        cluster_.neededVictims(planned.asks, planned.rooms, victimGroups(stores_)).value_or(std::set<std::string>());
+    plan.needed = cluster_.queries()
+                      .neededVictims(planned.asks, planned.rooms, victimGroups(stores_))
+                      .value_or(std::set<std::string>());
   }
   need.isNeeded = plan.priority > priority && plan.needed.contains(name);
   (void)shared.put(key, std::move(plan), generation);

@@ -152,7 +152,7 @@ Outcome ClaimSync::decideGang(const cache::Claim& claim, const GangMembers& memb
 
 std::string ClaimSync::whyGangLacks(const GangTry& tried) {
   auto places = tried.pods.places();
-  const auto explanation = cluster_.explainGang(
+  const auto explanation = cluster_.queries().explainGang(
       tried.asks, places, tried.within,
       [&tried](std::size_t member, std::string_view node) { return tried.pods.whyUnsuited(member, node); });
   if (explanation.stages.empty()) return {};

@@ -95,7 +95,7 @@ std::optional<Outcome> PodSync::rescheduleTogether(const core::Pod& pod, const s
   });
   nodes.lookAtAll();
   *anyShort = *anyShort || nodes.anyShort();
-  if (!cluster_.wouldFitTogether(
+  if (!cluster_.queries().wouldFitTogether(
           asks, [&](std::string_view name) { return nodes.suits(name); }, devices))
     return std::nullopt;
   return regroup(

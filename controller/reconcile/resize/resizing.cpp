@@ -181,15 +181,15 @@ Outcome ClaimSync::noResize(const cache::Claim& claim, const cache::Gpu& device,
     return Outcome::after(ResizeBackoff::kExplainInterval);
   if (resizing.excess) {
     auto text = resizing.excess->text();
-    if (const auto who = cluster_.quotaHolders(*resizing.excess, true); !who.empty()) text += "; " + who;
+    if (const auto who = cluster_.queries().quotaHolders(*resizing.excess, true); !who.empty()) text += "; " + who;
     return Outcome::done().reports(notResized(claim, why, std::move(text)));
   }
   auto text = resizing.why;
-  if (auto kept = cluster_.keptFrom(ask); !kept.empty()) text += "; " + kept;
+  if (auto kept = cluster_.queries().keptFrom(ask); !kept.empty()) text += "; " + kept;
   const auto cls = stores_.classes.get({"", device.spec.className});
   const bool immediate = cls && cls->bindingMode == "Immediate";
   const auto suits = immediate ? toleratedNodes(stores_, *cls) : scheduler::NodePredicate();
-  const auto elsewhere = cluster_.decideWithout(ask, device, suits);
+  const auto elsewhere = cluster_.queries().decideWithout(ask, device, suits);
   text += elsewhere.fits ? "; a new claim for these amounts would fit on node " + elsewhere.node
                          : "; a new claim for these amounts would fit nowhere now, even without this one";
   return Outcome::done().reports(notResized(claim, why, std::move(text)));

@@ -6,7 +6,7 @@
 //   One of the ten ends: 10Gi are free, b stays pending. Six have ended: a is bound. One more ends: b is bound.
 //
 // A reservation ends when its owner is decided or deleted, or has not renewed it for kReservationTtl. After
-// kMaxReservationTime it ends in any case, and the namespace gets none for the same time, so that an owner that is never
+// kMaxReservationTime it ends in any case, and the namespace gets none for the same time. So an owner that is never
 // served does not block the namespace permanently. Not thread-safe.
 #pragma once
 

@@ -1,4 +1,4 @@
-#include "controller/allocator/quota_reservations.h"
+#include "controller/allocator/quota/quota_reservations.h"
 
 #include <algorithm>
 #include <utility>

@@ -1,4 +1,4 @@
-#include "controller/allocator/unschedulable_cache.h"
+#include "controller/allocator/state/unschedulable_cache.h"
 
 #include <algorithm>
 #include <utility>

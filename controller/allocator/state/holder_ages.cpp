@@ -1,4 +1,4 @@
-#include "controller/allocator/holder_ages.h"
+#include "controller/allocator/state/holder_ages.h"
 
 #include "controller/base/timestamp.h"
 
