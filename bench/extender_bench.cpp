@@ -25,7 +25,7 @@
 #include "bench/measure.h"
 #include "controller/base/clock.h"
 #include "controller/base/ids.h"
-#include "controller/cache/cluster_view.h"
+#include "controller/allocator/allocator.h"
 #include "controller/kube/client.h"
 #include "controller/kube/event_sink.h"
 #include "controller/server/extender/extender.h"

@@ -4,7 +4,7 @@
 #include <malloc.h>
 
 #include "bench/samples.h"
-#include "controller/cache/cluster_view.h"
+#include "controller/allocator/allocator.h"
 #include "controller/cache/stores.h"
 
 namespace {
@@ -75,7 +75,7 @@ void MemoryPerPlacedPair(benchmark::State& state) {
       }
       stores.cards.informed(card);
     }
-    if (view.totals().allocations != count) state.SkipWithError("the devices are not on the cards");
+    if (view.allocationMap().totals().allocations != count) state.SkipWithError("the devices are not on the cards");
     perPair = static_cast<double>(heap() - before) / static_cast<double>(count);
   }
   state.counters["bytes_per_placed_claim_and_device"] = perPair;

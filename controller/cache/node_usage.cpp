@@ -3,7 +3,7 @@
 #include <utility>
 
 #include "api/v1alpha/pod_claims.h"
-#include "controller/cache/reservations/holder_signs.h"
+#include "controller/cache/holder_signs.h"
 #include "controller/cache/store.h"
 
 namespace egpu::cache {

@@ -96,7 +96,7 @@ Core::Core(kube::Transport& transport, base::Clock& clock, base::Random& random,
       reviews_(transport, clock, random, metrics_, reviewOptions()),
       callers_(reviews_, clock),
       operations_(
-          {[this](const cache::MapPage& page) { return controller_.cluster().map(page); },
+          {[this](const cache::MapPage& page) { return controller_.cluster().allocationMap().map(page); },
            [this] { return metricsText(); }, [this] { return wrong(); }, [this] { return missing(); },
            [this] { return role(); },
            [this](const http::Request& request, std::stop_token stop) {
@@ -177,7 +177,7 @@ void Core::publishCards(int64_t cards) {
     base::log::warn("too many cards for per-card series: --card-metrics is off",
                     {{"cards", cards}, {"most", kMaxCardSeries}});
   std::set<base::MetricLabels> shown;
-  const auto map = each ? controller_.cluster().map() : cache::AllocationMap{};
+  const auto map = each ? controller_.cluster().allocationMap().map() : cache::AllocationMap{};
   for (const auto& node : map.nodes)
     for (const auto& card : node.cards) {
       const base::MetricLabels labels = {{"node", node.name}, {"uuid", card.uuid}, {"model", card.model}};
@@ -194,7 +194,7 @@ void Core::publishCards(int64_t cards) {
 /// Reads cluster-wide gauges on a scrape, not on every change.
 std::string Core::metricsText() {
   base::MutexLock lock(scrape_);
-  const auto totals = controller_.cluster().totals();
+  const auto totals = controller_.cluster().allocationMap().totals();
   for (const auto& [state, count] : {std::pair{"free", totals.free},
                                      {"partly", totals.partly},
                                      {"full", totals.full},

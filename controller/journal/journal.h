@@ -20,7 +20,7 @@
 #include "controller/base/metrics.h"
 #include "controller/base/mutex.h"
 #include "controller/base/status.h"
-#include "controller/cache/cluster_observer.h"
+#include "controller/allocator/cluster_observer.h"
 #include "controller/journal/files.h"
 
 namespace egpu::journal {

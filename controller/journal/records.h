@@ -3,7 +3,7 @@
 
 #include <functional>
 
-#include "controller/cache/cluster_observer.h"
+#include "controller/allocator/cluster_observer.h"
 #include "controller/codec/journal_record.h"
 #include "controller/scheduler/cluster.h"
 

@@ -216,12 +216,12 @@ Outcome Reconciler::kept() {
 
 bool Reconciler::mayFit(const RoomNeeds& needs) {
   const auto& asks = needs.anyOf;
-  if (!needs.refusedIn.empty()) return cluster_.refusingQuotas(needs.refusedIn) != needs.refusedUnder;
+  if (!needs.refusedIn.empty()) return cluster_.queries().refusingQuotas(needs.refusedIn) != needs.refusedUnder;
   if (needs.device.empty())
     return asks.empty() ||
            std::any_of(asks.begin(), asks.end(), [this](const auto& ask) { return cluster_.mayFit(ask); });
   const auto device = stores_.devices.get({"", needs.device});
-  return !device || !cluster_.excessWith(asks.front(), *device);
+  return !device || !cluster_.queries().excessWith(asks.front(), *device);
 }
 
 Outcome Reconciler::room() {

@@ -14,7 +14,7 @@
 
 #include "controller/base/clock.h"
 #include "controller/base/metrics.h"
-#include "controller/cache/cluster_view.h"
+#include "controller/allocator/allocator.h"
 #include "controller/kube/client.h"
 #include "controller/kube/event_sink.h"
 #include "controller/plugin/provisioner.h"

@@ -7,7 +7,7 @@
 #include <string>
 #include <string_view>
 
-#include "controller/cache/cluster_view.h"
+#include "controller/allocator/allocator.h"
 #include "controller/cache/stores.h"
 #include "controller/plugin/provisioner.h"
 #include "controller/reconcile/class/class.h"

@@ -72,7 +72,7 @@
 //   (C14) A gang member, before (C5) and (C6). It waits as WaitingForGang until the gang has as
 //         many members as they state and, if their class waits for pods, their pods. Then the step
 //         of the gang, which has a key of its own, decides all undecided members
-//         (ClusterView::decideGang) and reports on the oldest of them. The step of each member
+//         (Allocator::decideGang) and reports on the oldest of them. The step of each member
 //         writes its own W1. Whatever its class, a member is Bound as with an Immediate class,
 //         without a reservation.
 //         The members are exactly as many claims as the annotations state: claims that have
@@ -178,7 +178,7 @@
 // preemptible claims of lower priority would help.
 //   V1   Claim status.nominated: the preemptor's intent. It names the capacity that the preemptor
 //        is to get, and the devices that must be released. It is valid while condition Bound
-//        reports Preempting, and withholds the capacity and its quota from others: ClusterView
+//        reports Preempting, and withholds the capacity and its quota from others: Allocator
 //        reads it, the next leader's, too. Victims that release quota may be on other nodes. Crash
 //        after it: the step of each named device's claim evaluates it. If the preemptor is bound,
 //        deleted, or fits otherwise, the next status drops the nomination, and no claim is evicted.
@@ -288,7 +288,7 @@
 // REQUEUEING OF A PENDING CLAIM
 //
 //   waits for                         requeued by
-//   capacity on cards or in quotas    ClusterView::onCapacity and onQuota: the claims that it may
+//   capacity on cards or in quotas    Allocator::onCapacity and onQuota: the claims that it may
 //                                     suit get turns, in queue order (retry/unschedulable_queue.h).
 //                                     Growth (resize) waits in the same way
 //   a quota that refused it           another version of the namespace's quotas, in the same turns
@@ -319,7 +319,7 @@
 // - A (D2) device whose claimRef was removed gets it back from the ledger. A (D6) device that
 //   failed for lack of capacity is requeued by the entries of its cards.
 // - A node is reserved for a claim after ten minutes of pending, and for a gang all its nodes
-//   (ClusterView).
+//   (Allocator).
 // - Quotas count decisions, devices and entries alike, so unfinished work of an earlier leader
 //   counts for the next one.
 // - A decision counts until a device of its claim is seen or adopted, its write is known to have

@@ -46,7 +46,7 @@ struct Keeping {
   /// but at least one (choice/plan_reservations.h).
   std::size_t gangShare = 2;
   /// In a cluster with fewer than `share` nodes with cards, the maximum percentage of the free cards that a claim's
-  /// reservation can withhold; 100 = no limit. Used by ClusterView only.
+  /// reservation can withhold; 100 = no limit. Used by the allocator only.
   int64_t freeCardPercent = 10;
 };
 
@@ -65,7 +65,7 @@ using HolderLasts = std::function<bool(std::string_view device)>;
 /// is no longer among the first.
 ///
 /// Costs a scan of the cluster for each reservation. For replays, which know all pending requests. The controller
-/// searches for one claim at a time, with the same choice/plan_reservations.h (cache/kept_nodes.cpp).
+/// searches for one claim at a time, with the same choice/plan_reservations.h (allocator/reservation_search.h).
 std::vector<Kept> keepNodes(const Cluster& cluster, const std::vector<PendingRequest>& waiting, int64_t now,
                             const HeldSince& heldSince, const std::vector<Kept>& before = {},
                             const Keeping& keeping = {});

@@ -1,5 +1,5 @@
 // Decides whether a device can be resized in place: the new amounts on its own cards, or the obstacle. Used both for
-// resizes (cache/resizes.cpp) and for what-if questions (what_if.h). Pure.
+// resizes (allocator/allocator.h) and for what-if questions (what_if.h). Pure.
 #pragma once
 
 #include <optional>

@@ -5,7 +5,7 @@
 #include <cstddef>
 #include <string>
 
-#include "controller/cache/cluster_view.h"
+#include "controller/allocator/allocator.h"
 #include "controller/server/claim_pods.h"
 
 namespace egpu::server {

@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "controller/cache/cluster_view.h"
+#include "controller/allocator/allocator.h"
 #include "controller/cache/stores.h"
 
 namespace egpu::server {

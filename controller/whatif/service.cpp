@@ -118,7 +118,7 @@ void QuestionService::publish(base::Metrics& metrics) {
     return;
   }
   const auto sizes = usualSizes(stores_);
-  const auto cluster = cluster_.copy();
+  const auto cluster = cluster_.queries().copy();
   std::set<std::string, std::less<>> shown;
   for (const auto& [cls, usual] : sizes) {
     v1alpha::ElasticGPUClaim claim;

@@ -15,7 +15,7 @@
 #include "controller/base/clock.h"
 #include "controller/base/metrics.h"
 #include "controller/base/mutex.h"
-#include "controller/cache/cluster_view.h"
+#include "controller/allocator/allocator.h"
 #include "controller/cache/stores.h"
 #include "controller/http/http.h"
 #include "controller/whatif/answer/answerer.h"

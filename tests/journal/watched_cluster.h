@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "controller/base/clock.h"
-#include "controller/cache/cluster_view.h"
+#include "controller/allocator/allocator.h"
 #include "controller/cache/stores.h"
 #include "controller/journal/journal.h"
 #include "controller/journal/reading.h"

@@ -121,7 +121,7 @@ class ClaimedPodsTest : public ExtenderTest {
         said += name + ": " + world.reason(name) + " " + world.message(name) + "; ";
     return said;
   }
-  int64_t usedCore() { return driver->cluster.totals().usedCore; }
+  int64_t usedCore() { return driver->cluster.allocationMap().totals().usedCore; }
 
   Source source = Source::claimTemplate;
 

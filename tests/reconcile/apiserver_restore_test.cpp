@@ -145,7 +145,7 @@ class RestoredControllerTest : public ::testing::Test {
     return out;
   }
   std::size_t devices() const { return controller->stores().devices.size(); }
-  int64_t used() const { return controller->cluster().totals().usedCore; }
+  int64_t used() const { return controller->cluster().allocationMap().totals().usedCore; }
   bool comesTrue(const std::function<bool()>& holds) {
     const auto deadline = clock.now() + std::chrono::seconds(60);
     while (!holds()) {

@@ -272,7 +272,7 @@ TEST(ThreadsTest, TwoHundredClaimsAreBoundAndReleased) {
     return bound == 150 && controller.quiet();
   });
   EXPECT_EQ(world.violation(), "");
-  const auto totals = controller.cluster().totals();
+  const auto totals = controller.cluster().allocationMap().totals();
   EXPECT_EQ(totals.cards, 16);
   EXPECT_EQ(totals.usedCore, 15'000);
   for (int i = 0; i < 150; ++i) world.removeClaim("c" + std::to_string(i));
@@ -281,7 +281,7 @@ TEST(ThreadsTest, TwoHundredClaimsAreBoundAndReleased) {
   });
   EXPECT_EQ(world.garbage(), "");
   controller.stop();
-  EXPECT_EQ(controller.cluster().totals().usedCore, 0);
+  EXPECT_EQ(controller.cluster().allocationMap().totals().usedCore, 0);
   world.registry.forgetListeners();
 }
 

@@ -102,7 +102,7 @@ class TenantTest : public ReconcileTest {
       EXPECT_EQ(holdsUntilThePodEnds(acts, pace), "") << textOf(acts);
       world.removeClaim("rival");
       driver->run();
-      EXPECT_EQ(driver->cluster.totals().usedCore, 0) << textOf(acts);
+      EXPECT_EQ(driver->cluster.allocationMap().totals().usedCore, 0) << textOf(acts);
       if (HasFailure()) break;
     } while (std::next_permutation(acts.begin(), acts.end()));
   }
@@ -134,7 +134,7 @@ TEST_F(TenantTest, WithoutARunningPodEveryOrderFreesTheCards) {
     driver->run();
     attack(acts, number % 2 == 0 ? Pace::eachSeen : Pace::lastSeen);
     EXPECT_FALSE(world.exists(device)) << number << ": " << textOf(acts);
-    EXPECT_EQ(driver->cluster.totals().usedCore, 0) << textOf(acts);
+    EXPECT_EQ(driver->cluster.allocationMap().totals().usedCore, 0) << textOf(acts);
     world.removePod("p");
     driver->run();
     EXPECT_FALSE(world.carrier("a")) << textOf(acts);
@@ -485,7 +485,7 @@ TEST_F(TenantTest, AReleasedDeviceThatLostItsEntryGetsItBack) {
   world.json<cache::Gpu>({"", card}, R"({"spec":{"allocations":null}})");
   driver->run();
   EXPECT_EQ(taken(device), "");
-  EXPECT_EQ(driver->cluster.quarantineReason(card), "");
+  EXPECT_EQ(driver->cluster.allocationMap().quarantineReason(card), "");
 }
 
 TEST_F(TenantTest, ADeviceWhoseClaimWaitsForItsPodsGetsALostEntryBack) {

@@ -14,7 +14,7 @@
 #include "controller/base/clock.h"
 #include "controller/base/ids.h"
 #include "controller/base/metrics.h"
-#include "controller/cache/cluster_view.h"
+#include "controller/allocator/allocator.h"
 #include "controller/cache/sinks.h"
 #include "controller/cache/stores.h"
 #include "controller/http/http.h"

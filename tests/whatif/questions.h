@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "controller/base/clock.h"
-#include "controller/cache/cluster_view.h"
+#include "controller/allocator/allocator.h"
 #include "controller/cache/stores.h"
 #include "controller/http/http.h"
 #include "controller/whatif/service.h"

@@ -173,7 +173,7 @@ std::string podWith(const std::string& claims, const std::string& spec = {}) {
 }  // namespace
 
 TEST_F(QuestionsTest, APodIsSimulatedWithItsClaims) {
-  const auto before = server::toJson(view.map());
+  const auto before = server::toJson(view.allocationMap().map());
   const auto waits = answer("/simulate", "", kPod);
   has(waits, R"({"pod":"default/p","fits":false,"why":"0/2 nodes fit)");
   has(waits, R"("claims":[{"bound":false,"subject":{"claim":"default/waits")");
@@ -197,7 +197,7 @@ TEST_F(QuestionsTest, APodIsSimulatedWithItsClaims) {
   EXPECT_EQ(answer("/api/simulate-schedule", "", kPod), answer("/simulate", "", kPod));
   refuses(400, "takes a Pod as its body", "/api/simulate-schedule", "", kSmall);
   refuses(400, "takes a Pod as its body", "/api/simulate-schedule", "class=share&gpu-core=10");
-  EXPECT_EQ(server::toJson(view.map()), before);
+  EXPECT_EQ(server::toJson(view.allocationMap().map()), before);
 }
 
 TEST_F(QuestionsTest, APodIsSimulatedWithTheClaimsThatWouldBeStampedForIt) {
@@ -592,13 +592,13 @@ TEST_F(QuestionsTest, TheMetricIsWorkedOutNowAndThenAndSaysHowOldItIs) {
 }
 
 TEST_F(QuestionsTest, NothingChangesByAsking) {
-  const auto before = server::toJson(view.map());
+  const auto before = server::toJson(view.allocationMap().map());
   for (const char* query : {"claim=waits", "class=share&gpu-core=30", "drain=n1&drain=n2", "release=a&release=b",
                             "add=x,like=n1", "resize=a,gpu-core=10", "claim=waits&release=c"})
     answer("/simulate", query);
   answer("/explain", "claim=waits");
   answer("/forecast");
-  EXPECT_EQ(server::toJson(view.map()), before);
+  EXPECT_EQ(server::toJson(view.allocationMap().map()), before);
   EXPECT_EQ(stores.claims.get({"default", "a"})->spec.requests.at("elasticgpu.io/gpu-core"), "60");
   EXPECT_EQ(stores.claims.size(), 5u);
 }

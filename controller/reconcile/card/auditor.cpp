@@ -141,7 +141,7 @@ bool Auditor::agrees(const cache::Gpu& device, const v1alpha::DeviceCard& share,
 
 void Auditor::books(const cache::Gpu& card) {
   const auto& name = card.metadata.name;
-  const auto audit = cluster_.audit(name);
+  const auto audit = cluster_.allocationMap().audit(name);
   if (!audit.known) return;
   std::set<Drift> found;
   // Σ entries + free = capacity, with the scheduler's value of free. Decisions under way may only make that value
@@ -219,7 +219,7 @@ void Auditor::judge(const cache::Gpu& card, const v1alpha::AllocatedSummary& sum
   }
   const bool full = sum.core >= card.spec.card->core || sum.memory >= card.spec.card->memory;
   after.phase = full ? kFull : kAvailable;
-  if (const auto why = cluster_.quarantineReason(card.metadata.name); !why.empty()) {
+  if (const auto why = cluster_.allocationMap().quarantineReason(card.metadata.name); !why.empty()) {
     after.reason = kNotOffered;
     after.message = why;
   } else if (const int64_t missing = overdrawnMemory(stores_, card); missing > 0) {

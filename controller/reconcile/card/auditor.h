@@ -12,7 +12,7 @@
 
 #include "controller/base/clock.h"
 #include "controller/base/metrics.h"
-#include "controller/cache/cluster_view.h"
+#include "controller/allocator/allocator.h"
 #include "controller/kube/event_sink.h"
 #include "controller/reconcile/card/sweeper.h"
 #include "controller/reconcile/claim/binder.h"

@@ -6,7 +6,7 @@
 #include <stop_token>
 #include <string>
 
-#include "controller/cache/cluster_view.h"
+#include "controller/allocator/allocator.h"
 #include "controller/reconcile/device/provisioning.h"
 #include "controller/reconcile/writer.h"
 #include "controller/scheduler/decide.h"

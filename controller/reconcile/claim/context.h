@@ -4,7 +4,7 @@
 #include <functional>
 #include <string>
 
-#include "controller/cache/cluster_view.h"
+#include "controller/allocator/allocator.h"
 #include "controller/reconcile/claim/binder.h"
 #include "controller/reconcile/claim/conditions.h"
 #include "controller/reconcile/class/class.h"

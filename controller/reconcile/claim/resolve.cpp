@@ -101,8 +101,8 @@ bool ClaimResolver::isRefusedByQuota(const cache::Claim& claim, ResolvedClaim& a
   const auto queueKey = claimKey(core::keyOf(claim.metadata));
   // Quota changes after the second read requeue the claim; the second read sees earlier ones.
   context_.waiting.room.add(queueKey, ageOf(claim.metadata), priorityOf(context_.stores, claim).value,
-                            {{}, {}, space, context_.cluster.refusingQuotas(space).value_or(0)});
-  if (!context_.waiting.refusals.stillRefused(claim.metadata.uid, context_.cluster.refusingQuotas(space))) {
+                            {{}, {}, space, context_.cluster.queries().refusingQuotas(space).value_or(0)});
+  if (!context_.waiting.refusals.stillRefused(claim.metadata.uid, context_.cluster.queries().refusingQuotas(space))) {
     context_.waiting.room.remove(queueKey);
     return false;
   }

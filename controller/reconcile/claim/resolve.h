@@ -7,7 +7,7 @@
 #include <variant>
 #include <vector>
 
-#include "controller/cache/cluster_view.h"
+#include "controller/allocator/allocator.h"
 #include "controller/reconcile/claim/context.h"
 #include "controller/scheduler/request.h"
 

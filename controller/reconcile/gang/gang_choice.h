@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "api/v1alpha/gang.h"
-#include "controller/cache/cluster_view.h"
+#include "controller/allocator/allocator.h"
 #include "controller/cache/stores.h"
 #include "controller/reconcile/gang/membership.h"
 #include "controller/scheduler/gang.h"

@@ -12,7 +12,7 @@
 #include <string>
 #include <vector>
 
-#include "controller/cache/cluster_view.h"
+#include "controller/allocator/allocator.h"
 #include "controller/reconcile/pod/bound_volumes.h"
 #include "controller/reconcile/pod/node_choice.h"
 #include "controller/reconcile/retry/waiting.h"

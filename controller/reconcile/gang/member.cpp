@@ -143,7 +143,7 @@ Outcome GangSync::decide(const cache::Claim& claim, const GangMembers& members, 
 
 std::string GangSync::whyMemberLacks(const GangTry& tried) {
   auto places = tried.pods.places();
-  const auto explanation = context_.cluster.explainGang(
+  const auto explanation = context_.cluster.queries().explainGang(
       tried.asks, places, tried.within,
       [&tried](std::size_t member, std::string_view node) { return tried.pods.whyUnsuited(member, node); });
   if (explanation.stages.empty()) return {};

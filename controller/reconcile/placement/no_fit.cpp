@@ -28,7 +28,7 @@ std::string UnschedulableReport::whyNot(const cache::Claim& claim, const Resolve
   std::string text;
   for (std::size_t i = 0; i < asked.alternatives(); ++i) {
     auto ask = i == 0 ? asked.of(claim) : asked.alternative(i).of(claim);
-    const auto why = context_.cluster.explain(context_.cluster.withinQuota(ask), suits, nodes, whyUnsuited).text();
+    const auto why = context_.cluster.queries().explain(context_.cluster.queries().withinQuota(ask), suits, nodes, whyUnsuited).text();
     if (i < claim.spec.firstAvailable.size()) text += (i == 0 ? "" : "; ") + claim.spec.firstAvailable[i].name + ": ";
     text += why;
   }
@@ -45,7 +45,7 @@ Outcome UnschedulableReport::noFit(const cache::Claim& claim, const ResolvedClai
   if (!context_.waiting.room.mayExplain(claim.metadata.uid) && told)
     return Outcome::after(context_.timeouts.explainInterval);
   if (isStatic(claim)) {
-    auto why = context_.cluster.quarantineReason(claim.spec.elasticGPUName);
+    auto why = context_.cluster.allocationMap().quarantineReason(claim.spec.elasticGPUName);
     if (const auto card = context_.stores.cards.get({"", claim.spec.elasticGPUName}))
       if (const auto trouble = context_.stores.troubleOf(*card); trouble && trouble.reason == why) why = trouble.text();
     if (!why.empty())
@@ -54,8 +54,8 @@ Outcome UnschedulableReport::noFit(const cache::Claim& claim, const ResolvedClai
   }
   auto why = whyNot(claim, asked, suits, nodes, whyUnsuited);
   if (auto rejections = context_.waiting.nodes.text(claim.metadata.uid); !rejections.empty()) why += "; " + rejections;
-  if (auto rest = context_.cluster.keptFrom(asked.of(claim)); !rest.empty()) why += "; " + rest;
-  if (auto rest = context_.cluster.reservationText(claim.metadata.uid); !rest.empty()) why += "; " + rest;
+  if (auto rest = context_.cluster.queries().keptFrom(asked.of(claim)); !rest.empty()) why += "; " + rest;
+  if (auto rest = context_.cluster.queries().reservationText(claim.metadata.uid); !rest.empty()) why += "; " + rest;
   if (auto rest = unavailableCapacityMessage(asked.request); !rest.empty()) why += "; " + rest;
   if (auto hint = bareMemoryHint(context_.stores, claim.spec.requests, asked.request); !hint.empty())
     why += "; " + hint;

@@ -46,12 +46,12 @@ Outcome UnschedulableReport::overQuota(const cache::Claim& claim, const schedule
   if (!context_.waiting.room.mayExplain(uid) && told) return Outcome::after(context_.timeouts.explainInterval);
   const auto& space = claim.metadata.namespace_;
   const auto with =
-      counts == GroupUsage::nobody ? 0 : usedByNobody(excess, context_.cluster.quotaUsed({space, excess.quota}));
+      counts == GroupUsage::nobody ? 0 : usedByNobody(excess, context_.cluster.queries().quotaUsed({space, excess.quota}));
   auto why = first + excess.text(with);
   // The amount that all need together is known only if all are counted.
   if (counts != GroupUsage::some || excess.perClaim) why += remedy(excess, counts == GroupUsage::nobody);
   if (excess.others) why += "; other limits are exceeded, too";
-  if (const auto who = context_.cluster.quotaHolders(excess, counts != GroupUsage::some); !who.empty())
+  if (const auto who = context_.cluster.queries().quotaHolders(excess, counts != GroupUsage::some); !who.empty())
     why += "; " + who;
   if (excess.elsewhere && !excess.perClaim) why += "; cards within the quota have no free capacity";
   return Outcome::done().reports(ConditionUpdate::of(

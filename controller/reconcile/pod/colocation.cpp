@@ -98,7 +98,7 @@ std::optional<Outcome> PodColocation::rescheduleTogether(const core::Pod& pod, c
   });
   nodes.lookAtAll();
   *anyShort = *anyShort || nodes.anyShort();
-  if (!context_.cluster.wouldFitTogether(
+  if (!context_.cluster.queries().wouldFitTogether(
           asks, [&](std::string_view name) { return nodes.suits(name); }, devices))
     return std::nullopt;
   return regroup(

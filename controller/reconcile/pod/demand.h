@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "api/core/objects.h"
-#include "controller/cache/cluster_view.h"
+#include "controller/allocator/allocator.h"
 #include "controller/reconcile/claim/parts.h"
 
 namespace egpu::reconcile {

@@ -232,7 +232,7 @@ std::vector<v1alpha::Nomination> Preemption::standing(const AskedTogether& asked
 std::vector<v1alpha::Nomination> Preemption::needed(const AskedTogether& asked,
                                                     std::vector<v1alpha::Nomination> rooms) const {
   if (rooms.empty()) return rooms;
-  const auto needed = cluster_.neededVictims(asked.asks, rooms, victimGroups(stores_));
+  const auto needed = cluster_.queries().neededVictims(asked.asks, rooms, victimGroups(stores_));
   if (!needed) return {};
   for (auto& room : rooms)
     std::erase_if(room.victims, [&needed](const auto& victim) { return !needed->contains(victim); });
@@ -345,13 +345,14 @@ std::vector<v1alpha::Nomination> Preemption::search(const AskedTogether& asked, 
   if (asked.asks.size() > 1 || asked.within != nullptr) {
     auto asks = asked.asks;
     for (auto& ask : asks) ask.turn.priority = lowestOf(asked.asks);
-    auto found = cluster_.preemptTogether(asks, asked.places, asked.within, isEvictable, standing, enough);
+    auto found = cluster_.queries().preemptTogether(asks, asked.places, asked.within, isEvictable, standing, enough);
     cut = !found.exact;
     if (found.after.lacking) return {};
     decisions = std::move(found.after.decisions);
     victims = std::move(found.victims);
   } else {
-    auto found = cluster_.preempt(asked.asks.front(), asked.places.front().suits, isEvictable, standing, enough);
+    auto found =
+        cluster_.queries().preempt(asked.asks.front(), asked.places.front().suits, isEvictable, standing, enough);
     cut = !found.exact;
     if (!found.possible) return {};
     decisions.push_back(std::move(found.decision));

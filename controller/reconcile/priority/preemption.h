@@ -14,7 +14,7 @@
 #include <vector>
 
 #include "controller/base/clock.h"
-#include "controller/cache/cluster_view.h"
+#include "controller/allocator/allocator.h"
 #include "controller/reconcile/priority/plan_turns.h"
 #include "controller/reconcile/priority/priority.h"
 #include "controller/reconcile/priority/shared_plans.h"

@@ -99,7 +99,7 @@ base::Result<VictimSync::Need> VictimSync::checkNeed(const cache::Claim& claim, 
   const auto priority = group.priority;
   if (!many || SharedPlans::keyOf(*need.preemptor) != key) {
     need.isNeeded = !planned.asks.empty() && planned.asks.front().turn.priority > priority &&
-                    context_.cluster.needs(planned.asks, planned.nominations, group.devices);
+                    context_.cluster.queries().needs(planned.asks, planned.nominations, group.devices);
     return need;
   }
   SharedPlan plan;
@@ -107,7 +107,7 @@ base::Result<VictimSync::Need> VictimSync::checkNeed(const cache::Claim& claim, 
     plan.victims.insert(plan.victims.end(), nomination.victims.begin(), nomination.victims.end());
   if (!planned.asks.empty()) {
     plan.priority = planned.asks.front().turn.priority;
-    plan.needed = context_.cluster.neededVictims(planned.asks, planned.nominations, victimGroups(context_.stores))
+    plan.needed = context_.cluster.queries().neededVictims(planned.asks, planned.nominations, victimGroups(context_.stores))
                       .value_or(std::set<std::string>());
   }
   need.isNeeded = plan.priority > priority && plan.needed.contains(name);

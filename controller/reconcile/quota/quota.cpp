@@ -55,7 +55,7 @@ QuotaSync::Status QuotaSync::statusOf(const cache::Quota& quota, const scheduler
 
 Outcome QuotaSync::step(const core::ObjectKey& key, std::stop_token stop) {
   const auto quota = stores_.quotas.get(key);
-  const auto used = quota ? cluster_.quotaUsed(key) : std::nullopt;
+  const auto used = quota ? cluster_.queries().quotaUsed(key) : std::nullopt;
   if (!used) {
     forget(key);
     return Outcome::done();

@@ -1,5 +1,5 @@
 // Reports the usage of ElasticGPUQuotas in their status and as metrics, and alerts near the limit. The limits are
-// enforced with the placement decision (cache/cluster_view.h), not here.
+// enforced with the placement decision (allocator/allocator.h), not here.
 #pragma once
 
 #include <chrono>
@@ -11,7 +11,7 @@
 
 #include "controller/base/clock.h"
 #include "controller/base/metrics.h"
-#include "controller/cache/cluster_view.h"
+#include "controller/allocator/allocator.h"
 #include "controller/kube/event_sink.h"
 #include "controller/reconcile/result.h"
 #include "controller/reconcile/timeouts.h"

@@ -174,15 +174,15 @@ Outcome ClaimResize::noResize(const cache::Claim& claim, const cache::Gpu& devic
     return Outcome::after(context_.timeouts.explainInterval);
   if (resizing.excess) {
     auto text = resizing.excess->text();
-    if (const auto who = context_.cluster.quotaHolders(*resizing.excess, true); !who.empty()) text += "; " + who;
+    if (const auto who = context_.cluster.queries().quotaHolders(*resizing.excess, true); !who.empty()) text += "; " + who;
     return Outcome::done().reports(notResized(claim, why, std::move(text)));
   }
   auto text = resizing.why;
-  if (auto kept = context_.cluster.keptFrom(ask); !kept.empty()) text += "; " + kept;
+  if (auto kept = context_.cluster.queries().keptFrom(ask); !kept.empty()) text += "; " + kept;
   const auto cls = context_.stores.classes.get({"", device.spec.className});
   const bool immediate = cls && cls->bindingMode == "Immediate";
   const auto suits = immediate ? toleratedNodes(context_.stores, *cls) : scheduler::NodePredicate();
-  const auto elsewhere = context_.cluster.decideWithout(ask, device, suits);
+  const auto elsewhere = context_.cluster.queries().decideWithout(ask, device, suits);
   text += elsewhere.fits ? "; a new claim for these amounts would fit on node " + elsewhere.node
                          : "; a new claim for these amounts would fit nowhere now, even without this one";
   return Outcome::done().reports(notResized(claim, why, std::move(text)));

@@ -16,7 +16,7 @@
 
 #include "api/core/meta.h"
 #include "controller/base/clock.h"
-#include "controller/cache/cluster_view.h"
+#include "controller/allocator/allocator.h"
 #include "controller/reconcile/timeouts.h"
 
 namespace egpu::reconcile {

@@ -1,5 +1,5 @@
-// Counts the usage of each namespace with quotas, part by part, in the ledger's unit. cache/cluster_view.h supplies the
-// parts. Pure state, not thread-safe.
+// Counts the usage of each namespace with quotas, part by part, in the ledger's unit. The allocator supplies the parts.
+// Pure state, not thread-safe.
 //
 // A namespace is counted from its first quota on; before, its parts are not stored. Then its existing parts must be put
 // again: untold().

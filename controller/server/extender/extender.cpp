@@ -114,12 +114,12 @@ std::vector<scheduler::NodeVerdict> Extender::verdictsFor(const PodDemand& deman
                                                           std::span<const std::string_view> nodes,
                                                           const std::vector<std::string>& withoutDevices,
                                                           scheduler::Judge what) {
-  auto verdicts = cluster_.scoreNodes(demand.asks, nodes, withoutDevices, what);
+  auto verdicts = cluster_.queries().scoreNodes(demand.asks, nodes, withoutDevices, what);
   int64_t lowest = 0;
   for (const auto& verdict : verdicts) lowest = std::min(lowest, verdict.score);
   for (const auto& asks : reconcile::otherAsks(demand)) {
     if (std::all_of(verdicts.begin(), verdicts.end(), [](const auto& verdict) { return verdict.fits; })) break;
-    const auto more = cluster_.scoreNodes(asks, nodes, withoutDevices, what);
+    const auto more = cluster_.queries().scoreNodes(asks, nodes, withoutDevices, what);
     --lowest;  // nodes that fit an earlier alternative rank higher
     for (std::size_t i = 0; i < verdicts.size(); ++i)
       if (!verdicts[i].fits && more[i].fits) verdicts[i] = {true, lowest};
@@ -144,7 +144,7 @@ Extender::Judged Extender::scoreNodes(const ExtenderArgs& args, const PodDemand&
   }
   if (demand.asks.empty()) return judged;
   const auto noRoom = reason(kNoRoom), kept = reason(kKept), leftAlone = reason(kLeftAlone);
-  const auto keeping = cluster_.nodesKeptFrom(demand.asks);
+  const auto keeping = cluster_.queries().nodesKeptFrom(demand.asks);
   const bool any = reconciler_.leavesAnyAlone(demand.asks);
   const auto& all = args.names;
   const auto look = [&](std::size_t i, const scheduler::NodeVerdict& verdict) {

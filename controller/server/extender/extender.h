@@ -18,7 +18,7 @@
 
 #include "controller/base/clock.h"
 #include "controller/base/metrics.h"
-#include "controller/cache/cluster_view.h"
+#include "controller/allocator/allocator.h"
 #include "controller/cache/stores.h"
 #include "controller/codec/scheduling/extender.h"
 #include "controller/http/http.h"

@@ -7,7 +7,7 @@
 
 #include "controller/base/clock.h"
 #include "controller/base/status.h"
-#include "controller/cache/cluster_view.h"
+#include "controller/allocator/allocator.h"
 #include "controller/cache/stores.h"
 #include "controller/whatif/answer/answer.h"
 #include "controller/whatif/answer/deadline.h"

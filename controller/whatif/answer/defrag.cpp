@@ -64,9 +64,9 @@ base::Result<Answer> Answerer::defrag(const Question& question, const Deadline& 
     auto now = takeSnapshot(stores_, cluster_, deadline.pause()).situation;
     holdToQuotas(claims, now);
   }
-  const auto kept = cluster_.nodesKeptForOthers(answer.subject && !answer.gang ? answer.subject->claim : std::string());
+  const auto kept = cluster_.queries().nodesKeptForOthers(answer.subject && !answer.gang ? answer.subject->claim : std::string());
   closeNodes(claims, kept);
-  if (answer.gang) closeNodes(*answer.gang, cluster_.nodesKeptFrom(answer.gang->asks));
+  if (answer.gang) closeNodes(*answer.gang, cluster_.queries().nodesKeptFrom(answer.gang->asks));
   if (answer.subject && !answer.gang && !kept.empty())
     answer.subject->suits = [suits = std::move(answer.subject->suits), kept](std::string_view node) {
       return !kept.contains(node) && (!suits || suits(node));
@@ -90,7 +90,7 @@ void Answerer::planMoves(const Question& question, const Deadline& deadline, Def
   scheduler::MovePlanner planner;
   auto most = static_cast<int64_t>(question.moves.value_or(kUsualMoves));
   if (!answer.subject) {
-    situation.cluster = cluster_.copy();
+    situation.cluster = cluster_.queries().copy();
     planner = [&](const auto& at) { return scheduler::movesToFreeCards(at, movers, most, kLimit, pause); };
   } else {
     auto& subject = *answer.subject;

@@ -35,7 +35,7 @@ base::Result<Answer> Answerer::explain(const Question& question, const Deadline&
 scheduler::Situation Answerer::situationFor(const std::string& space, const Deadline& deadline) const {
   if (!stores_.quotasIn(space).empty()) return takeSnapshot(stores_, cluster_, deadline.pause()).situation;
   scheduler::Situation situation;
-  situation.cluster = cluster_.copy();
+  situation.cluster = cluster_.queries().copy();
   return situation;
 }
 

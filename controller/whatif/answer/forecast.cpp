@@ -55,7 +55,7 @@ base::Result<Answer> Answerer::forecast(const Question& question, const Deadline
 }
 
 void Answerer::forecastEach(const Question& question, const Deadline& deadline, ForecastAnswers& answers) const {
-  const auto cluster = cluster_.copy();
+  const auto cluster = cluster_.queries().copy();
   for (auto& answer : answers) {
     auto& subject = answer.subject;
     if (!subject.request) continue;

@@ -9,7 +9,7 @@
 
 #include "api/v1alpha/gang.h"
 #include "controller/base/clock.h"
-#include "controller/cache/cluster_view.h"
+#include "controller/allocator/allocator.h"
 #include "controller/cache/stores.h"
 #include "controller/scheduler/gang.h"
 

@@ -179,7 +179,7 @@ scheduler::NodePredicate suitsPodsOf(const Stores& stores, const Claim& claim) {
 
 Snapshot takeSnapshot(const Stores& stores, const cache::ClusterView& cluster, const scheduler::Pause& pause) {
   Snapshot snapshot;
-  snapshot.situation.cluster = cluster.copy();
+  snapshot.situation.cluster = cluster.queries().copy();
   std::set<std::string, std::less<>> decided;
   for (const auto& [device, holdings] : scheduler::holdingsOf(snapshot.situation.cluster))
     if (device.starts_with("claim/")) decided.insert(device);

@@ -5,7 +5,7 @@
 #include <string>
 #include <string_view>
 
-#include "controller/cache/cluster_view.h"
+#include "controller/allocator/allocator.h"
 #include "controller/cache/stores.h"
 #include "controller/scheduler/explain.h"
 #include "controller/scheduler/what_if.h"

@@ -11,7 +11,7 @@ TEST_F(AuditorTest, UnhealthyCardsAreQuarantinedOneByOne) {
                          R"({"status":{"conditions":[{"type":"Healthy","status":"False","reason":"Xid79"}]}})",
                          "status");
   settle();
-  EXPECT_EQ(driver->cluster.quarantineReason("gpu-n1-0"), "Xid79");
+  EXPECT_EQ(driver->cluster.allocationMap().quarantineReason("gpu-n1-0"), "Xid79");
   world.addClaim("a", "share", {{"gpu", "1"}});
   world.addClaim("b", "share", {{"gpu", "1"}});
   settle();
@@ -32,7 +32,7 @@ TEST_F(AuditorTest, AMissingEntryOfABoundDeviceIsPutBack) {
   settle();
   EXPECT_EQ(world.gpu(card).spec.allocations.count(device.metadata.uid), 1u);
   EXPECT_EQ(driver->reconciler.drift().at("entryMissing"), 1);
-  EXPECT_EQ(driver->cluster.quarantineReason(card), "");
+  EXPECT_EQ(driver->cluster.allocationMap().quarantineReason(card), "");
 }
 
 TEST_F(AuditorTest, DriftThatWasMendedIsToldAnewWhenItComesAgain) {

@@ -117,12 +117,12 @@ TEST_F(BindingTest, W1_AnAssumptionOfUnknownOutcomeEndsWithItsClaim) {
   };
   world.addClaim("a", "share", {{"gpu", "2"}});
   settle();
-  EXPECT_EQ(driver->cluster.totals().usedCore, 2000);  // the device may exist
+  EXPECT_EQ(driver->cluster.allocationMap().totals().usedCore, 2000);  // the device may exist
   world.removeClaim("a");
   settle();
   line.refuses = nullptr;
   driver->run();
-  EXPECT_EQ(driver->cluster.totals().usedCore, 0);
+  EXPECT_EQ(driver->cluster.allocationMap().totals().usedCore, 0);
   world.addClaim("b", "share", {{"gpu", "2"}});
   driver->run();
   EXPECT_EQ(world.claim("b").status.phase, "Bound");

@@ -163,7 +163,7 @@ TEST_F(DeletionTest, C1_AClaimMadeAnewAtOnceUnderTheSameName) {
   settle();
   EXPECT_EQ(world.claim("a").status.phase, "Bound");
   EXPECT_FALSE(world.exists(bound));
-  EXPECT_EQ(driver->cluster.totals().usedCore, 300);
+  EXPECT_EQ(driver->cluster.allocationMap().totals().usedCore, 300);
 }
 
 TEST_F(DeletionTest, D5_ADeviceTornOutByForceIsReplacedAndItsEffectUndone) {
@@ -201,7 +201,7 @@ TEST_F(DeletionTest, ADeviceTakenFromItsClaimByHandIsGivenBackToIt) {
   driver->run();
   EXPECT_EQ(world.claim("a").status.phase, "Bound");
   EXPECT_EQ(world.claim("a").status.elasticGPUName, name);
-  EXPECT_EQ(driver->cluster.totals().usedCore, 100);
+  EXPECT_EQ(driver->cluster.allocationMap().totals().usedCore, 100);
 }
 
 TEST_F(DeletionTest, ADeviceBeingDeletedSaysWhatItWaitsFor) {

@@ -239,7 +239,7 @@ TEST_F(ClassChangeTest, AClassThatGoesTakesNothingFromItsClaims) {
   settle();
   world.removeClaim("a");
   settle();
-  EXPECT_EQ(driver->cluster.totals().usedCore, 0);
+  EXPECT_EQ(driver->cluster.allocationMap().totals().usedCore, 0);
 }
 
 TEST_F(ClassChangeTest, AFirstConsumerStaysOneWhenTheDefaultClassChanges) {

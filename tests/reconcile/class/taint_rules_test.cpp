@@ -44,12 +44,12 @@ class TaintRulesTest : public ReconcileTest {
     const auto* said = findCondition(device.status.conditions, kHealthy);
     return said ? said->status + " " + said->reason + " " + said->message : "";
   }
-  bool offered(const std::string& card) { return driver->cluster.quarantineReason(card).empty(); }
+  bool offered(const std::string& card) { return driver->cluster.allocationMap().quarantineReason(card).empty(); }
 };
 
 TEST_F(TaintRulesTest, KeepsNewClaimsOffTheCardWhileItStands) {
   add("repair", "elasticgpu.io", "n1", "gpu-n1-0");
-  EXPECT_EQ(driver->cluster.quarantineReason("gpu-n1-0"), reason::kTainted);
+  EXPECT_EQ(driver->cluster.allocationMap().quarantineReason("gpu-n1-0"), reason::kTainted);
   world.addClaim("one", "share", {{"gpu", "1"}});
   world.addClaim("two", "share", {{"gpu", "1"}});
   settle();

@@ -75,7 +75,7 @@ TEST_F(LostHardwareTest, ACardThatIsIllStaysSoWhenItsNodeGoesAndComes) {
   driver->run();
   EXPECT_NE(world.gpu("gpu-n1-0").status.phase, "Failed");
   EXPECT_EQ(says(), "False Xid79");
-  EXPECT_EQ(driver->cluster.quarantineReason("gpu-n1-0"), "Xid79");
+  EXPECT_EQ(driver->cluster.allocationMap().quarantineReason("gpu-n1-0"), "Xid79");
   world.addClaim("a", "share", {{"gpu", "2"}});
   settle();
   EXPECT_EQ(world.reason("a"), "NoFit") << "one works";

@@ -58,7 +58,7 @@ class GangTest : public ReconcileTest {
     world.nextSecond();
     world.addClaim("later", "share", {{"gpu", "1"}});
     settle();
-    return !driver->cluster.keptNodes().empty() && phase("later") == "Pending";
+    return !driver->cluster.queries().keptNodes().empty() && phase("later") == "Pending";
   }
   /// Number of events of the pod of late(name) whose message begins with the text.
   int64_t podTold(const std::string& name, const std::string& message) const {
@@ -68,7 +68,7 @@ class GangTest : public ReconcileTest {
   std::string phase(const std::string& claim) { return world.claim(claim).status.phase; }
   support::RefusingTransport line{*world.transport};
   int comesNext = 0;
-  int64_t used() { return driver->cluster.totals().usedCore; }
+  int64_t used() { return driver->cluster.allocationMap().totals().usedCore; }
 };
 
 TEST_F(GangTest, C14_ThePodsOfAGangAreToldEachReasonInTurn) {
@@ -157,7 +157,7 @@ TEST_F(GangTest, NodesAreKeptForOneThatHasWaitedForLong) {
   EXPECT_LT(rounds, 40) << world.message("a");
   EXPECT_GE(rounds, 4) << "not before its ten minutes are over";
   for (const auto* name : {"a", "b"}) EXPECT_EQ(phase(name), "Bound") << world.message(name);
-  EXPECT_TRUE(driver->cluster.keptNodes().empty());
+  EXPECT_TRUE(driver->cluster.queries().keptNodes().empty());
 }
 
 TEST_F(GangTest, NoNodesAreKeptForOneThatIsWholeNoMore) {
@@ -165,7 +165,7 @@ TEST_F(GangTest, NoNodesAreKeptForOneThatIsWholeNoMore) {
   ASSERT_TRUE(waitsWithNodesKept());
   world.removeClaim("c");
   settle();
-  EXPECT_TRUE(driver->cluster.keptNodes().empty());
+  EXPECT_TRUE(driver->cluster.queries().keptNodes().empty());
   EXPECT_EQ(phase("later"), "Bound") << world.message("later");
 }
 
@@ -175,7 +175,7 @@ TEST_F(GangTest, NoNodesAreKeptForMembersThatAreNoneAnyMore) {
   for (const auto* name : {"a", "b", "c"})
     world.json<cache::Claim>({"default", name}, R"({"metadata":{"annotations":{"elasticgpu.io/gang-size":"x"}}})");
   settle();
-  EXPECT_TRUE(driver->cluster.keptNodes().empty());
+  EXPECT_TRUE(driver->cluster.queries().keptNodes().empty());
   EXPECT_EQ(phase("later"), "Bound") << world.message("later");
 }
 
@@ -185,7 +185,7 @@ TEST_F(GangTest, NoNodesAreKeptForMembersThatAreToHaveADevice) {
   for (const auto* name : {"a", "b", "c"})
     world.json<cache::Claim>({"default", name}, R"({"spec":{"elasticGPUName":"nope"}})");
   settle();
-  EXPECT_TRUE(driver->cluster.keptNodes().empty());
+  EXPECT_TRUE(driver->cluster.queries().keptNodes().empty());
   EXPECT_EQ(phase("later"), "Bound") << world.message("later");
 }
 
@@ -197,7 +197,7 @@ TEST_F(GangTest, NoNodesAreKeptForMembersThatOthersKeepFromGoing) {
     world.removeClaim(name);
   }
   settle();
-  EXPECT_TRUE(driver->cluster.keptNodes().empty());
+  EXPECT_TRUE(driver->cluster.queries().keptNodes().empty());
   EXPECT_EQ(phase("later"), "Bound") << world.message("later");
 }
 
@@ -225,7 +225,8 @@ TEST_F(GangTest, NodesAreKeptWhoseHoldersHaveTheirCpuToo) {
   for (const auto* name : {"a", "b"}) late(name, "2", cpu("40"), {{"gpu", "1"}});
   world.clock.advance(std::chrono::seconds(601));
   driver->run();
-  EXPECT_EQ(driver->cluster.keptNodes().size(), 2u) << "one has room for one of these pods: " << world.message("a");
+  EXPECT_EQ(driver->cluster.queries().keptNodes().size(), 2u)
+      << "one has room for one of these pods: " << world.message("a");
 }
 
 TEST_F(GangTest, WhatAQuotaKeepsFromItNamesWhoHasIt) {

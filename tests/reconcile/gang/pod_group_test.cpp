@@ -64,7 +64,7 @@ class PodGroupTest : public ReconcileTest {
   std::string phase(const std::string& pod) { return world.claim(claimOf(pod)).status.phase; }
   std::string message(const std::string& pod) { return world.message(claimOf(pod)); }
   bool goes(const std::string& pod) { return world.pod(pod).schedulingGates.empty(); }
-  int64_t cards() { return driver->cluster.totals().usedCore / 1000; }
+  int64_t cards() { return driver->cluster.allocationMap().totals().usedCore / 1000; }
   /// A claim that keeps the gate on its pods until fits() is called.
   void tooLarge() { world.addClaim("other", "late", {{"gpu", "8"}}); }
   void fits() {

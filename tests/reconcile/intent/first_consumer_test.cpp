@@ -135,12 +135,12 @@ TEST_F(FirstConsumerTest, ANodeIsKeptOnlyWhileAPodWantsTheClaim) {
   world.addPod("p", {"large"});
   settle();
   ASSERT_EQ(world.reason("large"), "NoFit");
-  EXPECT_TRUE(driver->cluster.keptNodes().empty()) << "nobody had asked for it in the hour before";
+  EXPECT_TRUE(driver->cluster.queries().keptNodes().empty()) << "nobody had asked for it in the hour before";
   triesAgainAfter(seconds(601));
-  ASSERT_EQ(driver->cluster.keptNodes().size(), 1u) << world.message("large");
+  ASSERT_EQ(driver->cluster.queries().keptNodes().size(), 1u) << world.message("large");
   world.removePod("p");
   settle();
-  EXPECT_TRUE(driver->cluster.keptNodes().empty()) << "its pod is gone";
+  EXPECT_TRUE(driver->cluster.queries().keptNodes().empty()) << "its pod is gone";
   world.nextSecond();
   world.addClaim("next", "share", {{"gpu", "1"}});
   settle();
@@ -155,8 +155,8 @@ TEST_F(FirstConsumerTest, ANodeIsKeptWhereSomeAreLikedBetter) {
   largeClaimWaits();
   ASSERT_EQ(world.reason("large"), "NoFit") << world.message("large");
   triesAgainAfter(seconds(601));
-  ASSERT_EQ(driver->cluster.keptNodes().size(), 1u) << world.message("large");
-  EXPECT_EQ(driver->cluster.keptNodes().front().node, "n1");
+  ASSERT_EQ(driver->cluster.queries().keptNodes().size(), 1u) << world.message("large");
+  EXPECT_EQ(driver->cluster.queries().keptNodes().front().node, "n1");
 }
 
 TEST_F(FirstConsumerTest, ANodeIsKeptWhoseHoldersHaveItsCpuToo) {
@@ -177,10 +177,11 @@ TEST_F(FirstConsumerTest, ANodeIsKeptWhoseHoldersHaveItsCpuToo) {
   settle();
   world.clock.advance(seconds(601));
   driver->run();
-  ASSERT_EQ(driver->cluster.keptNodes().size(), 1u) << world.message("large");
-  EXPECT_EQ(driver->cluster.keptNodes().front().name, "default/large") << "no node would ever do for the other";
+  ASSERT_EQ(driver->cluster.queries().keptNodes().size(), 1u) << world.message("large");
+  EXPECT_EQ(driver->cluster.queries().keptNodes().front().name, "default/large")
+      << "no node would ever do for the other";
   driver->run(seconds(120));
-  EXPECT_EQ(driver->cluster.keptNodes().size(), 1u) << "for as long as its CPU is not";
+  EXPECT_EQ(driver->cluster.queries().keptNodes().size(), 1u) << "for as long as its CPU is not";
 }
 
 TEST_F(FirstConsumerTest, AClaimReportsItsReservation) {
@@ -218,7 +219,7 @@ TEST_F(FirstConsumerTest, NoNodeIsKeptWherePodsThatAreReplacedHaveTheCardsOrTheC
   settle();
   world.clock.advance(seconds(601));
   driver->run();
-  EXPECT_TRUE(driver->cluster.keptNodes().empty());
+  EXPECT_TRUE(driver->cluster.queries().keptNodes().empty());
   EXPECT_NE(world.message("large").find("is used by claims that are not expected to end"), std::string::npos)
       << world.message("large");
 }
@@ -231,7 +232,7 @@ TEST_F(FirstConsumerTest, NoNodeIsKeptWhoseCpuPodsWithoutClaimsHave) {
   settle();
   world.clock.advance(seconds(601));
   driver->run();
-  EXPECT_TRUE(driver->cluster.keptNodes().empty()) << "they would stay, and the cards stand idle";
+  EXPECT_TRUE(driver->cluster.queries().keptNodes().empty()) << "they would stay, and the cards stand idle";
 }
 
 TEST_F(FirstConsumerTest, NoNodeIsKeptForAnAlternativeThatIsOverItsQuota) {
@@ -254,7 +255,7 @@ TEST_F(FirstConsumerTest, NoNodeIsKeptForAnAlternativeThatIsOverItsQuota) {
   settle();
   world.clock.advance(seconds(601));
   driver->run();
-  EXPECT_TRUE(driver->cluster.keptNodes().empty()) << world.message("either");
+  EXPECT_TRUE(driver->cluster.queries().keptNodes().empty()) << world.message("either");
 }
 
 TEST_F(FirstConsumerTest, NoNodeIsKeptForLongForAPodThatCanNotChoose) {
@@ -265,12 +266,12 @@ TEST_F(FirstConsumerTest, NoNodeIsKeptForLongForAPodThatCanNotChoose) {
   world.addPod("p", {"one", "two"});
   settle();
   triesAgainAfter(seconds(601));
-  ASSERT_EQ(driver->cluster.keptNodes().size(), 1u) << world.message("one");
-  const bool first = driver->cluster.keptNodes().front().name == "default/one";
+  ASSERT_EQ(driver->cluster.queries().keptNodes().size(), 1u) << world.message("one");
+  const bool first = driver->cluster.queries().keptNodes().front().name == "default/one";
   world.removeClaim(first ? "two" : "one");
   settle();
   for (int i = 0; i < 15; ++i) driver->run(seconds(60));
-  EXPECT_TRUE(driver->cluster.keptNodes().empty());
+  EXPECT_TRUE(driver->cluster.queries().keptNodes().empty());
 }
 
 TEST_F(FirstConsumerTest, ANodeStaysKeptWhereNothingHappens) {
@@ -278,7 +279,7 @@ TEST_F(FirstConsumerTest, ANodeStaysKeptWhereNothingHappens) {
   largeClaimWaits();
   triesAgainAfter(seconds(601));
   for (int i = 0; i < 60; ++i) {
-    ASSERT_EQ(driver->cluster.keptNodes().size(), 1u) << i;
+    ASSERT_EQ(driver->cluster.queries().keptNodes().size(), 1u) << i;
     driver->run(seconds(60));
   }
 }
@@ -414,7 +415,7 @@ TEST_F(FirstConsumerTest, APodThatFitsNowhereIsTriedEverMoreSeldom) {
   };
   EXPECT_LT(hours(1), 20);
   EXPECT_LT(hours(3), 12);
-  EXPECT_EQ(driver->cluster.totals().usedCore, nodeOf("a").empty() ? 0 : 100);
+  EXPECT_EQ(driver->cluster.allocationMap().totals().usedCore, nodeOf("a").empty() ? 0 : 100);
   // A changed node is tried immediately.
   driver->run(seconds(1));
   world.json<core::Node>({"", "n2"}, R"({"metadata":{"labels":{"zone":"z"}}})");
@@ -480,13 +481,13 @@ TEST_F(FirstConsumerTest, APodDeletedBeforeItRanFreesItsChoice) {
     p.containers[0].requests = {{"cpu", "64"}};
   });
   settle();
-  EXPECT_EQ(driver->cluster.totals().usedCore, 100);
+  EXPECT_EQ(driver->cluster.allocationMap().totals().usedCore, 100);
   const auto node = nodeOf("a");
   EXPECT_EQ(driver->stores.usage.of(node, {}).requests.cpuMilli, 64'000);
   (void)world.client.remove<core::Pod>({"default", "p"}, R"({"gracePeriodSeconds":0})");
   driver->run();
   EXPECT_TRUE(world.pod("p").metadata.deleting()) << "somebody's finalizer holds it";
-  EXPECT_EQ(driver->cluster.totals().usedCore, 0);
+  EXPECT_EQ(driver->cluster.allocationMap().totals().usedCore, 0);
   EXPECT_EQ(driver->stores.usage.of(node, {}).requests.cpuMilli, 0);
   EXPECT_EQ(world.reason("a"), "WaitingForConsumer");
   world.json<core::Pod>({"default", "p"}, R"({"metadata":{"finalizers":null}})");

@@ -61,7 +61,7 @@ class TogetherTest : public ReconcileTest {
     return world.exists(name) ? world.gpu(name).spec.nodeName : "";
   }
   bool gated(const std::string& name) { return !world.pod(name).schedulingGates.empty(); }
-  int64_t used() { return driver->cluster.totals().usedCore; }
+  int64_t used() { return driver->cluster.allocationMap().totals().usedCore; }
   static bool makesDevice(const kube::HttpRequest& request, const std::string& device = {}) {
     return request.method == kube::Method::post && request.target.find("/elasticgpus") != std::string::npos &&
            request.body.find(device) != std::string::npos;

@@ -153,10 +153,10 @@ TEST_F(PodTest, TwoClaimsOfOnePodAndThePodGoesBeforeItRan) {
   world.addPod("p", {"a", "b"});
   settle();
   EXPECT_TRUE(world.pod("p").schedulingGates.empty());
-  EXPECT_EQ(driver->cluster.totals().usedCore, 300);
+  EXPECT_EQ(driver->cluster.allocationMap().totals().usedCore, 300);
   world.removePod("p");
   driver->run();
-  EXPECT_EQ(driver->cluster.totals().usedCore, 0);
+  EXPECT_EQ(driver->cluster.allocationMap().totals().usedCore, 0);
   for (const auto* name : {"a", "b"}) EXPECT_EQ(world.reason(name), "WaitingForConsumer");
   EXPECT_TRUE(world.plugin.made().empty());
   world.addPod("q", {"a", "b"});

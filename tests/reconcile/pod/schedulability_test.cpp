@@ -85,7 +85,7 @@ class SchedulabilityTest : public ReconcileTest {
     settle();
   }
   bool has(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
-  int64_t cards() { return driver->cluster.totals().usedCore / 1000; }
+  int64_t cards() { return driver->cluster.allocationMap().totals().usedCore / 1000; }
   std::string phase(const std::string& claim) { return world.claim(claim).status.phase; }
   std::size_t devices() {
     std::size_t count = 0;
@@ -300,7 +300,7 @@ TEST_F(SchedulabilityTest, C13_NothingIsNominatedOrReservedForAQueuedPod) {
   world.clock.advance(seconds(601));
   driver->run(seconds(120));
   EXPECT_EQ(cards(), 4);
-  EXPECT_TRUE(driver->cluster.keptNodes().empty());
+  EXPECT_TRUE(driver->cluster.queries().keptNodes().empty());
   for (const auto* pod : {"of-late", "of-share"}) {
     EXPECT_FALSE(world.claim(stampOf(pod)).status.nominated) << pod;
     EXPECT_EQ(world.reason(stampOf(pod)), "WaitingForGates") << pod;

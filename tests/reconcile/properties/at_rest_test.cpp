@@ -368,7 +368,7 @@ TEST_P(AtRestTest, NoStepWithoutACause) {
       if (condition.status == "False") reasons += condition.reason + " ";
   EXPECT_NE(reasons.find(row.reason), std::string::npos) << reasons;
   const auto period = row.interval.count() > 0 ? milliseconds(hours(1)) : milliseconds(hours(6));
-  // Explanations are cached by real time (cache/explanations.h), so a message may be written in a later period. A
+  // Explanations are cached by real time (explanation_cache.h), so a message may be written in a later period. A
   // waiter that is at rest writes nothing in one of the next periods.
   auto steps = w.driver->steps;
   auto writes = w.world.writes();

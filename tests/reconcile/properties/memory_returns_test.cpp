@@ -97,7 +97,7 @@ class Busy : public Trial {
     add("waitingForRoom", reconciler().waitingForRoom());
     add("remembered", reconciler().remembered());
     add("assumed", cluster().assumed().size());
-    add("keptNodes", cluster().keptNodes().size());
+    add("keptNodes", cluster().queries().keptNodes().size());
     return sizes;
   }
   template <class T>

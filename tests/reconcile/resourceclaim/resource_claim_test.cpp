@@ -368,7 +368,7 @@ TEST_F(CarrierTest, AWholeNamespaceGoes) {
   EXPECT_FALSE(world.client.get<core::ResourceClaim>({"team", "a"}).ok());
   EXPECT_FALSE(world.client.get<cache::Claim>({"team", "a"}).ok());
   EXPECT_FALSE(world.client.get<core::Namespace>({"", "team"}).ok());
-  EXPECT_EQ(driver->cluster.totals().usedCore, 0);
+  EXPECT_EQ(driver->cluster.allocationMap().totals().usedCore, 0);
 }
 
 TEST_F(CarrierTest, W7_CarrierTaken) {

@@ -1,0 +1,114 @@
+#include "controller/allocator/cluster_observer.h"
+
+#include <algorithm>
+#include <optional>
+
+namespace egpu::cache {
+
+namespace {
+
+/// The card without attributes, which are for people: decisions do not depend on them.
+v1alpha::Card bare(v1alpha::Card card) {
+  card.attributes.clear();
+  return card;
+}
+
+}  // namespace
+
+RecordingPredicate::RecordingPredicate(const scheduler::NodePredicate& suits, bool note) : suits_(suits) {
+  if (note && suits) noting_ = [this](std::string_view node) { return this->note(node); };
+}
+
+bool RecordingPredicate::note(std::string_view node) {
+  const bool suits = suits_(node);
+  const auto [known, isNew] = answers_.try_emplace(std::string(node), suits);
+  changed_ = changed_ || (!isNew && known->second != suits);
+  return suits;
+}
+
+PredicateTrace RecordingPredicate::take() const {
+  PredicateTrace told;
+  for (const auto& [node, suits] : answers_) (suits ? told.suited : told.refused).push_back(node);
+  told.lost = changed_;
+  if (told.refused.size() > PredicateTrace::kMax) {
+    told.refused.clear();
+    told.onlySuited = true;
+  }
+  if (told.suited.size() > PredicateTrace::kMax) {
+    told.suited.clear();
+    told.lost = told.lost || told.onlySuited;
+  }
+  std::sort(told.suited.begin(), told.suited.end());
+  std::sort(told.refused.begin(), told.refused.end());
+  return told;
+}
+
+void ObservedCluster::upsertNode(const scheduler::NodeInfo& node) {
+  ++changes_;
+  const auto before = told() ? describeNode(node.name) : std::nullopt;
+  Cluster::upsertNode(node);
+  if (told() && (!before || !(*before == node))) note(node);
+}
+
+void ObservedCluster::removeNode(std::string_view name) {
+  ++changes_;
+  Cluster::removeNode(name);
+  if (told()) note(NodeGone{std::string(name)});
+}
+
+void ObservedCluster::upsertCard(const scheduler::CardInfo& card) {
+  if (!told()) {
+    ++changes_;
+    return Cluster::upsertCard(card);
+  }
+  auto now = card;
+  now.card = bare(card.card);
+  const auto before = describe(card.name);
+  const bool same = before && bare(*before) == now.card && findCard(card.name).healthy == card.healthy;
+  Cluster::upsertCard(card);
+  if (same) return;
+  ++changes_;
+  note(std::move(now));
+}
+
+void ObservedCluster::removeCard(std::string_view name) {
+  ++changes_;
+  Cluster::removeCard(name);
+  if (told()) note(CardGone{std::string(name)});
+}
+
+bool ObservedCluster::take(scheduler::CardRef card, std::string_view deviceUid, scheduler::Amount charged) {
+  ++changes_;
+  if (!Cluster::take(card, deviceUid, charged)) return false;
+  if (told()) note(Took{std::string(card.name), std::string(deviceUid), charged});
+  return true;
+}
+
+void ObservedCluster::giveBack(scheduler::CardRef card, std::string_view deviceUid) {
+  ++changes_;
+  Cluster::giveBack(card, deviceUid);
+  if (told()) note(GaveBack{std::string(card.name), std::string(deviceUid)});
+}
+
+void ObservedCluster::observe(const scheduler::Request& request) {
+  ++changes_;
+  Cluster::observe(request);
+  if (told()) note(Asked{request});
+}
+
+void ObservedCluster::note(Change change) {
+  if (!told()) return;
+  listener_->changed(std::move(change));
+}
+
+void ObservedCluster::show() {
+  if (!told() || !listener_->wantsAll()) return;
+  reprice();
+  listener_->all(*this);
+}
+
+void ObservedCluster::decided(Decided decided) {
+  if (told()) listener_->decided(std::move(decided));
+}
+
+}  // namespace egpu::cache

@@ -1,0 +1,70 @@
+// A view over stores with one node and one card, and helpers that change them.
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include <string>
+#include <utility>
+
+#include "controller/allocator/allocator.h"
+
+namespace egpu::cache {
+
+class ClusterViewTest : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    view.onCapacity([this] { ++grown; });
+    node("n1");
+    card("c0", "n1");
+    grown = 0;
+  }
+  std::string next() { return std::to_string(++version); }
+  void node(const std::string& name) {
+    core::Node n;
+    n.metadata.name = name;
+    n.metadata.uid = "node-" + name;
+    n.metadata.resourceVersion = next();
+    n.ready = true;
+    stores.nodes.informed(n);
+  }
+  Gpu makeCard(const std::string& name, const std::string& on) {
+    Gpu gpu;
+    gpu.metadata.name = name;
+    gpu.metadata.uid = "card-" + name;
+    gpu.metadata.resourceVersion = next();
+    gpu.spec.card.emplace();
+    gpu.spec.card->uuid = name;
+    gpu.spec.card->nodeName = on;
+    gpu.spec.card->memory = 1000;
+    return gpu;
+  }
+  void card(const std::string& name, const std::string& on, core::SortedMap<v1alpha::LedgerEntry> entries = {}) {
+    auto gpu = makeCard(name, on);
+    gpu.spec.allocations = std::move(entries);
+    stores.cards.informed(gpu);
+  }
+  void device(const std::string& name, const std::string& on, const std::string& phase,
+              const std::string& claimUid = "k") {
+    Gpu gpu;
+    gpu.metadata.name = name;
+    gpu.metadata.uid = "uid-" + name;
+    gpu.metadata.resourceVersion = next();
+    gpu.spec.nodeName = on;
+    gpu.spec.cards = {{"c0", "c0", 600, 100, 600, 100}};
+    gpu.spec.claimRef = v1alpha::ClaimRef{"ns", "c", claimUid};
+    gpu.status.phase = phase;
+    stores.devices.informed(gpu);
+  }
+  static ClusterView::SchedulingRequest ask(const std::string& uid, int64_t core) {
+    ClusterView::SchedulingRequest a;
+    a.claimUid = uid;
+    a.claim = "ns/" + uid;
+    a.request.perCard = {core, 10};
+    return a;
+  }
+  int version = 0, grown = 0;
+  Stores stores;
+  ClusterView view{stores};
+};
+
+}  // namespace egpu::cache

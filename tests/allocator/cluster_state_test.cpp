@@ -1,0 +1,111 @@
+// Life of assumptions, usage of quotas, and schedulability of cards.
+#include "controller/allocator/state/cluster_state.h"
+
+#include "tests/allocator/parts_fixture.h"
+
+namespace egpu::cache {
+namespace {
+
+using ClusterStateTest = PartsTest;
+
+TEST_F(ClusterStateTest, AssumedDecisionCountsUntilItIsDropped) {
+  const auto ask = pending("a", 600);
+  EXPECT_FALSE(state.isPlaced("a"));
+  state.assume(ask, on("c1", 600), false);
+  EXPECT_TRUE(state.isPlaced("a"));
+  EXPECT_TRUE(writes.hasAssumptions);
+  EXPECT_EQ(usedOf("c1"), 600);
+  ASSERT_NE(state.findAssumption("a"), nullptr);
+  EXPECT_FALSE(state.findAssumption("a")->inGang);
+  EXPECT_FALSE(state.hasFreed());
+  EXPECT_EQ(state.drop("a").size(), 1u);
+  EXPECT_EQ(usedOf("c1"), 0);
+  EXPECT_FALSE(writes.hasAssumptions);
+  EXPECT_TRUE(state.takeFreed());
+}
+
+TEST_F(ClusterStateTest, DeviceConfirmsTheAssumptionWithoutFreeingCapacity) {
+  state.assume(pending("a", 600), on("c1", 600), true);
+  EXPECT_EQ(state.findAssumption("a")->inGang, on("c1", 600));
+  device("d", "a");
+  EXPECT_EQ(state.findAssumption("a"), nullptr);
+  EXPECT_TRUE(state.isPlaced("a"));
+  EXPECT_EQ(usedOf("c1"), 600) << "not twice";
+  EXPECT_FALSE(state.hasFreed());
+  EXPECT_TRUE(ages.find("uid-d"));
+  EXPECT_EQ(*state.uidOf("d"), "uid-d");
+}
+
+TEST_F(ClusterStateTest, DeviceOnAnotherCardFreesTheAssumedOne) {
+  state.assume(pending("a", 600), on("c2", 600), false);
+  device("d", "a");
+  EXPECT_EQ(usedOf("c2"), 0);
+  EXPECT_TRUE(state.takeFreed());
+}
+
+TEST_F(ClusterStateTest, RetryFreesOnlyWhatIsNotAssumedAgain) {
+  const auto ask = pending("a", 600);
+  state.assume(ask, on("c1", 600), false);
+  auto dropped = state.dropForRetry("a");
+  EXPECT_FALSE(state.hasFreed());
+  state.assume(ask, on("c1", 600), false);
+  state.noteRetried("a", dropped);
+  EXPECT_FALSE(state.hasFreed());
+  dropped = state.dropForRetry("a");
+  state.assume(ask, on("c2", 600), false);
+  state.noteRetried("a", dropped);
+  EXPECT_TRUE(state.takeFreed());
+}
+
+TEST_F(ClusterStateTest, AssumedResizeAddsToTheDevice) {
+  device("d", "a");
+  const auto object = *stores.devices.get({"", "d"});
+  ASSERT_EQ(state.holdingsOf(object).size(), 1u);
+  EXPECT_EQ(state.holdingsOf(object).front().charged, (scheduler::Amount{600, 100}));
+  state.assumeResize("uid-d", {{"c1", "c1", {900, 200}, {900, 200}}});
+  EXPECT_EQ(usedOf("c1"), 900);
+  EXPECT_EQ(writes.resizes, 1u);
+  state.dropResize("uid-d");
+  EXPECT_EQ(usedOf("c1"), 600);
+  EXPECT_EQ(writes.resizes, 0u);
+  EXPECT_TRUE(state.takeFreed());
+}
+
+TEST_F(ClusterStateTest, ExcludedDevicesComeBack) {
+  device("d", "a");
+  state.excludeDevices({"d", "unknown"}, true);
+  EXPECT_EQ(usedOf("c1"), 0);
+  state.excludeDevices({"d", "unknown"}, false);
+  EXPECT_EQ(usedOf("c1"), 600);
+}
+
+TEST_F(ClusterStateTest, QuotasCountExistingAllocationsFromTheFirstQuotaOn) {
+  device("d", "a");
+  state.assume(pending("b", 300), on("c2", 300), false);
+  limitCore(5000);
+  EXPECT_EQ(countedCore(), 900);
+  state.drop("b");
+  EXPECT_EQ(countedCore(), 600);
+}
+
+TEST_F(ClusterStateTest, LedgerEntryWithoutDeviceCountsForTheClaimThatItNames) {
+  limitCore(5000);
+  card("c1", "n1", {{"uid-x", {"x", "ns/x", 400, 10}}});
+  EXPECT_EQ(usedOf("c1"), 400);
+  EXPECT_EQ(countedCore(), 400);
+}
+
+TEST_F(ClusterStateTest, CommittedDeviceWithoutEntryMakesTheCardUnschedulable) {
+  device("d", "a");
+  EXPECT_EQ(state.unschedulableReason(*state.cards().find("c1")), "");
+  auto object = *stores.devices.get({"", "d"});
+  object.metadata.resourceVersion = next();
+  object.status.phase = "Bound";
+  stores.devices.informed(object);
+  state.refreshDevice("d");
+  EXPECT_EQ(state.unschedulableReason(*state.cards().find("c1")), "the entry of device d is being restored");
+  EXPECT_FALSE(state.cluster().findCard("c1").healthy);
+}
+
+}  // namespace
+}  // namespace egpu::cache
