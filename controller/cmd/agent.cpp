@@ -154,12 +154,12 @@ std::string Agent::warning() const {
   return warning_.empty() ? "" : "warning: " + warning_;
 }
 
-std::optional<agent::PreparerOptions::Found> Agent::foundNow(const std::string& card) const {
+std::optional<agent::PreparerOptions::CurrentCard> Agent::foundNow(const std::string& card) const {
   const auto found = cards_.foundCard(card);
   if (!found) return std::nullopt;
   const auto driver = found->attributes.find(std::string_view("driverVersion"));
-  return agent::PreparerOptions::Found{found->index,
-                                       driver == found->attributes.end() ? std::string() : driver->second};
+  return agent::PreparerOptions::CurrentCard{found->index,
+                                             driver == found->attributes.end() ? std::string() : driver->second};
 }
 
 /// Updates files that were made for another driver version, for containers that restart.

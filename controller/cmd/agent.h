@@ -86,7 +86,7 @@ class Agent {
   std::string metricsText();
   void removeLeftovers(const std::stop_token& stop);
   void refreshFiles(const std::stop_token& stop);
-  std::optional<agent::PreparerOptions::Found> foundNow(const std::string& card) const;
+  std::optional<agent::PreparerOptions::CurrentCard> foundNow(const std::string& card) const;
   agent::usage::Usage attributed(const std::vector<agent::usage::Reading>& readings);
   /// Like attributed(), after looking up the claims of unknown pods.
   agent::usage::Usage learned(const std::vector<agent::usage::Reading>& readings, const std::stop_token& stop);

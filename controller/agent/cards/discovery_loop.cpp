@@ -10,7 +10,7 @@ namespace egpu::agent::cards {
 namespace {
 
 /// True if the plugin's process may have ended in one of the calls.
-bool mayHaveEnded(const Answer& answer) {
+bool mayHaveEnded(const PluginReport& answer) {
   const auto ended = [](plugin::ReplyCode code) {
     return code == plugin::ReplyCode::crashed || code == plugin::ReplyCode::timeout ||
            code == plugin::ReplyCode::garbage;
@@ -98,7 +98,7 @@ void DiscoveryLoop::run(const std::string& name, Asker& asker, std::stop_token s
     const auto before = processOf(asker);
     std::string why;
     auto* plugin = plugins_.find(name, &why);
-    Answer answer{{{plugin::ReplyCode::unavailable, why}, {}}, {{plugin::ReplyCode::unavailable, why}, {}}, 0};
+    PluginReport answer{{{plugin::ReplyCode::unavailable, why}, {}}, {{plugin::ReplyCode::unavailable, why}, {}}, 0};
     if (plugin) answer = ask(*plugin);
     if (plugins_.closing() || stop.stop_requested()) return;  // at a stop, the answer is meaningless
     const auto& reply = answer.cards.reply;

@@ -99,8 +99,8 @@ v1alpha::Card cardOf(const std::string& plugin, const plugin::Gpu& g, const std:
 
 }  // namespace
 
-Answer ask(plugin::Provisioner& plugin) {
-  Answer out;
+PluginReport ask(plugin::Provisioner& plugin) {
+  PluginReport out;
   out.cards = plugin.discover();
   out.health = plugin.health();
   return out;
@@ -110,8 +110,8 @@ std::string saidBy(const std::string& plugin, std::string_view words) {
   return base::shortened(plugin + ": " + base::printable(words), kMaxSaidLength);
 }
 
-Found merge(const Answers& answers, const std::string& node) {
-  Found out;
+MergedCards merge(const Answers& answers, const std::string& node) {
+  MergedCards out;
   Remarks remarks(out.remarks);
   std::set<std::string_view> said;  // messages so far: plugins for the same hardware report the same
   for (const auto& [plugin, answer] : answers) {
@@ -141,7 +141,7 @@ Found merge(const Answers& answers, const std::string& node) {
   return out;
 }
 
-std::vector<usage::Reading> readingsOf(const Found& found, const Answers& answers) {
+std::vector<usage::Reading> readingsOf(const MergedCards& found, const Answers& answers) {
   std::vector<usage::Reading> out;
   for (const auto& [object, each] : found.cards) {
     const std::string& name = object;  // in clang 14, lambdas can't capture a structured binding

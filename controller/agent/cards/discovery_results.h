@@ -14,7 +14,7 @@
 
 namespace egpu::agent::cards {
 
-struct Answer {
+struct PluginReport {
   plugin::DiscoverReply cards;
   plugin::HealthReply health;
   /// Number of the plugin's process, unique among all plugins. A different number may mean another process, which does
@@ -22,16 +22,16 @@ struct Answer {
   uint64_t process = 0;
 };
 /// By plugin; contains only plugins that have answered.
-using Answers = std::map<std::string, Answer, std::less<>>;
+using Answers = std::map<std::string, PluginReport, std::less<>>;
 
 /// Calls discover and then health of the plugin; blocks until they return or reach the plugin's deadlines.
-Answer ask(plugin::Provisioner& plugin);
+PluginReport ask(plugin::Provisioner& plugin);
 
 struct FoundCard {
   v1alpha::Card card;
   std::string plugin;
 };
-struct Found {
+struct MergedCards {
   std::map<std::string, FoundCard, std::less<>> cards;  ///< by object name
   std::vector<std::string> remarks;  ///< cards and details that were refused or omitted, with the reason; bounded
   std::vector<std::string> said;     ///< messages of plugins in addition to their cards, without duplicates; bounded
@@ -46,9 +46,9 @@ std::string saidBy(const std::string& plugin, std::string_view words);
 /// Returns the cards of all plugins whose discovery succeeded. If two plugins report the same card, the plugin whose
 /// name sorts first gets it; if one plugin reports it twice, the first report counts. Only cards that the API can't
 /// represent are refused.
-Found merge(const Answers& answers, const std::string& node);
+MergedCards merge(const Answers& answers, const std::string& node);
 
 /// Returns the usage of the found cards, as far as their plugins report it.
-std::vector<usage::Reading> readingsOf(const Found& found, const Answers& answers);
+std::vector<usage::Reading> readingsOf(const MergedCards& found, const Answers& answers);
 
 }  // namespace egpu::agent::cards

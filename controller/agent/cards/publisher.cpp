@@ -68,7 +68,7 @@ Status Publisher::publish(const Answers& answers, std::stop_token stop) {
   noteFailures(answers);
   if (options_.given)
     if (auto now = options_.given(stop)) given_ = std::move(*now);
-  Found found = merge(answers, options_.node);
+  MergedCards found = merge(answers, options_.node);
   noteUnpublished(answers, found);
   remarks_ = std::move(found.remarks);
   Status first;
@@ -223,7 +223,7 @@ Status Publisher::gone(const Gpu& have, std::stop_token stop) {
   return removed;
 }
 
-Status Publisher::tellHealth(const std::string& name, const Diagnosis& diagnosis, const Answer* answer,
+Status Publisher::tellHealth(const std::string& name, const Diagnosis& diagnosis, const PluginReport* answer,
                              std::stop_token stop) {
   return step(name, stop, [&](const Gpu& have) {
     if (!have.isCard()) return Status::okay();
@@ -327,7 +327,7 @@ Status Publisher::tellUsage(const std::string& name, const usage::CardUse* now, 
   });
 }
 
-health::Finding Publisher::findingOf(const v1alpha::Card& found, const Answer& answer,
+health::Finding Publisher::findingOf(const v1alpha::Card& found, const PluginReport& answer,
                                      const plugin::CardHealth* notice) const {
   const auto mig = found.attributes.find("migMode");
   if (mig != found.attributes.end() && mig->second == "enabled") return migMode(found.uuid);
@@ -382,7 +382,7 @@ void Publisher::noteFailures(const Answers& answers) {
       failingSince_.try_emplace(plugin, clock_.now());
 }
 
-void Publisher::noteUnpublished(const Answers& answers, Found& found) const {
+void Publisher::noteUnpublished(const Answers& answers, MergedCards& found) const {
   std::set<std::string> noted;
   for (const auto& [plugin, answer] : answers) {
     if (!answer.health.reply.ok()) continue;

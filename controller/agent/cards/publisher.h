@@ -91,7 +91,7 @@ class Publisher {
     bool silent = false;                   ///< the plugin answered and reports neither event nor illness
   };
   /// `answer`: answer of the plugin that the diagnosis comes from; null if the plugin is not loaded.
-  base::Status tellHealth(const std::string& name, const Diagnosis& diagnosis, const Answer* answer,
+  base::Status tellHealth(const std::string& name, const Diagnosis& diagnosis, const PluginReport* answer,
                           std::stop_token stop);
   base::Status writeHealth(const Gpu& have, const v1alpha::ElasticGPUStatus& after, std::stop_token stop);
   /// Removes the operator's annotation from the card after it was evaluated. `obeyed`: it ended the repair.
@@ -103,7 +103,7 @@ class Publisher {
   /// Calls `take` with the stored object; if it has changed, reads it and tries again, up to kAttempts times.
   base::Status step(const std::string& name, std::stop_token stop, const Step& take);
   /// Card as it was written, and as the server stored it.
-  struct Kept {
+  struct StoredCard {
     Gpu written, stored;
   };
   bool isKept(const Gpu& have, const Gpu& want) const;
@@ -114,10 +114,11 @@ class Publisher {
                                     const v1alpha::Card* found) const;
   /// Returns the finding for a card whose plugin reports no illness. `notice`: the plugin's healthy report with a
   /// message; may be null.
-  health::Finding findingOf(const v1alpha::Card& found, const Answer& answer, const plugin::CardHealth* notice) const;
+  health::Finding findingOf(const v1alpha::Card& found, const PluginReport& answer,
+                            const plugin::CardHealth* notice) const;
   void noteFailures(const Answers& answers);
   /// Adds messages about ill cards that have no object, as no condition reports them.
-  void noteUnpublished(const Answers& answers, Found& found) const;
+  void noteUnpublished(const Answers& answers, MergedCards& found) const;
   void tell(const std::vector<std::string>& refused, const std::vector<std::string>& said);
 
   kube::Client& client_;
@@ -127,8 +128,8 @@ class Publisher {
   const PublisherOptions options_;
   const base::Clock::Steady since_;                                       ///< time of construction
   std::map<std::string, base::Clock::Steady, std::less<>> failingSince_;  ///< by plugin
-  std::atomic<std::thread::id> writes_{};          ///< thread that is putting the result of a write into the store
-  std::map<std::string, Kept, std::less<>> kept_;  ///< by object: cards that the server stores differently
+  std::atomic<std::thread::id> writes_{};  ///< thread that is putting the result of a write into the store
+  std::map<std::string, StoredCard, std::less<>> kept_;  ///< by object: cards that the server stores differently
   /// By object: time of the last usage write that the server did not store.
   std::map<std::string, base::Clock::Steady, std::less<>> usagePruned_;
   health::Repairs repairs_;

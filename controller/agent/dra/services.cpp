@@ -45,9 +45,9 @@ Status check(const ClaimRef& claim) {
 }
 
 /// One call whose claims are in progress. The last claim to finish completes the call and deletes this object.
-class Call final : public grpc::ServerUnaryReactor {
+class ClaimsCall final : public grpc::ServerUnaryReactor {
  public:
-  explicit Call(int claims) : left_(claims) {}
+  explicit ClaimsCall(int claims) : left_(claims) {}
   std::stop_token stop() const { return stop_.get_token(); }
   /// Calls `write` to put the result of a claim into the response. After the last claim this object no longer exists.
   template <class Write>
@@ -85,13 +85,13 @@ std::string wrongWith(const Claims& claims) {
   return {};
 }
 
-struct Counted {
+struct CallMetrics {
   base::Metrics& metrics;
   const char* name;  ///< "prepare" | "unprepare"
   const char* histogram;
 };
 
-void tell(const Counted& what, const ClaimRef& claim, const Status& status, const std::string& error,
+void tell(const CallMetrics& what, const ClaimRef& claim, const Status& status, const std::string& error,
           std::chrono::duration<double> took) {
   const char* result = status.ok() ? "ok" : status.code() == Code::cancelled ? "cancelled" : "failed";
   what.metrics.observe(what.histogram, took.count(), {{"result", result}});
@@ -103,14 +103,14 @@ void tell(const Counted& what, const ClaimRef& claim, const Status& status, cons
 /// Starts a call. `work` produces the result of one claim, or returns the reason why there is none.
 template <class Request, class Response, class Work>
 grpc::ServerUnaryReactor* start(grpc::CallbackServerContext* context, const Request& request, Response* response,
-                                ClaimQueue& queue, const Counted& counted, Work work) {
+                                ClaimQueue& queue, const CallMetrics& counted, Work work) {
   if (const auto wrong = wrongWith(request.claims()); !wrong.empty()) return refuse(context, wrong);
   if (request.claims().empty()) {
     auto* reactor = context->DefaultReactor();
     reactor->Finish(grpc::Status::OK);
     return reactor;
   }
-  auto* call = new Call(request.claims_size());
+  auto* call = new ClaimsCall(request.claims_size());
   for (const auto& claim : request.claims()) {
     ClaimRef ref{claim.namespace_(), claim.name(), claim.uid()};
     queue.add(claim.uid(), [=, ref = std::move(ref)] {
@@ -174,7 +174,7 @@ void RegistrationService::begin() {
 grpc::ServerUnaryReactor* PluginService::NodePrepareResources(grpc::CallbackServerContext* context,
                                                               const kubelet::NodePrepareResourcesRequest* request,
                                                               kubelet::NodePrepareResourcesResponse* response) {
-  const Counted counted{metrics_, "prepare", "elasticgpu_agent_prepare_seconds"};
+  const CallMetrics counted{metrics_, "prepare", "elasticgpu_agent_prepare_seconds"};
   return start(context, *request, response, queue_, counted,
                [this](const ClaimRef& claim, std::stop_token stop, kubelet::NodePrepareResourceResponse& result) {
                  const auto devices = driver_.prepare(claim, std::move(stop));
@@ -193,7 +193,7 @@ grpc::ServerUnaryReactor* PluginService::NodePrepareResources(grpc::CallbackServ
 grpc::ServerUnaryReactor* PluginService::NodeUnprepareResources(grpc::CallbackServerContext* context,
                                                                 const kubelet::NodeUnprepareResourcesRequest* request,
                                                                 kubelet::NodeUnprepareResourcesResponse* response) {
-  const Counted counted{metrics_, "unprepare", "elasticgpu_agent_unprepare_seconds"};
+  const CallMetrics counted{metrics_, "unprepare", "elasticgpu_agent_unprepare_seconds"};
   return start(context, *request, response, queue_, counted,
                [this](const ClaimRef& claim, std::stop_token stop, kubelet::NodeUnprepareResourceResponse&) {
                  return driver_.unprepare(claim, std::move(stop));

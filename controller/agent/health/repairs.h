@@ -55,14 +55,14 @@ class Repairs {
   void retain(const std::function<bool(const std::string& card)>& isKnown);
 
  private:
-  struct Known {
+  struct CardRepair {
     /// Latest processes that reported the event for which the card needs repair. Several plugins may find the same card
     /// and report the event, and the plugin that the card is assigned to may change.
     std::set<uint64_t> reporters;
     uint64_t process = 0;   ///< latest process that reported the event
     std::string overruled;  ///< message of this process's event that an operator has acknowledged
   };
-  std::map<std::string, Known, std::less<>> known_;  ///< by card
+  std::map<std::string, CardRepair, std::less<>> known_;  ///< by card
 };
 
 }  // namespace egpu::agent::health

@@ -16,12 +16,13 @@ class CallLimiter {
   explicit CallLimiter(int most) : most_(most) {}
 
   /// One running call; ends with the object's lifetime.
-  class Turn {
+  class RunningCall {
    public:
-    Turn(CallLimiter& turns, std::string plugin) : turns_(&turns), plugin_(std::move(plugin)) {}
-    Turn(Turn&& other) noexcept : turns_(std::exchange(other.turns_, nullptr)), plugin_(std::move(other.plugin_)) {}
-    Turn& operator=(Turn&&) = delete;
-    ~Turn() {
+    RunningCall(CallLimiter& turns, std::string plugin) : turns_(&turns), plugin_(std::move(plugin)) {}
+    RunningCall(RunningCall&& other) noexcept
+        : turns_(std::exchange(other.turns_, nullptr)), plugin_(std::move(other.plugin_)) {}
+    RunningCall& operator=(RunningCall&&) = delete;
+    ~RunningCall() {
       if (turns_ != nullptr) turns_->end(plugin_);
     }
 
@@ -31,14 +32,14 @@ class CallLimiter {
   };
 
   /// Returns Code::unavailable without waiting if the plugin is at its limit.
-  base::Result<Turn> take(const std::string& plugin) {
+  base::Result<RunningCall> take(const std::string& plugin) {
     const base::MutexLock lock(mutex_);
     int& taken = taken_[plugin];
     if (taken >= most_)
       return base::Status(base::Code::unavailable, "provisioner " + plugin + " has not answered " +
                                                        std::to_string(taken) + " calls of this node yet; try again");
     ++taken;
-    return Turn(*this, plugin);
+    return RunningCall(*this, plugin);
   }
 
  private:

@@ -99,7 +99,7 @@ Status CapacityGuard::reserve(const cdi::Spec& wanted, const std::vector<v1alpha
   // Writes the draft to disk before other callers must wait.
   auto draft = folder_.draft(wanted);
   if (!draft) return draft.status();
-  Wish mine{wanted, cards, std::move(*draft)};
+  CapacityRequest mine{wanted, cards, std::move(*draft)};
   base::MutexLock lock(mutex_);
   waiting_.push_back(&mine);
   changed_.wait(lock, [&]() EGPU_REQUIRES(mutex_) { return mine.answered || !deciding_; });
@@ -109,17 +109,17 @@ Status CapacityGuard::reserve(const cdi::Spec& wanted, const std::vector<v1alpha
   lock.unlock();
   decide(together);
   lock.lock();
-  for (Wish* wish : together) wish->answered = true;
+  for (CapacityRequest* wish : together) wish->answered = true;
   deciding_ = false;
   changed_.notify_all();
   return mine.answer;
 }
 
 /// Decides the wishes in order, under the folder's lock. An accepted wish is a holder for the next ones.
-void CapacityGuard::decide(const std::vector<Wish*>& wishes) {
+void CapacityGuard::decide(const std::vector<CapacityRequest*>& wishes) {
   const auto held = folder_.hold();
   auto holders = held ? folder_.list() : Result<std::vector<cdi::Folder::Entry>>(held.status());
-  for (Wish* wish : wishes) {
+  for (CapacityRequest* wish : wishes) {
     wish->answer = holders ? fits(wish->wanted, wish->cards, *holders) : holders.status();
     if (wish->answer.ok()) wish->answer = folder_.write(std::move(wish->draft));
     if (!wish->answer.ok()) continue;

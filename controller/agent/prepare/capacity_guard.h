@@ -35,19 +35,19 @@ class CapacityGuard {
   }
 
  private:
-  struct Wish {
+  struct CapacityRequest {
     const cdi::Spec& wanted;
     const std::vector<v1alpha::Card>& cards;
     cdi::Draft draft;
     base::Status answer{};
     bool answered = false;  ///< guarded by the mutex_ of the guard
   };
-  void decide(const std::vector<Wish*>& wishes);
+  void decide(const std::vector<CapacityRequest*>& wishes);
 
   cdi::Folder& folder_;
   mutable base::Mutex mutex_;
   std::condition_variable_any changed_;
-  std::vector<Wish*> waiting_ EGPU_GUARDED_BY(mutex_);
+  std::vector<CapacityRequest*> waiting_ EGPU_GUARDED_BY(mutex_);
   bool deciding_ EGPU_GUARDED_BY(mutex_) = false;
 };
 

@@ -15,12 +15,13 @@ namespace egpu::agent {
 /// Thread-safe; must outlive all Held objects.
 class ClaimLocks {
  public:
-  class Held {
+  class ClaimLock {
    public:
-    Held(ClaimLocks& locks, std::string claim) : locks_(&locks), claim_(std::move(claim)) {}
-    Held(Held&& other) noexcept : locks_(std::exchange(other.locks_, nullptr)), claim_(std::move(other.claim_)) {}
-    Held& operator=(Held&&) = delete;
-    ~Held() {
+    ClaimLock(ClaimLocks& locks, std::string claim) : locks_(&locks), claim_(std::move(claim)) {}
+    ClaimLock(ClaimLock&& other) noexcept
+        : locks_(std::exchange(other.locks_, nullptr)), claim_(std::move(other.claim_)) {}
+    ClaimLock& operator=(ClaimLock&&) = delete;
+    ~ClaimLock() {
       if (locks_ != nullptr) locks_->release(claim_);
     }
 
@@ -30,12 +31,12 @@ class ClaimLocks {
   };
 
   /// Blocks until the claim's lock is free; returns nullopt if stopped meanwhile.
-  std::optional<Held> hold(const std::string& claim, std::stop_token stop) {
+  std::optional<ClaimLock> hold(const std::string& claim, std::stop_token stop) {
     base::MutexLock lock(mutex_);
     if (!changed_.wait(lock, stop, [&]() EGPU_REQUIRES(mutex_) { return held_.count(claim) == 0; }))
       return std::nullopt;
     held_.insert(claim);
-    return Held(*this, claim);
+    return ClaimLock(*this, claim);
   }
 
  private:

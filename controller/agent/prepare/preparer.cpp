@@ -65,12 +65,12 @@ cdi::Spec specOf(const ClaimRef& claim, const v1alpha::ElasticGPU& device, const
 }
 
 /// Takes one of `most` places until destruction.
-class Place {
+class CallPlace {
  public:
-  Place(std::atomic<int>& used, int most) : used_(used), taken_(used.fetch_add(1) < most) {}
-  Place(const Place&) = delete;
-  Place& operator=(const Place&) = delete;
-  ~Place() { used_.fetch_sub(1); }
+  CallPlace(std::atomic<int>& used, int most) : used_(used), taken_(used.fetch_add(1) < most) {}
+  CallPlace(const CallPlace&) = delete;
+  CallPlace& operator=(const CallPlace&) = delete;
+  ~CallPlace() { used_.fetch_sub(1); }
   bool taken() const { return taken_; }
 
  private:
@@ -155,7 +155,7 @@ Result<std::vector<std::string>> ClaimPreparer::prepare(const ClaimRef& claim, s
   const Status first = withClaim(claim, ids.status());
   tell(claim, pods, first, stop);
   if (first.code() != Code::unavailable || options_.patience.count() == 0) return first;
-  const Place place(waiting_, options_.mostWaiting);
+  const CallPlace place(waiting_, options_.mostWaiting);
   return place.taken() ? tryAgain(claim, first, stop) : first;
 }
 

@@ -103,11 +103,11 @@ struct PreparerOptions {
   /// uninstalled.
   std::function<bool(const std::string& provisioner)> uninstalled{};
   /// Current state of a card, as found by its plugin; nullopt or empty function: unknown.
-  struct Found {
+  struct CurrentCard {
     int64_t index = 0;   ///< minor number
     std::string driver;  ///< version; empty = unknown
   };
-  std::function<std::optional<Found>(const std::string& card)> found{};
+  std::function<std::optional<CurrentCard>(const std::string& card)> found{};
   /// Boot id of the machine. Empty for a simulated node: its files never become stale.
   std::string boot{};
   /// Maximum time of one removal of files that containers left; the kubelet waits 45 s for an unprepare.

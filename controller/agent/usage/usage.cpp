@@ -35,7 +35,7 @@ class Holders {
   Holders(const std::vector<Share>& shares, const std::string& card, const Used& start) {
     for (const auto& share : shares) {
       if (base::lowered(share.card) != base::lowered(card)) continue;
-      auto& holder = holders_.emplace_back(Holder{&share, {}});
+      auto& holder = holders_.emplace_back(DeviceUse{&share, {}});
       for (const auto& [uid, name] : share.pods) holder.used.emplace(uid, start);
       if (share.pods.empty()) holder.used.emplace("", start);
     }
@@ -61,11 +61,11 @@ class Holders {
   }
 
  private:
-  struct Holder {
+  struct DeviceUse {
     const Share* share;
     std::map<std::string, Used> used;  ///< by uid of the pod
   };
-  std::vector<Holder> holders_;
+  std::vector<DeviceUse> holders_;
 };
 
 v1alpha::CardUsage statusOf(const CardUse& now, base::Clock::Wall wall) {

@@ -21,9 +21,9 @@ class StaleTest : public PrepareTest {
       return edits;
     };
     options.boot = "boot-1";
-    options.found = [this](const std::string& card) -> std::optional<PreparerOptions::Found> {
+    options.found = [this](const std::string& card) -> std::optional<PreparerOptions::CurrentCard> {
       if (!answers) return std::nullopt;
-      return PreparerOptions::Found{minors.at(card == "gpu-n1-0" ? "GPU-n1-0" : "GPU-n1-1"), driverVersion};
+      return PreparerOptions::CurrentCard{minors.at(card == "gpu-n1-0" ? "GPU-n1-0" : "GPU-n1-1"), driverVersion};
     };
     restart();
   }
@@ -122,7 +122,7 @@ TEST_F(StaleTest, RefreshMakesStaleFilesAnewAndLeavesTheOthers) {
 /// Cards of two plugins: the file has one version, which differs from that of some cards.
 TEST_F(StaleTest, CardsOfTwoDriversMakeNoFileStale) {
   options.found = [](const std::string& card) {
-    return card == "gpu-n1-0" ? PreparerOptions::Found{0, "535.104.05"} : PreparerOptions::Found{1, "2.1"};
+    return card == "gpu-n1-0" ? PreparerOptions::CurrentCard{0, "535.104.05"} : PreparerOptions::CurrentCard{1, "2.1"};
   };
   restart();
   world.addClaim("w", "share", {{"gpu", "2"}});
