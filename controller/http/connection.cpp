@@ -82,7 +82,7 @@ ssize_t Connection::fill(Steady::time_point until) {
   return n;
 }
 
-std::optional<std::variant<Head, Refusal>> Connection::awaitRequest(bool first) {
+std::optional<std::variant<Head, RequestRefusal>> Connection::awaitRequest(bool first) {
   late_ = tooLong_ = false;
   answerUntil_.reset();
   if (!first) activity_.enter(Activity::Phase::idle);
@@ -112,13 +112,13 @@ std::optional<std::variant<Head, Refusal>> Connection::awaitRequest(bool first) 
       break;
     }
     if (text.size() + skipped > limits_.head)
-      return Refusal{431, "RequestHeaderFieldsTooLarge",
-                     "request line and headers have more than " + std::to_string(limits_.head) + " bytes"};
+      return RequestRefusal{431, "RequestHeaderFieldsTooLarge",
+                            "request line and headers have more than " + std::to_string(limits_.head) + " bytes"};
     searched = text.size() < 3 ? 0 : text.size() - 3;
     begin_ = end_;
     if (fill(requestUntil_) <= 0) {
       if (!late_) return std::nullopt;
-      return Refusal{408, "Timeout", "the request did not arrive in time"};
+      return RequestRefusal{408, "Timeout", "the request did not arrive in time"};
     }
   }
   auto parsed = parseHead(text, limits_);
@@ -136,10 +136,11 @@ void Connection::beginAnswer(bool stream) {
   activity_.enter(Activity::Phase::writing);
 }
 
-std::optional<Refusal> Connection::bodyRefused() const {
-  if (late_) return Refusal{408, "Timeout", "the request did not arrive in time"};
+std::optional<RequestRefusal> Connection::bodyRefused() const {
+  if (late_) return RequestRefusal{408, "Timeout", "the request did not arrive in time"};
   if (tooLong_)
-    return Refusal{413, "RequestEntityTooLarge", "Request entity too large: limit is " + std::to_string(limits_.body)};
+    return RequestRefusal{413, "RequestEntityTooLarge",
+                          "Request entity too large: limit is " + std::to_string(limits_.body)};
   return std::nullopt;
 }
 

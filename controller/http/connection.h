@@ -62,9 +62,9 @@ class Connection final : public httplib::Stream {
 
   /// Waits for the next request and reads its head. Returns nullopt if the client is gone or did not begin in time.
   /// After this call, read() gives the library the head's framing() and then the body.
-  std::optional<std::variant<Head, Refusal>> awaitRequest(bool first);
+  std::optional<std::variant<Head, RequestRefusal>> awaitRequest(bool first);
   /// Returns why the body could not be read, if the client caused the failure.
-  std::optional<Refusal> bodyRefused() const;
+  std::optional<RequestRefusal> bodyRefused() const;
   /// Starts the answer: everything written after this call belongs to it. A stream has no deadline as a whole.
   void beginAnswer(bool stream);
   /// Sends the buffered output. Returns false if the client reads nothing or is gone.

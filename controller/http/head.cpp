@@ -24,7 +24,7 @@ bool hasControls(std::string_view text) {
   return std::any_of(text.begin(), text.end(), [](char c) { return (c >= 0 && c < ' ' && c != '\t') || c == '\x7f'; });
 }
 
-Refusal bad(std::string message) { return {400, "BadRequest", std::move(message)}; }
+RequestRefusal bad(std::string message) { return {400, "BadRequest", std::move(message)}; }
 
 /// Removes the next line from `text` and returns it without its CRLF.
 std::string_view nextLine(std::string_view& text) {
@@ -34,7 +34,7 @@ std::string_view nextLine(std::string_view& text) {
   return line;
 }
 
-std::optional<Refusal> parseRequestLine(std::string_view line, Head& head) {
+std::optional<RequestRefusal> parseRequestLine(std::string_view line, Head& head) {
   const auto first = line.find(' '), last = line.rfind(' ');
   if (first == std::string_view::npos || first == last) return bad("the request line is not METHOD TARGET VERSION");
   head.method = line.substr(0, first);
@@ -42,7 +42,8 @@ std::optional<Refusal> parseRequestLine(std::string_view line, Head& head) {
   const auto version = line.substr(last + 1);
   if (!isToken(head.method)) return bad("the method can't be understood");
   if (head.target.size() > kMaxTargetLength)
-    return Refusal{414, "RequestURITooLong", "the request's target is longer than " + std::to_string(kMaxTargetLength)};
+    return RequestRefusal{414, "RequestURITooLong",
+                          "the request's target is longer than " + std::to_string(kMaxTargetLength)};
   if (head.target.empty() || head.target.find_first_of(" #") != std::string::npos || hasControls(head.target))
     return bad("the request's target can't be understood");
   if (version != "HTTP/1.1" && version != "HTTP/1.0") return bad("only HTTP/1.1 and HTTP/1.0 are served");
@@ -50,22 +51,23 @@ std::optional<Refusal> parseRequestLine(std::string_view line, Head& head) {
   return std::nullopt;
 }
 
-std::optional<Refusal> takeLength(std::string_view value, const Limits& limits, bool seen, Head& head) {
+std::optional<RequestRefusal> takeLength(std::string_view value, const Limits& limits, bool seen, Head& head) {
   uint64_t length = 0;
   const auto [end, error] = std::from_chars(value.data(), value.data() + value.size(), length);
   const bool tooLarge = error == std::errc::result_out_of_range;
   if ((error != std::errc{} && !tooLarge) || end != value.data() + value.size())
     return bad("Content-Length is not a number of bytes");
   if (tooLarge || length > limits.body)
-    return Refusal{413, "RequestEntityTooLarge", "Request entity too large: limit is " + std::to_string(limits.body)};
+    return RequestRefusal{413, "RequestEntityTooLarge",
+                          "Request entity too large: limit is " + std::to_string(limits.body)};
   if (seen && length != head.length) return bad("two different Content-Length headers");
   head.length = length;
   return std::nullopt;
 }
 
 /// Applies a header that decides how the connection is read to `head`, or returns why the request is refused.
-std::optional<Refusal> understand(const std::string& name, std::string_view value, const Limits& limits,
-                                  bool& hasLength, Head& head) {
+std::optional<RequestRefusal> understand(const std::string& name, std::string_view value, const Limits& limits,
+                                         bool& hasLength, Head& head) {
   if (name == "content-length") {
     auto refused = takeLength(value, limits, hasLength, head);
     hasLength = true;
@@ -76,15 +78,15 @@ std::optional<Refusal> understand(const std::string& name, std::string_view valu
     head.chunked = true;
   } else if (name == "content-encoding") {
     if (base::lowered(value) != "identity")
-      return Refusal{415, "UnsupportedMediaType",
-                     "compressed bodies are not accepted: send it without Content-Encoding"};
+      return RequestRefusal{415, "UnsupportedMediaType",
+                            "compressed bodies are not accepted: send it without Content-Encoding"};
   } else if (name == "connection") {
     const std::string how = base::lowered(value);
     if (how.find("close") != std::string::npos) head.closes = true;
     if (how.find("keep-alive") != std::string::npos) head.closes = false;
   } else if (name == "expect") {
     if (base::lowered(value) != "100-continue")
-      return Refusal{417, "ExpectationFailed", "only 100-continue can be expected"};
+      return RequestRefusal{417, "ExpectationFailed", "only 100-continue can be expected"};
     head.continues = true;
   }
   return std::nullopt;
@@ -92,13 +94,14 @@ std::optional<Refusal> understand(const std::string& name, std::string_view valu
 
 }  // namespace
 
-std::variant<Head, Refusal> parseHead(std::string_view text, const Limits& limits) {
+std::variant<Head, RequestRefusal> parseHead(std::string_view text, const Limits& limits) {
   Head head;
   if (auto refused = parseRequestLine(nextLine(text), head)) return *refused;
   bool hasLength = false;
   for (auto line = nextLine(text); !line.empty(); line = nextLine(text)) {
     if (head.headers.size() == limits.headers)
-      return Refusal{431, "RequestHeaderFieldsTooLarge", "more than " + std::to_string(limits.headers) + " headers"};
+      return RequestRefusal{431, "RequestHeaderFieldsTooLarge",
+                            "more than " + std::to_string(limits.headers) + " headers"};
     const auto colon = line.find(':');
     if (colon == std::string_view::npos || !isToken(line.substr(0, colon)) || hasControls(line))
       return bad("a header can't be understood");
@@ -123,12 +126,12 @@ std::string Head::framing() const {
   return out + "\r\n";
 }
 
-std::string statusBody(const Refusal& refusal) {
+std::string statusBody(const RequestRefusal& refusal) {
   return R"({"kind":"Status","apiVersion":"v1","metadata":{},"status":"Failure","message":")" + refusal.message +
          R"(","reason":")" + std::string(refusal.reason) + R"(","code":)" + std::to_string(refusal.status) + "}";
 }
 
-std::string refusalAnswer(const Refusal& refusal) {
+std::string refusalAnswer(const RequestRefusal& refusal) {
   const std::string body = statusBody(refusal);
   return "HTTP/1.1 " + std::to_string(refusal.status) + " " + std::string(refusal.reason) +
          "\r\nContent-Type: application/json\r\nContent-Length: " + std::to_string(body.size()) +

@@ -13,7 +13,7 @@
 namespace egpu::http {
 
 /// Reason why a request is not served: HTTP status, `reason` as in a Kubernetes Status, and a message for people.
-struct Refusal {
+struct RequestRefusal {
   int status = 400;
   std::string_view reason = "BadRequest";
   std::string message;
@@ -33,11 +33,11 @@ struct Head {
 };
 
 /// Parses a head, or returns why the request is refused. `text` ends with the empty line.
-std::variant<Head, Refusal> parseHead(std::string_view text, const Limits& limits);
+std::variant<Head, RequestRefusal> parseHead(std::string_view text, const Limits& limits);
 
 /// Returns the refusal as a Kubernetes Status in JSON.
-std::string statusBody(const Refusal& refusal);
+std::string statusBody(const RequestRefusal& refusal);
 /// Returns a complete HTTP answer with statusBody() as its body. The answer closes the connection.
-std::string refusalAnswer(const Refusal& refusal);
+std::string refusalAnswer(const RequestRefusal& refusal);
 
 }  // namespace egpu::http

@@ -330,7 +330,7 @@ class HttpServer final : public httplib::Server {
       if (!arrived) return false;
       const auto* head = std::get_if<Head>(&*arrived);
       if (head == nullptr) {
-        const std::string text = refusalAnswer(std::get<Refusal>(*arrived));
+        const std::string text = refusalAnswer(std::get<RequestRefusal>(*arrived));
         connection.beginAnswer(false);
         connection.write(text.data(), text.size());
         return true;
@@ -345,20 +345,20 @@ class HttpServer final : public httplib::Server {
     return false;
   }
 
-  static void refuse(const Refusal& refusal, httplib::Response& to) {
+  static void refuse(const RequestRefusal& refusal, httplib::Response& to) {
     to.status = refusal.status;
     to.set_content(statusBody(refusal), "application/json");
     to.set_header("Connection", "close");
   }
 
   /// Returns why the request is not passed to the handler, or nullopt if it is.
-  std::optional<Refusal> refusalOf(const httplib::Request& from, const httplib::Response& to) const {
+  std::optional<RequestRefusal> refusalOf(const httplib::Request& from, const httplib::Response& to) const {
     if (auto refused = current().connection->bodyRefused()) return refused;
     if (to.status != 404)  // any other status means that the library could not parse the request
-      return Refusal{to.status, "BadRequest", "the request can't be understood"};
+      return RequestRefusal{to.status, "BadRequest", "the request can't be understood"};
     if (from.body.size() > limits_.body)
-      return Refusal{413, "RequestEntityTooLarge",
-                     "Request entity too large: limit is " + std::to_string(limits_.body)};
+      return RequestRefusal{413, "RequestEntityTooLarge",
+                            "Request entity too large: limit is " + std::to_string(limits_.body)};
     return std::nullopt;
   }
 

@@ -23,16 +23,16 @@ using base::Status;
 
 constexpr int kBacklog = 512;  // with a shorter backlog, connections of a burst wait for a second
 
-struct Place {
+struct HostAndPort {
   std::string host;  ///< without brackets
   std::string port;
 };
 
-base::Result<Place> parsePlace(std::string_view address) {
+base::Result<HostAndPort> parsePlace(std::string_view address) {
   const std::string quoted = "\"" + std::string(address) + "\"";
   const auto colon = address.rfind(':');
   if (colon == std::string_view::npos) return Status(Code::invalid, quoted + " is not host:port");
-  Place place{std::string(address.substr(0, colon)), std::string(address.substr(colon + 1))};
+  HostAndPort place{std::string(address.substr(0, colon)), std::string(address.substr(colon + 1))};
   if (place.port.empty() || place.port.size() > 5 || place.port.find_first_not_of("0123456789") != std::string::npos ||
       std::stoi(place.port) > 65535)
     return Status(Code::invalid, "\"" + place.port + "\" is not a port");
@@ -63,7 +63,7 @@ int bindTo(const addrinfo& to) {
   return -1;
 }
 
-int bindTo(const Place& place, std::string& why) {
+int bindTo(const HostAndPort& place, std::string& why) {
   addrinfo hints{};
   hints.ai_socktype = SOCK_STREAM;
   hints.ai_flags = AI_PASSIVE | AI_NUMERICSERV;
