@@ -93,7 +93,7 @@ bool HostedProvisioner::described() const {
 
 Reply HostedProvisioner::readiness() const {
   const base::MutexLock lock(mutex_);
-  if (state_ == State::up) return {ReplyCode::ok, gaps_};
+  if (state_ == ProcessState::up) return {ReplyCode::ok, gaps_};
   // While the process restarts, the last failure is reported, because a changing message would be written to the status
   // each time.
   if (!end_.message.empty()) return {end_.outcome, end_.message};
@@ -112,7 +112,7 @@ void HostedProvisioner::close() {
 void HostedProvisioner::retire(const std::string& why) {
   {
     const base::MutexLock lock(mutex_);
-    state_ = State::retired;
+    state_ = ProcessState::retired;
     end_ = {ReplyCode::unavailable, why};
   }
   stop_.request_stop();
@@ -160,7 +160,7 @@ Answer HostedProvisioner::send(const Call& call) {
   pending->deadline = call.deadline;
   base::MutexLock lock(mutex_);
   if (until_) return refuse(ReplyCode::unavailable, fileOf(path_) + ": the controller is stopping");
-  if (state_ != State::up)
+  if (state_ != ProcessState::up)
     return refuse(ReplyCode::unavailable, end_.message.empty() ? fileOf(path_) + " is starting" : end_.message);
   if (pending_.size() >= kMaxPending || unsent_.size() > kMaxUnsent)
     return refuse(ReplyCode::unavailable, fileOf(path_) + " has too many calls under way");
@@ -326,9 +326,9 @@ void HostedProvisioner::goDown(const End& end) {
       pending->answer = refuse(end.outcome, end.message);
       pending->answered.notify_all();
     }
-    if (state_ != State::retired) {
-      news = !until_ && (state_ == State::up || end_.message != end.message);
-      state_ = State::down;
+    if (state_ != ProcessState::retired) {
+      news = !until_ && (state_ == ProcessState::up || end_.message != end.message);
+      state_ = ProcessState::down;
       end_ = end;
     }
     attempted_ = true;
@@ -464,12 +464,12 @@ std::optional<HostedProvisioner::End> HostedProvisioner::takeHello(std::string_v
   if (std::string wrong = findGarbage(Slot::describe, described); !wrong.empty()) return End{ReplyCode::garbage, wrong};
   {
     const base::MutexLock lock(mutex_);
-    if (state_ == State::retired) return End{ReplyCode::unavailable, end_.message};
+    if (state_ == ProcessState::retired) return End{ReplyCode::unavailable, end_.message};
     if (described_ && !(description_ == hello.description))
       return End{ReplyCode::garbage, "its description changed: it is now " + hello.description.name};
     if (!described_) description_ = std::move(hello.description);  // once, because readers take no lock
     described_ = true;
-    state_ = State::up;
+    state_ = ProcessState::up;
     end_ = {};
     gaps_ = *confined_;
     upSince_ = clock_.now();

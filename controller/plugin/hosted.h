@@ -98,7 +98,7 @@ class HostedProvisioner final : public CallingProvisioner {
   uint64_t rounds() const { return rounds_; }  ///< number of wake-ups of the supervisor
 
  private:
-  enum class State { starting, up, down, retired };
+  enum class ProcessState { starting, up, down, retired };
   /// A call that was sent to the process. The mutable members are guarded by mutex_.
   struct Pending {
     Slot slot = Slot::describe;
@@ -154,7 +154,7 @@ class HostedProvisioner final : public CallingProvisioner {
 
   mutable base::Mutex mutex_;
   mutable std::condition_variable_any firstAttempt_;
-  State state_ EGPU_GUARDED_BY(mutex_) = State::starting;
+  ProcessState state_ EGPU_GUARDED_BY(mutex_) = ProcessState::starting;
   End end_ EGPU_GUARDED_BY(mutex_);  ///< why state_ is down or retired
   bool attempted_ EGPU_GUARDED_BY(mutex_) = false;
   bool described_ EGPU_GUARDED_BY(mutex_) = false;

@@ -133,11 +133,11 @@ Status coverHidden(const Files& files) {
   // Later mounts of the host are visible here, such as the root folder of a driver's container. Mounts do not propagate
   // back.
   if (mount("none", "/", nullptr, MS_REC | MS_SLAVE, nullptr) != 0) return failed("mounts of its own");
-  struct Place {
+  struct MountPoint {
     std::string path;
     UniqueFd keeps;  ///< none = covered
   };
-  std::vector<Place> places;
+  std::vector<MountPoint> places;
   for (const auto& path : files.hidden) places.push_back({path, UniqueFd()});
   for (const auto* kept : {&files.needed, &files.writable})
     for (const auto& path : *kept) {
@@ -147,7 +147,7 @@ Status coverHidden(const Files& files) {
       places.push_back({path, std::move(fd)});
     }
   // From the outside in; for equal paths the hidden one first.
-  std::stable_sort(places.begin(), places.end(), [](const Place& a, const Place& b) {
+  std::stable_sort(places.begin(), places.end(), [](const MountPoint& a, const MountPoint& b) {
     return std::pair(a.path.size(), bool(a.keeps)) < std::pair(b.path.size(), bool(b.keeps));
   });
   std::vector<std::string> covered;

@@ -17,7 +17,7 @@
 namespace egpu::plugin::sanity {
 
 /// The test environment of the plugin.
-struct Options {
+struct SanityOptions {
   std::string path;
   std::string hostBinary;      ///< empty: beside this executable
   core::StringMap parameters;  ///< parameters of the class
@@ -32,9 +32,9 @@ struct Options {
 /// One plugin under test. Not thread-safe, except plugin().
 class PluginUnderTest {
  public:
-  explicit PluginUnderTest(Options options);
+  explicit PluginUnderTest(SanityOptions options);
 
-  const Options& options() const { return options_; }
+  const SanityOptions& options() const { return options_; }
   HostedProvisioner& plugin() { return *plugin_; }
   /// Kills the host process with SIGKILL and waits for the next one. Returns the error; empty on success.
   std::string killAndRecover();
@@ -46,7 +46,7 @@ class PluginUnderTest {
  private:
   std::string waitReady(uint64_t startsBefore);
 
-  const Options options_;
+  const SanityOptions options_;
   base::SystemClock clock_;
   base::Random random_;
   base::Mutex mutex_;

@@ -13,7 +13,7 @@
 
 namespace {
 
-using egpu::plugin::sanity::Options;
+using egpu::plugin::sanity::SanityOptions;
 
 constexpr std::string_view kUsage =
     "usage: egpu-sanity [flags] PLUGIN.so\n"
@@ -67,7 +67,7 @@ std::string unknownCheck(const std::string& name) {
   return "--only: there is no check " + name + "; known are " + known;
 }
 
-int runChecks(const Options& options, const std::vector<std::string>& only) {
+int runChecks(const SanityOptions& options, const std::vector<std::string>& only) {
   egpu::plugin::sanity::PluginUnderTest subject(options);
   if (const auto state = subject.plugin().readiness(); !state.ok()) {
     std::printf("FAIL  load                   %s\n0 passed, 1 failed\n", state.message.c_str());
@@ -92,14 +92,14 @@ int runChecks(const Options& options, const std::vector<std::string>& only) {
 }
 
 struct CommandLine {
-  Options options;
+  SanityOptions options;
   std::vector<std::string> only;
   bool verbose = false;
 };
 
 /// Applies a flag with a value. Returns the error; empty: valid.
 std::string takeFlag(const std::string& flag, const std::string& value, CommandLine& out) {
-  Options& options = out.options;
+  SanityOptions& options = out.options;
   int64_t number = 0;
   if (flag == "--param") {
     const auto equals = value.find('=');

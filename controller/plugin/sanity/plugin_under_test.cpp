@@ -13,7 +13,7 @@ using std::chrono::milliseconds;
 
 constexpr milliseconds kPatience{30'000};
 
-HostOptions hostOptions(const Options& options) {
+HostOptions hostOptions(const SanityOptions& options) {
   HostOptions out;
   if (!options.hostBinary.empty()) out.hostBinary = options.hostBinary;
   out.deadlines = {milliseconds(5'000), milliseconds(10'000)};
@@ -27,7 +27,7 @@ HostOptions hostOptions(const Options& options) {
 
 }  // namespace
 
-PluginUnderTest::PluginUnderTest(Options options)
+PluginUnderTest::PluginUnderTest(SanityOptions options)
     : options_(std::move(options)),
       plugin_(std::make_unique<HostedProvisioner>(options_.path, hostOptions(options_), clock_, random_,
                                                   [this](HostedProvisioner&) {
