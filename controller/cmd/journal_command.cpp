@@ -138,7 +138,7 @@ Rows rows(const ReplaySummary& o) {
     out.emplace_back("  at most", percent(share.most));
     out.emplace_back("  at the end", percent(share.last));
   }
-  const auto failure = o.firstFailure.value_or(ReplaySummary::Failure{});
+  const auto failure = o.firstFailure.value_or(ReplaySummary::FailedPlacement{});
   out.emplace_back("first that did not fit", failure.at == 0 ? "none" : failure.claim);
   out.emplace_back("  when", failure.at == 0 ? "" : timeText(failure.at));
   out.emplace_back("  request number", failure.at == 0 ? "" : std::to_string(failure.nth));

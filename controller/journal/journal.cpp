@@ -75,7 +75,7 @@ void Journal::flush() {
   written_.wait(lock, [this]() EGPU_REQUIRES(mutex_) { return !hurry_ && !writing_ && waiting_.empty(); });
 }
 
-std::deque<Journal::Entry> Journal::next(const std::stop_token& stop) {
+std::deque<Journal::TimedChange> Journal::next(const std::stop_token& stop) {
   base::MutexLock lock(mutex_);
   filled_.wait_for(lock, stop, kGather, [this]() EGPU_REQUIRES(mutex_) { return hurry_ || room_ <= kMuch; });
   hurry_ = handed_ = false;
@@ -92,7 +92,7 @@ void Journal::run(const std::stop_token& stop) {
   }
 }
 
-std::size_t Journal::write(const std::deque<Entry>& entries) {
+std::size_t Journal::write(const std::deque<TimedChange>& entries) {
   std::string lines;
   std::size_t held = 0, lost = 0;  // number of records in `lines`, and of those that were not written
   const auto append = [&] {

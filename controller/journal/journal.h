@@ -53,7 +53,7 @@ class Journal final : public cache::ClusterListener {
     bool continues = false;
   };
   using What = std::variant<Whole, cache::Change, cache::Decided>;
-  struct Entry {
+  struct TimedChange {
     int64_t time = 0;  ///< milliseconds since 1970
     What what;
   };
@@ -62,9 +62,9 @@ class Journal final : public cache::ClusterListener {
   void put(What what);
   void run(const std::stop_token& stop);
   /// Waits a short time for entries and takes all of them. Empty if none arrived.
-  std::deque<Entry> next(const std::stop_token& stop);
+  std::deque<TimedChange> next(const std::stop_token& stop);
   /// Writes the entries. Returns the number of records that were not written.
-  std::size_t write(const std::deque<Entry>& entries);
+  std::size_t write(const std::deque<TimedChange>& entries);
   base::Status begin(const Whole& whole, int64_t time);
   /// Requests a snapshot (wantsAll()) if further records can't be written without one, or if the file is full. Then
   /// updates the metrics and wakes flush().
@@ -85,7 +85,7 @@ class Journal final : public cache::ClusterListener {
   std::atomic<bool> wants_{true};
   base::Mutex mutex_;
   std::condition_variable_any filled_, written_;
-  std::deque<Entry> waiting_ EGPU_GUARDED_BY(mutex_);
+  std::deque<TimedChange> waiting_ EGPU_GUARDED_BY(mutex_);
   std::size_t room_ EGPU_GUARDED_BY(mutex_) = kBuffered;  ///< number of further records that fit in memory
   bool recording_ EGPU_GUARDED_BY(mutex_) = false;        ///< a snapshot was passed, and no record was dropped since
   bool handed_ EGPU_GUARDED_BY(mutex_) = false;           ///< a snapshot is in waiting_

@@ -14,9 +14,9 @@ using base::Code;
 using base::Status;
 using codec::JournalRecord;
 
-class File {
+class JournalFile {
  public:
-  File(const std::string& path, const Reading& reading)
+  JournalFile(const std::string& path, const Reading& reading)
       : name_(std::filesystem::path(path).filename()), in_(path), reading_(reading) {}
 
   /// Reports the records of this file. follows: the previous file was read to its end. Returns true if this file was.
@@ -88,7 +88,7 @@ Status read(const std::string& folder, const Reading& reading) {
   bool follows = false;
   int64_t last = 0;
   for (const auto& [number, path] : *files) {
-    File file(path, reading);
+    JournalFile file(path, reading);
     follows = file.tell(follows && number == last + 1);
     last = number;
   }

@@ -198,8 +198,8 @@ void Replay::end(const std::string& uid, Claim& claim) {
   freed_ = true;
 }
 
-Replay::Group Replay::groupOf(const JournalDecision& decision) {
-  Group group;
+Replay::DecidedGroup Replay::groupOf(const JournalDecision& decision) {
+  DecidedGroup group;
   group.recorded = std::make_shared<const JournalDecision>(decision);
   for (const auto& ask : decision.asks) {
     Claim& claim = claims_[ask.uid];
@@ -215,13 +215,13 @@ Replay::Group Replay::groupOf(const JournalDecision& decision) {
   return group;
 }
 
-Together Replay::decide(const Group& group) {
+Together Replay::decide(const DecidedGroup& group) {
   return scheduler::decideTogether(cluster_, group.requests, suitsFor(*group.recorded));
 }
 
 void Replay::decided(const JournalDecision& decision) {
   ++out_.decisions;
-  const Group group = groupOf(decision);
+  const DecidedGroup group = groupOf(decision);
   if (group.uids.empty()) return;
   if (diverged_) {
     if (heldBack(decision)) ++out_.given;  // all other decisions are made again
@@ -250,7 +250,7 @@ void Replay::diverge() {
     for (const auto& uid : group.uids) claims_[uid].own = true;
 }
 
-bool Replay::settle(const Group& group, const Together& together) {
+bool Replay::settle(const DecidedGroup& group, const Together& together) {
   for (const auto& uid : group.uids) claims_[uid].own = true;
   if (together.decisions.empty()) {
     fitsNowhere(group);
@@ -268,7 +268,7 @@ bool Replay::settle(const Group& group, const Together& together) {
   return true;
 }
 
-void Replay::fits(const Group& group) {
+void Replay::fits(const DecidedGroup& group) {
   for (const auto& uid : group.uids) {
     noLongerWaits(claims_[uid]);
     placed(claims_[uid]);
@@ -283,13 +283,13 @@ void Replay::placed(Claim& claim) {
   waits_.push_back(now_ - claim.arrived);
 }
 
-void Replay::fitsNowhere(const Group& group) {
+void Replay::fitsNowhere(const DecidedGroup& group) {
   if (!out_.firstFailure)
     out_.firstFailure = {now_, claims_[group.uids.front()].name, share(used_.core, capacity_.core), out_.claims};
   wait(group);
 }
 
-void Replay::wait(const Group& group) {
+void Replay::wait(const DecidedGroup& group) {
   int64_t since = 0;
   for (const auto& uid : group.uids) {
     Claim& claim = claims_[uid];
@@ -313,11 +313,11 @@ void Replay::noLongerWaits(Claim& claim) {
 void Replay::retry() {
   if (!diverged_ || !freed_) return;
   freed_ = false;
-  std::vector<Group> hopeless;
+  std::vector<DecidedGroup> hopeless;
   for (auto at = waiting_.begin(); at != waiting_.end();) {
-    const Group group = (at++)->second;
+    const DecidedGroup group = (at++)->second;
     if (heldBack(*group.recorded)) continue;
-    const auto alike = [&group](const Group& other) {
+    const auto alike = [&group](const DecidedGroup& other) {
       return other.requests == group.requests && other.recorded->refused == group.recorded->refused &&
              other.recorded->onlySuited == group.recorded->onlySuited &&
              other.recorded->suited == group.recorded->suited;

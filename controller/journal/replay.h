@@ -29,7 +29,7 @@ struct ReplaySummary {
     double mean = 0;  ///< mean over time
     double most = 0, last = 0;
   };
-  struct Failure {
+  struct FailedPlacement {
     int64_t at = 0;  ///< since 1970
     std::string claim;
     double core = 0;  ///< allocated share of the core at that time
@@ -47,7 +47,7 @@ struct ReplaySummary {
   int64_t longestWaiting = 0;                                         ///< longest waiting time of a claim still pending
   int64_t guessed = 0;  ///< claims placed on a node whose suitability the record does not contain
   Share core, memory;
-  std::optional<Failure> firstFailure;
+  std::optional<FailedPlacement> firstFailure;
 };
 
 /// Repeats decisions record by record. Not thread-safe.
@@ -72,7 +72,7 @@ class Replay {
     std::vector<std::string> cards;  ///< cards that the replay allocated to it
   };
   /// Claims that are decided together, and the recorded decision with the suitability of nodes.
-  struct Group {
+  struct DecidedGroup {
     std::vector<std::string> uids;
     std::vector<scheduler::Request> requests;
     std::shared_ptr<const codec::JournalDecision> recorded;
@@ -84,17 +84,17 @@ class Replay {
   void giveBack(const codec::JournalTake& take);
   void gone(const std::string& uid);
   void decided(const codec::JournalDecision& decision);
-  Group groupOf(const codec::JournalDecision& decision);
-  scheduler::Together decide(const Group& group);
+  DecidedGroup groupOf(const codec::JournalDecision& decision);
+  scheduler::Together decide(const DecidedGroup& group);
   void diverge();
   /// Applies the replay's own decision to the group's claims. Returns false if the group fits nowhere.
-  bool settle(const Group& group, const scheduler::Together& together);
+  bool settle(const DecidedGroup& group, const scheduler::Together& together);
   void retry();
-  void wait(const Group& group);
+  void wait(const DecidedGroup& group);
   void noLongerWaits(Claim& claim);
   void placed(Claim& claim);
-  void fits(const Group& group);
-  void fitsNowhere(const Group& group);
+  void fits(const DecidedGroup& group);
+  void fitsNowhere(const DecidedGroup& group);
   void end(const std::string& uid, Claim& claim);
   Claim* ownerOf(const std::string& by);
   scheduler::Request under(scheduler::Request request) const;
@@ -114,7 +114,7 @@ class Replay {
   int64_t lastWaiting_ = 0;
   std::unordered_map<std::string, Claim> claims_;         ///< by uid
   std::unordered_map<std::string, std::string> devices_;  ///< uid of the claim, by uid of the device
-  std::map<int64_t, Group> waiting_;                      ///< pending groups, the longest pending first
+  std::map<int64_t, DecidedGroup> waiting_;               ///< pending groups, the longest pending first
   std::vector<int64_t> waits_;
   scheduler::Amount capacity_, used_;
   double coreTime_ = 0, memoryTime_ = 0;
