@@ -262,7 +262,7 @@ class Explaining {
     return all;
   }
 
-  struct Place {
+  struct CardOnNode {
     std::string_view node;
     std::string_view card;
   };
@@ -275,7 +275,7 @@ class Explaining {
   const WhyUnsuited& whyUnsuited_;
   Needs needs_;
   const std::string otherModel_;
-  Place at_;
+  CardOnNode at_;
   Counting node_, nodeCpu_, nodeMemory_, pinned_, health_, model_, minMemory_, capacity_, quota_, claims_, empty_,
       core_, memory_, enough_;
   Shortfall lackNodeCpu_{nodeCpu_, "short of free CPU", "has", cpu, cpu};

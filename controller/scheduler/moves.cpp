@@ -36,7 +36,7 @@ class Emptying {
     // One card's moves can take or free the capacity for another's, so repeat until no further card can be emptied.
     for (bool more = true; more && left_ > 0;) {
       more = false;
-      for (const Candidate& each : candidates()) {
+      for (const CardToEmpty& each : candidates()) {
         if (left_ <= 0) break;
         if (pause_) pause_();
         more = empty(each) || more;
@@ -50,18 +50,18 @@ class Emptying {
   }
 
  private:
-  struct Candidate {
+  struct CardToEmpty {
     int64_t claims = 0;
     int64_t fill = 0;
     std::string card;
-    auto operator<=>(const Candidate&) const = default;
+    auto operator<=>(const CardToEmpty&) const = default;
   };
 
   const Cluster::State& state() const { return cluster_.state(); }
 
   /// Returns the cards that could be emptied, in the order in which they are tried.
-  std::vector<Candidate> candidates() const {
-    std::vector<Candidate> all;
+  std::vector<CardToEmpty> candidates() const {
+    std::vector<CardToEmpty> all;
     for (const auto& [name, id] : state().nodesByName()) {
       for (const CardId card : state().nodes[id].cards) {
         const CardRecord& record = state().cards[card];
@@ -81,7 +81,7 @@ class Emptying {
     return all;
   }
 
-  bool empty(const Candidate& candidate) {
+  bool empty(const CardToEmpty& candidate) {
     const CardId id = state().findCard(candidate.card);
     std::vector<Victim> claims;
     std::set<std::string> touched;  // cards that can become empty or used

@@ -28,7 +28,7 @@ using Cost = VictimCost;
 using Place = VictimPlace;
 
 /// Arguments of a search besides cluster and request. References must outlive it.
-struct Given {
+struct SearchArguments {
   const SearchScope& among;
   const NodePredicate& suits;
   const IsEvictable& isEvictable;
@@ -43,7 +43,7 @@ struct Given {
 class Preempting {
  public:
   /// Trial allocations and releases are undone. left: decisions left.
-  Preempting(Cluster& cluster, const Request& request, const Given& given, int64_t& left)
+  Preempting(Cluster& cluster, const Request& request, const SearchArguments& given, int64_t& left)
       : cluster_(cluster),
         state_(cluster.state()),
         request_(request),
@@ -78,7 +78,7 @@ class Preempting {
   bool cutShort() const { return given_.accept && cutAt_ != std::numeric_limits<int64_t>::max(); }
 
   /// A possible victim.
-  struct Holder {
+  struct PossibleVictim {
     const std::string* device = nullptr;
     const std::vector<Holding>* holdings = nullptr;
     Loss loss{};
@@ -231,9 +231,9 @@ class Preempting {
   }
 
   /// Returns the holder, or nullopt if it cannot be preempted.
-  std::optional<Holder> holderOf(const std::string& device, const std::vector<Holding>& holdings) const {
+  std::optional<PossibleVictim> holderOf(const std::string& device, const std::vector<Holding>& holdings) const {
     if (given_.isEvictable && !given_.isEvictable(device)) return std::nullopt;
-    Holder holder{&device, &holdings};
+    PossibleVictim holder{&device, &holdings};
     if (given_.standing) {
       const EvictionRank standing = given_.standing(device);
       holder.loss = {standing.priority, -standing.since, 0};
@@ -243,8 +243,8 @@ class Preempting {
     return holder;
   }
 
-  std::vector<Holder> holdersAt(const Place& place, const Holdings& holdings) const {
-    std::vector<Holder> holders;
+  std::vector<PossibleVictim> holdersAt(const Place& place, const Holdings& holdings) const {
+    std::vector<PossibleVictim> holders;
     for (const auto& [device, of] : holdings) {
       const bool concerned = place.card == kNone || std::any_of(of.begin(), of.end(), [&](const Holding& each) {
                                return state_.findCard(each.card) == place.card;
@@ -253,19 +253,20 @@ class Preempting {
       if (const auto holder = holderOf(device, of)) holders.push_back(*holder);
     }
     // Cheap holders first: then the cheapest set of each size is found early, and excludes the rest.
-    std::stable_sort(holders.begin(), holders.end(), [](const Holder& a, const Holder& b) { return a.loss < b.loss; });
+    std::stable_sort(holders.begin(), holders.end(),
+                     [](const PossibleVictim& a, const PossibleVictim& b) { return a.loss < b.loss; });
     return holders;
   }
 
   void search(const Place& place) {
     const std::string node(state_.nodes[place.node].name);
     const Holdings holdings = holdingsOn(cluster_, node);
-    const std::vector<Holder> holders = holdersAt(place, holdings);
+    const std::vector<PossibleVictim> holders = holdersAt(place, holdings);
     here_ = request_;
     here_.pinnedNode = node;
-    for (const Holder& each : holders) scheduler::release(cluster_, *each.device, *each.holdings);
+    for (const PossibleVictim& each : holders) scheduler::release(cluster_, *each.device, *each.holdings);
     const bool any = fits();
-    for (const Holder& each : holders) scheduler::hold(cluster_, *each.device, *each.holdings);
+    for (const PossibleVictim& each : holders) scheduler::hold(cluster_, *each.device, *each.holdings);
     if (!any) return;
     found_ = false;
     const auto most = static_cast<int64_t>(holders.size());
@@ -292,14 +293,14 @@ class Preempting {
   }
 
   /// Tries all sets with n more holders from index `from` on.
-  void choose(const std::string& node, const std::vector<Holder>& holders, std::size_t from, int64_t n,
+  void choose(const std::string& node, const std::vector<PossibleVictim>& holders, std::size_t from, int64_t n,
               const Loss& loss) {
     if (n == 0) {
       if (fits()) keep(node, {static_cast<int64_t>(chosen_.size()), loss});
       return;
     }
     for (std::size_t i = from; i + static_cast<std::size_t>(n) <= holders.size(); ++i) {
-      const Holder& each = holders[i];
+      const PossibleVictim& each = holders[i];
       // Later holders cost at least as much, so no cheaper set follows.
       if (best_.possible && Cost{static_cast<int64_t>(chosen_.size()) + n, loss + each.loss * n} > bestCost_) return;
       chosen_.push_back(&each);
@@ -311,13 +312,13 @@ class Preempting {
   }
 
   /// For too many sets to try: releases all holders, then restores each that can be spared, the smallest first.
-  void spare(const std::string& node, std::vector<Holder> holders) {
+  void spare(const std::string& node, std::vector<PossibleVictim> holders) {
     std::stable_sort(holders.begin(), holders.end(),
-                     [](const Holder& a, const Holder& b) { return a.loss.amount < b.loss.amount; });
-    for (const Holder& each : holders) scheduler::release(cluster_, *each.device, *each.holdings);
+                     [](const PossibleVictim& a, const PossibleVictim& b) { return a.loss.amount < b.loss.amount; });
+    for (const PossibleVictim& each : holders) scheduler::release(cluster_, *each.device, *each.holdings);
     chosen_.clear();
     Loss loss;
-    for (const Holder& each : holders) {
+    for (const PossibleVictim& each : holders) {
       scheduler::hold(cluster_, *each.device, *each.holdings);
       if (fits()) continue;
       scheduler::release(cluster_, *each.device, *each.holdings);
@@ -325,7 +326,7 @@ class Preempting {
       loss = loss + each.loss;
     }
     if (fits()) keep(node, {static_cast<int64_t>(chosen_.size()), loss});
-    for (const Holder* each : chosen_) scheduler::hold(cluster_, *each->device, *each->holdings);
+    for (const PossibleVictim* each : chosen_) scheduler::hold(cluster_, *each->device, *each->holdings);
   }
 
   bool enough() { return enough_ = enough_ || (given_.enough && given_.enough()); }
@@ -344,7 +345,7 @@ class Preempting {
       return;
     }
     std::vector<Victim> victims;
-    for (const Holder* each : chosen_) victims.push_back({*each->device, *each->holdings});
+    for (const PossibleVictim* each : chosen_) victims.push_back({*each->device, *each->holdings});
     std::sort(victims.begin(), victims.end(), [](const Victim& a, const Victim& b) { return a.device < b.device; });
     if (given_.accept) {
       left_ -= cost.holders;
@@ -361,12 +362,12 @@ class Preempting {
   Cluster& cluster_;
   const Cluster::State& state_;
   const Request& request_;
-  const Given& given_;
+  const SearchArguments& given_;
   Needs needs_;
   int64_t& left_;        ///< decisions left
   bool enough_ = false;  ///< the search must end
   Request here_;         ///< the request, pinned to the current node
-  std::vector<const Holder*> chosen_;
+  std::vector<const PossibleVictim*> chosen_;
   std::unordered_map<NodeId, bool> suits_;  ///< cached results of `suits`
   bool found_ = false;
   Decision decision_;

@@ -18,13 +18,13 @@ constexpr int64_t kCard = 1000;
 std::string fieldOf(std::string_view key) { return "spec.resources.requests[" + std::string(key.substr(0, 256)) + "]"; }
 
 /// A requested amount as written.
-struct Entry {
+struct RequestEntry {
   std::string_view key;
   std::string_view text;
 };
 
 struct Entries {
-  std::optional<Entry> gpu, core, memory, tflops;
+  std::optional<RequestEntry> gpu, core, memory, tflops;
 };
 
 Refusal notRepresentable(std::string_view key, std::string message) {
@@ -44,7 +44,7 @@ std::optional<std::string_view> suffixOf(std::string_view key, std::string_view 
 
 std::optional<Refusal> sortOut(const v1alpha::StringMap& requests, std::string_view provisioner, Entries& entries) {
   for (const auto& [key, text] : requests) {
-    std::optional<Entry>* slot = nullptr;
+    std::optional<RequestEntry>* slot = nullptr;
     if (std::optional<std::string_view> suffix = suffixOf(key, provisioner)) {
       if (*suffix == keys::kGpu) slot = &entries.gpu;
       if (*suffix == keys::kGpuCore) slot = &entries.core;
@@ -58,15 +58,15 @@ std::optional<Refusal> sortOut(const v1alpha::StringMap& requests, std::string_v
     }
     if (*slot && (*slot)->text != text)
       return invalid(fieldOf(key), "disagrees with " + std::string((*slot)->key) + ", which means the same");
-    *slot = Entry{key, text};
+    *slot = RequestEntry{key, text};
   }
   return std::nullopt;
 }
 
 /// Applies units and the rules between the amounts (request.h). The request contains the class's limits already.
-class Reading {
+class RequestReader {
  public:
-  Reading(const Entries& entries, int64_t memoryUnit, Request& request)
+  RequestReader(const Entries& entries, int64_t memoryUnit, Request& request)
       : entries_(entries), memoryUnit_(memoryUnit), request_(request) {}
 
   std::optional<Refusal> run() {
@@ -226,7 +226,7 @@ std::variant<Request, Refusal> makeOne(const v1alpha::ElasticGPUClaim& claim, co
   Entries entries;
   if (std::optional<Refusal> refusal = sortOut(claim.spec.requests, cls.provisioner, entries))
     return std::move(*refusal);
-  if (std::optional<Refusal> refusal = Reading(entries, p.memoryUnit, request).run()) return std::move(*refusal);
+  if (std::optional<Refusal> refusal = RequestReader(entries, p.memoryUnit, request).run()) return std::move(*refusal);
   if (claim.spec.adminAccess) observing(request);
   if (std::optional<Refusal> refusal = require(claim.spec, cls, request)) return std::move(*refusal);
   return request;

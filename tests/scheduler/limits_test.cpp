@@ -94,7 +94,7 @@ Cluster site(bool machine = false) {
   return cluster;
 }
 
-class Limits : public ::testing::TestWithParam<std::tuple<std::string_view, std::string_view>> {
+class PolicyLimits : public ::testing::TestWithParam<std::tuple<std::string_view, std::string_view>> {
  protected:
   /// Places claims until none fits. Returns their number.
   int64_t fill(Cluster& cluster, const Request& request) {
@@ -177,7 +177,7 @@ class Limits : public ::testing::TestWithParam<std::tuple<std::string_view, std:
   }
 };
 
-TEST_P(Limits, Hold) {
+TEST_P(PolicyLimits, Hold) {
   const CardPolicy* policy = findCardPolicy(std::get<1>(GetParam()));
   ASSERT_NE(policy, nullptr);
   int64_t all = 0;
@@ -202,7 +202,7 @@ TEST_P(Limits, Hold) {
 }
 
 /// With one card each, no capacity is wasted under any policy: as many claims fit as plain division allows.
-TEST_P(Limits, LeaveNoRoomUnused) {
+TEST_P(PolicyLimits, LeaveNoRoomUnused) {
   Request r = request(Split::none, 1);
   Cluster shares = site();
   if (!findCardPolicy(r.cardPolicy)->takesAny) {  // the policy gives only sets of cards that these machines don't have
@@ -222,7 +222,7 @@ TEST_P(Limits, LeaveNoRoomUnused) {
   EXPECT_EQ(fill(atMostSeven, r), 3 * 7);
 }
 
-INSTANTIATE_TEST_SUITE_P(EveryPair, Limits,
+INSTANTIATE_TEST_SUITE_P(EveryPair, PolicyLimits,
                          ::testing::Combine(::testing::ValuesIn(nodePolicyNames()),
                                             ::testing::ValuesIn(cardPolicyNames())),
                          [](const auto& instance) {

@@ -19,9 +19,9 @@ const char* const kNodePolicies[] = {"binpack", "spread", "compact-first", "low-
 const Split kSplits[] = {Split::none, Split::evenly, Split::fill};
 
 /// A few nodes, some of them DGX machines, with random allocations.
-class Site {
+class PolicyNode {
  public:
-  explicit Site(uint64_t seed) : random_(seed) {
+  explicit PolicyNode(uint64_t seed) : random_(seed) {
     const int64_t nodes = pick(random_, 1, 5);
     for (int64_t n = 0; n < nodes; ++n) addNode("n" + std::to_string(n));
   }
@@ -167,7 +167,7 @@ TEST_P(Policies, DecideLikeThePlainLoopsAndNeverOverCommit) {
   int64_t placed = 0, several = 0;
   for (uint64_t seed = 1; seed <= 60; ++seed) {
     SCOPED_TRACE("seed " + std::to_string(seed));
-    Site site(seed);
+    PolicyNode site(seed);
     for (int i = 0; i < 12; ++i) {
       SCOPED_TRACE("request " + std::to_string(i));
       ASSERT_NO_FATAL_FAILURE(site.place(site.request(policy, split)));
@@ -223,7 +223,7 @@ TEST_P(Policies, EachRemedyMakesWhatDoesNotFitFit) {
   std::map<Remedy::Kind, int> seen;
   for (uint64_t seed = 100; seed <= 160; ++seed) {
     SCOPED_TRACE("seed " + std::to_string(seed));
-    Site site(seed);
+    PolicyNode site(seed);
     for (int i = 0; i < 8; ++i) {
       const Request request = site.request(policy, split);
       const bool fits = site.world.decide(request).fits;

@@ -15,11 +15,11 @@ namespace {
 
 TEST(LoadScore, IsExactAndRoundsHalvesUp) {
   const Amount card{1000, 32 * kGi};
-  struct Row {
+  struct PresetRow {
     Amount used;
     int64_t wantUsed, wantAvailable;
   };
-  const Row rows[] = {
+  const PresetRow rows[] = {
       {{0, 0}, 0, 100},          {{1000, 32 * kGi}, 100, 0},
       {{300, 16 * kGi}, 44, 56}, {{500, 8 * kGi}, 33, 68},  // 32.5 and 67.5
       {{50, 0}, 2, 99},                                     // 1.5 and 98.5
@@ -27,7 +27,7 @@ TEST(LoadScore, IsExactAndRoundsHalvesUp) {
       {{0, 1}, 0, 100},          {{1000, 0}, 30, 70},
       {{0, 32 * kGi}, 70, 30},   {{2000, 64 * kGi}, 100, 0},  // overdrawn
   };
-  for (const Row& row : rows) {
+  for (const PresetRow& row : rows) {
     EXPECT_EQ(loadScoreOf(row.used, card).used, row.wantUsed) << row.used.core << ", " << row.used.memory;
     EXPECT_EQ(loadScoreOf(row.used, card).available, row.wantAvailable) << row.used.core << ", " << row.used.memory;
   }

@@ -261,14 +261,14 @@ TEST(Quota, OfAPodCountsItsClaimsTogether) {
 /// The model of the book: a list of claims and their holdings, summed up for each question.
 class PlainBook {
  public:
-  struct Claim {
+  struct CountedClaim {
     std::string cls;
     std::vector<QuotaPart> parts;
   };
   static bool names(const std::vector<std::string>& all, const std::string& one) {
     return all.empty() || std::find(all.begin(), all.end(), one) != all.end();
   }
-  static QuotaAmounts of(const Quota& quota, const Claim& claim) {
+  static QuotaAmounts of(const Quota& quota, const CountedClaim& claim) {
     QuotaAmounts sum{};
     if (!names(quota.classes, claim.cls)) return sum;
     for (const auto& part : claim.parts) {
@@ -287,7 +287,7 @@ class PlainBook {
       for (std::size_t i = 0; i < kQuotaKeys; ++i) sum[i] += of(quota, claim)[i];
     return sum;
   }
-  bool allows(const Claim& claim) const {
+  bool allows(const CountedClaim& claim) const {
     for (const auto& quota : quotas) {
       const auto have = used(quota), want = of(quota, claim);
       for (std::size_t i = 0; i < kQuotaKeys; ++i) {
@@ -302,7 +302,7 @@ class PlainBook {
     }
     return true;
   }
-  std::map<std::string, Claim> claims;
+  std::map<std::string, CountedClaim> claims;
   std::vector<Quota> quotas;
 };
 
@@ -381,7 +381,7 @@ class RandomClaims {
     const auto together = decideWithin(cluster_, book_, {claimOf(id, cls)}, {r});
     if (!together.decisions.empty()) {
       ++given;
-      const PlainBook::Claim claim{cls, partsOf(cluster_, together.decisions.front())};
+      const PlainBook::CountedClaim claim{cls, partsOf(cluster_, together.decisions.front())};
       ASSERT_TRUE(plain_.allows(claim)) << id;
       plain_.claims[id] = claim;
       commit(cluster_, together.decisions.front(), id);

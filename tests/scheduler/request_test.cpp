@@ -144,9 +144,9 @@ struct Bad {
   std::vector<std::string> says;
 };
 
-class Refused : public ::testing::TestWithParam<Bad> {};
+class RefusedRequest : public ::testing::TestWithParam<Bad> {};
 
-TEST_P(Refused, NamesTheFieldAndWhatWouldDo) {
+TEST_P(RefusedRequest, NamesTheFieldAndWhatWouldDo) {
   const Bad& row = GetParam();
   const auto made = make(row.requests);
   ASSERT_TRUE(std::holds_alternative<Refusal>(made));
@@ -162,7 +162,7 @@ const char* const kInvalid = "InvalidParameter";
 const char* const kNot = "NotRepresentable";
 
 INSTANTIATE_TEST_SUITE_P(
-    Table, Refused,
+    Table, RefusedRequest,
     ::testing::Values(
         Bad{"core 150", {{"gpu-core", "150"}}, kNot, "gpu-core", {"100", "200"}},
         Bad{"core 101", {{"gpu-core", "101"}}, kNot, "gpu-core", {"100", "200"}},

@@ -19,11 +19,11 @@ Request share(int64_t core) {
   return request;
 }
 
-struct World {
+struct WaitingWorld {
   Cluster cluster;
   std::map<std::string, int64_t, std::less<>> since;
 
-  explicit World(int nodes, int64_t cards = 2) {
+  explicit WaitingWorld(int nodes, int64_t cards = 2) {
     for (int n = 0; n < nodes; ++n) {
       const std::string node = "n" + std::to_string(n);
       cluster.upsertNode({node, true, 8000, 0});
@@ -50,7 +50,7 @@ TEST(Waiting, PriorityThenAgeThenName) {
 }
 
 TEST(Waiting, ANodeIsKeptOnceOneHasWaitedForLong) {
-  World world(2);
+  WaitingWorld world(2);
   world.take("n0c0", "old", 500, 0);
   world.take("n1c0", "young", 500, 900);
   world.take("n1c1", "younger", 500, 950);
@@ -64,7 +64,7 @@ TEST(Waiting, ANodeIsKeptOnceOneHasWaitedForLong) {
 }
 
 TEST(Waiting, WhatIsKeptStaysUntilAnotherIsExpectedInHalfTheTime) {
-  World world(2);
+  WaitingWorld world(2);
   for (const std::string node : {"n0", "n1"})
     for (const std::string card : {"c0", "c1"}) world.take(node + card, node + card, 1000, node == "n0" ? 0 : 400);
   const Request pair = whole(2);
@@ -83,7 +83,7 @@ TEST(Waiting, WhatIsKeptStaysUntilAnotherIsExpectedInHalfTheTime) {
 
 /// Small claims come and go: the next node of the search has just received one, which is expected to end soon.
 TEST(Waiting, WhoWaitsIsServedHoweverManyComeAndGo) {
-  World world(4);
+  WaitingWorld world(4);
   std::vector<std::pair<std::string, std::string>> holders;  // the oldest first: card, device
   int next = 0;
   std::vector<Kept> kept;
@@ -108,7 +108,7 @@ TEST(Waiting, WhoWaitsIsServedHoweverManyComeAndGo) {
 }
 
 TEST(Waiting, WhatIsKeptIsBounded) {
-  World world(100, 1);
+  WaitingWorld world(100, 1);
   for (int n = 0; n < 100; ++n) world.take("n" + std::to_string(n) + "c0", std::to_string(n), 1000, 0);
   const Request one = whole(1);
   std::vector<PendingRequest> waiting;
@@ -119,11 +119,11 @@ TEST(Waiting, WhatIsKeptIsBounded) {
   EXPECT_EQ(kept[1].name, "w1");
   EXPECT_NE(kept[0].node, kept[1].node);
   EXPECT_EQ(world.keep(waiting, 10'000, {}, {600, 16, 5}).size(), 16u);
-  EXPECT_EQ(World(3).keep({}, 10'000).size(), 0u);
+  EXPECT_EQ(WaitingWorld(3).keep({}, 10'000).size(), 0u);
 }
 
 TEST(Waiting, SharesCountByWhatTheyLack) {
-  World world(2, 1);
+  WaitingWorld world(2, 1);
   // n0: 700 for 1000 s and 300 for 10 s; n1: 1000 for 500 s. A share of 300 fits n0 as soon as the young one goes.
   world.take("n0c0", "a", 700, 0);
   world.take("n0c0", "b", 300, 990);
@@ -134,7 +134,7 @@ TEST(Waiting, SharesCountByWhatTheyLack) {
 }
 
 TEST(Waiting, CpuIsWaitedForToo) {
-  World world(3, 1);
+  WaitingWorld world(3, 1);
   world.take("n0c0", "a", 100, 900, 2000);
   world.cluster.takeOfNode("n0", "pod", {6000, 0});
   world.take("n1c0", "b", 100, 500, 8000);
@@ -148,7 +148,7 @@ TEST(Waiting, CpuIsWaitedForToo) {
 }
 
 TEST(Waiting, OnlyNodesThatSuitAndAreOffered) {
-  World world(2, 1);
+  WaitingWorld world(2, 1);
   world.take("n0c0", "a", 1000, 900);
   world.take("n1c0", "b", 1000, 0);
   const Request one = whole(1);

@@ -52,7 +52,7 @@ class KeepingTogether {
     alike_.clear();
     asked_.clear();
     last_ = 0;
-    return std::all_of(pods_.begin(), pods_.end(), [&](const Pod& pod) { return place(pod, group); }) &&
+    return std::all_of(pods_.begin(), pods_.end(), [&](const MemberPod& pod) { return place(pod, group); }) &&
            (asked_.empty() || !book_.excess(asked_));
   }
 
@@ -67,21 +67,21 @@ class KeepingTogether {
   std::vector<KeptForMember> nodes() const {
     std::vector<KeptForMember> nodes;
     nodes.reserve(kept_.size());
-    for (const Node& node : kept_) nodes.push_back({node.placed.front(), node.name});
+    for (const PlannedNode& node : kept_) nodes.push_back({node.placed.front(), node.name});
     return nodes;
   }
 
  private:
-  struct Pod {
+  struct MemberPod {
     std::vector<std::size_t> members;
     std::vector<Request> requests;
   };
-  struct Node {
+  struct PlannedNode {
     std::string name;
     std::vector<std::size_t> placed{};  ///< members
     bool empty = false;                 ///< no holders except the members
   };
-  struct Candidate {
+  struct NodeCandidate {
     int64_t in = 0;     ///< seconds
     bool fresh = true;  ///< not reserved before
     std::string_view name;
@@ -90,52 +90,52 @@ class KeepingTogether {
   using Expected = std::deque<ExpectedAvailability>;  ///< one per request of a pod; with stable addresses
   /// Pods with equal requests.
   struct Alike {
-    const Pod* pod = nullptr;             ///< the first of them
-    std::vector<Candidate> soonest;       ///< a heap with the soonest candidate in front
+    const MemberPod* pod = nullptr;       ///< the first of them
+    std::vector<NodeCandidate> soonest;   ///< a heap with the soonest candidate in front
     std::shared_ptr<Expected> leaving{};  ///< as `soonest`, with holders that stay; null until the first check
     std::size_t from = 0;                 ///< position in kept_: earlier nodes are full for them
   };
 
-  bool place(const Pod& pod, const TopologyGroup* group) {
+  bool place(const MemberPod& pod, const TopologyGroup* group) {
     Alike* const alike = alikeOf(pod, group);
     if (alike == nullptr) return false;
     for (; alike->from < kept_.size(); ++alike->from)
       if (putOn(kept_[alike->from], pod)) return true;
     while (!alike->soonest.empty()) {
       if (kept_.size() == most_ && !keeps(alike->soonest.front().name)) return false;
-      const Candidate candidate = popSoonest(*alike);
+      const NodeCandidate candidate = popSoonest(*alike);
       if (keeps(candidate.name)) continue;
       if (!candidate.checked && lasts_) {
         checkAgain(*alike, candidate);
         continue;
       }
-      Node node{std::string(candidate.name)};
+      PlannedNode node{std::string(candidate.name)};
       copyNode(cluster_, node.name, then_);
       if (!putOn(node, pod) && !makeMoreOf(node, pod)) continue;
       last_ = std::max(last_, candidate.in);
       kept_.push_back(std::move(node));
       return true;
     }
-    return std::any_of(kept_.begin(), kept_.end(), [&](Node& node) { return makeMoreOf(node, pod); });
+    return std::any_of(kept_.begin(), kept_.end(), [&](PlannedNode& node) { return makeMoreOf(node, pod); });
   }
 
-  bool isLater(const Candidate& a, const Candidate& b) const {
-    const auto turn = [this](const Candidate& each) {
+  bool isLater(const NodeCandidate& a, const NodeCandidate& b) const {
+    const auto turn = [this](const NodeCandidate& each) {
       return std::tuple(each.fresh ? each.in : expectedOfKept(each.in, before_.moves), each.fresh, each.name);
     };
     return turn(b) < turn(a);
   }
 
-  Candidate popSoonest(Alike& alike) const {
+  NodeCandidate popSoonest(Alike& alike) const {
     std::pop_heap(alike.soonest.begin(), alike.soonest.end(),
                   [this](const auto& a, const auto& b) { return isLater(a, b); });
-    const Candidate soonest = alike.soonest.back();
+    const NodeCandidate soonest = alike.soonest.back();
     alike.soonest.pop_back();
     return soonest;
   }
 
   /// Reinserts the candidate with holders that stay taken into account, unless it then never has capacity.
-  void checkAgain(Alike& alike, Candidate candidate) const {
+  void checkAgain(Alike& alike, NodeCandidate candidate) const {
     if (!alike.leaving) {
       alike.leaving = std::make_shared<Expected>();
       for (const Request& request : alike.pod->requests)
@@ -154,7 +154,7 @@ class KeepingTogether {
   }
 
   /// Empties a node that has capacity for some members already, and places the pod there.
-  bool makeMoreOf(Node& node, const Pod& pod) {
+  bool makeMoreOf(PlannedNode& node, const MemberPod& pod) {
     if (std::exchange(node.empty, true)) return false;
     makeEmpty(node.name);
     for (Alike& alike : alike_) alike.from = 0;
@@ -162,7 +162,7 @@ class KeepingTogether {
   }
 
   bool keeps(std::string_view node) const {
-    return std::any_of(kept_.begin(), kept_.end(), [node](const Node& each) { return each.name == node; });
+    return std::any_of(kept_.begin(), kept_.end(), [node](const PlannedNode& each) { return each.name == node; });
   }
 
   void makeEmpty(const std::string& node) {
@@ -171,7 +171,7 @@ class KeepingTogether {
         if (!taken.uid.starts_with(kMember) && !(lasts_ && lasts_(taken.uid))) then_.giveBack(card, taken.uid);
   }
 
-  bool putOn(Node& node, const Pod& pod) {
+  bool putOn(PlannedNode& node, const MemberPod& pod) {
     if (!suits(pod, node.name, node.placed)) return false;
     const auto decisions = togetherOn(then_, pod.requests, node.name);
     if (decisions.empty()) return false;
@@ -188,14 +188,14 @@ class KeepingTogether {
     return true;
   }
 
-  bool suits(const Pod& pod, std::string_view node, const std::vector<std::size_t>& placed) const {
+  bool suits(const MemberPod& pod, std::string_view node, const std::vector<std::size_t>& placed) const {
     return std::all_of(pod.members.begin(), pod.members.end(), [&](std::size_t i) {
       const GangMember& member = members_[i];
       return (!member.suits || member.suits(node)) && (!member.hasRoom || member.hasRoom(node, placed));
     });
   }
 
-  bool askTheSame(const Pod& a, const Pod& b) const {
+  bool askTheSame(const MemberPod& a, const MemberPod& b) const {
     return a.requests == b.requests &&
            std::equal(a.members.begin(), a.members.end(), b.members.begin(), [this](std::size_t i, std::size_t j) {
              const GangMember &x = members_[i], &y = members_[j];
@@ -204,7 +204,7 @@ class KeepingTogether {
            });
   }
 
-  Alike* alikeOf(const Pod& pod, const TopologyGroup* group) {
+  Alike* alikeOf(const MemberPod& pod, const TopologyGroup* group) {
     for (Alike& alike : alike_)
       if (askTheSame(*alike.pod, pod)) return &alike;
     if (alike_.size() == kMaxUnlike) return nullptr;
@@ -220,7 +220,7 @@ class KeepingTogether {
     const auto add = [&](std::string_view name, NodeId id) {
       if (!suits(*alike.pod, name, {})) return;
       const auto& before = before_.nodes;
-      Candidate candidate{0, std::find(before.begin(), before.end(), name) == before.end(), name};
+      NodeCandidate candidate{0, std::find(before.begin(), before.end(), name) == before.end(), name};
       for (std::size_t i = 0; i < expected.size(); ++i) {
         const auto& pinned = alike.pod->requests[i].pinnedNode;
         const auto in = pinned.empty() || pinned == name ? expected[i].on(id) : std::nullopt;
@@ -247,10 +247,10 @@ class KeepingTogether {
   const std::size_t most_;
   const HolderLasts& lasts_;
   const HeldSince leavesSince_;  ///< holders that stay have kSinceEver
-  std::vector<Pod> pods_;
+  std::vector<MemberPod> pods_;
   // State of the current try.
   Cluster then_;  ///< the reserved nodes as they will be
-  std::vector<Node> kept_;
+  std::vector<PlannedNode> kept_;
   std::vector<Alike> alike_;
   std::vector<QuotaAsked> asked_;
   int64_t last_ = 0;

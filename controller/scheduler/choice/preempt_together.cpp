@@ -115,7 +115,7 @@ class PreemptingTogether {
     for (auto& [device, holdings] : holdingsOf(copy_)) {
       if (isEvictable && !isEvictable(device)) continue;
       for (const Holding& each : holdings) capacity.isEvictable(each);
-      const Holder& holder = holders_.emplace(device, holderOf(device, holdings)).first->second;
+      const GangVictim& holder = holders_.emplace(device, holderOf(device, holdings)).first->second;
       holdersOn_[holder.node].push_back(device);
     }
     for (const auto& device : book_.holdersIn(namespace_))
@@ -129,7 +129,7 @@ class PreemptingTogether {
   }
 
  private:
-  struct Holder {
+  struct GangVictim {
     std::vector<Holding> holdings;
     std::string node;
     EvictionRank standing;
@@ -146,8 +146,8 @@ class PreemptingTogether {
   /// Number of victims, sum of priorities, −sum of since, sum of amounts.
   using Cost = std::tuple<std::size_t, int64_t, int64_t, int64_t>;
 
-  Holder holderOf(const std::string& device, const std::vector<Holding>& holdings) const {
-    Holder holder{holdings, {}, standing_ ? standing_(device) : EvictionRank{}, 0, {}};
+  GangVictim holderOf(const std::string& device, const std::vector<Holding>& holdings) const {
+    GangVictim holder{holdings, {}, standing_ ? standing_(device) : EvictionRank{}, 0, {}};
     for (const Holding& each : holdings) {
       const CardView card = copy_.findCard(each.card);
       holder.node = card.node;
@@ -264,7 +264,7 @@ class PreemptingTogether {
     for (const auto& device : devices) set(device, gone);
   }
   void set(const std::string& device, bool gone) {
-    Holder& holder = holders_.at(device);
+    GangVictim& holder = holders_.at(device);
     if (gone) {
       release(copy_, device, holder.holdings);
       holder.quota = book_.withdraw(device);
@@ -291,7 +291,7 @@ class PreemptingTogether {
   std::vector<std::string> inOrder(const Devices& gone) const {
     std::vector<std::string> order(gone.begin(), gone.end());
     std::stable_sort(order.begin(), order.end(), [this](const auto& a, const auto& b) {
-      const auto rank = [](const Holder& of) {
+      const auto rank = [](const GangVictim& of) {
         return std::tuple(of.amount, -of.standing.priority, of.standing.since);
       };
       return rank(holders_.at(a)) < rank(holders_.at(b));
@@ -342,7 +342,7 @@ class PreemptingTogether {
   void keep(const Devices& gone) {
     Cost cost{gone.size(), 0, 0, 0};
     for (const auto& device : gone) {
-      const Holder& holder = holders_.at(device);
+      const GangVictim& holder = holders_.at(device);
       std::get<1>(cost) += holder.standing.priority;
       std::get<2>(cost) -= holder.standing.since;
       std::get<3>(cost) += holder.amount;
@@ -365,7 +365,7 @@ class PreemptingTogether {
   int64_t tries_;  ///< decisions left to find victims
   int64_t left_;   ///< decisions left to spare victims
   const StopCondition& enough_;
-  std::map<std::string, Holder, std::less<>> holders_;                      ///< evictable holders
+  std::map<std::string, GangVictim, std::less<>> holders_;                  ///< evictable holders
   std::map<std::string, std::vector<std::string>, std::less<>> holdersOn_;  ///< evictable holders by node
   Devices givers_;                                                          ///< holders that release quota
   // State of the current group.

@@ -5,8 +5,8 @@
 
 namespace egpu::scheduler {
 
-InGroup::Chosen InGroup::decide(std::size_t kind, Request request, const NodePredicate& suits,
-                                const NodePredicate& open) {
+InGroup::ChosenNode InGroup::decide(std::size_t kind, Request request, const NodePredicate& suits,
+                                    const NodePredicate& open) {
   if (!request.pinnedNode.empty()) {
     const auto node = std::find(group_.nodes.begin(), group_.nodes.end(), request.pinnedNode);
     if (node == group_.nodes.end()) return {};

@@ -20,14 +20,14 @@ class InGroup {
   InGroup(Cluster& cluster, const TopologyGroup& group) : cluster_(cluster), group_(group) {}
 
   static constexpr std::size_t kNowhere = static_cast<std::size_t>(-1);
-  struct Chosen {
+  struct ChosenNode {
     std::size_t place = kNowhere;  ///< position of the node in the group
     Decision decision;
   };
   /// Decides for one member. kind: members of one kind have the same `suits`, called once per node; null = all nodes
   /// suit. open: called for the node about to be chosen; a rejected node is closed to its kind until touched(). Null =
   /// all are open.
-  Chosen decide(std::size_t kind, Request request, const NodePredicate& suits, const NodePredicate& open);
+  ChosenNode decide(std::size_t kind, Request request, const NodePredicate& suits, const NodePredicate& open);
 
   /// Marks a node for re-evaluation after an allocation or release there.
   void touched(std::size_t place);

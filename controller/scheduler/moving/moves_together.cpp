@@ -128,7 +128,7 @@ class LettingAllIn {
 
  private:
   using Unit = GangUnit;
-  struct Found {
+  struct FoundMoves {
     std::vector<Move> moves;
     GangDecision decided;
   };
@@ -187,7 +187,7 @@ class LettingAllIn {
     if (countOf(made_) >= most()) return;
     left_ -= static_cast<int64_t>(members_.size());
     GangDecision decided = decideGang(cluster_, members_, group_ == nullptr ? nullptr : &only_, book_);
-    if (!decided.lacking) best_ = Found{made_, std::move(decided)};
+    if (!decided.lacking) best_ = FoundMoves{made_, std::move(decided)};
   }
 
   /// Frees and reserves capacity for a member, on `node` if given. Each member's moves are feasible in their order
@@ -334,7 +334,7 @@ class LettingAllIn {
   std::vector<std::pair<std::size_t, Decision>> held_;
   std::map<std::string, std::vector<std::size_t>> on_;  ///< members with reserved capacity, by node
   std::vector<QuotaAsked> asked_;                       ///< for these members
-  std::optional<Found> best_;
+  std::optional<FoundMoves> best_;
 };
 
 }  // namespace

@@ -58,12 +58,12 @@ std::optional<Freeing::Freed> Freeing::each(const Cards& cards) {
   return freed;
 }
 
-std::optional<std::vector<Freeing::Share>> Freeing::sharesOf(const Cards& cards, bool all) const {
-  std::vector<Share> shares;
+std::optional<std::vector<Freeing::CardPart>> Freeing::sharesOf(const Cards& cards, bool all) const {
+  std::vector<CardPart> shares;
   for (const CardId id : cards) {
     const CardRecord& card = state_.cards[id];
     const CardType& type = state_.types[card.type];
-    Share share{id};
+    CardPart share{id};
     const bool full = request_.maxClaimsPerCard > 0 && card.claims() >= request_.maxClaimsPerCard;
     share.empty = total_->roomOn(type, state_.capacityOf(id));
     share.free = total_->roomOn(type, card.free());
@@ -72,7 +72,8 @@ std::optional<std::vector<Freeing::Share>> Freeing::sharesOf(const Cards& cards,
   }
   if (all && (shares.size() < cards.size() || static_cast<int64_t>(shares.size()) > total_->steps()))
     return std::nullopt;
-  std::stable_sort(shares.begin(), shares.end(), [](const Share& a, const Share& b) { return a.empty > b.empty; });
+  std::stable_sort(shares.begin(), shares.end(),
+                   [](const CardPart& a, const CardPart& b) { return a.empty > b.empty; });
   if (shares.size() > SplitTotal::kMaxCards) {
     if (all) return std::nullopt;
     shares.resize(SplitTotal::kMaxCards);
@@ -80,12 +81,12 @@ std::optional<std::vector<Freeing::Share>> Freeing::sharesOf(const Cards& cards,
   return shares;
 }
 
-std::pair<int64_t, Remedy::CardRoom> Freeing::missing(const Share& share, int64_t part) const {
+std::pair<int64_t, Remedy::CardRoom> Freeing::missing(const CardPart& share, int64_t part) const {
   const CardType& type = state_.types[state_.cards[share.card].type];
   return missing(share.card, chargedFor(total_->atMost(type, part), request_));
 }
 
-void Freeing::trim(std::vector<Share>& shares, int64_t lacking, bool all) const {
+void Freeing::trim(std::vector<CardPart>& shares, int64_t lacking, bool all) const {
   for (auto share = shares.rbegin(); share != shares.rend(); ++share) {
     if (share->part <= share->now) continue;
     // A card at its limit of claims offers all its free capacity after the first released claim. It is skipped, or
@@ -102,21 +103,21 @@ void Freeing::trim(std::vector<Share>& shares, int64_t lacking, bool all) const 
 std::optional<Freeing::Freed> Freeing::divided(const Cards& cards, bool all) {
   auto found = sharesOf(cards, all);
   if (!found) return std::nullopt;
-  std::vector<Share>& shares = *found;
+  std::vector<CardPart>& shares = *found;
   int64_t lacking = total_->steps();
-  for (Share& share : shares) {
+  for (CardPart& share : shares) {
     if (all) share.part = std::max<int64_t>(share.part, 1);
     lacking -= share.part;
   }
-  for (Share& share : shares) {
+  for (CardPart& share : shares) {
     share.gain = std::min(share.empty - share.part, std::max<int64_t>(lacking, 0));
     if (share.gain > 0) share.cost = missing(share, share.part + share.gain).first;
   }
-  std::stable_sort(shares.begin(), shares.end(), [](const Share& a, const Share& b) {
+  std::stable_sort(shares.begin(), shares.end(), [](const CardPart& a, const CardPart& b) {
     if (a.gain == 0 || b.gain == 0) return a.gain > b.gain;
     return static_cast<__int128>(a.cost) * b.gain < static_cast<__int128>(b.cost) * a.gain;
   });
-  for (Share& share : shares) {
+  for (CardPart& share : shares) {
     int64_t more = std::min(share.gain, std::max<int64_t>(lacking, 0));
     if (share.part + more > share.now) more = std::max(more, share.free - share.part);
     share.part += more;
@@ -125,7 +126,7 @@ std::optional<Freeing::Freed> Freeing::divided(const Cards& cards, bool all) {
   if (lacking > 0) return std::nullopt;
   trim(shares, lacking, all);
   Freed freed;
-  for (const Share& share : shares)
+  for (const CardPart& share : shares)
     if (share.part > share.now) add(freed, missing(share, share.part));
   return freed;
 }

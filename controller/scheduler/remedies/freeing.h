@@ -38,7 +38,7 @@ class Freeing {
   std::optional<Freed> each(const Cards& cards);
   std::optional<Freed> divided(const Cards& cards, bool all);
   /// A card that can get a part of a total. Numbers are steps of the total.
-  struct Share {
+  struct CardPart {
     CardId card = kNone;
     int64_t now = 0, empty = 0, part = 0;  ///< capacity now and when empty; required part
     int64_t free = 0;                      ///< capacity without its limit of claims; equals `now` below the limit
@@ -46,10 +46,10 @@ class Freeing {
   };
   /// Returns the cards that can get parts, the largest capacity first. all: each card must get one. nullopt:
   /// impossible.
-  std::optional<std::vector<Share>> sharesOf(const Cards& cards, bool all) const;
-  std::pair<int64_t, Remedy::CardRoom> missing(const Share& share, int64_t part) const;
+  std::optional<std::vector<CardPart>> sharesOf(const Cards& cards, bool all) const;
+  std::pair<int64_t, Remedy::CardRoom> missing(const CardPart& share, int64_t part) const;
   /// Reduces releases that exceed the total, the most expensive first.
-  void trim(std::vector<Share>& shares, int64_t lacking, bool all) const;
+  void trim(std::vector<CardPart>& shares, int64_t lacking, bool all) const;
   std::pair<int64_t, Remedy::CardRoom> missing(CardId id, const Amount& charged) const;
   void add(Freed& freed, const std::pair<int64_t, Remedy::CardRoom>& missing) const;
 

@@ -78,14 +78,14 @@ int64_t scoreOf(const PairScores& scores, Set cards) {
   return sum;
 }
 
-Set lowestCards(const Wish& wish) {
+Set lowestCards(const CardSetRequest& wish) {
   const Set available = wish.available & ~wish.avoided;
   if (wish.size == 0 || count(available) < wish.size || count(wish.required) > wish.size) return 0;
   if ((wish.required & ~available) != 0) return 0;
   return filledUp(wish.required, available, wish.size);
 }
 
-Choice bestEffort(const PairScores& scores, const Wish& wish, const Admits& admits) {
+Choice bestEffort(const PairScores& scores, const CardSetRequest& wish, const Admits& admits) {
   const Set available = wish.available & ~wish.avoided & firstOf(scores.cards());
   if (lowestCards({available, wish.size, wish.required, 0}) == 0) return {};
   if (wish.size == 1) {  // no pairs: all divisions are equal

@@ -22,7 +22,7 @@
 namespace egpu::scheduler::topology {
 
 /// A request for cards. Cards that the node does not have are ignored.
-struct Wish {
+struct CardSetRequest {
   Set available = 0;
   std::size_t size = 0;
   Set required = 0;  ///< must be in the result; impossible if one is not available
@@ -44,12 +44,12 @@ using Admits = std::function<bool(Set)>;
 
 inline constexpr std::size_t kExact = 16;
 
-Choice bestEffort(const PairScores& scores, const Wish& wish, const Admits& admits = {});
+Choice bestEffort(const PairScores& scores, const CardSetRequest& wish, const Admits& admits = {});
 
 /// Returns the sum over the pairs of a set.
 int64_t scoreOf(const PairScores& scores, Set cards);
 
 /// Returns the required cards filled up with the lowest others; 0 if impossible.
-Set lowestCards(const Wish& wish);
+Set lowestCards(const CardSetRequest& wish);
 
 }  // namespace egpu::scheduler::topology

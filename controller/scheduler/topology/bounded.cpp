@@ -118,7 +118,7 @@ class Dividing {
 
 }  // namespace
 
-Choice bounded(const PairScores& scores, Set available, const Wish& wish, const Admits& admits) {
+Choice bounded(const PairScores& scores, Set available, const CardSetRequest& wish, const Admits& admits) {
   Dividing dividing(scores, available, wish.size, wish.required);
   dividing.improve();
   Choice choice;

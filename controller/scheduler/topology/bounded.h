@@ -10,6 +10,6 @@ namespace egpu::scheduler::topology {
 /// size − 1 others, so the sum over each card's best size − 1 peers, halved, cannot be exceeded (cards of the smaller
 /// set have fewer peers; the bound assumes those cards that lose least by it). With `admits`, the division found may
 /// contain no admitted set; then the result is empty.
-Choice bounded(const PairScores& scores, Set available, const Wish& wish, const Admits& admits);
+Choice bounded(const PairScores& scores, Set available, const CardSetRequest& wish, const Admits& admits);
 
 }  // namespace egpu::scheduler::topology

@@ -98,7 +98,7 @@ std::span<const Set> fixedSets(Machine machine, std::size_t size) {
   return {};
 }
 
-Set firstFixedSet(Machine machine, const Wish& wish) {
+Set firstFixedSet(Machine machine, const CardSetRequest& wish) {
   const Set available = wish.available & ~wish.avoided;
   for (const Set set : fixedSets(machine, wish.size))
     if ((set & ~available) == 0 && (wish.required & ~set) == 0) return set;

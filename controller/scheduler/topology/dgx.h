@@ -28,6 +28,6 @@ Machine recogniseMachine(std::span<const Site> cards);
 std::span<const Set> fixedSets(Machine machine, std::size_t size);
 
 /// Returns the first fixed set of the wanted size that is available and has the required cards, or 0.
-Set firstFixedSet(Machine machine, const Wish& wish);
+Set firstFixedSet(Machine machine, const CardSetRequest& wish);
 
 }  // namespace egpu::scheduler::topology

@@ -34,10 +34,10 @@ Wiring::Wiring(PairScores scores) : scores_(std::move(scores)), flat_(scores_.fl
   if (scores_.cards() <= kTabled) table_ = allAnswers(scores_);
 }
 
-Choice Wiring::choose(const Wish& wish, const Admits& admits) const {
+Choice Wiring::choose(const CardSetRequest& wish, const Admits& admits) const {
   if (!flat_ || admits) return bestEffort(scores_, wish, admits);
   // All divisions are equal.
-  Wish known = wish;
+  CardSetRequest known = wish;
   known.available &= firstOf(scores_.cards());
   const Set cards = lowestCards(known);
   if (cards == 0) return {};

@@ -24,7 +24,7 @@ class Wiring {
     return search(available, size).cards;
   }
   /// As best(), with scores and required cards.
-  Choice choose(const Wish& wish, const Admits& admits = {}) const;
+  Choice choose(const CardSetRequest& wish, const Admits& admits = {}) const;
 
  private:
   Choice search(Set available, std::size_t size) const { return choose({available, size, 0, 0}); }

@@ -23,7 +23,7 @@ Request share(int64_t core) {
   return request;
 }
 
-struct Held {
+struct HeldCards {
   Cluster cluster;
   QuotaBook book;
   std::map<std::string, int64_t, std::less<>> since;
@@ -58,8 +58,8 @@ std::vector<GangMember> same(std::size_t members, const Request& request) {
   return std::vector<GangMember>(members, GangMember{request});
 }
 
-Held example() {
-  Held held;
+HeldCards example() {
+  HeldCards held;
   for (const auto* name : {"n0", "n1", "n2", "n3"}) held.node(name);
   held.hold("n1c0", 100);
   held.hold("n1c1", 200);
@@ -82,7 +82,7 @@ TEST(KeepTogether, TheHeadersExample) {
 }
 
 TEST(KeepTogether, WhatHasMovedBeforeMovesForFarSoonerOnesAlone) {
-  Held held;
+  HeldCards held;
   for (const auto* name : {"n0", "n1", "n2"}) held.node(name, 1);
   held.hold("n0c0", 800);
   held.hold("n1c0", 150);
@@ -106,7 +106,7 @@ TEST(KeepTogether, HoldersThatLastStayWhereTheyAre) {
 }
 
 TEST(KeepTogether, TheSoonestWithoutHoldersThatLastIsFirst) {
-  Held held;
+  HeldCards held;
   held.node("n0");
   held.node("n1", 1);
   held.hold("n0c0", 10);
@@ -165,7 +165,7 @@ TEST(KeepTogether, TheGroupWhoseLastNodeIsExpectedFirst) {
 }
 
 TEST(KeepTogether, NothingForMoreUnlikePodsThanEight) {
-  Held held;
+  HeldCards held;
   for (int n = 0; n < 10; ++n) held.node("n" + std::to_string(n));
   std::vector<GangMember> gang;
   for (int i = 0; i < 8; ++i) gang.push_back({share(100 + i)});
@@ -174,8 +174,8 @@ TEST(KeepTogether, NothingForMoreUnlikePodsThanEight) {
   EXPECT_TRUE(held.nodes(gang).empty());
 }
 
-Held randomHeld(Random& random) {
-  Held held;
+HeldCards randomHeld(Random& random) {
+  HeldCards held;
   const auto nodes = pick(random, 1, 8);
   for (int64_t n = 0; n < nodes; ++n) {
     const auto name = "n" + std::to_string(n);

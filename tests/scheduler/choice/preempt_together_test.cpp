@@ -51,15 +51,15 @@ std::optional<std::size_t> fewestOf(const Cluster& cluster, const Holdings& hold
   return fewest;
 }
 
-struct Case {
+struct GangPreemptionCase {
   std::vector<GangMember> members;
   std::vector<TopologyGroup> groups;
   const std::vector<TopologyGroup>* within = nullptr;
   IsEvictable isEvictable{};
 };
 
-Case caseOf(Crowd& crowd, int i) {
-  Case made;
+GangPreemptionCase caseOf(Crowd& crowd, int i) {
+  GangPreemptionCase made;
   auto& random = crowd.random;
   auto request = crowd.request();
   const bool alike = i % 2 == 0, onePod = i % 5 == 4;
@@ -84,7 +84,8 @@ bool areAlike(const std::vector<GangMember>& members) {
 }
 
 /// Checks that each answer holds, and that the query does not change the cluster.
-void expectSound(const Cluster& cluster, const Case& each, const Holdings& holders, const PreemptionTogether& got) {
+void expectSound(const Cluster& cluster, const GangPreemptionCase& each, const Holdings& holders,
+                 const PreemptionTogether& got) {
   Cluster without = cluster;
   for (const Victim& victim : got.victims) {
     ASSERT_TRUE(holders.contains(victim.device)) << "one that may not go";
@@ -118,7 +119,7 @@ TEST(PreemptTogether, MakesRoomWhereAnySetWouldAndNobodyGoesForNothing) {
     const std::string before = dump(cluster);
     for (int i = 0; i < 10; ++i) {
       SCOPED_TRACE("seed " + std::to_string(seed) + ", case " + std::to_string(i));
-      Case each = caseOf(crowd, i);
+      GangPreemptionCase each = caseOf(crowd, i);
       each.within = each.groups.empty() ? nullptr : &each.groups;
       Holdings holders = holdingsOf(cluster);
       std::erase_if(holders, [&](const auto& of) { return each.isEvictable && !each.isEvictable(of.first); });

@@ -30,7 +30,7 @@ Request shareOf(int64_t core, int64_t memory, int64_t cards = 1) {
 }
 
 /// A cluster whose holders are in a quota book, and their standings.
-struct Held {
+struct HeldQuota {
   Cluster cluster;
   QuotaBook book;
   std::map<std::string, EvictionRank, std::less<>> standings;
@@ -82,7 +82,7 @@ Quota quotaOf(const std::string& name, std::size_t key, int64_t hard) {
 using Victims = std::vector<std::string>;
 
 TEST(PreemptWithin, TheLowestThatGivesBackEnoughGoesThoughCardsAreEmpty) {
-  Held held;
+  HeldQuota held;
   held.node("n0", 2);
   held.node("n1", 2);
   held.book.setQuotas("ns", {quotaOf("team", kMemory, 100 * kGi)});
@@ -102,7 +102,7 @@ TEST(PreemptWithin, TheLowestThatGivesBackEnoughGoesThoughCardsAreEmpty) {
 }
 
 TEST(PreemptWithin, OneThatGivesBackBothGoesRatherThanTwo) {
-  Held held;
+  HeldQuota held;
   held.node("n0", 1);
   held.node("n1", 1);
   held.book.setQuotas("ns", {quotaOf("team", kMemory, 100 * kGi)});
@@ -114,7 +114,7 @@ TEST(PreemptWithin, OneThatGivesBackBothGoesRatherThanTwo) {
 }
 
 TEST(PreemptWithin, NoneGoesForNothing) {
-  Held held;
+  HeldQuota held;
   held.node("n0", 1);
   auto a100 = quotaOf("a100", kClaims, 1);
   a100.models = {"A100"};
@@ -129,7 +129,7 @@ TEST(PreemptWithin, NoneGoesForNothing) {
 }
 
 TEST(PreemptWithin, OfManyThatGiveBackALittleTheLargestGo) {
-  Held held;
+  HeldQuota held;
   held.node("n0", 16);
   held.book.setQuotas("ns", {quotaOf("team", kMemory, 420 * kGi)});
   for (int i = 0; i < 60; ++i)
@@ -149,7 +149,7 @@ TEST(PreemptWithin, OfManyThatGiveBackALittleTheLargestGo) {
 /// Holders, Σ priorities, −Σ since, millionths, node.
 using Cost = std::tuple<int64_t, int64_t, int64_t, int64_t, std::string>;
 
-Cost costOf(const Held& held, const Holdings& holders, std::size_t set, const std::string& node) {
+Cost costOf(const HeldQuota& held, const Holdings& holders, std::size_t set, const std::string& node) {
   Cost cost{0, 0, 0, 0, node};
   std::size_t i = 0;
   for (const auto& [device, holdings] : holders) {
@@ -166,7 +166,7 @@ Cost costOf(const Held& held, const Holdings& holders, std::size_t set, const st
 
 /// Returns the node that the claim gets after the holders with set bits are removed; empty: none, or a quota is
 /// exceeded.
-std::string nodeWithout(const Held& held, const Holdings& holders, std::size_t set, const QuotaClaim& claim,
+std::string nodeWithout(const HeldQuota& held, const Holdings& holders, std::size_t set, const QuotaClaim& claim,
                         const Request& request) {
   Cluster cluster = held.cluster;
   QuotaBook book = held.book;
@@ -210,7 +210,7 @@ class RandomHolders {
     return made;
   }
   int64_t priority() { return pick(random_, 1, 4) * 100; }
-  Held held;
+  HeldQuota held;
 
  private:
   Random random_;
@@ -220,7 +220,7 @@ TEST(PreemptWithin, EqualsTheCheapestOfAllSets) {
   int quota = 0, both = 0, several = 0, impossible = 0;
   for (uint64_t seed = 1; seed <= 100; ++seed) {
     RandomHolders world(seed);
-    Held& held = world.held;
+    HeldQuota& held = world.held;
     const auto request = world.request();
     const int64_t priority = world.priority();
     const QuotaClaim claim{"ns", "ns/new", "new", "a"};
@@ -266,7 +266,7 @@ TEST(PreemptWithin, EqualsTheCheapestOfAllSets) {
 
 /// Σ over claims, in order.
 TEST(PreemptWithin, OfSeveralTogetherVictimsGiveBackQuotaOnAnyNode) {
-  Held held;
+  HeldQuota held;
   held.node("n0", 2);
   held.node("n1", 2);
   held.book.setQuotas("ns", {quotaOf("team", kMemory, 100 * kGi)});

@@ -18,7 +18,7 @@ namespace {
 
 const char* const kModels[] = {"V100", "A100", "T4"};
 
-struct Case {
+struct RemedyCase {
   World world;
   Request request;
   NodePredicate suits;
@@ -38,8 +38,8 @@ class Cases {
  public:
   explicit Cases(uint64_t seed) : random_(seed) {}
 
-  Case next() {
-    Case made;
+  RemedyCase next() {
+    RemedyCase made;
     const int64_t nodes = pick(random_, 1, 4);
     for (int64_t n = 0; n < nodes; ++n) addNode(made.world, "n" + std::to_string(n));
     if (chance(6)) made.world.upsertNode({"bare", true});
@@ -168,7 +168,7 @@ int64_t tflopsStep(const Request& r) { return r.milliTflopsPerCard % 1000 == 0 ?
 
 /// Tries requests with less of one amount, from the largest down to (not including) `floor`.
 template <class Set>
-bool anyFits(const Case& at, const Request& base, int64_t from, int64_t floor, int64_t step, Set set) {
+bool anyFits(const RemedyCase& at, const Request& base, int64_t from, int64_t floor, int64_t step, Set set) {
   for (int64_t value = from; value > floor; value -= step) {
     Request r = base;
     set(r, value);
@@ -183,14 +183,14 @@ void setTflops(Request& r, int64_t v) { r.milliTflopsPerCard = v; }
 void setMemory(Request& r, int64_t v) { r.perCard.memory = v; }
 
 /// Samples the many possible MiB: those next to the found value, and some others.
-bool anyMoreMemoryFits(const Case& at, const Request& found, int64_t original) {
+bool anyMoreMemoryFits(const RemedyCase& at, const Request& found, int64_t original) {
   const int64_t have = found.perCard.memory;
   const int64_t last = std::min(original - 1, have + 40 * kMi);
   if (anyFits(at, found, have + (last - have) / kMi * kMi, have, kMi, setMemory)) return true;
   return anyFits(at, found, original - kMi, have, std::max(kMi, (original - have) / 16 / kMi * kMi), setMemory);
 }
 
-void checkAsk(const Case& at, const Remedy& remedy) {
+void checkAsk(const RemedyCase& at, const Remedy& remedy) {
   const Request& asked = at.request;
   const Request& found = remedy.request;
   ASSERT_EQ(decide(at.cluster, found, at.suits).node, remedy.node);
@@ -217,7 +217,7 @@ void checkAsk(const Case& at, const Remedy& remedy) {
 }
 
 /// Checks that without such a remedy less of no single amount would fit.
-void checkNoAsk(const Case& at) {
+void checkNoAsk(const RemedyCase& at) {
   const Request& r = at.request;
   if (r.pinnedCards.empty()) {
     ASSERT_FALSE(anyFits(at, r, std::min<int64_t>(r.cards - 1, 16), 0, 1, setCards));
@@ -265,7 +265,7 @@ void releaseDownTo(World& world, const std::string& node, int64_t left) {
       if (plain.info.card.nodeName == node) world.giveBack(name, *devices.begin());
 }
 
-World released(const Case& at, const Remedy& remedy) {
+World released(const RemedyCase& at, const Remedy& remedy) {
   World world = at.world;
   const auto before = static_cast<int64_t>(devicesOn(world, remedy.node).size());
   for (const Remedy::CardRoom& room : remedy.rooms) freeRoom(world, room);
@@ -273,7 +273,7 @@ World released(const Case& at, const Remedy& remedy) {
   return world;
 }
 
-void checkRelease(const Case& at, const Remedy& remedy) {
+void checkRelease(const RemedyCase& at, const Remedy& remedy) {
   ASSERT_TRUE(at.fitsIn(released(at, remedy)));
   if (remedy.nodeClaims > 0) {
     World world = at.world;
@@ -303,7 +303,7 @@ void checkRelease(const Case& at, const Remedy& remedy) {
   }
 }
 
-void checkAdd(const Case& at, const Remedy& remedy) {
+void checkAdd(const RemedyCase& at, const Remedy& remedy) {
   const std::string node = remedy.node.empty() ? "new" : remedy.node;
   const auto with = [&](int64_t cards, const v1alpha::Card& like) {
     World world = at.world;
@@ -333,7 +333,7 @@ void checkAdd(const Case& at, const Remedy& remedy) {
 
 /// Returns true if possibly nothing helps: the request is for certain cards or nodes, or for sets that only some
 /// machines have.
-bool mayLackRemedies(const Case& at) {
+bool mayLackRemedies(const RemedyCase& at) {
   const Request& r = at.request;
   return !r.pinnedCards.empty() || !r.pinnedNode.empty() || r.cardPolicy.starts_with("static") || at.suits != nullptr ||
          !r.quota.empty();
@@ -344,7 +344,7 @@ TEST(Remedies, EachMakesTheRequestFitAndNothingSmallerDoes) {
   for (uint64_t seed = 1; seed <= 1500; ++seed) {
     SCOPED_TRACE("seed " + std::to_string(seed));
     Cases cases(seed);
-    Case at = cases.next();
+    RemedyCase at = cases.next();
     if (seed % 5 == 0) at.request.quota.push_back(cases.quota());
     const Explanation e = explain(at.cluster, at.request, at.suits);
     SCOPED_TRACE(e.text());
@@ -378,7 +378,7 @@ using Place = std::pair<std::string, std::string>;  ///< node and card; no card:
 /// resources that a card lacks.
 class Falling {
  public:
-  explicit Falling(const Case& at) : at_(at), r_(at.request) {}
+  explicit Falling(const RemedyCase& at) : at_(at), r_(at.request) {}
 
   std::map<Place, std::string> run() {
     std::map<std::string, std::vector<std::string>> nodes;
@@ -458,7 +458,7 @@ class Falling {
     return world.decide(one).fits;
   }
 
-  const Case& at_;
+  const RemedyCase& at_;
   const Request& r_;
   std::map<Place, std::string> out_;
 };
@@ -469,7 +469,7 @@ TEST(Explanations, EveryReasonCountsTheCardsAndNodesThatHaveIt) {
   std::map<std::string, int> seen;
   for (uint64_t seed = 1; seed <= 1500; ++seed) {
     SCOPED_TRACE("seed " + std::to_string(seed));
-    const Case at = Cases(seed).next();
+    const RemedyCase at = Cases(seed).next();
     const Explanation e = explain(at.cluster, at.request, at.suits, 10'000);
     SCOPED_TRACE(e.text());
     const bool divided = at.request.split != Split::none && !at.request.wholeCards;

@@ -37,7 +37,7 @@ Allocator::Allocator(const std::vector<v1alpha::Card>& cards, Method method)
       machine_(recogniseMachine(sitesOf(cards))),
       free_(firstOf(cards_)) {}
 
-Set Allocator::choose(const Wish& wish) const {
+Set Allocator::choose(const CardSetRequest& wish) const {
   switch (method_) {
     case Method::simple:
       return lowestCards(wish);

@@ -39,7 +39,7 @@ class Allocator {
   Cards freeCards() const;
 
  private:
-  Set choose(const Wish& wish) const;
+  Set choose(const CardSetRequest& wish) const;
 
   Method method_;
   std::size_t cards_;

@@ -49,7 +49,7 @@ TEST(BestEffort, RandomLinksUpToTenCards) {
     const std::size_t n = static_cast<std::size_t>(pick(random, 2, round < 380 ? 8 : 10));
     const PairScores scores = randomScores(random, n);
     const Wiring wiring(scores);
-    Wish wish;
+    CardSetRequest wish;
     wish.available = random() & firstOf(n);
     wish.size = static_cast<std::size_t>(pick(random, 1, static_cast<int64_t>(n)));
     if (pick(random, 0, 1) == 0) wish.required = random() & random() & firstOf(n);
@@ -67,7 +67,7 @@ TEST(BestEffort, OnlyAdmittedSetsAreGivenButTheRestIsDividedFreely) {
     const PairScores scores = randomScores(random, n);
     const Set liked = random() & firstOf(n);
     const Admits admits = [liked](Set set) { return count(set & liked) * 2 >= count(set); };
-    Wish wish;
+    CardSetRequest wish;
     wish.available = firstOf(n);
     wish.size = static_cast<std::size_t>(pick(random, 1, static_cast<int64_t>(n)));
     if (pick(random, 0, 2) == 0)
@@ -87,7 +87,7 @@ TEST(BestEffort, ThreeOfFiveAreThreeCards) {
 
 TEST(BestEffort, WhatIsImpossibleGivesNothing) {
   const PairScores scores = scoresOf(dgx1Volta());
-  const Wish wishes[] = {
+  const CardSetRequest wishes[] = {
       {firstOf(8), 0, 0, 0},                 // nothing wanted
       {firstOf(8), 9, 0, 0},                 // too many
       {cards({1, 2}), 3, 0, 0},              // too few available
@@ -97,7 +97,7 @@ TEST(BestEffort, WhatIsImpossibleGivesNothing) {
       {cards({8, 9, 10}), 2, 0, 0},  // cards that the node does not have
       {0, 1, 0, 0},
   };
-  for (const Wish& wish : wishes) {
+  for (const CardSetRequest& wish : wishes) {
     EXPECT_EQ(bestEffort(scores, wish), Choice{});
     EXPECT_EQ(Wiring(scores).choose(wish), Choice{});
   }

@@ -121,7 +121,7 @@ PairScores randomScores(Random& random, std::size_t cards) {
   return scores;
 }
 
-Choice everyDivision(const PairScores& scores, const Wish& wish, const Admits& admits) {
+Choice everyDivision(const PairScores& scores, const CardSetRequest& wish, const Admits& admits) {
   const std::vector<int> cards = cardsOf(wish.available & ~wish.avoided);
   Choice best;
   if (wish.size == 0 || cards.size() < wish.size) return best;

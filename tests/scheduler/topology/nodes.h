@@ -29,6 +29,6 @@ PairScores scoresOf(const std::vector<v1alpha::Card>& cards);
 PairScores randomScores(Random& random, std::size_t cards);
 
 /// Returns the best choice by trying every division; bestEffort() must return the same. Slow above 10 cards.
-Choice everyDivision(const PairScores& scores, const Wish& wish, const Admits& admits = {});
+Choice everyDivision(const PairScores& scores, const CardSetRequest& wish, const Admits& admits = {});
 
 }  // namespace egpu::scheduler::topology::testing
