@@ -28,9 +28,9 @@ struct Reply {
 };
 
 /// Reads the lines of a watch in the test's own thread.
-class Watch {
+class WatchClient {
  public:
-  explicit Watch(std::unique_ptr<http::BodyStream> stream) : stream_(std::move(stream)) {}
+  explicit WatchClient(std::unique_ptr<http::BodyStream> stream) : stream_(std::move(stream)) {}
   /// Waits for the next event and returns it. Null when the watch has ended.
   Json next() {
     for (;;) {
@@ -155,11 +155,11 @@ class ApiTest : public ::testing::Test {
     return r;
   }
   Reply merge(const std::string& target, const Json& patch) { return call("PATCH", target, patch, kMerge); }
-  Watch watch(const std::string& target) {
+  WatchClient watch(const std::string& target) {
     Reply r = call("GET", target);
     EXPECT_EQ(r.status, 200) << r.raw.body;
     EXPECT_TRUE(r.raw.stream != nullptr) << r.raw.body;
-    return Watch(std::move(r.raw.stream));
+    return WatchClient(std::move(r.raw.stream));
   }
 
   base::ManualClock clock;

@@ -48,7 +48,7 @@ TEST_F(DeletionTest, Preconditions) {
 
 TEST_F(DeletionTest, FinalizersHoldTheObjectUntilTheLastIsGone) {
   make(kClaims, finalized("a", {"elasticgpu.io/claim", "example.com/other"}));
-  Watch w = watch(kClaims + "?watch=true&resourceVersion=" + get(kClaims).version());
+  WatchClient w = watch(kClaims + "?watch=true&resourceVersion=" + get(kClaims).version());
   Reply r = call("DELETE", kClaims + "/a");
   EXPECT_EQ(r.body["metadata"]["deletionTimestamp"], base::rfc3339(clock.wall()));
   EXPECT_EQ(r.body["metadata"]["generation"], 2);

@@ -66,9 +66,9 @@ TEST_F(PersistenceTest, EverythingIsThereAfterARestart) {
   EXPECT_EQ(get(kClaims + "/a").body, a);
   EXPECT_EQ(get(kGpus + "/g").body, g);
   EXPECT_EQ(get(kClaims + "/b").status, 404);
-  Watch old = watch(kClaims + "?watch=true&resourceVersion=" + std::to_string(version - 1));
+  WatchClient old = watch(kClaims + "?watch=true&resourceVersion=" + std::to_string(version - 1));
   EXPECT_EQ(old.word(), "ERROR");
-  Watch now = watch(kClaims + "?watch=true&resourceVersion=" + std::to_string(version));
+  WatchClient now = watch(kClaims + "?watch=true&resourceVersion=" + std::to_string(version));
   EXPECT_GT(std::stoull(make(kClaims, claim("c")).version()), version);
   EXPECT_EQ(now.word(), "ADDED c");
 }

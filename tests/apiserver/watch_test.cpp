@@ -22,7 +22,7 @@ TEST_F(WatchTest, WithoutAVersionItBeginsWithWhatIs) {
   make(kClaims, claim("a"));
   make(kClaims, claim("b"));
   for (std::string from : {"", "&resourceVersion=0"}) {
-    Watch w = watch(kClaims + "?watch=true" + from);
+    WatchClient w = watch(kClaims + "?watch=true" + from);
     EXPECT_EQ(w.word(), "ADDED a");
     EXPECT_EQ(w.word(), "ADDED b");
     label("a", from.empty() ? "1" : "2");
@@ -36,7 +36,7 @@ TEST_F(WatchTest, FromAVersionItGivesWhatCameAfter) {
   make(kClaims, claim("b"));
   label("a", "1");
   call("DELETE", kClaims + "/a");
-  Watch w = watch(kClaims + "?watch=1&resourceVersion=" + from);
+  WatchClient w = watch(kClaims + "?watch=1&resourceVersion=" + from);
   Json added = w.next();
   EXPECT_EQ(added["type"], "ADDED");
   EXPECT_EQ(added["object"], get(kClaims + "/b").body);
@@ -48,14 +48,14 @@ TEST_F(WatchTest, FromAVersionItGivesWhatCameAfter) {
 }
 
 TEST_F(WatchTest, WakesForWhatHappensLater) {
-  Watch w = watch(kClaims + "?watch=true&resourceVersion=" + std::to_string(server->resourceVersion()));
+  WatchClient w = watch(kClaims + "?watch=true&resourceVersion=" + std::to_string(server->resourceVersion()));
   std::jthread later([&] { make(kClaims, claim("a")); });
   EXPECT_EQ(w.word(), "ADDED a");
 }
 
 TEST_F(WatchTest, SelectorsTurnChangesIntoComingAndGoing) {
   make(kClaims, claim("a"));
-  Watch w = watch(kClaims + "?watch=true&labelSelector=x%3D1&resourceVersion=" + get(kClaims).version());
+  WatchClient w = watch(kClaims + "?watch=true&labelSelector=x%3D1&resourceVersion=" + get(kClaims).version());
   label("a", "1");
   EXPECT_EQ(w.word(), "ADDED a");
   merge(kClaims + "/a", {{"metadata", {{"annotations", {{"n", "1"}}}}}});
@@ -68,16 +68,16 @@ TEST_F(WatchTest, SelectorsTurnChangesIntoComingAndGoing) {
   call("DELETE", kClaims + "/a");
   make(kClaims, claim("b", {{"labels", {{"x", "1"}}}}));
   EXPECT_EQ(w.word(), "ADDED b");
-  Watch byName = watch(kClaims + "?watch=true&fieldSelector=metadata.name%3Db&resourceVersion=0");
+  WatchClient byName = watch(kClaims + "?watch=true&fieldSelector=metadata.name%3Db&resourceVersion=0");
   EXPECT_EQ(byName.word(), "ADDED b");
-  Watch elsewhere =
+  WatchClient elsewhere =
       watch("/apis/elasticgpu.io/v1alpha/namespaces/kube-system/elasticgpuclaims?watch=true&timeoutSeconds=0");
   EXPECT_EQ(elsewhere.word(), "END");
 }
 
 TEST_F(WatchTest, TimesOut) {
   make(kClaims, claim("a"));
-  Watch w = watch(kClaims + "?watch=true&timeoutSeconds=0&resourceVersion=0");
+  WatchClient w = watch(kClaims + "?watch=true&timeoutSeconds=0&resourceVersion=0");
   EXPECT_EQ(w.word(), "ADDED a");
   EXPECT_EQ(w.word(), "END");
 }
@@ -88,7 +88,7 @@ TEST_F(WatchTest, Bookmarks) {
   start(std::move(o));
   make(kPods, pod("elsewhere"));
   const std::string from = get(kClaims).version();
-  Watch w = watch(kClaims + "?watch=true&allowWatchBookmarks=true&resourceVersion=" + from);
+  WatchClient w = watch(kClaims + "?watch=true&allowWatchBookmarks=true&resourceVersion=" + from);
   make(kPods, pod("another"));
   Json b = w.next();
   EXPECT_EQ(b["type"], "BOOKMARK");
@@ -100,7 +100,7 @@ TEST_F(WatchTest, WatchListMarksTheEndOfTheInitialEvents) {
   make(kClaims, claim("a"));
   const std::string query =
       "?watch=true&sendInitialEvents=true&resourceVersionMatch=NotOlderThan&allowWatchBookmarks=true";
-  Watch w = watch(kClaims + query);
+  WatchClient w = watch(kClaims + query);
   EXPECT_EQ(w.word(), "ADDED a");
   Json b = w.next();
   EXPECT_EQ(b["type"], "BOOKMARK");
@@ -117,9 +117,9 @@ TEST_F(WatchTest, ForgottenHistoryIsAnErrorEvent) {
   make(kClaims, claim("a"));
   const std::string from = get(kClaims).version();
   make(kClaims, claim("b"));
-  Watch running = watch(kClaims + "?watch=true&resourceVersion=" + get(kClaims).version());
+  WatchClient running = watch(kClaims + "?watch=true&resourceVersion=" + get(kClaims).version());
   server->compact();
-  Watch w = watch(kClaims + "?watch=true&resourceVersion=" + from);
+  WatchClient w = watch(kClaims + "?watch=true&resourceVersion=" + from);
   Json e = w.next();
   EXPECT_EQ(e["type"], "ERROR");
   EXPECT_EQ(e["object"]["kind"], "Status");
@@ -136,8 +136,8 @@ TEST_F(WatchTest, FromAVersionToComeItIsSilentUntilThen) {
   o.bookmarkInterval = std::chrono::milliseconds(1);
   start(std::move(o));
   const std::string from = std::to_string(server->resourceVersion() + 2);
-  Watch w = watch(kClaims + "?watch=true&allowWatchBookmarks=true&resourceVersion=" + from);
-  Watch ending = watch(kClaims + "?watch=true&allowWatchBookmarks=true&timeoutSeconds=1&resourceVersion=" + from);
+  WatchClient w = watch(kClaims + "?watch=true&allowWatchBookmarks=true&resourceVersion=" + from);
+  WatchClient ending = watch(kClaims + "?watch=true&allowWatchBookmarks=true&timeoutSeconds=1&resourceVersion=" + from);
   EXPECT_EQ(make(kClaims, claim("a")).version(), std::to_string(std::stoull(from) - 1));
   EXPECT_EQ(ending.word(), "END");
   EXPECT_EQ(make(kClaims, claim("b")).version(), from);
@@ -153,7 +153,7 @@ TEST_F(WatchTest, FromAVersionToComeItIsSilentUntilThen) {
 
 TEST_F(WatchTest, AWatchThatFallsBehindTheHistoryIsToldSo) {
   make(kClaims, claim("a"));
-  Watch slow = watch(kClaims + "?watch=true&resourceVersion=" + get(kClaims).version());
+  WatchClient slow = watch(kClaims + "?watch=true&resourceVersion=" + get(kClaims).version());
   for (int i = 0; i < 150; ++i) label("a", std::to_string(i));
   EXPECT_EQ(slow.word(), "ERROR");
   EXPECT_EQ(slow.word(), "END");
@@ -161,11 +161,11 @@ TEST_F(WatchTest, AWatchThatFallsBehindTheHistoryIsToldSo) {
 
 TEST_F(WatchTest, ShapesAndVersions) {
   make(kClaims, claim("a"));
-  Watch newer = watch("/apis/elasticgpu.io/v1alpha1/elasticgpuclaims?watch=true");
+  WatchClient newer = watch("/apis/elasticgpu.io/v1alpha1/elasticgpuclaims?watch=true");
   EXPECT_EQ(newer.next()["object"]["apiVersion"], "elasticgpu.io/v1alpha1");
   Reply r = ask(*server, "GET", kClaims + "?watch=true", "", "", "application/json;as=Table;v=v1;g=meta.k8s.io");
   EXPECT_EQ(r.raw.contentType, "application/json;stream=watch");
-  Watch table(std::move(r.raw.stream));
+  WatchClient table(std::move(r.raw.stream));
   EXPECT_EQ(table.next()["object"]["kind"], "Table");
 }
 
@@ -174,7 +174,7 @@ TEST_F(WatchTest, ManyWritersOneOrder) {
   Options o;
   o.historyLength = 10'000;
   start(std::move(o));
-  Watch w = watch(kClaims + "?watch=true&resourceVersion=" + std::to_string(server->resourceVersion()));
+  WatchClient w = watch(kClaims + "?watch=true&resourceVersion=" + std::to_string(server->resourceVersion()));
   {
     std::vector<std::jthread> writers;
     for (int t = 0; t < 8; ++t)

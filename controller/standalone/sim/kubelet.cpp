@@ -34,8 +34,8 @@ std::string podIp(const core::Pod& pod) {
 
 }  // namespace
 
-Kubelet::Node::Node(std::string folder, agent::PreparerOptions options, kube::Client& client, plugin::Registry& plugins,
-                    kube::EventSink& events)
+Kubelet::NodeKubelet::NodeKubelet(std::string folder, agent::PreparerOptions options, kube::Client& client,
+                                  plugin::Registry& plugins, kube::EventSink& events)
     : cdi(std::move(folder)), preparer(client, plugins, events, cdi, std::move(options)) {}
 
 Kubelet::Kubelet(kube::Client& client, plugin::Registry& plugins, kube::EventSink& events, base::Clock& clock,
@@ -52,14 +52,14 @@ std::string Kubelet::addressOf(const std::string& node) const {
   return it == addresses_.end() ? std::string() : it->second;
 }
 
-Result<Kubelet::Node*> Kubelet::nodeOf(const std::string& name) {
+Result<Kubelet::NodeKubelet*> Kubelet::nodeOf(const std::string& name) {
   if (!v1alpha::isDnsSubdomain(name)) return Status(Code::invalid, "\"" + name + "\" is not the name of a node");
   auto& node = nodes_[name];
   if (node) return node.get();
   agent::PreparerOptions options;
   options.node = name;
   options.permitted.stateFolder = folders_.state;
-  auto made = std::make_unique<Node>(folders_.cdi + "/" + name, std::move(options), client_, plugins_, events_);
+  auto made = std::make_unique<NodeKubelet>(folders_.cdi + "/" + name, std::move(options), client_, plugins_, events_);
   if (auto s = made->cdi.open(); !s.ok()) return s;
   node = std::move(made);
   return node.get();
@@ -92,7 +92,7 @@ Result<agent::ClaimRef> Kubelet::check(const core::Pod& pod, const v1alpha::PodC
   return Status(Code::unavailable, "ResourceClaim " + claim.claim + " is not reserved for this pod");
 }
 
-Result<agent::cdi::Spec> Kubelet::prepareClaim(Node& node, const core::Pod& pod, const v1alpha::PodClaim& claim,
+Result<agent::cdi::Spec> Kubelet::prepareClaim(NodeKubelet& node, const core::Pod& pod, const v1alpha::PodClaim& claim,
                                                std::stop_token stop) {
   const auto ref = check(pod, claim, stop);
   if (!ref) {
@@ -113,7 +113,7 @@ Result<agent::cdi::Spec> Kubelet::prepareClaim(Node& node, const core::Pod& pod,
   return spec ? base::Result<agent::cdi::Spec>(*spec) : spec.status();
 }
 
-Status Kubelet::prepare(const core::Pod& pod, std::map<std::string, Given>& given, std::stop_token stop) {
+Status Kubelet::prepare(const core::Pod& pod, std::map<std::string, ContainerDevices>& given, std::stop_token stop) {
   if (!v1alpha::hasPodClaims(pod)) return Status::okay();
   const auto node = nodeOf(pod.nodeName);
   if (!node) return node.status();
@@ -155,7 +155,8 @@ Status Kubelet::refuse(const core::Pod& pod, const Status& why, std::stop_token 
 }
 
 /// Writes an annotation with devices and edits for each container, for people.
-Status Kubelet::annotate(const core::Pod& pod, const std::map<std::string, Given>& given, std::stop_token stop) {
+Status Kubelet::annotate(const core::Pod& pod, const std::map<std::string, ContainerDevices>& given,
+                         std::stop_token stop) {
   std::vector<std::pair<std::string, std::optional<std::string>>> annotations;
   for (const auto& [container, one] : given) {
     const std::string text = one.claims + ":" + describeEdits(one.all);
@@ -175,7 +176,7 @@ Status Kubelet::run(const core::Pod& pod, std::stop_token stop) {
   mine.node = pod.nodeName;
   // `pod` may be older than this process's last write.
   if (mine.done && (runs || mine.running)) return Status::okay();
-  std::map<std::string, Given> given;
+  std::map<std::string, ContainerDevices> given;
   if (auto s = prepare(pod, given, stop); !s.ok()) return refuse(pod, s, stop);
   mine.done = true;
   if (auto s = annotate(pod, given, stop); !s.ok()) return s;

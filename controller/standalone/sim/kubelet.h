@@ -48,14 +48,14 @@ class Kubelet {
   base::Status unreserved(const core::ObjectKey& claim, std::stop_token stop);
 
  private:
-  struct Node {
-    Node(std::string folder, agent::PreparerOptions options, kube::Client& client, plugin::Registry& plugins,
-         kube::EventSink& events);
+  struct NodeKubelet {
+    NodeKubelet(std::string folder, agent::PreparerOptions options, kube::Client& client, plugin::Registry& plugins,
+                kube::EventSink& events);
     agent::cdi::Folder cdi;
     agent::ClaimPreparer preparer;
   };
   /// Devices and edits of one container, from all of its claims.
-  struct Given {
+  struct ContainerDevices {
     std::string claims;          ///< names in the pod's spec.resourceClaims: "a, b"
     std::set<std::string> used;  ///< names of the ResourceClaims
     std::vector<std::string> devices;
@@ -68,12 +68,13 @@ class Kubelet {
     bool done = false;     ///< all claims are prepared
     bool running = false;  ///< the status Running has been written
   };
-  base::Result<Node*> nodeOf(const std::string& name);
+  base::Result<NodeKubelet*> nodeOf(const std::string& name);
   base::Result<agent::ClaimRef> check(const core::Pod& pod, const v1alpha::PodClaim& claim, std::stop_token stop);
-  base::Result<agent::cdi::Spec> prepareClaim(Node& node, const core::Pod& pod, const v1alpha::PodClaim& claim,
+  base::Result<agent::cdi::Spec> prepareClaim(NodeKubelet& node, const core::Pod& pod, const v1alpha::PodClaim& claim,
                                               std::stop_token stop);
-  base::Status prepare(const core::Pod& pod, std::map<std::string, Given>& given, std::stop_token stop);
-  base::Status annotate(const core::Pod& pod, const std::map<std::string, Given>& given, std::stop_token stop);
+  base::Status prepare(const core::Pod& pod, std::map<std::string, ContainerDevices>& given, std::stop_token stop);
+  base::Status annotate(const core::Pod& pod, const std::map<std::string, ContainerDevices>& given,
+                        std::stop_token stop);
   std::string addressOf(const std::string& node) const;
   base::Status refuse(const core::Pod& pod, const base::Status& why, std::stop_token stop);
   bool usedByOthers(std::string_view podUid, const std::string& node, const agent::ClaimRef& claim) const;
@@ -84,8 +85,8 @@ class Kubelet {
   base::Clock& clock_;
   const std::map<std::string, std::string> addresses_;
   const NodeFolders folders_;
-  std::map<std::string, std::unique_ptr<Node>> nodes_;     ///< by name: nodes that had a claim to prepare
-  std::map<std::string, Prepared, std::less<>> prepared_;  ///< by pod uid
+  std::map<std::string, std::unique_ptr<NodeKubelet>> nodes_;  ///< by name: nodes that had a claim to prepare
+  std::map<std::string, Prepared, std::less<>> prepared_;      ///< by pod uid
   /// Claims that an earlier process prepared and that no pod has requested since. "namespace/name" of the claim → node
   /// and claim.
   std::multimap<std::string, std::pair<std::string, agent::ClaimRef>> found_;

@@ -138,7 +138,7 @@ std::vector<std::string> readUuids(const YAML::Node& g, const std::string& field
   return uuids;
 }
 
-struct Link {
+struct FileLink {
   std::size_t a, b;
   int64_t n;
   std::string field;  ///< field in the file, for messages
@@ -169,7 +169,7 @@ int64_t readSwitchLinks(const YAML::Node& g, const std::string& field) {
   return v == "false" ? 0 : whole(s, field + ".nvswitch", 0, 64);
 }
 
-void readLinks(const YAML::Node& g, const std::string& field, std::vector<Link>& links) {
+void readLinks(const YAML::Node& g, const std::string& field, std::vector<FileLink>& links) {
   const auto l = g["nvlinks"];
   if (!l) return;
   if (!l.IsSequence()) fail(field + ".nvlinks", l, "must be a list of [card, card, links]");
@@ -179,7 +179,7 @@ void readLinks(const YAML::Node& g, const std::string& field, std::vector<Link>&
                b = whole(e[1], field + ".nvlinks", 0, kMaxCards - 1);
     if (a == b) fail(field + ".nvlinks", e, "links a card with itself");
     const auto low = static_cast<std::size_t>(std::min(a, b)), high = static_cast<std::size_t>(std::max(a, b));
-    if (std::any_of(links.begin(), links.end(), [&](const Link& other) {
+    if (std::any_of(links.begin(), links.end(), [&](const FileLink& other) {
           return std::min(other.a, other.b) == low && std::max(other.a, other.b) == high;
         }))
       fail(field + ".nvlinks", e, "links cards " + std::to_string(a) + " and " + std::to_string(b) + " twice");
@@ -189,7 +189,7 @@ void readLinks(const YAML::Node& g, const std::string& field, std::vector<Link>&
 }
 
 void readGpuGroup(const YAML::Node& g, const std::string& field, std::vector<v1alpha::Card>& cards,
-                  std::vector<Link>& links, std::vector<int64_t>& switchLinks) {
+                  std::vector<FileLink>& links, std::vector<int64_t>& switchLinks) {
   onlyKeys(g, field, {"model", "count", "memory", "sms", "tflops", "numa", "nvlinks", "nvswitch", "uuid", "uuids"});
   if (!g["model"]) fail(field + ".model", g, "is missing");
   if (!g["memory"]) fail(field + ".memory", g, "is missing");
@@ -215,7 +215,8 @@ void readGpuGroup(const YAML::Node& g, const std::string& field, std::vector<v1a
   readLinks(g, field, links);
 }
 
-void wire(std::vector<v1alpha::Card>& cards, const std::vector<Link>& links, const std::vector<int64_t>& switchLinks) {
+void wire(std::vector<v1alpha::Card>& cards, const std::vector<FileLink>& links,
+          const std::vector<int64_t>& switchLinks) {
   for (const auto& l : links) {
     if (l.a >= cards.size() || l.b >= cards.size())
       fail(l.field, l.at, "names card " + std::to_string(std::max(l.a, l.b)) + " of " + std::to_string(cards.size()));
@@ -290,7 +291,7 @@ void readTaints(const YAML::Node& taints, const std::string& field, std::vector<
 std::vector<v1alpha::Card> readCards(const YAML::Node& gpus, const std::string& field, const std::string& node) {
   if (!gpus.IsSequence()) fail(field, gpus, "must be a list");
   std::vector<v1alpha::Card> cards;
-  std::vector<Link> links;
+  std::vector<FileLink> links;
   std::vector<int64_t> switchLinks;
   for (std::size_t g = 0; g < gpus.size(); ++g)
     readGpuGroup(gpus[g], field + "[" + std::to_string(g) + "]", cards, links, switchLinks);

@@ -192,11 +192,11 @@ class Merge {
     };
     std::vector<Json> wantedKeys;
     for (const auto& w : wanted) wantedKeys.push_back(keyOf(w));
-    struct Place {
+    struct RankedItem {
       size_t at;    // index in `list`
       size_t rank;  // index in `wanted`
     };
-    std::vector<Place> named, others;
+    std::vector<RankedItem> named, others;
     for (size_t i = 0; i < list.size(); ++i) {
       auto it = std::find(wantedKeys.begin(), wantedKeys.end(), keyOf(list[i]));
       if (it == wantedKeys.end())
@@ -204,7 +204,8 @@ class Merge {
       else
         named.push_back({i, static_cast<size_t>(it - wantedKeys.begin())});
     }
-    std::stable_sort(named.begin(), named.end(), [](const Place& a, const Place& b) { return a.rank < b.rank; });
+    std::stable_sort(named.begin(), named.end(),
+                     [](const RankedItem& a, const RankedItem& b) { return a.rank < b.rank; });
     Json out = Json::array();
     for (size_t i = 0, j = 0; i < named.size() || j < others.size();) {
       const bool takeNamed = j == others.size() || (i < named.size() && named[i].at < others[j].at);
