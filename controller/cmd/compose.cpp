@@ -67,8 +67,8 @@ std::string besideOperations(const std::string& opsListen) {
 }
 
 /// Returns the authorization of callers: by the API server, or none, which allows any caller on this machine.
-std::function<server::Callers::Verdict(std::string_view, std::stop_token)> callersOf(const CoreOptions& options,
-                                                                                     server::Callers& callers) {
+std::function<server::Callers::CallerVerdict(std::string_view, std::stop_token)> callersOf(const CoreOptions& options,
+                                                                                           server::Callers& callers) {
   if (!options.opsAuth) return {};
   return [&callers](std::string_view authorization, std::stop_token stop) {
     return callers.check(authorization, std::move(stop));

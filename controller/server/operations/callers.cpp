@@ -29,7 +29,7 @@ std::optional<std::string> tokenOf(std::string_view authorization) {
   return std::string(authorization.substr(from));
 }
 
-Callers::Verdict unreachable(const base::Status& why) {
+Callers::CallerVerdict unreachable(const base::Status& why) {
   if (why.code() == base::Code::forbidden)
     return {503,
             "the caller can't be authenticated: the controller may not create tokenreviews and subjectaccessreviews "
@@ -40,7 +40,7 @@ Callers::Verdict unreachable(const base::Status& why) {
 
 }  // namespace
 
-Callers::Verdict Callers::check(std::string_view authorization, std::stop_token stop) {
+Callers::CallerVerdict Callers::check(std::string_view authorization, std::stop_token stop) {
   const auto token = tokenOf(authorization);
   if (!token)
     return {401,
@@ -51,7 +51,7 @@ Callers::Verdict Callers::check(std::string_view authorization, std::stop_token 
   bool lately = false;
   {
     base::MutexLock lock(mutex_);
-    Known* of = nullptr;
+    KnownToken* of = nullptr;
     bool counts = false;
     const auto turn = [&]() EGPU_REQUIRES(mutex_) {
       of = known(digest);
@@ -72,7 +72,7 @@ Callers::Verdict Callers::check(std::string_view authorization, std::stop_token 
   {
     const base::MutexLock lock(mutex_);
     if (!lately) --asking_;
-    if (Known* of = known(digest); lately && of != nullptr) of->asking = false;
+    if (KnownToken* of = known(digest); lately && of != nullptr) of->asking = false;
     remember(digest, verdict);
   }
   answered_.notify_all();
@@ -80,7 +80,7 @@ Callers::Verdict Callers::check(std::string_view authorization, std::stop_token 
 }
 
 /// Returns the entry of a recently answered token, whether its verdict is still valid or not.
-Callers::Known* Callers::known(const Digest& digest) {
+Callers::KnownToken* Callers::known(const Digest& digest) {
   const auto it = known_.find(digest);
   return it != known_.end() && clock_.now() < it->second.lately ? &it->second : nullptr;
 }
@@ -94,7 +94,7 @@ bool Callers::mayAsk() {
   return ++asked_ <= kPerSecond;
 }
 
-Callers::Verdict Callers::review(const std::string& token, std::stop_token stop) {
+Callers::CallerVerdict Callers::review(const std::string& token, std::stop_token stop) {
   const auto tokenAnswer = ask("/apis/authentication.k8s.io/v1/tokenreviews", codec::encodeTokenReview(token), stop);
   if (!tokenAnswer) return unreachable(tokenAnswer.status());
   const auto who = codec::decodeTokenReview(*tokenAnswer);
@@ -124,14 +124,14 @@ base::Result<std::string> Callers::ask(const std::string& path, std::string body
   return std::move(answer->body);
 }
 
-void Callers::remember(const Digest& digest, const Verdict& verdict) {
+void Callers::remember(const Digest& digest, const CallerVerdict& verdict) {
   if (verdict.status == 503) return;
   const auto now = clock_.now();
-  const auto makeRoom = [&](base::Clock::Steady Known::*end) EGPU_REQUIRES(mutex_) {
+  const auto makeRoom = [&](base::Clock::Steady KnownToken::*end) EGPU_REQUIRES(mutex_) {
     if (known_.size() >= kMaxKnown) std::erase_if(known_, [&](const auto& each) { return each.second.*end <= now; });
   };
-  makeRoom(&Known::lately);
-  makeRoom(&Known::until);
+  makeRoom(&KnownToken::lately);
+  makeRoom(&KnownToken::until);
   if (known_.size() >= kMaxKnown) known_.clear();
   if (verdict.status == 200)
     known_[digest] = {verdict, now + kAllowed, now + kLately};

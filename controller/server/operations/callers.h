@@ -20,7 +20,7 @@ class Callers {
  public:
   Callers(kube::Client& client, const base::Clock& clock) : client_(client), clock_(clock) {}
 
-  struct Verdict {
+  struct CallerVerdict {
     int status = 200;     ///< or 401, 403, 503
     std::string message;  ///< the missing right, or the error
   };
@@ -29,7 +29,7 @@ class Callers {
   /// of unknown tokens to kAtOnce in parallel and kPerSecond, so that forged tokens can't overload the API server;
   /// requests beyond that get 503. A token that was allowed within kLately is outside these limits, with one review at
   /// a time, so that forged tokens can't lock it out.
-  Verdict check(std::string_view authorization, std::stop_token stop);
+  CallerVerdict check(std::string_view authorization, std::stop_token stop);
 
   static constexpr std::chrono::seconds kAllowed{60};
   static constexpr std::chrono::seconds kRefused{10};
@@ -39,23 +39,23 @@ class Callers {
 
  private:
   using Digest = std::array<unsigned char, 32>;  ///< SHA-256 of a token, so that tokens are not stored
-  struct Known {
-    Verdict verdict;
+  struct KnownToken {
+    CallerVerdict verdict;
     base::Clock::Steady until;   ///< end of the verdict's validity
     base::Clock::Steady lately;  ///< end of the entry
     bool asking = false;         ///< a new review is in progress
   };
-  Known* known(const Digest& digest) EGPU_REQUIRES(mutex_);
+  KnownToken* known(const Digest& digest) EGPU_REQUIRES(mutex_);
   bool mayAsk() EGPU_REQUIRES(mutex_);
-  Verdict review(const std::string& token, std::stop_token stop);
+  CallerVerdict review(const std::string& token, std::stop_token stop);
   base::Result<std::string> ask(const std::string& path, std::string body, std::stop_token stop);
-  void remember(const Digest& digest, const Verdict& verdict) EGPU_REQUIRES(mutex_);
+  void remember(const Digest& digest, const CallerVerdict& verdict) EGPU_REQUIRES(mutex_);
 
   kube::Client& client_;
   const base::Clock& clock_;
   base::Mutex mutex_;
   std::condition_variable_any answered_;
-  std::map<Digest, Known> known_ EGPU_GUARDED_BY(mutex_);
+  std::map<Digest, KnownToken> known_ EGPU_GUARDED_BY(mutex_);
   int asking_ EGPU_GUARDED_BY(mutex_) = 0;
   /// Start of the current second, in which asked_ reviews began.
   base::Clock::Steady second_ EGPU_GUARDED_BY(mutex_){};

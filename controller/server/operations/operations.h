@@ -32,7 +32,7 @@ struct OperationsSources {
   std::function<http::Response(const http::Request&, std::stop_token)> questions{};
   /// Authorizes the caller with this Authorization header for everything but probes and metrics. Empty: every caller on
   /// this machine is allowed.
-  std::function<Callers::Verdict(std::string_view, std::stop_token)> callers{};
+  std::function<Callers::CallerVerdict(std::string_view, std::stop_token)> callers{};
   /// Returns the pods of the claims in a map; empty = not known.
   std::function<ClaimPods(const AllocationMap&)> pods{};
   /// Answers the requests of Moves::serves() with the caller's rights; called under the same conditions as `questions`.
