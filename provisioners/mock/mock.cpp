@@ -81,7 +81,7 @@ struct Script {
 };
 
 /// State of one key.
-struct Record {
+struct KeyRecord {
   Script script;
   std::string fingerprint;                ///< empty until provisioned
   std::int64_t resizeNumber = 0;          ///< number of the last resize
@@ -90,9 +90,9 @@ struct Record {
 
 /// Records in memory and, if $ELASTICGPU_STATE_DIR is set, in one file each in its folder mock/, so that a new process
 /// reads them.
-class Store {
+class RecordStore {
  public:
-  Store() {
+  RecordStore() {
     const char* root = std::getenv("ELASTICGPU_STATE_DIR");
     if (!root || !*root) return;
     dir_ = std::string(root) + "/mock";
@@ -105,12 +105,12 @@ class Store {
   }
 
   std::mutex mutex;
-  std::map<std::string, Record> records;  ///< protected by mutex
+  std::map<std::string, KeyRecord> records;  ///< protected by mutex
 
   /// Requires mutex.
   void save(const std::string& key) const {
     if (dir_.empty() || !plainName(key)) return;
-    const Record& r = records.at(key);
+    const KeyRecord& r = records.at(key);
     std::ostringstream out;
     out << r.script.at << ' ' << r.script.outcome << ' ' << r.script.times << ' ' << r.script.inProgress << ' '
         << r.script.latencyMs << ' ' << r.resizeNumber << ' ' << r.calls.size();
@@ -142,7 +142,7 @@ class Store {
   void load(const std::string& key) {
     if (!plainName(key)) return;
     std::ifstream in(dir_ + "/" + key);
-    Record r;
+    KeyRecord r;
     std::size_t verbs = 0;
     in >> r.script.at >> r.script.outcome >> r.script.times >> r.script.inProgress >> r.script.latencyMs >>
         r.resizeNumber >> verbs;
@@ -175,7 +175,7 @@ class Mock final : public Provisioner {
     unsigned calls = 0;
     {
       const std::lock_guard lock(store_.mutex);
-      Record& record = store_.records[device.key];
+      KeyRecord& record = store_.records[device.key];
       if (!record.fingerprint.empty() && record.fingerprint != fingerprint)
         return exists("key " + device.key + " is in use with other content");
       record.script = script;
@@ -276,7 +276,7 @@ class Mock final : public Provisioner {
   /// Records that the key has a device; returns false if it already had one.
   bool note(const std::string& key, const std::string& fingerprint) {
     const std::lock_guard lock(store_.mutex);
-    Record& record = store_.records[key];
+    KeyRecord& record = store_.records[key];
     const bool fresh = record.fingerprint.empty();
     record.fingerprint = fingerprint;
     store_.save(key);
@@ -309,7 +309,7 @@ class Mock final : public Provisioner {
   unsigned counted(const std::string& key, const std::string& verb, const Script& script) {
     if (script.at != verb || script.times == 0) return 1;
     const std::lock_guard lock(store_.mutex);
-    Record& record = store_.records[key];
+    KeyRecord& record = store_.records[key];
     record.script = script;
     const unsigned calls = ++record.calls[verb];
     store_.save(key);
@@ -344,7 +344,7 @@ class Mock final : public Provisioner {
     return otherwise;
   }
 
-  Store store_;
+  RecordStore store_;
 };
 
 }  // namespace

@@ -50,7 +50,7 @@ class Remarks {
 /// Reads the memory that claims can get, in whole MiB: the total without the reserve of driver and firmware, which
 /// drivers before 510 do not report; and the memory in use. A card without memory of its own, for which NVML lacks the
 /// query, has the machine's. Invalid answers result in 0 and unknown.
-Return readMemory(const Library& nvml, Device device, Card& out, Remarks& remarks) {
+Return readMemory(const Library& nvml, Device device, NvmlCard& out, Remarks& remarks) {
   MemoryV2 memory{};
   memory.version = kMemoryV2;
   Return answer = Library::call(nvml.nvmlDeviceGetMemoryInfo_v2, device, &memory);
@@ -91,7 +91,7 @@ int64_t readSms(const Library& nvml, Device device, int64_t coresOfOne, bool mig
   return 0;
 }
 
-int64_t rate(const Library& nvml, Device device, const Card& card, int major, int minor, Remarks& remarks) {
+int64_t rate(const Library& nvml, Device device, const NvmlCard& card, int major, int minor, Remarks& remarks) {
   if (const int64_t rated = ratedMilliTflops(card.model)) return rated;
   unsigned mhz = 0;
   if (Library::call(nvml.nvmlDeviceGetMaxClockInfo, device, kSmClock, &mhz) != kSuccess) return 0;
@@ -104,7 +104,7 @@ int64_t rate(const Library& nvml, Device device, const Card& card, int major, in
 }
 
 /// Reads the MIG mode; returns true if it is enabled.
-bool readMig(const Library& nvml, Device device, Card& out) {
+bool readMig(const Library& nvml, Device device, NvmlCard& out) {
   unsigned current = 0, pending = 0;
   if (Library::call(nvml.nvmlDeviceGetMigMode, device, &current, &pending) != kSuccess) return false;
   const auto word = [](unsigned mode) { return mode == kMigEnabled ? "enabled" : "disabled"; };
@@ -114,7 +114,7 @@ bool readMig(const Library& nvml, Device device, Card& out) {
 }
 
 /// Reads the compute mode and adds it unless it is the default; returns false if it is PROHIBITED.
-bool readComputeMode(const Library& nvml, Device device, Card& out) {
+bool readComputeMode(const Library& nvml, Device device, NvmlCard& out) {
   unsigned mode = kComputeDefault;
   if (Library::call(nvml.nvmlDeviceGetComputeMode, device, &mode) != kSuccess) return true;
   if (mode == kComputeExclusiveThread || mode == kComputeExclusiveProcess)
@@ -125,7 +125,7 @@ bool readComputeMode(const Library& nvml, Device device, Card& out) {
 
 /// Reads the minor number and the PCI location. A minor number that NVML does not report is taken from the kernel's
 /// list.
-void readPlace(const Library& nvml, Device device, Card& out, Remarks& remarks) {
+void readPlace(const Library& nvml, Device device, NvmlCard& out, Remarks& remarks) {
   PciInfo pci{};
   if (Library::call(nvml.nvmlDeviceGetPciInfo_v3, device, &pci) == kSuccess) out.pci = addressOf(pci);
   unsigned minor = 0;
@@ -155,7 +155,7 @@ int64_t readRecoveryAction(const Library& nvml, Device device) {
 
 /// Reads error counters and the driver's recovery action. Memory that will be repaired at the next reset, and errors
 /// that ended a program, leave the card usable.
-void readErrors(const Library& nvml, Device device, Card& out) {
+void readErrors(const Library& nvml, Device device, NvmlCard& out) {
   unsigned corrected = 0, uncorrected = 0, pending = 0, failed = 0;
   const bool rows =
       Library::call(nvml.nvmlDeviceGetRemappedRows, device, &corrected, &uncorrected, &pending, &failed) == kSuccess;
@@ -218,7 +218,7 @@ bool addProcesses(ListProcesses list, Device device, std::vector<Process>& to, R
 }
 
 /// Reads the usage of the card, and the processes that use it.
-void readUse(const Library& nvml, Device device, Card& out, Remarks& remarks) {
+void readUse(const Library& nvml, Device device, NvmlCard& out, Remarks& remarks) {
   Utilization utilization{};
   if (Library::call(nvml.nvmlDeviceGetUtilizationRates, device, &utilization) == kSuccess)
     out.smPercent = percentOf(utilization.gpu);
@@ -236,7 +236,7 @@ void readUse(const Library& nvml, Device device, Card& out, Remarks& remarks) {
 
 }  // namespace
 
-std::string readCard(const Library& nvml, Device device, Card& out, std::vector<std::string>& all) {
+std::string readCard(const Library& nvml, Device device, NvmlCard& out, std::vector<std::string>& all) {
   if (const Return answer = readText(nvml.nvmlDeviceGetUUID, out.uuid, device); answer != kSuccess)
     return inWords(answer);
   if (!isUuid(out.uuid)) return "its uuid \"" + out.uuid + "\" can't name a card";

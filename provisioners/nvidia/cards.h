@@ -12,10 +12,10 @@ namespace egpu::nvidia {
 
 /// Reads a card except its links. Returns an empty string, or why the card can't be used: it is lost, or has no usable
 /// uuid. Other missing values stay unknown; invalid values stay unknown and add a remark.
-std::string readCard(const Library& nvml, Device device, Card& out, std::vector<std::string>& remarks);
+std::string readCard(const Library& nvml, Device device, NvmlCard& out, std::vector<std::string>& remarks);
 
 /// Sets the links of all cards. devices[i] belongs to cards[i]. Stops early if `cancelled` returns true.
-void readLinks(const Library& nvml, const std::vector<Device>& devices, std::vector<Card>& cards,
+void readLinks(const Library& nvml, const std::vector<Device>& devices, std::vector<NvmlCard>& cards,
                const std::function<bool()>& cancelled);
 
 /// Returns NVML's name with '-' for blanks and without the maker, which only some drivers include: "A100-SXM4-80GB".

@@ -12,7 +12,7 @@ struct Nvlinks {
   int64_t toSwitch = 0;
 };
 
-Nvlinks nvlinksOf(const Library& nvml, Device device, const std::vector<Card>& cards) {
+Nvlinks nvlinksOf(const Library& nvml, Device device, const std::vector<NvmlCard>& cards) {
   Nvlinks out;
   out.toCard.resize(cards.size());
   for (unsigned link = 0; link < kMaxLinks; ++link) {
@@ -64,7 +64,7 @@ bool reaches(const Library& nvml, Device a, Device b) {
 
 }  // namespace
 
-void readLinks(const Library& nvml, const std::vector<Device>& devices, std::vector<Card>& cards,
+void readLinks(const Library& nvml, const std::vector<Device>& devices, std::vector<NvmlCard>& cards,
                const std::function<bool()>& cancelled) {
   std::vector<Nvlinks> nvlinks;
   for (std::size_t i = 0; i < cards.size(); ++i) {

@@ -32,11 +32,11 @@ std::vector<std::pair<std::string, std::string>> versions(const Library& nvml) {
 }
 
 /// Adds the cards that the kernel lists but NVML did not return, with the reasons from NVML.
-void findLost(const std::vector<std::string>& failures, Node& out) {
+void findLost(const std::vector<std::string>& failures, NodeCards& out) {
   const std::string why =
       failures.empty() ? "NVML does not count it: it did not start, see the kernel's log" : joined(failures);
   for (const KernelCard& card : kernelCards()) {
-    const auto same = [&](const Card& other) { return other.uuid == card.uuid || other.pci == card.pci; };
+    const auto same = [&](const NvmlCard& other) { return other.uuid == card.uuid || other.pci == card.pci; };
     if (std::any_of(out.cards.begin(), out.cards.end(), same)) continue;
     if (!card.uuid.empty()) out.lost.push_back({card.uuid, why, {}});
     if (failures.empty()) out.remarks.push_back("card " + (card.uuid.empty() ? card.pci : card.uuid) + ": " + why);
@@ -44,7 +44,7 @@ void findLost(const std::vector<std::string>& failures, Node& out) {
   out.remarks.insert(out.remarks.end(), failures.begin(), failures.end());
 }
 
-sdk::Status readAll(const Library& nvml, unsigned count, const std::function<bool()>& cancelled, Node& out) {
+sdk::Status readAll(const Library& nvml, unsigned count, const std::function<bool()>& cancelled, NodeCards& out) {
   const auto shared = versions(nvml);
   std::vector<Device> devices;
   std::vector<std::string> failures;
@@ -53,14 +53,14 @@ sdk::Status readAll(const Library& nvml, unsigned count, const std::function<boo
       return sdk::unavailable("NVIDIA's driver is slow: " + std::to_string(i) + " of " + std::to_string(count) +
                               " cards read in time; is nvidia-persistenced running?");
     Device device = nullptr;
-    Card card;
+    NvmlCard card;
     const Return answer = Library::call(nvml.nvmlDeviceGetHandleByIndex_v2, i, &device);
     const std::string why = answer == kSuccess ? readCard(nvml, device, card, out.remarks) : inWords(answer);
     if (!why.empty()) {
       failures.push_back("card " + std::to_string(i) + " is left out: " + why);
       continue;
     }
-    const auto same = [&](const Card& other) { return other.uuid == card.uuid; };
+    const auto same = [&](const NvmlCard& other) { return other.uuid == card.uuid; };
     if (std::any_of(out.cards.begin(), out.cards.end(), same)) {
       out.remarks.push_back("card " + card.uuid + " is reported twice; the first report is used");
       continue;
@@ -78,7 +78,7 @@ sdk::Status readAll(const Library& nvml, unsigned count, const std::function<boo
 
 }  // namespace
 
-sdk::Status readNode(const std::function<bool()>& cancelled, Node& out) {
+sdk::Status readNode(const std::function<bool()>& cancelled, NodeCards& out) {
   std::string why;
   bool absent = false;
   const auto nvml = Library::open(why, absent);
@@ -103,7 +103,7 @@ namespace {
 
 /// Reads all cards with the currently installed library: a library that the watch keeps open may belong to the previous
 /// driver.
-sdk::Status readAnew(sdk::Call& call, Node& out) {
+sdk::Status readAnew(sdk::Call& call, NodeCards& out) {
   const auto cancelled = [&] { return call.cancelled(); };
   sdk::Status status = readNode(cancelled, out);
   if (status.code == EGPU_OK || cancelled()) return status;
@@ -119,10 +119,10 @@ sdk::Status readAnew(sdk::Call& call, Node& out) {
 }  // namespace
 
 sdk::Status discover(sdk::Call& call) {
-  Node node;
+  NodeCards node;
   if (sdk::Status status = readAnew(call, node); status.code != EGPU_OK) return status;
   Watch::shared().follow(node.cards);
-  for (const Card& card : node.cards) {
+  for (const NvmlCard& card : node.cards) {
     std::vector<egpu_link> links;
     for (const Link& link : card.links) links.push_back({link.peer.c_str(), link.type.c_str(), link.count});
     std::vector<egpu_pair> attributes;
@@ -135,7 +135,7 @@ sdk::Status discover(sdk::Call& call) {
 }
 
 sdk::Status health(sdk::Call& call) {
-  Node node;
+  NodeCards node;
   if (sdk::Status status = readAnew(call, node); status.code != EGPU_OK) return status;
   Watch::shared().judge(node);
   Watch::shared().follow(node.cards);
@@ -143,7 +143,7 @@ sdk::Status health(sdk::Call& call) {
     call.health(card.uuid, false, "Lost: " + card.why);
     if (!card.event.empty()) call.health(card.uuid, false, card.event);
   }
-  for (const Card& card : node.cards) {
+  for (const NvmlCard& card : node.cards) {
     if (!card.event.empty()) call.health(card.uuid, false, card.event);
     if (!card.illness.empty())
       call.health(card.uuid, false, card.illness);

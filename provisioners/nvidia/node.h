@@ -25,7 +25,7 @@ struct Process {
 };
 
 /// A card that NVML can read; members named as in egpu_gpu have the same units.
-struct Card {
+struct NvmlCard {
   std::string uuid, model;
   int64_t index = -1, memory = 0, smCount = 0, numaNode = -1;
   std::string pci;
@@ -51,8 +51,8 @@ struct LostCard {
   std::string event;  ///< health message of an XID, "Xid79: …"; empty = none
 };
 
-struct Node {
-  std::vector<Card> cards;  ///< in NVML's order
+struct NodeCards {
+  std::vector<NvmlCard> cards;  ///< in NVML's order
   std::vector<LostCard> lost;
   std::vector<std::string> remarks;  ///< problems, one sentence each
 };
@@ -60,7 +60,7 @@ struct Node {
 /// Reads all cards. Returns OK with an empty node if there is no driver. Returns unavailable if the driver does not
 /// answer, if its library is missing while the kernel has cards, or if `cancelled` returns true: an incomplete list
 /// would make the other cards appear gone. Thread-safe.
-sdk::Status readNode(const std::function<bool()>& cancelled, Node& out);
+sdk::Status readNode(const std::function<bool()>& cancelled, NodeCards& out);
 
 /// Slots discover and health for plugins of NVIDIA's cards.
 sdk::Status discover(sdk::Call& call);

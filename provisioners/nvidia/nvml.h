@@ -66,7 +66,7 @@ struct ProcessSample {
 using EventSet = struct OpaqueEventSet*;
 
 /// nvmlEventData_t.
-struct Event {
+struct EventData {
   Device device;
   unsigned long long type, data;  ///< data of a kXidEvent: the XID
   unsigned gpuInstance, computeInstance;
@@ -149,4 +149,4 @@ inline constexpr unsigned kSameBoard = 0, kOneSwitch = 10, kSeveralSwitches = 20
   F(nvmlEventSetCreate, (EventSet * set))                                                                     \
   F(nvmlEventSetFree, (EventSet set))                                                                         \
   F(nvmlDeviceRegisterEvents, (Device device, unsigned long long types, EventSet set))                        \
-  F(nvmlEventSetWait_v2, (EventSet set, Event * event, unsigned milliseconds))
+  F(nvmlEventSetWait_v2, (EventSet set, EventData * event, unsigned milliseconds))

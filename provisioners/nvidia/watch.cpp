@@ -13,8 +13,8 @@ constexpr uint64_t kMaxExactCount = 100;   // messages round larger counts down 
 constexpr int kMaxEventsAtOnce = 100'000;  // bounds a check, as programs can cause any number of events
 
 /// Returns the driver's version; empty = unknown.
-std::string driverOf(const std::vector<Card>& cards) {
-  for (const Card& card : cards)
+std::string driverOf(const std::vector<NvmlCard>& cards) {
+  for (const NvmlCard& card : cards)
     for (const auto& [name, value] : card.attributes)
       if (name == "driverVersion") return value;
   return {};
@@ -38,10 +38,10 @@ Watch& Watch::shared() {
 
 Watch::~Watch() { closeLocked(); }
 
-void Watch::follow(const std::vector<Card>& cards) {
+void Watch::follow(const std::vector<NvmlCard>& cards) {
   std::vector<std::string> uuids;
   uuids.reserve(cards.size());
-  for (const Card& card : cards) uuids.push_back(card.uuid);
+  for (const NvmlCard& card : cards) uuids.push_back(card.uuid);
   std::sort(uuids.begin(), uuids.end());
   const std::lock_guard lock(mutex_);
   if (nvml_ && uuids == uuids_) return;
@@ -96,7 +96,7 @@ void Watch::closeLocked() {
 
 void Watch::drainLocked() {
   for (int i = 0; set_ && i < kMaxEventsAtOnce; ++i) {
-    Event event{};
+    EventData event{};
     const Return answer = Library::call(nvml_->nvmlEventSetWait_v2, set_, &event, 0U);
     if (answer == kTimeout || answer == kFunctionNotFound) return;
     // The event set has become unusable; the next check creates a new one.
@@ -110,10 +110,10 @@ void Watch::drainLocked() {
 }
 
 /// Forgets observations that a reset has made obsolete.
-void Watch::forgetLocked(const Node& node) {
+void Watch::forgetLocked(const NodeCards& node) {
   const auto& cards = node.cards;
   const auto absent = [&](const std::string& uuid) {
-    return std::none_of(cards.begin(), cards.end(), [&](const Card& card) { return card.uuid == uuid; });
+    return std::none_of(cards.begin(), cards.end(), [&](const NvmlCard& card) { return card.uuid == uuid; });
   };
   const auto lost = [&](const std::string& uuid) {
     return std::any_of(node.lost.begin(), node.lost.end(), [&](const LostCard& card) { return card.uuid == uuid; });
@@ -122,7 +122,7 @@ void Watch::forgetLocked(const Node& node) {
     if (!driver_.empty()) seen_.clear();
     driver_ = std::move(driver);
   }
-  for (const Card& card : cards) {
+  for (const NvmlCard& card : cards) {
     if (card.recoveryAction > kRecoveryNone) asked_.insert(card.uuid);
     if (card.recoveryAction == kRecoveryNone && asked_.erase(card.uuid) > 0) seen_.erase(card.uuid);
   }
@@ -130,12 +130,12 @@ void Watch::forgetLocked(const Node& node) {
   std::erase_if(mostLinks_, [&](const auto& entry) { return absent(entry.first); });
 }
 
-void Watch::judge(Node& node) {
+void Watch::judge(NodeCards& node) {
   const std::lock_guard lock(mutex_);
   forgetLocked(node);
   drainLocked();
   judgeLinksLocked(node.cards);
-  for (Card& card : node.cards) {
+  for (NvmlCard& card : node.cards) {
     const auto seen = seen_.find(card.uuid);
     if (seen == seen_.end()) continue;
     // The driver itself reports its recovery action.
@@ -153,18 +153,18 @@ void Watch::judge(Node& node) {
 
 /// Reports links that are down: links that were active before, and links to switches that other cards of the model
 /// have. Links to a missing card do not count, and a card in MIG mode has no links.
-void Watch::judgeLinksLocked(std::vector<Card>& cards) {
+void Watch::judgeLinksLocked(std::vector<NvmlCard>& cards) {
   std::map<std::string, int64_t> toSwitch;
-  for (const Card& card : cards)
+  for (const NvmlCard& card : cards)
     if (!card.mig) toSwitch[card.model] = std::max(toSwitch[card.model], card.switchLinks);
-  for (Card& card : cards) {
+  for (NvmlCard& card : cards) {
     auto& most = mostLinks_[card.uuid];
     if (card.mig) most.clear();
     std::map<std::string, int64_t> now;
     for (const Link& link : card.links)
       if (link.type == "nvlink") now[link.peer] = link.count;
     int64_t down = card.mig ? 0 : toSwitch[card.model] - card.switchLinks;
-    for (const Card& peer : cards) {
+    for (const NvmlCard& peer : cards) {
       auto& known = most[peer.uuid];
       known = peer.mig ? 0 : std::max(known, now[peer.uuid]);
       down += known - now[peer.uuid];

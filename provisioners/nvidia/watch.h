@@ -24,13 +24,13 @@ class Watch {
   ~Watch();
 
   /// Watches exactly these cards. Cheap if they have not changed.
-  void follow(const std::vector<Card>& cards);
+  void follow(const std::vector<NvmlCard>& cards);
   /// Sets `illness` of cards that have none, according to the XIDs and links seen so far. Cards with another illness,
   /// except the recovery action that belongs to the XID, get the XID as `event`. An XID that withdraws the card is
   /// reported as long as this process lives and the kernel lists the card, because neither card nor driver can be reset
   /// under the process. It is forgotten when the driver's version changes, and when the driver no longer requests a
   /// recovery action that it requested before.
-  void judge(Node& node);
+  void judge(NodeCards& node);
   /// Releases NVML because the driver does not answer, possibly during an upgrade. Returns true if NVML was open.
   bool release();
   /// Forgets all observations, because the driver was unloaded.
@@ -45,8 +45,8 @@ class Watch {
   void openLocked(const std::vector<std::string>& uuids);
   void closeLocked();
   void drainLocked();
-  void forgetLocked(const Node& node);
-  void judgeLinksLocked(std::vector<Card>& cards);
+  void forgetLocked(const NodeCards& node);
+  void judgeLinksLocked(std::vector<NvmlCard>& cards);
 
   std::mutex mutex_;
   // State below is protected by mutex_.

@@ -8,20 +8,20 @@
 namespace egpu::nvidia {
 namespace {
 
-struct Row {
+struct XidRow {
   unsigned xid;
   Action action;
   const char* what;
 };
 
-constexpr Row kRows[] = {
+constexpr XidRow kRows[] = {
 #define EGPU_XID(code, action, what) {code, Action::action, what},
 #include "provisioners/nvidia/xid_catalog.inc"
 #undef EGPU_XID
 };
 
-const Row* rowOf(unsigned long long xid) {
-  const auto* row = std::find_if(std::begin(kRows), std::end(kRows), [&](const Row& r) { return r.xid == xid; });
+const XidRow* rowOf(unsigned long long xid) {
+  const auto* row = std::find_if(std::begin(kRows), std::end(kRows), [&](const XidRow& r) { return r.xid == xid; });
   return row == std::end(kRows) ? nullptr : row;
 }
 
@@ -53,14 +53,14 @@ std::string remedyOf(Action action) {
 }  // namespace
 
 Action actionOf(unsigned long long xid) {
-  const Row* row = rowOf(xid);
+  const XidRow* row = rowOf(xid);
   return row ? row->action : Action::operatorsWord;
 }
 
 bool withdraws(unsigned long long xid) { return actionOf(xid) > Action::restartApp; }
 
 std::string illnessOf(unsigned long long xid) {
-  const Row* row = rowOf(xid);
+  const XidRow* row = rowOf(xid);
   return "Xid" + std::to_string(xid) + ": " +
          (row ? row->what : "the driver reports an error that NVIDIA's catalog does not list") + "; " +
          remedyOf(actionOf(xid));

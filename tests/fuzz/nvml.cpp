@@ -26,7 +26,7 @@ Feed fedNvml() {
   return reinterpret_cast<Feed>(dlsym(library, "feedNvml"));
 }
 
-bool sane(const nvidia::Card& card) {
+bool sane(const nvidia::NvmlCard& card) {
   const auto share = [](int64_t percent) { return percent >= -1 && percent <= 100; };
   constexpr int64_t most = int64_t{1} << 50;
   return !card.uuid.empty() && card.memory >= 0 && card.memory <= most && card.memoryUsed >= -1 &&
@@ -36,7 +36,7 @@ bool sane(const nvidia::Card& card) {
          });
 }
 
-plugin::Gpu asTold(const nvidia::Card& card) {
+plugin::Gpu asTold(const nvidia::NvmlCard& card) {
   plugin::Gpu out{card.uuid, card.model, card.index, card.memory, card.smCount, card.numaNode, card.pci};
   out.milliTflops = card.milliTflops;
   for (const auto& link : card.links) out.links.push_back({link.peer, link.type, link.count});
@@ -44,7 +44,7 @@ plugin::Gpu asTold(const nvidia::Card& card) {
   return out;
 }
 
-void published(const nvidia::Node& node) {
+void published(const nvidia::NodeCards& node) {
   agent::cards::Answers answers;
   auto& answer = answers["nvidia"];
   for (const auto& card : node.cards) answer.cards.gpus.push_back(asTold(card));
@@ -61,7 +61,7 @@ void published(const nvidia::Node& node) {
 void fuzzNvml(std::string_view bytes) {
   static const Feed feed = fedNvml();
   feed(reinterpret_cast<const unsigned char*>(bytes.data()), bytes.size());
-  nvidia::Node node;
+  nvidia::NodeCards node;
   const auto status = nvidia::readNode([] { return false; }, node);
   promise(status.code == EGPU_OK || !status.message.empty(), "a refusal says why");
   if (status.code != EGPU_OK) return;

@@ -10,7 +10,7 @@ namespace {
 
 using Processes = std::vector<FakeProcess>;
 
-Return list(const Request& r, Processes FakeDevice::*processes, unsigned* count, ProcessInfo* out) {
+Return list(const NvmlCall& r, Processes FakeDevice::*processes, unsigned* count, ProcessInfo* out) {
   if (r.answer != kSuccess) return r.answer;
   const Processes& all = r.device->*processes;
   const unsigned room = std::exchange(*count, static_cast<unsigned>(all.size()));
@@ -57,13 +57,13 @@ const char* errorString(Return code) {
 }
 
 Return index(Device device, unsigned* out) {
-  const Request r = begin("nvmlDeviceGetIndex", device);
+  const NvmlCall r = begin("nvmlDeviceGetIndex", device);
   if (r.answer == kSuccess) *out = static_cast<unsigned>(placeOf(device));
   return r.answer;
 }
 
 Return persistence(Device device, unsigned* out) {
-  const Request r = begin("nvmlDeviceGetPersistenceMode", device);
+  const NvmlCall r = begin("nvmlDeviceGetPersistenceMode", device);
   if (r.answer == kSuccess) *out = r.device->persistence ? 1 : 0;
   return r.answer;
 }

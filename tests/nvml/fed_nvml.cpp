@@ -100,7 +100,7 @@ void value(FieldValue& out) {
   value(out.answer);
   value(out.value);
 }
-void value(Event& out) {
+void value(EventData& out) {
   value(out.device);
   value(out.type);
   value(out.data);

@@ -58,42 +58,42 @@ bool onSwitch(const FakeDevice& device) {
 // The functions, by the name under which they are exported.
 
 Return init() {
-  const Request r = begin("nvmlInit_v2");
+  const NvmlCall r = begin("nvmlInit_v2");
   if (r.answer != kSuccess) return r.answer;
   return std::all_of(r.node->opens.begin(), r.node->opens.end(), opens) ? kSuccess : kNoPermission;
 }
 Return shutdown() { return begin("nvmlShutdown").answer; }
 
 Return driverVersion(char* version, unsigned length) {
-  const Request r = begin("nvmlSystemGetDriverVersion");
+  const NvmlCall r = begin("nvmlSystemGetDriverVersion");
   return r.answer != kSuccess ? r.answer : writeText(*r.node, r.node->driver, version, length);
 }
 Return cudaVersion(int* version) {
-  const Request r = begin("nvmlSystemGetCudaDriverVersion_v2");
+  const NvmlCall r = begin("nvmlSystemGetCudaDriverVersion_v2");
   if (r.answer == kSuccess) *version = static_cast<int>(r.node->cuda);
   return r.answer;
 }
 Return count(unsigned* out) {
-  const Request r = begin("nvmlDeviceGetCount_v2");
+  const NvmlCall r = begin("nvmlDeviceGetCount_v2");
   if (r.answer == kSuccess)
     *out = static_cast<unsigned>(r.node->count < 0 ? static_cast<int64_t>(r.node->devices.size()) : r.node->count);
   return r.answer;
 }
 Return handleByIndex(unsigned index, Device* out) {
-  const Request r = begin("nvmlDeviceGetHandleByIndex_v2", handleOf(index));
+  const NvmlCall r = begin("nvmlDeviceGetHandleByIndex_v2", handleOf(index));
   if (r.answer == kSuccess) *out = handleOf(index);
   return r.answer;
 }
 Return uuid(Device device, char* out, unsigned length) {
-  const Request r = begin("nvmlDeviceGetUUID", device);
+  const NvmlCall r = begin("nvmlDeviceGetUUID", device);
   return r.answer != kSuccess ? r.answer : writeText(*r.node, r.device->uuid, out, length);
 }
 Return name(Device device, char* out, unsigned length) {
-  const Request r = begin("nvmlDeviceGetName", device);
+  const NvmlCall r = begin("nvmlDeviceGetName", device);
   return r.answer != kSuccess ? r.answer : writeText(*r.node, r.device->name, out, length);
 }
 Return minorNumber(Device device, unsigned* out) {
-  const Request r = begin("nvmlDeviceGetMinorNumber", device);
+  const NvmlCall r = begin("nvmlDeviceGetMinorNumber", device);
   if (r.answer == kSuccess) *out = static_cast<unsigned>(r.device->minor);
   return r.answer;
 }
@@ -107,14 +107,14 @@ uint64_t usedOf(const FakeDevice& device) {
 }
 /// As in the real library, memory that the driver reserves counts as used.
 Return memory(Device device, Memory* out) {
-  const Request r = begin("nvmlDeviceGetMemoryInfo", device);
+  const NvmlCall r = begin("nvmlDeviceGetMemoryInfo", device);
   if (r.answer != kSuccess) return r.answer;
   const uint64_t used = r.device->reserved + usedOf(*r.device);
   *out = {r.device->memory, r.device->memory - used, used};
   return kSuccess;
 }
 Return memoryV2(Device device, MemoryV2* out) {
-  const Request r = begin("nvmlDeviceGetMemoryInfo_v2", device);
+  const NvmlCall r = begin("nvmlDeviceGetMemoryInfo_v2", device);
   if (r.answer != kSuccess) return r.answer;
   if (out->version != kMemoryV2) return kInvalidArgument;
   const uint64_t used = usedOf(*r.device);
@@ -122,38 +122,38 @@ Return memoryV2(Device device, MemoryV2* out) {
   return kSuccess;
 }
 Return pciInfo(Device device, PciInfo* out) {
-  const Request r = begin("nvmlDeviceGetPciInfo_v3", device);
+  const NvmlCall r = begin("nvmlDeviceGetPciInfo_v3", device);
   if (r.answer == kSuccess) writePci(r.device->pci, *out);
   return r.answer;
 }
 Return computeCapability(Device device, int* major, int* minor) {
-  const Request r = begin("nvmlDeviceGetCudaComputeCapability", device);
+  const NvmlCall r = begin("nvmlDeviceGetCudaComputeCapability", device);
   if (r.answer != kSuccess) return r.answer;
   *major = static_cast<int>(r.device->computeMajor);
   *minor = static_cast<int>(r.device->computeMinor);
   return kSuccess;
 }
 Return cores(Device device, unsigned* out) {
-  const Request r = begin("nvmlDeviceGetNumGpuCores", device);
+  const NvmlCall r = begin("nvmlDeviceGetNumGpuCores", device);
   if (r.answer != kSuccess) return r.answer;
   if (r.device->mig == kMigEnabled) return kNotSupported;
   *out = static_cast<unsigned>(r.device->cores);
   return kSuccess;
 }
 Return maxClock(Device device, unsigned domain, unsigned* mhz) {
-  const Request r = begin("nvmlDeviceGetMaxClockInfo", device);
+  const NvmlCall r = begin("nvmlDeviceGetMaxClockInfo", device);
   if (r.answer != kSuccess) return r.answer;
   if (domain != kSmClock) return kNotSupported;
   *mhz = static_cast<unsigned>(r.device->clock);
   return kSuccess;
 }
 Return computeMode(Device device, unsigned* out) {
-  const Request r = begin("nvmlDeviceGetComputeMode", device);
+  const NvmlCall r = begin("nvmlDeviceGetComputeMode", device);
   if (r.answer == kSuccess) *out = static_cast<unsigned>(r.device->computeMode);
   return r.answer;
 }
 Return migMode(Device device, unsigned* current, unsigned* pending) {
-  const Request r = begin("nvmlDeviceGetMigMode", device);
+  const NvmlCall r = begin("nvmlDeviceGetMigMode", device);
   if (r.answer != kSuccess) return r.answer;
   if (r.device->mig < 0) return kNotSupported;
   *current = static_cast<unsigned>(r.device->mig);
@@ -161,7 +161,7 @@ Return migMode(Device device, unsigned* current, unsigned* pending) {
   return kSuccess;
 }
 Return instanceProfile(Device device, unsigned profile, InstanceProfile* out) {
-  const Request r = begin("nvmlDeviceGetGpuInstanceProfileInfo", device);
+  const NvmlCall r = begin("nvmlDeviceGetGpuInstanceProfileInfo", device);
   if (r.answer != kSuccess) return r.answer;
   if (r.device->mig != kMigEnabled || profile != kWholeCardProfile) return kNotSupported;
   *out = {};
@@ -171,14 +171,14 @@ Return instanceProfile(Device device, unsigned profile, InstanceProfile* out) {
   return kSuccess;
 }
 Return commonAncestor(Device a, Device b, unsigned* level) {
-  const Request r = begin("nvmlDeviceGetTopologyCommonAncestor", a),
-                other = begin("nvmlDeviceGetTopologyCommonAncestor", b);
+  const NvmlCall r = begin("nvmlDeviceGetTopologyCommonAncestor", a),
+                 other = begin("nvmlDeviceGetTopologyCommonAncestor", b);
   if (r.answer != kSuccess || other.answer != kSuccess) return std::max(r.answer, other.answer);
   *level = levelOf(*r.device, *other.device);
   return kSuccess;
 }
 Return p2pStatus(Device a, Device b, unsigned capability, unsigned* status) {
-  const Request r = begin("nvmlDeviceGetP2PStatus", a), other = begin("nvmlDeviceGetP2PStatus", b);
+  const NvmlCall r = begin("nvmlDeviceGetP2PStatus", a), other = begin("nvmlDeviceGetP2PStatus", b);
   if (r.answer != kSuccess || other.answer != kSuccess) return std::max(r.answer, other.answer);
   const bool mig = r.device->mig == kMigEnabled || other.device->mig == kMigEnabled;
   const bool linked = capability == kNvlinkCapability && onSwitch(*r.device) && onSwitch(*other.device) && !mig;
@@ -186,7 +186,7 @@ Return p2pStatus(Device a, Device b, unsigned capability, unsigned* status) {
   return kSuccess;
 }
 Return linkState(Device device, unsigned link, unsigned* active) {
-  const Request r = begin("nvmlDeviceGetNvLinkState", device);
+  const NvmlCall r = begin("nvmlDeviceGetNvLinkState", device);
   if (r.answer != kSuccess) return r.answer;
   if (link >= r.device->links.size()) return kInvalidArgument;
   const int64_t peer = r.device->links[link].card;
@@ -195,14 +195,14 @@ Return linkState(Device device, unsigned link, unsigned* active) {
   return kSuccess;
 }
 Return linkType(Device device, unsigned link, unsigned* type) {
-  const Request r = begin("nvmlDeviceGetNvLinkRemoteDeviceType", device);
+  const NvmlCall r = begin("nvmlDeviceGetNvLinkRemoteDeviceType", device);
   if (r.answer != kSuccess) return r.answer;
   if (link >= r.device->links.size()) return kInvalidArgument;
   *type = r.device->links[link].card < 0 ? kLinkToSwitch : kLinkToGpu;
   return kSuccess;
 }
 Return linkPci(Device device, unsigned link, PciInfo* out) {
-  const Request r = begin("nvmlDeviceGetNvLinkRemotePciInfo_v2", device);
+  const NvmlCall r = begin("nvmlDeviceGetNvLinkRemotePciInfo_v2", device);
   if (r.answer != kSuccess) return r.answer;
   if (link >= r.device->links.size()) return kInvalidArgument;
   const int64_t card = r.device->links[link].card;
@@ -211,12 +211,12 @@ Return linkPci(Device device, unsigned link, PciInfo* out) {
 }
 
 Return eccErrors(Device device, unsigned type, unsigned counter, unsigned long long* count) {
-  const Request r = begin("nvmlDeviceGetTotalEccErrors", device);
+  const NvmlCall r = begin("nvmlDeviceGetTotalEccErrors", device);
   if (r.answer == kSuccess) *count = type == kUncorrected && counter == kVolatile ? r.device->ecc : 0;
   return r.answer;
 }
 Return remappedRows(Device device, unsigned* corrected, unsigned* uncorrected, unsigned* pending, unsigned* failed) {
-  const Request r = begin("nvmlDeviceGetRemappedRows", device);
+  const NvmlCall r = begin("nvmlDeviceGetRemappedRows", device);
   if (r.answer != kSuccess) return r.answer;
   if (r.device->retiredPending >= 0) return kNotSupported;
   *corrected = 0;
@@ -226,7 +226,7 @@ Return remappedRows(Device device, unsigned* corrected, unsigned* uncorrected, u
   return kSuccess;
 }
 Return retiredPending(Device device, unsigned* pending) {
-  const Request r = begin("nvmlDeviceGetRetiredPagesPendingStatus", device);
+  const NvmlCall r = begin("nvmlDeviceGetRetiredPagesPendingStatus", device);
   if (r.answer != kSuccess) return r.answer;
   if (r.device->retiredPending < 0) return kNotSupported;
   *pending = static_cast<unsigned>(r.device->retiredPending);
@@ -234,7 +234,7 @@ Return retiredPending(Device device, unsigned* pending) {
 }
 
 Return fieldValues(Device device, int count, FieldValue* values) {
-  const Request r = begin("nvmlDeviceGetFieldValues", device);
+  const NvmlCall r = begin("nvmlDeviceGetFieldValues", device);
   if (r.answer != kSuccess) return r.answer;
   for (int i = 0; i < count; ++i) {
     FieldValue& value = values[i];
@@ -247,7 +247,7 @@ Return fieldValues(Device device, int count, FieldValue* values) {
 }
 
 Return utilizationRates(Device device, Utilization* out) {
-  const Request r = begin("nvmlDeviceGetUtilizationRates", device);
+  const NvmlCall r = begin("nvmlDeviceGetUtilizationRates", device);
   if (r.answer != kSuccess) return r.answer;
   if (r.device->sm < 0 || r.device->mig == kMigEnabled) return kNotSupported;
   *out = {static_cast<unsigned>(r.device->sm), 0};
@@ -256,7 +256,7 @@ Return utilizationRates(Device device, Utilization* out) {
 
 /// Returns two samples of each process; the earlier one has a different value.
 Return processUtilization(Device device, ProcessSample* out, unsigned* count, unsigned long long since) {
-  const Request r = begin("nvmlDeviceGetProcessUtilization", device);
+  const NvmlCall r = begin("nvmlDeviceGetProcessUtilization", device);
   if (r.answer != kSuccess) return r.answer;
   if (r.device->mig == kMigEnabled) return kNotSupported;
   const auto now = static_cast<unsigned long long>(
@@ -282,7 +282,7 @@ std::mutex setsMutex;
 std::map<EventSet, std::unique_ptr<Told>> sets;  // protected by setsMutex
 
 Return eventSetCreate(EventSet* out) {
-  const Request r = begin("nvmlEventSetCreate");
+  const NvmlCall r = begin("nvmlEventSetCreate");
   if (r.answer != kSuccess) return r.answer;
   auto told = std::make_unique<Told>();
   *out = reinterpret_cast<EventSet>(told.get());
@@ -291,12 +291,12 @@ Return eventSetCreate(EventSet* out) {
   return kSuccess;
 }
 Return eventSetFree(EventSet set) {
-  const Request r = begin("nvmlEventSetFree");
+  const NvmlCall r = begin("nvmlEventSetFree");
   const std::lock_guard lock(setsMutex);
   return sets.erase(set) == 0 ? kInvalidArgument : r.answer;
 }
 Return registerEvents(Device device, unsigned long long types, EventSet set) {
-  const Request r = begin("nvmlDeviceRegisterEvents", device);
+  const NvmlCall r = begin("nvmlDeviceRegisterEvents", device);
   if (r.answer != kSuccess) return r.answer;
   const std::lock_guard lock(setsMutex);
   const auto found = sets.find(set);
@@ -304,8 +304,8 @@ Return registerEvents(Device device, unsigned long long types, EventSet set) {
   found->second->emplace(reinterpret_cast<std::size_t>(device) - 1, r.device->xids.size());
   return kSuccess;
 }
-Return eventSetWait(EventSet set, Event* out, unsigned /*milliseconds*/) {
-  const Request r = begin("nvmlEventSetWait_v2");
+Return eventSetWait(EventSet set, EventData* out, unsigned /*milliseconds*/) {
+  const NvmlCall r = begin("nvmlEventSetWait_v2");
   if (r.answer != kSuccess) return r.answer;
   const std::lock_guard lock(setsMutex);
   const auto found = sets.find(set);

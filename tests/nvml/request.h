@@ -16,7 +16,7 @@ namespace egpu::nvidia::testing {
 using Node = std::shared_ptr<const FakeNode>;
 
 /// Arguments of one call. The function returns `answer` immediately unless it is kSuccess.
-struct Request {
+struct NvmlCall {
   Return answer = kSuccess;
   Node node;
   const FakeDevice* device = nullptr;
@@ -27,8 +27,8 @@ inline Return errorOf(const Answers& errors, const char* function) {
   return found == errors.end() ? kSuccess : static_cast<Return>(found->second);
 }
 
-inline Request begin(const char* function) {
-  Request r;
+inline NvmlCall begin(const char* function) {
+  NvmlCall r;
   r.node = currentNode();
   if (!r.node) return r.answer = kDriverNotLoaded, r;
   if (const auto slow = r.node->slow.find(function); slow != r.node->slow.end())
@@ -41,8 +41,8 @@ inline Request begin(const char* function) {
 inline Device handleOf(std::size_t place) { return reinterpret_cast<Device>(place + 1); }
 inline std::size_t placeOf(Device handle) { return reinterpret_cast<std::size_t>(handle) - 1; }
 
-inline Request begin(const char* function, Device handle) {
-  Request r = begin(function);
+inline NvmlCall begin(const char* function, Device handle) {
+  NvmlCall r = begin(function);
   if (r.answer != kSuccess) return r;
   if (placeOf(handle) >= r.node->devices.size()) return r.answer = kInvalidArgument, r;
   r.device = &r.node->devices[placeOf(handle)];

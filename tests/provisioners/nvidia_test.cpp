@@ -272,23 +272,24 @@ TEST_P(NvidiaTest, ALostCardIsReportedAndTheOthersAreThere) {
 /// Errors that the card counts are reported until the count is zero again.
 TEST_P(NvidiaTest, WhatACardCountsOfItsErrorsIsTold) {
   use("a100");
-  struct Row {
+  struct CardRow {
     const char *fault, *value;
     bool usable;
     const char *words, *action;
   };
-  const Row rows[] = {{"remapFailed", "true", false, "RowRemapFailed: a memory row is broken", "replaced"},
-                      {"ecc", "3", true, "EccErrors: memory errors that ECC could not correct, 3 since the driver was",
-                       "restart the affected programs"},
-                      {"remapPending", "true", true, "MemoryRepairPending: ", "--gpu-reset"},
-                      {"retiredPending", "1", true, "MemoryRepairPending: ", "--gpu-reset"},
-                      {"recoveryAction", "1", false, "ResetNeeded: the driver asks for a reset", "--gpu-reset"},
-                      {"recoveryAction", "2", false, "RebootNeeded: the driver asks for a reboot", "reboot"},
-                      {"recoveryAction", "3", false, "DrainNeeded: ", "end the programs that use several cards"},
-                      {"recoveryAction", "4", false, "ResetNeeded: the card works at reduced capacity", "--gpu-reset"},
-                      {"recoveryAction", "5", false, "ResetNeeded: ", "--gpu-reset"},
-                      {"recoveryAction", "77", false, "RecoveryNeeded: the driver asks for recovery action 77", "see"}};
-  for (const Row& row : rows) {
+  const CardRow rows[] = {
+      {"remapFailed", "true", false, "RowRemapFailed: a memory row is broken", "replaced"},
+      {"ecc", "3", true, "EccErrors: memory errors that ECC could not correct, 3 since the driver was",
+       "restart the affected programs"},
+      {"remapPending", "true", true, "MemoryRepairPending: ", "--gpu-reset"},
+      {"retiredPending", "1", true, "MemoryRepairPending: ", "--gpu-reset"},
+      {"recoveryAction", "1", false, "ResetNeeded: the driver asks for a reset", "--gpu-reset"},
+      {"recoveryAction", "2", false, "RebootNeeded: the driver asks for a reboot", "reboot"},
+      {"recoveryAction", "3", false, "DrainNeeded: ", "end the programs that use several cards"},
+      {"recoveryAction", "4", false, "ResetNeeded: the card works at reduced capacity", "--gpu-reset"},
+      {"recoveryAction", "5", false, "ResetNeeded: ", "--gpu-reset"},
+      {"recoveryAction", "77", false, "RecoveryNeeded: the driver asks for recovery action 77", "see"}};
+  for (const CardRow& row : rows) {
     fake->file["devices"][2][row.fault] = row.value;
     fake->write();
     const auto health = plugin->health();

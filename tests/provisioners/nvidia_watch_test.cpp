@@ -14,19 +14,19 @@ namespace {
 class WatchTest : public ::testing::Test {
  protected:
   /// Returns the cards with the errors that the watch has observed.
-  Node judged() {
+  NodeCards judged() {
     fake.write();
     for (const std::size_t place : unplugged) fake.unplug(place);
-    Node node;
+    NodeCards node;
     EXPECT_EQ(readNode([] { return false; }, node).code, EGPU_OK);
     watch.judge(node);
     watch.follow(node.cards);
     return node;
   }
   using Words = std::vector<std::string>;
-  static Words illnesses(const Node& node) {
+  static Words illnesses(const NodeCards& node) {
     Words out;
-    for (const Card& card : node.cards) out.push_back(card.illness.substr(0, card.illness.find(':')));
+    for (const NvmlCard& card : node.cards) out.push_back(card.illness.substr(0, card.illness.find(':')));
     return out;
   }
 
@@ -51,7 +51,7 @@ TEST_F(WatchTest, XidsThatNeedMoreThanAnotherStartOfTheProgramWithdrawTheCard) {
     Watch fresh;
     const auto look = [&] {
       fake.write();
-      Node node;
+      NodeCards node;
       EXPECT_EQ(readNode([] { return false; }, node).code, EGPU_OK);
       fresh.judge(node);
       fresh.follow(node.cards);
