@@ -22,25 +22,25 @@ bool isDigit(char c) { return c >= '0' && c <= '9'; }
 /// Returns the suffix's factor, or nullopt for an unknown suffix.
 std::optional<Scale> scaleOf(std::string_view suffix) {
   if (suffix.empty()) return Scale{};
-  struct Known {
+  struct KnownSuffix {
     std::string_view text;
     Scale scale;
   };
-  static constexpr std::array<Known, 15> known{{{"n", {-9, 0}},
-                                                {"u", {-6, 0}},
-                                                {"m", {-3, 0}},
-                                                {"k", {3, 0}},
-                                                {"M", {6, 0}},
-                                                {"G", {9, 0}},
-                                                {"T", {12, 0}},
-                                                {"P", {15, 0}},
-                                                {"E", {18, 0}},
-                                                {"Ki", {0, 10}},
-                                                {"Mi", {0, 20}},
-                                                {"Gi", {0, 30}},
-                                                {"Ti", {0, 40}},
-                                                {"Pi", {0, 50}},
-                                                {"Ei", {0, 60}}}};
+  static constexpr std::array<KnownSuffix, 15> known{{{"n", {-9, 0}},
+                                                      {"u", {-6, 0}},
+                                                      {"m", {-3, 0}},
+                                                      {"k", {3, 0}},
+                                                      {"M", {6, 0}},
+                                                      {"G", {9, 0}},
+                                                      {"T", {12, 0}},
+                                                      {"P", {15, 0}},
+                                                      {"E", {18, 0}},
+                                                      {"Ki", {0, 10}},
+                                                      {"Mi", {0, 20}},
+                                                      {"Gi", {0, 30}},
+                                                      {"Ti", {0, 40}},
+                                                      {"Pi", {0, 50}},
+                                                      {"Ei", {0, 60}}}};
   for (const auto& [text, scale] : known)
     if (text == suffix) return scale;
   // Otherwise e or E must begin an exponent.

@@ -32,33 +32,33 @@ struct Refused {
 }
 
 /// A named entry of clusters, users or contexts, with its file.
-struct Entry {
+struct NamedEntry {
   std::string file;
   std::string field;  ///< "users[0].user"
   YAML::Node body;
 };
-using Entries = std::map<std::string, Entry>;
+using Entries = std::map<std::string, NamedEntry>;
 
 struct Merged {
   Entries clusters, users, contexts;
   std::string currentContext;
 };
 
-std::string scalar(const Entry& entry, const char* key) {
+std::string scalar(const NamedEntry& entry, const char* key) {
   const YAML::Node node = entry.body[key];
   if (!node || node.IsNull()) return {};
   if (!node.IsScalar()) refuse(entry.file, entry.field + "." + key, "must be a string");
   return node.Scalar();
 }
 
-bool flag(const Entry& entry, const char* key) {
+bool flag(const NamedEntry& entry, const char* key) {
   const std::string text = scalar(entry, key);
   if (text.empty() || text == "false") return false;
   if (text != "true") refuse(entry.file, entry.field + "." + key, "must be true or false");
   return true;
 }
 
-std::string base64(const Entry& entry, const char* key) {
+std::string base64(const NamedEntry& entry, const char* key) {
   std::string why;
   auto out = decodeBase64(scalar(entry, key), why);
   if (!out) refuse(entry.file, entry.field + "." + key, why);
@@ -66,14 +66,14 @@ std::string base64(const Entry& entry, const char* key) {
 }
 
 /// Decodes PEM in base64.
-std::string pem(const Entry& entry, const char* key) {
+std::string pem(const NamedEntry& entry, const char* key) {
   std::string out = base64(entry, key);
   if (!out.empty() && out.find("-----BEGIN ") == std::string::npos)
     refuse(entry.file, entry.field + "." + key, "holds no PEM block");
   return out;
 }
 
-std::string path(const Entry& entry, const char* key) {
+std::string path(const NamedEntry& entry, const char* key) {
   std::string text = scalar(entry, key);
   if (text.empty() || text.front() == '/') return text;
   return (std::filesystem::path(entry.file).parent_path() / text).lexically_normal().string();
@@ -92,7 +92,7 @@ void takeNamed(const YAML::Node& root, const std::string& file, const char* list
     YAML::Node body = item[inner];
     if (body && !body.IsNull() && !body.IsMap()) refuse(file, field + "." + inner, "must be an object");
     if (!body || body.IsNull()) body = YAML::Node(YAML::NodeType::Map);
-    into.emplace(name.Scalar(), Entry{file, field + "." + inner, body});  // the first entry of a name wins
+    into.emplace(name.Scalar(), NamedEntry{file, field + "." + inner, body});  // the first entry of a name wins
   }
 }
 
@@ -120,7 +120,7 @@ void takeFile(const KubeconfigFile& file, Merged& merged) {
   }
 }
 
-void requireUrl(const Entry& entry, const std::string& server) {
+void requireUrl(const NamedEntry& entry, const std::string& server) {
   const bool https = server.rfind("https://", 0) == 0, http = server.rfind("http://", 0) == 0;
   if (server.empty()) refuse(entry.file, entry.field + ".server", "is required");
   if ((!https && !http) || server.size() == (https ? 8U : 7U))
@@ -130,7 +130,7 @@ void requireUrl(const Entry& entry, const std::string& server) {
       refuse(entry.file, entry.field + ".server", "holds a space or control character");
 }
 
-void takeCluster(const Entry& entry, Endpoint& out) {
+void takeCluster(const NamedEntry& entry, Endpoint& out) {
   out.configuredProxyUrl = scalar(entry, "proxy-url");
   if (!out.configuredProxyUrl.empty()) {
     auto proxy = checkProxyUrl(out.configuredProxyUrl);
@@ -149,9 +149,9 @@ void takeCluster(const Entry& entry, Endpoint& out) {
 }
 
 /// Returns a field that must be an object; an absent field becomes an empty object.
-Entry inner(const Entry& entry, const char* key) {
+NamedEntry inner(const NamedEntry& entry, const char* key) {
   YAML::Node node = entry.body[key];
-  Entry out{entry.file, entry.field + "." + key, node};
+  NamedEntry out{entry.file, entry.field + "." + key, node};
   if (!node || node.IsNull())
     out.body = YAML::Node(YAML::NodeType::Map);
   else if (!node.IsMap())
@@ -159,7 +159,7 @@ Entry inner(const Entry& entry, const char* key) {
   return out;
 }
 
-ExecPlugin takeExec(const Entry& entry, const Entry& cluster) {
+ExecPlugin takeExec(const NamedEntry& entry, const NamedEntry& cluster) {
   ExecPlugin out;
   out.apiVersion = scalar(entry, "apiVersion");
   const bool v1 = out.apiVersion == "client.authentication.k8s.io/v1";
@@ -181,7 +181,7 @@ ExecPlugin takeExec(const Entry& entry, const Entry& cluster) {
   if (env && !env.IsNull()) {
     if (!env.IsSequence()) refuse(entry.file, entry.field + ".env", "must be a list");
     for (std::size_t i = 0; i < env.size(); ++i) {
-      const Entry item{entry.file, entry.field + ".env[" + std::to_string(i) + "]", env[i]};
+      const NamedEntry item{entry.file, entry.field + ".env[" + std::to_string(i) + "]", env[i]};
       if (!item.body.IsMap() || scalar(item, "name").empty())
         refuse(item.file, item.field, "must be an object with a name and a value");
       out.env.emplace_back(scalar(item, "name"), scalar(item, "value"));
@@ -207,7 +207,7 @@ ExecPlugin takeExec(const Entry& entry, const Entry& cluster) {
   return out;
 }
 
-void takeUser(const Entry& entry, const Entry& cluster, Endpoint& out) {
+void takeUser(const NamedEntry& entry, const NamedEntry& cluster, Endpoint& out) {
   if (const YAML::Node node = entry.body["auth-provider"]; node && !node.IsNull())
     refuse(entry.file, entry.field + ".auth-provider", "is not supported; use exec");
   out.clientCertificateData = pem(entry, "client-certificate-data");
@@ -272,7 +272,7 @@ Endpoint resolve(const std::vector<KubeconfigFile>& files, std::string_view cont
     for (const auto& [name, entry] : merged.contexts) known += (known.empty() ? "" : ", ") + name;
     refuse(names, "contexts", "no context \"" + wanted + "\"" + (known.empty() ? "" : "; there are: " + known));
   }
-  const Entry& entry = found->second;
+  const NamedEntry& entry = found->second;
   const std::string cluster = scalar(entry, "cluster"), user = scalar(entry, "user"), ns = scalar(entry, "namespace");
   const auto c = merged.clusters.find(cluster);
   if (c == merged.clusters.end()) refuse(entry.file, entry.field + ".cluster", "no cluster \"" + cluster + "\"");
