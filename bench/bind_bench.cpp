@@ -18,14 +18,14 @@ constexpr int kClaims = 2'000;
 constexpr int kInFlight = 16;
 
 /// Each world has uids of its own, because the plugin is loaded once and remembers the devices of earlier worlds.
-struct World {
-  explicit World(uint64_t seed) : random{seed} { site.publish(kClaims); }
+struct BindWorld {
+  explicit BindWorld(uint64_t seed) : random{seed} { site.publish(kClaims); }
 
   base::SystemClock clock;
   base::Random random;
   std::unique_ptr<apiserver::Server> server = bench::must(apiserver::Server::create({}, clock, random));
   std::unique_ptr<http::Listener> listener = bench::must(http::listen("127.0.0.1:0", *server));
-  bench::Site site{endpoint()};
+  bench::BindingSite site{endpoint()};
 
   kube::Endpoint endpoint() const {
     kube::Endpoint made;
@@ -42,11 +42,11 @@ void ClaimsBound(benchmark::State& state) {
   uint64_t worlds = 0;
   for (auto _ : state) {
     {
-      World world(++worlds);
+      BindWorld world(++worlds);
       bound += kClaims / bench::bindAll(world.site, kClaims, kInFlight);
     }
     {
-      World world(++worlds);
+      BindWorld world(++worlds);
       raw += kClaims / bench::rawBindAll(world.site, kInFlight);
     }
     ++rounds;

@@ -68,9 +68,9 @@ class CountingTransport final : public kube::Transport {
 };
 
 /// A client of an API server, which holds 100 nodes of 8 cards, a class and claims of that class.
-class Site {
+class BindingSite {
  public:
-  explicit Site(const kube::Endpoint& endpoint) : transport_(must(kube::curlTransport(endpoint, clock))) {
+  explicit BindingSite(const kube::Endpoint& endpoint) : transport_(must(kube::curlTransport(endpoint, clock))) {
     must(plugins.load(EGPU_GPUSHARE));
   }
 
@@ -116,7 +116,7 @@ class Site {
 
 /// Returns the seconds that a controller with synced caches needs to bind all `claims` of the site. The cold start has
 /// a benchmark of its own; included here it would distort runs with few claims more than runs with many.
-inline double bindAll(Site& site, int claims, int workers) {
+inline double bindAll(BindingSite& site, int claims, int workers) {
   reconcile::ControllerOptions options;
   options.workers = workers;
   options.standby = true;
@@ -141,7 +141,7 @@ inline double bindAll(Site& site, int claims, int workers) {
 }
 
 /// The controller's decision for one claim.
-struct Share {
+struct ClaimDecision {
   v1alpha::ElasticGPUClaim claim;
   std::string node;
   v1alpha::DeviceCard card;
@@ -152,7 +152,7 @@ struct Share {
 /// cards, and the ledgers grow equally.
 class Decisions {
  public:
-  explicit Decisions(Site& site) : class_(must(site.client.get<v1alpha::ElasticGPUClass>({"", "share"}))) {
+  explicit Decisions(BindingSite& site) : class_(must(site.client.get<v1alpha::ElasticGPUClass>({"", "share"}))) {
     for (const auto& gpu : must(site.client.listAll<v1alpha::ElasticGPU>({}))) {
       if (!gpu.spec.card) continue;
       cluster_.upsertNode({gpu.spec.card->nodeName, true});
@@ -162,7 +162,7 @@ class Decisions {
         cluster_.take(gpu.metadata.name, device, {entry.core, entry.memory});
     }
   }
-  Share next(v1alpha::ElasticGPUClaim claim) {
+  ClaimDecision next(v1alpha::ElasticGPUClaim claim) {
     const auto request = scheduler::makeRequest(claim, class_);
     const scheduler::Decision decision = scheduler::decide(cluster_, std::get<scheduler::Request>(request));
     if (!decision.fits) std::abort();
@@ -181,7 +181,7 @@ class Decisions {
 };
 
 /// Sends the writes W1, W2, W4, W5 and W6 of one claim, as the controller does.
-inline void rawBind(kube::Client& client, const Share& share) {
+inline void rawBind(kube::Client& client, const ClaimDecision& share) {
   const v1alpha::ElasticGPUClaim& claim = share.claim;
   const v1alpha::DeviceCard& card = share.card;
   const core::ObjectKey key = core::keyOf(claim.metadata);
@@ -233,9 +233,9 @@ inline void rawBind(kube::Client& client, const Share& share) {
 }
 
 /// Returns the seconds that the same writes take without watches and decisions, with `inFlight` claims at once.
-inline double rawBindAll(Site& site, int inFlight) {
+inline double rawBindAll(BindingSite& site, int inFlight) {
   Decisions decisions(site);
-  std::vector<Share> shares;
+  std::vector<ClaimDecision> shares;
   for (auto& claim : must(site.client.listAll<v1alpha::ElasticGPUClaim>({})))
     shares.push_back(decisions.next(std::move(claim)));
   std::atomic<std::size_t> next{0};

@@ -57,7 +57,7 @@ class NoEvents final : public kube::EventSink {
   void event(const core::ObjectReference&, std::string_view, std::string_view, std::string_view) override {}
 };
 
-class Echo final : public http::Handler {
+class EchoHandler final : public http::Handler {
  public:
   http::Response handle(const http::Request& request, std::stop_token) override {
     http::Response response;
@@ -262,7 +262,7 @@ int run(int64_t nodes, int64_t pods) {
   const auto certificate = write(folder.path() + "/c.crt", scheduler.certificate),
              key = write(folder.path() + "/c.key", scheduler.key);
   Subject subject(nodes);
-  Echo echo;
+  EchoHandler echo;
   const auto limits = server::Extender::limits();
   const auto listener = must(http::listen("127.0.0.1:0", subject.extender(), limits, files));
   const auto echoing = must(http::listen("127.0.0.1:0", echo, limits, files));

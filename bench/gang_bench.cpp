@@ -25,7 +25,7 @@ constexpr int64_t kGi = int64_t{1} << 30;
 constexpr int kNodes = 10'000, kCards = 8, kPerRack = 100, kRounds = 21;
 constexpr std::size_t kMembers = 256;
 
-struct Scene {
+struct GangScene {
   Cluster cluster;
   std::vector<TopologyGroup> racks;
 };
@@ -40,8 +40,8 @@ void upsert(Cluster& cluster, const std::string& name, const std::string& node, 
   cluster.upsertCard(info);
 }
 
-Scene make(int nodes) {
-  Scene scene;
+GangScene make(int nodes) {
+  GangScene scene;
   for (int i = 0; i < nodes; ++i) {
     const auto node = "node-" + std::to_string(i);
     if (i % kPerRack == 0) scene.racks.push_back({"rack-" + std::to_string(i / kPerRack), {}});
@@ -54,7 +54,7 @@ Scene make(int nodes) {
   return scene;
 }
 
-void row(Scene& scene, const char* what, const std::vector<GangMember>& members, bool racks) {
+void row(GangScene& scene, const char* what, const std::vector<GangMember>& members, bool racks) {
   std::vector<double> millis;
   bool fits = false;
   for (int round = 0; round < kRounds; ++round) {
@@ -68,7 +68,7 @@ void row(Scene& scene, const char* what, const std::vector<GangMember>& members,
 }
 
 /// Measures how long other decisions wait: the longest time between two pauses.
-void pausedRow(Scene& scene, const char* what, const std::vector<GangMember>& members,
+void pausedRow(GangScene& scene, const char* what, const std::vector<GangMember>& members,
                const std::vector<TopologyGroup>& within) {
   double longest = 0;
   const auto began = Clock::now();
@@ -84,7 +84,7 @@ void pausedRow(Scene& scene, const char* what, const std::vector<GangMember>& me
 }
 
 /// Members whose pods have requirements on nodes; no node meets those of the last member. One group holds all nodes.
-void suitedRows(Scene& scene) {
+void suitedRows(GangScene& scene) {
   std::vector<TopologyGroup> all{{"linux", {}}};
   std::set<std::string, std::less<>> nodes;
   for (const auto& rack : scene.racks)
@@ -139,7 +139,7 @@ void keepRow(const Cluster& cluster, const char* what, const std::vector<GangMem
   std::printf("%-58s %zu nodes   %8.1f ms\n", what, kept.size(), millis);
 }
 
-void keepRows(const Scene& scene) {
+void keepRows(const GangScene& scene) {
   const auto cluster = taken(kNodes);
   GangMember eight, share;
   eight.request.cards = 8;

@@ -126,9 +126,9 @@ class WatchedFolder final : public agent::cdi::Folder {
 };
 
 /// A machine with eight cards named as World names them, and with the files that the driver's installer leaves.
-class Machine {
+class NvidiaMachine {
  public:
-  Machine() : root(std::getenv("ELASTICGPU_SYSTEM_ROOT")) {  // NOLINT(concurrency-mt-unsafe): one thread yet
+  NvidiaMachine() : root(std::getenv("ELASTICGPU_SYSTEM_ROOT")) {  // NOLINT(concurrency-mt-unsafe): one thread yet
     for (int i = 0; i < 8; ++i) fake.file["devices"][i]["uuid"] = "GPU-n1-" + std::to_string(i);
     fake.write();
     const std::string version = fake.file["driver"].as<std::string>();
@@ -170,7 +170,7 @@ class Machine {
 /// there are ten or more, the first two ask for a whole card each.
 class NodeSide {
  public:
-  NodeSide(const Machine& machine, int claims) : machine_(machine) {
+  NodeSide(const NvidiaMachine& machine, int claims) : machine_(machine) {
     world.addNamespace("default");
     world.addNode("n1");
     for (int i = 0; i < 8; ++i) world.addCard("n1", i);
@@ -228,7 +228,7 @@ class NodeSide {
     return options;
   }
 
-  const Machine& machine_;
+  const NvidiaMachine& machine_;
   const support::ScratchFolder state_;
   support::FakeProvisioner whole_{kWhole, "physicalGPU"};
   base::SystemClock clock_;

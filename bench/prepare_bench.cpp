@@ -69,7 +69,7 @@ void show(benchmark::State& state, const Splits& all) {
 
 void measure(benchmark::State& state, bool prepared) {
   base::log::configure(base::log::Level::error, false);
-  static const bench::Machine machine;
+  static const bench::NvidiaMachine machine;
   bench::NodeSide node(machine, static_cast<int>(state.range(0)));
   agent::dra::ClaimQueue queue(agent::dra::ServerOptions().atOnce);
   const auto prepare = [&](const agent::ClaimRef& claim) { return node.preparer.prepare(claim, {}).status(); };

@@ -20,7 +20,7 @@ using Clock = std::chrono::steady_clock;
 constexpr int64_t kGi = int64_t{1} << 30;
 constexpr int kNodes = 1000, kCards = 8, kSpaces = 50, kWaiting = 10'000, kRounds = 2000;
 
-struct Claim {
+struct QuotaBenchClaim {
   QuotaClaim owner;
   Request request;
   Decision decision;
@@ -109,14 +109,14 @@ class Crowd {
  private:
   static std::string nameOf(int space) { return "team-" + std::to_string(space); }
 
-  Claim next(int space) {
-    Claim claim;
+  QuotaBenchClaim next(int space) {
+    QuotaBenchClaim claim;
     claim.owner = quotaClaim(nameOf(space) + "/claim-" + std::to_string(++made_), "share");
     claim.request.perCard = {int64_t(100 + 50 * (random_() % 10)), int64_t(4 + 4 * (random_() % 9)) * kGi};
     return claim;
   }
 
-  void take(int space, Claim claim) {
+  void take(int space, QuotaBenchClaim claim) {
     count(book_, cluster_, claim.owner.id, claim.owner, claim.decision);
     hold(cluster_, claim.owner.id, claim.decision);
     held_[std::size_t(space)].push_back(std::move(claim));
@@ -131,7 +131,7 @@ class Crowd {
     held.pop_back();
   }
 
-  bool tryOne(int space, const Claim& waits) {
+  bool tryOne(int space, const QuotaBenchClaim& waits) {
     auto from = Clock::now();
     const auto plain = decideTogether(cluster_, {waits.request});
     without_.add(from);
@@ -147,8 +147,8 @@ class Crowd {
 
   Cluster cluster_;
   QuotaBook book_;
-  std::vector<std::vector<Claim>> held_;
-  std::vector<std::deque<Claim>> waiting_;
+  std::vector<std::vector<QuotaBenchClaim>> held_;
+  std::vector<std::deque<QuotaBenchClaim>> waiting_;
   std::mt19937_64 random_{20240501};
   int64_t made_ = 0;
   Times without_, granted_, refused_;

@@ -21,9 +21,9 @@
 namespace {
 
 using namespace egpu;
+using bench::BindingSite;
 using bench::cpuSeconds;
 using bench::must;
-using bench::Site;
 
 constexpr int kInFlight = 32;
 
@@ -51,7 +51,7 @@ void printCounts(const std::map<std::string, int64_t>& counts) {
   std::printf("}");
 }
 
-int bind(Site& site, int claims, bool raw) {
+int bind(BindingSite& site, int claims, bool raw) {
   site.publish(claims);
   (void)site.transport.take();
   const double cpu = cpuSeconds();
@@ -63,7 +63,7 @@ int bind(Site& site, int claims, bool raw) {
 }
 
 /// Alternates in groups of claims: bound by a controller, then by raw writes while no controller runs.
-int latency(Site& site, int claims) {
+int latency(BindingSite& site, int claims) {
   constexpr int kTurns = 5;
   site.publish(0);
   std::vector<double> bound, raw;
@@ -114,7 +114,7 @@ std::pair<int64_t, int64_t> pages(kube::Client& client, const std::string& path)
   return {objects, bytes};
 }
 
-int list(Site& site) {
+int list(BindingSite& site) {
   const auto start = std::chrono::steady_clock::now();
   std::pair<int64_t, int64_t> claims, gpus;
   {
@@ -127,7 +127,7 @@ int list(Site& site) {
   return 0;
 }
 
-int start(Site& site) {
+int start(BindingSite& site) {
   reconcile::ControllerOptions options;
   options.standby = true;
   const int64_t before = resident();
@@ -156,7 +156,7 @@ int usage() {
 int main(int argc, char** argv) {
   if (argc < 3) return usage();
   base::log::configure(base::log::Level::warn, false);
-  Site site(must(kube::loadEndpoint({argv[1], {}}, kube::Environment::process())));
+  BindingSite site(must(kube::loadEndpoint({argv[1], {}}, kube::Environment::process())));
   const std::string what = argv[2];
   const int count = argc > 3 ? std::atoi(argv[3]) : 0;
   if (what == "list") return list(site);

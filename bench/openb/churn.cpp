@@ -36,12 +36,12 @@ struct Circle {
   std::vector<Arrival> arrivals;  // until the end of the measured time; pods that exist at 0 come first
 };
 
-double milliOf(const Pod& pod) { return static_cast<double>(pod.cards * pod.milli); }
+double milliOf(const TracePod& pod) { return static_cast<double>(pod.cards * pod.milli); }
 
 Circle circleOf(const Trace& trace, double capacity, const ChurnOptions& options) {
   int64_t first = trace.pods.front().creation, last = 0;
   double asked = 0;
-  for (const Pod& pod : trace.pods) {
+  for (const TracePod& pod : trace.pods) {
     first = std::min(first, pod.creation);
     last = std::max(last, pod.deletion);
     asked += milliOf(pod) * static_cast<double>(pod.deletion - pod.creation);
@@ -60,7 +60,7 @@ Circle circleOf(const Trace& trace, double capacity, const ChurnOptions& options
     const auto begin = static_cast<int64_t>((static_cast<double>(copy) + part) / static_cast<double>(circle.copies) *
                                             static_cast<double>(circle.duration));
     for (std::size_t i = 0; i < trace.pods.size(); ++i) {
-      const Pod& pod = trace.pods[i];
+      const TracePod& pod = trace.pods[i];
       const int64_t at = (pod.creation - first + begin) % circle.duration;
       const int64_t life = std::max<int64_t>(1, pod.deletion - pod.creation);
       for (int64_t round = at; round < end; round += circle.duration) circle.arrivals.push_back({round, i, life});
@@ -81,14 +81,14 @@ class Churning {
       : trace_(trace), ledger_(ledger), placer_(placer), options_(options), end_(options.warmUp + options.measured) {
     using Key = std::tuple<int64_t, int64_t, int64_t, int64_t, bool, std::vector<std::string>>;
     std::map<Key, std::size_t> kinds;
-    for (const Pod& pod : trace.pods)
+    for (const TracePod& pod : trace.pods)
       kindOf_.push_back(kinds
                             .try_emplace({pod.cpuMilli, pod.memoryMib, pod.cards, pod.milli,
                                           options.preempts && pod.bestEffort, pod.models},
                                          kinds.size())
                             .first->second);
     waiting_.resize(kinds.size());
-    for (const Node& node : trace.nodes) capacity_ += 1000 * static_cast<double>(node.cards);
+    for (const TraceNode& node : trace.nodes) capacity_ += 1000 * static_cast<double>(node.cards);
     result_.hourly.assign(static_cast<std::size_t>((options.measured + 3599) / 3600), 0);
   }
 
@@ -110,7 +110,7 @@ class Churning {
 
  private:
   struct Job {
-    const Pod* pod = nullptr;
+    const TracePod* pod = nullptr;
     int64_t at = 0;
     int64_t life = 0;
     int64_t waited = -1;  // until the first placement
@@ -174,7 +174,7 @@ class Churning {
 
   void arrive(const Arrival& each) {
     const uint64_t id = jobs_.size();
-    const Pod& pod = trace_.pods[each.pod];
+    const TracePod& pod = trace_.pods[each.pod];
     jobs_.push_back({&pod, each.at, each.life, -1, -1, {}});
     ledger_.arrives(pod);
     if (&placer_ != static_cast<Placer*>(&ledger_)) placer_.arrives(pod);

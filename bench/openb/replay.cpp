@@ -9,7 +9,7 @@
 
 namespace egpu::bench::openb {
 
-std::size_t sizeOf(const Pod& pod) {
+std::size_t sizeOf(const TracePod& pod) {
   if (pod.cards == 0) return 0;
   if (pod.milli < 1000) return 1;
   if (pod.cards <= 2) return static_cast<std::size_t>(pod.cards) + 1;
@@ -27,12 +27,12 @@ Result replay(const Trace& trace, Placer& placer) {
   Result result;
   double capacity = 0, arrived = 0, used = 0;
   uint64_t id = 0;
-  for (const Node& node : trace.nodes) capacity += 1000 * static_cast<double>(node.cards);
+  for (const TraceNode& node : trace.nodes) capacity += 1000 * static_cast<double>(node.cards);
   std::array<double, Result::kPoints> sums{};
   std::array<int64_t, Result::kPoints> counts{};
   const std::clock_t start = std::clock();  // processor time of this process: other work on the machine does not count
   for (const std::size_t at : trace.arrivals) {
-    const Pod& pod = trace.pods[at];
+    const TracePod& pod = trace.pods[at];
     const double milli = static_cast<double>(pod.milli * pod.cards);
     arrived += milli;
     placer.arrives(pod);

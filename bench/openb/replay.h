@@ -31,17 +31,17 @@ class Placer {
  public:
   virtual ~Placer() = default;
   /// Reports that a pod arrived and will be tried. For placers that learn the demand.
-  virtual void arrives(const Pod&) {}
+  virtual void arrives(const TracePod&) {}
   /// Returns where the pod would be placed, or nothing if it does not fit.
-  virtual std::optional<Seat> choose(const Pod& pod, const Where& where) = 0;
+  virtual std::optional<Seat> choose(const TracePod& pod, const Where& where) = 0;
   /// `id` identifies the pod while it is placed.
-  virtual void take(const Pod& pod, uint64_t id, const Seat& seat) = 0;
-  virtual void giveBack(const Pod& pod, uint64_t id, const Seat& seat) = 0;
+  virtual void take(const TracePod& pod, uint64_t id, const Seat& seat) = 0;
+  virtual void giveBack(const TracePod& pod, uint64_t id, const Seat& seat) = 0;
 };
 
 /// Sizes of the figures: no cards, a part of a card, at most that many whole cards. The last size is more than 4 cards.
 inline constexpr std::array<const char*, 6> kSizes = {"cpu", "share", "1", "2", "4", "8"};
-std::size_t sizeOf(const Pod& pod);
+std::size_t sizeOf(const TracePod& pod);
 
 struct Result {
   static constexpr std::size_t kPoints = 131;

@@ -10,7 +10,7 @@ namespace {
 
 constexpr int64_t kMiB = int64_t{1} << 20;
 
-scheduler::Request requestFor(const Pod& pod, const Policies& policies) {
+scheduler::Request requestFor(const TracePod& pod, const Policies& policies) {
   scheduler::Request request;
   request.cards = pod.cards;
   request.wholeCards = pod.cards > 0 && pod.milli == 1000;
@@ -26,13 +26,13 @@ scheduler::Request requestFor(const Pod& pod, const Policies& policies) {
 }  // namespace
 
 Scheduled::Scheduled(const Trace& trace, const Policies& policies) : trace_(trace) {
-  for (const Pod& pod : trace.pods) requests_.push_back(requestFor(pod, policies));
+  for (const TracePod& pod : trace.pods) requests_.push_back(requestFor(pod, policies));
   std::vector<std::size_t> byRank(trace.nodes.size());
   std::iota(byRank.begin(), byRank.end(), std::size_t{0});
   std::sort(byRank.begin(), byRank.end(),
             [&](std::size_t a, std::size_t b) { return trace.nodes[a].rank < trace.nodes[b].rank; });
   for (std::size_t i = 0; i < byRank.size(); ++i) {
-    const Node& node = trace.nodes[byRank[i]];
+    const TraceNode& node = trace.nodes[byRank[i]];
     char name[32];
     std::snprintf(name, sizeof name, "node-%08zu", i);  // among equal nodes the scheduler takes the lowest name
     cluster_.upsertNode({name, true, node.cpuMilli, node.memoryMib * kMiB});
@@ -66,7 +66,7 @@ std::size_t Scheduled::rankOf(std::string_view node) {
   return rank;
 }
 
-std::optional<Seat> Scheduled::choose(const Pod& pod, const Where& where) {
+std::optional<Seat> Scheduled::choose(const TracePod& pod, const Where& where) {
   if (where.only && !where.allows(*where.only)) return std::nullopt;
   scheduler::Request request = requestOf(pod);
   scheduler::NodePredicate suits;
@@ -87,7 +87,7 @@ Seat Scheduled::seatOf(const scheduler::Decision& decision) const {
   return seat;
 }
 
-void Scheduled::take(const Pod& pod, uint64_t id, const Seat& seat) {
+void Scheduled::take(const TracePod& pod, uint64_t id, const Seat& seat) {
   const std::string device = deviceOf(id);
   scheduler::NodeAmount ofNode{pod.cpuMilli, pod.memoryMib * kMiB};
   if (seat.cards.empty()) cluster_.takeOfNode(nodes_[seat.node], device, ofNode);
@@ -97,7 +97,7 @@ void Scheduled::take(const Pod& pod, uint64_t id, const Seat& seat) {
   }
 }
 
-void Scheduled::giveBack(const Pod&, uint64_t id, const Seat& seat) {
+void Scheduled::giveBack(const TracePod&, uint64_t id, const Seat& seat) {
   const std::string device = deviceOf(id);
   if (seat.cards.empty()) cluster_.giveBackOfNode(nodes_[seat.node], device);
   for (const std::size_t card : seat.cards) cluster_.giveBack(cards_[seat.node][card], device);

@@ -25,15 +25,15 @@ class Scheduled : public Placer {
   /// Lets the cluster observe all pods of the trace's file in scattered order, so that it knows the trace's
   /// distribution.
   void teach();
-  void arrives(const Pod& pod) override { cluster_.observe(requestOf(pod)); }
-  std::optional<Seat> choose(const Pod& pod, const Where& where) override;
+  void arrives(const TracePod& pod) override { cluster_.observe(requestOf(pod)); }
+  std::optional<Seat> choose(const TracePod& pod, const Where& where) override;
   /// Converts a decision that fits.
   Seat seatOf(const scheduler::Decision& decision) const;
-  void take(const Pod& pod, uint64_t id, const Seat& seat) override;
-  void giveBack(const Pod& pod, uint64_t id, const Seat& seat) override;
+  void take(const TracePod& pod, uint64_t id, const Seat& seat) override;
+  void giveBack(const TracePod& pod, uint64_t id, const Seat& seat) override;
 
   const scheduler::Cluster& cluster() const { return cluster_; }
-  const scheduler::Request& requestOf(const Pod& pod) const {
+  const scheduler::Request& requestOf(const TracePod& pod) const {
     return requests_[static_cast<std::size_t>(&pod - trace_.pods.data())];
   }
   /// Returns the rank of a node of the cluster.

@@ -10,12 +10,12 @@ namespace egpu::bench::openb {
 
 Scored::Scored(const Trace& trace) : trace_(trace) {
   std::map<std::string, Models> models;
-  for (const Node& node : trace.nodes)
+  for (const TraceNode& node : trace.nodes)
     if (node.cards > 0 && models.try_emplace(node.model, Models{1} << models.size()).second && models.size() > 64)
       throw BadTrace("more than 64 models of card");
   using Key = std::tuple<int64_t, int64_t, int64_t, int64_t, Models>;
   std::map<Key, std::size_t> known;
-  for (const Pod& pod : trace.pods) {
+  for (const TracePod& pod : trace.pods) {
     Class what{pod.cpuMilli, pod.memoryMib, pod.cards, pod.milli, pod.models.empty() ? ~Models{0} : 0};
     for (const std::string& model : pod.models)
       if (const auto it = models.find(model); it != models.end()) what.models |= it->second;
@@ -24,11 +24,11 @@ Scored::Scored(const Trace& trace) : trace_(trace) {
     if (first) classes_.push_back(what);
     classOf_.push_back(at->second);
   }
-  std::vector<const Node*> byRank;
-  for (const Node& node : trace.nodes) byRank.push_back(&node);
-  std::sort(byRank.begin(), byRank.end(), [](const Node* a, const Node* b) { return a->rank < b->rank; });
-  for (const Node* node : byRank) {
-    State& state = nodes_.emplace_back();
+  std::vector<const TraceNode*> byRank;
+  for (const TraceNode& node : trace.nodes) byRank.push_back(&node);
+  std::sort(byRank.begin(), byRank.end(), [](const TraceNode* a, const TraceNode* b) { return a->rank < b->rank; });
+  for (const TraceNode* node : byRank) {
+    ScoredNode& state = nodes_.emplace_back();
     state.cpuMilli = node->cpuMilli;
     state.memoryMib = node->memoryMib;
     if (node->cards > 0) state.model = models.at(node->model);
@@ -38,10 +38,10 @@ Scored::Scored(const Trace& trace) : trace_(trace) {
 }
 
 void Scored::begin() {
-  for (State& state : nodes_) state.fragments = fragmentsOf(state);
+  for (ScoredNode& state : nodes_) state.fragments = fragmentsOf(state);
 }
 
-bool Scored::fits(const State& state, const Class& pod) {
+bool Scored::fits(const ScoredNode& state, const Class& pod) {
   if (state.cpuMilli < pod.cpuMilli || state.memoryMib < pod.memoryMib) return false;
   if (pod.cards == 0) return true;
   if ((pod.models & state.model) == 0) return false;
@@ -49,20 +49,20 @@ bool Scored::fits(const State& state, const Class& pod) {
          pod.cards;
 }
 
-std::vector<std::size_t> Scored::cardsFor(const State& state, const Class& pod, std::size_t first) {
+std::vector<std::size_t> Scored::cardsFor(const ScoredNode& state, const Class& pod, std::size_t first) {
   std::vector<std::size_t> cards;
   for (std::size_t i = first; i < state.free.size() && static_cast<int64_t>(cards.size()) < pod.cards; ++i)
     if (state.free[i] >= pod.milli) cards.push_back(i);
   return cards;
 }
 
-void Scored::change(State& state, const Class& pod, const std::vector<std::size_t>& cards, int64_t sign) {
+void Scored::change(ScoredNode& state, const Class& pod, const std::vector<std::size_t>& cards, int64_t sign) {
   state.cpuMilli -= sign * pod.cpuMilli;
   state.memoryMib -= sign * pod.memoryMib;
   for (const std::size_t card : cards) state.free[card] -= sign * pod.milli;
 }
 
-Scored::Score Scored::scoreOn(const State& state, const Class& pod) const {
+Scored::Score Scored::scoreOn(const ScoredNode& state, const Class& pod) const {
   Score best;
   best.changes = state.changes;
   if (!fits(state, pod)) return best;
@@ -74,7 +74,7 @@ Scored::Score Scored::scoreOn(const State& state, const Class& pod) const {
       const auto here = state.free.begin() + static_cast<std::ptrdiff_t>(card);
       if (std::find(state.free.begin(), here, free) != here) continue;  // an equal card was already tried
     }
-    State after = state;
+    ScoredNode after = state;
     change(after, pod, cardsFor(state, pod, card), 1);
     const double its = score(state, after);
     const bool snugger = snug_ && best.fits && its == best.score && state.free[card] < state.free[best.card];
@@ -86,7 +86,7 @@ Scored::Score Scored::scoreOn(const State& state, const Class& pod) const {
   return best;
 }
 
-std::optional<Seat> Scored::choose(const Pod& pod, const Where& where) {
+std::optional<Seat> Scored::choose(const TracePod& pod, const Where& where) {
   const std::size_t kind = kindOf(pod);
   const std::size_t first = where.only.value_or(0), end = where.only ? first + 1 : nodes_.size();
   std::optional<std::size_t> best;
@@ -101,29 +101,29 @@ std::optional<Seat> Scored::choose(const Pod& pod, const Where& where) {
 }
 
 void Scored::changed(std::size_t node, const Class& pod, const std::vector<std::size_t>& cards, int64_t sign) {
-  State& state = nodes_[node];
+  ScoredNode& state = nodes_[node];
   change(state, pod, cards, sign);
   ++state.changes;
   state.fragments = fragmentsOf(state);
 }
 
-void Scored::take(const Pod& pod, uint64_t, const Seat& seat) {
+void Scored::take(const TracePod& pod, uint64_t, const Seat& seat) {
   changed(seat.node, classes_[kindOf(pod)], seat.cards, 1);
 }
 
-void Scored::giveBack(const Pod& pod, uint64_t, const Seat& seat) {
+void Scored::giveBack(const TracePod& pod, uint64_t, const Seat& seat) {
   changed(seat.node, classes_[kindOf(pod)], seat.cards, -1);
 }
 
 BestFit::BestFit(const Trace& trace) : Scored(trace) {
   snug_ = true;
-  for (const State& state : nodes_) {
+  for (const ScoredNode& state : nodes_) {
     mostCpu_ = std::max(mostCpu_, static_cast<double>(state.cpuMilli));
     mostMilli_ = std::max(mostMilli_, 1000 * static_cast<double>(state.free.size()));
   }
 }
 
-double BestFit::score(const State&, const State& after) const {
+double BestFit::score(const ScoredNode&, const ScoredNode& after) const {
   const auto cpu = static_cast<double>(after.cpuMilli);
   const auto milli = static_cast<double>(std::accumulate(after.free.begin(), after.free.end(), int64_t{0}));
   return std::floor(100 * (1 - 0.5 * cpu / mostCpu_ - 0.5 * milli / mostMilli_));

@@ -12,9 +12,9 @@ namespace egpu::bench::openb {
 
 class Scored : public Placer {
  public:
-  std::optional<Seat> choose(const Pod& pod, const Where& where) override;
-  void take(const Pod& pod, uint64_t id, const Seat& seat) override;
-  void giveBack(const Pod& pod, uint64_t id, const Seat& seat) override;
+  std::optional<Seat> choose(const TracePod& pod, const Where& where) override;
+  void take(const TracePod& pod, uint64_t id, const Seat& seat) override;
+  void giveBack(const TracePod& pod, uint64_t id, const Seat& seat) override;
 
  protected:
   using Models = uint64_t;  // a bit per model
@@ -23,7 +23,7 @@ class Scored : public Placer {
     Models models = 0;
     bool operator==(const Class&) const = default;
   };
-  struct State {
+  struct ScoredNode {
     int64_t cpuMilli = 0, memoryMib = 0;
     Models model = 0;
     std::vector<int64_t> free;  // by card
@@ -33,16 +33,16 @@ class Scored : public Placer {
 
   explicit Scored(const Trace& trace);
   /// Returns State::fragments, which is cached so that score() does not compute it each time.
-  virtual double fragmentsOf(const State&) const { return 0; }
+  virtual double fragmentsOf(const ScoredNode&) const { return 0; }
   /// Scores a node on which the pod fits; `after` is the state with the pod placed.
-  virtual double score(const State& before, const State& after) const = 0;
+  virtual double score(const ScoredNode& before, const ScoredNode& after) const = 0;
   /// Computes the fragments of every node. Subclasses call it at the end of their constructor, when fragmentsOf() has
   /// its data.
   void begin();
 
   std::vector<Class> classes_;        // distinct requests of pods
   std::vector<std::size_t> classOf_;  // by pod
-  std::vector<State> nodes_;          // by rank
+  std::vector<ScoredNode> nodes_;     // by rank
   bool snug_ = false;  // among cards with equal scores: true takes the one with the least free, false the first
 
  private:
@@ -53,11 +53,13 @@ class Scored : public Placer {
     std::size_t card = 0;
   };
 
-  static bool fits(const State& state, const Class& pod);
-  Score scoreOn(const State& state, const Class& pod) const;
-  static std::vector<std::size_t> cardsFor(const State& state, const Class& pod, std::size_t first);
-  static void change(State& state, const Class& pod, const std::vector<std::size_t>& cards, int64_t sign);
-  std::size_t kindOf(const Pod& pod) const { return classOf_[static_cast<std::size_t>(&pod - trace_.pods.data())]; }
+  static bool fits(const ScoredNode& state, const Class& pod);
+  Score scoreOn(const ScoredNode& state, const Class& pod) const;
+  static std::vector<std::size_t> cardsFor(const ScoredNode& state, const Class& pod, std::size_t first);
+  static void change(ScoredNode& state, const Class& pod, const std::vector<std::size_t>& cards, int64_t sign);
+  std::size_t kindOf(const TracePod& pod) const {
+    return classOf_[static_cast<std::size_t>(&pod - trace_.pods.data())];
+  }
   void changed(std::size_t node, const Class& pod, const std::vector<std::size_t>& cards, int64_t sign);
 
   const Trace& trace_;
@@ -71,7 +73,7 @@ class BestFit : public Scored {
   explicit BestFit(const Trace& trace);
 
  private:
-  double score(const State& before, const State& after) const override;
+  double score(const ScoredNode& before, const ScoredNode& after) const override;
   double mostCpu_ = 1, mostMilli_ = 1;  // largest values of one node
 };
 

@@ -115,12 +115,13 @@ class Table {
   std::vector<std::string> fields_;
 };
 
-std::vector<Node> readNodes(const std::string& path) {
+std::vector<TraceNode> readNodes(const std::string& path) {
   Table table(path, {"sn", "cpu_milli", "memory_mib", "gpu", "model"});
-  std::vector<Node> nodes;
+  std::vector<TraceNode> nodes;
   std::set<std::string> names;
   while (table.next()) {
-    Node node{table.text(0), table.number(1, 1), table.number(2, 1), table.number(3, 0, kMaxCards), table.text(4), 0};
+    TraceNode node{
+        table.text(0), table.number(1, 1), table.number(2, 1), table.number(3, 0, kMaxCards), table.text(4), 0};
     if (node.name.empty()) table.fail(0, "is empty");
     if (!names.insert(node.name).second) table.fail(0, "\"" + node.name + "\" is there twice");
     if (node.cards > 0 && node.model.empty()) table.fail(4, "is empty on a node with cards");
@@ -130,12 +131,12 @@ std::vector<Node> readNodes(const std::string& path) {
   return nodes;
 }
 
-std::vector<Pod> readPods(const std::string& path) {
+std::vector<TracePod> readPods(const std::string& path) {
   Table table(path, {"cpu_milli", "memory_mib", "num_gpu", "gpu_milli"},
               {"gpu_spec", "creation_time", "deletion_time", "qos"});
-  std::vector<Pod> pods;
+  std::vector<TracePod> pods;
   while (table.next()) {
-    Pod pod;
+    TracePod pod;
     pod.cpuMilli = table.number(0, 0);
     pod.memoryMib = table.number(1, 0);
     pod.cards = table.number(2, 0, kMaxCards);
@@ -197,7 +198,7 @@ Trace readTrace(const std::string& nodes, const std::string& pods, const std::st
   trace.pods = readPods(pods);
   readOrder(order, trace);
   int64_t cards = 0;
-  for (const Node& node : trace.nodes) cards += node.cards;
+  for (const TraceNode& node : trace.nodes) cards += node.cards;
   if (cards == 0) throw BadTrace(nodes + ": gpu: no node has a card");
   return trace;
 }

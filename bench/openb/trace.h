@@ -17,7 +17,7 @@
 
 namespace egpu::bench::openb {
 
-struct Node {
+struct TraceNode {
   std::string name;
   int64_t cpuMilli = 0;
   int64_t memoryMib = 0;
@@ -26,7 +26,7 @@ struct Node {
   int64_t rank = 0;  ///< unique; among equal nodes the lowest rank is chosen
 };
 
-struct Pod {
+struct TracePod {
   int64_t cpuMilli = 0;
   int64_t memoryMib = 0;
   int64_t cards = 0;
@@ -35,12 +35,12 @@ struct Pod {
   int64_t creation = 0;             ///< seconds since the beginning of the trace
   int64_t deletion = 0;             ///< not before creation; both are 0 if the file has no times
   bool bestEffort = false;          ///< qos BE; false if the file has no such column
-  bool operator==(const Pod&) const = default;
+  bool operator==(const TracePod&) const = default;
 };
 
 struct Trace {
-  std::vector<Node> nodes;
-  std::vector<Pod> pods;
+  std::vector<TraceNode> nodes;
+  std::vector<TracePod> pods;
   std::vector<std::size_t> arrivals;  ///< positions in pods
 };
 

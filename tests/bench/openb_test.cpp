@@ -50,10 +50,10 @@ const char* const kPods =
 // 4 cards: each arriving pod of 1000 is 25 %.
 const char* const kOrder = "8\n0 1 2 3 4 5 6 0\n1 0 2\n";
 
-struct Files {
+struct TraceFiles {
   Folder folder;
   std::string nodes, pods, order;
-  explicit Files(const std::string& n = kNodes, const std::string& p = kPods, const std::string& o = kOrder)
+  explicit TraceFiles(const std::string& n = kNodes, const std::string& p = kPods, const std::string& o = kOrder)
       : nodes(folder.write("nodes.csv", n)), pods(folder.write("pods.csv", p)), order(folder.write("order", o)) {}
   Trace read() const { return readTrace(nodes, pods, order); }
 };
@@ -63,7 +63,7 @@ struct Files {
 // 600+500+2000+1000 = 4100 of 4000); p4 fits nowhere; p5 goes beside p1; p6 has no model; p0 again: y has 400 left on
 // card 0.
 TEST(OpenbReplay, FollowsTheProtocol) {
-  const Files files;
+  const TraceFiles files;
   const Trace trace = files.read();
   Policies policies;
   ASSERT_TRUE(findPolicies("binpack", policies));
@@ -84,9 +84,9 @@ TEST(OpenbReplay, FollowsTheProtocol) {
 }
 
 TEST(OpenbReplay, CpuAndMemoryAreUsedUp) {
-  const Files files("sn,cpu_milli,memory_mib,gpu,model\nx,3000,2048,4,T4\n",
-                    "cpu_milli,memory_mib,num_gpu,gpu_milli\n1000,1024,1,100\n1000,1,0,0\n1000,0,4,1000\n",
-                    "5\n0 0 0 1 1\n0\n");
+  const TraceFiles files("sn,cpu_milli,memory_mib,gpu,model\nx,3000,2048,4,T4\n",
+                         "cpu_milli,memory_mib,num_gpu,gpu_milli\n1000,1024,1,100\n1000,1,0,0\n1000,0,4,1000\n",
+                         "5\n0 0 0 1 1\n0\n");
   const Trace trace = files.read();
   Policies policies;
   ASSERT_TRUE(findPolicies("spread", policies));
@@ -156,7 +156,7 @@ TEST(OpenbChurn, ALargePodIsNotStarvedBySmallOnes) {
   for (int i = 0; i < 100; ++i)
     pods += "0,0,1,900," + std::to_string(1000 * i) + "," + std::to_string(1000 * i + 1700) + "\n";
   pods += "0,0,2,1000,50500,51000\n";
-  const Files files("sn,cpu_milli,memory_mib,gpu,model\nx,3000,2048,2,T4\n", pods, "1\n0\n0\n");
+  const TraceFiles files("sn,cpu_milli,memory_mib,gpu,model\nx,3000,2048,2,T4\n", pods, "1\n0\n0\n");
   const Trace trace = files.read();
   Policies policies;
   ASSERT_TRUE(findPolicies("binpack", policies));
@@ -181,9 +181,9 @@ TEST(OpenbChurn, ALargePodIsNotStarvedBySmallOnes) {
 }
 
 ChurnResult churned(const std::string& nodes, const std::string& pods, const ChurnOptions& options) {
-  const Files files("sn,cpu_milli,memory_mib,gpu,model\n" + nodes,
-                    "cpu_milli,memory_mib,num_gpu,gpu_milli,qos,creation_time,deletion_time\n" + pods,
-                    nodes.find('\n') + 1 == nodes.size() ? "1\n0\n0\n" : "1\n0\n0 1\n");
+  const TraceFiles files("sn,cpu_milli,memory_mib,gpu,model\n" + nodes,
+                         "cpu_milli,memory_mib,num_gpu,gpu_milli,qos,creation_time,deletion_time\n" + pods,
+                         nodes.find('\n') + 1 == nodes.size() ? "1\n0\n0\n" : "1\n0\n0 1\n");
   const Trace trace = files.read();
   Policies policies;
   findPolicies("binpack", policies);
@@ -241,8 +241,8 @@ TEST(OpenbChurn, WithoutWaitsAllThatIsAskedForIsAllocated) {
   std::string pods = "cpu_milli,memory_mib,num_gpu,gpu_milli,creation_time,deletion_time\n";
   for (int i = 0; i < 40; ++i)
     pods += "10,1,1,500," + std::to_string(25 * i) + "," + std::to_string(25 * i + 300) + "\n0,1,0,0,5,10\n";
-  const Files files("sn,cpu_milli,memory_mib,gpu,model\nx,16000,65536,8,T4\ny,16000,65536,8,T4\n", pods,
-                    "2\n0 1\n1 0\n");
+  const TraceFiles files("sn,cpu_milli,memory_mib,gpu,model\nx,16000,65536,8,T4\ny,16000,65536,8,T4\n", pods,
+                         "2\n0 1\n1 0\n");
   const Trace trace = files.read();
   Policies policies;
   ASSERT_TRUE(findPolicies("fragmentation", policies));
@@ -265,7 +265,7 @@ TEST(OpenbChurn, WithoutWaitsAllThatIsAskedForIsAllocated) {
 }
 
 std::string whatIsWrong(const std::string& nodes, const std::string& pods, const std::string& order) {
-  const Files files(nodes, pods, order);
+  const TraceFiles files(nodes, pods, order);
   try {
     files.read();
   } catch (const BadTrace& bad) {
@@ -318,7 +318,7 @@ std::pair<int, std::string> run(const std::string& arguments) {
 }
 
 TEST(OpenbProgram, PrintsOneLineOfJsonForEveryPolicy) {
-  const Files files;
+  const TraceFiles files;
   const std::string where = "--nodes " + files.nodes + " --pods " + files.pods + " --order " + files.order;
   std::vector<std::string> names = policyNames();
   names.push_back("fgd");
@@ -335,7 +335,7 @@ TEST(OpenbProgram, PrintsOneLineOfJsonForEveryPolicy) {
 }
 
 TEST(OpenbProgram, RefusesWhatItCannotUse) {
-  const Files files;
+  const TraceFiles files;
   const std::string where = "--nodes " + files.nodes + " --pods " + files.pods + " --order " + files.order;
   const std::pair<std::string, std::string> cases[] = {
       {where, "--policy: is missing"},
