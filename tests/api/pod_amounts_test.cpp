@@ -125,11 +125,11 @@ TEST(PodAmounts, WhatIsNotExactlySoSpellsNothing) {
 }
 
 TEST(PodAmounts, EveryMistakeNamesItsAnnotation) {
-  struct Case {
+  struct AmountsCase {
     StringMap amounts;
     const char *field, *says;
   };
-  const std::vector<Case> cases = {
+  const std::vector<AmountsCase> cases = {
       {{{"gpu-core", "ten"}}, "gpu-core", "must be a quantity greater than zero"},
       {{{"gpu-core", "10%"}}, "gpu-core", "must be a quantity greater than zero"},
       {{{"gpu-core", ""}}, "gpu-core", "must be a quantity greater than zero"},

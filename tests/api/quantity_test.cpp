@@ -22,7 +22,7 @@ std::string decimal(__int128 number) {
   return out;
 }
 
-struct Row {
+struct QuantityRow {
   const char* text;
   const char* nano;  // nullptr: refused
   bool whole = true;
@@ -30,7 +30,7 @@ struct Row {
 
 // Every row matches k8s.io/apimachinery, except for values beyond the cap.
 TEST(Quantity, table) {
-  const Row rows[] = {
+  const QuantityRow rows[] = {
       {"0", "0"},
       {"4", "4000000000"},
       {"+1", "1000000000"},
@@ -103,7 +103,7 @@ TEST(Quantity, table) {
       {"1_000", nullptr},
       {"1é", nullptr},
   };
-  for (const Row& row : rows) {
+  for (const QuantityRow& row : rows) {
     std::string error;
     const auto got = parseQuantity(row.text, &error);
     ASSERT_EQ(got.has_value(), row.nano != nullptr) << '"' << row.text << '"';

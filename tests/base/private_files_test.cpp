@@ -109,15 +109,16 @@ TEST_F(PrivateFiles, AFolderWithOtherThingsInItStaysOpen) {
 TEST_F(PrivateFiles, AFolderThatOthersWriteToIsRefused) {
   fs::create_directory(in("home"));
   put(in("home/letter"), "");
-  struct Row {
+  struct FileRow {
     mode_t mode;
     const char* own;
     std::string says;
   };
   const std::string chmod = "use chmod go-w " + in("home"), another = "use a folder in it, or another one";
-  for (const Row& row : {Row{0777, "own", "(mode 0777): " + chmod}, Row{0775, "own", "(mode 0775): " + chmod},
-                         Row{0722, "own", "(mode 0722): " + chmod}, Row{01777, "own", "(mode 1777): " + another},
-                         Row{01777, "letter", "(mode 1777): " + another}}) {
+  for (const FileRow& row :
+       {FileRow{0777, "own", "(mode 0777): " + chmod}, FileRow{0775, "own", "(mode 0775): " + chmod},
+        FileRow{0722, "own", "(mode 0722): " + chmod}, FileRow{01777, "own", "(mode 1777): " + another},
+        FileRow{01777, "letter", "(mode 1777): " + another}}) {
     ASSERT_EQ(::chmod(in("home").c_str(), row.mode), 0);
     const Status refused = makePrivateFolder(in("home/"), row.own);
     EXPECT_EQ(refused.code(), Code::unavailable) << row.says;

@@ -13,32 +13,32 @@ std::string body(std::string_view reason, std::string_view message, std::string_
 }
 
 TEST(ServerStatus, codes) {
-  struct Row {
+  struct StatusRow {
     int http;
     const char* reason;
     Code code;
   };
-  const Row rows[] = {{400, "BadRequest", Code::invalid},
-                      {401, "Unauthorized", Code::unauthorized},
-                      {403, "Forbidden", Code::forbidden},
-                      {404, "NotFound", Code::notFound},
-                      {405, "MethodNotAllowed", Code::invalid},
-                      {406, "NotAcceptable", Code::invalid},
-                      {409, "AlreadyExists", Code::alreadyExists},
-                      {409, "Conflict", Code::conflict},
-                      {410, "Expired", Code::expired},
-                      {410, "Gone", Code::expired},
-                      {413, "RequestEntityTooLarge", Code::invalid},
-                      {415, "UnsupportedMediaType", Code::invalid},
-                      {418, "", Code::invalid},
-                      {422, "Invalid", Code::invalid},
-                      {429, "TooManyRequests", Code::throttled},
-                      {500, "InternalError", Code::unavailable},
-                      {503, "ServiceUnavailable", Code::unavailable},
-                      {504, "Timeout", Code::unavailable},
-                      {302, "", Code::malformed},
-                      {0, "", Code::malformed}};
-  for (const Row& row : rows) {
+  const StatusRow rows[] = {{400, "BadRequest", Code::invalid},
+                            {401, "Unauthorized", Code::unauthorized},
+                            {403, "Forbidden", Code::forbidden},
+                            {404, "NotFound", Code::notFound},
+                            {405, "MethodNotAllowed", Code::invalid},
+                            {406, "NotAcceptable", Code::invalid},
+                            {409, "AlreadyExists", Code::alreadyExists},
+                            {409, "Conflict", Code::conflict},
+                            {410, "Expired", Code::expired},
+                            {410, "Gone", Code::expired},
+                            {413, "RequestEntityTooLarge", Code::invalid},
+                            {415, "UnsupportedMediaType", Code::invalid},
+                            {418, "", Code::invalid},
+                            {422, "Invalid", Code::invalid},
+                            {429, "TooManyRequests", Code::throttled},
+                            {500, "InternalError", Code::unavailable},
+                            {503, "ServiceUnavailable", Code::unavailable},
+                            {504, "Timeout", Code::unavailable},
+                            {302, "", Code::malformed},
+                            {0, "", Code::malformed}};
+  for (const StatusRow& row : rows) {
     const auto status = decodeStatus(row.http, body(row.reason, "why"));
     EXPECT_EQ(status.code(), row.code) << row.http << " " << row.reason;
     EXPECT_EQ(status.http, row.http);

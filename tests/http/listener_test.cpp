@@ -98,9 +98,9 @@ class Echo final : public Handler {
   std::size_t large = 0;
 };
 
-class Client {
+class RawClient {
  public:
-  explicit Client(const std::string& address) {
+  explicit RawClient(const std::string& address) {
     fd_ = ::socket(AF_INET, SOCK_STREAM, 0);
     sockaddr_in to{};
     to.sin_family = AF_INET;
@@ -110,7 +110,7 @@ class Client {
     ::setsockopt(fd_, SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof limit);
     connected_ = ::connect(fd_, reinterpret_cast<sockaddr*>(&to), sizeof to) == 0;
   }
-  ~Client() { close(); }
+  ~RawClient() { close(); }
   void close() {
     if (fd_ >= 0) ::close(fd_);
     fd_ = -1;
@@ -183,7 +183,7 @@ class ListenerTest : public ::testing::Test {
 };
 
 TEST_F(ListenerTest, GivesTheHandlerWhatWasSent) {
-  Client c(listener->address());
+  RawClient c(listener->address());
   c.send("PATCH /a%2Fb/c?x=%20&y=1 HTTP/1.1\r\nHost: h\r\nX-Test: v\r\nContent-Length: 5\r\n\r\nhello");
   std::string a = c.answer();
   EXPECT_THAT(a, StartsWith("HTTP/1.1 200"));
@@ -193,7 +193,7 @@ TEST_F(ListenerTest, GivesTheHandlerWhatWasSent) {
 }
 
 TEST_F(ListenerTest, KeepsTheConnectionForManyRequests) {
-  Client c(listener->address());
+  RawClient c(listener->address());
   for (int i = 0; i < 200; ++i) {
     c.send("GET /" + std::to_string(i) + " HTTP/1.1\r\nHost: h\r\n\r\n");
     EXPECT_THAT(c.answer(), HasSubstr("GET /" + std::to_string(i) + " ?"));
@@ -201,19 +201,19 @@ TEST_F(ListenerTest, KeepsTheConnectionForManyRequests) {
 }
 
 TEST_F(ListenerTest, DeleteNeedsNoBody) {
-  Client c(listener->address());
+  RawClient c(listener->address());
   c.send("DELETE /x HTTP/1.1\r\nHost: h\r\n\r\n");
   EXPECT_THAT(c.answer(), HasSubstr("DELETE /x ?  |  | "));
 }
 
 TEST_F(ListenerTest, TakesChunkedBodies) {
-  Client c(listener->address());
+  RawClient c(listener->address());
   c.send("POST /x HTTP/1.1\r\nHost: h\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n2\r\nde\r\n0\r\n\r\n");
   EXPECT_THAT(c.answer(), HasSubstr("| abcde"));
 }
 
 TEST_F(ListenerTest, HandlersErrorsAndStatusesComeThrough) {
-  Client c(listener->address());
+  RawClient c(listener->address());
   c.send("GET /teapot HTTP/1.1\r\nHost: h\r\n\r\n");
   EXPECT_THAT(c.answer(), StartsWith("HTTP/1.1 418"));
   c.send("GET /throw HTTP/1.1\r\nHost: h\r\n\r\n");
@@ -221,7 +221,7 @@ TEST_F(ListenerTest, HandlersErrorsAndStatusesComeThrough) {
 }
 
 TEST_F(ListenerTest, RefusesABodyThatIsTooLarge) {
-  Client c(listener->address());
+  RawClient c(listener->address());
   const size_t size = 4 * 1024 * 1024;
   std::thread writer([&] {
     c.send("POST /x HTTP/1.1\r\nHost: h\r\nContent-Length: " + std::to_string(size) + "\r\n\r\n");
@@ -239,18 +239,18 @@ TEST_F(ListenerTest, SurvivesJunk) {
         std::string("GET /x HTTP/1.1\r\nContent-Length: -5\r\n\r\n"), std::string("GET /x HTTP/9.9\r\n\r\n"),
         "GET /" + std::string(9000, 'p') + " HTTP/1.1\r\n\r\n",
         std::string("POST /x HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n")}) {
-    Client c(listener->address());
+    RawClient c(listener->address());
     c.send(junk);
     c.send("\r\n");
     ::testing::Test::RecordProperty("answer", c.until("\r\n\r\n").substr(0, 12));
   }
-  Client c(listener->address());
+  RawClient c(listener->address());
   c.send("GET /fine HTTP/1.1\r\nHost: h\r\n\r\n");
   EXPECT_THAT(c.answer(), HasSubstr("GET /fine"));
 }
 
 TEST_F(ListenerTest, StreamsEachPieceAtOnceAndEnds) {
-  Client c(listener->address());
+  RawClient c(listener->address());
   c.send("GET /watch HTTP/1.1\r\nHost: h\r\nAccept-Encoding: gzip\r\n\r\n");
   std::string head = c.until("\r\n\r\n");  // before any event exists
   EXPECT_THAT(head, HasSubstr("Transfer-Encoding: chunked"));
@@ -265,7 +265,7 @@ TEST_F(ListenerTest, StreamsEachPieceAtOnceAndEnds) {
 
 TEST_F(ListenerTest, NoticesAClientThatWentAway) {
   {
-    Client c(listener->address());
+    RawClient c(listener->address());
     c.send("GET /watch HTTP/1.1\r\nHost: h\r\n\r\n");
     c.until("\r\n\r\n");
     EXPECT_EQ(echo.feed.streams, 1);
@@ -274,19 +274,19 @@ TEST_F(ListenerTest, NoticesAClientThatWentAway) {
 }
 
 TEST_F(ListenerTest, ManyWatchesLeaveRoomForRequests) {
-  std::vector<std::unique_ptr<Client>> watches;
+  std::vector<std::unique_ptr<RawClient>> watches;
   for (int i = 0; i < 100; ++i) {
-    watches.push_back(std::make_unique<Client>(listener->address()));
+    watches.push_back(std::make_unique<RawClient>(listener->address()));
     watches.back()->send("GET /watch HTTP/1.1\r\nHost: h\r\n\r\n");
   }
   for (auto& w : watches) EXPECT_THAT(w->until("\r\n\r\n"), StartsWith("HTTP/1.1 200"));
-  Client c(listener->address());
+  RawClient c(listener->address());
   c.send("GET /still HTTP/1.1\r\nHost: h\r\n\r\n");
   EXPECT_THAT(c.answer(), HasSubstr("GET /still"));
 }
 
 TEST_F(ListenerTest, StopEndsStreamsAndIdleConnections) {
-  Client watch(listener->address()), idle(listener->address());
+  RawClient watch(listener->address()), idle(listener->address());
   watch.send("GET /watch HTTP/1.1\r\nHost: h\r\n\r\n");
   watch.until("\r\n\r\n");
   idle.send("GET /x HTTP/1.1\r\nHost: h\r\n\r\n");
@@ -299,7 +299,7 @@ TEST_F(ListenerTest, StopEndsStreamsAndIdleConnections) {
   EXPECT_TRUE(watch.atEnd);
   EXPECT_TRUE(idle.atEnd);
   EXPECT_EQ(echo.feed.streams, 0);
-  EXPECT_FALSE(Client(address).connected());
+  EXPECT_FALSE(RawClient(address).connected());
 }
 
 TEST_F(ListenerTest, StopRightAfterStartDoesNotHang) {
@@ -326,9 +326,9 @@ class LimitsTest : public ::testing::Test {
     ASSERT_TRUE(made.ok()) << made.status().str();
     listener = std::move(*made);
   }
-  std::unique_ptr<Client> connect() { return std::make_unique<Client>(listener->address()); }
+  std::unique_ptr<RawClient> connect() { return std::make_unique<RawClient>(listener->address()); }
   std::string ask(const std::string& request) {
-    Client c(listener->address());
+    RawClient c(listener->address());
     c.send(request);
     return c.answer();
   }
@@ -345,7 +345,7 @@ class LimitsTest : public ::testing::Test {
 TEST_F(LimitsTest, TheIdlestConnectionGoesForANewOne) {
   limits.connections = 4;
   start();
-  std::vector<std::unique_ptr<Client>> idle;
+  std::vector<std::unique_ptr<RawClient>> idle;
   for (int i = 0; i < 4; ++i) {
     idle.push_back(connect());
     idle.back()->send(kFine);
@@ -363,7 +363,7 @@ TEST_F(LimitsTest, TheIdlestConnectionGoesForANewOne) {
 TEST_F(LimitsTest, AThousandIdleConnectionsKeepNobodyOut) {
   limits.connections = 64;
   start();
-  std::vector<std::unique_ptr<Client>> idle;
+  std::vector<std::unique_ptr<RawClient>> idle;
   for (int i = 0; i < 900; ++i) idle.push_back(connect());
   for (int i = 0; i < 10; ++i) EXPECT_THAT(ask(kFine), HasSubstr("GET /fine"));
 }
@@ -384,7 +384,7 @@ TEST_F(LimitsTest, RequestsThatArriveSlowlyGoBeforeThoseBeingAnswered) {
 TEST_F(LimitsTest, RequestsThatNeverArriveKeepNobodyOut) {
   limits.connections = 64;
   start();
-  std::deque<std::unique_ptr<Client>> slow;
+  std::deque<std::unique_ptr<RawClient>> slow;
   const auto more = [&](int n) {
     for (; n > 0; --n) {
       slow.push_back(connect());
@@ -432,7 +432,7 @@ TEST_F(LimitsTest, WhereAllAreBeingAnsweredANewOneIsTold) {
 TEST_F(LimitsTest, RequestsThatGiveWayKeepNobodyOut) {
   limits.connections = 4;
   start();
-  std::vector<std::unique_ptr<Client>> many;
+  std::vector<std::unique_ptr<RawClient>> many;
   for (int i = 0; i < 4; ++i) {
     many.push_back(connect());
     many.back()->send("GET /yield-now HTTP/1.1\r\nHost: h\r\n\r\n");
@@ -466,7 +466,7 @@ TEST_F(LimitsTest, AFewRequestsThatGiveWayStayBeforeIdleConnections) {
   auto a = connect(), b = connect();
   for (auto* each : {a.get(), b.get()}) each->send("GET /yield HTTP/1.1\r\nHost: h\r\n\r\n");
   waitUntil([&] { return echo.waiting == 2; });
-  std::vector<std::unique_ptr<Client>> idle;
+  std::vector<std::unique_ptr<RawClient>> idle;
   for (int i = 0; i < 50; ++i) idle.push_back(connect());
   EXPECT_THAT(ask(kFine), HasSubstr("GET /fine"));
   EXPECT_EQ(echo.gaveUp, 0);
@@ -502,7 +502,7 @@ class WithoutThreadsTest : public LimitsTest {
     start();
     EXPECT_THAT(ask(kFine), HasSubstr("GET /fine"));  // one thread exists now
     allowMore(false);
-    std::vector<std::unique_ptr<Client>> idle;
+    std::vector<std::unique_ptr<RawClient>> idle;
     for (int i = 0; i < 64; ++i) idle.push_back(connect());
     EXPECT_THAT(ask(kFine), HasSubstr("GET /fine"));  // an idle connection released it
     auto busy = connect();
@@ -576,7 +576,7 @@ TEST_F(LimitsTest, WhatFramesARequestTwiceIsRefused) {
 
 TEST_F(LimitsTest, TheBodyOfAGetIsNoSecondRequest) {
   start();
-  Client c(listener->address());
+  RawClient c(listener->address());
   c.send("GET /one HTTP/1.1\r\nContent-Length: 40\r\n\r\nGET /two HTTP/1.1\r\nHost: h\r\n\r\n");
   EXPECT_THAT(c.answer(), HasSubstr("GET /one"));
   EXPECT_EQ(c.until("never"), "");
@@ -601,7 +601,7 @@ TEST_F(LimitsTest, ARequestThatDoesNotArriveIsAnsweredSo) {
 TEST_F(LimitsTest, DrippingBytesBuysNoTime) {
   limits.request = std::chrono::milliseconds(50);
   start();
-  Client c(listener->address());
+  RawClient c(listener->address());
   c.send("GET /x HTTP/1.1\r\n");
   std::jthread dripping([&](std::stop_token stop) {
     while (!stop.stop_requested()) {
@@ -639,7 +639,7 @@ TEST_F(LimitsTest, SlowReadersDoNotPileUpAnswers) {
   echo.large = std::size_t{16} * 1024 * 1024;
   limits.answers = std::size_t{40} * 1024 * 1024;
   start();
-  std::vector<std::unique_ptr<Client>> slow;
+  std::vector<std::unique_ptr<RawClient>> slow;
   for (int i = 0; i < 5; ++i) {
     slow.push_back(connect());
     slow.back()->send("GET /large HTTP/1.1\r\nConnection: close\r\n\r\n");
@@ -679,7 +679,7 @@ TEST_F(LimitsTest, StopEndsWhatHandlersWaitFor) {
 
 TEST_F(LimitsTest, WaitsWith100ContinueForNobody) {
   start();
-  Client c(listener->address());
+  RawClient c(listener->address());
   c.send("POST /x HTTP/1.1\r\nExpect: 100-continue\r\nContent-Length: 3\r\n\r\n");
   EXPECT_THAT(c.until("\r\n\r\n"), StartsWith("HTTP/1.1 100"));
   c.send("abc");

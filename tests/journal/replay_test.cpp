@@ -172,9 +172,9 @@ TEST(Replay, NodesThatWereRefusedStayRefusedAndOthersAreGuessed) {
 }
 
 /// Performs every kind of event in random order.
-class Churn {
+class JournalChurn {
  public:
-  Churn(WatchedCluster& cluster, uint64_t seed) : cluster_(cluster), random_(seed) {
+  JournalChurn(WatchedCluster& cluster, uint64_t seed) : cluster_(cluster), random_(seed) {
     for (int n = 0; n < 14; ++n) addNode(n);
   }
   int pick(int n) { return std::uniform_int_distribution<int>(0, n - 1)(random_); }
@@ -302,7 +302,7 @@ TEST(Replay, UnderTheSamePoliciesEveryDecisionComesOutTheSame) {
   for (uint64_t seed = 1; seed <= 6; ++seed) {
     SCOPED_TRACE(seed);
     WatchedCluster cluster;
-    Churn churn(cluster, seed);
+    JournalChurn churn(cluster, seed);
     for (int i = 0; i < 1'500; ++i) churn.step();
     const auto outcome = cluster.replayed();
     EXPECT_GT(outcome.decisions, 700);
@@ -318,7 +318,7 @@ TEST(Replay, UnderTheSamePoliciesEveryDecisionComesOutTheSame) {
 /// fragmentation.
 TEST(Replay, BeginsAtWhicheverFileIsLeft) {
   WatchedCluster cluster(2 << 20);
-  Churn churn(cluster, 11);
+  JournalChurn churn(cluster, 11);
   for (int i = 0; i < 6'000; ++i) {
     churn.step();
     if (i % 100 == 0) cluster.journal->flush();  // writes regardless of the speed
@@ -344,7 +344,7 @@ TEST(Replay, UnderAnotherPolicyNoCardIsOverCommitted) {
   for (const std::string name : {"binpack", "spread", "fragmentation", "low-load-first", "binpack/simple"}) {
     SCOPED_TRACE(name);
     WatchedCluster cluster;
-    Churn churn(cluster, 5);
+    JournalChurn churn(cluster, 5);
     for (int i = 0; i < 1'500; ++i) churn.step();
     const auto as = cluster.replayed(), other = cluster.replayed(policies(name));
     EXPECT_EQ(other.claims, as.claims);

@@ -69,8 +69,8 @@ class RoleMetrics final : public base::Metrics {
 class LeaderElectionTest : public ::testing::Test {
  protected:
   /// One candidate with its own connection and its own clock, as on a separate machine.
-  struct Candidate {
-    Candidate(LeaderElectionTest& test, const std::string& name) : transport(*test.server) {
+  struct Replica {
+    Replica(LeaderElectionTest& test, const std::string& name) : transport(*test.server) {
       LeaderElectionOptions options;
       options.namespace_ = "default";
       options.name = "lock";
@@ -96,8 +96,8 @@ class LeaderElectionTest : public ::testing::Test {
     server = std::move(*made);
     direct = std::make_unique<support::HandlerTransport>(*server);
     client = std::make_unique<Client>(*direct, serverClock, random, none);
-    a = std::make_unique<Candidate>(*this, "a");
-    b = std::make_unique<Candidate>(*this, "b");
+    a = std::make_unique<Replica>(*this, "a");
+    b = std::make_unique<Replica>(*this, "b");
   }
   core::Lease lease() {
     auto got = client->get<core::Lease>({"default", "lock"});
@@ -119,7 +119,7 @@ class LeaderElectionTest : public ::testing::Test {
   std::unique_ptr<apiserver::Server> server;
   std::unique_ptr<support::HandlerTransport> direct;
   std::unique_ptr<Client> client;
-  std::unique_ptr<Candidate> a, b;
+  std::unique_ptr<Replica> a, b;
 };
 
 TEST_F(LeaderElectionTest, OptionsThatCanNotWorkAreRefused) {
@@ -350,7 +350,7 @@ TEST_F(LeaderElectionTest, OfTwoThatTryAtOnceOneWins) {
   EXPECT_EQ(a->step(), Role::standby);
   EXPECT_EQ(b->elector->role(), Role::leader);
   // Both have seen that the lease has expired; then both take it.
-  Candidate c(*this, "c");
+  Replica c(*this, "c");
   c.step();
   a->step();
   c.clock.advance(seconds(15));

@@ -24,11 +24,11 @@ Call call(Slot slot) {
   return c;
 }
 
-struct Refusal {
+struct RefusedPlugin {
   const char* plugin;
   const char* why;
 };
-class RefusedTest : public ::testing::TestWithParam<Refusal> {};
+class RefusedTest : public ::testing::TestWithParam<RefusedPlugin> {};
 
 TEST_P(RefusedTest, SaysWhy) {
   const auto loaded = LoadedPlugin::open(zoo(GetParam().plugin));
@@ -37,14 +37,15 @@ TEST_P(RefusedTest, SaysWhy) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Zoo, RefusedTest,
-                         ::testing::Values(Refusal{"absent", "cannot be loaded"},
-                                           Refusal{"no_entry", "no symbol egpu_provisioner_entry"},
-                                           Refusal{"null_table", "gave no table"},
-                                           Refusal{"refuses", "refused with code 6"},
-                                           Refusal{"wrong_version", "ABI version 2, this host speaks version 1"},
-                                           Refusal{"short_table", "lacks the required slot list"},
-                                           Refusal{"missing_slot", "lacks the required slot mount"},
-                                           Refusal{"bad_name", "\"Not A Name\""}, Refusal{"null_name", "null text"}),
+                         ::testing::Values(RefusedPlugin{"absent", "cannot be loaded"},
+                                           RefusedPlugin{"no_entry", "no symbol egpu_provisioner_entry"},
+                                           RefusedPlugin{"null_table", "gave no table"},
+                                           RefusedPlugin{"refuses", "refused with code 6"},
+                                           RefusedPlugin{"wrong_version", "ABI version 2, this host speaks version 1"},
+                                           RefusedPlugin{"short_table", "lacks the required slot list"},
+                                           RefusedPlugin{"missing_slot", "lacks the required slot mount"},
+                                           RefusedPlugin{"bad_name", "\"Not A Name\""},
+                                           RefusedPlugin{"null_name", "null text"}),
                          [](const auto& row) { return row.param.plugin; });
 
 TEST(LoaderTest, AFileThatIsNoSharedObjectIsRefused) {

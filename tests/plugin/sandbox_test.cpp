@@ -245,11 +245,11 @@ TEST_F(SandboxTest, AStateFolderNamedByARelativePathIsWrittenTo) {
 }
 
 TEST_F(SandboxTest, TheHostTakesNoRelativePath) {
-  struct Row {
+  struct SandboxRow {
     std::string flag, variable;
   };
-  for (const Row& row :
-       {Row{"--hide=token", "A=b"}, Row{"--hide=", "A=b"}, Row{"--hide=/nonexistent", "ELASTICGPU_STATE_DIR=state"}}) {
+  for (const SandboxRow& row : {SandboxRow{"--hide=token", "A=b"}, SandboxRow{"--hide=", "A=b"},
+                                SandboxRow{"--hide=/nonexistent", "ELASTICGPU_STATE_DIR=state"}}) {
     auto sockets = base::socketPair();
     ASSERT_TRUE(sockets.ok());
     base::Subprocess::Options launch;
@@ -387,11 +387,11 @@ TEST_F(SandboxTest, WhatIsDeadGivesThePluginNoMoreProcesses) {
 }
 
 TEST_F(SandboxTest, ThePluginsFilesMustBeInGoodHands) {
-  struct Row {
+  struct SandboxRow {
     std::function<void(const std::string& plugin)> spoil;
     const char* why;
   };
-  const std::vector<Row> rows = {
+  const std::vector<SandboxRow> rows = {
       {[](const std::string& p) { chmod(p.c_str(), 0777); }, "libgood.so can be written to by others"},
       {[&](const std::string&) { chmod((folder + "/libgood.yaml").c_str(), 0666); },
        "libgood.yaml can be written to by others"},

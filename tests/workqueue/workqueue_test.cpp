@@ -482,7 +482,7 @@ TEST_F(WorkQueueTest, DrainGivesUpWhenTimeIsUp) {
 }
 
 /// Counts reports by name.
-class CountingMetrics final : public base::Metrics {
+class QueueMetrics final : public base::Metrics {
  public:
   void add(std::string_view name, double by, const base::MetricLabels&) override { count(name, by); }
   void set(std::string_view name, double value, const base::MetricLabels&) override {
@@ -501,7 +501,7 @@ class CountingMetrics final : public base::Metrics {
 
 TEST(WorkQueueMetrics, TellDepthLatencyAndRetries) {
   base::ManualClock clock;
-  CountingMetrics metrics;
+  QueueMetrics metrics;
   WorkQueue queue("m", clock, metrics);
   queue.add("a");
   queue.add("b");

@@ -68,14 +68,14 @@ TEST(Proxy, ThisMachineIsNeverBehindOne) {
   EXPECT_EQ(proxyFor("https://localhost.example", {{"HTTPS_PROXY", "http://p:1"}}), "http://p:1");
 }
 
-struct Row {
+struct ProxyRow {
   const char* noProxy;
   const char* server;
   bool bypassed;
 };
 
 TEST(Proxy, NoProxyAsGoReadsIt) {
-  const Row rows[] = {
+  const ProxyRow rows[] = {
       {"*", "https://anything.example", true},
       {"a.example,*", "https://b.example", true},
       {"", "https://a.example", false},

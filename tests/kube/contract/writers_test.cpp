@@ -10,8 +10,8 @@ using Role = LeaderElector::Role;
 
 class ContractElection : public ContractTest {
  protected:
-  struct Candidate {
-    Candidate(ContractElection& test, const std::string& name) : transport(connect(test.server.endpoint(), clock)) {
+  struct Replica {
+    Replica(ContractElection& test, const std::string& name) : transport(connect(test.server.endpoint(), clock)) {
       LeaderElectionOptions options;
       options.namespace_ = test.ns;
       options.identity = name;
@@ -25,7 +25,7 @@ class ContractElection : public ContractTest {
     std::unique_ptr<Transport> transport;
     std::unique_ptr<LeaderElector> elector;
   };
-  Candidate a{*this, "a"}, b{*this, "b"};
+  Replica a{*this, "a"}, b{*this, "b"};
 };
 
 TEST_F(ContractElection, LeadsRenewsReleasesAndIsFollowed) {

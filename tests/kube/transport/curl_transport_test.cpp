@@ -25,7 +25,7 @@ using base::Code;
 using std::chrono::milliseconds;
 
 /// A gate that can be opened once.
-class Gate {
+class BlockedRequest {
  public:
   void open() {
     std::lock_guard lock(mutex_);
@@ -90,7 +90,7 @@ TEST_F(CurlTransportTest, RefusesWhatIsNoUrl) {
 
 TEST_F(CurlTransportTest, EveryMethodWithItsBodyHeadersAndAnswer) {
   LocalServer server([](const SeenRequest& r) {
-    Answer a;
+    CannedAnswer a;
     a.status = r.method == "POST" ? 201 : 200;
     a.headers = {{"X-Back", "yes"}};
     a.body = r.method + " " + r.target + " " + r.header("content-type") + " " + r.body + r.header("expect");
@@ -114,7 +114,7 @@ TEST_F(CurlTransportTest, EveryMethodWithItsBodyHeadersAndAnswer) {
 }
 
 TEST_F(CurlTransportTest, LargeBodiesBothWays) {
-  LocalServer server([](const SeenRequest& r) { return Answer{200, r.body + r.body, {}, {}}; });
+  LocalServer server([](const SeenRequest& r) { return CannedAnswer{200, r.body + r.body, {}, {}}; });
   auto t = connect(server.url());
   const std::string big(3'000'000, 'b');
   const auto answer = t->perform(request(Method::post, "/", big), {});
@@ -123,7 +123,7 @@ TEST_F(CurlTransportTest, LargeBodiesBothWays) {
 }
 
 TEST_F(CurlTransportTest, ConnectionsAreReused) {
-  LocalServer server([](const SeenRequest& r) { return Answer{200, std::to_string(r.remotePort), {}, {}}; });
+  LocalServer server([](const SeenRequest& r) { return CannedAnswer{200, std::to_string(r.remotePort), {}, {}}; });
   auto t = connect(server.url());
   std::set<std::string> connections;
   for (int i = 0; i < 20; ++i) connections.insert(get(*t)->body);
@@ -134,7 +134,7 @@ TEST_F(CurlTransportTest, RedirectsAreAnswersNotOrders) {
   std::atomic<int> seen{0};
   LocalServer server([&](const SeenRequest&) {
     ++seen;
-    return Answer{302, "", {{"Location", "/elsewhere"}}, {}};
+    return CannedAnswer{302, "", {{"Location", "/elsewhere"}}, {}};
   });
   auto t = connect(server.url());
   EXPECT_EQ(get(*t)->status, 302);
@@ -142,7 +142,7 @@ TEST_F(CurlTransportTest, RedirectsAreAnswersNotOrders) {
 }
 
 TEST_F(CurlTransportTest, OversizedAnswerIsRefused) {
-  LocalServer server([](const SeenRequest&) { return Answer{200, std::string(100'000, 'x'), {}, {}}; });
+  LocalServer server([](const SeenRequest&) { return CannedAnswer{200, std::string(100'000, 'x'), {}, {}}; });
   CurlOptions options;
   options.maxBody = 50'000;
   auto t = connect(server.url(), options);
@@ -231,7 +231,7 @@ TEST_F(CurlTransportTest, NoConnectionWithinTheTimeMeansNothingSent) {
 }
 
 TEST_F(CurlTransportTest, StopEndsAHangingCall) {
-  Gate arrived;
+  BlockedRequest arrived;
   RawServer server([&](int s) {
     (void)readRequest(s);
     arrived.open();
@@ -249,10 +249,10 @@ TEST_F(CurlTransportTest, StopEndsAHangingCall) {
 TEST_F(CurlTransportTest, StreamDeliversChunksAndItsEnd) {
   std::atomic<int> n{0};
   LocalServer server([&](const SeenRequest&) {
-    return Answer{200, "", {{"X-Head", "h"}}, [&](std::string& chunk) {
-                    chunk = "line" + std::to_string(n++) + "\n";
-                    return n < 100;
-                  }};
+    return CannedAnswer{200, "", {{"X-Head", "h"}}, [&](std::string& chunk) {
+                          chunk = "line" + std::to_string(n++) + "\n";
+                          return n < 100;
+                        }};
   });
   auto t = connect(server.url());
   std::string all;
@@ -270,7 +270,7 @@ TEST_F(CurlTransportTest, StreamDeliversChunksAndItsEnd) {
 }
 
 TEST_F(CurlTransportTest, StreamRefusedIsReturnedWhole) {
-  LocalServer server([](const SeenRequest&) { return Answer{410, "{\"code\":410}", {}, {}}; });
+  LocalServer server([](const SeenRequest&) { return CannedAnswer{410, "{\"code\":410}", {}, {}}; });
   auto t = connect(server.url());
   const auto end = t->stream(request(Method::get, "/"),
                              [](std::string_view) {
@@ -303,18 +303,18 @@ TEST_F(CurlTransportTest, StreamCutShortIsNoCleanEnd) {
 /// A server whose streams send one line and then stay silent until the test ends.
 class SilentStreams {
  public:
-  Answer answer() {
-    return Answer{200, "", {}, [this, sent = false](std::string& chunk) mutable {
-                    if (!sent) {
-                      sent = true;
-                      chunk = "hello\n";
-                      return true;
-                    }
-                    end.wait();
-                    return false;
-                  }};
+  CannedAnswer answer() {
+    return CannedAnswer{200, "", {}, [this, sent = false](std::string& chunk) mutable {
+                          if (!sent) {
+                            sent = true;
+                            chunk = "hello\n";
+                            return true;
+                          }
+                          end.wait();
+                          return false;
+                        }};
   }
-  Gate end;
+  BlockedRequest end;
 };
 
 TEST_F(CurlTransportTest, StreamEndsByReaderByStopAndByIdleTime) {
@@ -354,7 +354,7 @@ TEST_F(CurlTransportTest, StreamWithoutAHeadRunsIntoItsOwnLimit) {
 TEST_F(CurlTransportTest, OpenStreamsDontHoldUpWrites) {
   SilentStreams silent;
   LocalServer server([&](const SeenRequest& r) {
-    return r.method == "GET" ? silent.answer() : Answer{200, "{}", {}, {}};
+    return r.method == "GET" ? silent.answer() : CannedAnswer{200, "{}", {}, {}};
   });
   auto t = connect(server.url());
   std::atomic<int> open{0};
@@ -378,11 +378,12 @@ TEST_F(CurlTransportTest, OpenStreamsDontHoldUpWrites) {
 
 TEST_F(CurlTransportTest, CredentialsAndImpersonationGoAlong) {
   LocalServer server([](const SeenRequest& r) {
-    return Answer{200,
-                  r.header("authorization") + "|" + r.header("impersonate-user") + "|" + r.header("impersonate-group") +
-                      "|" + r.header("impersonate-extra-k") + "|" + r.header("impersonate-extra-a.io%2fb"),
-                  {},
-                  {}};
+    return CannedAnswer{200,
+                        r.header("authorization") + "|" + r.header("impersonate-user") + "|" +
+                            r.header("impersonate-group") + "|" + r.header("impersonate-extra-k") + "|" +
+                            r.header("impersonate-extra-a.io%2fb"),
+                        {},
+                        {}};
   });
   Endpoint endpoint;
   endpoint.server = server.url();
@@ -402,7 +403,7 @@ TEST_F(CurlTransportTest, RefusedTokenIsReadAgainOnce) {
   std::atomic<int> seen{0};
   LocalServer server([&](const SeenRequest& r) {
     ++seen;
-    return r.header("authorization") == "Bearer new" ? Answer{200, "in", {}, {}} : Answer{401, "", {}, {}};
+    return r.header("authorization") == "Bearer new" ? CannedAnswer{200, "in", {}, {}} : CannedAnswer{401, "", {}, {}};
   });
   Endpoint endpoint;
   endpoint.server = server.url();
@@ -418,7 +419,7 @@ TEST_F(CurlTransportTest, RefusedTokenIsReadAgainOnce) {
 class CurlTlsTest : public CurlTransportTest {
  protected:
   static LocalServer::Handler hello() {
-    return [](const SeenRequest& r) { return Answer{200, r.header("host"), {}, {}}; };
+    return [](const SeenRequest& r) { return CannedAnswer{200, r.header("host"), {}, {}}; };
   }
   Authority authority;
   const Certificate forLoopback = authority.issue("server", "IP:127.0.0.1");
@@ -489,11 +490,11 @@ class CurlHttp2Test : public CurlTlsTest {
 TEST_F(CurlHttp2Test, WritesAreMultiplexedBesideAPausedStream) {
   std::atomic<int> chunks{0};
   LocalServer server([&](const SeenRequest& r) {
-    if (r.method != "GET") return Answer{200, r.header("via"), {}, {}};
-    return Answer{200, "", {}, [&](std::string& chunk) {
-                    chunk = std::string(65'535, 'x') + "\n";
-                    return ++chunks < 64;
-                  }};
+    if (r.method != "GET") return CannedAnswer{200, r.header("via"), {}, {}};
+    return CannedAnswer{200, "", {}, [&](std::string& chunk) {
+                          chunk = std::string(65'535, 'x') + "\n";
+                          return ++chunks < 64;
+                        }};
   });
   Http2Proxy proxy(server.port(), forLoopback, folder.string());
   // In front of the proxy, so that connections can be counted.
@@ -511,7 +512,7 @@ TEST_F(CurlHttp2Test, WritesAreMultiplexedBesideAPausedStream) {
   options.streamBuffer = 64 * 1024;
   auto t = connect(endpoint, options);
 
-  Gate begun, goOn;
+  BlockedRequest begun, goOn;
   std::size_t received = 0;
   std::jthread watch([&] {
     const auto end = t->stream(request(Method::get, "/w"),
@@ -545,7 +546,7 @@ TEST_F(CurlHttp2Test, WritesAreMultiplexedBesideAPausedStream) {
 }
 
 TEST_F(CurlHttp2Test, Http1WhereHttp2IsNotWanted) {
-  LocalServer server([](const SeenRequest& r) { return Answer{200, r.header("via"), {}, {}}; });
+  LocalServer server([](const SeenRequest& r) { return CannedAnswer{200, r.header("via"), {}, {}}; });
   Http2Proxy proxy(server.port(), forLoopback, folder.string());
   Endpoint endpoint;
   endpoint.server = "https://127.0.0.1:" + std::to_string(proxy.port());

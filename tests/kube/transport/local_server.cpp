@@ -68,7 +68,7 @@ struct LocalServer::Impl {
 
   void serve(const httplib::Request& in, httplib::Response& out) {
     SeenRequest request{in.method, in.target, in.body, {in.headers.begin(), in.headers.end()}, in.remote_port};
-    Answer answer = handler(request);
+    CannedAnswer answer = handler(request);
     out.status = answer.status;
     for (const auto& [k, v] : answer.headers) out.set_header(k, v);
     if (!answer.stream) {

@@ -20,7 +20,7 @@ struct SeenRequest {
   int remotePort = 0;                                 ///< identifies the connection
   std::string header(const std::string& name) const;  ///< any case; several values are joined by ","
 };
-struct Answer {
+struct CannedAnswer {
   int status = 200;
   std::string body;
   std::vector<std::pair<std::string, std::string>> headers;
@@ -32,7 +32,7 @@ struct Answer {
 /// handler runs on many threads.
 class LocalServer {
  public:
-  using Handler = std::function<Answer(const SeenRequest&)>;
+  using Handler = std::function<CannedAnswer(const SeenRequest&)>;
   explicit LocalServer(Handler handler, const Certificate* certificate = nullptr, const std::string& clientCa = {});
   ~LocalServer();
   int port() const;

@@ -13,7 +13,8 @@ using ::testing::Not;
 class ProxyTest : public TransportFixture {
  protected:
   LocalServer::Handler hello = [](const SeenRequest& r) {
-    return Answer{200, r.method + " " + r.target + " " + r.header("host") + " " + r.header("authorization"), {}, {}};
+    return CannedAnswer{
+        200, r.method + " " + r.target + " " + r.header("host") + " " + r.header("authorization"), {}, {}};
   };
   LocalServer server{hello, &forLoopback};
   Endpoint endpoint = [this] {
@@ -81,10 +82,10 @@ TEST_F(ProxyTest, AStreamBeginsWithTheServersHead) {
   std::atomic<int> lines{0};
   LocalServer streaming(
       [&](const SeenRequest&) {
-        return Answer{200, "", {{"X-Head", "server"}}, [&](std::string& chunk) {
-                        chunk = "line\n";
-                        return ++lines < 3;
-                      }};
+        return CannedAnswer{200, "", {{"X-Head", "server"}}, [&](std::string& chunk) {
+                              chunk = "line\n";
+                              return ++lines < 3;
+                            }};
       },
       &forLoopback);
   ForwardProxy proxy;

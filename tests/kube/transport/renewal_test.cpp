@@ -17,7 +17,7 @@ using ::testing::HasSubstr;
 class RenewalTest : public TransportFixture {
  protected:
   static LocalServer::Handler port() {
-    return [](const SeenRequest& r) { return Answer{200, std::to_string(r.remotePort), {}, {}}; };
+    return [](const SeenRequest& r) { return CannedAnswer{200, std::to_string(r.remotePort), {}, {}}; };
   }
   Authority other;
 };
@@ -114,7 +114,7 @@ TEST_F(RenewalTest, A401HasThePluginAskedAgainAndTheRequestSentOnceMore) {
   std::atomic<int> seen{0};
   LocalServer server([&](const SeenRequest& r) {
     ++seen;
-    return r.header("authorization") == "Bearer t2" ? Answer{200, r.body, {}, {}} : Answer{401, "", {}, {}};
+    return r.header("authorization") == "Bearer t2" ? CannedAnswer{200, r.body, {}, {}} : CannedAnswer{401, "", {}, {}};
   });
   Endpoint endpoint;
   endpoint.server = server.url();
@@ -138,7 +138,7 @@ TEST_F(RenewalTest, WithoutCredentialsNothingIsSent) {
   std::atomic<int> seen{0};
   LocalServer server([&](const SeenRequest&) {
     ++seen;
-    return Answer{200, "", {}, {}};
+    return CannedAnswer{200, "", {}, {}};
   });
   Endpoint endpoint;
   endpoint.server = server.url();

@@ -140,7 +140,7 @@ TEST_F(ClassRulesTest, WhatIsBoundStaysBoundWhenTheNamespaceIsNoLongerAllowed) {
 
 TEST_F(ClassRulesTest, ExpressionsSelectAsKubernetesDoes) {
   world.addClass("gold");
-  struct Row {
+  struct ClassRow {
     std::string selector, labels;
     bool allowed;
   };
@@ -148,7 +148,7 @@ TEST_F(ClassRulesTest, ExpressionsSelectAsKubernetesDoes) {
   const std::string notIn = R"([{"key":"t","operator":"NotIn","values":["a"]}])";
   const std::string there = R"([{"key":"t","operator":"Exists"}])";
   const std::string notThere = R"([{"key":"t","operator":"DoesNotExist"}])";
-  const std::vector<Row> rows = {
+  const std::vector<ClassRow> rows = {
       {in, R"({"t":"b"})", true},        {in, R"({"t":"c"})", false},     {in, R"({"t":null})", false},
       {notIn, R"({"t":"a"})", false},    {notIn, R"({"t":null})", true},  {notIn, R"({"t":"c"})", true},
       {there, R"({"t":""})", true},      {there, R"({"t":null})", false}, {notThere, R"({"t":null})", true},

@@ -41,7 +41,7 @@ class Waiters : public Trial {
   cache::Claim claim(const std::string& cls, core::StringMap requests = {{"gpu", "1"}},
                      const std::string& priority = {}) {
     world.nextSecond();
-    Wish wish{"default", cls, priority, std::move(requests), {}, {}, {}};
+    ClaimWish wish{"default", cls, priority, std::move(requests), {}, {}, {}};
     wish.annotations = std::move(annotations);
     wish.gpu = std::move(gpu);
     auto made = Trial::claim(wish);
@@ -80,7 +80,7 @@ class Waiters : public Trial {
   int pods_ = 0;
 };
 
-struct Row {
+struct RestRow {
   const char* name;
   std::function<void(Waiters&)> begin;
   const char* reason = "";   ///< reason of a condition of some claim; empty: not checked
@@ -88,7 +88,7 @@ struct Row {
   int steps = 0;             ///< maximum for each evaluation
   bool writes = false;       ///< the evaluation tries again, and writes
 };
-void PrintTo(const Row& row, std::ostream* out) { *out << row.name; }
+void PrintTo(const RestRow& row, std::ostream* out) { *out << row.name; }
 
 void refuseEvictions(Waiters& w) {
   w.line.code = 429;
@@ -100,8 +100,8 @@ constexpr milliseconds kTendKept = seconds(60);       ///< reconciler.cpp
 constexpr milliseconds kRefusedFor = seconds(300);    ///< claim.cpp
 constexpr milliseconds kPlaceTimeout = seconds(300);  ///< first_consumer.cpp
 
-const std::vector<Row>& rows() {
-  static const std::vector<Row> all{
+const std::vector<RestRow>& rows() {
+  static const std::vector<RestRow> all{
       {"NoRoom",
        [](Waiters& w) {
          (void)w.fill();
@@ -117,7 +117,7 @@ const std::vector<Row>& rows() {
       {"NoRoomForAnyAlternative",
        [](Waiters& w) {
          (void)w.fill();
-         Trial::Wish wish{"default", "share", {}, {}, {}, {}, {}};
+         Trial::ClaimWish wish{"default", "share", {}, {}, {}, {}, {}};
          for (const auto* count : {"2", "1"})
            wish.firstAvailable.push_back({std::string("cards-") + count, {}, {{"elasticgpu.io/gpu", count}}});
          (void)static_cast<Trial&>(w).claim(wish);
@@ -339,10 +339,10 @@ const std::vector<Row>& rows() {
   return all;
 }
 
-class AtRestTest : public ::testing::TestWithParam<Row> {};
+class AtRestTest : public ::testing::TestWithParam<RestRow> {};
 
 /// Advances the time. Writes of a documented evaluation are no oscillation.
-void pass(Waiters& w, const Row& row, milliseconds time) {
+void pass(Waiters& w, const RestRow& row, milliseconds time) {
   const auto end = w.world.clock.now() + time;
   const auto left = [&] { return std::chrono::duration_cast<milliseconds>(end - w.world.clock.now()); };
   while (left().count() > 0) {

@@ -129,19 +129,19 @@ class Busy : public Trial {
   int names_ = 0;
 };
 
-struct Kind {
+struct MemoryCase {
   const char* name;
   std::function<void(Busy&, int)> make;  ///< creates `n` of them
 };
-void PrintTo(const Kind& kind, std::ostream* out) { *out << kind.name; }
+void PrintTo(const MemoryCase& kind, std::ostream* out) { *out << kind.name; }
 
-void claims(Busy& b, int n, const Trial::Wish& wish) {
+void claims(Busy& b, int n, const Trial::ClaimWish& wish) {
   for (int i = 0; i < n; ++i) (void)b.claim(wish);
   b.seen(n);
 }
 
-const std::vector<Kind>& kinds() {
-  static const std::vector<Kind> all{
+const std::vector<MemoryCase>& kinds() {
+  static const std::vector<MemoryCase> all{
       {"BoundClaims",
        [](Busy& b, int n) {
          claims(b, n, {"a", "share", {}, {{"gpu-core", "1"}}, {}, {}, {}});
@@ -173,7 +173,7 @@ const std::vector<Kind>& kinds() {
        }},
       {"Alternatives",
        [](Busy& b, int n) {
-         Trial::Wish wish{"a", "share", {}, {}, {}, {}, {}};
+         Trial::ClaimWish wish{"a", "share", {}, {}, {}, {}, {}};
          for (const auto* count : {"64", "32"})
            wish.firstAvailable.push_back({std::string("cards-") + count, {}, {{"elasticgpu.io/gpu", count}}});
          claims(b, n, wish);
@@ -328,14 +328,14 @@ void clean(Busy& b) {
   removeExtra(core::PriorityClass(), "priority-");
 }
 
-class MemoryReturnsTest : public ::testing::TestWithParam<Kind> {};
+class MemoryReturnsTest : public ::testing::TestWithParam<MemoryCase> {};
 
 TEST_P(MemoryReturnsTest, NothingIsKeptOfObjectsThatAreGone) {
   support::historyLength = 50;
   Busy b;
   b.quiet(std::chrono::minutes(1));
   const auto contents = b.contents();
-  const auto round = [&](const Kind& kind, int n) {
+  const auto round = [&](const MemoryCase& kind, int n) {
     kind.make(b, n);
     if (!HasFatalFailure()) clean(b);
     if (!HasFatalFailure()) b.quiet(std::chrono::minutes(20));
@@ -343,7 +343,9 @@ TEST_P(MemoryReturnsTest, NothingIsKeptOfObjectsThatAreGone) {
     ASSERT_EQ(b.contents(), contents);
   };
   if (countsBytes()) {
-    const Kind cheap{"", [](Busy& busy, int n) { claims(busy, n, {"a", "none", {}, {{"gpu", "1"}}, {}, {}, {}}); }};
+    const MemoryCase cheap{"", [](Busy& busy, int n) {
+                             claims(busy, n, {"a", "none", {}, {{"gpu", "1"}}, {}, {}, {}});
+                           }};
     ASSERT_NO_FATAL_FAILURE(round(cheap, kRemembered));
   }
   std::vector<int64_t> live;

@@ -160,19 +160,19 @@ class BusyCluster : public Trial {
   std::string anyPriority() { return oneOf<std::string>({"", "", "low", "high"}); }
   std::string anyNamespace() { return oneOf<std::string>({"a", "b", "default"}); }
   cache::Claim addClaim() {
-    Wish wish{anyNamespace(),
-              oneOf<std::string>({"share", "share", "t4", "few", "tolerant", "spare", "spare"}),
-              anyPriority(),
-              shape(),
-              {},
-              {}};
+    ClaimWish wish{anyNamespace(),
+                   oneOf<std::string>({"share", "share", "t4", "few", "tolerant", "spare", "spare"}),
+                   anyPriority(),
+                   shape(),
+                   {},
+                   {}};
     if (once(10)) wish.cls = "none";
     if (once(8))
       if (const auto cards = cardNames(); !cards.empty()) wish.gpu = oneOf(cards);
     return claim(wish);
   }
   cache::Claim addAlternatives() {
-    Wish wish{anyNamespace(), "share", anyPriority(), {}, {}, {}};
+    ClaimWish wish{anyNamespace(), "share", anyPriority(), {}, {}, {}};
     for (int i = between(2, 3); i > 0; --i) {
       v1alpha::ClaimAlternative one;
       one.name = "option-" + std::to_string(i);
@@ -314,7 +314,7 @@ class BusyCluster : public Trial {
   }
 
   support::StockScheduler scheduler_{world};
-  Wish lastGang_;
+  ClaimWish lastGang_;
   int gangs_ = 0, nodes_ = 0;
 };
 

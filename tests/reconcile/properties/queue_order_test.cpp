@@ -17,7 +17,7 @@ namespace {
 using support::World;
 using Names = std::set<std::string>;
 
-struct Pending {
+struct PendingClaim {
   std::string name;  ///< "namespace/name"
   std::string uid;
   int64_t priority = 0;
@@ -76,8 +76,8 @@ class QueueOrderTrial : public Trial {
       if (!stores().devicesOfClaim(each.uid).empty()) names.insert(each.name);
     return names;
   }
-  std::vector<Pending> inOrder(const std::string& namespace_ = {}) const {
-    std::vector<Pending> sorted;
+  std::vector<PendingClaim> inOrder(const std::string& namespace_ = {}) const {
+    std::vector<PendingClaim> sorted;
     for (const auto& each : pending)
       if (namespace_.empty() || core::ObjectKey::of(each.name).namespace_ == namespace_) sorted.push_back(each);
     std::sort(sorted.begin(), sorted.end(), [](const auto& a, const auto& b) { return a.position() < b.position(); });
@@ -139,7 +139,7 @@ class QueueOrderTrial : public Trial {
   }
 
   std::vector<std::pair<core::ObjectKey, int>> holders;  ///< with the number of their cards
-  std::vector<Pending> pending;
+  std::vector<PendingClaim> pending;
   const std::vector<std::string> namespaces_{"a", "b", "c"};
 
  private:

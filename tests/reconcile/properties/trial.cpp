@@ -75,7 +75,7 @@ bool Trial::comesTrue(const std::function<bool()>& holds) {
   }
 }
 
-cache::Claim Trial::claim(const Wish& wish) {
+cache::Claim Trial::claim(const ClaimWish& wish) {
   cache::Claim made;
   made.metadata.name = "c" + std::to_string(++made_);
   made.metadata.namespace_ = wish.namespace_;

@@ -49,7 +49,7 @@ class Trial {
   /// returns false after a minute.
   bool comesTrue(const std::function<bool()>& holds);
 
-  struct Wish {
+  struct ClaimWish {
     std::string namespace_ = "a", cls = "share", priorityClass;
     core::StringMap requests{{"gpu", "1"}};
     core::StringMap annotations;
@@ -57,7 +57,7 @@ class Trial {
     std::vector<v1alpha::ClaimAlternative> firstAvailable{};
   };
   /// Creates a claim with a new name. "gpu" in the requests stands for "elasticgpu.io/gpu".
-  cache::Claim claim(const Wish& wish);
+  cache::Claim claim(const ClaimWish& wish);
   void removeClaim(const core::ObjectKey& key);
   /// Creates a gated pod with a new name that uses the claims.
   core::Pod pod(const std::string& namespace_, const std::vector<std::string>& claims);

@@ -333,12 +333,12 @@ TEST_F(StockTest, OfAlternativesItGetsTheFirstThatFits) {
 }
 
 TEST_F(StockTest, WhatCantBeServedIsSaidOnThePod) {
-  struct Case {
+  struct ExternalClaimCase {
     const char* what;
     std::function<void(core::ResourceClaim&)> make;
     const char* says;
   };
-  const std::vector<Case> cases = {
+  const std::vector<ExternalClaimCase> cases = {
       {"unknown field", [](auto& rc) { rc.config[0].parameters = R"({"egpuClass":"share"})"; },
        "spec.devices.config[0].opaque.parameters: egpuClass: the spec of an ElasticGPUClaim has no such field"},
       {"wrong type", [](auto& rc) { rc.config[0].parameters = R"({"egpuClassName":3})"; },

@@ -236,11 +236,11 @@ TEST_F(AmountsTest, EveryMistakeIsSaidOnThePodByItsAnnotation) {
 }
 
 TEST_F(AmountsTest, WhatOnlyTheClusterKnowsIsSaidWithTheAnnotationsToo) {
-  struct Case {
+  struct TemplateAmountsCase {
     Amounts amounts;
     std::string reason;
   };
-  const std::vector<Case> cases = {
+  const std::vector<TemplateAmountsCase> cases = {
       {{{"class", "none"}, {"gpu", "1"}}, "ClassNotFound"},
       {{{"class", "share"}, {"gpu", "9"}}, "NoFit"},
       {{{"class", "share"}, {"gpu-memory", "900Gi"}}, "NoFit"},

@@ -21,14 +21,14 @@ core::Node node() {
   return n;
 }
 
-struct Case {
+struct AffinityCase {
   std::string what;
   NodeSelectorRequirement requirement;
   bool holds;
 };
 
 TEST(NodeAffinity, Operators) {
-  const std::vector<Case> cases = {
+  const std::vector<AffinityCase> cases = {
       {"In: one of the values", {"topology.kubernetes.io/zone", "In", {"antarctica-east1", "antarctica-west1"}}, true},
       {"In: none of the values", {"topology.kubernetes.io/zone", "In", {"antarctica-west1"}}, false},
       {"In: no such label", {"rack", "In", {"r1"}}, false},

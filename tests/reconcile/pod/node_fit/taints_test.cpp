@@ -6,7 +6,7 @@
 namespace egpu::reconcile {
 namespace {
 
-struct Case {
+struct TaintCase {
   std::string what;
   core::Toleration toleration;
   core::Taint taint;
@@ -15,7 +15,7 @@ struct Case {
 
 TEST(Taints, Tolerations) {
   const core::Taint taint{"key1", "value1", "NoSchedule"};
-  const std::vector<Case> cases = {
+  const std::vector<TaintCase> cases = {
       {"Equal: key, value and effect", {"key1", "Equal", "value1", "NoSchedule"}, taint, true},
       {"no operator means Equal", {"key1", "", "value1", "NoSchedule"}, taint, true},
       {"Equal: another value", {"key1", "Equal", "value2", "NoSchedule"}, taint, false},
