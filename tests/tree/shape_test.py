@@ -13,8 +13,8 @@ LIMITS = os.path.join(os.path.dirname(os.path.realpath(__file__)), "limits.json"
 MAX_COLUMNS, MAX_HEADER_LINES, MAX_METHODS, MAX_DEFINITIONS = 120, 250, 40, 2
 # Comments, literals and the preprocessor's lines hold no declarations.
 HIDDEN = re.compile(r'//[^\n]*|/\*.*?\*/|R"(\w*)\(.*?\)\1"|"(?:\\.|[^"\\\n])*"|(?<!\w)\'(?:\\.|[^\'\\\n])+\'|^[ \t]*#(?:\\\n|[^\n])*', re.S | re.M)
-TYPE = re.compile(r"(?:^|[;{}>:])\s*(?:typedef\s+)?(class|struct|union|enum(?:\s+class)?)\s+(?:alignas\s*\([^()]*\)\s*)?(?:\[\[[^\]]*\]\]\s*)?(\w+)"
-                  r"(?:\s+final)?\s*(?::[^;{}()]*)?\{", re.S)
+TYPE = re.compile(r"(?:^|[;{}>:])\s*(?:typedef\s+)?(class|struct|union|enum(?:\s+class)?)\s+(?:alignas\s*\([^()]*\)\s*)?(?:\[\[[^\]]*\]\]\s*)?(?:\w+::)*(\w+)"
+                  r"(?:\s+final)?\s*(?::(?!:)[^;{}()]*)?\{", re.S)
 # An annotation of a field or a function (controller/base/mutex.h).
 ANNOTATION = re.compile(r"\bEGPU_[A-Z_]+(?:\s*\([^()]*\))?")
 # A mutex that the thread-safety analysis cannot see.
@@ -67,12 +67,12 @@ def methods_of(body):
 
 def self_check():
     code = "namespace a {\nclass B {\n public:\n  B();\n  int f() const { return g({1}); }\n  std::function<void(int)> h;\n  struct C { int x; void y(); };\n" \
-           "  int z EGPU_GUARDED_BY(m) = 0;\n  bool operator==(const B&) const = default;\n};\nenum class D { a, b };\n}\n"
+           "  int z EGPU_GUARDED_BY(m) = 0;\n  bool operator==(const B&) const = default;\n};\nenum class D { a, b };\nstruct B::E : D { int y; };\n}\n"
     found = {name: methods_of(body) for name, kind, body in types(code)}
     mutexes = BARE_MUTEX.findall("  mutable std::shared_mutex a_;  std::mutex b;\n  base::Mutex c_;\n  std::unique_lock<std::mutex> d;\n")
     if len(mutexes) != 2:
         sys.exit(f"shape_test: mutexes of a planted text: {mutexes}")
-    if found != {"B": 3, "C": 1, "D": 0}:
+    if found != {"B": 3, "C": 1, "D": 0, "E": 0}:
         sys.exit(f"shape_test: types and methods of a planted text: {found}")
 
 
