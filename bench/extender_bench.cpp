@@ -23,9 +23,9 @@
 #include <vector>
 
 #include "bench/measure.h"
+#include "controller/allocator/allocator.h"
 #include "controller/base/clock.h"
 #include "controller/base/ids.h"
-#include "controller/allocator/allocator.h"
 #include "controller/kube/client.h"
 #include "controller/kube/event_sink.h"
 #include "controller/server/extender/extender.h"

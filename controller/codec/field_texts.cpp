@@ -6,11 +6,11 @@ namespace egpu::codec::internal {
 
 namespace {
 
-using Json = nlohmann::ordered_json;
+using OrderedJson = nlohmann::ordered_json;
 
 /// Returns the merge patch from one object to another.
-Json difference(const Json& before, const Json& after) {
-  Json patch = Json::object();
+OrderedJson difference(const OrderedJson& before, const OrderedJson& after) {
+  OrderedJson patch = OrderedJson::object();
   for (const auto& [name, value] : after.items()) {
     const auto known = before.find(name);
     if (known == before.end())
@@ -34,7 +34,7 @@ void writeMergePatch(JsonText& j, const FieldTexts::Texts& before, const FieldTe
       j.key(name).raw(text);
     else if (known->second != text)
       j.key(name).raw(isObject(known->second) && isObject(text)
-                          ? difference(Json::parse(known->second), Json::parse(text)).dump()
+                          ? difference(OrderedJson::parse(known->second), OrderedJson::parse(text)).dump()
                           : text);
   }
   for (const auto& [name, text] : before)

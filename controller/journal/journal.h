@@ -16,11 +16,11 @@
 #include <thread>
 #include <variant>
 
+#include "controller/allocator/cluster_observer.h"
 #include "controller/base/clock.h"
 #include "controller/base/metrics.h"
 #include "controller/base/mutex.h"
 #include "controller/base/status.h"
-#include "controller/allocator/cluster_observer.h"
 #include "controller/journal/files.h"
 
 namespace egpu::journal {

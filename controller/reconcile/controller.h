@@ -11,9 +11,9 @@
 #include <utility>
 #include <vector>
 
+#include "controller/allocator/allocator.h"
 #include "controller/base/clock.h"
 #include "controller/base/metrics.h"
-#include "controller/allocator/allocator.h"
 #include "controller/cache/optional_informer.h"
 #include "controller/cache/sinks.h"
 #include "controller/cache/stores.h"

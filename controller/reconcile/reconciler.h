@@ -12,9 +12,9 @@
 #include <utility>
 #include <vector>
 
+#include "controller/allocator/allocator.h"
 #include "controller/base/clock.h"
 #include "controller/base/metrics.h"
-#include "controller/allocator/allocator.h"
 #include "controller/kube/client.h"
 #include "controller/kube/event_sink.h"
 #include "controller/plugin/provisioner.h"

@@ -12,10 +12,10 @@
 #include <utility>
 #include <vector>
 
+#include "controller/allocator/allocator.h"
 #include "controller/base/clock.h"
 #include "controller/base/metrics.h"
 #include "controller/base/mutex.h"
-#include "controller/allocator/allocator.h"
 #include "controller/cache/stores.h"
 #include "controller/http/http.h"
 #include "controller/whatif/answer/answerer.h"

@@ -11,8 +11,8 @@
 #include <utility>
 #include <vector>
 
-#include "controller/base/clock.h"
 #include "controller/allocator/allocator.h"
+#include "controller/base/clock.h"
 #include "controller/cache/stores.h"
 #include "controller/journal/journal.h"
 #include "controller/journal/reading.h"

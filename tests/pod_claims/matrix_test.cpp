@@ -86,7 +86,7 @@ TEST_P(PodClaimsMatrix, AClaimMovesWithItsPod) {
   addPod("p.1", {{"gpu", "1"}});
   ASSERT_TRUE(rests());
   ASSERT_TRUE(runs("p.1")) << saidOf("p.1");
-  const auto offered = movableClaims(driver->stores, true).known;
+  const auto offered = whatif::movableClaims(driver->stores, true).known;
   if (claimsPerPod() > 1) {
     EXPECT_TRUE(offered.empty());
     return;

@@ -11,10 +11,10 @@
 #include <string>
 #include <vector>
 
+#include "controller/allocator/allocator.h"
 #include "controller/base/clock.h"
 #include "controller/base/ids.h"
 #include "controller/base/metrics.h"
-#include "controller/allocator/allocator.h"
 #include "controller/cache/sinks.h"
 #include "controller/cache/stores.h"
 #include "controller/http/http.h"

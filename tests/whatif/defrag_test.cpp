@@ -235,9 +235,9 @@ TEST_F(GangDefragTest, FewestMovesThatLetAllMembersIn) {
   const auto json = answer("/defrag", "claim=waits");
   has(json, R"j("text":"1 move would make gang train fit: 1 of 2 open members fits without a move","possible":true)j");
   has(json, R"("moves":[{"claim":"default/c","device":"egpu-c","from":{"node":"n2")");
-  has(json,
-      R"j("gang":{"name":"train","podGroup":false,"size":2,"phase":"Pending","decided":0,"fit":1,"lacking":"default/waits",)j"
-      R"j("members":[{"claim":"default/mate","to":{"fits":true,"node":"n1",)j");
+  has(json, R"j("gang":{"name":"train","podGroup":false,"size":2,"phase":"Pending","decided":0,)j"
+            R"j("fit":1,"lacking":"default/waits",)j"
+            R"j("members":[{"claim":"default/mate","to":{"fits":true,"node":"n1",)j");
   has(json, R"({"claim":"default/waits","to":{"fits":true,"node":"n2","cards":[{"name":"n2-c0")");
   has(json, R"("decision":{"fits":true,"node":"n2","cards":[{"name":"n2-c0")");
   EXPECT_EQ(json.find("this answer is for the claim alone"), std::string::npos) << json;
@@ -253,9 +253,9 @@ TEST_F(GangDefragTest, FewestMovesThatLetAllMembersIn) {
 
 TEST_F(GangDefragTest, WhatNoMoveHelpsIsSaid) {
   change("mate", [](auto& mate) { mate.spec.requests = {{"elasticgpu.io/gpu-core", "90"}}; });
-  has(answer("/defrag", "claim=mate"),
-      R"j("text":"no moves would make gang train fit, as far as was tried: 0 of 2 open members fit without a move, claim )j"
-      R"j(default/mate does not; 1 claim that may move","possible":false)j");
+  has(answer("/defrag", "claim=mate"), R"j("text":"no moves would make gang train fit,)j"
+                                       R"j( as far as was tried: 0 of 2 open members fit without a move, claim )j"
+                                       R"j(default/mate does not; 1 claim that may move","possible":false)j");
   change("mate", [](auto& mate) { mate.spec.requests = {{"elasticgpu.io/gpu", "2"}}; });
   has(answer("/defrag", "claim=mate"), R"("possible":false)");
   change("mate", [](auto& mate) { mate.spec.requests = {{"elasticgpu.io/gpu-core", "20"}}; });

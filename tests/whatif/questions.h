@@ -7,8 +7,8 @@
 #include <string>
 #include <vector>
 
-#include "controller/base/clock.h"
 #include "controller/allocator/allocator.h"
+#include "controller/base/clock.h"
 #include "controller/cache/stores.h"
 #include "controller/http/http.h"
 #include "controller/whatif/service.h"

@@ -214,7 +214,8 @@ TEST_F(QuestionsTest, APodIsSimulatedWithTheClaimsThatWouldBeStampedForIt) {
            spec + "}\n";
   };
   has(answer("/simulate", "", of("egpuct.elasticgpu.io/gpu: thirty")),
-      R"("pod":"default/p","fits":true,"node":"n1","claims":[{"bound":false,"subject":{"claim":"default/p-gpu","class":"share")");
+      R"("pod":"default/p","fits":true,"node":"n1","claims":[{"bound":false,)"
+      R"("subject":{"claim":"default/p-gpu","class":"share")");
   const auto two = answer("/simulate", "", of("egpuct.elasticgpu.io/a: thirty, egpuct.elasticgpu.io/b: thirty"));
   has(two, R"("claim":"default/p-a")");
   has(two, R"("claim":"default/p-b")");
@@ -333,8 +334,8 @@ TEST_F(QuestionsTest, AForecastForANamespaceIsWithinItsQuotas) {
   quota.spec.hard = {{"gpu-core", "255"}};
   stores.quotas.informed(quota);
   const auto four = answer("/forecast", "class=share&gpu-core=10&namespace=default");
-  has(four,
-      R"("count":4,"more":false,"byModel":{"T4":4},"quota":"quota team allows gpu-core 255, 250 is used: 5 too little for another 10")");
+  has(four, R"("count":4,"more":false,"byModel":{"T4":4},"quota":"quota team allows gpu-core 255,)"
+            R"( 250 is used: 5 too little for another 10")");
   has(answer("/forecast", "class=share&gpu-core=10&namespace=default&format=text"), "after these, quota team allows");
   has(answer("/forecast", "class=share&gpu-core=10&namespace=other"), R"("count":19,)");
   has(answer("/forecast", "class=share&gpu-core=10"), R"("count":19,)");
@@ -522,9 +523,10 @@ TEST_F(QuestionsTest, ForecastsTheUsualOrAGivenSize) {
   has(text, "share    1  1 T4      gpu-core 60  the most frequent of its 5 claims\n");
   has(text, "idle     0  -         gpu 1        a whole card: the class has no claims yet\n");
   has(answer("/forecast", "class=share&gpu-core=10"),
-      R"("of":"as requested","subject":{"class":"share","requests":{"elasticgpu.io/gpu-core":"10"}},"count":19,"more":false,"byModel":{"T4":19})");
-  has(answer("/forecast", "gpu-core=10"),
-      R"("class":"pairs","of":"as requested","subject":{"class":"pairs","requests":{"elasticgpu.io/gpu-core":"10"}},"count":0,)");
+      R"("of":"as requested","subject":{"class":"share",)"
+      R"("requests":{"elasticgpu.io/gpu-core":"10"}},"count":19,"more":false,"byModel":{"T4":19})");
+  has(answer("/forecast", "gpu-core=10"), R"("class":"pairs","of":"as requested","subject":{"class":"pairs",)"
+                                          R"("requests":{"elasticgpu.io/gpu-core":"10"}},"count":0,)");
   has(answer("/forecast", "claim=c"), R"("of":"as claim default/c")");
   has(answer("/forecast", "class=share&gpu-core=10&node=n1"), R"("count":8,)");
 }

@@ -28,7 +28,9 @@ std::string UnschedulableReport::whyNot(const cache::Claim& claim, const Resolve
   std::string text;
   for (std::size_t i = 0; i < asked.alternatives(); ++i) {
     auto ask = i == 0 ? asked.of(claim) : asked.alternative(i).of(claim);
-    const auto why = context_.cluster.queries().explain(context_.cluster.queries().withinQuota(ask), suits, nodes, whyUnsuited).text();
+    const auto why = context_.cluster.queries()
+                         .explain(context_.cluster.queries().withinQuota(ask), suits, nodes, whyUnsuited)
+                         .text();
     if (i < claim.spec.firstAvailable.size()) text += (i == 0 ? "" : "; ") + claim.spec.firstAvailable[i].name + ": ";
     text += why;
   }

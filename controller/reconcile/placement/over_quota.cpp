@@ -45,8 +45,9 @@ Outcome UnschedulableReport::overQuota(const cache::Claim& claim, const schedule
   // As with NoFit, the amounts change with every claim of the namespace, so they are written at intervals only.
   if (!context_.waiting.room.mayExplain(uid) && told) return Outcome::after(context_.timeouts.explainInterval);
   const auto& space = claim.metadata.namespace_;
-  const auto with =
-      counts == GroupUsage::nobody ? 0 : usedByNobody(excess, context_.cluster.queries().quotaUsed({space, excess.quota}));
+  const auto with = counts == GroupUsage::nobody
+                        ? 0
+                        : usedByNobody(excess, context_.cluster.queries().quotaUsed({space, excess.quota}));
   auto why = first + excess.text(with);
   // The amount that all need together is known only if all are counted.
   if (counts != GroupUsage::some || excess.perClaim) why += remedy(excess, counts == GroupUsage::nobody);

@@ -13,8 +13,8 @@
 #include <unordered_map>
 #include <vector>
 
-#include "controller/base/clock.h"
 #include "controller/allocator/allocator.h"
+#include "controller/base/clock.h"
 #include "controller/reconcile/priority/plan_turns.h"
 #include "controller/reconcile/priority/priority.h"
 #include "controller/reconcile/priority/shared_plans.h"

@@ -107,7 +107,8 @@ base::Result<VictimSync::Need> VictimSync::checkNeed(const cache::Claim& claim, 
     plan.victims.insert(plan.victims.end(), nomination.victims.begin(), nomination.victims.end());
   if (!planned.asks.empty()) {
     plan.priority = planned.asks.front().turn.priority;
-    plan.needed = context_.cluster.queries().neededVictims(planned.asks, planned.nominations, victimGroups(context_.stores))
+    plan.needed = context_.cluster.queries()
+                      .neededVictims(planned.asks, planned.nominations, victimGroups(context_.stores))
                       .value_or(std::set<std::string>());
   }
   need.isNeeded = plan.priority > priority && plan.needed.contains(name);

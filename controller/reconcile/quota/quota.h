@@ -9,9 +9,9 @@
 #include <string>
 #include <vector>
 
+#include "controller/allocator/allocator.h"
 #include "controller/base/clock.h"
 #include "controller/base/metrics.h"
-#include "controller/allocator/allocator.h"
 #include "controller/kube/event_sink.h"
 #include "controller/reconcile/result.h"
 #include "controller/reconcile/timeouts.h"

@@ -174,7 +174,8 @@ Outcome ClaimResize::noResize(const cache::Claim& claim, const cache::Gpu& devic
     return Outcome::after(context_.timeouts.explainInterval);
   if (resizing.excess) {
     auto text = resizing.excess->text();
-    if (const auto who = context_.cluster.queries().quotaHolders(*resizing.excess, true); !who.empty()) text += "; " + who;
+    if (const auto who = context_.cluster.queries().quotaHolders(*resizing.excess, true); !who.empty())
+      text += "; " + who;
     return Outcome::done().reports(notResized(claim, why, std::move(text)));
   }
   auto text = resizing.why;

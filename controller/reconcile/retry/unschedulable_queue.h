@@ -15,8 +15,8 @@
 #include <vector>
 
 #include "api/core/meta.h"
-#include "controller/base/clock.h"
 #include "controller/allocator/allocator.h"
+#include "controller/base/clock.h"
 #include "controller/reconcile/timeouts.h"
 
 namespace egpu::reconcile {

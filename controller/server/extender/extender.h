@@ -16,9 +16,9 @@
 #include <string_view>
 #include <vector>
 
+#include "controller/allocator/allocator.h"
 #include "controller/base/clock.h"
 #include "controller/base/metrics.h"
-#include "controller/allocator/allocator.h"
 #include "controller/cache/stores.h"
 #include "controller/codec/scheduling/extender.h"
 #include "controller/http/http.h"

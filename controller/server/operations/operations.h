@@ -27,8 +27,8 @@ struct OperationsSources {
   std::function<std::string()> alive;    ///< empty = alive, otherwise the fault
   std::function<std::string()> ready;    ///< empty = ready, otherwise the missing condition
   std::function<std::string()> role{};   ///< "leader" | "standby", shown by /readyz; empty = no leader election
-  /// Answers the paths of whatif::QuestionService::serves(), and aborts when stopped; called only when ready() reports no
-  /// fault. Empty = questions are not served.
+  /// Answers the paths of whatif::QuestionService::serves(), and aborts when stopped. Called only when ready() reports
+  /// no fault. Empty = questions are not served.
   std::function<http::Response(const http::Request&, std::stop_token)> questions{};
   /// Authorizes the caller with this Authorization header for everything but probes and metrics. Empty: every caller on
   /// this machine is allowed.

@@ -5,14 +5,14 @@
 #include <optional>
 #include <string>
 
+#include "controller/allocator/allocator.h"
 #include "controller/base/clock.h"
 #include "controller/base/status.h"
-#include "controller/allocator/allocator.h"
 #include "controller/cache/stores.h"
 #include "controller/whatif/answer/answer.h"
 #include "controller/whatif/answer/deadline.h"
-#include "controller/whatif/question/question.h"
 #include "controller/whatif/answer/snapshot.h"
+#include "controller/whatif/question/question.h"
 
 namespace egpu::whatif {
 

@@ -64,7 +64,8 @@ base::Result<Answer> Answerer::defrag(const Question& question, const Deadline& 
     auto now = takeSnapshot(stores_, cluster_, deadline.pause()).situation;
     holdToQuotas(claims, now);
   }
-  const auto kept = cluster_.queries().nodesKeptForOthers(answer.subject && !answer.gang ? answer.subject->claim : std::string());
+  const auto kept =
+      cluster_.queries().nodesKeptForOthers(answer.subject && !answer.gang ? answer.subject->claim : std::string());
   closeNodes(claims, kept);
   if (answer.gang) closeNodes(*answer.gang, cluster_.queries().nodesKeptFrom(answer.gang->asks));
   if (answer.subject && !answer.gang && !kept.empty())

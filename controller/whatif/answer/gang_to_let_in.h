@@ -8,8 +8,8 @@
 #include <vector>
 
 #include "api/v1alpha/gang.h"
-#include "controller/base/clock.h"
 #include "controller/allocator/allocator.h"
+#include "controller/base/clock.h"
 #include "controller/cache/stores.h"
 #include "controller/scheduler/gang.h"
 

@@ -7,8 +7,8 @@
 #include <string>
 #include <vector>
 
-#include "controller/base/status.h"
 #include "controller/allocator/allocator.h"
+#include "controller/base/status.h"
 #include "controller/cache/stores.h"
 #include "controller/scheduler/what_if.h"
 #include "controller/whatif/question/question_body.h"
