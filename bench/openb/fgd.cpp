@@ -34,7 +34,7 @@ Fgd::Fgd(const Trace& trace) : Scored(trace) {
   begin();
 }
 
-double Fgd::fragmentsOf(const State& state) const {
+double Fgd::fragmentsOf(const ScoredNode& state) const {
   double idle = 0, sum = 0;
   for (const int64_t free : state.free) idle += static_cast<double>(free);
   for (const Typical& each : typical_) {
@@ -54,7 +54,7 @@ double Fgd::fragmentsOf(const State& state) const {
   return sum;
 }
 
-double Fgd::score(const State& before, const State& after) const {
+double Fgd::score(const ScoredNode& before, const ScoredNode& after) const {
   const double change = before.fragments - fragmentsOf(after);
   return std::floor(100 / (1 + std::exp(-change / 1000)));
 }

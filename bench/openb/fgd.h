@@ -24,8 +24,8 @@ class Fgd : public Scored {
     double part = 0;
   };
 
-  double fragmentsOf(const State& state) const override;
-  double score(const State& before, const State& after) const override;
+  double fragmentsOf(const ScoredNode& state) const override;
+  double score(const ScoredNode& before, const ScoredNode& after) const override;
 
   std::vector<Typical> typical_;
 };

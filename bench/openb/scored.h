@@ -32,7 +32,7 @@ class Scored : public Placer {
   };
 
   explicit Scored(const Trace& trace);
-  /// Returns State::fragments, which is cached so that score() does not compute it each time.
+  /// Returns ScoredNode::fragments, which is cached so that score() does not compute it each time.
   virtual double fragmentsOf(const ScoredNode&) const { return 0; }
   /// Scores a node on which the pod fits; `after` is the state with the pod placed.
   virtual double score(const ScoredNode& before, const ScoredNode& after) const = 0;
@@ -47,7 +47,7 @@ class Scored : public Placer {
 
  private:
   struct Score {
-    int64_t changes = -1;  // State::changes of the node when the score was computed
+    int64_t changes = -1;  // ScoredNode::changes of the node when the score was computed
     bool fits = false;
     double score = 0;
     std::size_t card = 0;

@@ -41,12 +41,12 @@ class Vendor final : public plugin::Provisioner {
     }
     return said;
   }
-  void say(Answer answer) {
+  void say(PluginReport answer) {
     std::lock_guard lock(mutex_);
     answer_ = std::move(answer);
   }
   /// Blocks after the first answer until the test releases it.
-  void sayOnce(Answer answer, Answer next) {
+  void sayOnce(PluginReport answer, PluginReport next) {
     std::lock_guard lock(mutex_);
     answer_ = std::move(answer);
     next_ = std::move(next);
@@ -65,8 +65,8 @@ class Vendor final : public plugin::Provisioner {
   plugin::Description description_;
   mutable std::mutex mutex_;
   std::condition_variable released_;
-  Answer answer_;
-  std::optional<Answer> next_;  ///< answers from the next health call on
+  PluginReport answer_;
+  std::optional<PluginReport> next_;  ///< answers from the next health call on
   bool hangs_ = false;
   int asked_ = 0;
 };

@@ -32,10 +32,10 @@ inline plugin::Gpu gpu(const std::string& uuid, int64_t index = 0) {
   out.attributes = {{"driverVersion", "535.104.05"}};
   return out;
 }
-inline Answer answer(std::vector<plugin::Gpu> gpus, std::vector<plugin::CardHealth> health = {}) {
+inline PluginReport answer(std::vector<plugin::Gpu> gpus, std::vector<plugin::CardHealth> health = {}) {
   return {{{}, std::move(gpus)}, {{}, std::move(health)}};
 }
-inline Answer failure(plugin::ReplyCode code = plugin::ReplyCode::unavailable) {
+inline PluginReport failure(plugin::ReplyCode code = plugin::ReplyCode::unavailable) {
   return {{{code, "the driver is away"}, {}}, {{code, "the driver is away"}, {}}};
 }
 

@@ -582,7 +582,7 @@ class UsagePublisherTest : public PublisherTest {
     return usage ? *usage : v1alpha::CardUsage{};
   }
 
-  Answer said = answer({gpu("GPU-A")});
+  PluginReport said = answer({gpu("GPU-A")});
   std::vector<usage::Share> shares = {{"u1", "ns", "train", "GPU-A", 100, 4 * kGiB, {{"pod-a", "a"}}}};
 };
 
