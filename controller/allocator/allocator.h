@@ -149,7 +149,4 @@ class Allocator {
   AllocationMapReader allocationMap_;
 };
 
-/// Name that callers still use.
-using ClusterView = Allocator;
-
 }  // namespace egpu::cache

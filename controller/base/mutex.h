@@ -39,14 +39,6 @@
 #define EGPU_REQUIRES_SHARED(...) EGPU_THREAD_ANNOTATION(requires_shared_capability(__VA_ARGS__))
 /// The caller does not hold the mutex: the function takes it.
 #define EGPU_EXCLUDES(...) EGPU_THREAD_ANNOTATION(locks_excluded(__VA_ARGS__))
-/// The order in which mutexes are locked.
-#define EGPU_ACQUIRED_AFTER(...) EGPU_THREAD_ANNOTATION(acquired_after(__VA_ARGS__))
-#define EGPU_ACQUIRED_BEFORE(...) EGPU_THREAD_ANNOTATION(acquired_before(__VA_ARGS__))
-/// The function returns with the mutex held, or without it.
-#define EGPU_ACQUIRE(...) EGPU_THREAD_ANNOTATION(acquire_capability(__VA_ARGS__))
-#define EGPU_RELEASE(...) EGPU_THREAD_ANNOTATION(release_capability(__VA_ARGS__))
-/// The analysis leaves the function out; a comment there says why it is correct.
-#define EGPU_NO_THREAD_SAFETY_ANALYSIS EGPU_THREAD_ANNOTATION(no_thread_safety_analysis)
 
 namespace egpu::base {
 

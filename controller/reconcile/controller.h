@@ -62,11 +62,11 @@ class Controller {
   bool quiet() const;
 
   const cache::Stores& stores() const { return stores_; }
-  const cache::ClusterView& cluster() const { return cluster_; }
+  const cache::Allocator& cluster() const { return cluster_; }
   const Reconciler& reconciler() const { return reconciler_; }
   /// For a scheduler's extender.
   Reconciler& reconciler() { return reconciler_; }
-  cache::ClusterView& cluster() { return cluster_; }
+  cache::Allocator& cluster() { return cluster_; }
   /// True if the workers run, so that this process decides.
   bool works() const { return ready_.load() && leads_.load(); }
   std::size_t queueDepth() const { return queue_.depth(); }
@@ -85,7 +85,7 @@ class Controller {
   base::Metrics& metrics_;
   std::atomic<bool> leads_;  ///< initialised before all members that may enqueue
   cache::Stores stores_;
-  cache::ClusterView cluster_;
+  cache::Allocator cluster_;
   workqueue::WorkQueue queue_;
   Reconciler reconciler_;
 

@@ -70,7 +70,7 @@ std::optional<v1alpha::DeviceUsage> useOf(const cache::Gpu* card, const std::str
 
 }  // namespace
 
-Routing::Routing(cache::Stores& stores, cache::ClusterView& cluster, plugin::Registry& registry, ClassSync& classes,
+Routing::Routing(cache::Stores& stores, cache::Allocator& cluster, plugin::Registry& registry, ClassSync& classes,
                  Users& users, Waiting& waiting, Provisioning& provisioning, AmountsSync& amounts, Enqueue enqueue)
     : stores_(stores),
       classes_(classes),
@@ -259,7 +259,7 @@ void Routing::onCard(const cache::Gpu* before, const cache::Gpu* after) {
                       [&name](const auto& share) { return share.name == name; }))
         enqueue_(deviceKey(device->metadata.name));
   if (before && after && sameHealth(*before, *after) && overdrawn(*before) == overdrawn(*after)) return;
-  // The messages of pending claims report why a card is unusable. When it is usable again, ClusterView notifies.
+  // The messages of pending claims report why a card is unusable. When it is usable again, Allocator notifies.
   if (before && after && cache::troubleOf(*after)) roomChanged();
   usersOfCard(name);
 }
@@ -289,7 +289,7 @@ void Routing::onTaintRule(const core::DeviceTaintRule* before, const core::Devic
     if (const auto device = rule->device.empty() ? nullptr : stores_.devices.get({"", rule->device}))
       claimsOfDevice(*device);
   }
-  // As with a card's health: pending claims report the taint; when it is gone, ClusterView notifies.
+  // As with a card's health: pending claims report the taint; when it is gone, Allocator notifies.
   if (any && after) roomChanged();
 }
 

@@ -10,7 +10,7 @@
 
 namespace egpu::cache {
 
-class ClusterViewTest : public ::testing::Test {
+class AllocatorTest : public ::testing::Test {
  protected:
   void SetUp() override {
     view.onCapacity([this] { ++grown; });
@@ -55,8 +55,8 @@ class ClusterViewTest : public ::testing::Test {
     gpu.status.phase = phase;
     stores.devices.informed(gpu);
   }
-  static ClusterView::SchedulingRequest ask(const std::string& uid, int64_t core) {
-    ClusterView::SchedulingRequest a;
+  static Allocator::SchedulingRequest ask(const std::string& uid, int64_t core) {
+    Allocator::SchedulingRequest a;
     a.claimUid = uid;
     a.claim = "ns/" + uid;
     a.request.perCard = {core, 10};
@@ -64,7 +64,7 @@ class ClusterViewTest : public ::testing::Test {
   }
   int version = 0, grown = 0;
   Stores stores;
-  ClusterView view{stores};
+  Allocator view{stores};
 };
 
 }  // namespace egpu::cache

@@ -15,7 +15,7 @@
 namespace egpu::cache {
 namespace {
 
-TEST_F(ClusterViewTest, ADecisionCountsUntilItsDeviceIsSeen) {
+TEST_F(AllocatorTest, ADecisionCountsUntilItsDeviceIsSeen) {
   ASSERT_TRUE(view.decideAndAssume(ask("k", 600)).fits);
   EXPECT_FALSE(view.decideAndAssume(ask("other", 600)).fits);
   device("d", "n1", "");
@@ -25,7 +25,7 @@ TEST_F(ClusterViewTest, ADecisionCountsUntilItsDeviceIsSeen) {
   EXPECT_FALSE(view.decideAndAssume(ask("other", 600)).fits);
 }
 
-TEST_F(ClusterViewTest, LearnsFromARequestOnceHoweverOftenItIsTriedInVain) {
+TEST_F(AllocatorTest, LearnsFromARequestOnceHoweverOftenItIsTriedInVain) {
   const auto learned = [this] { return view.queries().copy().state().outlook.demand().seen(); };
   ASSERT_TRUE(view.decideAndAssume(ask("k", 600)).fits);
   EXPECT_EQ(learned(), 1);
@@ -38,14 +38,14 @@ TEST_F(ClusterViewTest, LearnsFromARequestOnceHoweverOftenItIsTriedInVain) {
   EXPECT_EQ(learned(), 4);
 }
 
-TEST_F(ClusterViewTest, ForgettingTellsThoseWhoWait) {
+TEST_F(AllocatorTest, ForgettingTellsThoseWhoWait) {
   ASSERT_TRUE(view.decideAndAssume(ask("k", 600)).fits);
   view.forget("k");
   EXPECT_EQ(grown, 1);
   EXPECT_TRUE(view.decideAndAssume(ask("other", 600)).fits);
 }
 
-TEST_F(ClusterViewTest, TellsOfEachDecision) {
+TEST_F(AllocatorTest, TellsOfEachDecision) {
   std::vector<bool> told;
   view.onDecision([&](bool fits, double seconds) {
     EXPECT_GE(seconds, 0);
@@ -57,7 +57,7 @@ TEST_F(ClusterViewTest, TellsOfEachDecision) {
   EXPECT_EQ(told, (std::vector<bool>{true, true, false}));
 }
 
-TEST_F(ClusterViewTest, ADeviceOfTheClaimThatIsKnownAlreadyTakesTheDecisionsPlace) {
+TEST_F(AllocatorTest, ADeviceOfTheClaimThatIsKnownAlreadyTakesTheDecisionsPlace) {
   node("n2");
   card("c1", "n2");
   device("d", "n1", "");
@@ -72,7 +72,7 @@ TEST_F(ClusterViewTest, ADeviceOfTheClaimThatIsKnownAlreadyTakesTheDecisionsPlac
   EXPECT_FALSE(view.assuming());
 }
 
-TEST_F(ClusterViewTest, ADeviceThatIsNotTheDecisionFreesWhatWasDecided) {
+TEST_F(AllocatorTest, ADeviceThatIsNotTheDecisionFreesWhatWasDecided) {
   node("n2");
   card("c1", "n2");
   auto elsewhere = ask("k", 600);
@@ -84,7 +84,7 @@ TEST_F(ClusterViewTest, ADeviceThatIsNotTheDecisionFreesWhatWasDecided) {
   EXPECT_EQ(grown, 1);
 }
 
-TEST_F(ClusterViewTest, ADeviceThatComesToItsClaimLaterTakesTheDecisionsPlace) {
+TEST_F(AllocatorTest, ADeviceThatComesToItsClaimLaterTakesTheDecisionsPlace) {
   node("n2");
   card("c1", "n2");
   device("d", "n1", "Available", "");
@@ -94,7 +94,7 @@ TEST_F(ClusterViewTest, ADeviceThatComesToItsClaimLaterTakesTheDecisionsPlace) {
   EXPECT_FALSE(view.assuming());
 }
 
-TEST_F(ClusterViewTest, ADeviceThatIsGoingDoesNotTakeANewDecisionsPlace) {
+TEST_F(AllocatorTest, ADeviceThatIsGoingDoesNotTakeANewDecisionsPlace) {
   device("d", "n1", "");
   ASSERT_TRUE(view.decideAndAssume(ask("k", 300)).fits);
   auto going = *stores.devices.get({"", "d"});
@@ -104,7 +104,7 @@ TEST_F(ClusterViewTest, ADeviceThatIsGoingDoesNotTakeANewDecisionsPlace) {
   EXPECT_TRUE(view.assuming());
 }
 
-TEST_F(ClusterViewTest, DecidingAnewTellsThoseWhoWaitForWhatWasDecidedBefore) {
+TEST_F(AllocatorTest, DecidingAnewTellsThoseWhoWaitForWhatWasDecidedBefore) {
   node("n2");
   card("c1", "n2");
   auto on = ask("k", 600);
@@ -129,7 +129,7 @@ TEST_F(ClusterViewTest, DecidingAnewTellsThoseWhoWaitForWhatWasDecidedBefore) {
   EXPECT_EQ(view.allocationMap().totals().usedCore, 0);
 }
 
-TEST_F(ClusterViewTest, ADecisionEndsWithItsClaim) {
+TEST_F(AllocatorTest, ADecisionEndsWithItsClaim) {
   Claim claim;
   claim.metadata.name = "c";
   claim.metadata.namespace_ = "ns";
@@ -143,7 +143,7 @@ TEST_F(ClusterViewTest, ADecisionEndsWithItsClaim) {
   EXPECT_EQ(grown, 1);
 }
 
-TEST_F(ClusterViewTest, OnlyTheDecisionThatWasMeantIsForgotten) {
+TEST_F(AllocatorTest, OnlyTheDecisionThatWasMeantIsForgotten) {
   ASSERT_TRUE(view.decideAndAssume(ask("k", 600)).fits);
   const auto first = view.assumed();
   ASSERT_EQ(first.size(), 1u);
@@ -159,7 +159,7 @@ TEST_F(ClusterViewTest, OnlyTheDecisionThatWasMeantIsForgotten) {
   EXPECT_EQ(grown, 1);
 }
 
-TEST_F(ClusterViewTest, WhateverChangesOfACardTellsThoseWhoWait) {
+TEST_F(AllocatorTest, WhateverChangesOfACardTellsThoseWhoWait) {
   const std::vector<std::function<void(v1alpha::Card&)>> changes = {[](auto& c) { c.milliTflops = 65'000; },
                                                                     [](auto& c) { c.model = "A100"; },
                                                                     [](auto& c) { c.topology.numa = 1; },
@@ -190,7 +190,7 @@ TEST_F(ClusterViewTest, WhateverChangesOfACardTellsThoseWhoWait) {
   }
 }
 
-TEST_F(ClusterViewTest, TogetherWithoutADeviceThatWouldGo) {
+TEST_F(AllocatorTest, TogetherWithoutADeviceThatWouldGo) {
   node("n2");
   card("c1", "n2");
   device("d", "n1", "", "a");  // 600 of c0
@@ -204,7 +204,7 @@ TEST_F(ClusterViewTest, TogetherWithoutADeviceThatWouldGo) {
   EXPECT_EQ(view.queries().copy().state().check(), "");
 }
 
-TEST_F(ClusterViewTest, WhoHasToGoIsFoundOnOneCopyUntilSomethingChanges) {
+TEST_F(AllocatorTest, WhoHasToGoIsFoundOnOneCopyUntilSomethingChanges) {
   device("d", "n1", "Pending");
   const auto victims = [&] {
     std::string all;
@@ -223,7 +223,7 @@ TEST_F(ClusterViewTest, WhoHasToGoIsFoundOnOneCopyUntilSomethingChanges) {
   EXPECT_EQ(view.queries().copies(), 3u);
 }
 
-TEST_F(ClusterViewTest, DecisionsAreMadeWhileTheMapOfALargeClusterIsDrawn) {
+TEST_F(AllocatorTest, DecisionsAreMadeWhileTheMapOfALargeClusterIsDrawn) {
   for (int n = 0; n < 2000; ++n) {
     const auto name = "m" + std::to_string(n);
     node(name);
@@ -252,7 +252,7 @@ TEST_F(ClusterViewTest, DecisionsAreMadeWhileTheMapOfALargeClusterIsDrawn) {
   }
 }
 
-TEST_F(ClusterViewTest, TheMapHasWhatIsUsedBesideWhatIsGranted) {
+TEST_F(AllocatorTest, TheMapHasWhatIsUsedBesideWhatIsGranted) {
   card("c0", "n1", {{"uid-d", {"d", "ns/c", 600, 100}}, {"uid-idle", {"idle", "ns/i", 100, 100}}});
   device("d", "n1", "Bound");
   device("idle", "n1", "Bound", "i");
@@ -270,7 +270,7 @@ TEST_F(ClusterViewTest, TheMapHasWhatIsUsedBesideWhatIsGranted) {
   EXPECT_EQ(shown.allocations[1].usage, (v1alpha::DeviceUsage{0, 0})) << "those that use nothing are left out";
 }
 
-TEST_F(ClusterViewTest, TotalsCountCardsByWhatIsLeftOfThem) {
+TEST_F(AllocatorTest, TotalsCountCardsByWhatIsLeftOfThem) {
   card("c1", "n1");
   card("c2", "n1", {{"uid-x", {"x", "ns/x", 1000, 10}}});
   card("c3", "n1", {{"uid-y", {"y", "ns/y", 10, 1000}}});
@@ -286,7 +286,7 @@ TEST_F(ClusterViewTest, TotalsCountCardsByWhatIsLeftOfThem) {
   EXPECT_EQ(totals.offered, 5);
 }
 
-TEST_F(ClusterViewTest, ATakeLastsUntilDeviceAndEntryAreGone) {
+TEST_F(AllocatorTest, ATakeLastsUntilDeviceAndEntryAreGone) {
   device("d", "n1", "");
   card("c0", "n1", {{"uid-d", {"d", "ns/c", 600, 100}}});
   EXPECT_EQ(view.allocationMap().totals().usedCore, 600);
@@ -298,7 +298,7 @@ TEST_F(ClusterViewTest, ATakeLastsUntilDeviceAndEntryAreGone) {
   EXPECT_EQ(grown, 1);
 }
 
-TEST_F(ClusterViewTest, AReappearedCardIsNotOfferedBeforeItsEntriesAreBack) {
+TEST_F(AllocatorTest, AReappearedCardIsNotOfferedBeforeItsEntriesAreBack) {
   card("c0", "n1", {{"uid-d", {"d", "ns/c", 600, 100}}});
   device("d", "n1", "Bound");
   EXPECT_EQ(view.allocationMap().quarantineReason("c0"), "");
@@ -315,7 +315,7 @@ TEST_F(ClusterViewTest, AReappearedCardIsNotOfferedBeforeItsEntriesAreBack) {
   EXPECT_TRUE(view.decideAndAssume(ask("x", 100)).fits);
 }
 
-TEST_F(ClusterViewTest, AUuidOnAnotherNodeIsQuarantinedUntilItsDevicesAreGone) {
+TEST_F(AllocatorTest, AUuidOnAnotherNodeIsQuarantinedUntilItsDevicesAreGone) {
   node("n2");
   device("d", "n1", "");
   card("c0", "n2");
@@ -326,7 +326,7 @@ TEST_F(ClusterViewTest, AUuidOnAnotherNodeIsQuarantinedUntilItsDevicesAreGone) {
 }
 
 /// Proves that a thousand claims that tolerate none of the nodes do not cause a thousand searches of all nodes.
-TEST_F(ClusterViewTest, WhatFitsNoneOfTheSameNodesIsLookedForOnceUntilSomethingBecomesFree) {
+TEST_F(AllocatorTest, WhatFitsNoneOfTheSameNodesIsLookedForOnceUntilSomethingBecomesFree) {
   node("n2");
   card("c0", "n1");
   card("c1", "n2");
@@ -354,7 +354,7 @@ TEST_F(ClusterViewTest, WhatFitsNoneOfTheSameNodesIsLookedForOnceUntilSomethingB
   EXPECT_GT(looks, 0);
 }
 
-TEST_F(ClusterViewTest, TogetherMeansOneNodeOrNothing) {
+TEST_F(AllocatorTest, TogetherMeansOneNodeOrNothing) {
   node("n2");
   card("c1", "n2");
   card("c2", "n2");
@@ -368,11 +368,11 @@ TEST_F(ClusterViewTest, TogetherMeansOneNodeOrNothing) {
   EXPECT_EQ(view.allocationMap().totals().usedCore, 1400);
 }
 
-TEST_F(ClusterViewTest, AGangIsAssumedAsAWholeOrNotAtAll) {
+TEST_F(AllocatorTest, AGangIsAssumedAsAWholeOrNotAtAll) {
   node("n2");
   card("c1", "n2");
   const std::vector gang{ask("a", 700), ask("b", 700)};
-  const std::vector<ClusterView::GangMemberConstraints> any(2);
+  const std::vector<Allocator::GangMemberConstraints> any(2);
   const auto both = view.decideGang(gang, any);
   ASSERT_TRUE(both);
   ASSERT_EQ(both->decisions.size(), 2u);
@@ -389,7 +389,7 @@ TEST_F(ClusterViewTest, AGangIsAssumedAsAWholeOrNotAtAll) {
   EXPECT_EQ(view.queries().copy().state().check(), "");
 }
 
-TEST_F(ClusterViewTest, WhatWasDecidedInAGangWaitsForTheMembersOwnStep) {
+TEST_F(AllocatorTest, WhatWasDecidedInAGangWaitsForTheMembersOwnStep) {
   node("n2");
   card("c1", "n2");
   ASSERT_TRUE(view.decideGang({ask("a", 600), ask("b", 600)}, {{}, {}}));
@@ -406,7 +406,7 @@ TEST_F(ClusterViewTest, WhatWasDecidedInAGangWaitsForTheMembersOwnStep) {
   EXPECT_FALSE(view.decidedInGang("b")) << "decided for by itself since";
 }
 
-TEST_F(ClusterViewTest, AGangKeepsToItsMembersNodesAndToOneGroup) {
+TEST_F(AllocatorTest, AGangKeepsToItsMembersNodesAndToOneGroup) {
   for (const auto* name : {"n2", "n3", "n4"}) {
     node(name);
     card(std::string("c-") + name, name);
@@ -422,7 +422,7 @@ TEST_F(ClusterViewTest, AGangKeepsToItsMembersNodesAndToOneGroup) {
   EXPECT_EQ(got->decisions[1].node, "n4");
 }
 
-TEST_F(ClusterViewTest, AGangIsWithinTheQuotasOfItsNamespace) {
+TEST_F(AllocatorTest, AGangIsWithinTheQuotasOfItsNamespace) {
   node("n2");
   card("c1", "n2");
   Quota quota;
@@ -440,13 +440,13 @@ TEST_F(ClusterViewTest, AGangIsWithinTheQuotasOfItsNamespace) {
   EXPECT_FALSE(view.decideAndAssume(ask("c", 100)).fits);
 }
 
-TEST_F(ClusterViewTest, OfTwoGangsThatNeedTheSameCardsOneIsWhole) {
+TEST_F(AllocatorTest, OfTwoGangsThatNeedTheSameCardsOneIsWhole) {
   for (int n = 2; n <= 8; ++n) {
     node("n" + std::to_string(n));
     card("c" + std::to_string(n), "n" + std::to_string(n));
   }
   const auto gangOf = [](const std::string& name) {
-    std::vector<ClusterView::SchedulingRequest> asks;
+    std::vector<Allocator::SchedulingRequest> asks;
     for (int m = 0; m < 5; ++m) asks.push_back(ask(name + std::to_string(m), 900));  // five of eight cards
     return asks;
   };
@@ -454,7 +454,7 @@ TEST_F(ClusterViewTest, OfTwoGangsThatNeedTheSameCardsOneIsWhole) {
     std::atomic<int> whole = 0;
     {
       const auto decide = [&](const std::string& name) {
-        if (!view.decideGang(gangOf(name), std::vector<ClusterView::GangMemberConstraints>(5))->decisions.empty())
+        if (!view.decideGang(gangOf(name), std::vector<Allocator::GangMemberConstraints>(5))->decisions.empty())
           ++whole;
       };
       const std::jthread one(decide, "a"), other(decide, "b");
@@ -465,7 +465,7 @@ TEST_F(ClusterViewTest, OfTwoGangsThatNeedTheSameCardsOneIsWhole) {
   }
 }
 
-TEST_F(ClusterViewTest, DecisionsAreMadeWhileALargeClusterIsExplained) {
+TEST_F(AllocatorTest, DecisionsAreMadeWhileALargeClusterIsExplained) {
   for (int n = 0; n < 2000; ++n) {
     const auto name = "m" + std::to_string(n);
     node(name);
@@ -492,7 +492,7 @@ TEST_F(ClusterViewTest, DecisionsAreMadeWhileALargeClusterIsExplained) {
   EXPECT_LT(first, last);
 }
 
-TEST_F(ClusterViewTest, DecisionsAreMadeWhileAGangIsDecidedInOneGroup) {
+TEST_F(AllocatorTest, DecisionsAreMadeWhileAGangIsDecidedInOneGroup) {
   std::vector<scheduler::TopologyGroup> all{{"linux", {}}};
   for (int n = 0; n < 1000; ++n) {
     const auto name = "m" + std::to_string(n);
@@ -512,8 +512,8 @@ TEST_F(ClusterViewTest, DecisionsAreMadeWhileAGangIsDecidedInOneGroup) {
   int first = 0, last = 0;
   for (int tries = 0; tries < 100 && first == last; ++tries) {
     int looked = 0;
-    std::vector<ClusterView::SchedulingRequest> asks;
-    std::vector<ClusterView::GangMemberConstraints> places;
+    std::vector<Allocator::SchedulingRequest> asks;
+    std::vector<Allocator::GangMemberConstraints> places;
     for (int m = 0; m < 16; ++m) {
       asks.push_back(ask("g" + std::to_string(m), 100));
       places.emplace_back().suits = [&, m](std::string_view) {  // a predicate per member
@@ -528,7 +528,7 @@ TEST_F(ClusterViewTest, DecisionsAreMadeWhileAGangIsDecidedInOneGroup) {
   EXPECT_LT(first, last);
 }
 
-TEST_F(ClusterViewTest, TheMapNamesEveryTake) {
+TEST_F(AllocatorTest, TheMapNamesEveryTake) {
   device("d", "n1", "Bound");
   card("c0", "n1", {{"uid-d", {"d", "ns/c", 600, 100}}});
   (void)view.decideAndAssume(ask("x", 100));
@@ -545,7 +545,7 @@ TEST_F(ClusterViewTest, TheMapNamesEveryTake) {
 
 // A notification may be outdated when it reaches a listener. Here an earlier listener changes the store during the
 // notification.
-TEST(ClusterViewTold, OldNewsIsNotTakenForTheLatest) {
+TEST(AllocatorChanges, OldNewsIsNotTakenForTheLatest) {
   for (const bool gone : {false, true}) {
     Stores stores;
     const auto card = [](int version, int64_t memory) {
@@ -567,7 +567,7 @@ TEST(ClusterViewTold, OldNewsIsNotTakenForTheLatest) {
       else
         stores.cards.informed(card(2, 2000));
     });
-    const ClusterView view(stores);
+    const Allocator view(stores);
     stores.cards.informed(card(1, 1000));
     const auto map = view.allocationMap().map();
     if (gone) {
@@ -580,7 +580,7 @@ TEST(ClusterViewTold, OldNewsIsNotTakenForTheLatest) {
 }
 
 /// Everything that a view reports about its cards.
-std::string told(const ClusterView& view) {
+std::string told(const Allocator& view) {
   std::ostringstream out;
   for (const auto& node : view.allocationMap().map().nodes) {
     out << "node " << node.name << (node.schedulable ? "" : " closed") << "\n";
@@ -608,11 +608,11 @@ std::string told(const ClusterView& view) {
 
 // The order of events does not matter: cards are added, changed, moved and deleted; devices appear before their cards
 // or are recreated under their names; entries exist without devices and devices without entries.
-TEST(ClusterViewProperty, EqualsOneThatIsToldOnlyTheEnd) {
+TEST(AllocatorProperty, EqualsOneThatIsToldOnlyTheEnd) {
   std::mt19937 random(11);
   for (int round = 0; round < 60; ++round) {
     Stores stores;
-    ClusterView view(stores);
+    Allocator view(stores);
     std::map<std::string, Gpu> gpus;
     uint64_t version = 0;
     const auto pick = [&random](unsigned n) { return std::to_string(random() % n); };
@@ -665,7 +665,7 @@ TEST(ClusterViewProperty, EqualsOneThatIsToldOnlyTheEnd) {
       put(gpu);
     }
     Stores last;
-    ClusterView fresh(last);
+    Allocator fresh(last);
     for (const auto& [name, gpu] : gpus) last.storeOf(gpu).informed(gpu);
     ASSERT_EQ(told(view), told(fresh)) << "round " << round;
     ASSERT_EQ(told(view).find("otherwise"), std::string::npos) << told(view);
@@ -676,7 +676,7 @@ TEST(ClusterViewProperty, EqualsOneThatIsToldOnlyTheEnd) {
   }
 }
 
-TEST_F(ClusterViewTest, AMapPageHasItsNodesAlone) {
+TEST_F(AllocatorTest, AMapPageHasItsNodesAlone) {
   for (const char* name : {"n2", "n3", "n4"}) {
     node(name);
     card("c-" + std::string(name), name);

@@ -58,10 +58,10 @@ TEST(QuotaReservations, NoneStandsForEver) {
   EXPECT_EQ(ownerOf(all), "ns/b");
 }
 
-class QuotaOfViewTest : public ClusterViewTest {
+class QuotaOfViewTest : public AllocatorTest {
  protected:
   void SetUp() override {
-    ClusterViewTest::SetUp();
+    AllocatorTest::SetUp();
     view.onQuota([this](const std::string&, bool freed) { wakes += freed; });
     Quota quota;
     quota.metadata.name = quota.metadata.uid = "team";
@@ -71,8 +71,8 @@ class QuotaOfViewTest : public ClusterViewTest {
     stores.quotas.informed(quota);
     wakes = 0;
   }
-  ClusterView::SchedulingRequest waiting(const std::string& uid, int64_t core, int64_t priority, int64_t since,
-                                         int64_t now) {
+  Allocator::SchedulingRequest waiting(const std::string& uid, int64_t core, int64_t priority, int64_t since,
+                                       int64_t now) {
     Claim claim;
     claim.metadata.name = claim.metadata.uid = uid;
     claim.metadata.namespace_ = "ns";

@@ -12,10 +12,10 @@
 namespace egpu::cache {
 namespace {
 
-class KeptRoomTest : public ClusterViewTest {
+class KeptRoomTest : public AllocatorTest {
  protected:
   void SetUp() override {
-    ClusterViewTest::SetUp();
+    AllocatorTest::SetUp();
     allow(100);
   }
   /// Limits the share of free cards that may be withheld for a claim, in percent.
@@ -54,7 +54,7 @@ class KeptRoomTest : public ClusterViewTest {
     return !view.decideAndAssume(asked).fits;
   }
   /// Returns the request of a claim in the store.
-  ClusterView::SchedulingRequest waiter(const std::string& uid, int64_t core) {
+  Allocator::SchedulingRequest waiter(const std::string& uid, int64_t core) {
     Claim claim;
     claim.metadata.name = claim.metadata.uid = uid;
     claim.metadata.namespace_ = "ns";
@@ -97,18 +97,18 @@ class KeptRoomTest : public ClusterViewTest {
     stores.devices.informed(gpu);
   }
   /// Members of one gang, created and waiting since that second.
-  std::vector<ClusterView::SchedulingRequest> gang(const std::string& name, int size, int64_t since,
-                                                   int64_t core = 1000) {
-    std::vector<ClusterView::SchedulingRequest> asks;
+  std::vector<Allocator::SchedulingRequest> gang(const std::string& name, int size, int64_t since,
+                                                 int64_t core = 1000) {
+    std::vector<Allocator::SchedulingRequest> asks;
     for (int i = 0; i < size; ++i) {
       asks.push_back(waiter(name + std::to_string(i), core));
       asks.back().turn = {0, since, since, since};
     }
     return asks;
   }
-  bool gangFits(std::vector<ClusterView::SchedulingRequest>& asks, int64_t now) {
+  bool gangFits(std::vector<Allocator::SchedulingRequest>& asks, int64_t now) {
     for (auto& each : asks) each.turn.now = now;
-    const auto decided = view.decideGang(asks, std::vector<ClusterView::GangMemberConstraints>(asks.size()));
+    const auto decided = view.decideGang(asks, std::vector<Allocator::GangMemberConstraints>(asks.size()));
     return decided && !decided->decisions.empty();
   }
   bool fits(const std::string& uid, int64_t now) {
@@ -172,7 +172,7 @@ TEST_F(KeptRoomTest, WhateverIsAskedKnowsRoomThatIsKept) {
   owner.status.priority = 10;
   owner.status.nominated = v1alpha::Nomination{"n1", {{"c0", 600, 100}}, {"somebody"}};
   stores.claims.informed(owner);
-  const auto fits = [&](const ClusterView::SchedulingRequest& who) {
+  const auto fits = [&](const Allocator::SchedulingRequest& who) {
     const std::string_view only = "n1";
     return view.queries().scoreNodes({who}, {&only, 1}).front().fits;
   };
@@ -270,7 +270,7 @@ TEST_F(KeptRoomTest, AGangThatIsNotWholeInADayHasItsTurnAgainADayLater) {
 TEST_F(KeptRoomTest, AGangThatGoesWhileItsNodesAreLookedForKeepsNone) {
   full({100, 900, 500});
   auto asks = gang("g", 2, 0);
-  std::vector<ClusterView::GangMemberConstraints> places(2);
+  std::vector<Allocator::GangMemberConstraints> places(2);
   bool deciding = true;
   places[0].suits = [&](std::string_view) {
     if (!deciding && stores.claims.get({"ns", "g1"})) gone("g1");
@@ -317,7 +317,7 @@ TEST_F(KeptRoomTest, APodsSeveralClaimsHaveOneNodeKept) {
   card("c1", "n1");
   full({100, 900});
   hold("d1", "n1", "c1", 800);
-  std::vector<ClusterView::SchedulingRequest> asks = {waiter("a", 1000), waiter("b", 1000)};
+  std::vector<Allocator::SchedulingRequest> asks = {waiter("a", 1000), waiter("b", 1000)};
   for (auto& each : asks) each.turn = {0, 0, 0, 1000};
   EXPECT_TRUE(view.decideTogether(asks, {}).decisions.empty());
   EXPECT_EQ(kept(), Names{"n1"}) << "no other has two cards";
@@ -691,7 +691,7 @@ TEST_F(KeptRoomTest, VictimsAreNeededWithoutWhoseReleaseNotAllFit) {
   full({1, 2, 3});
   node("n9");
   card("c9", "n9");
-  const std::vector<ClusterView::SchedulingRequest> asks{waiter("a", 1000), waiter("b", 1000)};
+  const std::vector<Allocator::SchedulingRequest> asks{waiter("a", 1000), waiter("b", 1000)};
   const auto needed = [&](const std::string& second) {
     std::vector<v1alpha::Nomination> rooms(2);
     rooms[0].nodeName = "n2";

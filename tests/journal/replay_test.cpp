@@ -15,7 +15,7 @@ namespace egpu::journal {
 namespace {
 
 using std::chrono::seconds;
-using SchedulingRequest = cache::ClusterView::SchedulingRequest;
+using SchedulingRequest = cache::Allocator::SchedulingRequest;
 
 scheduler::Policies policies(const std::string& name) {
   scheduler::Policies out;

@@ -142,7 +142,7 @@ class Driver {
  public:
   EventLog events;
   cache::Stores stores;
-  cache::ClusterView cluster;
+  cache::Allocator cluster;
   reconcile::Reconciler reconciler;
 
  private:

@@ -31,7 +31,7 @@ struct AuditorOptions {
 /// The step of a card: hardware state, garbage, ledger, summary. Thread-safe; at most one thread per card at a time.
 class Auditor {
  public:
-  Auditor(Writer& writer, cache::Stores& stores, cache::ClusterView& cluster, Binder& binder, Sweeper& sweeper,
+  Auditor(Writer& writer, cache::Stores& stores, cache::Allocator& cluster, Binder& binder, Sweeper& sweeper,
           base::Clock& clock, base::Metrics& metrics, kube::EventSink& events,
           std::function<void(const std::string&)> enqueue, std::function<bool()> binding, const Timeouts& timeouts,
           AuditorOptions options)
@@ -78,7 +78,7 @@ class Auditor {
 
   Writer& writer_;
   cache::Stores& stores_;
-  cache::ClusterView& cluster_;
+  cache::Allocator& cluster_;
   Binder& binder_;
   Sweeper& sweeper_;
   base::Clock& clock_;

@@ -43,8 +43,8 @@ struct Candidate {
 
 std::string notMadeText(const GroupPod& pod) { return "claims of pod " + pod.pod->metadata.name + " are not made yet"; }
 
-GangChoice chooseByAnnotation(const cache::Stores& stores, const cache::ClusterView& cluster,
-                              const core::ObjectKey& gang, const GangMemory& memory) {
+GangChoice chooseByAnnotation(const cache::Stores& stores, const cache::Allocator& cluster, const core::ObjectKey& gang,
+                              const GangMemory& memory) {
   GangChoice members;
   std::vector<Candidate> all;
   for (auto& claim : stores.claimsOfGang(gang.namespace_, gang.name)) {
@@ -91,7 +91,7 @@ GangChoice chooseByAnnotation(const cache::Stores& stores, const cache::ClusterV
   return members;
 }
 
-GangChoice chooseOfGroup(const cache::Stores& stores, const cache::ClusterView& cluster, const std::string& namespace_,
+GangChoice chooseOfGroup(const cache::Stores& stores, const cache::Allocator& cluster, const std::string& namespace_,
                          const v1alpha::Gang& gang) {
   GangChoice members;
   members.gang = gang;
@@ -121,7 +121,7 @@ GangChoice chooseOfGroup(const cache::Stores& stores, const cache::ClusterView& 
   return members;
 }
 
-OpenMembers openMembersOf(const cache::Stores& stores, const cache::ClusterView& cluster,
+OpenMembers openMembersOf(const cache::Stores& stores, const cache::Allocator& cluster,
                           const std::vector<GangChoice::ClaimPtr>& here) {
   OpenMembers members;
   for (const auto& each : here) {

@@ -32,7 +32,7 @@ class PodPlacement {
   struct Choice {
     std::vector<const UsedClaim*> open;
     std::vector<ResolvedClaim> asked;
-    std::vector<cache::ClusterView::SchedulingRequest> asks;
+    std::vector<cache::Allocator::SchedulingRequest> asks;
     std::string node;  ///< if not empty, the only candidate: the pod or another of its claims is there
     std::string fixedBy;
     std::chrono::milliseconds wait{0};  ///< time until the next choice is allowed
@@ -52,7 +52,7 @@ class PodPlacement {
   std::size_t remembered() const EGPU_EXCLUDES(mutex_);
 
  private:
-  using Requests = std::vector<cache::ClusterView::SchedulingRequest>;
+  using Requests = std::vector<cache::Allocator::SchedulingRequest>;
   /// Tries combinations of the claims' alternatives in the order of scheduler::Combinations and returns the first one
   /// that fits. If none fits, tries the first combination on nodes where the scheduler can evict pods for this pod. If
   /// that fails too, `excess` is set only if a quota excludes all combinations, and `alone` is true for a claim of
@@ -66,7 +66,7 @@ class PodPlacement {
   scheduler::Together decide(Requests asks, NodeChoice& nodes);
   /// Returns the requests of one combination. which: the number of each claim's alternative.
   static Requests asksOf(const Choice& choice, const std::vector<std::size_t>& which);
-  /// Requests a node reservation for claims that fit no node now: ClusterView::reserveNodeFor().
+  /// Requests a node reservation for claims that fit no node now: Allocator::reserveNodeFor().
   void reserveNode(const Choice& choice, NodeChoice& nodes);
   /// Registers the pod and its requests as pending. Returns false if the pod yields to other keys
   /// (UnschedulableQueue::add).

@@ -30,7 +30,7 @@ namespace egpu::server {
 class Extender final : public http::Handler {
  public:
   /// unavailable: returns why requests can't be answered now; empty if they can. bindWithin: timeout of a binding.
-  Extender(const cache::Stores& stores, cache::ClusterView& cluster, reconcile::Reconciler& reconciler,
+  Extender(const cache::Stores& stores, cache::Allocator& cluster, reconcile::Reconciler& reconciler,
            base::Metrics& metrics, std::function<std::string()> unavailable,
            std::chrono::milliseconds bindWithin = kBindTimeout)
       : stores_(stores),
@@ -59,7 +59,7 @@ class Extender final : public http::Handler {
     std::vector<codec::FilterReason> reasons;
     std::vector<int64_t> score;  ///< NodeVerdict::score of the nodes that pass
   };
-  /// Returns per node the ClusterView::scoreNodes() verdict for the first combination of the claims' alternatives that fits
+  /// Returns per node the Allocator::scoreNodes() verdict for the first combination of the claims' alternatives that fits
   /// there.
   std::vector<scheduler::NodeVerdict> verdictsFor(const reconcile::PodDemand& demand,
                                                   std::span<const std::string_view> nodes,
@@ -71,7 +71,7 @@ class Extender final : public http::Handler {
   bool fitsWithout(const reconcile::PodDemand& demand, const codec::NodeVictims& victims);
 
   const cache::Stores& stores_;
-  cache::ClusterView& cluster_;
+  cache::Allocator& cluster_;
   reconcile::Reconciler& reconciler_;
   base::Metrics& metrics_;
   const std::function<std::string()> unavailable_;
