@@ -8,7 +8,8 @@ std::optional<std::string> Explainer::take(const std::string& claimUid) {
   const base::MutexLock lock(mutex_);
   const auto known = requested_.find(claimUid);
   if (known == requested_.end() || !known->second.text) return std::nullopt;
-  auto text = std::move(known->second.text);
+  const bool isOutdated = clock_.now() - known->second.readyAt > timeouts_.explainInterval;
+  auto text = isOutdated ? std::nullopt : std::move(known->second.text);
   requested_.erase(known);
   return text;
 }
@@ -38,7 +39,7 @@ std::optional<std::pair<std::string, Explainer::Requested>> Explainer::next() {
     order_.pop_front();
     const auto known = requested_.find(claimUid);
     if (known == requested_.end() || known->second.number != number) continue;
-    Requested taken{number, known->second.queueKey, std::exchange(known->second.make, nullptr), {}};
+    Requested taken{number, known->second.queueKey, std::exchange(known->second.make, nullptr), {}, {}};
     return std::pair(claimUid, std::move(taken));
   }
   return std::nullopt;
@@ -49,6 +50,7 @@ bool Explainer::store(const std::string& claimUid, uint64_t number, std::string 
   const auto known = requested_.find(claimUid);
   if (known == requested_.end() || known->second.number != number) return false;
   known->second.text = std::move(text);
+  known->second.readyAt = clock_.now();
   return true;
 }
 

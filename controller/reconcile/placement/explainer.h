@@ -15,6 +15,7 @@
 
 #include "controller/base/clock.h"
 #include "controller/base/mutex.h"
+#include "controller/reconcile/timeouts.h"
 
 namespace egpu::reconcile {
 
@@ -25,9 +26,10 @@ class Explainer {
   /// A call of explain() begins no further text after this time, so that one worker thread is not occupied for long.
   static constexpr std::chrono::milliseconds kMaxStepTime{50};
 
-  explicit Explainer(base::Clock& clock) : clock_(clock) {}
+  Explainer(base::Clock& clock, const Timeouts& timeouts) : clock_(clock), timeouts_(timeouts) {}
 
-  /// Text that was requested for the claim, once; nullopt if none is ready.
+  /// Text that was requested for the claim, once; nullopt if none is ready, or it is older than
+  /// Timeouts::explainInterval.
   std::optional<std::string> take(const std::string& claimUid) EGPU_EXCLUDES(mutex_);
   /// Requests a text, instead of one that was requested before. `make` is called on another thread, possibly before
   /// this call returns: it must own what it uses. Enqueue explainKey() afterwards. queueKey: requeued when the text is
@@ -51,6 +53,7 @@ class Explainer {
     std::string queueKey;
     Explain make;                     ///< null while it is called, and afterwards
     std::optional<std::string> text;  ///< set once ready
+    base::Clock::Steady readyAt{};
   };
   /// Takes the next request that was not dropped or replaced. Nullopt if there is none.
   std::optional<std::pair<std::string, Requested>> next() EGPU_EXCLUDES(mutex_);
@@ -58,6 +61,7 @@ class Explainer {
   bool store(const std::string& claimUid, uint64_t number, std::string text) EGPU_EXCLUDES(mutex_);
 
   base::Clock& clock_;
+  const Timeouts& timeouts_;
   mutable base::Mutex mutex_;
   std::map<std::string, Requested> requested_ EGPU_GUARDED_BY(mutex_);          ///< by claim uid
   std::deque<std::pair<uint64_t, std::string>> order_ EGPU_GUARDED_BY(mutex_);  ///< request number, claim uid

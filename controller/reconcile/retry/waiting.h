@@ -29,7 +29,7 @@ struct Waiting {
         gangs(clock),
         resizes(clock, timeouts),
         consumers(clock, timeouts, chosen),
-        explainer(clock) {}
+        explainer(clock, timeouts) {}
 
   UnschedulableQueue room;
   QuotaRefusals refusals;

@@ -25,7 +25,7 @@ class ExplainerTest : public ::testing::Test {
   }
 
   base::ManualClock clock;
-  Explainer explainer{clock};
+  Explainer explainer{clock, kDefaultTimeouts};
   Keys made;
 };
 
@@ -41,6 +41,14 @@ TEST_F(ExplainerTest, GivesEachTextOnceToTheClaimThatRequestedIt) {
   EXPECT_EQ(explainer.take("a"), "full");
   EXPECT_EQ(explainer.claims(), 0U);
   EXPECT_EQ(explainer.explain().queueKeys, Keys());
+}
+
+TEST_F(ExplainerTest, DropsATextThatWasNotReportedInTime) {
+  request("a");
+  explainer.explain();
+  clock.advance(kDefaultTimeouts.explainInterval + std::chrono::milliseconds(1));
+  EXPECT_EQ(explainer.take("a"), std::nullopt);
+  EXPECT_EQ(explainer.claims(), 0U);
 }
 
 TEST_F(ExplainerTest, OneCallIsShortHoweverManyAreRequested) {
