@@ -49,7 +49,7 @@ class Queries {
                                                  const std::vector<std::string>& withoutDevices = {},
                                                  scheduler::Judge what = scheduler::Judge::fitAndScore);
   /// Explains why the request does not fit. Releases the lock in between, so a large cluster may change between the
-  /// first node and the last. A slow explanation is cached for a while (explanations.h): without `suits` for all
+  /// first node and the last. A slow explanation is cached for a while (explanation_cache.h): without `suits` for all
   /// callers, with `suits` for callers with the same `nodes` (see SchedulingRequest::nodes).
   scheduler::Explanation explain(const scheduler::Request& request, const scheduler::NodePredicate& suits = {},
                                  std::string_view nodes = {}, const scheduler::WhyUnsuited& whyUnsuited = {}) const;

@@ -1,5 +1,5 @@
 // All durations of the reconcilers. Durations of the queue, and of a card's summary, are options of their own
-// (ControllerOptions, AuditorOptions); those of node reservations are in the cache.
+// (ControllerOptions, AuditorOptions); those of reservations are in controller/allocator.
 #pragma once
 
 #include <chrono>

@@ -89,6 +89,31 @@ for path in documents:
             if not os.path.exists(os.path.join(root, file)):
                 bad.append(f"{path}:{number}: there is no {file}")
 
+# Source files that documents quote and comments name, by the end of their path: `scheduler/explain.h`.
+endings = set()
+for file in files(".h", ".hpp", ".c", ".cpp", ".inc", ".proto"):
+    parts = file.split(os.sep)
+    endings.update("/".join(parts[begin:]) for begin in range(len(parts)))
+FOREIGN_FILES = {"cuda.h", "cudaTypedefs.h", "nvml.h", "OpenAPIv2.proto", "hello.cpp"}  # of others, or examples
+
+
+def source_files(path, number, text):
+    for file in re.findall(r"(?<![\w./<>-])((?:\.\./)*(?:[\w-]+/)*[a-zA-Z]\w*\.(?:h|hpp|cpp|proto))\b(?![\w*])", text):
+        file = file.replace("../", "")
+        counted["links"] += 1
+        if file not in endings | FOREIGN_FILES and not file.startswith(("sys/", "linux/")):
+            bad.append(f"{path}:{number}: there is no source file {file}")
+
+
+for path in documents:
+    for number, line in enumerate(without_blocks(read(path)), 1):
+        for quoted in re.findall(r"`([^`]+)`", line):
+            source_files(path, number, quoted)
+for path in files(".h", ".hpp", ".cpp", below=("api", "controller", "provisioners", "tests", "bench")):
+    for number, line in enumerate(read(path).splitlines(), 1):
+        if (at := re.search(r"(?:^|\s)//", line)) and "#include" not in line:
+            source_files(path, number, line[at.end():])
+
 # Lengths, and the index.
 pages = sorted(each for each in documents if each.startswith(GUIDE + "/"))
 index = read("manifests/README.md")

@@ -114,7 +114,7 @@ bool GangMembership::isBound(const cache::Claim& claim) const {
   const auto gang = gangOf(context_.stores, claim);
   if (!gang) return false;
   const auto roster = context_.waiting.rosters.of(gangIdOf(claim.metadata.namespace_, *gang));
-  if (roster && roster->full && !roster->bound) return false;  // wakeGang() requeues its pods
+  if (roster && roster->full && !roster->bound) return false;  // the step of the gang requeues its pods
   const auto members = membersOf(claim, *gang);
   return allBound(members.here) && (!members.missing || members.gone || anyPodUngated(members));
 }

@@ -16,8 +16,8 @@ class ProvisionBackoff {
  public:
   explicit ProvisionBackoff(base::Clock& clock) : clock_(clock) {}
 
-  /// Records a refusal: the request is not tried again until the plugin changes or the time ends. The callers in
-  /// claim.cpp set the time.
+  /// Records a refusal: the request is not tried again until the plugin changes or the time ends. The callers
+  /// set the time: Timeouts::provisionRefusalBackoff, or longer after each refusal.
   void refused(const std::string& claimUid, const std::string& provisioner, const std::string& message,
                std::chrono::milliseconds howLong);
   /// Message of the refusal; empty if the request may be tried.
