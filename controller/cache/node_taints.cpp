@@ -55,8 +55,8 @@ std::shared_ptr<const NodeTaints::Taints> NodeTaints::of(std::string_view node) 
   return it == byNode_.end() ? nullptr : it->second;
 }
 
-std::vector<NodeTaints::Group> NodeTaints::groups() const {
-  std::map<const Taints*, Group> byList;
+std::vector<NodeTaints::TaintGroup> NodeTaints::groups() const {
+  std::map<const Taints*, TaintGroup> byList;
   {
     const std::shared_lock lock(mutex_);
     for (const auto& [node, taints] : byNode_) {
@@ -65,10 +65,10 @@ std::vector<NodeTaints::Group> NodeTaints::groups() const {
       if (group.example.empty() || node < group.example) group.example = node;
     }
   }
-  std::vector<Group> all;
+  std::vector<TaintGroup> all;
   all.reserve(byList.size());
   for (auto& [list, group] : byList) all.push_back(std::move(group));
-  std::sort(all.begin(), all.end(), [](const Group& a, const Group& b) { return a.example < b.example; });
+  std::sort(all.begin(), all.end(), [](const TaintGroup& a, const TaintGroup& b) { return a.example < b.example; });
   return all;
 }
 

@@ -30,12 +30,12 @@ class NodeTaints {
   /// Null if the node has none. Nodes with equal taints share one list.
   std::shared_ptr<const Taints> of(std::string_view node) const;
   /// Nodes that share one list of taints, for messages.
-  struct Group {
+  struct TaintGroup {
     Taints taints;
     std::size_t nodes = 0;
     std::string example;  ///< first name in alphabetical order
   };
-  std::vector<Group> groups() const;
+  std::vector<TaintGroup> groups() const;
 
  private:
   void changed(const core::Node* before, const core::Node* after);

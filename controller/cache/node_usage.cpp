@@ -12,7 +12,7 @@ namespace {
 bool leaves(const core::Pod& pod) { return v1alpha::hasPodClaims(pod) && !isReplaced(pod); }
 }  // namespace
 
-void NodeUsage::add(Sum& sum, const Entry& entry, int64_t sign) {
+void NodeUsage::add(Sum& sum, const PodUsage& entry, int64_t sign) {
   sum.pods += sign;
   if (sign > 0)
     sum.requests += entry.requests;
@@ -20,7 +20,7 @@ void NodeUsage::add(Sum& sum, const Entry& entry, int64_t sign) {
     sum.requests -= entry.requests;
 }
 
-void NodeUsage::count(const Entry& entry, int64_t sign) {
+void NodeUsage::count(const PodUsage& entry, int64_t sign) {
   if (!entry.leaves) {
     auto& sum = lasting_[entry.node];
     add(sum, entry, sign);
@@ -34,7 +34,7 @@ void NodeUsage::count(const Entry& entry, int64_t sign) {
   if (sums.empty()) nodes_.erase(entry.node);
 }
 
-void NodeUsage::put(const std::string& key, Entry entry, std::vector<std::string>& freed) {
+void NodeUsage::put(const std::string& key, PodUsage entry, std::vector<std::string>& freed) {
   entry.list = lists_;
   if (auto old = pods_.find(key); old != pods_.end()) {
     const bool same = old->second.node == entry.node && old->second.priority == entry.priority &&

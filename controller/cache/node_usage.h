@@ -62,7 +62,7 @@ class NodeUsage {
 
  private:
   using Sums = std::map<int64_t, Sum>;  ///< by priority
-  struct Entry {
+  struct PodUsage {
     std::string uid, node;
     uint64_t version = 0;
     int64_t priority = 0;
@@ -73,20 +73,20 @@ class NodeUsage {
   };
   // With mutex_ held.
   Sum sumOf(std::string_view node, const std::string& without, int64_t leastPriority) const;
-  void count(const Entry& entry, int64_t sign);
-  static void add(Sum& sum, const Entry& entry, int64_t sign);
-  void put(const std::string& key, Entry entry, std::vector<std::string>& freed);
+  void count(const PodUsage& entry, int64_t sign);
+  static void add(Sum& sum, const PodUsage& entry, int64_t sign);
+  void put(const std::string& key, PodUsage entry, std::vector<std::string>& freed);
   void drop(const std::string& key, std::vector<std::string>& freed);
   void see(const core::Pod& pod, bool listed, std::vector<std::string>& freed);
   void tell(const std::vector<std::string>& freed) const;
 
   std::function<void(const std::string& node)> freed_;
   mutable std::mutex mutex_;
-  std::unordered_map<std::string, Entry> pods_;   ///< by "namespace/name"; guarded by mutex_
-  std::unordered_map<std::string, Sums> nodes_;   ///< guarded by mutex_
-  std::unordered_map<std::string, Sum> lasting_;  ///< pods that do not leave, by node; guarded by mutex_
-  std::unordered_set<std::string> listed_;        ///< keys, between listBegins() and listEnds(); guarded by mutex_
-  uint64_t lists_ = 0;                            ///< number of lists that have begun; guarded by mutex_
+  std::unordered_map<std::string, PodUsage> pods_;  ///< by "namespace/name"; guarded by mutex_
+  std::unordered_map<std::string, Sums> nodes_;     ///< guarded by mutex_
+  std::unordered_map<std::string, Sum> lasting_;    ///< pods that do not leave, by node; guarded by mutex_
+  std::unordered_set<std::string> listed_;          ///< keys, between listBegins() and listEnds(); guarded by mutex_
+  uint64_t lists_ = 0;                              ///< number of lists that have begun; guarded by mutex_
 };
 
 }  // namespace egpu::cache

@@ -242,7 +242,7 @@ std::set<std::string> Store<T>::valuesOf(const Extract& extract, const T* object
 }
 
 template <class T>
-void Store<T>::reindex(const Entry& entry, const T* before, const T* after) {
+void Store<T>::reindex(const StoredObject& entry, const T* before, const T* after) {
   for (auto& [extract, entries] : indexes_) {
     const auto had = valuesOf(extract, before);
     const auto has = valuesOf(extract, after);

@@ -99,7 +99,7 @@ class Store {
 
  private:
   /// Ordered by the object's key, which is equal in all its states.
-  struct Entry {
+  struct StoredObject {
     mutable Ptr object;
     mutable uint32_t listed = 0;  ///< number of the last list that contained it
     mutable uint32_t put = 0;     ///< number of the last list that had begun when this state was put
@@ -108,13 +108,13 @@ class Store {
     using is_transparent = void;
     static auto keyOf(const core::ObjectKey& key) { return std::tie(key.namespace_, key.name); }
     static auto keyOf(const core::ObjectMeta& meta) { return std::tie(meta.namespace_, meta.name); }
-    static auto keyOf(const Entry& entry) { return keyOf(entry.object->metadata); }
-    static auto keyOf(const Entry* entry) { return keyOf(*entry); }
+    static auto keyOf(const StoredObject& entry) { return keyOf(entry.object->metadata); }
+    static auto keyOf(const StoredObject* entry) { return keyOf(*entry); }
     bool operator()(const auto& a, const auto& b) const { return keyOf(a) < keyOf(b); }
   };
   struct Index {
     Extract extract;
-    std::map<std::string, std::set<const Entry*, ByKey>, std::less<>> entries;  ///< by value; no set is empty
+    std::map<std::string, std::set<const StoredObject*, ByKey>, std::less<>> entries;  ///< by value; no set is empty
   };
   static constexpr std::size_t kRemembered = 4096;
 
@@ -134,7 +134,7 @@ class Store {
 
   static std::set<std::string> valuesOf(const Extract& extract, const T* object);
   /// Moves an object from its old index values to its new ones. With mutex_ held.
-  void reindex(const Entry& entry, const T* before, const T* after);
+  void reindex(const StoredObject& entry, const T* before, const T* after);
 
   void tell(const T* before, const T* after) const;
 
@@ -144,7 +144,7 @@ class Store {
 
   // Protected by mutex_.
   mutable std::shared_mutex mutex_;
-  std::set<Entry, ByKey> entries_;
+  std::set<StoredObject, ByKey> entries_;
   std::vector<Index> indexes_;
   std::unordered_map<std::string, uint32_t> gone_;  ///< uids, with list_ at that time; no watch event restores one
   std::deque<std::string> goneOrder_;

@@ -290,7 +290,7 @@ Outcome Reconciler::step(const std::string& queueKey, std::stop_token stop) {
   }
   const auto start = clock_.now();
   auto outcome = stepOf(*key, stop);
-  if (waiting_.room.decided(queueKey, UnschedulableQueue::Found::unknown)) enqueue_(roomKey());
+  if (waiting_.room.decided(queueKey, UnschedulableQueue::DecisionResult::unknown)) enqueue_(roomKey());
   count(*key, outcome, start);
   if (outcome.isRetry() && (ApiRejections::isRefusal(outcome.why) || ApiRejections::isFailure(outcome.why)))
     apiRejections_.note(*key, outcome.why, stop);

@@ -37,15 +37,15 @@ bool WorkQueue::makeReady(const std::string& key) {
     promote(key, known->second);
     return false;
   }
-  Entry entry{clock_.now(), fairness_.groupOf ? fairness_.groupOf(key) : std::string(),
-              fairness_.goesFirst && fairness_.goesFirst(key)};
+  KeyState entry{clock_.now(), fairness_.groupOf ? fairness_.groupOf(key) : std::string(),
+                 fairness_.goesFirst && fairness_.goesFirst(key)};
   if (!processing_.contains(key)) enqueue(key, entry);  // a key that is being processed is enqueued by done()
   dirty_.emplace(key, std::move(entry));
   wakeWorker();
   return true;
 }
 
-void WorkQueue::enqueue(const std::string& key, Entry& entry) {
+void WorkQueue::enqueue(const std::string& key, KeyState& entry) {
   auto& group = groups_[entry.group];
   if (!group.hasReady()) turns_.push_back(entry.group);
   auto& keys = entry.first ? group.first : group.ready;
@@ -53,7 +53,7 @@ void WorkQueue::enqueue(const std::string& key, Entry& entry) {
   ++depth_;
 }
 
-void WorkQueue::promote(const std::string& key, Entry& entry) {
+void WorkQueue::promote(const std::string& key, KeyState& entry) {
   if (entry.first || !fairness_.goesFirst || !fairness_.goesFirst(key)) return;
   entry.first = true;
   if (!entry.place) return;

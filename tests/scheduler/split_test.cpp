@@ -21,7 +21,7 @@ using Parts = std::multiset<int64_t>;
 
 /// Returns the parts of a total by card, over cards with these capacities, with card policy binpack.
 std::map<uint32_t, int64_t> byCard(Split split, int64_t total, std::vector<int64_t> rooms) {
-  std::vector<Candidate> candidates(rooms.size());
+  std::vector<CardCandidate> candidates(rooms.size());
   const NodeRecord node;
   const Division division(split, total, std::move(rooms));
   if (!division.possible()) return {};

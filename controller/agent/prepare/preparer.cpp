@@ -265,7 +265,7 @@ Status ClaimPreparer::refresh(std::stop_token stop) {
   return first;
 }
 
-Status ClaimPreparer::refreshFile(const cdi::Folder::Entry& entry, const std::stop_token& stop) {
+Status ClaimPreparer::refreshFile(const cdi::Folder::StoredSpec& entry, const std::stop_token& stop) {
   const ClaimRef claim{entry.spec->claimNamespace, entry.spec->claimName, entry.spec->claimUid};
   if (auto s = checkNames(claim); !s.ok()) return s;
   const auto held = locks_.hold(claim.str(), stop);
@@ -416,7 +416,7 @@ Status ClaimPreparer::unprepare(const ClaimRef& claim, std::stop_token stop) {
 }
 
 /// (U2) and (U3).
-Status ClaimPreparer::unstage(const cdi::Folder::Entry& entry) {
+Status ClaimPreparer::unstage(const cdi::Folder::StoredSpec& entry) {
   const std::string& name = entry.spec->provisioner;
   const auto plugin = pluginOf(name);
   if (!plugin && options_.uninstalled && options_.uninstalled(name)) {
@@ -432,7 +432,7 @@ Status ClaimPreparer::unstage(const cdi::Folder::Entry& entry) {
 }
 
 /// (U1) to (U4).
-Status ClaimPreparer::undo(const cdi::Folder::Entry& entry, const std::stop_token& stop) {
+Status ClaimPreparer::undo(const cdi::Folder::StoredSpec& entry, const std::stop_token& stop) {
   const std::string& uid = entry.deviceUid;
   if (entry.ready)
     if (auto s = folder_.withdraw(uid); !s.ok()) return s;  // (U1)

@@ -145,7 +145,7 @@ class ClaimPreparer {
   void numberAsFound(Entitled& grant) const;
   void nameStart(cdi::Spec& spec, const Entitled& grant) const;
   bool isStale(const cdi::Spec& spec) const;
-  base::Status refreshFile(const cdi::Folder::Entry& entry, const std::stop_token& stop);
+  base::Status refreshFile(const cdi::Folder::StoredSpec& entry, const std::stop_token& stop);
   /// Returns the plugins' current edits for the device, with the variables of `company` merged.
   base::Result<core::ContainerEdits> madeNow(const Entitled& authorizePrepare, const std::vector<Entitled>& company);
   void makeNodes();
@@ -153,11 +153,11 @@ class ClaimPreparer {
   base::Status stage(plugin::Provisioner& plugin, const plugin::DeviceRequest& request, const cdi::Spec& spec);
   base::Status mount(const Entitled& authorizePrepare, const std::vector<Entitled>& company, cdi::Spec& spec);
   base::Result<core::ContainerEdits> editsFor(const Entitled& authorizePrepare);
-  base::Status undo(const cdi::Folder::Entry& entry, const std::stop_token& stop);
-  base::Status unstage(const cdi::Folder::Entry& entry);
-  base::Status unused(const cdi::Folder::Entry& entry, std::stop_token stop);
-  base::Status unreadable(const cdi::Folder::Entry& entry, std::stop_token stop);
-  base::Status unreadableOf(const ClaimRef& given, const std::vector<cdi::Folder::Entry>& entries,
+  base::Status undo(const cdi::Folder::StoredSpec& entry, const std::stop_token& stop);
+  base::Status unstage(const cdi::Folder::StoredSpec& entry);
+  base::Status unused(const cdi::Folder::StoredSpec& entry, std::stop_token stop);
+  base::Status unreadable(const cdi::Folder::StoredSpec& entry, std::stop_token stop);
+  base::Status unreadableOf(const ClaimRef& given, const std::vector<cdi::Folder::StoredSpec>& entries,
                             std::stop_token stop);
   base::Status unstageLeft(const ClaimRef* given, std::stop_token stop);
   base::Status unstageUnused(const std::string& deviceUid, const ClaimRef& claim, const ClaimRef* given,
@@ -169,7 +169,7 @@ class ClaimPreparer {
   base::Result<bool> isAnother(const ClaimRef& claim, const std::stop_token& stop);
   base::Result<std::string> anyPodOf(const ClaimRef& claim, const std::stop_token& stop);
   bool filed(const std::string& deviceUid);
-  base::Status forget(const cdi::Folder::Entry& entry, const std::stop_token& stop);
+  base::Status forget(const cdi::Folder::StoredSpec& entry, const std::stop_token& stop);
   void tell(const ClaimRef& claim, std::vector<core::ObjectReference> pods, const base::Status& why,
             std::stop_token stop);
   base::Result<plugin::Provisioner*> pluginOf(const std::string& provisioner);

@@ -64,8 +64,8 @@ class Binder {
   base::Result<cache::Gpu> setStatus(const cache::Gpu& device, const v1alpha::ElasticGPUStatus& after,
                                      std::stop_token stop);
   /// Permitted changes of an existing entry.
-  enum class Entry { stays, raised, changed };
-  base::Status writeEntry(const cache::Gpu& device, std::size_t place, Entry there, std::stop_token stop);
+  enum class EntryChange { stays, raised, changed };
+  base::Status writeEntry(const cache::Gpu& device, std::size_t place, EntryChange there, std::stop_token stop);
   base::Result<cache::Store<cache::Gpu>::Ptr> cardFor(const cache::Gpu& device, const std::string& name,
                                                       std::stop_token stop);
   base::Status olderThan(const cache::Gpu& device, const v1alpha::LedgerEntry& entry, std::stop_token stop);

@@ -59,16 +59,16 @@ Readiness ClassSync::readiness(const cache::Class& cls) {
 Readiness ClassSync::look(const cache::Class& cls, bool mayAsk, bool& failedNow) {
   {
     std::lock_guard lock(mutex_);
-    const auto it = known_.find(cls.metadata.uid);
-    const bool due = mayAsk && it != known_.end() && it->second.answer.passing && clock_.now() >= it->second.again;
-    if (it != known_.end() && !due) return it->second.answer;
+    const auto it = verdicts_.find(cls.metadata.uid);
+    const bool due = mayAsk && it != verdicts_.end() && it->second.answer.passing && clock_.now() >= it->second.again;
+    if (it != verdicts_.end() && !due) return it->second.answer;
   }
   bool remember = true;
   auto answer = ask(cls, remember);
   if (!remember) return answer;
   failedNow = answer.passing;
   std::lock_guard lock(mutex_);
-  auto& known = known_[cls.metadata.uid];
+  auto& known = verdicts_[cls.metadata.uid];
   const auto wait = answer.passing ? base::nextBackoff(known.wait, timeouts_.firstCallBackoff, timeouts_.maxCallBackoff)
                                    : milliseconds(0);
   known = {cls.metadata.name, cls.provisioner, answer, wait, clock_.now() + wait};
@@ -77,19 +77,19 @@ Readiness ClassSync::look(const cache::Class& cls, bool mayAsk, bool& failedNow)
 
 milliseconds ClassSync::untilAsked(const std::string& uid) {
   std::lock_guard lock(mutex_);
-  const auto it = known_.find(uid);
+  const auto it = verdicts_.find(uid);
   const auto now = clock_.now();
-  if (it == known_.end() || it->second.again <= now) return {};
+  if (it == verdicts_.end() || it->second.again <= now) return {};
   return std::chrono::ceil<milliseconds>(it->second.again - now);
 }
 
 /// Forgets the answers for deleted classes of that name.
 void ClassSync::forgetOthers(const std::string& name, const std::string& uid) {
   std::lock_guard lock(mutex_);
-  for (auto it = known_.begin(); it != known_.end();) {
+  for (auto it = verdicts_.begin(); it != verdicts_.end();) {
     const bool other = it->second.name == name && it->first != uid;
     if (other) told_.erase(it->first);
-    it = other ? known_.erase(it) : std::next(it);
+    it = other ? verdicts_.erase(it) : std::next(it);
   }
 }
 
@@ -135,7 +135,7 @@ Readiness ClassSync::ask(const cache::Class& cls, bool& remember) {
 
 void ClassSync::forget(const std::string& uid) {
   std::lock_guard lock(mutex_);
-  known_.erase(uid);
+  verdicts_.erase(uid);
   told_.erase(uid);
 }
 
@@ -147,7 +147,7 @@ bool ClassSync::claimsWait(const cache::Class& cls) {
 
 void ClassSync::pluginChanged(const std::string& provisioner) {
   std::lock_guard lock(mutex_);
-  std::erase_if(known_, [&](const auto& entry) { return entry.second.provisioner == provisioner; });
+  std::erase_if(verdicts_, [&](const auto& entry) { return entry.second.provisioner == provisioner; });
 }
 
 Outcome ClassSync::step(const std::string& name, std::stop_token stop) {

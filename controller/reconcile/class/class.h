@@ -78,14 +78,14 @@ class ClassSync {
   const Timeouts& timeouts_;
   const Told failed_, answered_;
   std::mutex mutex_;
-  struct Known {
+  struct ClassVerdict {
     std::string name, provisioner;
     Readiness answer;
     std::chrono::milliseconds wait{0};  ///< backoff without a verdict; grows each time
     base::Clock::Steady again{};
   };
-  std::map<std::string, Known> known_;  ///< by class uid; guarded by mutex_
-  std::set<std::string> told_;          ///< uids of classes whose claims wait for an answer; guarded by mutex_
+  std::map<std::string, ClassVerdict> verdicts_;  ///< by class uid; guarded by mutex_
+  std::set<std::string> told_;  ///< uids of classes whose claims wait for an answer; guarded by mutex_
 };
 
 }  // namespace egpu::reconcile

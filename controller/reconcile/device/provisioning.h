@@ -80,11 +80,11 @@ class Provisioning {
   plugin::Registry& registry() { return registry_; }
 
  private:
-  class Turn;
+  class CallSlot;
   class UnderWay;
   /// Kinds of calls for a device, each with its own backoff.
-  enum class Call { provision, deprovision, resize };
-  static constexpr std::array kCalls{Call::provision, Call::deprovision, Call::resize};
+  enum class CallKind { provision, deprovision, resize };
+  static constexpr std::array kCallKinds{CallKind::provision, CallKind::deprovision, CallKind::resize};
   struct Failure {
     std::string provisioner;
     plugin::ReplyCode outcome = plugin::ReplyCode::ok;
@@ -93,7 +93,7 @@ class Provisioning {
     base::Clock::Steady again{};       ///< time before which it is not called
     std::chrono::milliseconds wait{0};
   };
-  using FailureKey = std::pair<std::string, Call>;  ///< by uid of the device
+  using FailureKey = std::pair<std::string, CallKind>;  ///< by uid of the device
 
   bool mayCall(const FailureKey& key) const;
   /// Records the result of a call. May replace a failure's text by the text of the failure before.
@@ -112,16 +112,16 @@ class Provisioning {
   /// Maximum number of remembered devices. Forgetting a successful deprovision costs a list of its plugin, forgetting a
   /// failure costs a failed call.
   static constexpr std::size_t kRemembered = 65'536;
-  struct Turns {
+  struct PluginCalls {
     int taken = 0;
     int refused = 0;                                        ///< devices since the last free call
     std::map<core::ObjectKey, base::Clock::Steady> claims;  ///< being provisioned, and since when
     std::string trouble;
     base::Clock::Steady preferAgain{};  ///< prefer failed; time before which it is not asked
   };
-  std::map<std::string, Turns, std::less<>> turns_;  ///< by plugin; guarded by mutex_
-  std::set<std::string> undone_;                     ///< uids of deprovisioned devices; guarded by mutex_
-  std::map<FailureKey, Failure> failed_;             ///< last failures; guarded by mutex_
+  std::map<std::string, PluginCalls, std::less<>> calls_;  ///< by plugin; guarded by mutex_
+  std::set<std::string> undone_;                           ///< uids of deprovisioned devices; guarded by mutex_
+  std::map<FailureKey, Failure> failed_;                   ///< last failures; guarded by mutex_
 };
 
 }  // namespace egpu::reconcile

@@ -118,8 +118,10 @@ Outcome GangSync::decide(const cache::Claim& claim, const GangMembers& members, 
   const auto* within = gang.topology.empty() ? nullptr : &groups;
   auto places = pods.places();
   const auto decided = context_.cluster.decideGang(asks, places, within);
-  using Found = UnschedulableQueue::Found;
-  const auto found = !decided ? Found::unknown : decided->lacking ? Found::nothing : Found::room;
+  using DecisionResult = UnschedulableQueue::DecisionResult;
+  const auto found = !decided           ? DecisionResult::unknown
+                     : decided->lacking ? DecisionResult::nothing
+                                        : DecisionResult::capacity;
   if (context_.waiting.room.decided(queueKey, found)) context_.enqueue(roomKey());
   if (!decided)
     return Outcome::after(context_.timeouts.shortRecheckInterval);  // a member has got a decision or a device meanwhile

@@ -121,13 +121,13 @@ Outcome ClaimPlacement::reconcile(const cache::Claim& claim, const ResolvedClaim
     return !context_.waiting.nodes.rejected(uid, node) && (!tolerated || tolerated(node));
   });
   auto decided = decideFirst(claim, asked, suits, nodes);
-  using Found = UnschedulableQueue::Found;
+  using DecisionResult = UnschedulableQueue::DecisionResult;
   if (auto* later = std::get_if<Outcome>(&decided)) {
-    if (context_.waiting.room.decided(queueKey, Found::unknown)) context_.enqueue(roomKey());
+    if (context_.waiting.room.decided(queueKey, DecisionResult::unknown)) context_.enqueue(roomKey());
     return std::move(*later);
   }
   const auto& tried = std::get<std::vector<scheduler::Decision>>(decided);
-  if (context_.waiting.room.decided(queueKey, tried.back().fits ? Found::room : Found::nothing))
+  if (context_.waiting.room.decided(queueKey, tried.back().fits ? DecisionResult::capacity : DecisionResult::nothing))
     context_.enqueue(roomKey());
   if (tried.back().fits) {
     context_.waiting.remove(queueKey);

@@ -27,7 +27,7 @@ class BoundVolumes {
   base::Result<std::vector<core::NodeSelector>> of(const core::Pod& pod, std::stop_token stop);
 
  private:
-  struct Known {
+  struct CachedAffinity {
     std::optional<core::NodeSelector> affinity;
     base::Clock::Steady until;
   };
@@ -41,7 +41,7 @@ class BoundVolumes {
   base::Clock& clock_;
   const Timeouts& timeouts_;
   std::mutex mutex_;
-  std::map<core::ObjectKey, Known> known_;  ///< guarded by mutex_
+  std::map<core::ObjectKey, CachedAffinity> cache_;  ///< guarded by mutex_
 };
 
 }  // namespace egpu::reconcile

@@ -56,7 +56,7 @@ void ConsumerTurns::Shared::put(const cache::Stores& stores, const core::Pod& po
     turns.insert(turn);
     first_.insert(*turns.begin());
   }
-  known_.emplace(pod.metadata.name, Known{std::move(turn), kind});
+  positions_.emplace(pod.metadata.name, ConsumerPosition{std::move(turn), kind});
 }
 
 ConsumerTurns::Kinds::iterator ConsumerTurns::Shared::kindFor(core::Pod pod) {
@@ -67,8 +67,8 @@ ConsumerTurns::Kinds::iterator ConsumerTurns::Shared::kindFor(core::Pod pod) {
 }
 
 void ConsumerTurns::Shared::remove(const std::string& pod) {
-  const auto known = known_.find(pod);
-  if (known == known_.end()) return;
+  const auto known = positions_.find(pod);
+  if (known == positions_.end()) return;
   window_.reset();
   const auto& [turn, kind] = known->second;
   if (kind == kinds_.end()) {
@@ -82,7 +82,7 @@ void ConsumerTurns::Shared::remove(const std::string& pod) {
     else
       first_.insert(*turns.begin());
   }
-  known_.erase(known);
+  positions_.erase(known);
 }
 
 std::pair<std::size_t, std::size_t> ConsumerTurns::Shared::next(std::size_t turn) const {
@@ -107,8 +107,8 @@ ConsumerTurns::Choosers ConsumerTurns::Shared::choosers(const std::string& names
 }
 
 bool ConsumerTurns::Shared::chooses(const std::string& pod, std::size_t turn) {
-  const auto known = known_.find(pod);
-  if (known == known_.end() || known->second.kind == kinds_.end()) return true;
+  const auto known = positions_.find(pod);
+  if (known == positions_.end() || known->second.kind == kinds_.end()) return true;
   const auto& own = known->second.turn;
   if (!first_.contains(own)) return false;  // it is equal to an older pod
   std::size_t at = 0;

@@ -68,7 +68,7 @@ class ConsumerTurns {
     std::set<Turn> turns;  ///< never empty
   };
   using Kinds = std::multimap<std::size_t, Kind>;  ///< by a hash of the pod
-  struct Known {
+  struct ConsumerPosition {
     Turn turn;
     Kinds::iterator kind;  ///< end: another scheduler chooses its node
   };
@@ -80,7 +80,7 @@ class ConsumerTurns {
     Choosers choosers(const std::string& namespace_, std::size_t turn) const;
     bool chooses(const std::string& pod, std::size_t turn);
     bool isBehindAnother(const Turn& turn) const;
-    std::size_t pods() const { return known_.size(); }
+    std::size_t pods() const { return positions_.size(); }
     bool inTurns() const { return first_.size() > kMaxFirst + kMaxNext; }
     std::string claimUid;
 
@@ -97,10 +97,10 @@ class ConsumerTurns {
     const Window& windowOf(std::size_t turn);
 
     Kinds kinds_;
-    std::set<Turn> first_;                ///< the oldest pod of each kind
-    std::optional<Window> window_;        ///< reset by each change
-    std::map<Turn, bool> left_;           ///< pods whose scheduler chooses their node; true: gated
-    std::map<std::string, Known> known_;  ///< by pod name
+    std::set<Turn> first_;                               ///< the oldest pod of each kind
+    std::optional<Window> window_;                       ///< reset by each change
+    std::map<Turn, bool> left_;                          ///< pods whose scheduler chooses their node; true: gated
+    std::map<std::string, ConsumerPosition> positions_;  ///< by pod name
   };
   /// Returns null if all pods of the claim choose. mutex_ is held.
   Shared* sharedBy(const cache::Stores& stores, const cache::Claim& claim);

@@ -109,7 +109,8 @@ Outcome PodPlacement::reconcile(const core::Pod& pod, const std::vector<UsedClai
   auto tried = decideFirst(*choice, nodes);
   auto& together = tried.together;
   if (together.decisions.empty() && forgetRefusedNodes(choice->asks)) tried = decideFirst(*choice, nodes);
-  const auto found = together.decisions.empty() ? UnschedulableQueue::Found::nothing : UnschedulableQueue::Found::room;
+  const auto found = together.decisions.empty() ? UnschedulableQueue::DecisionResult::nothing
+                                                : UnschedulableQueue::DecisionResult::capacity;
   if (context_.waiting.room.decided(podKey(core::keyOf(pod.metadata)), found)) context_.enqueue(roomKey());
   if (together.decisions.empty()) {
     if (!tried.firstOverQuota && !together.excess) reserveNode(*choice, nodes);

@@ -26,7 +26,7 @@ bool PlanTurns::done(const std::string& claimUid) {
   return !turn_ && !inOrder_.empty();
 }
 
-PlanTurns::Next PlanTurns::next(milliseconds rest) {
+PlanTurns::NextPlan PlanTurns::next(milliseconds rest) {
   const std::lock_guard lock(mutex_);
   const auto now = clock_.now();
   if (turn_) {
@@ -37,7 +37,7 @@ PlanTurns::Next PlanTurns::next(milliseconds rest) {
   }
   if (inOrder_.empty()) return {};
   if (rest.count() > 0) return {std::nullopt, rest};
-  turn_ = Turn{*inOrder_.begin(), now};
+  turn_ = PlanSlot{*inOrder_.begin(), now};
   return {turn_->at.second, timeouts_.victimSearchTurnTimeout};
 }
 

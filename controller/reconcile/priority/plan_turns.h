@@ -26,18 +26,18 @@ class PlanTurns {
   /// Removes the claim: it has searched, or needs no search any more. Returns true if another claim may have the turn.
   bool done(const std::string& claimUid);
 
-  struct Next {
+  struct NextPlan {
     std::optional<std::string> queueKey;  ///< key that has the turn from now on
     std::optional<std::chrono::milliseconds>
         again;  ///< time until next() is to be called again; none: after wait() or done()
   };
   /// Gives the next claim its turn. rest: time for which no search may be made.
-  Next next(std::chrono::milliseconds rest);
+  NextPlan next(std::chrono::milliseconds rest);
   bool hasTurn(const std::string& queueKey) const;
 
  private:
   using Position = std::pair<QueueOrder, std::string>;  ///< the string is the queue key
-  struct Turn {
+  struct PlanSlot {
     Position at;
     base::Clock::Steady since{};
   };
@@ -48,7 +48,7 @@ class PlanTurns {
   mutable std::mutex mutex_;  // guards all below
   std::set<Position> inOrder_;
   std::map<std::string, Position> positions_;  ///< by uid of the claim
-  std::optional<Turn> turn_;
+  std::optional<PlanSlot> turn_;
 };
 
 }  // namespace egpu::reconcile

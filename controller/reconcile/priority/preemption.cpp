@@ -316,7 +316,7 @@ std::vector<v1alpha::Nomination> Preemption::fresh(const AskedTogether& asked, c
   else if (!candidates.moreSoon)
     return rooms;
   if (victimsOf(rooms).empty()) rooms.clear();
-  const auto found = !rooms.empty() ? Found::somebody : cut ? Found::cutShort : Found::nobody;
+  const auto found = !rooms.empty() ? SearchResult::victims : cut ? SearchResult::cutShort : SearchResult::noVictims;
   recordSearch(asked.claims.front()->metadata.uid, base::processorTime(clock_) - began, found, candidates.moreSoon);
   return rooms;
 }
@@ -385,19 +385,19 @@ std::vector<v1alpha::Nomination> Preemption::search(const AskedTogether& asked, 
   return rooms;
 }
 
-void Preemption::recordSearch(const std::string& claimUid, base::Clock::Steady::duration took, Found found,
+void Preemption::recordSearch(const std::string& claimUid, base::Clock::Steady::duration took, SearchResult found,
                               bool moreSoon) {
   const std::lock_guard lock(mutex_);
   const auto now = clock_.now();
-  const int rests = found == Found::somebody ? kBackoffPerPlan : kBackoffPerFailedSearch;
+  const int rests = found == SearchResult::victims ? kBackoffPerPlan : kBackoffPerFailedSearch;
   restUntil_ = now + std::min<base::Clock::Steady::duration>(took * rests, timeouts_.maxSearchBackoff);
   const auto before = restingUntil_.find(claimUid);
   const auto longer = before == restingUntil_.end() ? timeouts_.firstSearchBackoff
                                                     : std::min(before->second.rest * 2, timeouts_.maxSearchBackoff);
   std::erase_if(restingUntil_, [&](const auto& each) { return each.first == claimUid || each.second.until <= now; });
-  if (found == Found::somebody) return;
+  if (found == SearchResult::victims) return;
   const auto rest = moreSoon ? longer : timeouts_.maxSearchBackoff;
-  restingUntil_[claimUid] = {now + rest, rest, found == Found::cutShort, moreSoon};
+  restingUntil_[claimUid] = {now + rest, rest, found == SearchResult::cutShort, moreSoon};
 }
 
 std::chrono::milliseconds Preemption::until(base::Clock::Steady time) const {
@@ -435,7 +435,7 @@ std::chrono::milliseconds Preemption::delayForRateLimit(const QueueOrder& order,
   return timeouts_.maxSearchBackoff;
 }
 
-PlanTurns::Next Preemption::giveTurn() {
+PlanTurns::NextPlan Preemption::giveTurn() {
   const std::lock_guard lock(mutex_);
   return turns_.next(until(restUntil_));
 }

@@ -106,7 +106,7 @@ class Preemption {
   PlanTurns& turns() { return turns_; }
   const PlanTurns& turns() const { return turns_; }
   /// PlanTurns::next() with the remaining pause of searches.
-  PlanTurns::Next giveTurn();
+  PlanTurns::NextPlan giveTurn();
   /// Describes the victims and the obstacles to their eviction, for readers of that namespace. They may be unable to
   /// read other namespaces, so claims there are only counted. rooms: of one claim, or of several that are planned for
   /// together.
@@ -153,13 +153,13 @@ class Preemption {
   bool leaves(const cache::Gpu& device) const;
   std::vector<v1alpha::Nomination> fresh(const AskedTogether& asked, const std::stop_token& stop);
   /// A possible victim.
-  struct Candidate {
+  struct VictimCandidate {
     std::string device;
     scheduler::EvictionRank standing;
     std::string gang;  ///< key of VictimGang::gang; empty: no gang
   };
   struct Candidates {
-    std::unordered_map<std::string, Candidate> byDevice;
+    std::unordered_map<std::string, VictimCandidate> byDevice;
     std::map<std::string, VictimGang> gangs;  ///< by their key
     bool moreSoon =
         false;  ///< a claim that a budget blocks, or that is not Bound yet, may become a candidate without an event
@@ -175,9 +175,9 @@ class Preemption {
   /// Returns the uids of all pods that use one of the claims.
   std::set<std::string> podsOf(const AskedTogether& asked) const;
 
-  enum class Found { somebody, nobody, cutShort };
+  enum class SearchResult { victims, noVictims, cutShort };
   /// Records a search. took: its processor time. moreSoon: Candidates::moreSoon.
-  void recordSearch(const std::string& claimUid, base::Clock::Steady::duration took, Found found, bool moreSoon);
+  void recordSearch(const std::string& claimUid, base::Clock::Steady::duration took, SearchResult found, bool moreSoon);
   std::chrono::milliseconds ownRest(const std::string& claimUid) const;  // with mutex_ held
   std::chrono::milliseconds until(base::Clock::Steady time) const;       // not negative
 

@@ -51,11 +51,11 @@ class QuotaSync {
   base::Metrics& metrics_;
   kube::EventSink& events_;
   std::mutex mutex_;
-  struct Known {
+  struct WrittenStatus {
     base::Clock::Steady written{};       ///< time of the last write
     std::vector<std::string_view> keys;  ///< keys that have gauges
   };
-  std::map<core::ObjectKey, Known> known_;  ///< guarded by mutex_
+  std::map<core::ObjectKey, WrittenStatus> written_;  ///< guarded by mutex_
 };
 
 }  // namespace egpu::reconcile

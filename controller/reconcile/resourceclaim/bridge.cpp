@@ -141,8 +141,8 @@ base::Result<core::ResourceClaim> ResourceClaimBridge::mark(const core::Resource
   return writer_.patch(carrier, codec::patch::marks(meta.uid, meta.resourceVersion, finalizers, owners), {}, stop);
 }
 
-ResourceClaimBridge::Answer ResourceClaimBridge::ensure(const cache::Claim& claim, const cache::Gpu& device,
-                                                        bool rewrite, std::stop_token stop) {
+ResourceClaimBridge::EnsureResult ResourceClaimBridge::ensure(const cache::Claim& claim, const cache::Gpu& device,
+                                                              bool rewrite, std::stop_token stop) {
   const auto key = core::keyOf(claim.metadata);
   auto carrier = stores_.carriers.get(key);
   if (!carrier) {
@@ -175,8 +175,8 @@ ResourceClaimBridge::Answer ResourceClaimBridge::ensure(const cache::Claim& clai
   return {State::waiting, timeouts_.withdrawnAllocationDelay};
 }
 
-ResourceClaimBridge::Answer ResourceClaimBridge::allocated(const core::ResourceClaim& carrier,
-                                                           const cache::Gpu& device) const {
+ResourceClaimBridge::EnsureResult ResourceClaimBridge::allocated(const core::ResourceClaim& carrier,
+                                                                 const cache::Gpu& device) const {
   const auto wanted = allocationFor(carrier, device);
   const auto& there = *carrier.allocation;
   if (there.driver != wanted.driver || there.device != wanted.device || there.nodeName != wanted.nodeName)
@@ -189,8 +189,8 @@ ResourceClaimBridge::Answer ResourceClaimBridge::allocated(const core::ResourceC
   return {carrier.reservedFor.empty() ? State::allocated : State::reserved};
 }
 
-std::optional<ResourceClaimBridge::Answer> ResourceClaimBridge::notNow(const core::ResourceClaim& carrier,
-                                                                       const std::string& node, bool rewrite) {
+std::optional<ResourceClaimBridge::EnsureResult> ResourceClaimBridge::notNow(const core::ResourceClaim& carrier,
+                                                                             const std::string& node, bool rewrite) {
   const auto key = core::keyOf(carrier.metadata);
   std::set<std::string> pods;
   bool roomIsMade = false;
@@ -206,13 +206,13 @@ std::optional<ResourceClaimBridge::Answer> ResourceClaimBridge::notNow(const cor
   if (const auto taken = withdrawn_.find(key.str()); taken != withdrawn_.end()) {
     const auto passed = passedSince(taken->second);
     if (passed < timeouts_.withdrawnAllocationDelay)
-      return Answer{State::waiting, timeouts_.withdrawnAllocationDelay - passed};
+      return EnsureResult{State::waiting, timeouts_.withdrawnAllocationDelay - passed};
     withdrawn_.erase(taken);
   }
   auto& memory = written_[key.str()];
   if (memory.uid != carrier.metadata.uid) memory = {carrier.metadata.uid, key, 0, 0, {}, {}};
   if (memory.writes > 0) {
-    if (!rewrite) return Answer{State::cleared};
+    if (!rewrite) return EnsureResult{State::cleared};
     // Restarts the backoff for other pods than those that the last writes did not help.
     if (pods != memory.pods) memory = {memory.uid, key, 1, 0, {}, pods};
     const auto wait =
@@ -223,7 +223,7 @@ std::optional<ResourceClaimBridge::Answer> ResourceClaimBridge::notNow(const cor
     if (roomIsMade && memory.atOnce < kRewritesAtOnce)
       ++memory.atOnce;
     else if (passed < wait)
-      return Answer{State::waiting, wait - passed};
+      return EnsureResult{State::waiting, wait - passed};
   }
   ++memory.writes;
   memory.last = clock_.now();
@@ -231,8 +231,9 @@ std::optional<ResourceClaimBridge::Answer> ResourceClaimBridge::notNow(const cor
   return std::nullopt;
 }
 
-ResourceClaimBridge::Answer ResourceClaimBridge::allocate(const core::ResourceClaim& carrier, const cache::Gpu& device,
-                                                          bool rewrite, std::stop_token stop) {
+ResourceClaimBridge::EnsureResult ResourceClaimBridge::allocate(const core::ResourceClaim& carrier,
+                                                                const cache::Gpu& device, bool rewrite,
+                                                                std::stop_token stop) {
   const auto wanted = allocationFor(carrier, device);
   if (const auto answer = notNow(carrier, wanted.nodeName, rewrite)) return *answer;
   const auto body = codec::patch::allocation(carrier.metadata.uid, carrier.metadata.resourceVersion, wanted);  // W8

@@ -33,13 +33,13 @@ class ProvisionBackoff {
   std::size_t claims() const;
 
  private:
-  struct Refusal {
+  struct ProvisionRefusal {
     std::string provisioner, message;
     base::Clock::Steady until;
   };
   base::Clock& clock_;
   mutable std::mutex mutex_;  // guards all below, each by claim
-  std::map<std::string, Refusal> refused_;
+  std::map<std::string, ProvisionRefusal> refused_;
   std::map<std::string, int> serverRefused_;
 };
 

@@ -79,7 +79,7 @@ void UnschedulableQueue::beginRound() {
   repeatAt_.reset();
 }
 
-bool UnschedulableQueue::giveTurn(const std::function<bool(const RoomNeeds&)>& mayFit, Next& result) {
+bool UnschedulableQueue::giveTurn(const std::function<bool(const RoomNeeds&)>& mayFit, NextKeys& result) {
   const auto now = clock_.now();
   const bool all = keysInOrder_.size() <= kMaxEvaluations;
   std::size_t considered = 0;
@@ -101,7 +101,7 @@ bool UnschedulableQueue::giveTurn(const std::function<bool(const RoomNeeds&)>& m
     entry.yields = false;
     result.keys.push_back(it->second);
     if (late_.contains(namespaceOf(it->second))) continue;
-    turn_ = Turn{*it, now, round_};
+    turn_ = CurrentKey{*it, now, round_};
     result.again = timeouts_.queueTurnTimeout;
     return true;
   }
@@ -113,7 +113,7 @@ bool UnschedulableQueue::giveTurn(const std::function<bool(const RoomNeeds&)>& m
   return false;
 }
 
-void UnschedulableQueue::giveLooks(Next& result) {
+void UnschedulableQueue::giveLooks(NextKeys& result) {
   const auto now = clock_.now();
   if (nextLooks_ && now < *nextLooks_) {
     result.again = std::chrono::ceil<milliseconds>(*nextLooks_ - now);
@@ -133,9 +133,9 @@ void UnschedulableQueue::giveLooks(Next& result) {
   for (auto it = waits.begin(); it != most; ++it) result.keys.push_back(*it->second);
 }
 
-UnschedulableQueue::Next UnschedulableQueue::next(const std::function<bool(const RoomNeeds&)>& mayFit) {
+UnschedulableQueue::NextKeys UnschedulableQueue::next(const std::function<bool(const RoomNeeds&)>& mayFit) {
   const std::lock_guard lock(mutex_);
-  Next result;
+  NextKeys result;
   const auto now = clock_.now();
   if (turn_) {
     const auto left = turn_->since + timeouts_.queueTurnTimeout - now;
@@ -159,15 +159,15 @@ UnschedulableQueue::Next UnschedulableQueue::next(const std::function<bool(const
   return result;
 }
 
-bool UnschedulableQueue::decided(const std::string& queueKey, Found found) {
+bool UnschedulableQueue::decided(const std::string& queueKey, DecisionResult found) {
   const std::lock_guard lock(mutex_);
   // A step that began before the turn was given may have decided before capacity was freed. The key is stepped once
   // more.
   if (!turn_ || turn_->at.second != queueKey || !turn_->begun) return false;
   hadTurn_[queueKey] = clock_.now();
   const std::string space(namespaceOf(queueKey));
-  if (found == Found::nothing) ++vain_[space];
-  if (found == Found::room) vain_.erase(space);
+  if (found == DecisionResult::nothing) ++vain_[space];
+  if (found == DecisionResult::capacity) vain_.erase(space);
   turn_.reset();
   return true;
 }

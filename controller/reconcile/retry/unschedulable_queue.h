@@ -70,15 +70,15 @@ class UnschedulableQueue {
 
   /// Begins a round, or repeats the present one from its first key: capacity may have been freed.
   void grew();
-  struct Next {
+  struct NextKeys {
     std::vector<std::string> keys;  ///< keys to enqueue: the one that has the turn, or those to be evaluated
     std::optional<std::chrono::milliseconds> again;  ///< time of the next call of next(); nullopt: after grew()
   };
-  Next next(const std::function<bool(const RoomNeeds&)>& mayFit);
+  NextKeys next(const std::function<bool(const RoomNeeds&)>& mayFit);
   /// Result of a key's decision in its turn. unknown: its step ended without a decision.
-  enum class Found { room, nothing, unknown };
+  enum class DecisionResult { capacity, nothing, unknown };
   /// Records that the key has decided, or that its step ended. True if it had the turn: call next().
-  bool decided(const std::string& queueKey, Found found);
+  bool decided(const std::string& queueKey, DecisionResult found);
   bool hasTurn(const std::string& queueKey) const;
 
   /// True if the claim's message may be written now: explainInterval has passed since the last one. Records it.
@@ -89,14 +89,14 @@ class UnschedulableQueue {
  private:
   using Steady = base::Clock::Steady;
   using Position = std::pair<QueueOrder, std::string>;  ///< the string is the queue key
-  struct Entry {
+  struct PendingKey {
     QueueOrder order;
     RoomNeeds needs;
     bool yields = false;
     uint64_t round = 0;  ///< round of its last evaluation
     Steady lookedAt{};
   };
-  struct Turn {
+  struct CurrentKey {
     Position at;
     Steady since{};
     uint64_t round = 0;  ///< round that gave the turn
@@ -109,20 +109,20 @@ class UnschedulableQueue {
   /// True if the key yields to the other one, which comes first.
   bool yieldsTo(const std::string& other, const std::string& queueKey) const;
   /// Gives the next key its turn. False: no further key of this round gets one, or kKeysAtOnce were considered.
-  bool giveTurn(const std::function<bool(const RoomNeeds&)>& mayFit, Next& result);
+  bool giveTurn(const std::function<bool(const RoomNeeds&)>& mayFit, NextKeys& result);
   /// Selects the keys that were evaluated longest ago, of those not evaluated during this round.
-  void giveLooks(Next& result);
+  void giveLooks(NextKeys& result);
 
   base::Clock& clock_;
   const Timeouts& timeouts_;
   mutable std::mutex mutex_;                   // guards all below
-  std::map<std::string, Entry> keys_;          ///< by queue key
+  std::map<std::string, PendingKey> keys_;     ///< by queue key
   std::set<Position> keysInOrder_;             ///< keys of keys_, in queue order
   bool inRound_ = false, passedOver_ = false;  ///< passedOver_: a key was skipped because of its backoff
   std::optional<Steady> repeatAt_;             ///< start of the round that follows for skipped keys
   uint64_t round_ = 0;
   std::optional<Position> visited_;  ///< last key considered in this round
-  std::optional<Turn> turn_;
+  std::optional<CurrentKey> turn_;
   std::map<std::string, std::size_t, std::less<>> vain_;  ///< unsuccessful turns in a row, by namespace
   std::set<std::string, std::less<>> late_;               ///< namespaces of keys that lost their turn in this round
   std::map<std::string, Steady> hadTurn_;                 ///< time of the last turn, by queue key

@@ -53,7 +53,7 @@ class AmountsSync {
   std::size_t remembered() const;
 
  private:
-  struct Known {
+  struct TemplateUse {
     std::set<core::ObjectKey> pods;  ///< pods that name it and are not finished
     std::optional<base::Clock::Steady> unusedSince;
   };
@@ -70,7 +70,7 @@ class AmountsSync {
   base::Clock& clock_;
   const Timeouts& timeouts_;
   mutable std::mutex mutex_;
-  std::map<core::ObjectKey, Known> known_;  ///< guarded by mutex_
+  std::map<core::ObjectKey, TemplateUse> uses_;  ///< guarded by mutex_
 };
 
 /// Returns why a pod that names such a template can't be served: its amounts are invalid (by the annotation if there is

@@ -6,13 +6,13 @@
 
 namespace egpu::scheduler::card_policy {
 
-inline bool isIn(topology::Set set, const Candidate& card) {
+inline bool isIn(topology::Set set, const CardCandidate& card) {
   return card.place < topology::kMaxCards && (set & topology::only(card.place)) != 0;
 }
 
 inline topology::Set placesOf(const Offer& offer) {
   topology::Set set = 0;
-  for (const Candidate& candidate : offer.cards)
+  for (const CardCandidate& candidate : offer.cards)
     if (candidate.place < topology::kMaxCards) set |= topology::only(candidate.place);
   return set;
 }

@@ -38,7 +38,7 @@ bool CardChoice::choosePolicy(const NodeRecord& node, Chosen& chosen) {
 
 std::vector<int64_t> CardChoice::rooms() {
   std::vector<int64_t> rooms;
-  std::erase_if(candidates_, [&](const Candidate& candidate) {
+  std::erase_if(candidates_, [&](const CardCandidate& candidate) {
     const CardRecord& card = state_.cards[candidate.card];
     const int64_t room = total_->roomOn(state_.types[card.type], card.free());
     if (room > 0) rooms.push_back(room);

@@ -45,7 +45,7 @@ class CardChoice {
   const CardPolicy& policy_;
   Needs& needs_;
   std::optional<SplitTotal> total_;  ///< set if the request is to be divided
-  std::vector<Candidate> candidates_;
+  std::vector<CardCandidate> candidates_;
   std::vector<uint32_t> required_;  ///< positions in candidates_ of pinned cards, if further cards are wanted
   Chosen chosen_;
 };

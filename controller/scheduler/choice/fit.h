@@ -77,7 +77,7 @@ class Needs {
   const CardType& type(TypeId id) const { return state_.types[id]; }
 
  private:
-  struct Known {
+  struct TypeNeed {
     TypeId type = kNone;
     Need need;
   };
@@ -85,10 +85,10 @@ class Needs {
 
   const Cluster::State& state_;
   const Request& request_;
-  std::array<Known, 8> few_;
-  std::size_t count_ = 0;    // entries used in few_
-  std::list<Known> others_;  // usually empty; a list, so that returned references stay valid
-  const Known* last_ = &few_.front();
+  std::array<TypeNeed, 8> few_;
+  std::size_t count_ = 0;       // entries used in few_
+  std::list<TypeNeed> others_;  // usually empty; a list, so that returned references stay valid
+  const TypeNeed* last_ = &few_.front();
 };
 
 /// Computes the minimum free capacity, in the index's terms, that a node of this mix needs for the request. Returns
