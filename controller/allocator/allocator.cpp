@@ -7,7 +7,7 @@
 #include "controller/allocator/placement_attempt.h"
 #include "controller/base/mutex.h"
 
-namespace egpu::cache {
+namespace egpu::allocator {
 
 namespace {
 
@@ -392,4 +392,4 @@ void Allocator::listen(ClusterListener& listener) {
   state_->cluster.cluster().tell(&listener);
 }
 
-}  // namespace egpu::cache
+}  // namespace egpu::allocator

@@ -29,7 +29,7 @@
 #include "controller/scheduler/queue_order.h"
 #include "controller/scheduler/resize.h"
 
-namespace egpu::cache {
+namespace egpu::allocator {
 
 struct AllocatorState;
 
@@ -44,9 +44,9 @@ struct AssumedDecision {
 /// Thread-safe. The stores must outlive it.
 class Allocator {
  public:
-  using SchedulingRequest = cache::SchedulingRequest;
-  using QueueOrder = cache::QueueOrder;
-  using GangMemberConstraints = cache::GangMemberConstraints;
+  using SchedulingRequest = allocator::SchedulingRequest;
+  using QueueOrder = allocator::QueueOrder;
+  using GangMemberConstraints = allocator::GangMemberConstraints;
   using VictimGroup = Queries::VictimGroup;
   using KeptFromResize = Queries::KeptFromResize;
 
@@ -149,4 +149,4 @@ class Allocator {
   AllocationMapReader allocationMap_;
 };
 
-}  // namespace egpu::cache
+}  // namespace egpu::allocator

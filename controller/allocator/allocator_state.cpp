@@ -10,7 +10,7 @@
 #include "controller/scheduler/quota/within.h"
 #include "controller/scheduler/state/holdings.h"
 
-namespace egpu::cache {
+namespace egpu::allocator {
 namespace {
 
 constexpr std::chrono::microseconds kYieldTime{50};
@@ -242,4 +242,4 @@ void AllocatorState::announce() {
     if (onQuota) onQuota(change.namespace_, change.freed);
 }
 
-}  // namespace egpu::cache
+}  // namespace egpu::allocator

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <optional>
 
-namespace egpu::cache {
+namespace egpu::allocator {
 
 namespace {
 
@@ -111,4 +111,4 @@ void ObservedCluster::decided(Decided decided) {
   if (told()) listener_->decided(std::move(decided));
 }
 
-}  // namespace egpu::cache
+}  // namespace egpu::allocator

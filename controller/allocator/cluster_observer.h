@@ -13,7 +13,7 @@
 #include "controller/scheduler/cluster.h"
 #include "controller/scheduler/decide.h"
 
-namespace egpu::cache {
+namespace egpu::allocator {
 
 struct NodeGone {
   std::string name;
@@ -125,4 +125,4 @@ class ObservedCluster : public scheduler::Cluster {
   uint64_t changes_ = 0;
 };
 
-}  // namespace egpu::cache
+}  // namespace egpu::allocator

@@ -8,7 +8,7 @@
 #include "controller/base/timestamp.h"
 #include "controller/scheduler/state/holdings.h"
 
-namespace egpu::cache {
+namespace egpu::allocator {
 
 int64_t Nominator::sinceOf(const cache::Claim& claim) const {
   int64_t since = base::unixSeconds(claim.metadata.creationTimestamp);
@@ -150,4 +150,4 @@ std::vector<scheduler::GangMember> Nominator::pinToNominated(const std::vector<S
   return members;
 }
 
-}  // namespace egpu::cache
+}  // namespace egpu::allocator

@@ -2,7 +2,7 @@
 
 #include <span>
 
-namespace egpu::cache {
+namespace egpu::allocator {
 namespace {
 
 void report(ObservedCluster& cluster, std::span<const SchedulingRequest> asks,
@@ -50,4 +50,4 @@ void PlacementAttempt::finish(AllocatorState& state) {
   if (state.onDecision) state.onDecision(!decisions.empty(), took_.count());
 }
 
-}  // namespace egpu::cache
+}  // namespace egpu::allocator

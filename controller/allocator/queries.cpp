@@ -7,7 +7,7 @@
 #include "controller/scheduler/decide.h"
 #include "controller/scheduler/quota/book.h"
 
-namespace egpu::cache {
+namespace egpu::allocator {
 namespace {
 
 // Nodes per critical section of scoreNodes(); each limit takes some hundreds of microseconds. A single request reads
@@ -315,4 +315,4 @@ scheduler::Cluster Queries::copy() const {
   return state_.cluster.cluster();  // without the listener
 }
 
-}  // namespace egpu::cache
+}  // namespace egpu::allocator

@@ -26,7 +26,7 @@
 #include "controller/scheduler/score_nodes.h"
 #include "controller/scheduler/state/holdings.h"
 
-namespace egpu::cache {
+namespace egpu::allocator {
 
 struct AllocatorState;
 
@@ -137,4 +137,4 @@ class Queries {
   mutable ExplanationCache explanations_ EGPU_GUARDED_BY(explaining_);
 };
 
-}  // namespace egpu::cache
+}  // namespace egpu::allocator

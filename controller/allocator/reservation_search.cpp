@@ -10,7 +10,7 @@
 #include "controller/cache/holder_signs.h"
 #include "controller/scheduler/state/holdings.h"
 
-namespace egpu::cache {
+namespace egpu::allocator {
 namespace {
 
 constexpr int64_t kMaxReservationTime = Reservations::kMaxReservationTime;
@@ -198,4 +198,4 @@ void ReservationSearch::reserveForGang(const std::vector<SchedulingRequest>& ask
   state_.announce();
 }
 
-}  // namespace egpu::cache
+}  // namespace egpu::allocator

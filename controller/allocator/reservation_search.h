@@ -11,7 +11,7 @@
 #include "controller/scheduler/choice/plan_reservations.h"
 #include "controller/scheduler/queue_order.h"
 
-namespace egpu::cache {
+namespace egpu::allocator {
 
 struct AllocatorState;
 
@@ -50,4 +50,4 @@ class ReservationSearch {
   AllocatorState& state_;
 };
 
-}  // namespace egpu::cache
+}  // namespace egpu::allocator

@@ -9,7 +9,7 @@
 #include "controller/base/timestamp.h"
 #include "controller/scheduler/state/holdings.h"
 
-namespace egpu::cache {
+namespace egpu::allocator {
 namespace {
 
 // Seconds.
@@ -287,4 +287,4 @@ std::vector<std::string> Reservations::expire(int64_t now) {
   return toAsk;
 }
 
-}  // namespace egpu::cache
+}  // namespace egpu::allocator

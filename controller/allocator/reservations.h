@@ -27,7 +27,7 @@
 #include "controller/scheduler/queue_order.h"
 #include "controller/scheduler/score_nodes.h"
 
-namespace egpu::cache {
+namespace egpu::allocator {
 
 /// Reservation of a node. Times are as QueueOrder::now.
 struct NodeReservation {
@@ -155,4 +155,4 @@ bool isSmallCluster(const scheduler::Cluster& cluster, const scheduler::Keeping&
 /// "24 hours"
 std::string hoursText(int64_t seconds);
 
-}  // namespace egpu::cache
+}  // namespace egpu::allocator

@@ -12,7 +12,7 @@
 #include "controller/scheduler/gang.h"
 #include "controller/scheduler/queue_order.h"
 
-namespace egpu::cache {
+namespace egpu::allocator {
 
 /// Position in queue order. Times are seconds of the wall clock.
 struct QueueOrder {
@@ -61,4 +61,4 @@ inline std::vector<scheduler::Request> requestsOf(const std::vector<SchedulingRe
   return requests;
 }
 
-}  // namespace egpu::cache
+}  // namespace egpu::allocator

@@ -54,7 +54,7 @@ void Journal::all(const scheduler::Cluster& cluster) {
 }
 
 void Journal::put(What what) {
-  const auto* decided = std::get_if<cache::Decided>(&what);
+  const auto* decided = std::get_if<allocator::Decided>(&what);
   const std::size_t names = decided == nullptr ? 0 : decided->nodes.suited.size() + decided->nodes.refused.size();
   const base::MutexLock lock(mutex_);
   if (!recording_ || room_ == 0) {
@@ -114,8 +114,8 @@ std::size_t Journal::write(const std::deque<TimedChange>& entries) {
       ++lost;
       continue;
     }
-    const auto* change = std::get_if<cache::Change>(&entry.what);
-    auto record = change != nullptr ? recordOf(*change) : recordOf(std::get<cache::Decided>(entry.what));
+    const auto* change = std::get_if<allocator::Change>(&entry.what);
+    auto record = change != nullptr ? recordOf(*change) : recordOf(std::get<allocator::Decided>(entry.what));
     record.time = entry.time;
     lines.append(codec::encode(record)).push_back('\n');
     ++held;

@@ -32,9 +32,9 @@ struct ControllerOptions {
   ReconcilerOptions reconciler;
   workqueue::RateLimit rateLimit{std::chrono::milliseconds(5), std::chrono::milliseconds(60'000), 100, 1000};
   std::chrono::milliseconds drain{20'000};
-  bool standby = false;                        ///< mirrors only, until lead()
-  scheduler::Keeping keeping;                  ///< limits of node reservations
-  cache::ClusterListener* listener = nullptr;  ///< receives every decision; must outlive the controller
+  bool standby = false;                            ///< mirrors only, until lead()
+  scheduler::Keeping keeping;                      ///< limits of node reservations
+  allocator::ClusterListener* listener = nullptr;  ///< receives every decision; must outlive the controller
 };
 
 /// All references must outlive it. Call start() and stop() from one thread; all other functions are thread-safe.
@@ -62,11 +62,11 @@ class Controller {
   bool quiet() const;
 
   const cache::Stores& stores() const { return stores_; }
-  const cache::Allocator& cluster() const { return cluster_; }
+  const allocator::Allocator& cluster() const { return cluster_; }
   const Reconciler& reconciler() const { return reconciler_; }
   /// For a scheduler's extender.
   Reconciler& reconciler() { return reconciler_; }
-  cache::Allocator& cluster() { return cluster_; }
+  allocator::Allocator& cluster() { return cluster_; }
   /// True if the workers run, so that this process decides.
   bool works() const { return ready_.load() && leads_.load(); }
   std::size_t queueDepth() const { return queue_.depth(); }
@@ -85,7 +85,7 @@ class Controller {
   base::Metrics& metrics_;
   std::atomic<bool> leads_;  ///< initialised before all members that may enqueue
   cache::Stores stores_;
-  cache::Allocator cluster_;
+  allocator::Allocator cluster_;
   workqueue::WorkQueue queue_;
   Reconciler reconciler_;
 

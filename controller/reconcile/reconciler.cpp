@@ -18,7 +18,7 @@ namespace {
 constexpr int kStatesAtOnce = 16;
 }  // namespace
 
-Reconciler::Reconciler(kube::Client& client, cache::Stores& stores, cache::Allocator& cluster,
+Reconciler::Reconciler(kube::Client& client, cache::Stores& stores, allocator::Allocator& cluster,
                        plugin::Registry& registry, base::Clock& clock, kube::EventSink& events, base::Metrics& metrics,
                        Enqueue enqueue, ReconcilerOptions options)
     : timeouts_(options.timeouts),
@@ -86,12 +86,12 @@ Reconciler::Reconciler(kube::Client& client, cache::Stores& stores, cache::Alloc
   stores.usage.onFreed([this](const std::string& node) { pods_.freed(node); });
 }
 
-bool Reconciler::leavesAnyAlone(const std::vector<cache::Allocator::SchedulingRequest>& asks) const {
+bool Reconciler::leavesAnyAlone(const std::vector<allocator::Allocator::SchedulingRequest>& asks) const {
   return std::any_of(asks.begin(), asks.end(),
                      [this](const auto& ask) { return waiting_.nodes.anyRejected(ask.claimUid); });
 }
 
-bool Reconciler::leavesAlone(const std::vector<cache::Allocator::SchedulingRequest>& asks,
+bool Reconciler::leavesAlone(const std::vector<allocator::Allocator::SchedulingRequest>& asks,
                              std::string_view node) const {
   return std::any_of(asks.begin(), asks.end(),
                      [&](const auto& ask) { return waiting_.nodes.rejected(ask.claimUid, node); });

@@ -57,7 +57,7 @@ class Reconciler {
   using Enqueue = std::function<void(const std::string& queueKey)>;
   /// `enqueue` is called from any thread, also from within step(). Steps use client.brief(): calls are not retried,
   /// because a failed step ends and its key is retried.
-  Reconciler(kube::Client& client, cache::Stores& stores, cache::Allocator& cluster, plugin::Registry& registry,
+  Reconciler(kube::Client& client, cache::Stores& stores, allocator::Allocator& cluster, plugin::Registry& registry,
              base::Clock& clock, kube::EventSink& events, base::Metrics& metrics, Enqueue enqueue,
              ReconcilerOptions options = {});
 
@@ -69,8 +69,8 @@ class Reconciler {
   /// For schedulers that choose nodes themselves. Steps must be running.
   PodDemand demandOf(const core::Pod& pod) { return pods_.demand().demandOf(pod); }
   /// True if any node is backed off for one of these claims; true if this node is (node_backoff.h).
-  bool leavesAnyAlone(const std::vector<cache::Allocator::SchedulingRequest>& asks) const;
-  bool leavesAlone(const std::vector<cache::Allocator::SchedulingRequest>& asks, std::string_view node) const;
+  bool leavesAnyAlone(const std::vector<allocator::Allocator::SchedulingRequest>& asks) const;
+  bool leavesAlone(const std::vector<allocator::Allocator::SchedulingRequest>& asks, std::string_view node) const;
   base::Status bindPod(const core::ObjectKey& pod, const std::string& uid, const std::string& node,
                        std::chrono::milliseconds within, std::stop_token stop) {
     return podBinder_.bind(pod, uid, node, within, std::move(stop));
@@ -118,7 +118,7 @@ class Reconciler {
 
   const Timeouts timeouts_;
   cache::Stores& stores_;
-  cache::Allocator& cluster_;
+  allocator::Allocator& cluster_;
   base::Clock& clock_;
   base::Metrics& metrics_;
   plugin::Registry& registry_;

@@ -70,7 +70,7 @@ std::optional<v1alpha::DeviceUsage> useOf(const cache::Gpu* card, const std::str
 
 }  // namespace
 
-Routing::Routing(cache::Stores& stores, cache::Allocator& cluster, plugin::Registry& registry, ClassSync& classes,
+Routing::Routing(cache::Stores& stores, allocator::Allocator& cluster, plugin::Registry& registry, ClassSync& classes,
                  Users& users, Waiting& waiting, Provisioning& provisioning, AmountsSync& amounts, Enqueue enqueue)
     : stores_(stores),
       classes_(classes),

@@ -21,7 +21,7 @@ namespace egpu::reconcile {
 class Routing {
  public:
   using Enqueue = std::function<void(const std::string& queueKey)>;
-  Routing(cache::Stores& stores, cache::Allocator& cluster, plugin::Registry& registry, ClassSync& classes,
+  Routing(cache::Stores& stores, allocator::Allocator& cluster, plugin::Registry& registry, ClassSync& classes,
           Users& users, Waiting& waiting, Provisioning& provisioning, AmountsSync& amounts, Enqueue enqueue);
   ~Routing();
   Routing(const Routing&) = delete;

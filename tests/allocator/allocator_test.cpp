@@ -12,7 +12,7 @@
 #include "controller/scheduler/state/state.h"
 #include "tests/allocator/allocator_fixture.h"
 
-namespace egpu::cache {
+namespace egpu::allocator {
 namespace {
 
 TEST_F(AllocatorTest, ADecisionCountsUntilItsDeviceIsSeen) {
@@ -130,7 +130,7 @@ TEST_F(AllocatorTest, DecidingAnewTellsThoseWhoWaitForWhatWasDecidedBefore) {
 }
 
 TEST_F(AllocatorTest, ADecisionEndsWithItsClaim) {
-  Claim claim;
+  cache::Claim claim;
   claim.metadata.name = "c";
   claim.metadata.namespace_ = "ns";
   claim.metadata.uid = "k";
@@ -425,7 +425,7 @@ TEST_F(AllocatorTest, AGangKeepsToItsMembersNodesAndToOneGroup) {
 TEST_F(AllocatorTest, AGangIsWithinTheQuotasOfItsNamespace) {
   node("n2");
   card("c1", "n2");
-  Quota quota;
+  cache::Quota quota;
   quota.metadata.namespace_ = "ns";
   quota.metadata.name = "team";
   quota.metadata.uid = "quota";
@@ -547,9 +547,9 @@ TEST_F(AllocatorTest, TheMapNamesEveryTake) {
 // notification.
 TEST(AllocatorChanges, OldNewsIsNotTakenForTheLatest) {
   for (const bool gone : {false, true}) {
-    Stores stores;
+    cache::Stores stores;
     const auto card = [](int version, int64_t memory) {
-      Gpu gpu;
+      cache::Gpu gpu;
       gpu.metadata.name = "c";
       gpu.metadata.uid = "u";
       gpu.metadata.resourceVersion = std::to_string(version);
@@ -560,7 +560,7 @@ TEST(AllocatorChanges, OldNewsIsNotTakenForTheLatest) {
       return gpu;
     };
     bool first = true;
-    stores.cards.listen([&](const Gpu*, const Gpu*) {
+    stores.cards.listen([&](const cache::Gpu*, const cache::Gpu*) {
       if (!std::exchange(first, false)) return;
       if (gone)
         stores.cards.observedGone({"", "c"}, "u");
@@ -611,9 +611,9 @@ std::string told(const Allocator& view) {
 TEST(AllocatorProperty, EqualsOneThatIsToldOnlyTheEnd) {
   std::mt19937 random(11);
   for (int round = 0; round < 60; ++round) {
-    Stores stores;
+    cache::Stores stores;
     Allocator view(stores);
-    std::map<std::string, Gpu> gpus;
+    std::map<std::string, cache::Gpu> gpus;
     uint64_t version = 0;
     const auto pick = [&random](unsigned n) { return std::to_string(random() % n); };
     const auto gone = [&](const std::string& name) {
@@ -622,7 +622,7 @@ TEST(AllocatorProperty, EqualsOneThatIsToldOnlyTheEnd) {
       stores.storeOf(it->second).observedGone({"", name}, it->second.metadata.uid);
       gpus.erase(it);
     };
-    const auto put = [&](Gpu gpu) {
+    const auto put = [&](cache::Gpu gpu) {
       const auto& name = gpu.metadata.name;
       const auto it = gpus.find(name);
       gpu.metadata.uid = it != gpus.end() ? it->second.metadata.uid : "uid-" + name + "-" + std::to_string(version);
@@ -633,7 +633,7 @@ TEST(AllocatorProperty, EqualsOneThatIsToldOnlyTheEnd) {
       gpus[name] = gpu;
     };
     for (int step = 0; step < 120; ++step) {
-      Gpu gpu;
+      cache::Gpu gpu;
       if (random() % 2 == 0) {
         gpu.metadata.name = "c" + pick(4);
         if (random() % 5 == 0) {
@@ -664,7 +664,7 @@ TEST(AllocatorProperty, EqualsOneThatIsToldOnlyTheEnd) {
       }
       put(gpu);
     }
-    Stores last;
+    cache::Stores last;
     Allocator fresh(last);
     for (const auto& [name, gpu] : gpus) last.storeOf(gpu).informed(gpu);
     ASSERT_EQ(told(view), told(fresh)) << "round " << round;
@@ -698,4 +698,4 @@ TEST_F(AllocatorTest, AMapPageHasItsNodesAlone) {
 }
 
 }  // namespace
-}  // namespace egpu::cache
+}  // namespace egpu::allocator

@@ -3,7 +3,7 @@
 
 #include "tests/allocator/parts_fixture.h"
 
-namespace egpu::cache {
+namespace egpu::allocator {
 namespace {
 
 using NominatorTest = PartsTest;
@@ -68,4 +68,4 @@ TEST_F(NominatorTest, EndOfANominationFreesCapacity) {
 }
 
 }  // namespace
-}  // namespace egpu::cache
+}  // namespace egpu::allocator

@@ -3,7 +3,7 @@
 
 #include <gtest/gtest.h>
 
-namespace egpu::cache {
+namespace egpu::allocator {
 namespace {
 
 constexpr auto kCore = static_cast<std::size_t>(scheduler::QuotaKey::core);
@@ -87,4 +87,4 @@ TEST_F(QuotaAccountingTest, ReservationExpiresWithoutRenewal) {
 }
 
 }  // namespace
-}  // namespace egpu::cache
+}  // namespace egpu::allocator

@@ -8,7 +8,7 @@
 
 #include "tests/allocator/allocator_fixture.h"
 
-namespace egpu::cache {
+namespace egpu::allocator {
 namespace {
 
 QuotaWaiter waiter(const std::string& name, int64_t priority, int64_t since) {
@@ -63,7 +63,7 @@ class QuotaOfViewTest : public AllocatorTest {
   void SetUp() override {
     AllocatorTest::SetUp();
     view.onQuota([this](const std::string&, bool freed) { wakes += freed; });
-    Quota quota;
+    cache::Quota quota;
     quota.metadata.name = quota.metadata.uid = "team";
     quota.metadata.namespace_ = "ns";
     quota.metadata.resourceVersion = next();
@@ -73,7 +73,7 @@ class QuotaOfViewTest : public AllocatorTest {
   }
   Allocator::SchedulingRequest waiting(const std::string& uid, int64_t core, int64_t priority, int64_t since,
                                        int64_t now) {
-    Claim claim;
+    cache::Claim claim;
     claim.metadata.name = claim.metadata.uid = uid;
     claim.metadata.namespace_ = "ns";
     claim.metadata.resourceVersion = next();
@@ -109,7 +109,7 @@ TEST_F(QuotaOfViewTest, AReservationIsForOneThatWaitedForLongAndIsWithinTheQuota
 }
 
 TEST_F(QuotaOfViewTest, ANominationHoldsItsQuotaAndEndsWithIt) {
-  auto claim = Claim();
+  auto claim = cache::Claim();
   claim.metadata.name = claim.metadata.uid = "preemptor";
   claim.metadata.namespace_ = "ns";
   claim.metadata.resourceVersion = next();
@@ -134,4 +134,4 @@ TEST_F(QuotaOfViewTest, ANominationHoldsItsQuotaAndEndsWithIt) {
 }
 
 }  // namespace
-}  // namespace egpu::cache
+}  // namespace egpu::allocator

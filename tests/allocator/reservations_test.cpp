@@ -3,7 +3,7 @@
 
 #include "tests/allocator/parts_fixture.h"
 
-namespace egpu::cache {
+namespace egpu::allocator {
 namespace {
 
 class ReservationsTest : public PartsTest {
@@ -120,4 +120,4 @@ TEST_F(ReservationsTest, GangGetsAllItsNodesAndReplacesALaterGang) {
 }
 
 }  // namespace
-}  // namespace egpu::cache
+}  // namespace egpu::allocator

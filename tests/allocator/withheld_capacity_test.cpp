@@ -9,7 +9,7 @@
 #include "controller/allocator/reservation_budget.h"
 #include "tests/allocator/allocator_fixture.h"
 
-namespace egpu::cache {
+namespace egpu::allocator {
 namespace {
 
 class KeptRoomTest : public AllocatorTest {
@@ -55,7 +55,7 @@ class KeptRoomTest : public AllocatorTest {
   }
   /// Returns the request of a claim in the store.
   Allocator::SchedulingRequest waiter(const std::string& uid, int64_t core) {
-    Claim claim;
+    cache::Claim claim;
     claim.metadata.name = claim.metadata.uid = uid;
     claim.metadata.namespace_ = "ns";
     claim.metadata.resourceVersion = next();
@@ -86,7 +86,7 @@ class KeptRoomTest : public AllocatorTest {
     char created[32];
     std::snprintf(created, sizeof created, "1970-01-01T%02d:%02d:%02dZ", static_cast<int>(since / 3600),
                   static_cast<int>(since / 60 % 60), static_cast<int>(since % 60));
-    Gpu gpu;
+    cache::Gpu gpu;
     gpu.metadata.name = name;
     gpu.metadata.uid = "uid-" + name;
     gpu.metadata.resourceVersion = next();
@@ -129,7 +129,7 @@ TEST_F(KeptRoomTest, ANodeIsKeptByTheTimesOfTheDevicesThatAreThere) {
   card("c1", "n2");
   const auto since = [&](const std::string& name, const std::string& uid, const std::string& on,
                          const std::string& card, const std::string& created) {
-    Gpu gpu;
+    cache::Gpu gpu;
     gpu.metadata.name = name;
     gpu.metadata.uid = uid;
     gpu.metadata.resourceVersion = next();
@@ -163,7 +163,7 @@ TEST_F(KeptRoomTest, ANodeIsKeptByTheTimesOfTheDevicesThatAreThere) {
 }
 
 TEST_F(KeptRoomTest, WhateverIsAskedKnowsRoomThatIsKept) {
-  Claim owner;
+  cache::Claim owner;
   owner.metadata.name = "owner";
   owner.metadata.namespace_ = "ns";
   owner.metadata.uid = "owner";
@@ -287,7 +287,7 @@ TEST_F(KeptRoomTest, WhatIsOverAQuotaKeepsNoNode) {
   auto asks = gang("g", 2, 0);
   EXPECT_FALSE(gangFits(asks, 1000));
   ASSERT_EQ(kept().size(), 2u);
-  Quota quota;
+  cache::Quota quota;
   quota.metadata.name = "team";
   quota.metadata.namespace_ = "ns";
   quota.metadata.uid = "team";
@@ -409,7 +409,7 @@ TEST_F(KeptRoomTest, NodesWithoutCardsDoNotCount) {
 TEST_F(KeptRoomTest, AGangFarOverItsQuotaKeepsNone) {
   full({100, 900, 500});
   hold("d1", "n1", "c0", 990);
-  Quota quota;
+  cache::Quota quota;
   quota.metadata.name = quota.metadata.uid = "team";
   quota.metadata.namespace_ = "ns";
   quota.metadata.resourceVersion = next();
@@ -432,7 +432,7 @@ TEST_F(KeptRoomTest, RoomThatIsNominatedToOthersMakesNobodyGiveUpItsNode) {
   owner.turn = {0, 0, 0, 1000};
   EXPECT_FALSE(view.decideAndAssume(owner).fits);
   ASSERT_EQ(kept(), Names{"n1"});
-  Claim other;
+  cache::Claim other;
   other.metadata.name = other.metadata.uid = "other";
   other.metadata.namespace_ = "ns";
   other.metadata.resourceVersion = next();
@@ -711,4 +711,4 @@ TEST_F(KeptRoomTest, VictimsAreNeededWithoutWhoseReleaseNotAllFit) {
 }
 
 }  // namespace
-}  // namespace egpu::cache
+}  // namespace egpu::allocator

@@ -44,7 +44,7 @@ class CountingMetrics final : public base::Metrics {
 
 class WatchedCluster {
  public:
-  using SchedulingRequest = cache::Allocator::SchedulingRequest;
+  using SchedulingRequest = allocator::Allocator::SchedulingRequest;
 
   explicit WatchedCluster(int64_t bytes = int64_t{64} << 20) : bytes_(bytes) { open(); }
 
@@ -145,7 +145,7 @@ class WatchedCluster {
   CountingMetrics metrics;
   std::unique_ptr<Journal> journal;  // outlives the view
   cache::Stores stores;
-  cache::Allocator view{stores};
+  allocator::Allocator view{stores};
   std::vector<std::string> leftOut;
 
  private:

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <utility>
 
-namespace egpu::cache {
+namespace egpu::allocator {
 
 scheduler::QuotaPart quotaPartOf(const scheduler::CardView& card, const scheduler::Amount& charged) {
   return {std::string(card.model), charged, card.capacity.core, card.milliTflops, card.known};
@@ -77,4 +77,4 @@ void QuotaAccounting::expireReservations(int64_t now) {
   for (const auto& namespace_ : reservations_.expire(now)) book_.noteFreed(namespace_);
 }
 
-}  // namespace egpu::cache
+}  // namespace egpu::allocator

@@ -20,7 +20,7 @@
 #include "controller/scheduler/cluster.h"
 #include "controller/scheduler/quota/book.h"
 
-namespace egpu::cache {
+namespace egpu::allocator {
 
 /// Part of a claim on a card, for quotas.
 scheduler::QuotaPart quotaPartOf(const scheduler::CardView& card, const scheduler::Amount& charged);
@@ -83,4 +83,4 @@ class QuotaAccounting {
   QuotaReservations reservations_;
 };
 
-}  // namespace egpu::cache
+}  // namespace egpu::allocator

@@ -94,7 +94,7 @@ void Auditor::report(const cache::Gpu& card, const Drift& drift) {
 Outcome Auditor::assumed(std::stop_token stop) {
   const auto now = clock_.now();
   const auto all = cluster_.assumed();
-  std::vector<const cache::AssumedDecision*> old;
+  std::vector<const allocator::AssumedDecision*> old;
   auto oldest = now;
   {
     std::lock_guard lock(mutex_);
@@ -117,7 +117,7 @@ Outcome Auditor::assumed(std::stop_token stop) {
   return Outcome::after(timeouts_.assumedTimeout - std::chrono::duration_cast<milliseconds>(now - oldest));
 }
 
-bool Auditor::repair(const cache::AssumedDecision& decision, std::stop_token stop) {
+bool Auditor::repair(const allocator::AssumedDecision& decision, std::stop_token stop) {
   // If this read finds the device, the device counts by itself.
   const auto device = writer_.read<cache::Gpu>({"", std::string(keys::kDevicePrefix) + decision.claimUid}, {}, stop);
   if (!device.ok() && device.status().code() != base::Code::notFound) return false;

@@ -31,7 +31,7 @@ struct AuditorOptions {
 /// The step of a card: hardware state, garbage, ledger, summary. Thread-safe; at most one thread per card at a time.
 class Auditor {
  public:
-  Auditor(Writer& writer, cache::Stores& stores, cache::Allocator& cluster, Binder& binder, Sweeper& sweeper,
+  Auditor(Writer& writer, cache::Stores& stores, allocator::Allocator& cluster, Binder& binder, Sweeper& sweeper,
           base::Clock& clock, base::Metrics& metrics, kube::EventSink& events,
           std::function<void(const std::string&)> enqueue, std::function<bool()> binding, const Timeouts& timeouts,
           AuditorOptions options)
@@ -74,11 +74,11 @@ class Auditor {
   void tell(const cache::Gpu& card, std::set<Drift> found);
   void report(const cache::Gpu& card, const Drift& drift);
   /// Checks a decision that is too old and forgets it. Returns false if the server could not be asked.
-  bool repair(const cache::AssumedDecision& decision, std::stop_token stop);
+  bool repair(const allocator::AssumedDecision& decision, std::stop_token stop);
 
   Writer& writer_;
   cache::Stores& stores_;
-  cache::Allocator& cluster_;
+  allocator::Allocator& cluster_;
   Binder& binder_;
   Sweeper& sweeper_;
   base::Clock& clock_;

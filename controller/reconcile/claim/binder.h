@@ -23,7 +23,7 @@ bool belongsTo(const cache::Gpu& device, const cache::Claim& claim);
 /// Thread-safe.
 class Binder {
  public:
-  Binder(Writer& writer, cache::Stores& stores, cache::Allocator& cluster, Provisioning& provisioning)
+  Binder(Writer& writer, cache::Stores& stores, allocator::Allocator& cluster, Provisioning& provisioning)
       : writer_(writer), stores_(stores), cluster_(cluster), provisioning_(provisioning) {}
 
   /// W1. If a device of that name exists, returns that device, and forgets the decision. The caller must check its
@@ -73,7 +73,7 @@ class Binder {
 
   Writer& writer_;
   cache::Stores& stores_;
-  cache::Allocator& cluster_;
+  allocator::Allocator& cluster_;
   Provisioning& provisioning_;
 };
 

@@ -29,8 +29,8 @@ void limit(const cache::Claim& claim, scheduler::Request& request) {
 }
 }  // namespace
 
-cache::Allocator::QueueOrder queueOrderOf(const cache::Claim& claim, int64_t priority, base::Clock::Wall wall) {
-  cache::Allocator::QueueOrder turn;
+allocator::Allocator::QueueOrder queueOrderOf(const cache::Claim& claim, int64_t priority, base::Clock::Wall wall) {
+  allocator::Allocator::QueueOrder turn;
   turn.priority = priority;
   turn.now = std::chrono::duration_cast<std::chrono::seconds>(wall.time_since_epoch()).count();
   const auto created = base::parseRfc3339(claim.metadata.creationTimestamp);
@@ -121,7 +121,7 @@ ResolvedClaim ResolvedClaim::alternative(std::size_t which) const {
   return other;
 }
 
-cache::Allocator::SchedulingRequest ResolvedClaim::of(const cache::Claim& claim, std::string nodes) const {
+allocator::Allocator::SchedulingRequest ResolvedClaim::of(const cache::Claim& claim, std::string nodes) const {
   return {claim.metadata.uid,
           core::keyOf(claim.metadata).str(),
           request,

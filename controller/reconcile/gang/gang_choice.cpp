@@ -43,8 +43,8 @@ struct MemberCandidate {
 
 std::string notMadeText(const GroupPod& pod) { return "claims of pod " + pod.pod->metadata.name + " are not made yet"; }
 
-GangChoice chooseByAnnotation(const cache::Stores& stores, const cache::Allocator& cluster, const core::ObjectKey& gang,
-                              const GangMemory& memory) {
+GangChoice chooseByAnnotation(const cache::Stores& stores, const allocator::Allocator& cluster,
+                              const core::ObjectKey& gang, const GangMemory& memory) {
   GangChoice members;
   std::vector<MemberCandidate> all;
   for (auto& claim : stores.claimsOfGang(gang.namespace_, gang.name)) {
@@ -91,8 +91,8 @@ GangChoice chooseByAnnotation(const cache::Stores& stores, const cache::Allocato
   return members;
 }
 
-GangChoice chooseOfGroup(const cache::Stores& stores, const cache::Allocator& cluster, const std::string& namespace_,
-                         const v1alpha::Gang& gang) {
+GangChoice chooseOfGroup(const cache::Stores& stores, const allocator::Allocator& cluster,
+                         const std::string& namespace_, const v1alpha::Gang& gang) {
   GangChoice members;
   members.gang = gang;
   auto pods = podsOfGroup(stores, namespace_, gang.name, [&](const auto& each) {
@@ -121,7 +121,7 @@ GangChoice chooseOfGroup(const cache::Stores& stores, const cache::Allocator& cl
   return members;
 }
 
-OpenMembers openMembersOf(const cache::Stores& stores, const cache::Allocator& cluster,
+OpenMembers openMembersOf(const cache::Stores& stores, const allocator::Allocator& cluster,
                           const std::vector<GangChoice::ClaimPtr>& here) {
   OpenMembers members;
   for (const auto& each : here) {

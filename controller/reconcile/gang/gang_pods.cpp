@@ -114,9 +114,9 @@ bool GangPods::hasRoom(const Member& member, std::string_view node, std::span<co
   return shortOf(member.alike->requests, taken, *object).empty();
 }
 
-std::vector<cache::Allocator::GangMemberConstraints> GangPods::places() {
+std::vector<allocator::Allocator::GangMemberConstraints> GangPods::places() {
   for (const auto& alike : alike_) alike->nodes->lookAtAll();  // here, as no other decision is blocked
-  std::vector<cache::Allocator::GangMemberConstraints> places;
+  std::vector<allocator::Allocator::GangMemberConstraints> places;
   using Kind = std::tuple<const Alike*, std::string, std::string, std::string>;
   std::map<Kind, std::size_t> kinds;
   for (const auto& member : members_) {

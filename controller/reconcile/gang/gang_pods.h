@@ -36,7 +36,7 @@ class GangPods {
   base::Result<std::string> add(const ClaimPtr& claim, const std::optional<scheduler::NodePredicate>& tolerated,
                                 std::stop_token stop);
   /// Returns one place per member. They refer to this object.
-  std::vector<cache::Allocator::GangMemberConstraints> places();
+  std::vector<allocator::Allocator::GangMemberConstraints> places();
   /// Counts the pods on these nodes from now on. Returns false, and counts none, if one of the nodes lacks the
   /// capacity.
   bool promise(const std::vector<scheduler::Decision>& decisions);

@@ -29,7 +29,7 @@ class GangSync {
  private:
   /// Requests of the open members.
   struct GangAsks {
-    std::vector<cache::Allocator::SchedulingRequest> asks;
+    std::vector<allocator::Allocator::SchedulingRequest> asks;
     bool preempt = true;  ///< all of them may preempt
   };
   /// Makes the requests of the open members. Returns an outcome if nothing can be decided now.
@@ -41,7 +41,7 @@ class GangSync {
   /// Attempt to decide a gang that did not fit.
   struct GangTry {
     const GangMembers& members;
-    const std::vector<cache::Allocator::SchedulingRequest>& asks;
+    const std::vector<allocator::Allocator::SchedulingRequest>& asks;
     GangPods& pods;
     const std::vector<scheduler::TopologyGroup>* within;
     bool preempts = false;

@@ -150,12 +150,12 @@ std::optional<Outcome> StaticBinding::reserveQuota(const cache::Claim& claim, co
   const auto& uid = claim.metadata.uid;
   const auto queueKey = claimKey(core::keyOf(claim.metadata));
   const auto priority = priorityOf(context_.stores, claim).value;
-  const cache::Allocator::SchedulingRequest ask{uid,
-                                                core::keyOf(claim.metadata).str(),
-                                                {},
-                                                {},
-                                                named.spec.className,
-                                                queueOrderOf(claim, priority, context_.clock.wall())};
+  const allocator::Allocator::SchedulingRequest ask{uid,
+                                                    core::keyOf(claim.metadata).str(),
+                                                    {},
+                                                    {},
+                                                    named.spec.className,
+                                                    queueOrderOf(claim, priority, context_.clock.wall())};
   ResolvedClaim refused;
   if (parts_.resolver.isRefusedByQuota(claim, refused)) return Outcome::done().reports(refused.refusal(claim));
   // Added before the quota is checked. No other claim takes the device that it names, so it need not yield.

@@ -233,7 +233,7 @@ std::optional<Outcome> PodPlacement::nominateVictims(const core::Pod& pod, const
                                                   std::move(all), stop);
 }
 
-bool PodPlacement::forgetRefusedNodes(const std::vector<cache::Allocator::SchedulingRequest>& asks) {
+bool PodPlacement::forgetRefusedNodes(const std::vector<allocator::Allocator::SchedulingRequest>& asks) {
   bool any = false;
   for (const auto& ask : asks) {
     any = any || context_.waiting.nodes.anyRefused(ask.claimUid);
@@ -349,9 +349,9 @@ PodPlacement::Tried PodPlacement::decideFirst(const Choice& choice, NodeChoice& 
   return first;
 }
 
-std::vector<cache::Allocator::SchedulingRequest> PodPlacement::asksOf(const Choice& choice,
-                                                                      const std::vector<std::size_t>& which) {
-  std::vector<cache::Allocator::SchedulingRequest> asks;
+std::vector<allocator::Allocator::SchedulingRequest> PodPlacement::asksOf(const Choice& choice,
+                                                                          const std::vector<std::size_t>& which) {
+  std::vector<allocator::Allocator::SchedulingRequest> asks;
   for (std::size_t i = 0; i < which.size(); ++i) {
     asks.push_back(choice.asked[i].alternative(which[i]).of(*choice.open[i]->claim));
     asks.back().request.pinnedNode = choice.node;
@@ -359,7 +359,7 @@ std::vector<cache::Allocator::SchedulingRequest> PodPlacement::asksOf(const Choi
   return asks;
 }
 
-scheduler::Together PodPlacement::decide(std::vector<cache::Allocator::SchedulingRequest> asks, NodeChoice& nodes) {
+scheduler::Together PodPlacement::decide(std::vector<allocator::Allocator::SchedulingRequest> asks, NodeChoice& nodes) {
   for (auto& ask : asks) ask.first = false;  // `first` is for searches of all nodes; each call here searches some
   scheduler::Together together;
   std::optional<scheduler::QuotaExcess> excess;  // the first excess that was found

@@ -75,7 +75,7 @@ int64_t priorityOfOwner(const cache::Stores& stores, const cache::Gpu& device) {
   return claim ? priorityOf(stores, *claim).value : std::numeric_limits<int64_t>::max();
 }
 
-int64_t lowestOf(const std::vector<cache::Allocator::SchedulingRequest>& asks) {
+int64_t lowestOf(const std::vector<allocator::Allocator::SchedulingRequest>& asks) {
   const auto lowest = std::min_element(asks.begin(), asks.end(),
                                        [](const auto& a, const auto& b) { return a.turn.priority < b.turn.priority; });
   return lowest->turn.priority;
@@ -117,7 +117,7 @@ std::optional<core::ObjectKey> gangOfHolder(const cache::Stores& stores, const c
   return inGang(stores, claim) && gangOf(stores, claim) ? gangNamedBy(claim) : std::nullopt;
 }
 
-cache::Allocator::VictimGroup victimGroups(const cache::Stores& stores) {
+allocator::Allocator::VictimGroup victimGroups(const cache::Stores& stores) {
   return [&stores](const std::string& victim) {
     const auto device = stores.devices.get({"", victim});
     const auto holder = device ? preemptibleClaim(stores, *device) : nullptr;
@@ -173,7 +173,7 @@ std::set<std::string> Preemption::podsOf(const AskedTogether& asked) const {
 }
 
 core::HeapOptional<v1alpha::Nomination> Preemption::planFor(const cache::Store<cache::Claim>::Ptr& claim,
-                                                            const cache::Allocator::SchedulingRequest& ask,
+                                                            const allocator::Allocator::SchedulingRequest& ask,
                                                             const scheduler::NodePredicate& suits,
                                                             const std::stop_token& stop) {
   auto rooms = planForGroup({{claim}, {ask}, {{suits, {}, {}}}}, stop);

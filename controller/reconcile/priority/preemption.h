@@ -41,8 +41,8 @@ bool markedToMove(const cache::Gpu& device);
 /// Claims that are of use only together, and their requests; one element per claim.
 struct AskedTogether {
   std::vector<cache::Store<cache::Claim>::Ptr> claims;
-  std::vector<cache::Allocator::SchedulingRequest> asks;
-  std::vector<cache::Allocator::GangMemberConstraints> places;
+  std::vector<allocator::Allocator::SchedulingRequest> asks;
+  std::vector<allocator::Allocator::GangMemberConstraints> places;
   const std::vector<scheduler::TopologyGroup>* within = nullptr;  ///< as in Allocator::decideGang()
 };
 
@@ -57,12 +57,12 @@ struct VictimGang {
 };
 VictimGang victimGangOf(const cache::Stores& stores, const cache::Gpu& device, const cache::Claim& holder);
 /// Returns a function from a victim to the devices that are released with it: those of its gang, else its own.
-cache::Allocator::VictimGroup victimGroups(const cache::Stores& stores);
+allocator::Allocator::VictimGroup victimGroups(const cache::Stores& stores);
 
 /// Thread-safe. Stores, view and clock must outlive it.
 class Preemption {
  public:
-  Preemption(const cache::Stores& stores, cache::Allocator& cluster, base::Clock& clock, const Timeouts& timeouts)
+  Preemption(const cache::Stores& stores, allocator::Allocator& cluster, base::Clock& clock, const Timeouts& timeouts)
       : stores_(stores),
         cluster_(cluster),
         clock_(clock),
@@ -81,7 +81,7 @@ class Preemption {
   /// exists. Nothing if no eviction helps, or if no victims are found within victimSearchTimeout or before the stop.
   /// Needs tryLockPlanning().
   core::HeapOptional<v1alpha::Nomination> planFor(const cache::Store<cache::Claim>::Ptr& claim,
-                                                  const cache::Allocator::SchedulingRequest& ask,
+                                                  const allocator::Allocator::SchedulingRequest& ask,
                                                   const scheduler::NodePredicate& suits, const std::stop_token& stop);
   /// Plans for all of the claims or for none: returns one nomination per claim, or nothing. Each victim is named by the
   /// first claim that goes to its node, or else by the first claim. The claims preempt with the lowest of their
@@ -182,7 +182,7 @@ class Preemption {
   std::chrono::milliseconds until(base::Clock::Steady time) const;       // not negative
 
   const cache::Stores& stores_;
-  cache::Allocator& cluster_;
+  allocator::Allocator& cluster_;
   base::Clock& clock_;
   const Timeouts& timeouts_;
   SharedPlans shared_;

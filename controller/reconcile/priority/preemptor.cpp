@@ -18,7 +18,7 @@ namespace {
 constexpr std::size_t kNominationsAtOnce = 32;  ///< written by one step
 }  // namespace
 
-void useGroupOrder(std::vector<cache::Allocator::SchedulingRequest>& asks) {
+void useGroupOrder(std::vector<allocator::Allocator::SchedulingRequest>& asks) {
   auto turn = asks.front().turn;
   for (const auto& ask : asks) {
     turn.priority = std::min(turn.priority, ask.turn.priority);

@@ -25,7 +25,7 @@ inline constexpr std::string_view kNearLimit = "NearLimit";
 /// Reconciles the key quota/<namespace>/<name>. Thread-safe; at most one thread per quota at a time.
 class QuotaSync {
  public:
-  QuotaSync(Writer& writer, cache::Stores& stores, cache::Allocator& cluster, base::Clock& clock,
+  QuotaSync(Writer& writer, cache::Stores& stores, allocator::Allocator& cluster, base::Clock& clock,
             const Timeouts& timeouts, base::Metrics& metrics, kube::EventSink& events)
       : writer_(writer),
         stores_(stores),
@@ -45,7 +45,7 @@ class QuotaSync {
 
   Writer& writer_;
   cache::Stores& stores_;
-  cache::Allocator& cluster_;
+  allocator::Allocator& cluster_;
   base::Clock& clock_;
   const Timeouts& timeouts_;
   base::Metrics& metrics_;

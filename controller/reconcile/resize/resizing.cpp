@@ -123,7 +123,7 @@ Outcome ClaimResize::retarget(const cache::Claim& claim, const cache::Gpu& devic
   auto made = scheduler::makeRequest(claim, classOfDevice(device));
   if (const auto* refusal = std::get_if<scheduler::Refusal>(&made))
     return says(refusal->reason, (refusal->field.empty() ? "" : refusal->field + ": ") + refusal->message);
-  const cache::Allocator::SchedulingRequest ask{
+  const allocator::Allocator::SchedulingRequest ask{
       claim.metadata.uid,
       core::keyOf(claim.metadata).str(),
       std::get<scheduler::Request>(std::move(made)),
@@ -165,7 +165,7 @@ Outcome ClaimResize::writeTarget(const cache::Claim& claim, const cache::Gpu& de
 }
 
 Outcome ClaimResize::noResize(const cache::Claim& claim, const cache::Gpu& device,
-                              const cache::Allocator::SchedulingRequest& ask, const scheduler::Resizing& resizing) {
+                              const allocator::Allocator::SchedulingRequest& ask, const scheduler::Resizing& resizing) {
   const std::string_view why = resizing.excess ? reason::kScalingQuotaExceeded : reason::kResizeInfeasible;
   const auto* old = findCondition(claim.status.conditions, kResized);
   const bool told = old != nullptr && old->reason == why;

@@ -38,7 +38,7 @@ struct QueueOrder {
 /// Requests of a key, any of which would do. For a pod or a gang those of its first claim, because all of its claims
 /// need capacity. Empty: any freed capacity may suit it.
 struct RoomNeeds {
-  std::vector<cache::Allocator::SchedulingRequest> anyOf{};
+  std::vector<allocator::Allocator::SchedulingRequest> anyOf{};
   std::string device{};       ///< device that the claim names, which needs capacity in quotas only
   std::string refusedIn{};    ///< namespace whose quotas refused the claim: only a new version of them may suit
   uint64_t refusedUnder = 0;  ///< version of the quotas that refused the claim

@@ -30,7 +30,7 @@ namespace egpu::server {
 class Extender final : public http::Handler {
  public:
   /// unavailable: returns why requests can't be answered now; empty if they can. bindWithin: timeout of a binding.
-  Extender(const cache::Stores& stores, cache::Allocator& cluster, reconcile::Reconciler& reconciler,
+  Extender(const cache::Stores& stores, allocator::Allocator& cluster, reconcile::Reconciler& reconciler,
            base::Metrics& metrics, std::function<std::string()> unavailable,
            std::chrono::milliseconds bindWithin = kBindTimeout)
       : stores_(stores),
@@ -71,7 +71,7 @@ class Extender final : public http::Handler {
   bool fitsWithout(const reconcile::PodDemand& demand, const codec::NodeVictims& victims);
 
   const cache::Stores& stores_;
-  cache::Allocator& cluster_;
+  allocator::Allocator& cluster_;
   reconcile::Reconciler& reconciler_;
   base::Metrics& metrics_;
   const std::function<std::string()> unavailable_;

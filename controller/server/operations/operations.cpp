@@ -58,7 +58,7 @@ bool fromThisMachine(const http::Request& request) {
 /// Parameters of /allocation-map.
 struct MapQuery {
   std::string format = "json";
-  cache::MapPage page;
+  allocator::MapPage page;
   TextOptions text;
 };
 

@@ -206,7 +206,7 @@ std::optional<v1alpha::Gang> gangNamed(const Stores& stores, const cache::Claim&
   return std::nullopt;
 }
 
-GangChoice choose(const Stores& stores, const cache::Allocator& cluster, const core::ObjectKey& id,
+GangChoice choose(const Stores& stores, const allocator::Allocator& cluster, const core::ObjectKey& id,
                   const v1alpha::Gang& gang) {
   if (gang.podGroup) return reconcile::chooseOfGroup(stores, cluster, id.namespace_, gang);
   const auto wasLetGo = [&stores](const cache::Claim& member) {
@@ -242,7 +242,7 @@ std::vector<ClaimPtr> membersWith(const Stores& stores, const cache::Claim& clai
 
 }  // namespace
 
-GangToLetIn gangToLetIn(const Stores& stores, const cache::Allocator& cluster, const cache::Claim& claim,
+GangToLetIn gangToLetIn(const Stores& stores, const allocator::Allocator& cluster, const cache::Claim& claim,
                         base::Clock::Wall wall) {
   GangToLetIn found;
   found.phase = keys::phase::kPending;

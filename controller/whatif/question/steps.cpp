@@ -216,7 +216,7 @@ class StepReader {
     if (!limits_.kept) return;
     auto kept = limits_.kept(claim, device, resized.request);
     resized.kept = std::move(kept.cards);
-    if (kept.node) resized.nodeKept = cache::keptNodeText(device.spec.nodeName);
+    if (kept.node) resized.nodeKept = allocator::keptNodeText(device.spec.nodeName);
   }
 
   /// Returns why the snapshot does not place the claim; invalid requests are not a reason, because they were read

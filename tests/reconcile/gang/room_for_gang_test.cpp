@@ -146,7 +146,7 @@ class PlanningAlone {
       : stores_(driver.stores), plans_(stores_, driver.cluster, clock_, kDefaultTimeouts) {}
   std::chrono::milliseconds again(const std::string& name, int64_t priority) {
     const auto claim = stores_.claims.get({"default", name});
-    cache::Allocator::SchedulingRequest ask;
+    allocator::Allocator::SchedulingRequest ask;
     ask.claimUid = claim->metadata.uid;
     ask.claim = core::keyOf(claim->metadata).str();
     ask.request.wholeCards = true;

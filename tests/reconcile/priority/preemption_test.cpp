@@ -118,7 +118,7 @@ TEST_F(PreemptionTest, ALookEndsWithTheStopAndInTime) {
     cache::Claim who;
     who.metadata.name = who.metadata.uid = name;
     who.metadata.namespace_ = "default";
-    cache::Allocator::SchedulingRequest ask;
+    allocator::Allocator::SchedulingRequest ask;
     ask.claimUid = name;
     ask.claim = "default/" + name;
     ask.request.cards = 2;
@@ -152,7 +152,7 @@ TEST_F(PreemptionTest, LooksForWhoHasToGoHaveATenthOfTheTimeWhoeverTheyAreFor) {
     cache::Claim who;
     who.metadata.name = who.metadata.uid = name;
     who.metadata.namespace_ = "default";
-    cache::Allocator::SchedulingRequest ask;
+    allocator::Allocator::SchedulingRequest ask;
     ask.claimUid = name;
     ask.claim = "default/" + name;
     ask.request.perCard = {1000, 1};
@@ -235,7 +235,7 @@ TEST_F(PreemptionTest, ANominationStandsAMomentLongerOnceItsLastVictimIsGone) {
   room.nodeName = "n1";
   room.victims = {"egpu-gone"};
   who.status.nominated = room;
-  cache::Allocator::SchedulingRequest ask;
+  allocator::Allocator::SchedulingRequest ask;
   ask.claimUid = "high";
   ask.claim = "default/high";
   ask.request.cards = 1;

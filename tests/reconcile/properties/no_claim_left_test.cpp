@@ -138,12 +138,12 @@ class BusyCluster : public Trial {
     const auto priority = priorityOf(stores(), each);
     if (requests == nullptr || !priority.unknown.empty()) return {};
     for (const auto& request : *requests) {
-      const cache::Allocator::SchedulingRequest ask{each.metadata.uid,
-                                                    core::keyOf(each.metadata).str(),
-                                                    request,
-                                                    {},
-                                                    cls->metadata.name,
-                                                    queueOrderOf(each, priority.value, world.clock.wall())};
+      const allocator::Allocator::SchedulingRequest ask{each.metadata.uid,
+                                                        core::keyOf(each.metadata).str(),
+                                                        request,
+                                                        {},
+                                                        cls->metadata.name,
+                                                        queueOrderOf(each, priority.value, world.clock.wall())};
       const auto decided = cluster().candidates(ask, toleratedNodes(stores(), *cls), 1);
       if (!decided.empty()) return decided.front().node;
     }
