@@ -3,13 +3,13 @@
 
 #include <cstdint>
 #include <memory>
-#include <shared_mutex>
 #include <string>
 #include <string_view>
 #include <unordered_map>
 #include <vector>
 
 #include "api/core/objects.h"
+#include "controller/base/mutex.h"
 #include "controller/cache/store.h"
 
 namespace egpu::cache {
@@ -41,9 +41,9 @@ class NodeTaints {
   void changed(const core::Node* before, const core::Node* after);
 
   const Store<core::Node>& nodes_;
-  mutable std::shared_mutex mutex_;
-  std::unordered_map<std::string, std::shared_ptr<const Taints>> byNode_;  ///< guarded by mutex_
-  uint64_t version_ = 0;                                                   ///< guarded by mutex_
+  mutable base::SharedMutex mutex_;
+  std::unordered_map<std::string, std::shared_ptr<const Taints>> byNode_ EGPU_GUARDED_BY(mutex_);
+  uint64_t version_ EGPU_GUARDED_BY(mutex_) = 0;
 };
 
 }  // namespace egpu::cache

@@ -77,7 +77,7 @@ void NodeUsage::see(const core::Pod& pod, bool listed, std::vector<std::string>&
 void NodeUsage::seen(const core::Pod& pod) {
   std::vector<std::string> freed;
   {
-    const std::lock_guard lock(mutex_);
+    const base::MutexLock lock(mutex_);
     see(pod, false, freed);
   }
   tell(freed);
@@ -86,7 +86,7 @@ void NodeUsage::seen(const core::Pod& pod) {
 void NodeUsage::gone(const core::ObjectKey& key, std::string_view uid) {
   std::vector<std::string> freed;
   {
-    const std::lock_guard lock(mutex_);
+    const base::MutexLock lock(mutex_);
     const auto it = pods_.find(key.str());
     if (it == pods_.end() || (!uid.empty() && it->second.uid != uid)) return;
     listed_.erase(it->first);
@@ -96,7 +96,7 @@ void NodeUsage::gone(const core::ObjectKey& key, std::string_view uid) {
 }
 
 void NodeUsage::listBegins() {
-  const std::lock_guard lock(mutex_);
+  const base::MutexLock lock(mutex_);
   listed_.clear();
   ++lists_;
 }
@@ -104,7 +104,7 @@ void NodeUsage::listBegins() {
 void NodeUsage::listed(const core::Pod& pod) {
   std::vector<std::string> freed;
   {
-    const std::lock_guard lock(mutex_);
+    const base::MutexLock lock(mutex_);
     listed_.insert(core::keyOf(pod.metadata).str());
     see(pod, true, freed);
   }
@@ -114,7 +114,7 @@ void NodeUsage::listed(const core::Pod& pod) {
 void NodeUsage::listEnds() {
   std::vector<std::string> freed;
   {
-    const std::lock_guard lock(mutex_);
+    const base::MutexLock lock(mutex_);
     std::vector<std::string> vanished;
     for (const auto& [key, entry] : pods_)
       if (listed_.count(key) == 0) vanished.push_back(key);
@@ -127,7 +127,7 @@ void NodeUsage::listEnds() {
 bool NodeUsage::plan(const core::Pod& pod, const std::string& node, const std::function<bool(const Sum&)>& fits) {
   std::vector<std::string> freed;
   {
-    const std::lock_guard lock(mutex_);
+    const base::MutexLock lock(mutex_);
     const auto key = core::keyOf(pod.metadata).str();
     const auto known = pods_.find(key);
     if (known != pods_.end() && known->second.uid == pod.metadata.uid && !known->second.planned)
@@ -142,7 +142,7 @@ bool NodeUsage::plan(const core::Pod& pod, const std::string& node, const std::f
 void NodeUsage::unplan(const core::ObjectKey& pod) {
   std::vector<std::string> freed;
   {
-    const std::lock_guard lock(mutex_);
+    const base::MutexLock lock(mutex_);
     const auto it = pods_.find(pod.str());
     if (it == pods_.end() || !it->second.planned) return;
     drop(it->first, freed);
@@ -167,12 +167,12 @@ NodeUsage::Sum NodeUsage::sumOf(std::string_view node, const std::string& withou
 }
 
 NodeUsage::Sum NodeUsage::of(std::string_view node, const core::ObjectKey& without, int64_t leastPriority) const {
-  const std::lock_guard lock(mutex_);
+  const base::MutexLock lock(mutex_);
   return sumOf(node, without.str(), leastPriority);
 }
 
 NodeUsage::Sum NodeUsage::ofLastingPods(std::string_view node, const core::ObjectKey& without) const {
-  const std::lock_guard lock(mutex_);
+  const base::MutexLock lock(mutex_);
   const auto known = lasting_.find(std::string(node));
   Sum sum = known == lasting_.end() ? Sum() : known->second;
   const auto self = pods_.find(without.str());

@@ -51,13 +51,13 @@ void OptionalMirror<T>::stop() {
 
 template <class T>
 bool OptionalMirror<T>::waitForSync(std::stop_token stop) {
-  std::unique_lock lock(mutex_);
-  return changed_.wait(lock, std::move(stop), [this] { return synced_; });
+  base::MutexLock lock(mutex_);
+  return changed_.wait(lock, std::move(stop), [this]() EGPU_REQUIRES(mutex_) { return synced_; });
 }
 
 template <class T>
 void OptionalMirror<T>::setSynced() {
-  const std::lock_guard lock(mutex_);
+  const base::MutexLock lock(mutex_);
   synced_ = true;
   changed_.notify_all();
 }

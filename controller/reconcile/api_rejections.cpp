@@ -20,7 +20,7 @@ bool ApiRejections::isRefusal(const base::Status& status) {
 }
 
 void ApiRejections::over(const std::string& queueKey) {
-  const std::lock_guard lock(mutex_);
+  const base::MutexLock lock(mutex_);
   told_.erase(queueKey);
 }
 
@@ -49,7 +49,7 @@ void ApiRejections::note(const QueueKey& key, const base::Status& why, std::stop
   const auto message =
       (isFailure(why) ? "the API server fails, it is tried again: " : "the API server refuses it: ") + why.message();
   {
-    const std::lock_guard lock(mutex_);
+    const base::MutexLock lock(mutex_);
     const auto now = clock_.now();
     auto& told = told_[queueKey];
     if (isFailure(why) && ++told.failures <= kPassing) return;

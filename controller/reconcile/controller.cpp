@@ -99,13 +99,13 @@ bool Controller::awaitLead(std::stop_token stop) {
   if (leads_) return true;
   base::log::info("listed everything, standing by", {{"claims", stores_.claims.size()}});
   setReady();
-  std::unique_lock lock(readyMutex_);
+  base::MutexLock lock(readyMutex_);
   return readyChanged_.wait(lock, stop, [this] { return leads_.load(); });
 }
 
 void Controller::setReady() {
   {
-    std::lock_guard lock(readyMutex_);
+    const base::MutexLock lock(readyMutex_);
     ready_.store(true);
   }
   readyChanged_.notify_all();
@@ -113,7 +113,7 @@ void Controller::setReady() {
 
 void Controller::lead() {
   {
-    std::lock_guard lock(readyMutex_);
+    const base::MutexLock lock(readyMutex_);
     leads_.store(true);
   }
   readyChanged_.notify_all();
@@ -148,7 +148,7 @@ void Controller::abandon() {
 }
 
 bool Controller::waitUntilReady(std::stop_token stop) {
-  std::unique_lock lock(readyMutex_);
+  base::MutexLock lock(readyMutex_);
   readyChanged_.wait(lock, stop, [this] { return ready_.load() || stopped_.load(); });
   return ready_.load();
 }
@@ -192,7 +192,7 @@ bool Controller::quiet() const { return ready_.load() && queue_.idle(); }
 void Controller::stop() {
   if (stopped_.exchange(true)) return;
   {
-    std::lock_guard lock(readyMutex_);
+    const base::MutexLock lock(readyMutex_);
     ready_.store(false);
   }
   readyChanged_.notify_all();

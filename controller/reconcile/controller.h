@@ -4,7 +4,6 @@
 #include <atomic>
 #include <chrono>
 #include <condition_variable>
-#include <mutex>
 #include <optional>
 #include <string>
 #include <thread>
@@ -14,6 +13,7 @@
 #include "controller/allocator/allocator.h"
 #include "controller/base/clock.h"
 #include "controller/base/metrics.h"
+#include "controller/base/mutex.h"
 #include "controller/cache/optional_informer.h"
 #include "controller/cache/sinks.h"
 #include "controller/cache/stores.h"
@@ -114,7 +114,7 @@ class Controller {
   cache::OptionalMirror<core::DeviceTaintRule> taintRules_;
   cache::OptionalMirror<core::PodGroup> podGroups_;
 
-  std::mutex readyMutex_;
+  base::Mutex readyMutex_;
   std::condition_variable_any readyChanged_;
   std::atomic<bool> ready_{false};  ///< ready_ and leads_ are written with readyMutex_ held
   std::atomic<bool> stopped_{false};

@@ -111,13 +111,13 @@ Routing::Routing(cache::Stores& stores, allocator::Allocator& cluster, plugin::R
     });
   });
   registry.onChange([link = link_](const std::string& name) {
-    std::lock_guard lock(link->mutex);
+    const base::MutexLock lock(link->mutex);
     if (link->routing != nullptr) link->routing->onPlugin(name);
   });
 }
 
 Routing::~Routing() {
-  std::lock_guard lock(link_->mutex);
+  const base::MutexLock lock(link_->mutex);
   link_->routing = nullptr;
 }
 

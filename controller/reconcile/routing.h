@@ -3,11 +3,11 @@
 
 #include <functional>
 #include <memory>
-#include <mutex>
 #include <string>
 #include <string_view>
 
 #include "controller/allocator/allocator.h"
+#include "controller/base/mutex.h"
 #include "controller/cache/stores.h"
 #include "controller/plugin/provisioner.h"
 #include "controller/reconcile/class/class.h"
@@ -69,8 +69,8 @@ class Routing {
   bool isLeftToPods(const core::ObjectKey& claim) const;
   /// Disconnects from the registry, which cannot remove a listener.
   struct Link {
-    std::mutex mutex;
-    Routing* routing = nullptr;
+    base::Mutex mutex;
+    Routing* routing EGPU_GUARDED_BY(mutex) = nullptr;
   };
 
   cache::Stores& stores_;

@@ -4,7 +4,6 @@
 #include <chrono>
 #include <functional>
 #include <map>
-#include <mutex>
 #include <set>
 #include <stop_token>
 #include <string>
@@ -13,6 +12,7 @@
 #include "controller/allocator/allocator.h"
 #include "controller/base/clock.h"
 #include "controller/base/metrics.h"
+#include "controller/base/mutex.h"
 #include "controller/kube/event_sink.h"
 #include "controller/reconcile/card/sweeper.h"
 #include "controller/reconcile/claim/binder.h"
@@ -88,11 +88,11 @@ class Auditor {
   const std::function<bool()> binding_;  ///< true while claims are being bound
   const Timeouts& timeouts_;
   const AuditorOptions options_;
-  mutable std::mutex mutex_;  // guards all below
-  std::map<std::string, base::Clock::Steady> wrongSince_;
-  std::map<std::string, std::set<Drift>> reported_;  ///< card → drift that is reported
-  std::map<std::string, int64_t> drift_;
-  std::map<uint64_t, base::Clock::Steady> assumedSince_;  ///< by the decision's number
+  mutable base::Mutex mutex_;
+  std::map<std::string, base::Clock::Steady> wrongSince_ EGPU_GUARDED_BY(mutex_);
+  std::map<std::string, std::set<Drift>> reported_ EGPU_GUARDED_BY(mutex_);  ///< card → drift that is reported
+  std::map<std::string, int64_t> drift_ EGPU_GUARDED_BY(mutex_);
+  std::map<uint64_t, base::Clock::Steady> assumedSince_ EGPU_GUARDED_BY(mutex_);  ///< by the decision's number
 };
 
 }  // namespace egpu::reconcile

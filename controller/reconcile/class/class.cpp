@@ -49,7 +49,7 @@ Readiness ClassSync::readiness(const cache::Class& cls) {
   bool failedNow = false;
   auto answer = look(cls, false, failedNow);
   if (answer.passing) {
-    std::lock_guard lock(mutex_);
+    const base::MutexLock lock(mutex_);
     told_.insert(cls.metadata.uid);
   }
   if (failedNow) failed_(cls);
@@ -58,7 +58,7 @@ Readiness ClassSync::readiness(const cache::Class& cls) {
 
 Readiness ClassSync::look(const cache::Class& cls, bool mayAsk, bool& failedNow) {
   {
-    std::lock_guard lock(mutex_);
+    const base::MutexLock lock(mutex_);
     const auto it = verdicts_.find(cls.metadata.uid);
     const bool due = mayAsk && it != verdicts_.end() && it->second.answer.passing && clock_.now() >= it->second.again;
     if (it != verdicts_.end() && !due) return it->second.answer;
@@ -67,7 +67,7 @@ Readiness ClassSync::look(const cache::Class& cls, bool mayAsk, bool& failedNow)
   auto answer = ask(cls, remember);
   if (!remember) return answer;
   failedNow = answer.passing;
-  std::lock_guard lock(mutex_);
+  const base::MutexLock lock(mutex_);
   auto& known = verdicts_[cls.metadata.uid];
   const auto wait = answer.passing ? base::nextBackoff(known.wait, timeouts_.firstCallBackoff, timeouts_.maxCallBackoff)
                                    : milliseconds(0);
@@ -76,7 +76,7 @@ Readiness ClassSync::look(const cache::Class& cls, bool mayAsk, bool& failedNow)
 }
 
 milliseconds ClassSync::untilAsked(const std::string& uid) {
-  std::lock_guard lock(mutex_);
+  const base::MutexLock lock(mutex_);
   const auto it = verdicts_.find(uid);
   const auto now = clock_.now();
   if (it == verdicts_.end() || it->second.again <= now) return {};
@@ -85,7 +85,7 @@ milliseconds ClassSync::untilAsked(const std::string& uid) {
 
 /// Forgets the answers for deleted classes of that name.
 void ClassSync::forgetOthers(const std::string& name, const std::string& uid) {
-  std::lock_guard lock(mutex_);
+  const base::MutexLock lock(mutex_);
   for (auto it = verdicts_.begin(); it != verdicts_.end();) {
     const bool other = it->second.name == name && it->first != uid;
     if (other) told_.erase(it->first);
@@ -134,19 +134,19 @@ Readiness ClassSync::ask(const cache::Class& cls, bool& remember) {
 }
 
 void ClassSync::forget(const std::string& uid) {
-  std::lock_guard lock(mutex_);
+  const base::MutexLock lock(mutex_);
   verdicts_.erase(uid);
   told_.erase(uid);
 }
 
 /// True if, since the last call, a claim of the class was refused because the plugin gave no verdict.
 bool ClassSync::claimsWait(const cache::Class& cls) {
-  std::lock_guard lock(mutex_);
+  const base::MutexLock lock(mutex_);
   return told_.erase(cls.metadata.uid) > 0;
 }
 
 void ClassSync::pluginChanged(const std::string& provisioner) {
-  std::lock_guard lock(mutex_);
+  const base::MutexLock lock(mutex_);
   std::erase_if(verdicts_, [&](const auto& entry) { return entry.second.provisioner == provisioner; });
 }
 

@@ -4,13 +4,13 @@
 #include <chrono>
 #include <functional>
 #include <map>
-#include <mutex>
 #include <set>
 #include <stop_token>
 #include <string>
 #include <utility>
 
 #include "controller/base/clock.h"
+#include "controller/base/mutex.h"
 #include "controller/reconcile/device/provisioning.h"
 #include "controller/reconcile/state_machine.h"
 #include "controller/reconcile/timeouts.h"
@@ -77,15 +77,15 @@ class ClassSync {
   base::Clock& clock_;
   const Timeouts& timeouts_;
   const Told failed_, answered_;
-  std::mutex mutex_;
+  base::Mutex mutex_;
   struct ClassVerdict {
     std::string name, provisioner;
     Readiness answer;
     std::chrono::milliseconds wait{0};  ///< backoff without a verdict; grows each time
     base::Clock::Steady again{};
   };
-  std::map<std::string, ClassVerdict> verdicts_;  ///< by class uid; guarded by mutex_
-  std::set<std::string> told_;  ///< uids of classes whose claims wait for an answer; guarded by mutex_
+  std::map<std::string, ClassVerdict> verdicts_ EGPU_GUARDED_BY(mutex_);  ///< by class uid
+  std::set<std::string> told_ EGPU_GUARDED_BY(mutex_);  ///< uids of classes whose claims wait for an answer
 };
 
 }  // namespace egpu::reconcile

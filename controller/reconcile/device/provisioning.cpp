@@ -20,7 +20,7 @@ plugin::Reply missing(const std::string& why) { return {plugin::ReplyCode::unava
 class Provisioning::CallSlot {
  public:
   CallSlot(Provisioning& owner, std::string_view plugin) : owner_(owner), plugin_(plugin) {
-    std::lock_guard lock(owner_.mutex_);
+    const base::MutexLock lock(owner_.mutex_);
     auto& calls = owner_.calls_[plugin_];
     held_ = calls.taken < owner_.atMost_;
     ++(held_ ? calls.taken : calls.refused);
@@ -28,7 +28,7 @@ class Provisioning::CallSlot {
   }
   ~CallSlot() {
     if (!held_) return;
-    std::lock_guard lock(owner_.mutex_);
+    const base::MutexLock lock(owner_.mutex_);
     --owner_.calls_[plugin_].taken;
   }
   CallSlot(const CallSlot&) = delete;
@@ -47,13 +47,13 @@ class Provisioning::UnderWay {
   UnderWay(Provisioning& owner, const cache::Gpu& device) : owner_(owner), plugin_(device.spec.provisioner) {
     if (device.spec.claimRef) claim_ = {device.spec.claimRef->namespace_, device.spec.claimRef->name};
     {
-      std::lock_guard lock(owner_.mutex_);
+      const base::MutexLock lock(owner_.mutex_);
       owner_.calls_[plugin_].claims[claim_] = owner_.clock_.now();
     }
     if (owner_.begins_) owner_.begins_(plugin_);
   }
   ~UnderWay() {
-    std::lock_guard lock(owner_.mutex_);
+    const base::MutexLock lock(owner_.mutex_);
     owner_.calls_[plugin_].claims.erase(claim_);
   }
   UnderWay(const UnderWay&) = delete;
@@ -67,7 +67,7 @@ class Provisioning::UnderWay {
 
 std::vector<std::pair<core::ObjectKey, base::Clock::Steady>> Provisioning::underWay(
     std::string_view provisioner) const {
-  std::lock_guard lock(mutex_);
+  const base::MutexLock lock(mutex_);
   const auto it = calls_.find(provisioner);
   if (it == calls_.end()) return {};
   return {it->second.claims.begin(), it->second.claims.end()};
@@ -145,7 +145,7 @@ plugin::CardShare Provisioning::shareOf(const std::string& card, const std::stri
 bool Provisioning::prefers(std::string_view provisioner) {
   auto* plugin = registry_.find(provisioner, nullptr);
   if (plugin == nullptr || !plugin->description().prefers) return false;
-  std::lock_guard lock(mutex_);
+  const base::MutexLock lock(mutex_);
   const auto calls = calls_.find(provisioner);
   return calls == calls_.end() || clock_.now() >= calls->second.preferAgain;
 }
@@ -169,19 +169,19 @@ std::optional<plugin::PreferReply> Provisioning::prefer(const cache::Class& cls,
                   {{"plugin", cls.provisioner},
                    {"outcome", std::string(plugin::toString(answer.reply.outcome))},
                    {"why", answer.reply.message}});
-  std::lock_guard lock(mutex_);
+  const base::MutexLock lock(mutex_);
   calls_[cls.provisioner].preferAgain = clock_.now() + timeouts_.preferBackoff;
   return answer;
 }
 
 bool Provisioning::mayCall(const FailureKey& key) const {
-  std::lock_guard lock(mutex_);
+  const base::MutexLock lock(mutex_);
   const auto it = failed_.find(key);
   return it == failed_.end() || clock_.now() >= it->second.again;
 }
 
 void Provisioning::note(const FailureKey& key, const std::string& provisioner, plugin::Reply& reply) {
-  std::lock_guard lock(mutex_);
+  const base::MutexLock lock(mutex_);
   if (reply.ok()) {
     failed_.erase(key);
     return;
@@ -203,7 +203,7 @@ void Provisioning::note(const FailureKey& key, const std::string& provisioner, p
 }
 
 void Provisioning::pluginChanged(const std::string& provisioner) {
-  std::lock_guard lock(mutex_);
+  const base::MutexLock lock(mutex_);
   for (auto& [key, failure] : failed_)
     if (failure.provisioner == provisioner) failure.again = {};
 }
@@ -216,7 +216,7 @@ void Provisioning::judge(const std::string& provisioner, const plugin::Reply& re
   const bool bad =
       reply.outcome == ReplyCode::timeout || reply.outcome == ReplyCode::crashed || reply.outcome == ReplyCode::garbage;
   {
-    std::lock_guard lock(mutex_);
+    const base::MutexLock lock(mutex_);
     auto& trouble = calls_[provisioner].trouble;
     if (bad != trouble.empty()) return;  // unchanged
     trouble = bad ? "provision: " + std::string(plugin::toString(reply.outcome)) +
@@ -227,7 +227,7 @@ void Provisioning::judge(const std::string& provisioner, const plugin::Reply& re
 }
 
 std::string Provisioning::trouble(std::string_view provisioner) const {
-  std::lock_guard lock(mutex_);
+  const base::MutexLock lock(mutex_);
   const auto it = calls_.find(provisioner);
   return it == calls_.end() ? std::string() : it->second.trouble;
 }
@@ -239,7 +239,7 @@ std::optional<plugin::Reply> Provisioning::deprovision(const cache::Gpu& device)
   auto reply = deprovisionKey(device.spec.provisioner, device.metadata.uid);
   if (reply) note(key, device.spec.provisioner, *reply);
   if (reply && reply->ok()) {
-    std::lock_guard lock(mutex_);
+    const base::MutexLock lock(mutex_);
     if (undone_.size() >= kRemembered) undone_.clear();
     undone_.insert(device.metadata.uid);
   }
@@ -247,7 +247,7 @@ std::optional<plugin::Reply> Provisioning::deprovision(const cache::Gpu& device)
 }
 
 milliseconds Provisioning::delay(const cache::Gpu& device) const {
-  std::lock_guard lock(mutex_);
+  const base::MutexLock lock(mutex_);
   const auto calls = calls_.find(device.spec.provisioner);
   const int refused = calls == calls_.end() ? 0 : calls->second.refused;
   auto longest = timeouts_.busyPluginInterval * (1 + std::min(refused / 50, 19));
@@ -259,7 +259,7 @@ milliseconds Provisioning::delay(const cache::Gpu& device) const {
 }
 
 bool Provisioning::takeUndone(const std::string& uid) {
-  std::lock_guard lock(mutex_);
+  const base::MutexLock lock(mutex_);
   for (const auto call : kCallKinds) failed_.erase({uid, call});
   return undone_.erase(uid) > 0;
 }

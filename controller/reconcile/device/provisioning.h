@@ -7,7 +7,6 @@
 #include <chrono>
 #include <functional>
 #include <map>
-#include <mutex>
 #include <optional>
 #include <set>
 #include <string>
@@ -16,6 +15,7 @@
 #include <vector>
 
 #include "controller/base/clock.h"
+#include "controller/base/mutex.h"
 #include "controller/cache/stores.h"
 #include "controller/plugin/provisioner.h"
 #include "controller/reconcile/timeouts.h"
@@ -108,7 +108,7 @@ class Provisioning {
   const Timeouts& timeouts_;
   const int atMost_;
   const Told begins_, troubled_;
-  mutable std::mutex mutex_;
+  mutable base::Mutex mutex_;
   /// Maximum number of remembered devices. Forgetting a successful deprovision costs a list of its plugin, forgetting a
   /// failure costs a failed call.
   static constexpr std::size_t kRemembered = 65'536;
@@ -119,9 +119,9 @@ class Provisioning {
     std::string trouble;
     base::Clock::Steady preferAgain{};  ///< prefer failed; time before which it is not asked
   };
-  std::map<std::string, PluginCalls, std::less<>> calls_;  ///< by plugin; guarded by mutex_
-  std::set<std::string> undone_;                           ///< uids of deprovisioned devices; guarded by mutex_
-  std::map<FailureKey, Failure> failed_;                   ///< last failures; guarded by mutex_
+  std::map<std::string, PluginCalls, std::less<>> calls_ EGPU_GUARDED_BY(mutex_);  ///< by plugin
+  std::set<std::string> undone_ EGPU_GUARDED_BY(mutex_);                           ///< uids of deprovisioned devices
+  std::map<FailureKey, Failure> failed_ EGPU_GUARDED_BY(mutex_);                   ///< last failures
 };
 
 }  // namespace egpu::reconcile

@@ -44,7 +44,7 @@ Users::Users(Writer& writer, cache::Stores& stores, Binder& binder, kube::EventS
 }
 
 void Users::onDevice(const std::string& name) {
-  std::lock_guard lock(mutex_);
+  const base::MutexLock lock(mutex_);
   const auto now = stores_.devices.get({"", name});  // the event may be older than the cache
   if (const auto known = held_.find(name); known != held_.end()) {
     auto& devices = byClaim_[known->second];
@@ -61,7 +61,7 @@ void Users::onDevice(const std::string& name) {
 }
 
 std::vector<std::string> Users::heldFor(const core::ObjectKey& claim) const {
-  std::lock_guard lock(mutex_);
+  const base::MutexLock lock(mutex_);
   const auto it = byClaim_.find(claim);
   if (it == byClaim_.end()) return {};
   return {it->second.begin(), it->second.end()};

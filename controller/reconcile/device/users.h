@@ -3,7 +3,6 @@
 #pragma once
 
 #include <map>
-#include <mutex>
 #include <set>
 #include <stop_token>
 #include <string>
@@ -12,6 +11,7 @@
 
 #include "controller/base/clock.h"
 #include "controller/base/metrics.h"
+#include "controller/base/mutex.h"
 #include "controller/cache/stores.h"
 #include "controller/kube/event_sink.h"
 #include "controller/reconcile/claim/binder.h"
@@ -59,9 +59,9 @@ class Users {
   kube::EventSink& events_;
   base::Clock& clock_;
   base::Metrics& metrics_;
-  mutable std::mutex mutex_;
-  std::map<std::string, core::ObjectKey> held_;               ///< device → claim; guarded by mutex_
-  std::map<core::ObjectKey, std::set<std::string>> byClaim_;  ///< devices by claim; guarded by mutex_
+  mutable base::Mutex mutex_;
+  std::map<std::string, core::ObjectKey> held_ EGPU_GUARDED_BY(mutex_);               ///< device → claim
+  std::map<core::ObjectKey, std::set<std::string>> byClaim_ EGPU_GUARDED_BY(mutex_);  ///< devices by claim
 };
 
 }  // namespace egpu::reconcile

@@ -37,7 +37,7 @@ base::Result<std::vector<core::NodeSelector>> BoundVolumes::of(const core::Pod& 
     std::optional<core::NodeSelector> affinity;
     bool known = false;
     {
-      const std::lock_guard lock(mutex_);
+      const base::MutexLock lock(mutex_);
       const auto it = cache_.find(claim);
       known = it != cache_.end() && clock_.now() < it->second.until;
       if (known) affinity = it->second.affinity;
@@ -46,7 +46,7 @@ base::Result<std::vector<core::NodeSelector>> BoundVolumes::of(const core::Pod& 
       auto answer = read(claim, stop);
       if (!answer.ok()) return answer.status();
       affinity = std::move(answer->affinity);
-      const std::lock_guard lock(mutex_);
+      const base::MutexLock lock(mutex_);
       if (cache_.size() >= kRemembered) cache_.clear();
       if (answer->bound)
         cache_[claim] = {affinity, clock_.now() + timeouts_.volumeTtl};

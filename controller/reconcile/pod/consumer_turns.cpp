@@ -148,7 +148,7 @@ ConsumerTurns::Shared* ConsumerTurns::sharedBy(const cache::Stores& stores, cons
 ConsumerTurns::Choosers ConsumerTurns::choosersOf(const cache::Stores& stores, const cache::Claim& claim) {
   const auto key = core::keyOf(claim.metadata);
   {
-    const std::lock_guard lock(mutex_);
+    const base::MutexLock lock(mutex_);
     if (const auto* shared = sharedBy(stores, claim)) return shared->choosers(key.namespace_, turnNow());
   }
   Choosers all;
@@ -158,7 +158,7 @@ ConsumerTurns::Choosers ConsumerTurns::choosersOf(const cache::Stores& stores, c
 }
 
 bool ConsumerTurns::chooses(const cache::Stores& stores, const cache::Claim& claim, const core::Pod& pod) {
-  const std::lock_guard lock(mutex_);
+  const base::MutexLock lock(mutex_);
   auto* shared = sharedBy(stores, claim);
   return shared == nullptr || shared->chooses(pod.metadata.name, turnNow());
 }
@@ -166,7 +166,7 @@ bool ConsumerTurns::chooses(const cache::Stores& stores, const cache::Claim& cla
 bool ConsumerTurns::isOldest(const cache::Stores& stores, const cache::Claim& claim, const core::Pod& pod) {
   const Turn turn{ageOf(pod.metadata), pod.metadata.name};
   {
-    const std::lock_guard lock(mutex_);
+    const base::MutexLock lock(mutex_);
     if (const auto* shared = sharedBy(stores, claim)) return !shared->isBehindAnother(turn);
   }
   const auto pods = stores.podsOfClaim(core::keyOf(claim.metadata));
@@ -176,7 +176,7 @@ bool ConsumerTurns::isOldest(const cache::Stores& stores, const cache::Claim& cl
 }
 
 std::string ConsumerTurns::text(const core::ObjectKey& claim) const {
-  const std::lock_guard lock(mutex_);
+  const base::MutexLock lock(mutex_);
   const auto shared = shared_.find(claim);
   if (shared == shared_.end()) return {};
   auto text =
@@ -189,7 +189,7 @@ std::string ConsumerTurns::text(const core::ObjectKey& claim) const {
 
 void ConsumerTurns::podChanged(const cache::Stores& stores, const core::ObjectKey& pod,
                                const std::set<std::string>& claims) {
-  const std::lock_guard lock(mutex_);
+  const base::MutexLock lock(mutex_);
   if (shared_.empty()) return;
   for (const auto& claim : claims) {
     const auto known = shared_.find({pod.namespace_, claim});
@@ -204,12 +204,12 @@ void ConsumerTurns::podChanged(const cache::Stores& stores, const core::ObjectKe
 }
 
 void ConsumerTurns::forgetClaim(const std::string& claimUid) {
-  const std::lock_guard lock(mutex_);
+  const base::MutexLock lock(mutex_);
   std::erase_if(shared_, [&](const auto& each) { return each.second.claimUid == claimUid; });
 }
 
 std::size_t ConsumerTurns::claims() const {
-  const std::lock_guard lock(mutex_);
+  const base::MutexLock lock(mutex_);
   return shared_.size();
 }
 

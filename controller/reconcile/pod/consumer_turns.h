@@ -15,7 +15,6 @@
 #include <chrono>
 #include <cstddef>
 #include <map>
-#include <mutex>
 #include <optional>
 #include <set>
 #include <string>
@@ -23,6 +22,7 @@
 #include <vector>
 
 #include "controller/base/clock.h"
+#include "controller/base/mutex.h"
 #include "controller/cache/stores.h"
 #include "controller/reconcile/pod/chosen_nodes.h"
 #include "controller/reconcile/retry/unschedulable_queue.h"
@@ -102,8 +102,8 @@ class ConsumerTurns {
     std::map<Turn, bool> left_;                          ///< pods whose scheduler chooses their node; true: gated
     std::map<std::string, ConsumerPosition> positions_;  ///< by pod name
   };
-  /// Returns null if all pods of the claim choose. mutex_ is held.
-  Shared* sharedBy(const cache::Stores& stores, const cache::Claim& claim);
+  /// Returns null if all pods of the claim choose.
+  Shared* sharedBy(const cache::Stores& stores, const cache::Claim& claim) EGPU_REQUIRES(mutex_);
   std::size_t turnNow() const {
     return static_cast<std::size_t>(clock_.now().time_since_epoch() / timeouts_.consumerTurnInterval);
   }
@@ -111,8 +111,8 @@ class ConsumerTurns {
   base::Clock& clock_;
   const Timeouts& timeouts_;
   const ChosenNodes& chosen_;
-  mutable std::mutex mutex_;
-  std::map<core::ObjectKey, Shared> shared_;  ///< by claim; guarded by mutex_
+  mutable base::Mutex mutex_;
+  std::map<core::ObjectKey, Shared> shared_ EGPU_GUARDED_BY(mutex_);  ///< by claim
 };
 
 }  // namespace egpu::reconcile

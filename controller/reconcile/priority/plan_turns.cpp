@@ -12,7 +12,7 @@ void PlanTurns::erase(const std::string& claimUid) {
 }
 
 void PlanTurns::wait(const QueueOrder& order, const std::string& queueKey) {
-  const std::lock_guard lock(mutex_);
+  const base::MutexLock lock(mutex_);
   erase(order.age.uid);  // it may have had another priority
   const Position at{order, queueKey};
   inOrder_.insert(at);
@@ -20,14 +20,14 @@ void PlanTurns::wait(const QueueOrder& order, const std::string& queueKey) {
 }
 
 bool PlanTurns::done(const std::string& claimUid) {
-  const std::lock_guard lock(mutex_);
+  const base::MutexLock lock(mutex_);
   erase(claimUid);
   if (turn_ && turn_->at.first.age.uid == claimUid) turn_.reset();
   return !turn_ && !inOrder_.empty();
 }
 
 PlanTurns::NextPlan PlanTurns::next(milliseconds rest) {
-  const std::lock_guard lock(mutex_);
+  const base::MutexLock lock(mutex_);
   const auto now = clock_.now();
   if (turn_) {
     const auto left = turn_->since + timeouts_.victimSearchTurnTimeout - now;
@@ -42,7 +42,7 @@ PlanTurns::NextPlan PlanTurns::next(milliseconds rest) {
 }
 
 bool PlanTurns::hasTurn(const std::string& queueKey) const {
-  const std::lock_guard lock(mutex_);
+  const base::MutexLock lock(mutex_);
   return turn_ && turn_->at.second == queueKey;
 }
 

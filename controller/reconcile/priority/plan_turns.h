@@ -4,13 +4,13 @@
 
 #include <chrono>
 #include <map>
-#include <mutex>
 #include <optional>
 #include <set>
 #include <string>
 #include <utility>
 
 #include "controller/base/clock.h"
+#include "controller/base/mutex.h"
 #include "controller/reconcile/retry/unschedulable_queue.h"
 #include "controller/reconcile/timeouts.h"
 
@@ -41,14 +41,14 @@ class PlanTurns {
     Position at;
     base::Clock::Steady since{};
   };
-  void erase(const std::string& claimUid);  // with mutex_ held
+  void erase(const std::string& claimUid) EGPU_REQUIRES(mutex_);
 
   base::Clock& clock_;
   const Timeouts& timeouts_;
-  mutable std::mutex mutex_;  // guards all below
-  std::set<Position> inOrder_;
-  std::map<std::string, Position> positions_;  ///< by uid of the claim
-  std::optional<PlanSlot> turn_;
+  mutable base::Mutex mutex_;
+  std::set<Position> inOrder_ EGPU_GUARDED_BY(mutex_);
+  std::map<std::string, Position> positions_ EGPU_GUARDED_BY(mutex_);  ///< by uid of the claim
+  std::optional<PlanSlot> turn_ EGPU_GUARDED_BY(mutex_);
 };
 
 }  // namespace egpu::reconcile

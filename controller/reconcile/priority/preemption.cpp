@@ -187,7 +187,7 @@ std::vector<v1alpha::Nomination> Preemption::planForGroup(const AskedTogether& a
   if (!now.empty() && victims.empty()) {
     // The claims fit by now: the last victim was released after the decision that found no capacity. The nomination
     // stands for the next decision.
-    const std::lock_guard lock(mutex_);
+    const base::MutexLock lock(mutex_);
     const auto at = clock_.now();
     auto& until = restingUntil_["fits/" + asked.claims.front()->metadata.uid].until;
     if (until <= at) until = at + timeouts_.maxSearchBackoff;
@@ -387,7 +387,7 @@ std::vector<v1alpha::Nomination> Preemption::search(const AskedTogether& asked, 
 
 void Preemption::recordSearch(const std::string& claimUid, base::Clock::Steady::duration took, SearchResult found,
                               bool moreSoon) {
-  const std::lock_guard lock(mutex_);
+  const base::MutexLock lock(mutex_);
   const auto now = clock_.now();
   const int rests = found == SearchResult::victims ? kBackoffPerPlan : kBackoffPerFailedSearch;
   restUntil_ = now + std::min<base::Clock::Steady::duration>(took * rests, timeouts_.maxSearchBackoff);
@@ -410,13 +410,13 @@ std::chrono::milliseconds Preemption::ownRest(const std::string& claimUid) const
 }
 
 std::chrono::milliseconds Preemption::searchBackoff(const std::string& claimUid) const {
-  const std::lock_guard lock(mutex_);
+  const base::MutexLock lock(mutex_);
   return std::max(ownRest(claimUid), until(restUntil_));
 }
 
 std::string Preemption::noVictimsMessage(const std::string& claimUid, const std::string& whom,
                                          const std::string& parts) const {
-  const std::lock_guard lock(mutex_);
+  const base::MutexLock lock(mutex_);
   if (ownRest(claimUid).count() == 0) return {};
   return restingUntil_.at(claimUid).cut
              ? "preemption: no victims found for " + whom + " before the search timed out"
@@ -426,7 +426,7 @@ std::string Preemption::noVictimsMessage(const std::string& claimUid, const std:
 }
 
 std::chrono::milliseconds Preemption::delayForRateLimit(const QueueOrder& order, const std::string& queueKey) {
-  const std::lock_guard lock(mutex_);
+  const base::MutexLock lock(mutex_);
   const auto& uid = order.age.uid;
   if (const auto own = ownRest(uid); own.count() > 0)
     return restingUntil_.at(uid).moreSoon ? own : std::chrono::milliseconds(0);
@@ -436,11 +436,11 @@ std::chrono::milliseconds Preemption::delayForRateLimit(const QueueOrder& order,
 }
 
 PlanTurns::NextPlan Preemption::giveTurn() {
-  const std::lock_guard lock(mutex_);
+  const base::MutexLock lock(mutex_);
   return turns_.next(until(restUntil_));
 }
 
-std::unique_lock<std::mutex> Preemption::tryLockPlanning(const std::string& claimUid) {
+std::unique_lock<base::Mutex> Preemption::tryLockPlanning(const std::string& claimUid) {
   std::unique_lock lock(planning_, std::try_to_lock);
   if (lock && unwritten_ && unwritten_->claimUids.front() != claimUid && clock_.now() < unwritten_->until)
     lock.unlock();
@@ -528,14 +528,14 @@ cache::Store<cache::Claim>::Ptr Preemption::preemptorOf(const cache::Gpu& device
 }
 
 void Preemption::blockedByBudget(const std::string& device, const std::string& why) {
-  const std::lock_guard lock(mutex_);
+  const base::MutexLock lock(mutex_);
   const auto now = clock_.now();
   std::erase_if(heldUp_, [&](const auto& each) { return each.second.until + timeouts_.preemptionRetryBackoff <= now; });
   heldUp_[device] = {now + timeouts_.preemptionRetryBackoff, why};
 }
 
 std::set<std::string> Preemption::heldUpNow() const {
-  const std::lock_guard lock(mutex_);
+  const base::MutexLock lock(mutex_);
   std::set<std::string> devices;
   for (const auto& [device, held] : heldUp_)
     if (held.until > clock_.now()) devices.insert(device);
@@ -543,14 +543,14 @@ std::set<std::string> Preemption::heldUpNow() const {
 }
 
 std::string Preemption::lastRefusal(const std::string& device) const {
-  const std::lock_guard lock(mutex_);
+  const base::MutexLock lock(mutex_);
   const auto known = heldUp_.find(device);
   const bool recent = known != heldUp_.end() && clock_.now() < known->second.until + timeouts_.preemptionRetryBackoff;
   return recent ? known->second.why : std::string();
 }
 
 std::optional<Preemption::HeldUp> Preemption::blockedByBudget(const std::string& device) const {
-  const std::lock_guard lock(mutex_);
+  const base::MutexLock lock(mutex_);
   const auto known = heldUp_.find(device);
   if (known == heldUp_.end() || known->second.until <= clock_.now()) return std::nullopt;
   return known->second;

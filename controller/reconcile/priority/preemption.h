@@ -15,6 +15,7 @@
 
 #include "controller/allocator/allocator.h"
 #include "controller/base/clock.h"
+#include "controller/base/mutex.h"
 #include "controller/reconcile/priority/plan_turns.h"
 #include "controller/reconcile/priority/priority.h"
 #include "controller/reconcile/priority/shared_plans.h"
@@ -73,7 +74,7 @@ class Preemption {
   /// Lock that a step holds while it plans for the claim and writes the plan. Two plans must not name the same victims
   /// for capacity that only one of them can have. Not owned: another claim is being planned for, or its plan is not yet
   /// written.
-  std::unique_lock<std::mutex> tryLockPlanning(const std::string& claimUid);
+  std::unique_lock<base::Mutex> tryLockPlanning(const std::string& claimUid);
   /// Results of the last checks of gangs' plans.
   SharedPlans& shared() { return shared_; }
   /// Returns the nominated capacity of the claim and its victims. An existing nomination stays, without victims that
@@ -178,8 +179,8 @@ class Preemption {
   enum class SearchResult { victims, noVictims, cutShort };
   /// Records a search. took: its processor time. moreSoon: Candidates::moreSoon.
   void recordSearch(const std::string& claimUid, base::Clock::Steady::duration took, SearchResult found, bool moreSoon);
-  std::chrono::milliseconds ownRest(const std::string& claimUid) const;  // with mutex_ held
-  std::chrono::milliseconds until(base::Clock::Steady time) const;       // not negative
+  std::chrono::milliseconds ownRest(const std::string& claimUid) const EGPU_REQUIRES(mutex_);
+  std::chrono::milliseconds until(base::Clock::Steady time) const;  // not negative
 
   const cache::Stores& stores_;
   allocator::Allocator& cluster_;
@@ -188,17 +189,17 @@ class Preemption {
   SharedPlans shared_;
   PlanTurns turns_;
   std::optional<Unwritten> unwritten_;  ///< guarded by planning_
-  std::mutex planning_;
-  mutable std::mutex mutex_;
-  std::map<std::string, HeldUp> heldUp_;  ///< by device; guarded by mutex_
+  base::Mutex planning_;
+  mutable base::Mutex mutex_;
+  std::map<std::string, HeldUp> heldUp_ EGPU_GUARDED_BY(mutex_);  ///< by device
   struct InVain {
     base::Clock::Steady until;
     std::chrono::milliseconds rest;
     bool cut = false;       ///< the search did not try all candidates
     bool moreSoon = false;  ///< a search after the backoff may find candidates that this one lacked
   };
-  std::map<std::string, InVain> restingUntil_;  ///< by uid of the claim; guarded by mutex_
-  base::Clock::Steady restUntil_{};             ///< pause after the last search, for any claim; guarded by mutex_
+  std::map<std::string, InVain> restingUntil_ EGPU_GUARDED_BY(mutex_);  ///< by uid of the claim
+  base::Clock::Steady restUntil_ EGPU_GUARDED_BY(mutex_){};             ///< pause after the last search, for any claim
 };
 
 }  // namespace egpu::reconcile

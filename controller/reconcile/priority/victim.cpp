@@ -86,7 +86,7 @@ base::Result<VictimSync::Need> VictimSync::checkNeed(const cache::Claim& claim, 
   auto all = preemptor_.preemptionGroup(named);
   if (all.empty()) all.push_back(named);
   const bool many = !key.empty() && all.size() > Writer::kFewReads;
-  const auto checks = many ? shared.checks() : std::unique_lock<std::mutex>();
+  const auto checks = many ? shared.checks() : std::unique_lock<base::Mutex>();
   if (many && !checks) return Need{nullptr, false, context_.timeouts.planInterval};
   const auto generation = shared.generation();
   if (const auto read = context_.writer.readAll(all, std::move(stop)); !read.ok()) return read;

@@ -4,7 +4,6 @@
 
 #include <chrono>
 #include <map>
-#include <mutex>
 #include <stop_token>
 #include <string>
 #include <vector>
@@ -12,6 +11,7 @@
 #include "controller/allocator/allocator.h"
 #include "controller/base/clock.h"
 #include "controller/base/metrics.h"
+#include "controller/base/mutex.h"
 #include "controller/kube/event_sink.h"
 #include "controller/reconcile/result.h"
 #include "controller/reconcile/timeouts.h"
@@ -50,12 +50,12 @@ class QuotaSync {
   const Timeouts& timeouts_;
   base::Metrics& metrics_;
   kube::EventSink& events_;
-  std::mutex mutex_;
+  base::Mutex mutex_;
   struct WrittenStatus {
     base::Clock::Steady written{};       ///< time of the last write
     std::vector<std::string_view> keys;  ///< keys that have gauges
   };
-  std::map<core::ObjectKey, WrittenStatus> written_;  ///< guarded by mutex_
+  std::map<core::ObjectKey, WrittenStatus> written_ EGPU_GUARDED_BY(mutex_);
 };
 
 }  // namespace egpu::reconcile

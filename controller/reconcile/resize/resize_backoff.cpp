@@ -17,7 +17,7 @@ ResizeBackoff::RefusedRequests& ResizeBackoff::of(const std::string& claimUid, c
 
 void ResizeBackoff::refused(const std::string& claimUid, const core::StringMap& requests, std::string_view reason,
                             const std::string& message, milliseconds first, milliseconds longest) {
-  const std::lock_guard lock(mutex_);
+  const base::MutexLock lock(mutex_);
   auto& known = of(claimUid, requests);
   known.reason = std::string(reason);
   known.message = message;
@@ -26,7 +26,7 @@ void ResizeBackoff::refused(const std::string& claimUid, const core::StringMap& 
 
 ResizeBackoff::ResizeRefusal ResizeBackoff::refusal(const std::string& claimUid,
                                                     const core::StringMap& requests) const {
-  const std::lock_guard lock(mutex_);
+  const base::MutexLock lock(mutex_);
   const auto known = refused_.find(claimUid);
   const auto now = clock_.now();
   if (known == refused_.end() || known->second.requests != requests || known->second.until <= now) return {};
@@ -34,7 +34,7 @@ ResizeBackoff::ResizeRefusal ResizeBackoff::refusal(const std::string& claimUid,
 }
 
 bool ResizeBackoff::mayExplain(const std::string& claimUid, const core::StringMap& requests) {
-  const std::lock_guard lock(mutex_);
+  const base::MutexLock lock(mutex_);
   auto& known = of(claimUid, requests);
   const auto now = clock_.now();
   if (now < known.explainAgain) return false;
@@ -43,12 +43,12 @@ bool ResizeBackoff::mayExplain(const std::string& claimUid, const core::StringMa
 }
 
 void ResizeBackoff::forgetClaim(const std::string& claimUid) {
-  const std::lock_guard lock(mutex_);
+  const base::MutexLock lock(mutex_);
   refused_.erase(claimUid);
 }
 
 std::size_t ResizeBackoff::claims() const {
-  const std::lock_guard lock(mutex_);
+  const base::MutexLock lock(mutex_);
   return refused_.size();
 }
 

@@ -4,11 +4,11 @@
 #include <chrono>
 #include <cstddef>
 #include <map>
-#include <mutex>
 #include <string>
 
 #include "api/core/meta.h"
 #include "controller/base/clock.h"
+#include "controller/base/mutex.h"
 #include "controller/reconcile/timeouts.h"
 
 namespace egpu::reconcile {
@@ -39,12 +39,12 @@ class ResizeBackoff {
     int times = 0;
     base::Clock::Steady until{}, explainAgain{};
   };
-  RefusedRequests& of(const std::string& claimUid, const core::StringMap& requests);
+  RefusedRequests& of(const std::string& claimUid, const core::StringMap& requests) EGPU_REQUIRES(mutex_);
 
   base::Clock& clock_;
   const Timeouts& timeouts_;
-  mutable std::mutex mutex_;
-  std::map<std::string, RefusedRequests> refused_;  ///< by claim; guarded by mutex_
+  mutable base::Mutex mutex_;
+  std::map<std::string, RefusedRequests> refused_ EGPU_GUARDED_BY(mutex_);  ///< by claim
 };
 
 }  // namespace egpu::reconcile

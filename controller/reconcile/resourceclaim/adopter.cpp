@@ -118,7 +118,7 @@ Outcome ResourceClaimAdopter::step(const core::ObjectKey& key, std::stop_token s
   const auto carrier = stores_.carriers.get(key);
   const auto claim = stores_.claims.get(key);
   if (!carrier) {
-    const std::lock_guard lock(mutex_);
+    const base::MutexLock lock(mutex_);
     told_.erase(key);
   }
   if (claim && !claim->metadata.deleting() && !madeFor(*claim).empty() &&
@@ -219,7 +219,7 @@ Outcome ResourceClaimAdopter::make(const core::ResourceClaim& carrier, std::stop
 
 void ResourceClaimAdopter::tell(const core::ResourceClaim& carrier, const std::string& message) {
   {
-    const std::lock_guard lock(mutex_);
+    const base::MutexLock lock(mutex_);
     auto& last = told_[core::keyOf(carrier.metadata)];
     const auto what = carrier.metadata.uid + " " + message;
     if (last == what) return;
@@ -229,7 +229,7 @@ void ResourceClaimAdopter::tell(const core::ResourceClaim& carrier, const std::s
 }
 
 std::size_t ResourceClaimAdopter::remembered() const {
-  const std::lock_guard lock(mutex_);
+  const base::MutexLock lock(mutex_);
   return told_.size();
 }
 

@@ -14,13 +14,13 @@
 #pragma once
 
 #include <map>
-#include <mutex>
 #include <optional>
 #include <stop_token>
 #include <string>
 #include <string_view>
 #include <variant>
 
+#include "controller/base/mutex.h"
 #include "controller/kube/event_sink.h"
 #include "controller/reconcile/resourceclaim/bridge.h"
 
@@ -62,8 +62,8 @@ class ResourceClaimAdopter {
   cache::Stores& stores_;
   ResourceClaimBridge& carrier_;
   kube::EventSink& events_;
-  mutable std::mutex mutex_;
-  std::map<core::ObjectKey, std::string> told_;  ///< last message for each existing one; guarded by mutex_
+  mutable base::Mutex mutex_;
+  std::map<core::ObjectKey, std::string> told_ EGPU_GUARDED_BY(mutex_);  ///< last message for each existing one
 };
 
 }  // namespace egpu::reconcile

@@ -71,7 +71,7 @@ bool ResourceClaimBridge::marked(const core::ResourceClaim& carrier, const cache
 
 bool ResourceClaimBridge::markedAsCanBe(const core::ResourceClaim& carrier, const cache::Claim& claim) const {
   if (marked(carrier, claim)) return true;
-  const std::lock_guard lock(mutex_);
+  const base::MutexLock lock(mutex_);
   const auto it = unchangeable_.find(core::keyOf(carrier.metadata).str());
   return it != unchangeable_.end() && it->second == carrier.metadata.uid && of(carrier, claim);
 }
@@ -82,7 +82,7 @@ bool ResourceClaimBridge::unchangeable(const core::ResourceClaim& carrier, const
       answer.message().find("spec: Invalid value") == std::string::npos ||
       answer.message().find("field is immutable") == std::string::npos)
     return false;
-  const std::lock_guard lock(mutex_);
+  const base::MutexLock lock(mutex_);
   unchangeable_[core::keyOf(carrier.metadata).str()] = carrier.metadata.uid;
   return true;
 }
@@ -199,7 +199,7 @@ std::optional<ResourceClaimBridge::EnsureResult> ResourceClaimBridge::notNow(con
     pods.insert(pod->metadata.uid + "@" + pod->nodeName);
     roomIsMade = roomIsMade || (pod->nodeName.empty() && pod->nominatedNodeName == node);
   }
-  const std::lock_guard lock(mutex_);
+  const base::MutexLock lock(mutex_);
   const auto passedSince = [this](base::Clock::Steady then) {
     return std::chrono::duration_cast<std::chrono::milliseconds>(clock_.now() - then);
   };
@@ -239,7 +239,7 @@ ResourceClaimBridge::EnsureResult ResourceClaimBridge::allocate(const core::Reso
   const auto body = codec::patch::allocation(carrier.metadata.uid, carrier.metadata.resourceVersion, wanted);  // W8
   const auto written = writer_.patch(carrier, body, "status", stop);
   if (written.ok()) return {State::allocated};
-  const std::lock_guard lock(mutex_);
+  const base::MutexLock lock(mutex_);
   const auto it = written_.find(core::keyOf(carrier.metadata).str());
   if (it != written_.end() && it->second.writes > 0) --it->second.writes;
   return {State::failed, {}, written.status()};
@@ -247,7 +247,7 @@ ResourceClaimBridge::EnsureResult ResourceClaimBridge::allocate(const core::Reso
 
 std::vector<core::ObjectKey> ResourceClaimBridge::resetAllBackoff() {
   std::vector<core::ObjectKey> claims;
-  std::lock_guard lock(mutex_);
+  const base::MutexLock lock(mutex_);
   for (auto& [text, memory] : written_) {
     if (memory.writes < 2) continue;
     memory = {memory.uid, memory.claim, 1, 0, {}, memory.pods};
@@ -264,21 +264,21 @@ base::Status ResourceClaimBridge::withdraw(const core::ResourceClaim& carrier, s
     if (!status.ok()) return status;
   }
   // The claim moves: its next allocation is a first one. Without an allocation, nothing was cleared.
-  std::lock_guard lock(mutex_);
+  const base::MutexLock lock(mutex_);
   if (carrier.allocation) withdrawn_[core::keyOf(carrier.metadata).str()] = clock_.now();
   written_.erase(core::keyOf(carrier.metadata).str());
   return {};
 }
 
 void ResourceClaimBridge::forget(const core::ObjectKey& claim) {
-  std::lock_guard lock(mutex_);
+  const base::MutexLock lock(mutex_);
   written_.erase(claim.str());
   withdrawn_.erase(claim.str());
   unchangeable_.erase(claim.str());
 }
 
 void ResourceClaimBridge::forgetGone(const core::ObjectKey& claim) {
-  std::lock_guard lock(mutex_);
+  const base::MutexLock lock(mutex_);
   if (stores_.carriers.get(claim)) return;  // created again
   written_.erase(claim.str());
   withdrawn_.erase(claim.str());
@@ -286,7 +286,7 @@ void ResourceClaimBridge::forgetGone(const core::ObjectKey& claim) {
 }
 
 std::size_t ResourceClaimBridge::remembered() const {
-  std::lock_guard lock(mutex_);
+  const base::MutexLock lock(mutex_);
   return written_.size() + withdrawn_.size() + unchangeable_.size();
 }
 

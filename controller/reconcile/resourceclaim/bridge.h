@@ -4,7 +4,6 @@
 
 #include <chrono>
 #include <map>
-#include <mutex>
 #include <optional>
 #include <set>
 #include <stop_token>
@@ -12,6 +11,7 @@
 #include <vector>
 
 #include "controller/base/clock.h"
+#include "controller/base/mutex.h"
 #include "controller/cache/stores.h"
 #include "controller/reconcile/device/users.h"
 #include "controller/reconcile/state_machine.h"
@@ -129,13 +129,12 @@ class ResourceClaimBridge {
   cache::Stores& stores_;
   base::Clock& clock_;
   const Timeouts& timeouts_;
-  mutable std::mutex mutex_;
-  std::map<std::string, Memory> written_;  ///< by "namespace/name"; guarded by mutex_
-  /// Times at which we removed an allocation that the scheduler had not cleared, by "namespace/name"; guarded by
-  /// mutex_.
-  std::map<std::string, base::Clock::Steady> withdrawn_;
-  /// Uids of the ResourceClaims that cannot be changed, by "namespace/name"; guarded by mutex_.
-  std::map<std::string, std::string> unchangeable_;
+  mutable base::Mutex mutex_;
+  std::map<std::string, Memory> written_ EGPU_GUARDED_BY(mutex_);  ///< by "namespace/name"
+  /// Times at which we removed an allocation that the scheduler had not cleared, by "namespace/name".
+  std::map<std::string, base::Clock::Steady> withdrawn_ EGPU_GUARDED_BY(mutex_);
+  /// Uids of the ResourceClaims that cannot be changed, by "namespace/name".
+  std::map<std::string, std::string> unchangeable_ EGPU_GUARDED_BY(mutex_);
 };
 
 }  // namespace egpu::reconcile

@@ -33,7 +33,7 @@ bool UnschedulableQueue::yieldsTo(const std::string& other, const std::string& q
 }
 
 bool UnschedulableQueue::add(const std::string& queueKey, const Age& age, int64_t priority, RoomNeeds needs) {
-  const std::lock_guard lock(mutex_);
+  const base::MutexLock lock(mutex_);
   const auto now = clock_.now();
   const Position at{{-priority, age}, queueKey};
   const auto [known, fresh] = keys_.try_emplace(queueKey);
@@ -58,7 +58,7 @@ bool UnschedulableQueue::add(const std::string& queueKey, const Age& age, int64_
 }
 
 void UnschedulableQueue::remove(const std::string& queueKey) {
-  const std::lock_guard lock(mutex_);
+  const base::MutexLock lock(mutex_);
   if (turn_ && turn_->at.second == queueKey) turn_->begun = true;
   const auto known = keys_.find(queueKey);
   if (known == keys_.end()) return;
@@ -67,7 +67,7 @@ void UnschedulableQueue::remove(const std::string& queueKey) {
 }
 
 void UnschedulableQueue::grew() {
-  const std::lock_guard lock(mutex_);
+  const base::MutexLock lock(mutex_);
   ++round_;
   beginRound();
 }
@@ -134,7 +134,7 @@ void UnschedulableQueue::giveLooks(NextKeys& result) {
 }
 
 UnschedulableQueue::NextKeys UnschedulableQueue::next(const std::function<bool(const RoomNeeds&)>& mayFit) {
-  const std::lock_guard lock(mutex_);
+  const base::MutexLock lock(mutex_);
   NextKeys result;
   const auto now = clock_.now();
   if (turn_) {
@@ -160,7 +160,7 @@ UnschedulableQueue::NextKeys UnschedulableQueue::next(const std::function<bool(c
 }
 
 bool UnschedulableQueue::decided(const std::string& queueKey, DecisionResult found) {
-  const std::lock_guard lock(mutex_);
+  const base::MutexLock lock(mutex_);
   // A step that began before the turn was given may have decided before capacity was freed. The key is stepped once
   // more.
   if (!turn_ || turn_->at.second != queueKey || !turn_->begun) return false;
@@ -173,17 +173,17 @@ bool UnschedulableQueue::decided(const std::string& queueKey, DecisionResult fou
 }
 
 bool UnschedulableQueue::hasTurn(const std::string& queueKey) const {
-  const std::lock_guard lock(mutex_);
+  const base::MutexLock lock(mutex_);
   return turn_ && turn_->at.second == queueKey;
 }
 
 std::size_t UnschedulableQueue::size() const {
-  const std::lock_guard lock(mutex_);
+  const base::MutexLock lock(mutex_);
   return keys_.size();
 }
 
 bool UnschedulableQueue::mayExplain(const std::string& claimUid) {
-  const std::lock_guard lock(mutex_);
+  const base::MutexLock lock(mutex_);
   const auto now = clock_.now();
   const auto [it, fresh] = explained_.try_emplace(claimUid, now);
   if (fresh) return true;
@@ -193,12 +193,12 @@ bool UnschedulableQueue::mayExplain(const std::string& claimUid) {
 }
 
 void UnschedulableQueue::forgetClaim(const std::string& claimUid) {
-  const std::lock_guard lock(mutex_);
+  const base::MutexLock lock(mutex_);
   explained_.erase(claimUid);
 }
 
 std::size_t UnschedulableQueue::claims() const {
-  const std::lock_guard lock(mutex_);
+  const base::MutexLock lock(mutex_);
   return explained_.size();
 }
 

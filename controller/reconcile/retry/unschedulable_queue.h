@@ -7,7 +7,6 @@
 #include <cstdint>
 #include <functional>
 #include <map>
-#include <mutex>
 #include <optional>
 #include <set>
 #include <string>
@@ -17,6 +16,7 @@
 #include "api/core/meta.h"
 #include "controller/allocator/allocator.h"
 #include "controller/base/clock.h"
+#include "controller/base/mutex.h"
 #include "controller/reconcile/timeouts.h"
 
 namespace egpu::reconcile {
@@ -102,33 +102,35 @@ class UnschedulableQueue {
     uint64_t round = 0;  ///< round that gave the turn
     bool begun = false;  ///< a step of the key began after the turn was given
   };
-  // With mutex_ held.
-  void beginRound();
-  std::set<Position>::const_iterator unvisited() const;
-  bool isBeforeOthers(const Position& at) const;
+  void beginRound() EGPU_REQUIRES(mutex_);
+  std::set<Position>::const_iterator unvisited() const EGPU_REQUIRES(mutex_);
+  bool isBeforeOthers(const Position& at) const EGPU_REQUIRES(mutex_);
   /// True if the key yields to the other one, which comes first.
-  bool yieldsTo(const std::string& other, const std::string& queueKey) const;
+  bool yieldsTo(const std::string& other, const std::string& queueKey) const EGPU_REQUIRES(mutex_);
   /// Gives the next key its turn. False: no further key of this round gets one, or kKeysAtOnce were considered.
-  bool giveTurn(const std::function<bool(const RoomNeeds&)>& mayFit, NextKeys& result);
+  bool giveTurn(const std::function<bool(const RoomNeeds&)>& mayFit, NextKeys& result) EGPU_REQUIRES(mutex_);
   /// Selects the keys that were evaluated longest ago, of those not evaluated during this round.
-  void giveLooks(NextKeys& result);
+  void giveLooks(NextKeys& result) EGPU_REQUIRES(mutex_);
 
   base::Clock& clock_;
   const Timeouts& timeouts_;
-  mutable std::mutex mutex_;                   // guards all below
-  std::map<std::string, PendingKey> keys_;     ///< by queue key
-  std::set<Position> keysInOrder_;             ///< keys of keys_, in queue order
-  bool inRound_ = false, passedOver_ = false;  ///< passedOver_: a key was skipped because of its backoff
-  std::optional<Steady> repeatAt_;             ///< start of the round that follows for skipped keys
-  uint64_t round_ = 0;
-  std::optional<Position> visited_;  ///< last key considered in this round
-  std::optional<CurrentKey> turn_;
-  std::map<std::string, std::size_t, std::less<>> vain_;  ///< unsuccessful turns in a row, by namespace
-  std::set<std::string, std::less<>> late_;               ///< namespaces of keys that lost their turn in this round
-  std::map<std::string, Steady> hadTurn_;                 ///< time of the last turn, by queue key
-  std::map<std::string, Steady> yieldsSince_;             ///< by queue key, until the round ends
-  std::optional<Steady> nextLooks_;                       ///< nullopt: no key is to be evaluated
-  std::map<std::string, Steady> explained_;
+  mutable base::Mutex mutex_;
+  std::map<std::string, PendingKey> keys_ EGPU_GUARDED_BY(mutex_);  ///< by queue key
+  std::set<Position> keysInOrder_ EGPU_GUARDED_BY(mutex_);          ///< keys of keys_, in queue order
+  bool inRound_ EGPU_GUARDED_BY(mutex_) = false;
+  bool passedOver_ EGPU_GUARDED_BY(mutex_) = false;         ///< a key was skipped because of its backoff
+  std::optional<Steady> repeatAt_ EGPU_GUARDED_BY(mutex_);  ///< start of the round that follows for skipped keys
+  uint64_t round_ EGPU_GUARDED_BY(mutex_) = 0;
+  std::optional<Position> visited_ EGPU_GUARDED_BY(mutex_);  ///< last key considered in this round
+  std::optional<CurrentKey> turn_ EGPU_GUARDED_BY(mutex_);
+  /// Number of unsuccessful turns in a row, by namespace.
+  std::map<std::string, std::size_t, std::less<>> vain_ EGPU_GUARDED_BY(mutex_);
+  /// Namespaces of keys that lost their turn in this round.
+  std::set<std::string, std::less<>> late_ EGPU_GUARDED_BY(mutex_);
+  std::map<std::string, Steady> hadTurn_ EGPU_GUARDED_BY(mutex_);      ///< time of the last turn, by queue key
+  std::map<std::string, Steady> yieldsSince_ EGPU_GUARDED_BY(mutex_);  ///< by queue key, until the round ends
+  std::optional<Steady> nextLooks_ EGPU_GUARDED_BY(mutex_);            ///< nullopt: no key is to be evaluated
+  std::map<std::string, Steady> explained_ EGPU_GUARDED_BY(mutex_);
 };
 
 }  // namespace egpu::reconcile

@@ -59,7 +59,7 @@ std::set<core::ObjectKey> AmountsSync::podChanged(const core::Pod* before, const
   auto changed = namedBy(before);
   const auto pod = core::keyOf((after != nullptr ? after : before)->metadata);
   const bool same = before != nullptr && after != nullptr && before->metadata.uid == after->metadata.uid;
-  const std::lock_guard lock(mutex_);
+  const base::MutexLock lock(mutex_);
   for (const auto& key : changed)
     if (const auto known = uses_.find(key); known != uses_.end() && !now.contains(key)) {
       known->second.pods.erase(pod);
@@ -73,7 +73,7 @@ std::set<core::ObjectKey> AmountsSync::podChanged(const core::Pod* before, const
 }
 
 std::optional<std::chrono::milliseconds> AmountsSync::unused(const core::ObjectKey& key) {
-  const std::lock_guard lock(mutex_);
+  const base::MutexLock lock(mutex_);
   auto& known = uses_[key];
   if (!known.pods.empty()) {
     known.unusedSince.reset();
@@ -87,7 +87,7 @@ std::optional<std::chrono::milliseconds> AmountsSync::unused(const core::ObjectK
 }
 
 void AmountsSync::forget(const core::ObjectKey& key) {
-  const std::lock_guard lock(mutex_);
+  const base::MutexLock lock(mutex_);
   if (const auto it = uses_.find(key); it != uses_.end() && it->second.pods.empty()) uses_.erase(it);
 }
 
@@ -134,13 +134,13 @@ Outcome AmountsSync::remove(const core::ResourceClaimTemplate& made, std::stop_t
 
 std::vector<core::ObjectKey> AmountsSync::named() const {
   std::vector<core::ObjectKey> keys;
-  const std::lock_guard lock(mutex_);
+  const base::MutexLock lock(mutex_);
   for (const auto& [key, known] : uses_) keys.push_back(key);
   return keys;
 }
 
 std::size_t AmountsSync::remembered() const {
-  const std::lock_guard lock(mutex_);
+  const base::MutexLock lock(mutex_);
   return uses_.size();
 }
 
