@@ -85,7 +85,7 @@ scheduler::Decision Allocator::decideAndAssume(const SchedulingRequest& ask, con
   };
   scheduler::NodePredicate open;
   RecordingPredicate nodes(state_->reservations.openNodes(asks, filled.empty() ? suits : beside, open),
-                           state_->cluster.cluster().told());
+                           state_->cluster.cluster().hasListener());
   const auto held = nominator.hold(asks, filled);
   const bool isWithheld = !held.empty() || !filled.empty() || open || nominator.find(ask.claimUid) != nullptr;
   const bool isShared = suits && !ask.nodes.empty() && !isWithheld && !attempt.isRetry();
@@ -157,7 +157,7 @@ scheduler::Together Allocator::decideTogether(const std::vector<SchedulingReques
   auto& cluster = state_->cluster.cluster();
   PlacementAttempt attempt(*state_, asks, PlacementAttempt::GroupKind::onOneNode);
   scheduler::NodePredicate open;
-  RecordingPredicate nodes(state_->reservations.openNodes(asks, suits, open), cluster.told());
+  RecordingPredicate nodes(state_->reservations.openNodes(asks, suits, open), cluster.hasListener());
   auto held = nominator.hold(asks);
   attempt.isIrreproducible = open || !held.empty() || !state_->quotaClaimsFor(asks).empty();
   auto together =
@@ -246,7 +246,7 @@ scheduler::Resizing Allocator::decideResize(const SchedulingRequest& ask, const 
       scheduler::NodePredicate open;
       const auto& nodes = state_->reservations.openNodes(asks, any, open);
       resizing.inPlace = !nodes || nodes(resizing.node);
-      if (!resizing.inPlace) resizing.why = keptNodeText(resizing.node);
+      if (!resizing.inPlace) resizing.why = reservedNodeText(resizing.node);
     }
     if (!resizing.inPlace) resizing.excess.reset();
     if (resizing.excess) {
@@ -333,7 +333,7 @@ std::vector<AssumedDecision> Allocator::assumed() const {
   return all;
 }
 
-void Allocator::keeping(const scheduler::Keeping& limits) {
+void Allocator::setReservationLimits(const scheduler::ReservationLimits& limits) {
   const base::MutexLock lock(state_->mutex);
   state_->reservations.setLimits(limits);
 }
@@ -360,7 +360,7 @@ void Allocator::releaseReservation(std::string_view claimUid) {
   state_->announce();
 }
 
-bool Allocator::keepsNodes() const { return state_->hasReservations.load(std::memory_order_relaxed); }
+bool Allocator::hasNodeReservations() const { return state_->hasReservations.load(std::memory_order_relaxed); }
 
 std::vector<std::string> Allocator::expireReservations(int64_t now) {
   std::vector<std::string> toRenew;
@@ -389,7 +389,7 @@ void Allocator::onDecision(std::function<void(bool fits, double seconds)> listen
 
 void Allocator::listen(ClusterListener& listener) {
   const base::MutexLock lock(state_->mutex);
-  state_->cluster.cluster().tell(&listener);
+  state_->cluster.cluster().setListener(&listener);
 }
 
 }  // namespace egpu::allocator

@@ -48,7 +48,7 @@ class Allocator {
   using QueueOrder = allocator::QueueOrder;
   using GangMemberConstraints = allocator::GangMemberConstraints;
   using VictimGroup = Queries::VictimGroup;
-  using KeptFromResize = Queries::KeptFromResize;
+  using WithheldFromResize = Queries::WithheldFromResize;
 
   explicit Allocator(cache::Stores& stores);  ///< registers itself with the stores
   Allocator(const Allocator&) = delete;
@@ -112,7 +112,7 @@ class Allocator {
   std::vector<AssumedDecision> assumed() const;
 
   /// Sets after which time nodes are reserved, and how many at most. Call before the first decision.
-  void keeping(const scheduler::Keeping& limits);
+  void setReservationLimits(const scheduler::ReservationLimits& limits);
   /// Releases the node reservations of requests that exceed a quota (of one claim, or of several that are decided
   /// together), and may reserve the quota for them. decideAndAssume() and decideGang() do this themselves.
   void waitForQuota(const std::vector<SchedulingRequest>& asks, const scheduler::QuotaExcess& excess);
@@ -124,7 +124,7 @@ class Allocator {
   /// Releases the claim's reservations because it is not wanted at present. Its assumption stays.
   void releaseReservation(std::string_view claimUid);
   /// True if a node or quota is reserved, or was at the last call of expireReservations(). Takes no lock.
-  bool keepsNodes() const;
+  bool hasNodeReservations() const;
   /// Ends reservations that were not renewed for minutes, for whatever reason. Returns the owners ("namespace/name")
   /// that should renew theirs if they still want it.
   std::vector<std::string> expireReservations(int64_t now);

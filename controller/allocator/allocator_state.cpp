@@ -174,8 +174,8 @@ std::vector<scheduler::GangMember> AllocatorState::membersOf(const std::vector<S
                                                              const std::vector<GangMemberConstraints>& places) {
   std::vector<scheduler::GangMember> members;
   for (std::size_t i = 0; i < asks.size(); ++i)
-    members.push_back(
-        {asks[i].request, places[i].suits, quotaClaimFor(asks[i]), places[i].hasRoom, places[i].with, places[i].kind});
+    members.push_back({asks[i].request, places[i].suits, quotaClaimFor(asks[i]), places[i].hasCapacity, places[i].with,
+                       places[i].kind});
   return members;
 }
 
@@ -211,7 +211,7 @@ void AllocatorState::reserveQuota(const std::vector<SchedulingRequest>& asks, co
   QuotaWaiter waiter{pendingRequestOf(asks.front()), {}, {}};
   for (const auto& ask : asks) waiter.claimUids.push_back(ask.claimUid);
   waiter.asked = scheduler::leastAsked(cluster.cluster(), claims, requestsOf(asks), excess.models);
-  quotas.reserve(claims.front().namespace_, std::move(waiter), asks.front().turn.now);
+  quotas.reserve(claims.front().namespace_, std::move(waiter), asks.front().order.now);
   noteReservations();
 }
 

@@ -7,7 +7,7 @@ namespace {
 
 void report(ObservedCluster& cluster, std::span<const SchedulingRequest> asks,
             const std::vector<scheduler::Decision>& decisions, PredicateTrace nodes, bool isIrreproducible) {
-  if (!cluster.told()) return;
+  if (!cluster.hasListener()) return;
   Decided decided{{}, decisions, std::move(nodes), isIrreproducible};
   for (const auto& ask : asks) decided.asks.push_back({ask.claimUid, ask.claim, ask.request});
   cluster.decided(std::move(decided));

@@ -80,7 +80,7 @@ void NodeUsage::seen(const core::Pod& pod) {
     const base::MutexLock lock(mutex_);
     see(pod, false, freed);
   }
-  tell(freed);
+  notify(freed);
 }
 
 void NodeUsage::gone(const core::ObjectKey& key, std::string_view uid) {
@@ -92,7 +92,7 @@ void NodeUsage::gone(const core::ObjectKey& key, std::string_view uid) {
     listed_.erase(it->first);
     drop(it->first, freed);
   }
-  tell(freed);
+  notify(freed);
 }
 
 void NodeUsage::listBegins() {
@@ -108,7 +108,7 @@ void NodeUsage::listed(const core::Pod& pod) {
     listed_.insert(core::keyOf(pod.metadata).str());
     see(pod, true, freed);
   }
-  tell(freed);
+  notify(freed);
 }
 
 void NodeUsage::listEnds() {
@@ -121,7 +121,7 @@ void NodeUsage::listEnds() {
     for (const auto& key : vanished) drop(key, freed);
     listed_ = {};
   }
-  tell(freed);
+  notify(freed);
 }
 
 bool NodeUsage::plan(const core::Pod& pod, const std::string& node, const std::function<bool(const Sum&)>& fits) {
@@ -135,7 +135,7 @@ bool NodeUsage::plan(const core::Pod& pod, const std::string& node, const std::f
     if (fits && !fits(sumOf(node, key, kAllPriorities))) return false;
     put(key, {pod.metadata.uid, node, 0, pod.priority, requestsOf(pod), true, leaves(pod)}, freed);
   }
-  tell(freed);
+  notify(freed);
   return true;
 }
 
@@ -147,7 +147,7 @@ void NodeUsage::unplan(const core::ObjectKey& pod) {
     if (it == pods_.end() || !it->second.planned) return;
     drop(it->first, freed);
   }
-  tell(freed);
+  notify(freed);
 }
 
 NodeUsage::Sum NodeUsage::sumOf(std::string_view node, const std::string& without, int64_t leastPriority) const {
@@ -180,7 +180,7 @@ NodeUsage::Sum NodeUsage::ofLastingPods(std::string_view node, const core::Objec
   return sum;
 }
 
-void NodeUsage::tell(const std::vector<std::string>& freed) const {
+void NodeUsage::notify(const std::vector<std::string>& freed) const {
   if (!freed_) return;
   for (const auto& node : freed) freed_(node);
 }

@@ -77,7 +77,7 @@ class NodeUsage {
   void put(const std::string& key, PodUsage entry, std::vector<std::string>& freed) EGPU_REQUIRES(mutex_);
   void drop(const std::string& key, std::vector<std::string>& freed) EGPU_REQUIRES(mutex_);
   void see(const core::Pod& pod, bool listed, std::vector<std::string>& freed) EGPU_REQUIRES(mutex_);
-  void tell(const std::vector<std::string>& freed) const;
+  void notify(const std::vector<std::string>& freed) const;
 
   std::function<void(const std::string& node)> freed_;
   mutable base::Mutex mutex_;

@@ -73,7 +73,7 @@ void OptionalMirror<T>::run(const std::stop_token& stop) {
   while (!stop.stop_requested()) {
     const auto now = served(stop);
     if (now && *now != version_) follow(*now);
-    if (!client_.clock().sleepFor(now ? options_.lookEvery : options_.lookAgain, stop)) break;
+    if (!client_.clock().sleepFor(now ? options_.checkInterval : options_.checkBackoff, stop)) break;
   }
   reflector_.reset();
 }

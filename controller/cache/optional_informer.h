@@ -22,8 +22,8 @@ namespace egpu::cache {
 
 struct OptionalMirrorOptions {
   kube::ReflectorOptions reflector;
-  std::chrono::milliseconds lookEvery{600'000};  ///< interval between checks for the kind, or another version of it
-  std::chrono::milliseconds lookAgain{5'000};    ///< interval after an inconclusive answer
+  std::chrono::milliseconds checkInterval{600'000};  ///< interval between checks for the kind, or another version of it
+  std::chrono::milliseconds checkBackoff{5'000};     ///< interval after an inconclusive answer
   /// Receives whether the kind can be listed, when that is known and when it changes.
   std::function<void(bool)> served{};
 };

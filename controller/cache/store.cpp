@@ -195,7 +195,7 @@ void Store<T>::put(const T& object, By by) {
     if (by == By::list) entry->listed = list_;
     reindex(*entry, before.get(), after.get());
   }
-  tell(before.get(), after.get());
+  notify(before.get(), after.get());
 }
 
 template <class T>
@@ -232,7 +232,7 @@ void Store<T>::bury(const core::ObjectKey& key, const std::string& uid, uint64_t
     reindex(*known, before.get(), nullptr);
     entries_.erase(known);
   }
-  tell(before.get(), nullptr);
+  notify(before.get(), nullptr);
 }
 
 template <class T>
@@ -258,7 +258,7 @@ void Store<T>::reindex(const StoredObject& entry, const T* before, const T* afte
 }
 
 template <class T>
-void Store<T>::tell(const T* before, const T* after) const {
+void Store<T>::notify(const T* before, const T* after) const {
   for (const auto& listener : listeners_) listener(before, after);
 }
 

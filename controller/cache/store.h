@@ -135,7 +135,7 @@ class Store {
   /// Moves an object from its old index values to its new ones.
   void reindex(const StoredObject& entry, const T* before, const T* after) EGPU_REQUIRES(mutex_);
 
-  void tell(const T* before, const T* after) const;
+  void notify(const T* before, const T* after) const;
 
   // Constant once objects are stored.
   std::vector<Listener> listeners_;

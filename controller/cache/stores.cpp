@@ -68,7 +68,7 @@ constexpr auto kGang = v1alpha::keys::kGangAnnotation;  ///< also the prefix of 
 bool onlyUsageDiffers(const Gpu& before, const Gpu& after) { return differInUsage(before, after); }
 bool onlyUsageDiffers(const Claim& before, const Claim& after) { return differInUsage(before, after); }
 
-bool isKept(const core::Pod& pod) {
+bool isStored(const core::Pod& pod) {
   return v1alpha::hasPodClaims(pod) || !pod.podGroupName.empty() || !v1alpha::annotatedClaims(pod).empty();
 }
 
@@ -268,7 +268,7 @@ bool Stores::synced() const {
 
 void Stores::sawPod(const core::Pod& pod) {
   usage.seen(pod);
-  if (isKept(pod) || pods.get(core::keyOf(pod.metadata))) pods.observed(pod);
+  if (isStored(pod) || pods.get(core::keyOf(pod.metadata))) pods.observed(pod);
 }
 
 }  // namespace egpu::cache

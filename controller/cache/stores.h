@@ -41,7 +41,7 @@ bool onlyUsageDiffers(const Claim& before, const Claim& after);
 bool keepsOff(const core::DeviceTaintRule& rule, std::string_view node, std::string_view device);
 /// True if the pod is stored: it names claims, by resourceClaims or annotation, or a PodGroup (all pods of which
 /// count).
-bool isKept(const core::Pod& pod);
+bool isStored(const core::Pod& pod);
 
 /// Thread-safe, as its stores are. Register listeners before the reflectors start. Claims are stored without labels,
 /// and with the annotations for policies, moves and gangs only; ElasticGPUs without labels, capacity, source and node
@@ -58,7 +58,7 @@ class Stores {
   Store<Claim> claims;
   Store<Class> classes;
   Store<Quota> quotas;
-  Store<core::Pod> pods;  ///< only those that isKept() accepts
+  Store<core::Pod> pods;  ///< only those that isStored() accepts
   Store<core::Node> nodes;
   Store<core::ResourceClaim> carriers;
   Store<core::Namespace> namespaces;

@@ -30,8 +30,8 @@ reconcile::ControllerOptions controllerOptions(const CoreOptions& o, allocator::
   out.listener = listener;
   out.workers = static_cast<int>(o.workers);
   out.standby = o.election.has_value();
-  out.keeping.after = std::chrono::duration_cast<std::chrono::seconds>(o.reservationAfter).count();
-  out.keeping.freeCardPercent = o.reservedFreeCards;
+  out.reservationLimits.after = std::chrono::duration_cast<std::chrono::seconds>(o.reservationAfter).count();
+  out.reservationLimits.freeCardPercent = o.reservedFreeCards;
   out.reconciler.timeouts = o.timeouts;
   if (!o.schedulers.empty()) out.reconciler.schedulers = {o.schedulers.begin(), o.schedulers.end()};
   out.reconciler.otherSchedulers = {o.extender.schedulers.begin(), o.extender.schedulers.end()};
@@ -173,7 +173,7 @@ void Core::publishCards(int64_t cards) {
   static constexpr std::array<const char*, 2> kGauges = {"elasticgpu_card_core_allocated_millicards",
                                                          "elasticgpu_card_memory_allocated_bytes"};
   const bool each = options_.cardMetrics && cards <= kMaxCardSeries;
-  if (options_.cardMetrics && !each && !std::exchange(toldTooMany_, true))
+  if (options_.cardMetrics && !each && !std::exchange(reportedTooMany_, true))
     base::log::warn("too many cards for per-card series: --card-metrics is off",
                     {{"cards", cards}, {"most", kMaxCardSeries}});
   std::set<base::MetricLabels> shown;

@@ -86,7 +86,7 @@ class Journal final : public allocator::ClusterListener {
   base::Mutex mutex_;
   std::condition_variable_any filled_, written_;
   std::deque<TimedChange> waiting_ EGPU_GUARDED_BY(mutex_);
-  std::size_t room_ EGPU_GUARDED_BY(mutex_) = kBuffered;  ///< number of further records that fit in memory
+  std::size_t free_ EGPU_GUARDED_BY(mutex_) = kBuffered;  ///< number of further records that fit in memory
   bool recording_ EGPU_GUARDED_BY(mutex_) = false;        ///< a snapshot was passed, and no record was dropped since
   bool handed_ EGPU_GUARDED_BY(mutex_) = false;           ///< a snapshot is in waiting_
   bool began_ EGPU_GUARDED_BY(mutex_) = false;            ///< a snapshot was passed at least once

@@ -21,7 +21,7 @@ bool ApiRejections::isRefusal(const base::Status& status) {
 
 void ApiRejections::over(const std::string& queueKey) {
   const base::MutexLock lock(mutex_);
-  told_.erase(queueKey);
+  reported_.erase(queueKey);
 }
 
 namespace {
@@ -51,7 +51,7 @@ void ApiRejections::note(const QueueKey& key, const base::Status& why, std::stop
   {
     const base::MutexLock lock(mutex_);
     const auto now = clock_.now();
-    auto& told = told_[queueKey];
+    auto& told = reported_[queueKey];
     if (isFailure(why) && ++told.failures <= kPassing) return;
     if (told.message == message || (!told.message.empty() && now - told.at < timeouts_.rejectionReportInterval)) return;
     told.message = message;
@@ -89,8 +89,8 @@ void ApiRejections::note(const QueueKey& key, const base::Status& why, std::stop
     case Concern::plugin:
     case Concern::calls:
     case Concern::assumed:
-    case Concern::kept:
-    case Concern::room:
+    case Concern::reservations:
+    case Concern::capacity:
     case Concern::plans:
     case Concern::usage:
       return;

@@ -46,12 +46,13 @@ class ApiRejections {
   base::Clock& clock_;
   const Timeouts& timeouts_;
   base::Mutex mutex_;
-  struct Told {
+  struct ReportedRejection {
     int failures = 0;
     std::string message;  ///< empty: nothing is reported yet
     base::Clock::Steady at;
   };
-  std::map<std::string, Told> told_ EGPU_GUARDED_BY(mutex_);  ///< by queue key, only keys that are refused or fail now
+  std::map<std::string, ReportedRejection> reported_
+      EGPU_GUARDED_BY(mutex_);  ///< by queue key, only keys that are refused or fail now
 };
 
 }  // namespace egpu::reconcile

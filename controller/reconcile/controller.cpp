@@ -48,7 +48,7 @@ Controller::Controller(kube::Client& client, plugin::Registry& registry, base::C
       taintRules_(client, stores_.taintRules, {.reflector = options_.reflector}),
       podGroups_(client, stores_.podGroups,
                  {.reflector = options_.reflector, .served = [this](bool is) { stores_.podGroupsServed = is; }}) {
-  cluster_.keeping(options_.keeping);
+  cluster_.setReservationLimits(options_.reservationLimits);
   if (options_.listener != nullptr) cluster_.listen(*options_.listener);
   cluster_.onDecision([this](bool fits, double seconds) {
     metrics_.add("elasticgpu_decisions_total", 1, {{"result", fits ? "fits" : "no_fit"}});
@@ -123,7 +123,7 @@ void Controller::lead() {
 /// stores are read.
 void Controller::enqueueAll() {
   reconciler_.enqueueStart();
-  queue_.add(roomKey());
+  queue_.add(capacityKey());
   if (!options_.standby) return;  // the first lists have enqueued everything
   stores_.nodes.forEach([this](const auto& o) { queue_.add(nodeKey(o->metadata.name)); });
   stores_.classes.forEach([this](const auto& o) { queue_.add(classKey(o->metadata.name)); });

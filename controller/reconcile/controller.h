@@ -33,7 +33,7 @@ struct ControllerOptions {
   workqueue::RateLimit rateLimit{std::chrono::milliseconds(5), std::chrono::milliseconds(60'000), 100, 1000};
   std::chrono::milliseconds drain{20'000};
   bool standby = false;                            ///< mirrors only, until lead()
-  scheduler::Keeping keeping;                      ///< limits of node reservations
+  scheduler::ReservationLimits reservationLimits;  ///< limits of node reservations
   allocator::ClusterListener* listener = nullptr;  ///< receives every decision; must outlive the controller
 };
 

@@ -79,7 +79,7 @@ class Reconciler {
   /// Why the device's plugin never resizes it; empty if it may.
   std::string cannotResize(const cache::Gpu& device) const { return provisioning_.cannotResize(device); }
   std::map<std::string, int64_t> drift() const { return auditor_.drift(); }
-  std::size_t waitingForRoom() const { return waiting_.room.size(); }
+  std::size_t waitingForCapacity() const { return waiting_.unschedulable.size(); }
   /// True if the key's step precedes other keys of its namespace, so that pods run before further claims are created
   /// and decided: it has the turn for freed capacity, it is a claim with a device that is not Bound yet, or a pod whose
   /// claims can be decided or are allocated. Called by the queue, with its lock held.
@@ -106,11 +106,11 @@ class Reconciler {
   Outcome node(const std::string& name);
   Outcome calls(const std::string& plugin, std::stop_token stop);
   /// Expires reservations that were not renewed, and enqueues the owners that should renew.
-  Outcome kept();
+  Outcome renewReservations();
   /// Gives turns to keys that wait for capacity.
-  Outcome room();
+  Outcome giveCapacityTurns();
   /// True if the capacity that is free now may suit the needs.
-  bool mayFit(const RoomNeeds& needs);
+  bool mayFit(const CapacityNeeds& needs);
   Outcome stepOf(const QueueKey& key, std::stop_token stop);
   /// Writes the condition updates of a step.
   Outcome say(Outcome outcome, std::stop_token stop);
@@ -148,8 +148,8 @@ class Reconciler {
   Sweeper sweeper_;
   Auditor auditor_;
   Routing routing_;
-  std::atomic<bool> watchingAssumed_{false};  ///< assumedKey() is queued
-  std::atomic<bool> watchingKept_{false};     ///< keptKey() is queued
+  std::atomic<bool> watchingAssumed_{false};       ///< assumedKey() is queued
+  std::atomic<bool> watchingReservations_{false};  ///< reservationsKey() is queued
 };
 
 }  // namespace egpu::reconcile

@@ -64,7 +64,7 @@ class Routing {
   void heldFor(const core::ObjectKey& claim);
   void podsOf(const core::ObjectKey& claim);
   /// Begins a round for the keys that wait for capacity.
-  void roomChanged();
+  void capacityChanged();
   /// True if the claim has no device and its pods choose the node. Its own step then enqueues the pods that may choose.
   bool isLeftToPods(const core::ObjectKey& claim) const;
   /// Disconnects from the registry, which cannot remove a listener.

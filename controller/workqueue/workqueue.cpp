@@ -284,7 +284,7 @@ void WorkQueue::shutDown() {
   metrics_.set("elasticgpu_workqueue_depth", 0, labels_);
 }
 
-bool WorkQueue::drain(milliseconds atMost) {
+bool WorkQueue::drain(milliseconds timeout) {
   // A Clock can wait only for a time or a stop, so the watcher requests a stop when no key is being processed.
   std::stop_source finished;
   std::jthread watcher([this, &finished](std::stop_token stop) {
@@ -292,7 +292,7 @@ bool WorkQueue::drain(milliseconds atMost) {
     if (workChanged_.wait(lock, stop, [this]() EGPU_REQUIRES(mutex_) { return processing_.empty(); }))
       finished.request_stop();
   });
-  clock_.sleepFor(atMost, finished.get_token());
+  clock_.sleepFor(timeout, finished.get_token());
   return finished.stop_requested();
 }
 

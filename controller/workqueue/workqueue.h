@@ -86,7 +86,7 @@ class WorkQueue {
   /// Stops accepting and returning keys. Drops ready and delayed keys, because the next start derives them again.
   void shutDown();
   /// Blocks until no key is being processed. Returns false if `atMost` passes first. Call after shutDown().
-  bool drain(std::chrono::milliseconds atMost);
+  bool drain(std::chrono::milliseconds timeout);
 
   /// Returns the key that has been processed for longest, and since when. Returns nullopt if no key is being processed.
   std::optional<std::pair<std::string, base::Clock::Steady>> longestWork() const;

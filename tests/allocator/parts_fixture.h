@@ -67,7 +67,7 @@ class PartsTest : public ::testing::Test {
     ask.claimUid = uid;
     ask.claim = "ns/" + uid;
     ask.request.perCard = {core, 10};
-    ask.turn.since = since;
+    ask.order.since = since;
     return ask;
   }
   /// Nominates n1's card to the claim.

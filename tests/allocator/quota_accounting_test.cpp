@@ -29,7 +29,7 @@ class QuotaAccountingTest : public ::testing::Test {
     SchedulingRequest request;
     request.claimUid = uid;
     request.claim = "ns/" + uid;
-    request.turn.since = since;
+    request.order.since = since;
     return request;
   }
   QuotaAccounting quotas;

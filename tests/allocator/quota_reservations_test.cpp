@@ -79,7 +79,7 @@ class QuotaOfViewTest : public AllocatorTest {
     claim.metadata.resourceVersion = next();
     stores.claims.informed(claim);
     auto asked = ask(uid, core);
-    asked.turn = {priority, since, since, now};
+    asked.order = {priority, since, since, now};
     return asked;
   }
   int wakes = 0;
@@ -99,12 +99,12 @@ TEST_F(QuotaOfViewTest, AReservationIsForOneThatWaitedForLongAndIsWithinTheQuota
   EXPECT_EQ(held.excess->held, 600);
   EXPECT_TRUE(view.decideAndAssume(waiting("higher", 100, 10, 602, 602)).fits) << "it comes first";
   view.forget("higher");
-  EXPECT_TRUE(view.keepsNodes());
+  EXPECT_TRUE(view.hasNodeReservations());
   wakes = 0;
   EXPECT_EQ(view.expireReservations(800), std::vector<std::string>{"ns/big"});
   EXPECT_TRUE(view.expireReservations(1300).empty());
   EXPECT_EQ(wakes, 1) << "those that were refused are tried again";
-  EXPECT_FALSE(view.keepsNodes());
+  EXPECT_FALSE(view.hasNodeReservations());
   EXPECT_TRUE(view.decideAndAssume(waiting("small", 100, 0, 602, 1301)).fits);
 }
 

@@ -135,7 +135,7 @@ class WatchedCluster {
     Replay replay(std::move(policies));
     leftOut.clear();
     Reading reading;
-    reading.each = [&](const codec::JournalRecord& record, bool joined) { replay.tell(record, joined); };
+    reading.each = [&](const codec::JournalRecord& record, bool joined) { replay.add(record, joined); };
     reading.leftOut = [this](const std::string& what) { leftOut.push_back(what); };
     if (const auto s = read(folder(), reading); !s.ok()) throw std::runtime_error(s.str());
     return replay.summary();

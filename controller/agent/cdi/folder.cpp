@@ -116,7 +116,7 @@ Result<std::vector<Folder::File>> Folder::files() const {
   return out;
 }
 
-Folder::File Folder::look(std::string name) const {
+Folder::File Folder::stampFile(std::string name) const {
   auto stamp = stampAt(AT_FDCWD, path_ + "/" + name);
   return {std::move(name), stamp};
 }
@@ -167,7 +167,7 @@ Result<std::vector<Folder::StoredSpec>> Folder::list() {
 Result<std::optional<Folder::StoredSpec>> Folder::find(std::string_view deviceUid) {
   if (!isUid(deviceUid)) return Status(Code::invalid, "\"" + std::string(deviceUid) + "\" is no uid");
   base::MutexLock lock(mutex_);
-  const File ready = look(nameOf(deviceUid)), part = look(nameOf(deviceUid) + std::string(kPartEnd));
+  const File ready = stampFile(nameOf(deviceUid)), part = stampFile(nameOf(deviceUid) + std::string(kPartEnd));
   if (!ready.stamp && !part.stamp) return std::optional<StoredSpec>();
   return std::optional<StoredSpec>(
       entry(std::string(deviceUid), ready.stamp ? &ready : nullptr, part.stamp ? &part : nullptr));
@@ -216,7 +216,7 @@ Status Folder::write(const Spec& spec) {
 Status Folder::write(Draft draft) {
   const std::string beside = draft.path_.substr(path_.size() + 1);
   base::MutexLock lock(mutex_);
-  if (const auto stamp = look(beside).stamp) cache_.insert_or_assign(beside, CachedSpec{*stamp, draft.spec_});
+  if (const auto stamp = stampFile(beside).stamp) cache_.insert_or_assign(beside, CachedSpec{*stamp, draft.spec_});
   const auto s = rename(beside, nameOf(draft.deviceUid()) + std::string(kPartEnd));
   // The temporary may be missing: an agent that starts removes temporaries, which it takes for those of a dead agent.
   if (!s.ok()) return {Code::unavailable, s.message()};
@@ -226,11 +226,11 @@ Status Folder::write(Draft draft) {
 
 /// Renames a file and keeps its cached contents under the new name.
 Status Folder::rename(const std::string& from, const std::string& to) {
-  const auto before = look(from).stamp;
+  const auto before = stampFile(from).stamp;
   if (std::rename((path_ + "/" + from).c_str(), (path_ + "/" + to).c_str()) != 0)
     return failed(path_ + "/" + to, errno);
   const auto known = cache_.extract(from);
-  const auto now = look(to).stamp;
+  const auto now = stampFile(to).stamp;
   const bool same = before && now && before->inode == now->inode && before->size == now->size;
   if (same && !known.empty() && known.mapped().stamp == *before)
     cache_.insert_or_assign(to, CachedSpec{*now, known.mapped().spec});

@@ -128,11 +128,11 @@ class Folder {
     Stamp stamp;
     Read spec;
   };
-  // look() and files() see a consistent state only with mutex_ held, or in open().
+  // stampFile() and files() see a consistent state only with mutex_ held, or in open().
   static std::string nameOf(std::string_view deviceUid);
   std::string fileOf(std::string_view deviceUid) const;
   static std::optional<Stamp> stampAt(int folder, const std::string& name);
-  File look(std::string name) const;
+  File stampFile(std::string name) const;
   base::Result<std::vector<File>> files() const;
   Read read(const File& file) EGPU_REQUIRES(mutex_);
   base::Status rename(const std::string& from, const std::string& to) EGPU_REQUIRES(mutex_);

@@ -132,7 +132,7 @@ Status ClaimPreparer::unstageAnywhere(const std::string& deviceUid, const std::s
   for (const auto& name : plugins_.names()) {
     auto* plugin = plugins_.find(name, nullptr);
     if (plugin == nullptr) continue;
-    const auto turn = turns_.take(name);
+    const auto turn = limiter_.take(name);
     if (!turn) return turn.status();
     if (const auto reply = plugin->unstage(deviceUid); !reply.ok())
       return {Code::unavailable, name + " unstage: " + reply.message};

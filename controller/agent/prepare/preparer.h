@@ -48,7 +48,7 @@
 // After a reboot there are no files (/run): the kubelet repeats prepare for each pod that it restarts.
 // A prepare that fails with an error that usually passes within seconds (the device is not Bound yet, a plugin is
 // starting) is repeated from the checks on while the kubelet waits, and holds the claim's lock meanwhile:
-// PreparerOptions::patience. Only mostWaiting prepares wait at a time; others fail, and the kubelet repeats them.
+// PreparerOptions::patience. Only maxWaiting prepares wait at a time; others fail, and the kubelet repeats them.
 // A failed step leaves the state of a crash at that step. A full disk fails (P1) before anything is staged, or (P3)
 // with the part still present. A refusal at (P2) removes the part, as the plugin guarantees that it left nothing.
 // If the API is unavailable, prepare fails, as nothing can be checked; unprepare relies on the file, and on the
@@ -90,10 +90,10 @@ struct PreparerOptions {
   std::chrono::milliseconds patience{0};
   /// Maximum number of prepares that wait so at a time; a further one returns its first failure. Must be less than the
   /// number of threads that call prepare; otherwise waiting claims block all others.
-  int mostWaiting = 64;
+  int maxWaiting = 64;
   /// Maximum number of concurrent calls per plugin; a further call fails with Code::unavailable. Must be less than the
-  /// number of calling threads minus mostWaiting; otherwise a plugin that hangs blocks the claims of other plugins.
-  int mostCalls = 128;
+  /// number of calling threads minus maxWaiting; otherwise a plugin that hangs blocks the claims of other plugins.
+  int maxCalls = 128;
   /// Returns why the card with this object name can't be assigned although the API lists it: the end of a sentence, or
   /// an empty string. Empty function: unknown.
   std::function<std::string(const std::string& card)> gone{};
@@ -170,8 +170,8 @@ class ClaimPreparer {
   base::Result<std::string> anyPodOf(const ClaimRef& claim, const std::stop_token& stop);
   bool filed(const std::string& deviceUid);
   base::Status forget(const cdi::Folder::StoredSpec& entry, const std::stop_token& stop);
-  void tell(const ClaimRef& claim, std::vector<core::ObjectReference> pods, const base::Status& why,
-            std::stop_token stop);
+  void report(const ClaimRef& claim, std::vector<core::ObjectReference> pods, const base::Status& why,
+              std::stop_token stop);
   base::Result<plugin::Provisioner*> pluginOf(const std::string& provisioner);
 
   kube::Client client_;  ///< short retries, because the kubelet repeats its calls
@@ -183,7 +183,7 @@ class ClaimPreparer {
   CapacityGuard fence_;
   const PreparerOptions options_;
   ClaimLocks locks_;             ///< by "namespace/name"
-  CallLimiter turns_;            ///< limits calls of plugins
+  CallLimiter limiter_;          ///< limits calls of plugins
   std::atomic<int> waiting_{0};  ///< prepares that wait between two tries
 };
 

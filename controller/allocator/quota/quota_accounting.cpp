@@ -32,12 +32,12 @@ void QuotaAccounting::countDevice(const std::string& holder, const scheduler::Qu
     book_.put(holder, asked.claim, device.spec.cards[i].name, asked.parts[i]);
 }
 
-std::vector<scheduler::QuotaRoom> QuotaAccounting::remaining(const scheduler::QuotaClaim& claim,
-                                                             const std::vector<scheduler::QuotaHold>& holds) {
+std::vector<scheduler::RemainingQuota> QuotaAccounting::remaining(const scheduler::QuotaClaim& claim,
+                                                                  const std::vector<scheduler::QuotaHold>& holds) {
   book_.hold(holds);
-  auto rooms = book_.rooms(claim);
+  auto remaining = book_.remaining(claim);
   book_.hold({});
-  return rooms;
+  return remaining;
 }
 
 std::optional<scheduler::QuotaExcess> QuotaAccounting::excessOf(const scheduler::QuotaAsked& asked,

@@ -65,7 +65,7 @@ Outcome Auditor::hardware(const cache::Gpu& card, bool* changed, std::stop_token
   return written.status().code() == base::Code::conflict ? Outcome::requeueNow() : Outcome::retry(written.status());
 }
 
-void Auditor::tell(const cache::Gpu& card, std::set<Drift> found) {
+void Auditor::report(const cache::Gpu& card, std::set<Drift> found) {
   std::vector<Drift> fresh;
   {
     const base::MutexLock lock(mutex_);
@@ -174,7 +174,7 @@ void Auditor::books(const cache::Gpu& card) {
       enqueue_(deviceKey(device->metadata.name));
     }
   }
-  tell(card, std::move(found));
+  report(card, std::move(found));
 }
 
 /// Message of a card that is being deleted. It stays until the last claim has left it.

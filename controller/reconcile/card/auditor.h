@@ -71,7 +71,7 @@ class Auditor {
     auto operator<=>(const Drift&) const = default;
   };
   /// Reports the drift that the last check did not find.
-  void tell(const cache::Gpu& card, std::set<Drift> found);
+  void report(const cache::Gpu& card, std::set<Drift> found);
   void report(const cache::Gpu& card, const Drift& drift);
   /// Checks a decision that is too old and forgets it. Returns false if the server could not be asked.
   bool repair(const allocator::AssumedDecision& decision, std::stop_token stop);

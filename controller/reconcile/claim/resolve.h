@@ -34,7 +34,7 @@ struct ResolvedClaim {
 };
 
 /// Returns the requests of the claim and its alternatives, for requeueing when capacity is freed.
-RoomNeeds needsOf(const cache::Claim& claim, const ResolvedClaim& asked);
+CapacityNeeds needsOf(const cache::Claim& claim, const ResolvedClaim& asked);
 /// Returns the class of the device as it was when the device was made. The device's amounts are read with it, whatever
 /// the class is now.
 cache::Class classOfDevice(const cache::Gpu& device);

@@ -47,16 +47,16 @@ std::string classNameOf(const cache::Stores& stores, const cache::Claim& claim) 
 
 Readiness ClassSync::readiness(const cache::Class& cls) {
   bool failedNow = false;
-  auto answer = look(cls, false, failedNow);
+  auto answer = readVerdict(cls, false, failedNow);
   if (answer.passing) {
     const base::MutexLock lock(mutex_);
-    told_.insert(cls.metadata.uid);
+    notified_.insert(cls.metadata.uid);
   }
   if (failedNow) failed_(cls);
   return answer;
 }
 
-Readiness ClassSync::look(const cache::Class& cls, bool mayAsk, bool& failedNow) {
+Readiness ClassSync::readVerdict(const cache::Class& cls, bool mayAsk, bool& failedNow) {
   {
     const base::MutexLock lock(mutex_);
     const auto it = verdicts_.find(cls.metadata.uid);
@@ -88,7 +88,7 @@ void ClassSync::forgetOthers(const std::string& name, const std::string& uid) {
   const base::MutexLock lock(mutex_);
   for (auto it = verdicts_.begin(); it != verdicts_.end();) {
     const bool other = it->second.name == name && it->first != uid;
-    if (other) told_.erase(it->first);
+    if (other) notified_.erase(it->first);
     it = other ? verdicts_.erase(it) : std::next(it);
   }
 }
@@ -136,13 +136,13 @@ Readiness ClassSync::ask(const cache::Class& cls, bool& remember) {
 void ClassSync::forget(const std::string& uid) {
   const base::MutexLock lock(mutex_);
   verdicts_.erase(uid);
-  told_.erase(uid);
+  notified_.erase(uid);
 }
 
 /// True if, since the last call, a claim of the class was refused because the plugin gave no verdict.
 bool ClassSync::claimsWait(const cache::Class& cls) {
   const base::MutexLock lock(mutex_);
-  return told_.erase(cls.metadata.uid) > 0;
+  return notified_.erase(cls.metadata.uid) > 0;
 }
 
 void ClassSync::pluginChanged(const std::string& provisioner) {
@@ -155,7 +155,7 @@ Outcome ClassSync::step(const std::string& name, std::stop_token stop) {
   forgetOthers(name, cls ? cls->metadata.uid : std::string());
   if (!cls) return Outcome::done();
   bool failedNow = false;
-  auto answer = look(*cls, true, failedNow);
+  auto answer = readVerdict(*cls, true, failedNow);
   if (answer.later) return Outcome::after(timeouts_.busyPluginListInterval);
   if (!answer.passing && claimsWait(*cls)) answered_(*cls);
   // Claims still call the plugin: this shows when it has recovered.

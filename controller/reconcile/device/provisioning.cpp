@@ -22,7 +22,7 @@ class Provisioning::CallSlot {
   CallSlot(Provisioning& owner, std::string_view plugin) : owner_(owner), plugin_(plugin) {
     const base::MutexLock lock(owner_.mutex_);
     auto& calls = owner_.calls_[plugin_];
-    held_ = calls.taken < owner_.atMost_;
+    held_ = calls.taken < owner_.maxCalls_;
     ++(held_ ? calls.taken : calls.refused);
     if (held_) calls.refused = 0;
   }

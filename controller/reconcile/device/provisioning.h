@@ -26,16 +26,16 @@ namespace egpu::reconcile {
 /// Thread-safe. Registry and stores must outlive it.
 class Provisioning {
  public:
-  using Told = std::function<void(const std::string& plugin)>;
+  using Notify = std::function<void(const std::string& plugin)>;
   /// atMost: calls under way per plugin. begins: called before each provision call; troubled: called when trouble()
   /// appears or ends. Both get the plugin's name and may be null.
   Provisioning(plugin::Registry& registry, const cache::Stores& stores, base::Clock& clock, const Timeouts& timeouts,
-               int atMost, Told begins = {}, Told troubled = {})
+               int maxCalls, Notify begins = {}, Notify troubled = {})
       : registry_(registry),
         stores_(stores),
         clock_(clock),
         timeouts_(timeouts),
-        atMost_(atMost),
+        maxCalls_(maxCalls),
         begins_(std::move(begins)),
         troubled_(std::move(troubled)) {}
 
@@ -106,8 +106,8 @@ class Provisioning {
   const cache::Stores& stores_;
   base::Clock& clock_;
   const Timeouts& timeouts_;
-  const int atMost_;
-  const Told begins_, troubled_;
+  const int maxCalls_;
+  const Notify begins_, troubled_;
   mutable base::Mutex mutex_;
   /// Maximum number of remembered devices. Forgetting a successful deprovision costs a list of its plugin, forgetting a
   /// failure costs a failed call.

@@ -76,7 +76,7 @@ std::vector<cache::Store<core::Pod>::Ptr> Users::known(const core::ObjectKey& cl
 
 base::Result<bool> Users::isInUseNow(const core::ObjectKey& claim, const std::string& node, std::stop_token stop) {
   if (isInUse(claim)) return true;
-  const auto pods = look(claim, node, std::move(stop));
+  const auto pods = readPods(claim, node, std::move(stop));
   if (!pods.ok()) return pods.status();
   return !pods->empty();
 }
@@ -98,8 +98,8 @@ base::Status Users::hold(const cache::Gpu& device, std::string_view reason, cons
   return said.status();
 }
 
-base::Result<std::vector<core::Pod>> Users::look(const core::ObjectKey& claim, const std::string& node,
-                                                 std::stop_token stop) {
+base::Result<std::vector<core::Pod>> Users::readPods(const core::ObjectKey& claim, const std::string& node,
+                                                     std::stop_token stop) {
   kube::ListOptions options;
   options.namespace_ = claim.namespace_;
   if (!node.empty()) options.fieldSelector = "spec.nodeName=" + node;

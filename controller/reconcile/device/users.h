@@ -38,8 +38,8 @@ class Users {
   std::vector<cache::Store<core::Pod>::Ptr> known(const core::ObjectKey& claim) const;
   /// Like known(), by quorum read, of one node (empty: of any). Writes that can't be undone depend on it. The stores
   /// get the pods that it finds, so that their end is an event.
-  base::Result<std::vector<core::Pod>> look(const core::ObjectKey& claim, const std::string& node,
-                                            std::stop_token stop);
+  base::Result<std::vector<core::Pod>> readPods(const core::ObjectKey& claim, const std::string& node,
+                                                std::stop_token stop);
   /// True if a running pod names the claim, as far as the cache knows.
   bool isInUse(const core::ObjectKey& claim) const { return !known(claim).empty(); }
   /// True if a running pod on that node names the claim, by quorum read if the cache knows none on any node.

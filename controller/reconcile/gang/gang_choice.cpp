@@ -105,7 +105,7 @@ GangChoice chooseOfGroup(const cache::Stores& stores, const allocator::Allocator
     members.gone = members.gone || pod.pod->phase == "Succeeded";
     if (pod.whole || !members.lacks.empty()) continue;
     members.lacks = notMadeText(pod);
-    members.missing = members.looksAgain = true;
+    members.missing = members.isEvaluatedAgain = true;
   }
   std::move(pods.begin() + static_cast<std::ptrdiff_t>(first), pods.end(), std::back_inserter(members.furtherPods));
   members.full = first == gang.size;

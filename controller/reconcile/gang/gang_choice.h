@@ -23,7 +23,7 @@ struct GangChoice {
   bool full = false;                  ///< no further claim is needed; for a PodGroup: no further pod
   bool missing = false;               ///< some members are not here
   bool gone = false;                  ///< the members that are not here have Succeeded; for a PodGroup: some pods have
-  bool looksAgain = false;            ///< the gang may become complete without an event
+  bool isEvaluatedAgain = false;      ///< the gang may become complete without an event
   std::string lacks;                  ///< why nothing can be decided; empty if it can
 };
 

@@ -74,7 +74,8 @@ class GangPods {
   bool mayGoTo(const Member& member, std::string_view node) const;
   /// True if the node has capacity for the member's pod beside the pods of members `placed`. onceFree: counts only pods
   /// that last (cache::NodeUsage::ofLastingPods()).
-  bool hasRoom(const Member& member, std::string_view node, std::span<const std::size_t> placed, bool onceFree) const;
+  bool hasCapacity(const Member& member, std::string_view node, std::span<const std::size_t> placed,
+                   bool onceFree) const;
 
   cache::Stores& stores_;
   BoundVolumes& volumes_;

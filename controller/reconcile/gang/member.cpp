@@ -110,8 +110,8 @@ Outcome GangSync::decide(const cache::Claim& claim, const GangMembers& members, 
   }
   auto& asks = gathered.asks;
   useGroupOrder(asks);
-  const bool maySearch =
-      context_.waiting.room.add(queueKey, ageOf(claim.metadata), asks.front().turn.priority, {{asks.front()}});
+  const bool maySearch = context_.waiting.unschedulable.add(queueKey, ageOf(claim.metadata),
+                                                            asks.front().order.priority, {{asks.front()}});
   if (!maySearch) return Outcome::after(context_.timeouts.queueYieldTimeout);
   const auto groups = gang.topology.empty() ? std::vector<scheduler::TopologyGroup>()
                                             : topologyGroups(context_.stores, gang.topology, members.standsOn);
@@ -122,7 +122,7 @@ Outcome GangSync::decide(const cache::Claim& claim, const GangMembers& members, 
   const auto found = !decided           ? DecisionResult::unknown
                      : decided->lacking ? DecisionResult::nothing
                                         : DecisionResult::capacity;
-  if (context_.waiting.room.decided(queueKey, found)) context_.enqueue(roomKey());
+  if (context_.waiting.unschedulable.decided(queueKey, found)) context_.enqueue(capacityKey());
   if (!decided)
     return Outcome::after(context_.timeouts.shortRecheckInterval);  // a member has got a decision or a device meanwhile
   if (decided->lacking) {
@@ -183,7 +183,7 @@ Outcome GangSync::reportUnschedulable(const cache::Claim& claim, const std::stri
   const auto* reported = findCondition(claim.status.conditions, kBound);
   const bool same = reported != nullptr && reported->reason == reason::kNoFit && reported->message.ends_with(rest) &&
                     reported->message.find("members of " + gang.text() + " fit") != std::string::npos;
-  const bool stands = !context_.waiting.room.mayExplain(claim.metadata.uid) && same;
+  const bool stands = !context_.waiting.unschedulable.mayExplain(claim.metadata.uid) && same;
   if (const auto text = stands ? std::string() : whyMemberLacks(tried); !text.empty()) why += ": " + text;
   why += rest;
   const auto turn = preempts ? parts_.preemptor.awaitSearch(claim, queueKey) : std::chrono::milliseconds(0);

@@ -44,7 +44,7 @@ Outcome UnschedulableReport::noFit(const cache::Claim& claim, const ResolvedClai
   const auto* old = findCondition(claim.status.conditions, kBound);
   const bool told = old != nullptr && old->reason == reason::kNoFit && claim.status.phase == phase::kPending;
   // The explanation changes with every release, so it is written at intervals only.
-  if (!context_.waiting.room.mayExplain(claim.metadata.uid) && told)
+  if (!context_.waiting.unschedulable.mayExplain(claim.metadata.uid) && told)
     return Outcome::after(context_.timeouts.explainInterval);
   if (isStatic(claim)) {
     auto why = context_.cluster.allocationMap().quarantineReason(claim.spec.elasticGPUName);
@@ -56,7 +56,7 @@ Outcome UnschedulableReport::noFit(const cache::Claim& claim, const ResolvedClai
   }
   auto why = whyNot(claim, asked, suits, nodes, whyUnsuited);
   if (auto rejections = context_.waiting.nodes.text(claim.metadata.uid); !rejections.empty()) why += "; " + rejections;
-  if (auto rest = context_.cluster.queries().keptFrom(asked.of(claim)); !rest.empty()) why += "; " + rest;
+  if (auto rest = context_.cluster.queries().withheldText(asked.of(claim)); !rest.empty()) why += "; " + rest;
   if (auto rest = context_.cluster.queries().reservationText(claim.metadata.uid); !rest.empty()) why += "; " + rest;
   if (auto rest = unavailableCapacityMessage(asked.request); !rest.empty()) why += "; " + rest;
   if (auto hint = bareMemoryHint(context_.stores, claim.spec.requests, asked.request); !hint.empty())

@@ -111,7 +111,7 @@ Outcome ClaimPlacement::reconcile(const cache::Claim& claim, const ResolvedClaim
   const auto& uid = claim.metadata.uid;
   // Before deciding: capacity that becomes free, and taints that are removed, from now on requeue this claim.
   const bool maySearch =
-      context_.waiting.room.add(queueKey, ageOf(claim.metadata), asked.order.priority, needsOf(claim, asked));
+      context_.waiting.unschedulable.add(queueKey, ageOf(claim.metadata), asked.order.priority, needsOf(claim, asked));
   if (!maySearch) return Outcome::after(context_.timeouts.queueYieldTimeout);
   // No pod is known, so the tolerations of the class count.
   const bool anyRejected = context_.waiting.nodes.anyRejected(uid);
@@ -123,12 +123,13 @@ Outcome ClaimPlacement::reconcile(const cache::Claim& claim, const ResolvedClaim
   auto decided = decideFirst(claim, asked, suits, nodes);
   using DecisionResult = UnschedulableQueue::DecisionResult;
   if (auto* later = std::get_if<Outcome>(&decided)) {
-    if (context_.waiting.room.decided(queueKey, DecisionResult::unknown)) context_.enqueue(roomKey());
+    if (context_.waiting.unschedulable.decided(queueKey, DecisionResult::unknown)) context_.enqueue(capacityKey());
     return std::move(*later);
   }
   const auto& tried = std::get<std::vector<scheduler::Decision>>(decided);
-  if (context_.waiting.room.decided(queueKey, tried.back().fits ? DecisionResult::capacity : DecisionResult::nothing))
-    context_.enqueue(roomKey());
+  if (context_.waiting.unschedulable.decided(queueKey,
+                                             tried.back().fits ? DecisionResult::capacity : DecisionResult::nothing))
+    context_.enqueue(capacityKey());
   if (tried.back().fits) {
     context_.waiting.remove(queueKey);
     return parts_.intents.write(claim, *asked.cls, tried.back(), stop);

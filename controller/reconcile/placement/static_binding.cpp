@@ -159,9 +159,9 @@ std::optional<Outcome> StaticBinding::reserveQuota(const cache::Claim& claim, co
   ResolvedClaim refused;
   if (parts_.resolver.isRefusedByQuota(claim, refused)) return Outcome::done().reports(refused.refusal(claim));
   // Added before the quota is checked. No other claim takes the device that it names, so it need not yield.
-  context_.waiting.room.add(queueKey, ageOf(claim.metadata), priority, {{ask}, named.metadata.name});
+  context_.waiting.unschedulable.add(queueKey, ageOf(claim.metadata), priority, {{ask}, named.metadata.name});
   if (const auto excess = context_.cluster.reserve(ask, named)) return parts_.report.overQuota(claim, *excess);
-  context_.waiting.room.remove(queueKey);
+  context_.waiting.unschedulable.remove(queueKey);
   return std::nullopt;
 }
 

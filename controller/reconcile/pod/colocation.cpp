@@ -96,7 +96,7 @@ std::optional<Outcome> PodColocation::rescheduleTogether(const core::Pod& pod, c
     return std::any_of(asks.begin(), asks.end(),
                        [&](const auto& ask) { return context_.waiting.nodes.rejected(ask.claimUid, name); });
   });
-  nodes.lookAtAll();
+  nodes.evaluateAll();
   *anyShort = *anyShort || nodes.anyShort();
   if (!context_.cluster.queries().wouldFitTogether(
           asks, [&](std::string_view name) { return nodes.suits(name); }, devices))

@@ -45,7 +45,7 @@ void ConsumerTurns::Shared::put(const cache::Stores& stores, const core::Pod& po
   window_.reset();
   remove(pod.metadata.name);
   if (!isConsumer(stores, pod)) return;
-  Turn turn{ageOf(pod.metadata), pod.metadata.name};
+  PodOrder turn{ageOf(pod.metadata), pod.metadata.name};
   auto kind = kinds_.end();
   if (pod.nodeName.empty() && chosen.leavesToScheduler(pod)) {
     left_.emplace(turn, gated(pod));
@@ -128,7 +128,7 @@ const ConsumerTurns::Shared::Window& ConsumerTurns::Shared::windowOf(std::size_t
   return *window_;
 }
 
-bool ConsumerTurns::Shared::isBehindAnother(const Turn& turn) const {
+bool ConsumerTurns::Shared::isBehindAnother(const PodOrder& turn) const {
   return (!first_.empty() && *first_.begin() < turn) || (!left_.empty() && left_.begin()->first < turn);
 }
 
@@ -164,14 +164,14 @@ bool ConsumerTurns::chooses(const cache::Stores& stores, const cache::Claim& cla
 }
 
 bool ConsumerTurns::isOldest(const cache::Stores& stores, const cache::Claim& claim, const core::Pod& pod) {
-  const Turn turn{ageOf(pod.metadata), pod.metadata.name};
+  const PodOrder turn{ageOf(pod.metadata), pod.metadata.name};
   {
     const base::MutexLock lock(mutex_);
     if (const auto* shared = sharedBy(stores, claim)) return !shared->isBehindAnother(turn);
   }
   const auto pods = stores.podsOfClaim(core::keyOf(claim.metadata));
   return std::none_of(pods.begin(), pods.end(), [&](const auto& other) {
-    return Turn{ageOf(other->metadata), other->metadata.name} < turn && isConsumer(stores, *other);
+    return PodOrder{ageOf(other->metadata), other->metadata.name} < turn && isConsumer(stores, *other);
   });
 }
 

@@ -61,15 +61,15 @@ class ConsumerTurns {
 
  private:
   /// Order of the consumers of one claim: the oldest first.
-  using Turn = std::pair<Age, std::string>;
+  using PodOrder = std::pair<Age, std::string>;
   /// A set of equal pods.
   struct Kind {
-    core::Pod pod;         ///< reduced to the fields that make pods equal
-    std::set<Turn> turns;  ///< never empty
+    core::Pod pod;             ///< reduced to the fields that make pods equal
+    std::set<PodOrder> turns;  ///< never empty
   };
   using Kinds = std::multimap<std::size_t, Kind>;  ///< by a hash of the pod
   struct ConsumerPosition {
-    Turn turn;
+    PodOrder turn;
     Kinds::iterator kind;  ///< end: another scheduler chooses its node
   };
   /// Consumers of one claim with more than kMaxPods pods.
@@ -79,7 +79,7 @@ class ConsumerTurns {
     void remove(const std::string& pod);
     Choosers choosers(const std::string& namespace_, std::size_t turn) const;
     bool chooses(const std::string& pod, std::size_t turn);
-    bool isBehindAnother(const Turn& turn) const;
+    bool isBehindAnother(const PodOrder& turn) const;
     std::size_t pods() const { return positions_.size(); }
     bool inTurns() const { return first_.size() > kMaxFirst + kMaxNext; }
     std::string claimUid;
@@ -92,14 +92,14 @@ class ConsumerTurns {
     /// First and last pod of that range, recomputed for another turn and after a change.
     struct Window {
       std::size_t turn = 0;
-      Turn first, last;
+      PodOrder first, last;
     };
     const Window& windowOf(std::size_t turn);
 
     Kinds kinds_;
-    std::set<Turn> first_;                               ///< the oldest pod of each kind
+    std::set<PodOrder> first_;                           ///< the oldest pod of each kind
     std::optional<Window> window_;                       ///< reset by each change
-    std::map<Turn, bool> left_;                          ///< pods whose scheduler chooses their node; true: gated
+    std::map<PodOrder, bool> left_;                      ///< pods whose scheduler chooses their node; true: gated
     std::map<std::string, ConsumerPosition> positions_;  ///< by pod name
   };
   /// Returns null if all pods of the claim choose.

@@ -111,7 +111,7 @@ Outcome PodPlacement::reconcile(const core::Pod& pod, const std::vector<UsedClai
   if (together.decisions.empty() && forgetRefusedNodes(choice->asks)) tried = decideFirst(*choice, nodes);
   const auto found = together.decisions.empty() ? UnschedulableQueue::DecisionResult::nothing
                                                 : UnschedulableQueue::DecisionResult::capacity;
-  if (context_.waiting.room.decided(podKey(core::keyOf(pod.metadata)), found)) context_.enqueue(roomKey());
+  if (context_.waiting.unschedulable.decided(podKey(core::keyOf(pod.metadata)), found)) context_.enqueue(capacityKey());
   if (together.decisions.empty()) {
     if (!tried.firstOverQuota && !together.excess) reserveNode(*choice, nodes);
     return notifyBinder(pod, noneFits(pod, used, *choice, together, nodes, stop));
@@ -159,9 +159,10 @@ Outcome PodPlacement::notifyBinder(const core::Pod& pod, Outcome outcome) {
 
 bool PodPlacement::awaitCapacity(const core::Pod& pod, const Choice& choice) {
   const auto key = core::keyOf(pod.metadata);
-  const auto priority = choice.asks.empty() ? 0 : choice.asks.front().turn.priority;
-  auto needs = choice.asks.empty() ? RoomNeeds() : needsOf(*choice.open.front()->claim, choice.asked.front());
-  const bool maySearch = context_.waiting.room.add(podKey(key), ageOf(pod.metadata), priority, std::move(needs));
+  const auto priority = choice.asks.empty() ? 0 : choice.asks.front().order.priority;
+  auto needs = choice.asks.empty() ? CapacityNeeds() : needsOf(*choice.open.front()->claim, choice.asked.front());
+  const bool maySearch =
+      context_.waiting.unschedulable.add(podKey(key), ageOf(pod.metadata), priority, std::move(needs));
   const base::MutexLock lock(mutex_);
   podsWaitingForNodeResources_[key] = {ageOf(pod.metadata), cache::requestsOf(pod)};
   return maySearch;
@@ -374,11 +375,11 @@ scheduler::Together PodPlacement::decide(std::vector<allocator::Allocator::Sched
     together = within(suits);
     if (!together.decisions.empty()) return together;
     const bool impatient = nodes.impatient();
-    nodes.lookAtAll();
+    nodes.evaluateAll();
     if (impatient && nodes.anySuits()) together = within(suits);
     if (!together.decisions.empty()) return together;
   } else {
-    nodes.lookAtAll();
+    nodes.evaluateAll();
     std::vector<bool> alone(asks.size(), false);
     for (const auto& group : nodes.groups()) {
       together = within(group);

@@ -93,7 +93,7 @@ class Preemption {
   std::pair<std::vector<v1alpha::Nomination>, std::size_t> unwritten(const AskedTogether& asked);
   /// Stores a plan whose first nominations are written. The next step of the same claims writes the others. Needs
   /// plans().
-  void leaveUnwritten(const AskedTogether& asked, std::vector<v1alpha::Nomination> rooms, std::size_t written);
+  void leaveUnwritten(const AskedTogether& asked, std::vector<v1alpha::Nomination> nominations, std::size_t written);
   /// Returns for how long no victims may be searched for the claim; 0 = they may be. Covers the claim's backoff after a
   /// search that found none, and the pause after all searches, which limits their share of the time.
   std::chrono::milliseconds searchBackoff(const std::string& claimUid) const;
@@ -111,7 +111,7 @@ class Preemption {
   /// Describes the victims and the obstacles to their eviction, for readers of that namespace. They may be unable to
   /// read other namespaces, so claims there are only counted. rooms: of one claim, or of several that are planned for
   /// together.
-  std::string text(std::span<const v1alpha::Nomination> rooms, const std::string& reader) const;
+  std::string text(std::span<const v1alpha::Nomination> nominations, const std::string& reader) const;
   /// Describes the preemptor for readers of that namespace, as text() does.
   std::string textFor(const cache::Claim& preemptor, const std::string& reader) const;
 
@@ -134,7 +134,7 @@ class Preemption {
   };
   struct Unwritten {
     std::vector<std::string> claimUids;
-    std::vector<v1alpha::Nomination> rooms;
+    std::vector<v1alpha::Nomination> nominations;
     std::size_t written = 0;
     base::Clock::Steady until;  ///< other claims plan after it: the step that would write the rest does not come
   };
@@ -147,7 +147,8 @@ class Preemption {
   std::vector<v1alpha::Nomination> standing(const AskedTogether& asked) const;
   /// Removes victims that are not needed. Returns nothing if the claims need no capacity, or would not fit without all
   /// victims.
-  std::vector<v1alpha::Nomination> needed(const AskedTogether& asked, std::vector<v1alpha::Nomination> rooms) const;
+  std::vector<v1alpha::Nomination> needed(const AskedTogether& asked,
+                                          std::vector<v1alpha::Nomination> nominations) const;
   /// True if the device is going: it Failed by preemption, or its claim is gone or going and no pod keeps it. A claim
   /// from a template is deleted with its pod, so the claim of an evicted pod goes too. The preemptor gets the capacity
   /// as soon as it is free.

@@ -98,7 +98,7 @@ base::Result<VictimSync::Need> VictimSync::checkNeed(const cache::Claim& claim, 
   const auto group = victimGangOf(context_.stores, device, claim);
   const auto priority = group.priority;
   if (!many || SharedPlans::keyOf(*need.preemptor) != key) {
-    need.isNeeded = !planned.asks.empty() && planned.asks.front().turn.priority > priority &&
+    need.isNeeded = !planned.asks.empty() && planned.asks.front().order.priority > priority &&
                     context_.cluster.queries().needs(planned.asks, planned.nominations, group.devices);
     return need;
   }
@@ -106,7 +106,7 @@ base::Result<VictimSync::Need> VictimSync::checkNeed(const cache::Claim& claim, 
   for (const auto& nomination : planned.nominations)
     plan.victims.insert(plan.victims.end(), nomination.victims.begin(), nomination.victims.end());
   if (!planned.asks.empty()) {
-    plan.priority = planned.asks.front().turn.priority;
+    plan.priority = planned.asks.front().order.priority;
     plan.needed = context_.cluster.queries()
                       .neededVictims(planned.asks, planned.nominations, victimGroups(context_.stores))
                       .value_or(std::set<std::string>());

@@ -56,14 +56,14 @@ class ResourceClaimAdopter {
   /// Handles an allocation for a claim that is gone. Nullopt: the claim can be created.
   std::optional<Outcome> allocatedBefore(const core::ResourceClaim& carrier, std::stop_token stop);
   Outcome remove(const cache::Claim& claim, std::stop_token stop);
-  void tell(const core::ResourceClaim& carrier, const std::string& message);
+  void report(const core::ResourceClaim& carrier, const std::string& message);
 
   Writer& writer_;
   cache::Stores& stores_;
   ResourceClaimBridge& carrier_;
   kube::EventSink& events_;
   mutable base::Mutex mutex_;
-  std::map<core::ObjectKey, std::string> told_ EGPU_GUARDED_BY(mutex_);  ///< last message for each existing one
+  std::map<core::ObjectKey, std::string> reported_ EGPU_GUARDED_BY(mutex_);  ///< last message for each existing one
 };
 
 }  // namespace egpu::reconcile

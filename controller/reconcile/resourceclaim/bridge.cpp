@@ -193,11 +193,11 @@ std::optional<ResourceClaimBridge::EnsureResult> ResourceClaimBridge::notNow(con
                                                                              const std::string& node, bool rewrite) {
   const auto key = core::keyOf(carrier.metadata);
   std::set<std::string> pods;
-  bool roomIsMade = false;
+  bool capacityIsFreed = false;
   for (const auto& pod : stores_.podsOfClaim(key)) {
     if (!alive(*pod)) continue;
     pods.insert(pod->metadata.uid + "@" + pod->nodeName);
-    roomIsMade = roomIsMade || (pod->nodeName.empty() && pod->nominatedNodeName == node);
+    capacityIsFreed = capacityIsFreed || (pod->nodeName.empty() && pod->nominatedNodeName == node);
   }
   const base::MutexLock lock(mutex_);
   const auto passedSince = [this](base::Clock::Steady then) {
@@ -220,7 +220,7 @@ std::optional<ResourceClaimBridge::EnsureResult> ResourceClaimBridge::notNow(con
     const auto passed = passedSince(memory.last);
     // Victims were evicted for one of the pods. If the scheduler finds no allocation when it returns, it releases their
     // capacity, and evicts other victims the next time.
-    if (roomIsMade && memory.atOnce < kRewritesAtOnce)
+    if (capacityIsFreed && memory.atOnce < kRewritesAtOnce)
       ++memory.atOnce;
     else if (passed < wait)
       return EnsureResult{State::waiting, wait - passed};

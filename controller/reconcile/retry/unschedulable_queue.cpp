@@ -28,11 +28,11 @@ bool UnschedulableQueue::isBeforeOthers(const Position& at) const {
 
 bool UnschedulableQueue::yieldsTo(const std::string& other, const std::string& queueKey) const {
   const auto space = namespaceOf(other);
-  const auto vain = vain_.find(space);
-  return vain == vain_.end() || vain->second < kVainTurns || space == namespaceOf(queueKey);
+  const auto vain = failedTurns_.find(space);
+  return vain == failedTurns_.end() || vain->second < kMaxFailedTurns || space == namespaceOf(queueKey);
 }
 
-bool UnschedulableQueue::add(const std::string& queueKey, const Age& age, int64_t priority, RoomNeeds needs) {
+bool UnschedulableQueue::add(const std::string& queueKey, const Age& age, int64_t priority, CapacityNeeds needs) {
   const base::MutexLock lock(mutex_);
   const auto now = clock_.now();
   const Position at{{-priority, age}, queueKey};
@@ -79,7 +79,7 @@ void UnschedulableQueue::beginRound() {
   repeatAt_.reset();
 }
 
-bool UnschedulableQueue::giveTurn(const std::function<bool(const RoomNeeds&)>& mayFit, NextKeys& result) {
+bool UnschedulableQueue::giveTurn(const std::function<bool(const CapacityNeeds&)>& mayFit, NextKeys& result) {
   const auto now = clock_.now();
   const bool all = keysInOrder_.size() <= kMaxEvaluations;
   std::size_t considered = 0;
@@ -108,24 +108,24 @@ bool UnschedulableQueue::giveTurn(const std::function<bool(const RoomNeeds&)>& m
   inRound_ = false;
   yieldsSince_.clear();
   late_.clear();
-  vain_.clear();
+  failedTurns_.clear();
   std::erase_if(hadTurn_, [this, now](const auto& had) { return now - had.second >= timeouts_.queueTurnBackoff; });
   return false;
 }
 
-void UnschedulableQueue::giveLooks(NextKeys& result) {
+void UnschedulableQueue::selectForEvaluation(NextKeys& result) {
   const auto now = clock_.now();
-  if (nextLooks_ && now < *nextLooks_) {
-    result.again = std::chrono::ceil<milliseconds>(*nextLooks_ - now);
+  if (nextEvaluations_ && now < *nextEvaluations_) {
+    result.again = std::chrono::ceil<milliseconds>(*nextEvaluations_ - now);
     return;
   }
   std::vector<std::pair<Steady, const std::string*>> waits;
   for (const auto& [key, entry] : keys_)
-    if (entry.round < round_) waits.emplace_back(entry.lookedAt, &key);
-  const bool first = !nextLooks_;
-  nextLooks_.reset();
+    if (entry.round < round_) waits.emplace_back(entry.evaluatedAt, &key);
+  const bool first = !nextEvaluations_;
+  nextEvaluations_.reset();
   if (waits.empty()) return;
-  nextLooks_ = now + timeouts_.explainInterval;
+  nextEvaluations_ = now + timeouts_.explainInterval;
   result.again = timeouts_.explainInterval;
   if (first) return;
   const auto most = waits.begin() + static_cast<std::ptrdiff_t>(std::min(waits.size(), kMaxEvaluations));
@@ -133,7 +133,7 @@ void UnschedulableQueue::giveLooks(NextKeys& result) {
   for (auto it = waits.begin(); it != most; ++it) result.keys.push_back(*it->second);
 }
 
-UnschedulableQueue::NextKeys UnschedulableQueue::next(const std::function<bool(const RoomNeeds&)>& mayFit) {
+UnschedulableQueue::NextKeys UnschedulableQueue::next(const std::function<bool(const CapacityNeeds&)>& mayFit) {
   const base::MutexLock lock(mutex_);
   NextKeys result;
   const auto now = clock_.now();
@@ -151,7 +151,7 @@ UnschedulableQueue::NextKeys UnschedulableQueue::next(const std::function<bool(c
     if (giveTurn(mayFit, result) || result.again) return result;
     if (passedOver_) repeatAt_ = now + timeouts_.queueTurnBackoff;
   }
-  giveLooks(result);
+  selectForEvaluation(result);
   if (repeatAt_) {
     const auto until = std::chrono::ceil<milliseconds>(*repeatAt_ - now);
     result.again = result.again ? std::min(*result.again, until) : until;
@@ -166,8 +166,8 @@ bool UnschedulableQueue::decided(const std::string& queueKey, DecisionResult fou
   if (!turn_ || turn_->at.second != queueKey || !turn_->begun) return false;
   hadTurn_[queueKey] = clock_.now();
   const std::string space(namespaceOf(queueKey));
-  if (found == DecisionResult::nothing) ++vain_[space];
-  if (found == DecisionResult::capacity) vain_.erase(space);
+  if (found == DecisionResult::nothing) ++failedTurns_[space];
+  if (found == DecisionResult::capacity) failedTurns_.erase(space);
   turn_.reset();
   return true;
 }

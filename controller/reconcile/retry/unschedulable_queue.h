@@ -37,7 +37,7 @@ struct QueueOrder {
 
 /// Requests of a key, any of which would do. For a pod or a gang those of its first claim, because all of its claims
 /// need capacity. Empty: any freed capacity may suit it.
-struct RoomNeeds {
+struct CapacityNeeds {
   std::vector<allocator::Allocator::SchedulingRequest> anyOf{};
   std::string device{};       ///< device that the claim names, which needs capacity in quotas only
   std::string refusedIn{};    ///< namespace whose quotas refused the claim: only a new version of them may suit
@@ -54,7 +54,7 @@ class UnschedulableQueue {
  public:
   /// Once this many keys of a namespace in a row found nothing during one round, keys of other namespaces do not yield
   /// to it: the capacity does not suit its nodes or quotas, and thousands of its keys would delay the other keys.
-  static constexpr std::size_t kVainTurns = 32;
+  static constexpr std::size_t kMaxFailedTurns = 32;
   /// Number of keys without a turn that are evaluated at a time, at intervals of Timeouts::explainInterval. If no more
   /// keys are queued, each gets a turn.
   static constexpr std::size_t kMaxEvaluations = 32;
@@ -64,7 +64,7 @@ class UnschedulableQueue {
 
   /// Adds the queue key of a claim, pod or gang of that age. Call before deciding, so that capacity freed from then on
   /// requeues it. False: the key must yield, and gets a turn in this round.
-  bool add(const std::string& queueKey, const Age& age, int64_t priority = 0, RoomNeeds needs = {});
+  bool add(const std::string& queueKey, const Age& age, int64_t priority = 0, CapacityNeeds needs = {});
   void remove(const std::string& queueKey);
   std::size_t size() const;
 
@@ -74,7 +74,7 @@ class UnschedulableQueue {
     std::vector<std::string> keys;  ///< keys to enqueue: the one that has the turn, or those to be evaluated
     std::optional<std::chrono::milliseconds> again;  ///< time of the next call of next(); nullopt: after grew()
   };
-  NextKeys next(const std::function<bool(const RoomNeeds&)>& mayFit);
+  NextKeys next(const std::function<bool(const CapacityNeeds&)>& mayFit);
   /// Result of a key's decision in its turn. unknown: its step ended without a decision.
   enum class DecisionResult { capacity, nothing, unknown };
   /// Records that the key has decided, or that its step ended. True if it had the turn: call next().
@@ -91,10 +91,10 @@ class UnschedulableQueue {
   using Position = std::pair<QueueOrder, std::string>;  ///< the string is the queue key
   struct PendingKey {
     QueueOrder order;
-    RoomNeeds needs;
+    CapacityNeeds needs;
     bool yields = false;
     uint64_t round = 0;  ///< round of its last evaluation
-    Steady lookedAt{};
+    Steady evaluatedAt{};
   };
   struct CurrentKey {
     Position at;
@@ -108,9 +108,9 @@ class UnschedulableQueue {
   /// True if the key yields to the other one, which comes first.
   bool yieldsTo(const std::string& other, const std::string& queueKey) const EGPU_REQUIRES(mutex_);
   /// Gives the next key its turn. False: no further key of this round gets one, or kKeysAtOnce were considered.
-  bool giveTurn(const std::function<bool(const RoomNeeds&)>& mayFit, NextKeys& result) EGPU_REQUIRES(mutex_);
+  bool giveTurn(const std::function<bool(const CapacityNeeds&)>& mayFit, NextKeys& result) EGPU_REQUIRES(mutex_);
   /// Selects the keys that were evaluated longest ago, of those not evaluated during this round.
-  void giveLooks(NextKeys& result) EGPU_REQUIRES(mutex_);
+  void selectForEvaluation(NextKeys& result) EGPU_REQUIRES(mutex_);
 
   base::Clock& clock_;
   const Timeouts& timeouts_;
@@ -124,12 +124,12 @@ class UnschedulableQueue {
   std::optional<Position> visited_ EGPU_GUARDED_BY(mutex_);  ///< last key considered in this round
   std::optional<CurrentKey> turn_ EGPU_GUARDED_BY(mutex_);
   /// Number of unsuccessful turns in a row, by namespace.
-  std::map<std::string, std::size_t, std::less<>> vain_ EGPU_GUARDED_BY(mutex_);
+  std::map<std::string, std::size_t, std::less<>> failedTurns_ EGPU_GUARDED_BY(mutex_);
   /// Namespaces of keys that lost their turn in this round.
   std::set<std::string, std::less<>> late_ EGPU_GUARDED_BY(mutex_);
   std::map<std::string, Steady> hadTurn_ EGPU_GUARDED_BY(mutex_);      ///< time of the last turn, by queue key
   std::map<std::string, Steady> yieldsSince_ EGPU_GUARDED_BY(mutex_);  ///< by queue key, until the round ends
-  std::optional<Steady> nextLooks_ EGPU_GUARDED_BY(mutex_);            ///< nullopt: no key is to be evaluated
+  std::optional<Steady> nextEvaluations_ EGPU_GUARDED_BY(mutex_);      ///< nullopt: no key is to be evaluated
   std::map<std::string, Steady> explained_ EGPU_GUARDED_BY(mutex_);
 };
 

@@ -22,14 +22,14 @@ namespace egpu::reconcile {
 /// Thread-safe.
 struct Waiting {
   Waiting(base::Clock& clock, const Timeouts& timeouts)
-      : room(clock, timeouts),
+      : unschedulable(clock, timeouts),
         nodes(clock, timeouts),
         provisioners(clock),
         gangs(clock),
         resizes(clock, timeouts),
         consumers(clock, timeouts, chosen) {}
 
-  UnschedulableQueue room;
+  UnschedulableQueue unschedulable;
   QuotaRefusals refusals;
   NodeBackoff nodes;
   ProvisionBackoff provisioners;
@@ -41,7 +41,7 @@ struct Waiting {
   ReleasedClaims released;
 
   /// Removes the key from the queue for capacity until its next step.
-  void remove(const std::string& queueKey) { room.remove(queueKey); }
+  void remove(const std::string& queueKey) { unschedulable.remove(queueKey); }
   void forgetClaim(const std::string& claimUid) {
     forgetChoice(claimUid);
     gangs.forgetClaim(claimUid);
@@ -50,7 +50,7 @@ struct Waiting {
   }
   /// Drops the state of choosing: the claim has its device.
   void forgetChoice(const std::string& claimUid) {
-    room.forgetClaim(claimUid);
+    unschedulable.forgetClaim(claimUid);
     refusals.forgetClaim(claimUid);
     nodes.forgetClaim(claimUid);
     provisioners.forgetClaim(claimUid);
@@ -58,7 +58,7 @@ struct Waiting {
   }
   /// Number of claims and gangs with state here; for tests.
   std::size_t claims() const {
-    return room.claims() + refusals.claims() + nodes.claims() + provisioners.claims() + gangs.claims() +
+    return unschedulable.claims() + refusals.claims() + nodes.claims() + provisioners.claims() + gangs.claims() +
            rosters.size() + resizes.claims() + released.claims() + consumers.claims();
   }
 };

@@ -44,7 +44,7 @@ struct CardPolicy {
   /// Returns false if no set of the offered cards is allowed; never if takesAny.
   bool (*choose)(const Offer&, Chosen&);
   /// Chooses the cards over which a total is divided: a set of division.best() quality or, unless takesAny, the best of
-  /// the policy's own sets. The division has the offer's cards; the choice is in the order of division.byRoom().
+  /// the policy's own sets. The division has the offer's cards; the choice is in the order of division.byCapacity().
   bool (*divide)(const Offer&, const Division& division, Chosen&);
   /// Any set of fitting cards of the right size is allowed. Otherwise a node with enough fitting cards may still not
   /// fit.

@@ -19,6 +19,6 @@ inline bool chooseLeastLoaded(const Offer& offer, Chosen& chosen) {
 }
 
 inline constexpr CardPolicy kLowLoadFirst{
-    .name = "low-load-first", .choose = chooseLeastLoaded, .divide = divideOverRoomiest, .byLoad = true};
+    .name = "low-load-first", .choose = chooseLeastLoaded, .divide = divideOverLargest, .byLoad = true};
 
 }  // namespace egpu::scheduler::card_policy

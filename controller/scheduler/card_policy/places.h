@@ -33,7 +33,7 @@ inline void choosePlaces(const Offer& offer, topology::Set set, Chosen& chosen) 
 /// Chooses the cards of a set in the order of their capacity. Returns false if the offer lacks one of them.
 inline bool choosePlaces(const Offer& offer, const Division& division, topology::Set set, Chosen& chosen) {
   chosen.cards.clear();
-  for (const uint32_t card : division.byRoom())
+  for (const uint32_t card : division.byCapacity())
     if (isIn(set, offer.cards[card])) chosen.cards.push_back(card);
   return chosen.cards.size() == topology::count(set);
 }

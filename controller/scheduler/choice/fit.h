@@ -33,7 +33,7 @@ int64_t memoryInProportion(int64_t core, const CardType& type);
 Need needOn(const CardType& type, const Request& request);
 
 /// True if the card has the amount free and is below its limit of claims. Ignores its health.
-inline bool cardHasRoom(const CardRecord& card, const Amount& charged, const Request& request) {
+inline bool cardHasCapacity(const CardRecord& card, const Amount& charged, const Request& request) {
   if (request.maxClaimsPerCard > 0 && card.claims() >= request.maxClaimsPerCard) return false;
   if (request.wholeCards) return card.empty();
   const Amount free = card.free();
@@ -42,7 +42,7 @@ inline bool cardHasRoom(const CardRecord& card, const Amount& charged, const Req
 
 /// True if the card can hold the need now. The type's verdict must be `suits`.
 inline bool cardFits(const CardRecord& card, const Need& need, const Request& request) {
-  return card.healthy && cardHasRoom(card, need.charged, request);
+  return card.healthy && cardHasCapacity(card, need.charged, request);
 }
 
 /// True if the request's pinned cards allow this card: it is one of them, or further cards are wanted and it is on
@@ -56,7 +56,7 @@ inline bool nodeBelowLimit(const NodeRecord& node, const Request& request) {
 }
 
 /// True if the node has the free CPU and memory that the pod requests.
-inline bool nodeHasRoom(const NodeRecord& node, const Request& request) {
+inline bool nodeHasCapacity(const NodeRecord& node, const Request& request) {
   const NodeAmount free = node.free();
   return (request.cpuMilli <= 0 || free.cpuMilli >= request.cpuMilli) &&
          (request.podMemory <= 0 || free.memory >= request.podMemory);

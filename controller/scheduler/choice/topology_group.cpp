@@ -38,7 +38,7 @@ InGroup::CachedVerdicts& InGroup::verdictsFor(std::size_t kind, const Request& r
     made.nodes = alike->nodes;
     made.places = alike->places;
   } else {
-    lookAt(made, suits);
+    evaluate(made, suits);
   }
   judgeTouched(made);
   if (cache_.size() < kMaxCached) return cache_.emplace_back(std::move(made));
@@ -46,19 +46,19 @@ InGroup::CachedVerdicts& InGroup::verdictsFor(std::size_t kind, const Request& r
   return cache_[next_] = std::move(made);
 }
 
-void InGroup::lookAt(CachedVerdicts& cached, const NodePredicate& suits) {
+void InGroup::evaluate(CachedVerdicts& cached, const NodePredicate& suits) {
   for (std::size_t i = 0; i < group_.nodes.size(); ++i) {
     if (suits && !suits(group_.nodes[i])) continue;
     cached.nodes.push_back(group_.nodes[i]);
     cached.places.push_back(i);
   }
-  looks_ += group_.nodes.size();
+  evaluations_ += group_.nodes.size();
 }
 
 void InGroup::judgeTouched(CachedVerdicts& cached) {
   if (!std::exchange(cached.judged, true)) {
     cached.verdicts = scoreNodes(cluster_, {cached.request}, cached.nodes);
-    looks_ += cached.nodes.size();
+    evaluations_ += cached.nodes.size();
     cached.touched.clear();
   }
   for (const std::size_t place : std::exchange(cached.touched, {})) {

@@ -137,15 +137,15 @@ CardId Cluster::State::attach(CardId id, NodeId to) {
   count(to, id, 1);
   Range& range = nodes[to].cards.range_;
   if (range.full()) {
-    const CardId first = cardRanges_.obtain(range.room);
+    const CardId first = cardRanges_.obtain(range.capacity);
     if (cardRanges_.size() > cards.size()) {
       cards.resize(cardRanges_.size());
       facts.resize(cardRanges_.size());
     }
     for (uint32_t i = 0; i < range.count; ++i) moveCard(range.first + i, first + i);
-    if (range.room > 0) cardRanges_.release(range.first, range.room - 1);
+    if (range.capacity > 0) cardRanges_.release(range.first, range.capacity - 1);
     range.first = first;
-    ++range.room;
+    ++range.capacity;
   }
   CardId at = range.first + range.count;
   for (; at > range.first && isCardBefore(*this, id, at - 1); --at) moveCard(at - 1, at);
@@ -168,7 +168,7 @@ CardId Cluster::State::detach(CardId id) {
   --range.count;
   if (range.count == 0) {
     --gpuNodes_;
-    cardRanges_.release(range.first, range.room - 1);
+    cardRanges_.release(range.first, range.capacity - 1);
     range = {};
   }
   count(from, alone, -1);

@@ -123,7 +123,7 @@ TEST_F(PreemptionTest, ALookEndsWithTheStopAndInTime) {
     ask.claim = "default/" + name;
     ask.request.cards = 2;
     ask.request.wholeCards = true;
-    ask.turn.priority = 1000;
+    ask.order.priority = 1000;
     const auto suits = [&](std::string_view) {
       ++asked;
       world.clock.advance(perNode);
@@ -156,7 +156,7 @@ TEST_F(PreemptionTest, LooksForWhoHasToGoHaveATenthOfTheTimeWhoeverTheyAreFor) {
     ask.claimUid = name;
     ask.claim = "default/" + name;
     ask.request.perCard = {1000, 1};
-    ask.turn.priority = 1000;
+    ask.order.priority = 1000;
     const int before = asked;
     EXPECT_FALSE(preemption.planFor(std::make_shared<const cache::Claim>(who), ask,
                                     [&](std::string_view) {
@@ -240,7 +240,7 @@ TEST_F(PreemptionTest, ANominationStandsAMomentLongerOnceItsLastVictimIsGone) {
   ask.claim = "default/high";
   ask.request.cards = 1;
   ask.request.wholeCards = true;
-  ask.turn.priority = 1000;
+  ask.order.priority = 1000;
   const auto plan = [&] { return preemption.planFor(std::make_shared<const cache::Claim>(who), ask, {}, {}); };
   const auto first = plan();
   ASSERT_TRUE(first);

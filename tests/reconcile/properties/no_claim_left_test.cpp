@@ -97,9 +97,9 @@ class BusyCluster : public Trial {
   /// Disables reservations of nodes and quotas. They would be a reason to leave claims pending that a new process does
   /// not know.
   void unlimited() {
-    scheduler::Keeping keeping;
-    keeping.after = 1'000'000'000;
-    driver->cluster.keeping(keeping);
+    scheduler::ReservationLimits limits;
+    limits.after = 1'000'000'000;
+    driver->cluster.setReservationLimits(limits);
   }
 
   /// Returns the first claim that would fit and is pending, or does not report why. Empty: there is none.

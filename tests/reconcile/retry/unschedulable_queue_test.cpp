@@ -32,7 +32,7 @@ class UnschedulableQueueTest : public ::testing::Test {
     for (int i = 0; i < n; ++i) EXPECT_TRUE(add(keyOf(i)));
   }
   UnschedulableQueue::NextKeys next() {
-    return room.next([this](const RoomNeeds& needs) { return fits.contains(needs.anyOf.front().claimUid); });
+    return room.next([this](const CapacityNeeds& needs) { return fits.contains(needs.anyOf.front().claimUid); });
   }
   /// Returns the keys that get turns until the round ends. No decision succeeds.
   Keys round() {
@@ -142,7 +142,7 @@ TEST_F(UnschedulableQueueTest, OneWhoseNeedsAreNotKnownHasATurn) {
   addMany(40);
   room.add("unknown", {"2026-01-01T00:00:00Z", "z"});
   room.grew();
-  const auto turns = room.next([](const RoomNeeds& needs) { return needs.anyOf.empty(); });
+  const auto turns = room.next([](const CapacityNeeds& needs) { return needs.anyOf.empty(); });
   EXPECT_EQ(turns.keys, Keys{"unknown"});
 }
 
