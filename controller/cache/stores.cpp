@@ -30,7 +30,8 @@ bool keepsOff(const core::DeviceTaintRule& rule, std::string_view node, std::str
 
 namespace {
 
-/// Begin of the values under which the pods of a claim are found. No other claim's values begin so: names contain no slash.
+/// Begin of the values under which the pods of a claim are found. No other claim's values begin so: names contain no
+/// slash.
 std::string podsPrefix(const core::ObjectKey& claim) { return claim.str() + "/"; }
 
 /// Text whose order is the reverse of that of the numbers.

@@ -131,8 +131,9 @@ class Stores {
   std::vector<Store<core::Pod>::Ptr> podsOfClaim(const core::ObjectKey& claim) const {
     return pods.find(byPodClaim_, claim.str());
   }
-  /// The first pod of a claim that `accepts` returns true for: the highest priority first, or the oldest one first (those
-  /// of one second by uid). Null if there is none. A claim may have thousands of pods, which podsOfClaim() copies.
+  /// The first pod of a claim that `accepts` returns true for: the highest priority first, or the oldest one first
+  /// (those of one second by uid). Null if there is none. A claim may have thousands of pods, which podsOfClaim()
+  /// copies.
   Store<core::Pod>::Ptr firstPodByPriority(const core::ObjectKey& claim,
                                            const std::function<bool(const core::Pod&)>& accepts) const;
   Store<core::Pod>::Ptr firstPodByAge(const core::ObjectKey& claim,

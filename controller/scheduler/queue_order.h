@@ -58,11 +58,11 @@ using HolderLasts = std::function<bool(std::string_view device)>;
 /// Returns the reservations for now: for the first requests in queue order that have waited for long and fit nowhere.
 /// `waiting` is in queue order; `before` has the present reservations.
 ///
-/// The node is the one that is expected to be free first (choice/expected_availability.h); ties: lower name. A reserved node is
-/// kept unless another one is expected in half the time, after eight such moves in a quarter, after sixteen in an
-/// eighth, and so on. Otherwise reservations would never settle, because in a busy cluster some recent holder is always
-/// expected to end soon. Reservations are bounded by `most` and `share`. They end when the owner is served, leaves, or
-/// is no longer among the first.
+/// The node is the one that is expected to be free first (choice/expected_availability.h); ties: lower name. A reserved
+/// node is kept unless another one is expected in half the time, after eight such moves in a quarter, after sixteen in
+/// an eighth, and so on. Otherwise reservations would never settle, because in a busy cluster some recent holder is
+/// always expected to end soon. Reservations are bounded by `most` and `share`. They end when the owner is served,
+/// leaves, or is no longer among the first.
 ///
 /// Costs a scan of the cluster for each reservation. For replays, which know all pending requests. The controller
 /// searches for one claim at a time, with the same choice/plan_reservations.h (allocator/reservation_search.h).

@@ -32,8 +32,8 @@
 //   (U4) remove the part                                                    none: unprepare without a file returns OK
 //
 // RECOVERY. The kubelet keeps its own list: it repeats prepare and unprepare until they return OK, also after its own
-// restart. garbageCollect() runs at the start and handles state that the kubelet has lost (its folder was deleted, the claim
-// is gone, or a pod was deleted by force while kubelet and agent were down):
+// restart. garbageCollect() runs at the start and handles state that the kubelet has lost (its folder was deleted, the
+// claim is gone, or a pod was deleted by force while kubelet and agent were down):
 //   (L1) A file, ready or part, whose claim no pod of this node names; or whose ResourceClaim was created again, if the
 //        pods that name it have no running container: from (U1). If the API is unavailable, nothing changes, and the
 //        caller tries again.

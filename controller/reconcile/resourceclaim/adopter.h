@@ -6,8 +6,8 @@
 //   no ElasticGPUClaim of its name   Created (W0). After a crash, or AlreadyExists: found by its owner reference. A
 //                                    claim that was not made for it is not touched; its pods get an event.
 //   it cannot be served              Reported by events on it and on its pods.
-//   its ElasticGPUClaim is deleted   The allocation is removed (ResourceClaimBridge::release), the device released, the claim
-//                                    created again.
+//   its ElasticGPUClaim is deleted   The allocation is removed (ResourceClaimBridge::release), the device released, the
+//                                    claim created again.
 //   it is being deleted, or gone     Its ElasticGPUClaim is deleted, which releases all. Its finalizer goes last.
 //   allocated, its claim is gone     The claim's device waits for its pods and removes the allocation. If there is no
 //                                    such device, the allocation is removed here.
