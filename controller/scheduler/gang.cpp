@@ -79,7 +79,7 @@ class Gathering {
   bool allIn(const TopologyGroup* group) {
     inGroup_.reset();
     if (group != nullptr) inGroup_ = std::make_unique<InGroup>(cluster_, *group);
-    paused_ = looks();
+    paused_ = evaluations();
     return allIn(group, units_.inOrder) || (units_.largestFirst != units_.inOrder && allIn(group, units_.largestFirst));
   }
 
@@ -93,7 +93,7 @@ class Gathering {
     std::optional<std::size_t> lacks;
     int setbacks = 0;
     for (std::size_t next = 0; next < order.size() && !lacks;) {
-      if (pause_ && setbacks < kSetbacks && looks() - paused_ >= kNodesLooked) {
+      if (pause_ && setbacks < kSetbacks && evaluations() - paused_ >= kNodesLooked) {
         const std::size_t left = othersDecide(order, next);
         setbacks += left < next;
         next = left;
@@ -113,14 +113,14 @@ class Gathering {
   }
 
   /// Number of nodes evaluated so far.
-  std::size_t looks() const { return inGroup_ ? inGroup_->looks() : asks_; }
+  std::size_t evaluations() const { return inGroup_ ? inGroup_->evaluations() : asks_; }
 
   /// Pauses after `placed` units. Returns how many leading units still have their places.
   std::size_t othersDecide(const std::vector<Unit>& order, std::size_t placed) {
     takeBack(0);
     pause_();
     if (inGroup_) inGroup_->changed();
-    paused_ = looks();
+    paused_ = evaluations();
     for (std::size_t next = 0; next < placed; ++next) {
       const std::size_t before = placed_.size();
       for (const std::size_t i : order[next]) {
@@ -341,7 +341,7 @@ class Gathering {
   const GangUnits units_;
   std::unique_ptr<InGroup> inGroup_;  ///< the current group, if groups are given
   std::size_t asks_ = 0;              ///< calls of predicates, without groups
-  std::size_t paused_ = 0;            ///< looks() at the last pause
+  std::size_t paused_ = 0;            ///< evaluations() at the last pause
   // State of the current try.
   std::vector<Decision> decisions_;
   std::vector<std::size_t> places_;                                  ///< positions of their nodes in the group
