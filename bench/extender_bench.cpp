@@ -90,7 +90,7 @@ class Subject {
   }
 
   cache::Stores stores;
-  cache::Allocator cluster{stores};
+  allocator::Allocator cluster{stores};
   server::Extender& extender() { return extender_; }
   std::string names;  ///< names of the nodes, as a JSON array's elements
 

@@ -173,7 +173,7 @@ void keepOneRows(int nodes) {
   four.request.cards = 4;
   four.with = 0;
   row("a node kept for 8 whole cards", [&] {
-    return keepNodes(cluster, {{"large", 0, 0, &eight.request}}, 1'000'000, heldSince, {}, {0, 1, 1}).size();
+    return reserveNodes(cluster, {{"large", 0, 0, &eight.request}}, 1'000'000, heldSince, {}, {0, 1, 1}).size();
   });
   row("a node kept for a pod of two claims, 5 + 4 of 8 cards", [&] {
     return planReservations(cluster, {five, four}, nullptr, {}, 1'000'000, heldSince, {}, 1).size();
@@ -210,7 +210,7 @@ void preemptRows() {
                &apart);
     auto alone = std::vector<GangMember>(kCards, one);
     for (auto& member : alone)
-      member.hasRoom = [](std::string_view, auto placed) { return placed.size() + 1 < kCards; };
+      member.hasCapacity = [](std::string_view, auto placed) { return placed.size() + 1 < kCards; };
     preemptRow(cluster, "who goes for 8 whole cards on one node, 7 have room", alone, &apart);
   }
 }

@@ -52,7 +52,7 @@ void MemoryPerPlacedPair(benchmark::State& state) {
   double perPair = 0;
   for (auto _ : state) {
     cache::Stores stores;
-    cache::Allocator view(stores);
+    allocator::Allocator view(stores);
     for (int64_t n = 0; n < count / 4; ++n) {
       auto card = bench::card(7'000'000 + n);
       card.spec.allocations.clear();
@@ -87,7 +87,7 @@ void MemoryPerCard(benchmark::State& state) {
   double perCard = 0;
   for (auto _ : state) {
     cache::Stores stores;
-    cache::Allocator view(stores);
+    allocator::Allocator view(stores);
     const auto before = heap();
     for (int64_t n = 0; n < count; ++n) stores.cards.informed(bench::card(n));
     perCard = static_cast<double>(heap() - before) / static_cast<double>(count);

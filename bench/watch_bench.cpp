@@ -18,10 +18,14 @@ using namespace egpu;
 std::string objectText(int64_t n) {
   std::string json = codec::encode(bench::claim(n));
   static const std::string managed =
-      R"("managedFields":[{"manager":"kubectl-client-side-apply","operation":"Update","apiVersion":"elasticgpu.io/v1alpha",)"
-      R"("time":"2026-01-02T03:04:05Z","fieldsType":"FieldsV1","fieldsV1":{"f:metadata":{"f:labels":{".":{},"f:app":{},"f:team":{}}},)"
-      R"("f:spec":{".":{},"f:egpuClassName":{},"f:resources":{".":{},"f:requests":{".":{}}}}}},{"manager":"elastic-gpu-controller",)"
-      R"("operation":"Update","apiVersion":"elasticgpu.io/v1alpha","time":"2026-01-02T03:04:06Z","fieldsType":"FieldsV1",)"
+      R"("managedFields":[{"manager":"kubectl-client-side-apply","operation":"Update",)"
+      R"("apiVersion":"elasticgpu.io/v1alpha",)"
+      R"("time":"2026-01-02T03:04:05Z","fieldsType":"FieldsV1","fieldsV1":{"f:metadata":{"f:labels":{".":{},)"
+      R"("f:app":{},"f:team":{}}},)"
+      R"("f:spec":{".":{},"f:egpuClassName":{},"f:resources":{".":{},"f:requests":{".":{}}}}}},{)"
+      R"("manager":"elastic-gpu-controller",)"
+      R"("operation":"Update","apiVersion":"elasticgpu.io/v1alpha","time":"2026-01-02T03:04:06Z",)"
+      R"("fieldsType":"FieldsV1",)"
       R"("fieldsV1":{"f:metadata":{"f:finalizers":{}},"f:spec":{"f:elasticGPUName":{}}}}],)";
   const auto at = json.find("\"metadata\":{") + 12;
   return json.insert(at, managed);

@@ -93,23 +93,23 @@ static inline int egpu_complete(const egpu_host* host, const egpu_call* call, co
 /** Returns the content of convention 5 in provisioner.h as one text; NULL if out of memory.
  *  OWNERSHIP: the caller's; release it with free(). */
 static inline char* egpu_content(const egpu_device* device) {
-  size_t room = 64 + strlen(device->device) + strlen(device->node);
-  for (size_t i = 0; i < device->card_count; ++i) room += 64 + strlen(device->cards[i]->uuid);
+  size_t size = 64 + strlen(device->device) + strlen(device->node);
+  for (size_t i = 0; i < device->card_count; ++i) size += 64 + strlen(device->cards[i]->uuid);
   for (size_t i = 0; i < device->parameter_count; ++i)
-    room += 64 + strlen(device->parameters[i].key) + strlen(device->parameters[i].value);
-  char* out = (char*)malloc(room);
+    size += 64 + strlen(device->parameters[i].key) + strlen(device->parameters[i].value);
+  char* out = (char*)malloc(size);
   if (!out) return NULL;
   /* Each text has its length in front, so that different contents never result in the same text. */
   int n =
-      snprintf(out, room, "%zu:%s%zu:%s", strlen(device->device), device->device, strlen(device->node), device->node);
+      snprintf(out, size, "%zu:%s%zu:%s", strlen(device->device), device->device, strlen(device->node), device->node);
   for (size_t i = 0; i < device->card_count; ++i) {
     const egpu_card* card = device->cards[i];
-    n += snprintf(out + n, room - (size_t)n, "%zu:%s%lld,%lld;", strlen(card->uuid), card->uuid, (long long)card->core,
+    n += snprintf(out + n, size - (size_t)n, "%zu:%s%lld,%lld;", strlen(card->uuid), card->uuid, (long long)card->core,
                   (long long)card->memory);
   }
   for (size_t i = 0; i < device->parameter_count; ++i) {
     const egpu_pair* pair = &device->parameters[i];
-    n += snprintf(out + n, room - (size_t)n, "%zu:%s%zu:%s", strlen(pair->key), pair->key, strlen(pair->value),
+    n += snprintf(out + n, size - (size_t)n, "%zu:%s%zu:%s", strlen(pair->key), pair->key, strlen(pair->value),
                   pair->value);
   }
   return out;

@@ -119,7 +119,7 @@ class Churning {
   };
   /// The order in which pods are tried: higher priority first, then older pods first. Ids increase in the order of
   /// arrival.
-  using Turn = std::pair<int64_t, uint64_t>;
+  using QueueOrder = std::pair<int64_t, uint64_t>;
   struct Departure {
     int64_t at = 0;
     uint64_t id = 0;
@@ -130,7 +130,7 @@ class Churning {
     return kindOf_[static_cast<std::size_t>(jobs_[id].pod - trace_.pods.data())];
   }
   int64_t priorityOf(uint64_t id) const { return options_.preempts && !jobs_[id].pod->bestEffort ? 1 : 0; }
-  Turn turnOf(uint64_t id) const { return {-priorityOf(id), id}; }
+  QueueOrder orderOf(uint64_t id) const { return {-priorityOf(id), id}; }
   /// Returns the seconds of [from, to) that are in the measured time.
   int64_t measuredOf(int64_t from, int64_t to) const {
     return std::max<int64_t>(0, std::min(to, end_) - std::max(from, options_.warmUp));
@@ -153,7 +153,7 @@ class Churning {
         leave(departures_.top().id);
       } else {
         nextLook_ += kSearchInterval;
-        makeRoom();
+        evictVictims();
         keep();
       }
     }
@@ -181,10 +181,10 @@ class Churning {
     std::deque<uint64_t>& alike = waiting_[kindOf(id)];
     if (alike.empty()) {  // if an equal pod waits, this one does not fit either
       Where where;
-      if (!keptFor_.empty()) where.open = [&](std::size_t node) { return mayUse(node, id); };
+      if (!reservedFor_.empty()) where.open = [&](std::size_t node) { return mayUse(node, id); };
       if (const auto seat = placer_.choose(pod, where)) return begin(id, *seat);
       if (preempt(id)) return;
-      heads_.insert(turnOf(id));
+      heads_.insert(orderOf(id));
     }
     alike.push_back(id);
   }
@@ -227,8 +227,8 @@ class Churning {
   void leftWaiting(uint64_t id) {
     std::deque<uint64_t>& alike = waiting_[kindOf(id)];
     alike.pop_front();
-    heads_.erase(turnOf(id));
-    if (!alike.empty()) heads_.insert(turnOf(alike.front()));
+    heads_.erase(orderOf(id));
+    if (!alike.empty()) heads_.insert(orderOf(alike.front()));
   }
 
   /// Evicts pods of lower priority for a pod that fits nowhere. The victims arrive again at once as new pods.
@@ -258,14 +258,15 @@ class Churning {
 
   /// Frees capacity for waiting pods: by preemption for the first pod of each kind, by moves for the first pod in the
   /// order that has waited long enough.
-  void makeRoom() {
+  void evictVictims() {
     if (!options_.preempts && !options_.moves) return;
-    const std::vector<Turn> heads(heads_.begin(), heads_.end());
-    for (const auto& turn : heads)
-      if (heads_.count(turn) != 0 && preempt(turn.second)) leftWaiting(turn.second);
+    const std::vector<QueueOrder> heads(heads_.begin(), heads_.end());
+    for (const auto& order : heads)
+      if (heads_.count(order) != 0 && preempt(order.second)) leftWaiting(order.second);
     if (!options_.moves) return;
-    const auto first = std::find_if(heads_.begin(), heads_.end(),
-                                    [&](const Turn& turn) { return now_ - jobs_[turn.second].at >= kMovesAfter; });
+    const auto first = std::find_if(heads_.begin(), heads_.end(), [&](const QueueOrder& order) {
+      return now_ - jobs_[order.second].at >= kMovesAfter;
+    });
     if (first != heads_.end()) letIn(first->second);
   }
 
@@ -299,8 +300,8 @@ class Churning {
   }
 
   bool mayUse(std::size_t node, uint64_t id) const {
-    const auto kept = keptFor_.find(node);
-    return kept == keptFor_.end() || turnOf(id) <= turnOf(kept->second);
+    const auto reserved = reservedFor_.find(node);
+    return reserved == reservedFor_.end() || orderOf(id) <= orderOf(reserved->second);
   }
 
   /// Capacity of the node was freed, presumably of no other one: tries the waiting pods there, in order.
@@ -319,11 +320,11 @@ class Churning {
         leftWaiting(id);
         it = heads_.upper_bound({priority, id});  // the next pod of its kind is younger
         begin(id, *seat);
-        const auto kept = std::find_if(keptFor_.begin(), keptFor_.end(),
-                                       [owner = id](const auto& each) { return each.second == owner; });
-        if (kept == keptFor_.end()) continue;
-        nodes.push_back(kept->first);
-        keptFor_.erase(kept);
+        const auto reserved = std::find_if(reservedFor_.begin(), reservedFor_.end(),
+                                           [owner = id](const auto& each) { return each.second == owner; });
+        if (reserved == reservedFor_.end()) continue;
+        nodes.push_back(reserved->first);
+        reservedFor_.erase(reserved);
       }
     }
   }
@@ -334,21 +335,22 @@ class Churning {
     for (const std::deque<uint64_t>& alike : waiting_)
       for (const uint64_t id : alike)
         if (now_ - jobs_[id].at >= options_.keepAfter) ids.push_back(id);
-    std::sort(ids.begin(), ids.end(), [this](uint64_t a, uint64_t b) { return turnOf(a) < turnOf(b); });
+    std::sort(ids.begin(), ids.end(), [this](uint64_t a, uint64_t b) { return orderOf(a) < orderOf(b); });
     std::vector<scheduler::PendingRequest> waiting;
     for (const uint64_t id : ids)
       waiting.push_back(
           {Scheduled::deviceOf(id), priorityOf(id), jobs_[id].at, &ledger_.requestOf(*jobs_[id].pod), {}});
-    scheduler::Keeping keeping;
-    keeping.after = options_.keepAfter;
-    kept_ = scheduler::keepNodes(
+    scheduler::ReservationLimits limits;
+    limits.after = options_.keepAfter;
+    reserved_ = scheduler::reserveNodes(
         ledger_.cluster(), waiting, now_,
-        [this](std::string_view device) { return jobs_[Scheduled::idOf(device)].began; }, kept_, keeping);
-    const std::map<std::size_t, uint64_t> before = std::move(keptFor_);
-    keptFor_.clear();
-    for (const scheduler::Kept& each : kept_) keptFor_[Scheduled::rankOf(each.node)] = Scheduled::idOf(each.name);
+        [this](std::string_view device) { return jobs_[Scheduled::idOf(device)].began; }, reserved_, limits);
+    const std::map<std::size_t, uint64_t> before = std::move(reservedFor_);
+    reservedFor_.clear();
+    for (const scheduler::ReservedNode& each : reserved_)
+      reservedFor_[Scheduled::rankOf(each.node)] = Scheduled::idOf(each.name);
     for (const auto& [node, id] : before)
-      if (keptFor_.count(node) == 0) serve(node);
+      if (reservedFor_.count(node) == 0) serve(node);
   }
 
   void countWaits() {
@@ -386,9 +388,9 @@ class Churning {
   std::vector<Job> jobs_;               // by id
   std::priority_queue<Departure, std::vector<Departure>, std::greater<>> departures_;
   std::vector<std::deque<uint64_t>> waiting_;  // by kind, the oldest first
-  std::set<Turn> heads_;                       // the first of each kind
-  std::vector<scheduler::Kept> kept_;
-  std::map<std::size_t, uint64_t> keptFor_;  // by node's rank, as kept_
+  std::set<QueueOrder> heads_;                 // the first of each kind
+  std::vector<scheduler::ReservedNode> reserved_;
+  std::map<std::size_t, uint64_t> reservedFor_;  // by node's rank, as kept_
   ChurnResult result_;
 };
 

@@ -9,7 +9,7 @@
 #include "controller/allocator/allocator_state.h"
 #include "controller/base/mutex.h"
 
-namespace egpu::cache {
+namespace egpu::allocator {
 namespace {
 
 /// Map entry of the card, without the fields that come from device objects.
@@ -201,4 +201,4 @@ std::string AllocationMapReader::quarantineReason(std::string_view card) const {
   return state_.cluster.unschedulableReason(*it);
 }
 
-}  // namespace egpu::cache
+}  // namespace egpu::allocator

@@ -11,7 +11,7 @@
 
 #include "controller/cache/stores.h"
 
-namespace egpu::cache {
+namespace egpu::allocator {
 
 struct AllocatorState;
 struct CardState;
@@ -96,4 +96,4 @@ class AllocationMapReader {
   AllocatorState& state_;
 };
 
-}  // namespace egpu::cache
+}  // namespace egpu::allocator

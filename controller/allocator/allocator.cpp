@@ -7,7 +7,7 @@
 #include "controller/allocator/placement_attempt.h"
 #include "controller/base/mutex.h"
 
-namespace egpu::cache {
+namespace egpu::allocator {
 
 namespace {
 
@@ -77,7 +77,7 @@ Allocator::~Allocator() = default;
 scheduler::Decision Allocator::decideAndAssume(const SchedulingRequest& ask, const scheduler::NodePredicate& suits) {
   const std::vector<SchedulingRequest> asks{ask};
   base::MutexLock lock(state_->mutex);
-  if (state_->isOutdated(ask.turn)) return {};
+  if (state_->isOutdated(ask.order)) return {};
   auto& nominator = state_->nominator;
   PlacementAttempt attempt(*state_, asks, PlacementAttempt::GroupKind::onOneNode);
   const auto filled = nominator.filledNodes(asks);
@@ -86,7 +86,7 @@ scheduler::Decision Allocator::decideAndAssume(const SchedulingRequest& ask, con
   };
   scheduler::NodePredicate open;
   RecordingPredicate nodes(state_->reservations.openNodes(asks, filled.empty() ? suits : beside, open),
-                           state_->cluster.cluster().told());
+                           state_->cluster.cluster().hasListener());
   const auto held = nominator.hold(asks, filled);
   const bool isWithheld = !held.empty() || !filled.empty() || open || nominator.find(ask.claimUid) != nullptr;
   const bool isShared = suits && !ask.nodes.empty() && !isWithheld && !attempt.isRetry();
@@ -162,12 +162,12 @@ std::vector<scheduler::Decision> Allocator::candidates(const SchedulingRequest& 
 scheduler::Together Allocator::decideTogether(const std::vector<SchedulingRequest>& asks,
                                               const scheduler::NodePredicate& suits) {
   base::MutexLock lock(state_->mutex);
-  if (!asks.empty() && state_->isOutdated(asks.front().turn)) return {};
+  if (!asks.empty() && state_->isOutdated(asks.front().order)) return {};
   auto& nominator = state_->nominator;
   auto& cluster = state_->cluster.cluster();
   PlacementAttempt attempt(*state_, asks, PlacementAttempt::GroupKind::onOneNode);
   scheduler::NodePredicate open;
-  RecordingPredicate nodes(state_->reservations.openNodes(asks, suits, open), cluster.told());
+  RecordingPredicate nodes(state_->reservations.openNodes(asks, suits, open), cluster.hasListener());
   auto held = nominator.hold(asks);
   attempt.isIrreproducible = open || !held.empty() || !state_->quotaClaimsFor(asks).empty();
   auto together =
@@ -192,7 +192,7 @@ std::optional<scheduler::GangDecision> Allocator::decideGang(const std::vector<S
                                                              const std::vector<GangMemberConstraints>& places,
                                                              const std::vector<scheduler::TopologyGroup>* within) {
   base::MutexLock lock(state_->mutex);
-  if (state_->cluster.isAnyPlaced(asks) || state_->isOutdated(asks.front().turn)) return std::nullopt;
+  if (state_->cluster.isAnyPlaced(asks) || state_->isOutdated(asks.front().order)) return std::nullopt;
   auto& nominator = state_->nominator;
   PlacementAttempt attempt(*state_, asks, PlacementAttempt::GroupKind::gang);
   attempt.isIrreproducible = true;
@@ -256,7 +256,7 @@ scheduler::Resizing Allocator::decideResize(const SchedulingRequest& ask, const 
       scheduler::NodePredicate open;
       const auto& nodes = state_->reservations.openNodes(asks, any, open);
       resizing.inPlace = !nodes || nodes(resizing.node);
-      if (!resizing.inPlace) resizing.why = keptNodeText(resizing.node);
+      if (!resizing.inPlace) resizing.why = reservedNodeText(resizing.node);
     }
     if (!resizing.inPlace) resizing.excess.reset();
     if (resizing.excess) {
@@ -343,7 +343,7 @@ std::vector<AssumedDecision> Allocator::assumed() const {
   return all;
 }
 
-void Allocator::keeping(const scheduler::Keeping& limits) {
+void Allocator::setReservationLimits(const scheduler::ReservationLimits& limits) {
   const base::MutexLock lock(state_->mutex);
   state_->reservations.setLimits(limits);
 }
@@ -370,7 +370,7 @@ void Allocator::releaseReservation(std::string_view claimUid) {
   state_->announce();
 }
 
-bool Allocator::keepsNodes() const { return state_->hasReservations.load(std::memory_order_relaxed); }
+bool Allocator::hasNodeReservations() const { return state_->hasReservations.load(std::memory_order_relaxed); }
 
 std::vector<std::string> Allocator::expireReservations(int64_t now) {
   std::vector<std::string> toRenew;
@@ -399,7 +399,7 @@ void Allocator::onDecision(std::function<void(bool fits, double seconds)> listen
 
 void Allocator::listen(ClusterListener& listener) {
   const base::MutexLock lock(state_->mutex);
-  state_->cluster.cluster().tell(&listener);
+  state_->cluster.cluster().setListener(&listener);
 }
 
-}  // namespace egpu::cache
+}  // namespace egpu::allocator

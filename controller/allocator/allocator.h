@@ -29,7 +29,7 @@
 #include "controller/scheduler/queue_order.h"
 #include "controller/scheduler/resize.h"
 
-namespace egpu::cache {
+namespace egpu::allocator {
 
 struct AllocatorState;
 
@@ -44,11 +44,11 @@ struct AssumedDecision {
 /// Thread-safe. The stores must outlive it.
 class Allocator {
  public:
-  using SchedulingRequest = cache::SchedulingRequest;
-  using QueueOrder = cache::QueueOrder;
-  using GangMemberConstraints = cache::GangMemberConstraints;
+  using SchedulingRequest = allocator::SchedulingRequest;
+  using QueueOrder = allocator::QueueOrder;
+  using GangMemberConstraints = allocator::GangMemberConstraints;
   using VictimGroup = Queries::VictimGroup;
-  using KeptFromResize = Queries::KeptFromResize;
+  using WithheldFromResize = Queries::WithheldFromResize;
 
   explicit Allocator(cache::Stores& stores);  ///< registers itself with the stores
   Allocator(const Allocator&) = delete;
@@ -118,7 +118,7 @@ class Allocator {
   std::vector<AssumedDecision> assumed() const;
 
   /// Sets after which time nodes are reserved, and how many at most. Call before the first decision.
-  void keeping(const scheduler::Keeping& limits);
+  void setReservationLimits(const scheduler::ReservationLimits& limits);
   /// Releases the node reservations of requests that exceed a quota (of one claim, or of several that are decided
   /// together), and may reserve the quota for them. decideAndAssume() and decideGang() do this themselves.
   void waitForQuota(const std::vector<SchedulingRequest>& asks, const scheduler::QuotaExcess& excess);
@@ -130,7 +130,7 @@ class Allocator {
   /// Releases the claim's reservations because it is not wanted at present. Its assumption stays.
   void releaseReservation(std::string_view claimUid);
   /// True if a node or quota is reserved, or was at the last call of expireReservations(). Takes no lock.
-  bool keepsNodes() const;
+  bool hasNodeReservations() const;
   /// Ends reservations that were not renewed for minutes, for whatever reason. Returns the owners ("namespace/name")
   /// that should renew theirs if they still want it.
   std::vector<std::string> expireReservations(int64_t now);
@@ -155,4 +155,4 @@ class Allocator {
   AllocationMapReader allocationMap_;
 };
 
-}  // namespace egpu::cache
+}  // namespace egpu::allocator

@@ -10,7 +10,7 @@
 #include "controller/scheduler/quota/within.h"
 #include "controller/scheduler/state/holdings.h"
 
-namespace egpu::cache {
+namespace egpu::allocator {
 namespace {
 
 constexpr std::chrono::microseconds kYieldTime{50};
@@ -174,8 +174,8 @@ std::vector<scheduler::GangMember> AllocatorState::membersOf(const std::vector<S
                                                              const std::vector<GangMemberConstraints>& places) {
   std::vector<scheduler::GangMember> members;
   for (std::size_t i = 0; i < asks.size(); ++i)
-    members.push_back(
-        {asks[i].request, places[i].suits, quotaClaimFor(asks[i]), places[i].hasRoom, places[i].with, places[i].kind});
+    members.push_back({asks[i].request, places[i].suits, quotaClaimFor(asks[i]), places[i].hasCapacity, places[i].with,
+                       places[i].kind});
   return members;
 }
 
@@ -211,7 +211,7 @@ void AllocatorState::reserveQuota(const std::vector<SchedulingRequest>& asks, co
   QuotaWaiter waiter{pendingRequestOf(asks.front()), {}, {}};
   for (const auto& ask : asks) waiter.claimUids.push_back(ask.claimUid);
   waiter.asked = scheduler::leastAsked(cluster.cluster(), claims, requestsOf(asks), excess.models);
-  quotas.reserve(claims.front().namespace_, std::move(waiter), asks.front().turn.now);
+  quotas.reserve(claims.front().namespace_, std::move(waiter), asks.front().order.now);
   noteReservations();
 }
 
@@ -252,4 +252,4 @@ void AllocatorState::announce() {
     if (onQuota) onQuota(change.namespace_, change.freed);
 }
 
-}  // namespace egpu::cache
+}  // namespace egpu::allocator

@@ -32,7 +32,7 @@
 #include "controller/scheduler/choice/colocate.h"
 #include "controller/scheduler/gang.h"
 
-namespace egpu::cache {
+namespace egpu::allocator {
 
 /// Carries out a nomination in `cluster`: releases the victims, and allocates the nominated capacity under `key`.
 void carryOut(scheduler::Cluster& cluster, const std::string& key, const v1alpha::Nomination& nomination,
@@ -147,4 +147,4 @@ struct AllocatorState {
   void refreshQuota(const cache::Quota* before, const cache::Quota* after);
 };
 
-}  // namespace egpu::cache
+}  // namespace egpu::allocator

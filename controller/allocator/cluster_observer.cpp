@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <optional>
 
-namespace egpu::cache {
+namespace egpu::allocator {
 
 namespace {
 
@@ -27,37 +27,37 @@ bool RecordingPredicate::note(std::string_view node) {
 }
 
 PredicateTrace RecordingPredicate::take() const {
-  PredicateTrace told;
-  for (const auto& [node, suits] : answers_) (suits ? told.suited : told.refused).push_back(node);
-  told.lost = changed_;
-  if (told.refused.size() > PredicateTrace::kMax) {
-    told.refused.clear();
-    told.onlySuited = true;
+  PredicateTrace hasListener;
+  for (const auto& [node, suits] : answers_) (suits ? hasListener.suited : hasListener.refused).push_back(node);
+  hasListener.lost = changed_;
+  if (hasListener.refused.size() > PredicateTrace::kMax) {
+    hasListener.refused.clear();
+    hasListener.onlySuited = true;
   }
-  if (told.suited.size() > PredicateTrace::kMax) {
-    told.suited.clear();
-    told.lost = told.lost || told.onlySuited;
+  if (hasListener.suited.size() > PredicateTrace::kMax) {
+    hasListener.suited.clear();
+    hasListener.lost = hasListener.lost || hasListener.onlySuited;
   }
-  std::sort(told.suited.begin(), told.suited.end());
-  std::sort(told.refused.begin(), told.refused.end());
-  return told;
+  std::sort(hasListener.suited.begin(), hasListener.suited.end());
+  std::sort(hasListener.refused.begin(), hasListener.refused.end());
+  return hasListener;
 }
 
 void ObservedCluster::upsertNode(const scheduler::NodeInfo& node) {
   ++changes_;
-  const auto before = told() ? describeNode(node.name) : std::nullopt;
+  const auto before = hasListener() ? describeNode(node.name) : std::nullopt;
   Cluster::upsertNode(node);
-  if (told() && (!before || !(*before == node))) note(node);
+  if (hasListener() && (!before || !(*before == node))) note(node);
 }
 
 void ObservedCluster::removeNode(std::string_view name) {
   ++changes_;
   Cluster::removeNode(name);
-  if (told()) note(NodeGone{std::string(name)});
+  if (hasListener()) note(NodeGone{std::string(name)});
 }
 
 void ObservedCluster::upsertCard(const scheduler::CardInfo& card) {
-  if (!told()) {
+  if (!hasListener()) {
     ++changes_;
     return Cluster::upsertCard(card);
   }
@@ -74,41 +74,41 @@ void ObservedCluster::upsertCard(const scheduler::CardInfo& card) {
 void ObservedCluster::removeCard(std::string_view name) {
   ++changes_;
   Cluster::removeCard(name);
-  if (told()) note(CardGone{std::string(name)});
+  if (hasListener()) note(CardGone{std::string(name)});
 }
 
 bool ObservedCluster::take(scheduler::CardRef card, std::string_view deviceUid, scheduler::Amount charged) {
   ++changes_;
   if (!Cluster::take(card, deviceUid, charged)) return false;
-  if (told()) note(Took{std::string(card.name), std::string(deviceUid), charged});
+  if (hasListener()) note(Took{std::string(card.name), std::string(deviceUid), charged});
   return true;
 }
 
 void ObservedCluster::giveBack(scheduler::CardRef card, std::string_view deviceUid) {
   ++changes_;
   Cluster::giveBack(card, deviceUid);
-  if (told()) note(GaveBack{std::string(card.name), std::string(deviceUid)});
+  if (hasListener()) note(GaveBack{std::string(card.name), std::string(deviceUid)});
 }
 
 void ObservedCluster::observe(const scheduler::Request& request) {
   ++changes_;
   Cluster::observe(request);
-  if (told()) note(Asked{request});
+  if (hasListener()) note(Asked{request});
 }
 
 void ObservedCluster::note(Change change) {
-  if (!told()) return;
+  if (!hasListener()) return;
   listener_->changed(std::move(change));
 }
 
 void ObservedCluster::show() {
-  if (!told() || !listener_->wantsAll()) return;
+  if (!hasListener() || !listener_->wantsAll()) return;
   reprice();
   listener_->all(*this);
 }
 
 void ObservedCluster::decided(Decided decided) {
-  if (told()) listener_->decided(std::move(decided));
+  if (hasListener()) listener_->decided(std::move(decided));
 }
 
-}  // namespace egpu::cache
+}  // namespace egpu::allocator

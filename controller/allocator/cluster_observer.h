@@ -13,7 +13,7 @@
 #include "controller/scheduler/cluster.h"
 #include "controller/scheduler/decide.h"
 
-namespace egpu::cache {
+namespace egpu::allocator {
 
 struct NodeGone {
   std::string name;
@@ -101,8 +101,8 @@ class RecordingPredicate {
 class ObservedCluster : public scheduler::Cluster {
  public:
   /// Null = no listener. Must outlive this object.
-  void tell(ClusterListener* listener) { listener_ = listener; }
-  bool told() const { return listener_ != nullptr; }
+  void setListener(ClusterListener* listener) { listener_ = listener; }
+  bool hasListener() const { return listener_ != nullptr; }
   /// Number of changes so far, whether reported or not.
   uint64_t changes() const { return changes_; }
 
@@ -125,4 +125,4 @@ class ObservedCluster : public scheduler::Cluster {
   uint64_t changes_ = 0;
 };
 
-}  // namespace egpu::cache
+}  // namespace egpu::allocator

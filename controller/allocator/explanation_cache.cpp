@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-namespace egpu::cache {
+namespace egpu::allocator {
 
 const scheduler::Explanation* ExplanationCache::find(const scheduler::Request& request, std::string_view nodes,
                                                      Clock::time_point now) {
@@ -21,4 +21,4 @@ void ExplanationCache::store(const scheduler::Request& request, std::string_view
   all_.push_back({request, std::string(nodes), explanation, ended + kValidityFactor * (ended - began)});
 }
 
-}  // namespace egpu::cache
+}  // namespace egpu::allocator

@@ -9,7 +9,7 @@
 
 #include "controller/scheduler/explain.h"
 
-namespace egpu::cache {
+namespace egpu::allocator {
 
 /// Explanations by request and by `nodes`, a key of the nodes that may serve it: equal texts mean equal nodes. Not
 /// thread-safe.
@@ -37,4 +37,4 @@ class ExplanationCache {
   std::deque<CachedExplanation> all_;  ///< oldest first
 };
 
-}  // namespace egpu::cache
+}  // namespace egpu::allocator

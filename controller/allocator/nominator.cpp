@@ -8,7 +8,7 @@
 #include "controller/base/timestamp.h"
 #include "controller/scheduler/state/holdings.h"
 
-namespace egpu::cache {
+namespace egpu::allocator {
 
 int64_t Nominator::sinceOf(const cache::Claim& claim) const {
   int64_t since = base::unixSeconds(claim.metadata.creationTimestamp);
@@ -59,8 +59,8 @@ bool Nominator::blocks(const std::vector<SchedulingRequest>& asks, const std::st
                        const NominatedClaim& nominated) const {
   const auto& owner = nominated.owner;
   return !state_.isPlaced(ownerUid) && std::all_of(asks.begin(), asks.end(), [&](const SchedulingRequest& ask) {
-    if (ask.claimUid == ownerUid || ask.turn.priority > owner.priority) return false;
-    if (ask.turn.priority < owner.priority || !nominated_.contains(ask.claimUid)) return true;
+    if (ask.claimUid == ownerUid || ask.order.priority > owner.priority) return false;
+    if (ask.order.priority < owner.priority || !nominated_.contains(ask.claimUid)) return true;
     return scheduler::queueLess(owner, pendingRequestOf(ask));
   });
 }
@@ -150,4 +150,4 @@ std::vector<scheduler::GangMember> Nominator::pinToNominated(const std::vector<S
   return members;
 }
 
-}  // namespace egpu::cache
+}  // namespace egpu::allocator

@@ -22,7 +22,7 @@
 #include "controller/scheduler/gang.h"
 #include "controller/scheduler/quota/book.h"
 
-namespace egpu::cache {
+namespace egpu::allocator {
 
 /// Nomination of a claim.
 struct NominatedClaim {
@@ -97,4 +97,4 @@ class Nominator {
   bool hasFreed_ = false;
 };
 
-}  // namespace egpu::cache
+}  // namespace egpu::allocator

@@ -2,12 +2,12 @@
 
 #include <span>
 
-namespace egpu::cache {
+namespace egpu::allocator {
 namespace {
 
 void report(ObservedCluster& cluster, std::span<const SchedulingRequest> asks,
             const std::vector<scheduler::Decision>& decisions, PredicateTrace nodes, bool isIrreproducible) {
-  if (!cluster.told()) return;
+  if (!cluster.hasListener()) return;
   Decided decided{{}, decisions, std::move(nodes), isIrreproducible};
   for (const auto& ask : asks) decided.asks.push_back({ask.claimUid, ask.claim, ask.request});
   cluster.decided(std::move(decided));
@@ -50,4 +50,4 @@ void PlacementAttempt::finish(AllocatorState& state) {
   if (state.onDecision) state.onDecision(!decisions.empty(), took_.count());
 }
 
-}  // namespace egpu::cache
+}  // namespace egpu::allocator

@@ -17,7 +17,7 @@
 #include "controller/allocator/scheduling_request.h"
 #include "controller/base/mutex.h"
 
-namespace egpu::cache {
+namespace egpu::allocator {
 
 /// The requests must outlive it. Each step gets the state again, so that the analysis of locks knows its mutex.
 class PlacementAttempt {
@@ -48,4 +48,4 @@ class PlacementAttempt {
   bool hasNews_ = false;
 };
 
-}  // namespace egpu::cache
+}  // namespace egpu::allocator

@@ -7,7 +7,7 @@
 #include "controller/scheduler/decide.h"
 #include "controller/scheduler/quota/book.h"
 
-namespace egpu::cache {
+namespace egpu::allocator {
 namespace {
 
 // Nodes per critical section of scoreNodes(); each limit takes some hundreds of microseconds. A single request reads
@@ -38,7 +38,7 @@ void endTrial(AllocatorState& state, const Nominator::Hold& held, const std::vec
 
 }  // namespace
 
-std::string keptNodeText(const std::string& node) {
+std::string reservedNodeText(const std::string& node) {
   return "node " + node + " is reserved for a claim that has been pending longer";
 }
 
@@ -168,17 +168,18 @@ uint64_t Queries::copies() const {
   return state_.cluster.snapshots().copies();
 }
 
-bool Queries::releaseAll(const std::vector<SchedulingRequest>& asks, const std::vector<v1alpha::Nomination>& rooms,
-                         scheduler::NominatedRooms& tried, std::unordered_map<std::string, std::string>& victims) {
+bool Queries::releaseAll(const std::vector<SchedulingRequest>& asks,
+                         const std::vector<v1alpha::Nomination>& nominations, scheduler::NominatedCapacity& tried,
+                         std::unordered_map<std::string, std::string>& victims) {
   std::vector<std::string> uids;
   {
     const base::MutexLock lock(state_.mutex);
     if (state_.cluster.isAnyPlaced(asks)) return false;
-    tried = scheduler::NominatedRooms(state_.nominator.quotasAfter(asks));
+    tried = scheduler::NominatedCapacity(state_.nominator.quotasAfter(asks));
     for (std::size_t i = 0; i < asks.size(); ++i) {
-      tried.add(state_.cluster.cluster(), rooms[i].nodeName, asks[i].request,
+      tried.add(state_.cluster.cluster(), nominations[i].nodeName, asks[i].request,
                 asks[i].request.adminAccess ? std::nullopt : state_.quotaClaimFor(asks[i]));
-      for (const auto& victim : rooms[i].victims)
+      for (const auto& victim : nominations[i].victims)
         if (const auto* const uid = state_.cluster.uidOf(victim)) victims.emplace(victim, uids.emplace_back(*uid));
     }
     const auto* const cluster = &state_.cluster;
@@ -190,24 +191,24 @@ bool Queries::releaseAll(const std::vector<SchedulingRequest>& asks, const std::
   return tried.release(uids);
 }
 
-bool Queries::needs(const std::vector<SchedulingRequest>& asks, const std::vector<v1alpha::Nomination>& rooms,
+bool Queries::needs(const std::vector<SchedulingRequest>& asks, const std::vector<v1alpha::Nomination>& nominations,
                     const std::vector<std::string>& group) {
-  scheduler::NominatedRooms tried;
+  scheduler::NominatedCapacity tried;
   std::unordered_map<std::string, std::string> victims;
-  if (!releaseAll(asks, rooms, tried, victims)) return false;
+  if (!releaseAll(asks, nominations, tried, victims)) return false;
   const auto uids = uidsAmong(victims, group);
   return !uids.empty() && !tried.spareAll(uids);
 }
 
 std::optional<std::set<std::string>> Queries::neededVictims(const std::vector<SchedulingRequest>& asks,
-                                                            const std::vector<v1alpha::Nomination>& rooms,
+                                                            const std::vector<v1alpha::Nomination>& nominations,
                                                             const VictimGroup& groupOf) {
   std::set<std::string> needed, judged;
-  scheduler::NominatedRooms tried;
+  scheduler::NominatedCapacity tried;
   std::unordered_map<std::string, std::string> victims;
-  if (!releaseAll(asks, rooms, tried, victims)) return std::nullopt;
-  for (const auto& room : rooms)
-    for (const auto& victim : room.victims) {
+  if (!releaseAll(asks, nominations, tried, victims)) return std::nullopt;
+  for (const auto& nomination : nominations)
+    for (const auto& victim : nomination.victims) {
       if (!victims.contains(victim) || judged.contains(victim)) continue;
       const auto group = groupOf(victim);
       judged.insert(group.begin(), group.end());
@@ -216,7 +217,7 @@ std::optional<std::set<std::string>> Queries::neededVictims(const std::vector<Sc
   return needed;
 }
 
-std::string Queries::keptFrom(const SchedulingRequest& ask) const {
+std::string Queries::withheldText(const SchedulingRequest& ask) const {
   const base::MutexLock lock(state_.mutex);
   std::string text;
   const std::string own = ask.claim.substr(0, ask.claim.find('/') + 1);
@@ -229,14 +230,14 @@ std::string Queries::keptFrom(const SchedulingRequest& ask) const {
   return text;
 }
 
-std::set<std::string, std::less<>> Queries::nodesKeptFrom(const std::vector<SchedulingRequest>& asks) const {
+std::set<std::string, std::less<>> Queries::nodesWithheldFrom(const std::vector<SchedulingRequest>& asks) const {
   std::set<std::string, std::less<>> nodes;
   const base::MutexLock lock(state_.mutex);
   state_.eachWithheld(asks, [&nodes](const auto&, const std::string& node) { nodes.insert(node); });
   return nodes;
 }
 
-std::set<std::string, std::less<>> Queries::nodesKeptForOthers(std::string_view claim) const {
+std::set<std::string, std::less<>> Queries::nodesReservedForOthers(std::string_view claim) const {
   std::set<std::string, std::less<>> nodes;
   const base::MutexLock lock(state_.mutex);
   const auto add = [&](const scheduler::PendingRequest& owner, const std::string& node) {
@@ -252,13 +253,13 @@ std::string Queries::reservationText(std::string_view claimUid) const {
   return state_.reservations.text(claimUid);
 }
 
-std::vector<scheduler::Kept> Queries::keptNodes() const {
+std::vector<scheduler::ReservedNode> Queries::nodeReservations() const {
   const base::MutexLock lock(state_.mutex);
   return state_.reservations.list();
 }
 
-Queries::KeptFromResize Queries::keptFromResize(const SchedulingRequest& ask, const cache::Gpu& device) const {
-  KeptFromResize kept;
+Queries::WithheldFromResize Queries::withheldFromResize(const SchedulingRequest& ask, const cache::Gpu& device) const {
+  WithheldFromResize kept;
   for (const auto& part : device.spec.cards) kept.cards.push_back({part.name, {}, {}});
   const std::vector<SchedulingRequest> asks{ask};
   const base::MutexLock lock(state_.mutex);
@@ -315,4 +316,4 @@ scheduler::Cluster Queries::copy() const {
   return state_.cluster.cluster();  // without the listener
 }
 
-}  // namespace egpu::cache
+}  // namespace egpu::allocator

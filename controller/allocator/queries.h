@@ -26,12 +26,12 @@
 #include "controller/scheduler/score_nodes.h"
 #include "controller/scheduler/state/holdings.h"
 
-namespace egpu::cache {
+namespace egpu::allocator {
 
 struct AllocatorState;
 
 /// Message: why no device on that node can grow.
-std::string keptNodeText(const std::string& node);
+std::string reservedNodeText(const std::string& node);
 
 /// Thread-safe.
 class Queries {
@@ -78,7 +78,7 @@ class Queries {
   /// quotas, once all victims of these nominations are gone, but not if `group` stays. `group` (names of devices) is
   /// one victim, or the victims of one gang, which leave together. False if the requests fit without evictions, or one
   /// needs no capacity.
-  bool needs(const std::vector<SchedulingRequest>& asks, const std::vector<v1alpha::Nomination>& rooms,
+  bool needs(const std::vector<SchedulingRequest>& asks, const std::vector<v1alpha::Nomination>& nominations,
              const std::vector<std::string>& group);
   /// Names of the victims that leave together with one victim, including it.
   using VictimGroup = std::function<std::vector<std::string>(const std::string& victim)>;
@@ -86,32 +86,32 @@ class Queries {
   /// tried. Empty: the requests fit without evictions. Nullopt: they need no capacity, or do not fit even without all
   /// victims. Costs about as much as needs() for one group. Calls groupOf without a lock.
   std::optional<std::set<std::string>> neededVictims(const std::vector<SchedulingRequest>& asks,
-                                                     const std::vector<v1alpha::Nomination>& rooms,
+                                                     const std::vector<v1alpha::Nomination>& nominations,
                                                      const VictimGroup& groupOf);
   /// Decides where the request would fit if the device were gone. Assumes nothing.
   scheduler::Decision decideWithout(const SchedulingRequest& ask, const cache::Gpu& device,
                                     const scheduler::NodePredicate& suits);
   /// Message: nominations and reservations of other claims that withhold capacity from the request. Names a claim only
   /// if it is in the same namespace. Empty if there are none.
-  std::string keptFrom(const SchedulingRequest& ask) const;
+  std::string withheldText(const SchedulingRequest& ask) const;
   /// Nodes with a nomination or reservation that withholds capacity from the requests, placed together on one node.
-  std::set<std::string, std::less<>> nodesKeptFrom(const std::vector<SchedulingRequest>& asks) const;
+  std::set<std::string, std::less<>> nodesWithheldFrom(const std::vector<SchedulingRequest>& asks) const;
   /// Nodes with a nomination or reservation for any claim other than this one ("namespace/name"; empty = for any
   /// claim).
-  std::set<std::string, std::less<>> nodesKeptForOthers(std::string_view claim) const;
+  std::set<std::string, std::less<>> nodesReservedForOthers(std::string_view claim) const;
   /// Message: the node that is reserved for the claim, or why none is. Empty if the claim has not been pending for
   /// long, or no node can ever hold it.
   std::string reservationText(std::string_view claimUid) const;
   /// Node reservations, each with the name of its claim.
-  std::vector<scheduler::Kept> keptNodes() const;
+  std::vector<scheduler::ReservedNode> nodeReservations() const;
   /// Capacity that decideResize() leaves to other claims: nominated amounts on the device's cards, and whether its node
   /// is reserved. Assumes nothing.
-  struct KeptFromResize {
+  struct WithheldFromResize {
     std::vector<scheduler::Holding> cards;
     bool node = false;
-    bool operator==(const KeptFromResize&) const = default;
+    bool operator==(const WithheldFromResize&) const = default;
   };
-  KeptFromResize keptFromResize(const SchedulingRequest& ask, const cache::Gpu& device) const;
+  WithheldFromResize withheldFromResize(const SchedulingRequest& ask, const cache::Gpu& device) const;
   /// Returns the request with the amounts that the quotas leave to the claim, for explain().
   scheduler::Request withinQuota(const SchedulingRequest& ask);
   /// Returns the excess that reserve() would return. Assumes nothing.
@@ -129,12 +129,12 @@ class Queries {
  private:
   /// Copies the nodes of these nominations to `tried` and releases their victims' allocations there. victims: set to
   /// the victims' uids by name. False if the requests need no capacity any more, or do not all fit even then.
-  bool releaseAll(const std::vector<SchedulingRequest>& asks, const std::vector<v1alpha::Nomination>& rooms,
-                  scheduler::NominatedRooms& tried, std::unordered_map<std::string, std::string>& victims);
+  bool releaseAll(const std::vector<SchedulingRequest>& asks, const std::vector<v1alpha::Nomination>& nominations,
+                  scheduler::NominatedCapacity& tried, std::unordered_map<std::string, std::string>& victims);
 
   AllocatorState& state_;
   mutable base::Mutex explaining_;  ///< locked before the allocator's mutex
   mutable ExplanationCache explanations_ EGPU_GUARDED_BY(explaining_);
 };
 
-}  // namespace egpu::cache
+}  // namespace egpu::allocator

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-namespace egpu::cache {
+namespace egpu::allocator {
 
 void ReservationBudget::use(const std::string& owner, int64_t from, int64_t to) {
   auto& usage = usages_[owner];
@@ -36,4 +36,4 @@ std::optional<int64_t> ReservationBudget::pausedUntil(std::string_view owner, in
   return usage.isPaused ? std::optional(usage.until + usage.used) : std::nullopt;
 }
 
-}  // namespace egpu::cache
+}  // namespace egpu::allocator

@@ -13,7 +13,7 @@
 #include <string>
 #include <string_view>
 
-namespace egpu::cache {
+namespace egpu::allocator {
 
 class ReservationBudget {
  public:
@@ -38,4 +38,4 @@ class ReservationBudget {
       usages_;  ///< without owners whose time had run down to zero at the last call
 };
 
-}  // namespace egpu::cache
+}  // namespace egpu::allocator

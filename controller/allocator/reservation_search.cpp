@@ -10,7 +10,7 @@
 #include "controller/cache/holder_signs.h"
 #include "controller/scheduler/state/holdings.h"
 
-namespace egpu::cache {
+namespace egpu::allocator {
 namespace {
 
 constexpr int64_t kMaxReservationTime = Reservations::kMaxReservationTime;
@@ -34,7 +34,7 @@ std::vector<scheduler::GangMember> onceFree(std::vector<scheduler::GangMember> m
   for (std::size_t i = 0; i < members.size(); ++i) {
     if (!places[i].suitsOnceFree) continue;
     members[i].suits = places[i].suitsOnceFree;
-    members[i].hasRoom = places[i].hasRoomOnceFree;
+    members[i].hasCapacity = places[i].hasCapacityOnceFree;
     any = true;
   }
   return any ? members : std::vector<scheduler::GangMember>();
@@ -42,7 +42,7 @@ std::vector<scheduler::GangMember> onceFree(std::vector<scheduler::GangMember> m
 
 /// Renews the reservations of nodes and quota for the claims.
 void renew(AllocatorState& state, const std::vector<SchedulingRequest>& asks) EGPU_REQUIRES(state.mutex) {
-  for (const auto& ask : asks) state.quotas.renewReservation(ask.claimUid, asks.front().turn.now);
+  for (const auto& ask : asks) state.quotas.renewReservation(ask.claimUid, asks.front().order.now);
   state.reservations.renew(asks);
 }
 
@@ -53,20 +53,20 @@ int64_t ReservationSearch::heldSince(std::string_view device, int64_t now) const
   return state_.ages.createdAt(device).value_or(now);
 }
 
-bool ReservationSearch::holderLasts(std::string_view device, int64_t now, int64_t atMost) const {
+bool ReservationSearch::holderLasts(std::string_view device, int64_t now, int64_t max) const {
   const auto since = state_.ages.find(device);
   if (!since) return false;
   const auto object = state_.stores.devices.get({"", since->device});
   if (!object || object->metadata.uid != device) return false;
   const auto sign = cache::signOf(state_.stores, *object);
-  return sign == cache::HolderSign::stays || (sign == cache::HolderSign::unknown && now - since->created > atMost);
+  return sign == cache::HolderSign::stays || (sign == cache::HolderSign::unknown && now - since->created > max);
 }
 
 std::string ReservationSearch::nodeFor(const NodeSearch& search, bool isLimited,
                                        const scheduler::HolderLasts& lasts) const {
   const auto& cluster = search.cluster;
   const auto& asks = search.asks;
-  const auto now = asks.front().turn.now;
+  const auto now = asks.front().order.now;
   const scheduler::HeldSince since = [this, now](std::string_view device) { return heldSince(device, now); };
   const auto all = isLimited ? scheduler::freeCards(cluster) : 0;
   int64_t wanted = 0;
@@ -91,7 +91,7 @@ std::string ReservationSearch::nodeFor(const NodeSearch& search, bool isLimited,
 }
 
 std::string ReservationSearch::nodeFor(const NodeSearch& search, std::string* why) const {
-  const auto now = search.asks.front().turn.now;
+  const auto now = search.asks.front().order.now;
   const scheduler::HolderLasts lasts = [this, now](std::string_view device) {
     return holderLasts(device, now, kMaxReservationTime);
   };
@@ -157,7 +157,7 @@ void ReservationSearch::reserveFor(const std::vector<SchedulingRequest>& asks, c
 void ReservationSearch::reserveForGang(const std::vector<SchedulingRequest>& asks,
                                        const std::vector<GangMemberConstraints>& places,
                                        const std::vector<scheduler::TopologyGroup>* within) {
-  const auto now = asks.front().turn.now;
+  const auto now = asks.front().order.now;
   base::MutexLock lock(state_.mutex);
   auto& reservations = state_.reservations;
   renew(state_, asks);
@@ -192,10 +192,10 @@ void ReservationSearch::reserveForGang(const std::vector<SchedulingRequest>& ask
   reservations.recordSearch(asks.front(), !nodes.empty());
   const bool isWanted =
       !state_.cluster.isAnyPlaced(asks) && allExist(state_.stores, asks) && !reservations.isAnotherGangFirst(asks);
-  reservations.replace(asks, isWanted ? nodes : std::vector<scheduler::KeptForMember>());
+  reservations.replace(asks, isWanted ? nodes : std::vector<scheduler::MemberReservation>());
   state_.noteReservations();
   lock.unlock();
   state_.announce();
 }
 
-}  // namespace egpu::cache
+}  // namespace egpu::allocator

@@ -11,7 +11,7 @@
 #include "controller/scheduler/choice/plan_reservations.h"
 #include "controller/scheduler/queue_order.h"
 
-namespace egpu::cache {
+namespace egpu::allocator {
 
 struct AllocatorState;
 
@@ -34,20 +34,20 @@ class ReservationSearch {
     const std::vector<SchedulingRequest>& asks;
     scheduler::NodePredicate suits;      ///< null = any node
     scheduler::NodePredicate otherwise;  ///< tried if no node suits; null = none
-    scheduler::KeptBefore before;
-    scheduler::Keeping limits;
+    scheduler::EarlierReservations before;
+    scheduler::ReservationLimits limits;
   };
   /// Returns the node to reserve; empty if there is none. why: set to a message if a limit excludes all nodes.
   std::string nodeFor(const NodeSearch& search, std::string* why) const;
-  /// isLimited: Keeping::freeCardPercent applies.
+  /// isLimited: ReservationLimits::freeCardPercent applies.
   std::string nodeFor(const NodeSearch& search, bool isLimited, const scheduler::HolderLasts& lasts) const;
   /// Time since which the device exists; `now` if it is not known.
   int64_t heldSince(std::string_view device, int64_t now) const;
   /// True if the holder of the device shows no sign of ending (cache/holder_signs.h). atMost: age in seconds after
   /// which a holder without any sign is taken to stay.
-  bool holderLasts(std::string_view device, int64_t now, int64_t atMost) const;
+  bool holderLasts(std::string_view device, int64_t now, int64_t max) const;
 
   AllocatorState& state_;
 };
 
-}  // namespace egpu::cache
+}  // namespace egpu::allocator

@@ -9,7 +9,7 @@
 #include "controller/base/timestamp.h"
 #include "controller/scheduler/state/holdings.h"
 
-namespace egpu::cache {
+namespace egpu::allocator {
 namespace {
 
 // Seconds.
@@ -39,7 +39,7 @@ std::string timeText(int64_t seconds) { return base::rfc3339(base::Clock::Wall(s
 
 std::string hoursText(int64_t seconds) { return std::to_string(seconds / 3600) + " hours"; }
 
-bool isSmallCluster(const scheduler::Cluster& cluster, const scheduler::Keeping& limits) {
+bool isSmallCluster(const scheduler::Cluster& cluster, const scheduler::ReservationLimits& limits) {
   return cluster.gpuNodeCount() < limits.share && limits.freeCardPercent < 100;
 }
 
@@ -48,8 +48,8 @@ const NodeReservation* Reservations::find(std::string_view claimUid) const {
   return known == reservations_.end() ? nullptr : &known->second;
 }
 
-std::vector<scheduler::Kept> Reservations::list() const {
-  std::vector<scheduler::Kept> all;
+std::vector<scheduler::ReservedNode> Reservations::list() const {
+  std::vector<scheduler::ReservedNode> all;
   for (const auto& [uid, reservation] : reservations_)
     all.push_back({reservation.owner.name, reservation.node, reservation.moves});
   return all;
@@ -112,13 +112,13 @@ void Reservations::filterVerdicts(const std::vector<SchedulingRequest>& asks, st
 
 bool Reservations::isPendingLong(const std::vector<SchedulingRequest>& asks) const {
   return std::all_of(asks.begin(), asks.end(), [this](const SchedulingRequest& ask) {
-    return ask.first && !ask.request.adminAccess && ask.turn.now - ask.turn.waitingSince >= limits_.after;
+    return ask.first && !ask.request.adminAccess && ask.order.now - ask.order.waitingSince >= limits_.after;
   });
 }
 
 bool Reservations::shouldSearch(const std::vector<SchedulingRequest>& asks) {
   const auto& ask = asks.front();
-  const auto now = ask.turn.now;
+  const auto now = ask.order.now;
   if (!isPendingLong(asks) || !allExist(stores_, asks)) return false;
   for (const auto& each : asks)
     if (const auto own = reservations_.find(each.claimUid); own != reservations_.end())
@@ -128,12 +128,12 @@ bool Reservations::shouldSearch(const std::vector<SchedulingRequest>& asks) {
 }
 
 void Reservations::recordSearch(const SchedulingRequest& ask, bool found) {
-  lastSearch_ = ask.turn.now;
-  if (!found) failedSearches_[ask.claimUid] = ask.turn.now;
+  lastSearch_ = ask.order.now;
+  if (!found) failedSearches_[ask.claimUid] = ask.order.now;
 }
 
-std::size_t Reservations::maxNodes(std::size_t atMost, std::size_t share) const {
-  return std::min(atMost, std::max<std::size_t>(1, state_.cluster().gpuNodeCount() / std::max<std::size_t>(1, share)));
+std::size_t Reservations::maxNodes(std::size_t max, std::size_t share) const {
+  return std::min(max, std::max<std::size_t>(1, state_.cluster().gpuNodeCount() / std::max<std::size_t>(1, share)));
 }
 
 bool Reservations::isUnderLimit(const scheduler::PendingRequest& pending, std::string& insteadOf) const {
@@ -148,8 +148,8 @@ bool Reservations::isUnderLimit(const scheduler::PendingRequest& pending, std::s
   return scheduler::queueLess(pending, last->second.owner);
 }
 
-scheduler::KeptBefore Reservations::of(const std::vector<SchedulingRequest>& asks) const {
-  scheduler::KeptBefore before;
+scheduler::EarlierReservations Reservations::of(const std::vector<SchedulingRequest>& asks) const {
+  scheduler::EarlierReservations before;
   for (const auto& ask : asks)
     if (const auto own = reservations_.find(ask.claimUid); own != reservations_.end()) {
       before.nodes.push_back(own->second.node);
@@ -176,14 +176,14 @@ void Reservations::reserve(const SchedulingRequest& ask, const std::vector<Sched
   owner.request = nullptr;  // it does not outlive the decision
   const bool moves = !before.nodes.empty() && before.nodes.front() != node;
   if (moves || reservations_.erase(insteadOf) > 0) hasFreed_ = true;
-  const auto now = ask.turn.now;
+  const auto now = ask.order.now;
   for (const auto& each : asks) unreserved_.erase(each.claimUid);
   auto& reservation = reservations_[ask.claimUid];
   reservation = {std::move(owner), std::move(node), now, now, before.moves + (moves ? 1 : 0), false, reservation.used};
 }
 
 void Reservations::replace(const std::vector<SchedulingRequest>& asks,
-                           const std::vector<scheduler::KeptForMember>& nodes) {
+                           const std::vector<scheduler::MemberReservation>& nodes) {
   const auto before = of(asks);
   std::set<std::string> released;
   std::erase_if(reservations_, [&](const auto& each) {
@@ -200,7 +200,7 @@ void Reservations::replace(const std::vector<SchedulingRequest>& asks,
   for (const auto& each : nodes) {
     auto owner = pendingRequestOf(asks[each.member]);
     owner.request = nullptr;  // it does not outlive the decision
-    const auto now = asks.front().turn.now;
+    const auto now = asks.front().order.now;
     reservations_[asks[each.member].claimUid] = {
         std::move(owner), each.node, now, now, before.moves + (moves ? 1 : 0), true};
   }
@@ -208,7 +208,7 @@ void Reservations::replace(const std::vector<SchedulingRequest>& asks,
 }
 
 void Reservations::renew(const std::vector<SchedulingRequest>& asks) {
-  const auto now = asks.front().turn.now;
+  const auto now = asks.front().order.now;
   const auto namespace_ = namespaceOf(asks.front().claim);
   int64_t since = now;  // last renewal of the gang
   for (const auto& ask : asks) {
@@ -228,7 +228,7 @@ void Reservations::renew(const std::vector<SchedulingRequest>& asks) {
 }
 
 bool Reservations::endIfExhausted(const std::vector<SchedulingRequest>& asks) {
-  const auto now = asks.front().turn.now;
+  const auto now = asks.front().order.now;
   std::optional<int64_t> until = namespaceBudget_.pausedUntil(namespaceOf(asks.front().claim), now);
   std::string owner = "claims of its namespace";
   for (const auto& ask : asks)
@@ -287,4 +287,4 @@ std::vector<std::string> Reservations::expire(int64_t now) {
   return toAsk;
 }
 
-}  // namespace egpu::cache
+}  // namespace egpu::allocator

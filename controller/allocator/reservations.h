@@ -1,7 +1,7 @@
 // Nodes that are reserved for claims and gangs which have been pending for long, so that capacity that is freed piece
 // by piece adds up for them. Requests that come later in queue order (scheduler::queueLess()) do not get these nodes.
 //
-//   limits     scheduler::Keeping: pending time, number of nodes, share of the free cards of a small cluster
+//   limits     scheduler::ReservationLimits: pending time, number of nodes, share of the free cards of a small cluster
 //   renewal    The owner renews its reservation each time it is tried. kReservationRenewAfter: the owner is asked to.
 //              kReservationTtl: without renewal the reservation expires.
 //   budget     reservation_budget.h: time in total per claim and per namespace, and per namespace for gangs
@@ -27,7 +27,7 @@
 #include "controller/scheduler/queue_order.h"
 #include "controller/scheduler/score_nodes.h"
 
-namespace egpu::cache {
+namespace egpu::allocator {
 
 /// Reservation of a node. Times are as QueueOrder::now.
 struct NodeReservation {
@@ -35,7 +35,7 @@ struct NodeReservation {
   std::string node;
   int64_t searchedAt = 0;  ///< last search
   int64_t renewedAt = 0;   ///< last renewal: a decision for it was tried and did not fit
-  int moves = 0;           ///< as scheduler::Kept
+  int moves = 0;           ///< as scheduler::ReservedNode
   bool ofGang = false;
   int64_t used = 0;  ///< seconds charged to the claim's namespace
 };
@@ -46,13 +46,13 @@ class Reservations {
   static constexpr int64_t kMaxReservationTime = ReservationBudget::kMaxReservationTime;
 
   Reservations(const cache::Stores& stores, const ClusterState& state) : stores_(stores), state_(state) {}
-  void setLimits(const scheduler::Keeping& limits) { limits_ = limits; }
-  const scheduler::Keeping& limits() const { return limits_; }
+  void setLimits(const scheduler::ReservationLimits& limits) { limits_ = limits; }
+  const scheduler::ReservationLimits& limits() const { return limits_; }
 
   bool empty() const { return reservations_.empty(); }
   /// Null if no node is reserved for the claim.
   const NodeReservation* find(std::string_view claimUid) const;
-  std::vector<scheduler::Kept> list() const;
+  std::vector<scheduler::ReservedNode> list() const;
   /// Message: the node that is reserved for the claim, or why none is. Empty if the claim has not been pending for
   /// long, or no node can ever hold it.
   std::string text(std::string_view claimUid) const;
@@ -92,12 +92,12 @@ class Reservations {
   bool shouldSearch(const std::vector<SchedulingRequest>& asks);
   void recordSearch(const SchedulingRequest& ask, bool found);
   /// Maximum number of nodes: one per `share` nodes that have cards; at least one, at most `atMost`.
-  std::size_t maxNodes(std::size_t atMost, std::size_t share) const;
+  std::size_t maxNodes(std::size_t max, std::size_t share) const;
   /// True if one more node may be reserved for a claim. At the limit, `insteadOf` becomes the claim (uid) that is last
   /// in queue order; true if `pending` comes before it.
   bool isUnderLimit(const scheduler::PendingRequest& pending, std::string& insteadOf) const;
   /// Present reservations of the requests.
-  scheduler::KeptBefore of(const std::vector<SchedulingRequest>& asks) const;
+  scheduler::EarlierReservations of(const std::vector<SchedulingRequest>& asks) const;
   /// True if nodes are reserved for a gang that comes before these requests.
   bool isAnotherGangFirst(const std::vector<SchedulingRequest>& asks) const;
 
@@ -105,7 +105,7 @@ class Reservations {
   /// or if `node` is empty, releases its reservation.
   void reserve(const SchedulingRequest& ask, const std::vector<SchedulingRequest>& asks, std::string node);
   /// Applies the result of a search for a gang: replaces its reservations by these. Ends those of other gangs.
-  void replace(const std::vector<SchedulingRequest>& asks, const std::vector<scheduler::KeptForMember>& nodes);
+  void replace(const std::vector<SchedulingRequest>& asks, const std::vector<scheduler::MemberReservation>& nodes);
   /// Renews the claims' reservations, and charges the time since the last renewal.
   void renew(const std::vector<SchedulingRequest>& asks);
   /// Ends the claims' reservations if they, or their namespace, have used up their time. Returns true if so: none may
@@ -130,13 +130,13 @@ class Reservations {
   using ByClaim = std::map<std::string, NodeReservation, std::less<>>;
   /// Removes the reservation. If it was served, its time is not charged to the other claims of the namespace.
   ByClaim::iterator end(ByClaim::iterator reservation, bool isServed);
-  /// True if the node has more free cards than a reservation may withhold (Keeping::freeCardPercent). The reservation
-  /// then blocks no request.
+  /// True if the node has more free cards than a reservation may withhold (ReservationLimits::freeCardPercent). Such
+  /// a reservation blocks no request.
   bool withholdsTooMuch(const NodeReservation& reservation) const;
 
   const cache::Stores& stores_;
   const ClusterState& state_;
-  scheduler::Keeping limits_;
+  scheduler::ReservationLimits limits_;
   ByClaim reservations_;               ///< by claim uid
   ReservationBudget gangBudget_;       ///< by namespace
   ReservationBudget claimBudget_;      ///< by claim uid
@@ -149,10 +149,10 @@ class Reservations {
   bool hasFreed_ = false;
 };
 
-/// True if Keeping::freeCardPercent applies: it does in clusters of fewer nodes with cards than Keeping::share.
-bool isSmallCluster(const scheduler::Cluster& cluster, const scheduler::Keeping& limits);
+/// True if ReservationLimits::freeCardPercent applies: in clusters of fewer nodes with cards than its `share`.
+bool isSmallCluster(const scheduler::Cluster& cluster, const scheduler::ReservationLimits& limits);
 
 /// "24 hours"
 std::string hoursText(int64_t seconds);
 
-}  // namespace egpu::cache
+}  // namespace egpu::allocator

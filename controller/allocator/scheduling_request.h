@@ -12,7 +12,7 @@
 #include "controller/scheduler/gang.h"
 #include "controller/scheduler/queue_order.h"
 
-namespace egpu::cache {
+namespace egpu::allocator {
 
 /// Position in queue order. Times are seconds of the wall clock.
 struct QueueOrder {
@@ -34,24 +34,24 @@ struct SchedulingRequest {
   /// fits no node of the set is cached as unschedulable until capacity is freed.
   std::string nodes;
   std::string className{};  ///< class of the claim, for quotas
-  QueueOrder turn{};
+  QueueOrder order{};
   bool first = true;  ///< first alternative of the claim, evaluated on all nodes; otherwise nothing is reserved
 };
 
 /// Nodes for one member of a gang; see scheduler::GangMember.
 struct GangMemberConstraints {
   scheduler::NodePredicate suits{};
-  decltype(scheduler::GangMember::hasRoom) hasRoom{};
+  decltype(scheduler::GangMember::hasCapacity) hasCapacity{};
   std::optional<std::size_t> with{};
   std::optional<std::size_t> kind{};
   /// The same conditions once all pods that use claims have left a node, for reservations; null = no difference.
   scheduler::NodePredicate suitsOnceFree{};
-  decltype(scheduler::GangMember::hasRoom) hasRoomOnceFree{};
+  decltype(scheduler::GangMember::hasCapacity) hasCapacityOnceFree{};
 };
 
 /// The claim in queue order. Refers to the request.
 inline scheduler::PendingRequest pendingRequestOf(const SchedulingRequest& ask) {
-  return {ask.claim, ask.turn.priority, ask.turn.since, &ask.request};
+  return {ask.claim, ask.order.priority, ask.order.since, &ask.request};
 }
 
 /// Namespace of a claim named "namespace/name".
@@ -64,4 +64,4 @@ inline std::vector<scheduler::Request> requestsOf(const std::vector<SchedulingRe
   return requests;
 }
 
-}  // namespace egpu::cache
+}  // namespace egpu::allocator

@@ -26,7 +26,7 @@ CardModels::CardModels(Store<v1alpha::ElasticGPU>& cards) {
     bool changed = false;
     {
       // Events of several threads may arrive in any order; the sum does not depend on it.
-      const std::lock_guard lock(mutex_);
+      const base::MutexLock lock(mutex_);
       for (const auto& [card, sign] : {std::pair(before, -1), std::pair(after, 1)}) {
         if (card == nullptr) continue;
         const auto known = cardsOf_.try_emplace(card->spec.card->model, 0).first;
@@ -42,8 +42,8 @@ CardModels::CardModels(Store<v1alpha::ElasticGPU>& cards) {
 }
 
 bool CardModels::anyOf(const std::vector<std::string>& models) const {
-  const std::lock_guard lock(mutex_);
-  return models.empty() || std::any_of(models.begin(), models.end(), [this](const auto& model) {
+  const base::MutexLock lock(mutex_);
+  return models.empty() || std::any_of(models.begin(), models.end(), [this](const auto& model) EGPU_REQUIRES(mutex_) {
            const auto known = cardsOf_.find(model);
            return known != cardsOf_.end() && known->second > 0;
          });
@@ -53,7 +53,7 @@ std::string CardModels::missingText(const std::vector<std::string>& models) cons
   if (anyOf(models)) return {};
   std::vector<std::string> present;
   {
-    const std::lock_guard lock(mutex_);
+    const base::MutexLock lock(mutex_);
     for (const auto& [model, cards] : cardsOf_)
       if (cards > 0) present.push_back(model.empty() ? "cards without a model" : model);
   }

@@ -4,12 +4,12 @@
 #include <cstdint>
 #include <functional>
 #include <map>
-#include <mutex>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "api/v1alpha/types.h"
+#include "controller/base/mutex.h"
 #include "controller/cache/store.h"
 
 namespace egpu::cache {
@@ -30,8 +30,8 @@ class CardModels {
   std::string missingText(const std::vector<std::string>& models) const;
 
  private:
-  mutable std::mutex mutex_;
-  std::map<std::string, int64_t> cardsOf_;  ///< by model, never 0; guarded by mutex_
+  mutable base::Mutex mutex_;
+  std::map<std::string, int64_t> cardsOf_ EGPU_GUARDED_BY(mutex_);  ///< by model, never 0
   std::vector<std::function<void()>> listeners_;
 };
 

@@ -26,7 +26,7 @@ NodeTaints::NodeTaints(Store<core::Node>& nodes) : nodes_(nodes) {
 void NodeTaints::changed(const core::Node* before, const core::Node* after) {
   if (ofNode(before) == ofNode(after)) return;
   const auto& name = (after ? after : before)->metadata.name;
-  const std::unique_lock lock(mutex_);
+  const base::ExclusiveLock lock(mutex_);
   const auto now = nodes_.get({"", name});  // `after` may be outdated
   auto taints = ofNode(now.get());
   ++version_;
@@ -40,35 +40,35 @@ void NodeTaints::changed(const core::Node* before, const core::Node* after) {
 }
 
 bool NodeTaints::any() const {
-  const std::shared_lock lock(mutex_);
+  const base::SharedLock lock(mutex_);
   return !byNode_.empty();
 }
 
 uint64_t NodeTaints::version() const {
-  const std::shared_lock lock(mutex_);
+  const base::SharedLock lock(mutex_);
   return version_;
 }
 
 std::shared_ptr<const NodeTaints::Taints> NodeTaints::of(std::string_view node) const {
-  const std::shared_lock lock(mutex_);
+  const base::SharedLock lock(mutex_);
   const auto it = byNode_.find(std::string(node));
   return it == byNode_.end() ? nullptr : it->second;
 }
 
-std::vector<NodeTaints::Group> NodeTaints::groups() const {
-  std::map<const Taints*, Group> byList;
+std::vector<NodeTaints::TaintGroup> NodeTaints::groups() const {
+  std::map<const Taints*, TaintGroup> byList;
   {
-    const std::shared_lock lock(mutex_);
+    const base::SharedLock lock(mutex_);
     for (const auto& [node, taints] : byNode_) {
       auto& group = byList[taints.get()];
       if (group.nodes++ == 0) group.taints = *taints;
       if (group.example.empty() || node < group.example) group.example = node;
     }
   }
-  std::vector<Group> all;
+  std::vector<TaintGroup> all;
   all.reserve(byList.size());
   for (auto& [list, group] : byList) all.push_back(std::move(group));
-  std::sort(all.begin(), all.end(), [](const Group& a, const Group& b) { return a.example < b.example; });
+  std::sort(all.begin(), all.end(), [](const TaintGroup& a, const TaintGroup& b) { return a.example < b.example; });
   return all;
 }
 

@@ -3,13 +3,13 @@
 
 #include <cstdint>
 #include <memory>
-#include <shared_mutex>
 #include <string>
 #include <string_view>
 #include <unordered_map>
 #include <vector>
 
 #include "api/core/objects.h"
+#include "controller/base/mutex.h"
 #include "controller/cache/store.h"
 
 namespace egpu::cache {
@@ -30,20 +30,20 @@ class NodeTaints {
   /// Null if the node has none. Nodes with equal taints share one list.
   std::shared_ptr<const Taints> of(std::string_view node) const;
   /// Nodes that share one list of taints, for messages.
-  struct Group {
+  struct TaintGroup {
     Taints taints;
     std::size_t nodes = 0;
     std::string example;  ///< first name in alphabetical order
   };
-  std::vector<Group> groups() const;
+  std::vector<TaintGroup> groups() const;
 
  private:
   void changed(const core::Node* before, const core::Node* after);
 
   const Store<core::Node>& nodes_;
-  mutable std::shared_mutex mutex_;
-  std::unordered_map<std::string, std::shared_ptr<const Taints>> byNode_;  ///< guarded by mutex_
-  uint64_t version_ = 0;                                                   ///< guarded by mutex_
+  mutable base::SharedMutex mutex_;
+  std::unordered_map<std::string, std::shared_ptr<const Taints>> byNode_ EGPU_GUARDED_BY(mutex_);
+  uint64_t version_ EGPU_GUARDED_BY(mutex_) = 0;
 };
 
 }  // namespace egpu::cache

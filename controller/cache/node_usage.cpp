@@ -12,7 +12,7 @@ namespace {
 bool leaves(const core::Pod& pod) { return v1alpha::hasPodClaims(pod) && !isReplaced(pod); }
 }  // namespace
 
-void NodeUsage::add(Sum& sum, const Entry& entry, int64_t sign) {
+void NodeUsage::add(Sum& sum, const PodUsage& entry, int64_t sign) {
   sum.pods += sign;
   if (sign > 0)
     sum.requests += entry.requests;
@@ -20,7 +20,7 @@ void NodeUsage::add(Sum& sum, const Entry& entry, int64_t sign) {
     sum.requests -= entry.requests;
 }
 
-void NodeUsage::count(const Entry& entry, int64_t sign) {
+void NodeUsage::count(const PodUsage& entry, int64_t sign) {
   if (!entry.leaves) {
     auto& sum = lasting_[entry.node];
     add(sum, entry, sign);
@@ -34,7 +34,7 @@ void NodeUsage::count(const Entry& entry, int64_t sign) {
   if (sums.empty()) nodes_.erase(entry.node);
 }
 
-void NodeUsage::put(const std::string& key, Entry entry, std::vector<std::string>& freed) {
+void NodeUsage::put(const std::string& key, PodUsage entry, std::vector<std::string>& freed) {
   entry.list = lists_;
   if (auto old = pods_.find(key); old != pods_.end()) {
     const bool same = old->second.node == entry.node && old->second.priority == entry.priority &&
@@ -77,26 +77,26 @@ void NodeUsage::see(const core::Pod& pod, bool listed, std::vector<std::string>&
 void NodeUsage::seen(const core::Pod& pod) {
   std::vector<std::string> freed;
   {
-    const std::lock_guard lock(mutex_);
+    const base::MutexLock lock(mutex_);
     see(pod, false, freed);
   }
-  tell(freed);
+  notify(freed);
 }
 
 void NodeUsage::gone(const core::ObjectKey& key, std::string_view uid) {
   std::vector<std::string> freed;
   {
-    const std::lock_guard lock(mutex_);
+    const base::MutexLock lock(mutex_);
     const auto it = pods_.find(key.str());
     if (it == pods_.end() || (!uid.empty() && it->second.uid != uid)) return;
     listed_.erase(it->first);
     drop(it->first, freed);
   }
-  tell(freed);
+  notify(freed);
 }
 
 void NodeUsage::listBegins() {
-  const std::lock_guard lock(mutex_);
+  const base::MutexLock lock(mutex_);
   listed_.clear();
   ++lists_;
 }
@@ -104,30 +104,30 @@ void NodeUsage::listBegins() {
 void NodeUsage::listed(const core::Pod& pod) {
   std::vector<std::string> freed;
   {
-    const std::lock_guard lock(mutex_);
+    const base::MutexLock lock(mutex_);
     listed_.insert(core::keyOf(pod.metadata).str());
     see(pod, true, freed);
   }
-  tell(freed);
+  notify(freed);
 }
 
 void NodeUsage::listEnds() {
   std::vector<std::string> freed;
   {
-    const std::lock_guard lock(mutex_);
+    const base::MutexLock lock(mutex_);
     std::vector<std::string> vanished;
     for (const auto& [key, entry] : pods_)
       if (listed_.count(key) == 0) vanished.push_back(key);
     for (const auto& key : vanished) drop(key, freed);
     listed_ = {};
   }
-  tell(freed);
+  notify(freed);
 }
 
 bool NodeUsage::plan(const core::Pod& pod, const std::string& node, const std::function<bool(const Sum&)>& fits) {
   std::vector<std::string> freed;
   {
-    const std::lock_guard lock(mutex_);
+    const base::MutexLock lock(mutex_);
     const auto key = core::keyOf(pod.metadata).str();
     const auto known = pods_.find(key);
     if (known != pods_.end() && known->second.uid == pod.metadata.uid && !known->second.planned)
@@ -135,19 +135,19 @@ bool NodeUsage::plan(const core::Pod& pod, const std::string& node, const std::f
     if (fits && !fits(sumOf(node, key, kAllPriorities))) return false;
     put(key, {pod.metadata.uid, node, 0, pod.priority, requestsOf(pod), true, leaves(pod)}, freed);
   }
-  tell(freed);
+  notify(freed);
   return true;
 }
 
 void NodeUsage::unplan(const core::ObjectKey& pod) {
   std::vector<std::string> freed;
   {
-    const std::lock_guard lock(mutex_);
+    const base::MutexLock lock(mutex_);
     const auto it = pods_.find(pod.str());
     if (it == pods_.end() || !it->second.planned) return;
     drop(it->first, freed);
   }
-  tell(freed);
+  notify(freed);
 }
 
 NodeUsage::Sum NodeUsage::sumOf(std::string_view node, const std::string& without, int64_t leastPriority) const {
@@ -167,12 +167,12 @@ NodeUsage::Sum NodeUsage::sumOf(std::string_view node, const std::string& withou
 }
 
 NodeUsage::Sum NodeUsage::of(std::string_view node, const core::ObjectKey& without, int64_t leastPriority) const {
-  const std::lock_guard lock(mutex_);
+  const base::MutexLock lock(mutex_);
   return sumOf(node, without.str(), leastPriority);
 }
 
 NodeUsage::Sum NodeUsage::ofLastingPods(std::string_view node, const core::ObjectKey& without) const {
-  const std::lock_guard lock(mutex_);
+  const base::MutexLock lock(mutex_);
   const auto known = lasting_.find(std::string(node));
   Sum sum = known == lasting_.end() ? Sum() : known->second;
   const auto self = pods_.find(without.str());
@@ -180,7 +180,7 @@ NodeUsage::Sum NodeUsage::ofLastingPods(std::string_view node, const core::Objec
   return sum;
 }
 
-void NodeUsage::tell(const std::vector<std::string>& freed) const {
+void NodeUsage::notify(const std::vector<std::string>& freed) const {
   if (!freed_) return;
   for (const auto& node : freed) freed_(node);
 }

@@ -5,7 +5,6 @@
 #include <functional>
 #include <limits>
 #include <map>
-#include <mutex>
 #include <string>
 #include <string_view>
 #include <unordered_map>
@@ -13,6 +12,7 @@
 #include <vector>
 
 #include "api/core/objects.h"
+#include "controller/base/mutex.h"
 #include "controller/cache/pod_requests.h"
 
 namespace egpu::cache {
@@ -62,7 +62,7 @@ class NodeUsage {
 
  private:
   using Sums = std::map<int64_t, Sum>;  ///< by priority
-  struct Entry {
+  struct PodUsage {
     std::string uid, node;
     uint64_t version = 0;
     int64_t priority = 0;
@@ -71,22 +71,21 @@ class NodeUsage {
     bool leaves = false;  ///< the pod uses claims, and is not replaced
     uint64_t list = 0;    ///< lists_ when the entry was put
   };
-  // With mutex_ held.
-  Sum sumOf(std::string_view node, const std::string& without, int64_t leastPriority) const;
-  void count(const Entry& entry, int64_t sign);
-  static void add(Sum& sum, const Entry& entry, int64_t sign);
-  void put(const std::string& key, Entry entry, std::vector<std::string>& freed);
-  void drop(const std::string& key, std::vector<std::string>& freed);
-  void see(const core::Pod& pod, bool listed, std::vector<std::string>& freed);
-  void tell(const std::vector<std::string>& freed) const;
+  Sum sumOf(std::string_view node, const std::string& without, int64_t leastPriority) const EGPU_REQUIRES(mutex_);
+  void count(const PodUsage& entry, int64_t sign) EGPU_REQUIRES(mutex_);
+  static void add(Sum& sum, const PodUsage& entry, int64_t sign);
+  void put(const std::string& key, PodUsage entry, std::vector<std::string>& freed) EGPU_REQUIRES(mutex_);
+  void drop(const std::string& key, std::vector<std::string>& freed) EGPU_REQUIRES(mutex_);
+  void see(const core::Pod& pod, bool listed, std::vector<std::string>& freed) EGPU_REQUIRES(mutex_);
+  void notify(const std::vector<std::string>& freed) const;
 
   std::function<void(const std::string& node)> freed_;
-  mutable std::mutex mutex_;
-  std::unordered_map<std::string, Entry> pods_;   ///< by "namespace/name"; guarded by mutex_
-  std::unordered_map<std::string, Sums> nodes_;   ///< guarded by mutex_
-  std::unordered_map<std::string, Sum> lasting_;  ///< pods that do not leave, by node; guarded by mutex_
-  std::unordered_set<std::string> listed_;        ///< keys, between listBegins() and listEnds(); guarded by mutex_
-  uint64_t lists_ = 0;                            ///< number of lists that have begun; guarded by mutex_
+  mutable base::Mutex mutex_;
+  std::unordered_map<std::string, PodUsage> pods_ EGPU_GUARDED_BY(mutex_);  ///< by "namespace/name"
+  std::unordered_map<std::string, Sums> nodes_ EGPU_GUARDED_BY(mutex_);
+  std::unordered_map<std::string, Sum> lasting_ EGPU_GUARDED_BY(mutex_);  ///< pods that do not leave, by node
+  std::unordered_set<std::string> listed_ EGPU_GUARDED_BY(mutex_);        ///< keys, between listBegins() and listEnds()
+  uint64_t lists_ EGPU_GUARDED_BY(mutex_) = 0;                            ///< number of lists that have begun
 };
 
 }  // namespace egpu::cache

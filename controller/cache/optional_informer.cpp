@@ -51,13 +51,13 @@ void OptionalMirror<T>::stop() {
 
 template <class T>
 bool OptionalMirror<T>::waitForSync(std::stop_token stop) {
-  std::unique_lock lock(mutex_);
-  return changed_.wait(lock, std::move(stop), [this] { return synced_; });
+  base::MutexLock lock(mutex_);
+  return changed_.wait(lock, std::move(stop), [this]() EGPU_REQUIRES(mutex_) { return synced_; });
 }
 
 template <class T>
 void OptionalMirror<T>::setSynced() {
-  const std::lock_guard lock(mutex_);
+  const base::MutexLock lock(mutex_);
   synced_ = true;
   changed_.notify_all();
 }
@@ -73,7 +73,7 @@ void OptionalMirror<T>::run(const std::stop_token& stop) {
   while (!stop.stop_requested()) {
     const auto now = served(stop);
     if (now && *now != version_) follow(*now);
-    if (!client_.clock().sleepFor(now ? options_.lookEvery : options_.lookAgain, stop)) break;
+    if (!client_.clock().sleepFor(now ? options_.checkInterval : options_.checkBackoff, stop)) break;
   }
   reflector_.reset();
 }

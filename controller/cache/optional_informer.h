@@ -5,13 +5,13 @@
 #include <chrono>
 #include <condition_variable>
 #include <functional>
-#include <mutex>
 #include <optional>
 #include <stop_token>
 #include <string>
 #include <string_view>
 #include <thread>
 
+#include "controller/base/mutex.h"
 #include "controller/base/status.h"
 #include "controller/cache/sinks.h"
 #include "controller/cache/store.h"
@@ -22,8 +22,8 @@ namespace egpu::cache {
 
 struct OptionalMirrorOptions {
   kube::ReflectorOptions reflector;
-  std::chrono::milliseconds lookEvery{600'000};  ///< interval between checks for the kind, or another version of it
-  std::chrono::milliseconds lookAgain{5'000};    ///< interval after an inconclusive answer
+  std::chrono::milliseconds checkInterval{600'000};  ///< interval between checks for the kind, or another version of it
+  std::chrono::milliseconds checkBackoff{5'000};     ///< interval after an inconclusive answer
   /// Receives whether the kind can be listed, when that is known and when it changes.
   std::function<void(bool)> served{};
 };
@@ -69,9 +69,9 @@ class OptionalMirror {
   std::optional<std::string_view> version_;
   std::optional<kube::Reflector<T>> reflector_;
 
-  std::mutex mutex_;
+  base::Mutex mutex_;
   std::condition_variable_any changed_;
-  bool synced_ = false;  ///< protected by mutex_
+  bool synced_ EGPU_GUARDED_BY(mutex_) = false;
   std::jthread thread_;
 };
 

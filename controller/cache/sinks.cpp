@@ -62,7 +62,7 @@ void PodSink::beginList() {
 
 void PodSink::listed(const core::Pod& pod) {
   usage_.listed(pod);
-  if (isKept(pod) || pods_.get(core::keyOf(pod.metadata))) inner_.listed(pod);
+  if (isStored(pod) || pods_.get(core::keyOf(pod.metadata))) inner_.listed(pod);
 }
 
 void PodSink::unlisted(const core::Pod& pod) {
@@ -81,7 +81,8 @@ void PodSink::apply(codec::WatchEvent<core::Pod>&& event) {
   if (event.type == codec::EventType::deleted)
     usage_.gone(core::keyOf(event.object.metadata), event.object.metadata.uid);
   // A pod may lose the annotation for which it is stored: the store must see that change.
-  if (!object || isKept(event.object) || pods_.get(core::keyOf(event.object.metadata))) inner_.apply(std::move(event));
+  if (!object || isStored(event.object) || pods_.get(core::keyOf(event.object.metadata)))
+    inner_.apply(std::move(event));
 }
 
 }  // namespace egpu::cache

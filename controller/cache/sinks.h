@@ -37,7 +37,7 @@ class GpuSink final : public kube::Sink<Gpu> {
   Stores& stores_;
 };
 
-/// Stores the pods that isKept() accepts. Of all other pods, only the requests to their nodes are kept.
+/// Stores the pods that isStored() accepts. Of all other pods, only the requests to their nodes are kept.
 class PodSink final : public kube::Sink<core::Pod> {
  public:
   explicit PodSink(Stores& stores) : usage_(stores.usage), pods_(stores.pods), inner_(stores.pods) {}

@@ -26,6 +26,7 @@ Store<T>::~Store() = default;
 
 template <class T>
 int Store<T>::addIndex(Extract extract) {
+  const base::ExclusiveLock lock(mutex_);
   indexes_.push_back({std::move(extract), {}});
   return static_cast<int>(indexes_.size()) - 1;
 }
@@ -42,7 +43,7 @@ void Store<T>::leaveOut(std::function<void(T& object)> unread) {
 
 template <class T>
 typename Store<T>::Ptr Store<T>::get(const core::ObjectKey& key) const {
-  std::shared_lock lock(mutex_);
+  const base::SharedLock lock(mutex_);
   const auto entry = entries_.find(key);
   return entry == entries_.end() ? nullptr : entry->object;
 }
@@ -50,7 +51,7 @@ typename Store<T>::Ptr Store<T>::get(const core::ObjectKey& key) const {
 template <class T>
 std::vector<typename Store<T>::Ptr> Store<T>::find(int index, std::string_view value) const {
   std::vector<Ptr> found;
-  std::shared_lock lock(mutex_);
+  const base::SharedLock lock(mutex_);
   const auto& entries = indexes_[static_cast<std::size_t>(index)].entries;
   if (const auto of = entries.find(value); of != entries.end()) {
     found.reserve(of->second.size());
@@ -66,7 +67,7 @@ typename Store<T>::Ptr Store<T>::first(int index, std::string_view prefix,
   Ptr object;
   while (true) {
     {
-      std::shared_lock lock(mutex_);
+      const base::SharedLock lock(mutex_);
       const auto& entries = indexes_[static_cast<std::size_t>(index)].entries;
       auto of = entries.lower_bound(value);
       if (of != entries.end() && object && of->first == value) {  // the next one of the same value
@@ -88,7 +89,7 @@ typename Store<T>::Ptr Store<T>::first(int index, std::string_view prefix,
 
 template <class T>
 bool Store<T>::any(int index, std::string_view value) const {
-  std::shared_lock lock(mutex_);
+  const base::SharedLock lock(mutex_);
   return indexes_[static_cast<std::size_t>(index)].entries.contains(value);
 }
 
@@ -97,7 +98,7 @@ void Store<T>::forEach(const std::function<void(const Ptr&)>& visit) const {
   Ptr object;
   while (true) {
     {
-      std::shared_lock lock(mutex_);
+      const base::SharedLock lock(mutex_);
       const auto next = object ? entries_.upper_bound(object->metadata) : entries_.begin();
       if (next == entries_.end()) return;
       object = next->object;
@@ -108,19 +109,19 @@ void Store<T>::forEach(const std::function<void(const Ptr&)>& visit) const {
 
 template <class T>
 std::size_t Store<T>::size() const {
-  std::shared_lock lock(mutex_);
+  const base::SharedLock lock(mutex_);
   return entries_.size();
 }
 
 template <class T>
 bool Store<T>::synced() const {
-  std::shared_lock lock(mutex_);
+  const base::SharedLock lock(mutex_);
   return synced_;
 }
 
 template <class T>
 uint64_t Store<T>::version() const {
-  std::shared_lock lock(mutex_);
+  const base::SharedLock lock(mutex_);
   return informed_;
 }
 
@@ -132,13 +133,13 @@ void Store<T>::informedGone(const T& object) {
 
 template <class T>
 void Store<T>::informedUpTo(const std::string& resourceVersion) {
-  std::unique_lock lock(mutex_);
+  const base::ExclusiveLock lock(mutex_);
   informed_ = std::max(informed_, versionOf(resourceVersion));
 }
 
 template <class T>
 void Store<T>::listBegins() {
-  std::unique_lock lock(mutex_);
+  const base::ExclusiveLock lock(mutex_);
   ++list_;
 }
 
@@ -147,7 +148,7 @@ void Store<T>::listEnds(const std::string& resourceVersion) {
   const auto version = versionOf(resourceVersion);
   std::vector<Ptr> vanished;
   {
-    std::shared_lock lock(mutex_);
+    const base::SharedLock lock(mutex_);
     const bool wentBack = version != 0 && version < informed_;
     for (const auto& entry : entries_) {
       if (entry.listed == list_) continue;
@@ -161,7 +162,7 @@ void Store<T>::listEnds(const std::string& resourceVersion) {
     const bool forGood = versionOf(meta.resourceVersion) <= version;
     bury(core::keyOf(meta), meta.uid, 0, object.get(), forGood);
   }
-  std::unique_lock lock(mutex_);
+  const base::ExclusiveLock lock(mutex_);
   if (version != 0) informed_ = version;
   synced_ = true;
 }
@@ -174,7 +175,7 @@ void Store<T>::put(const T& object, By by) {
   const auto version = versionOf(meta.resourceVersion);
   Ptr before;
   {
-    std::unique_lock lock(mutex_);
+    const base::ExclusiveLock lock(mutex_);
     if (by == By::watch) informed_ = std::max(informed_, version);
     auto entry = entries_.find(meta);
     const bool there = entry != entries_.end();
@@ -194,7 +195,7 @@ void Store<T>::put(const T& object, By by) {
     if (by == By::list) entry->listed = list_;
     reindex(*entry, before.get(), after.get());
   }
-  tell(before.get(), after.get());
+  notify(before.get(), after.get());
 }
 
 template <class T>
@@ -220,7 +221,7 @@ template <class T>
 void Store<T>::bury(const core::ObjectKey& key, const std::string& uid, uint64_t version, const T* only, bool forGood) {
   Ptr before;
   {
-    std::unique_lock lock(mutex_);
+    const base::ExclusiveLock lock(mutex_);
     informed_ = std::max(informed_, version);
     const auto known = entries_.find(key);
     const bool there = known != entries_.end();
@@ -231,7 +232,7 @@ void Store<T>::bury(const core::ObjectKey& key, const std::string& uid, uint64_t
     reindex(*known, before.get(), nullptr);
     entries_.erase(known);
   }
-  tell(before.get(), nullptr);
+  notify(before.get(), nullptr);
 }
 
 template <class T>
@@ -242,7 +243,7 @@ std::set<std::string> Store<T>::valuesOf(const Extract& extract, const T* object
 }
 
 template <class T>
-void Store<T>::reindex(const Entry& entry, const T* before, const T* after) {
+void Store<T>::reindex(const StoredObject& entry, const T* before, const T* after) {
   for (auto& [extract, entries] : indexes_) {
     const auto had = valuesOf(extract, before);
     const auto has = valuesOf(extract, after);
@@ -257,7 +258,7 @@ void Store<T>::reindex(const Entry& entry, const T* before, const T* after) {
 }
 
 template <class T>
-void Store<T>::tell(const T* before, const T* after) const {
+void Store<T>::notify(const T* before, const T* after) const {
   for (const auto& listener : listeners_) listener(before, after);
 }
 

@@ -21,7 +21,6 @@
 #include <map>
 #include <memory>
 #include <set>
-#include <shared_mutex>
 #include <string>
 #include <string_view>
 #include <tuple>
@@ -29,6 +28,7 @@
 #include <vector>
 
 #include "api/core/meta.h"
+#include "controller/base/mutex.h"
 
 namespace egpu::cache {
 
@@ -99,7 +99,7 @@ class Store {
 
  private:
   /// Ordered by the object's key, which is equal in all its states.
-  struct Entry {
+  struct StoredObject {
     mutable Ptr object;
     mutable uint32_t listed = 0;  ///< number of the last list that contained it
     mutable uint32_t put = 0;     ///< number of the last list that had begun when this state was put
@@ -108,13 +108,13 @@ class Store {
     using is_transparent = void;
     static auto keyOf(const core::ObjectKey& key) { return std::tie(key.namespace_, key.name); }
     static auto keyOf(const core::ObjectMeta& meta) { return std::tie(meta.namespace_, meta.name); }
-    static auto keyOf(const Entry& entry) { return keyOf(entry.object->metadata); }
-    static auto keyOf(const Entry* entry) { return keyOf(*entry); }
+    static auto keyOf(const StoredObject& entry) { return keyOf(entry.object->metadata); }
+    static auto keyOf(const StoredObject* entry) { return keyOf(*entry); }
     bool operator()(const auto& a, const auto& b) const { return keyOf(a) < keyOf(b); }
   };
   struct Index {
     Extract extract;
-    std::map<std::string, std::set<const Entry*, ByKey>, std::less<>> entries;  ///< by value; no set is empty
+    std::map<std::string, std::set<const StoredObject*, ByKey>, std::less<>> entries;  ///< by value; no set is empty
   };
   static constexpr std::size_t kRemembered = 4096;
 
@@ -122,10 +122,9 @@ class Store {
 
   void put(const T& object, By by);
 
-  // With mutex_ held.
   /// True if that uid is known to be gone. If a list that began later shows it again, the list is right.
-  bool isGone(const std::string& uid, By by);
-  void remember(const std::string& uid);
+  bool isGone(const std::string& uid, By by) EGPU_REQUIRES(mutex_);
+  void remember(const std::string& uid) EGPU_REQUIRES(mutex_);
 
   /// Removes the object if it has that uid. `only`: unless its state is another one by now. `forGood`: remembers the
   /// uid.
@@ -133,24 +132,24 @@ class Store {
             bool forGood = true);
 
   static std::set<std::string> valuesOf(const Extract& extract, const T* object);
-  /// Moves an object from its old index values to its new ones. With mutex_ held.
-  void reindex(const Entry& entry, const T* before, const T* after);
+  /// Moves an object from its old index values to its new ones.
+  void reindex(const StoredObject& entry, const T* before, const T* after) EGPU_REQUIRES(mutex_);
 
-  void tell(const T* before, const T* after) const;
+  void notify(const T* before, const T* after) const;
 
   // Constant once objects are stored.
   std::vector<Listener> listeners_;
   std::function<void(T&)> unread_;
 
-  // Protected by mutex_.
-  mutable std::shared_mutex mutex_;
-  std::set<Entry, ByKey> entries_;
-  std::vector<Index> indexes_;
-  std::unordered_map<std::string, uint32_t> gone_;  ///< uids, with list_ at that time; no watch event restores one
-  std::deque<std::string> goneOrder_;
-  uint32_t list_ = 1;  ///< number of lists that have begun, plus 1
-  uint64_t informed_ = 0;
-  bool synced_ = false;
+  mutable base::SharedMutex mutex_;
+  std::set<StoredObject, ByKey> entries_ EGPU_GUARDED_BY(mutex_);
+  std::vector<Index> indexes_ EGPU_GUARDED_BY(mutex_);
+  /// Uids, with list_ at that time; no watch event restores one.
+  std::unordered_map<std::string, uint32_t> gone_ EGPU_GUARDED_BY(mutex_);
+  std::deque<std::string> goneOrder_ EGPU_GUARDED_BY(mutex_);
+  uint32_t list_ EGPU_GUARDED_BY(mutex_) = 1;  ///< number of lists that have begun, plus 1
+  uint64_t informed_ EGPU_GUARDED_BY(mutex_) = 0;
+  bool synced_ EGPU_GUARDED_BY(mutex_) = false;
 };
 
 }  // namespace egpu::cache

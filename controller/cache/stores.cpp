@@ -30,7 +30,8 @@ bool keepsOff(const core::DeviceTaintRule& rule, std::string_view node, std::str
 
 namespace {
 
-/// Begin of the values under which the pods of a claim are found. No other claim's values begin so: names contain no slash.
+/// Begin of the values under which the pods of a claim are found. No other claim's values begin so: names contain no
+/// slash.
 std::string podsPrefix(const core::ObjectKey& claim) { return claim.str() + "/"; }
 
 /// Text whose order is the reverse of that of the numbers.
@@ -68,7 +69,7 @@ constexpr auto kGang = v1alpha::keys::kGangAnnotation;  ///< also the prefix of 
 bool onlyUsageDiffers(const Gpu& before, const Gpu& after) { return differInUsage(before, after); }
 bool onlyUsageDiffers(const Claim& before, const Claim& after) { return differInUsage(before, after); }
 
-bool isKept(const core::Pod& pod) {
+bool isStored(const core::Pod& pod) {
   return v1alpha::hasPodClaims(pod) || !pod.podGroupName.empty() || !v1alpha::annotatedClaims(pod).empty();
 }
 
@@ -268,7 +269,7 @@ bool Stores::synced() const {
 
 void Stores::sawPod(const core::Pod& pod) {
   usage.seen(pod);
-  if (isKept(pod) || pods.get(core::keyOf(pod.metadata))) pods.observed(pod);
+  if (isStored(pod) || pods.get(core::keyOf(pod.metadata))) pods.observed(pod);
 }
 
 }  // namespace egpu::cache

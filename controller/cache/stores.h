@@ -41,7 +41,7 @@ bool onlyUsageDiffers(const Claim& before, const Claim& after);
 bool keepsOff(const core::DeviceTaintRule& rule, std::string_view node, std::string_view device);
 /// True if the pod is stored: it names claims, by resourceClaims or annotation, or a PodGroup (all pods of which
 /// count).
-bool isKept(const core::Pod& pod);
+bool isStored(const core::Pod& pod);
 
 /// Thread-safe, as its stores are. Register listeners before the reflectors start. Claims are stored without labels,
 /// and with the annotations for policies, moves and gangs only; ElasticGPUs without labels, capacity, source and node
@@ -58,7 +58,7 @@ class Stores {
   Store<Claim> claims;
   Store<Class> classes;
   Store<Quota> quotas;
-  Store<core::Pod> pods;  ///< only those that isKept() accepts
+  Store<core::Pod> pods;  ///< only those that isStored() accepts
   Store<core::Node> nodes;
   Store<core::ResourceClaim> carriers;
   Store<core::Namespace> namespaces;
@@ -131,8 +131,9 @@ class Stores {
   std::vector<Store<core::Pod>::Ptr> podsOfClaim(const core::ObjectKey& claim) const {
     return pods.find(byPodClaim_, claim.str());
   }
-  /// The first pod of a claim that `accepts` returns true for: the highest priority first, or the oldest one first (those
-  /// of one second by uid). Null if there is none. A claim may have thousands of pods, which podsOfClaim() copies.
+  /// The first pod of a claim that `accepts` returns true for: the highest priority first, or the oldest one first
+  /// (those of one second by uid). Null if there is none. A claim may have thousands of pods, which podsOfClaim()
+  /// copies.
   Store<core::Pod>::Ptr firstPodByPriority(const core::ObjectKey& claim,
                                            const std::function<bool(const core::Pod&)>& accepts) const;
   Store<core::Pod>::Ptr firstPodByAge(const core::ObjectKey& claim,

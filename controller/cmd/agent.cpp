@@ -63,8 +63,8 @@ agent::PreparerOptions preparerOptions(const AgentOptions& options, const plugin
   o.node = options.nodeName;
   o.patience = std::chrono::seconds(20);
   // A plugin that hangs can occupy half of the threads; a quarter of them may wait for it.
-  o.mostWaiting = static_cast<int>(agent::dra::ServerOptions().atOnce / 4);
-  o.mostCalls = static_cast<int>(agent::dra::ServerOptions().atOnce / 2);
+  o.maxWaiting = static_cast<int>(agent::dra::ServerOptions().atOnce / 4);
+  o.maxCalls = static_cast<int>(agent::dra::ServerOptions().atOnce / 2);
   o.uninstalled = [&plugins](const std::string& provisioner) { return isUninstalled(plugins, provisioner); };
   o.gone = std::move(gone);
   o.memoryFound = std::move(memoryFound);

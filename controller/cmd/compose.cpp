@@ -25,13 +25,13 @@ plugin::HostOptions hostOptions(const CoreOptions& options, base::Metrics& metri
   return o;
 }
 
-reconcile::ControllerOptions controllerOptions(const CoreOptions& o, cache::ClusterListener* listener) {
+reconcile::ControllerOptions controllerOptions(const CoreOptions& o, allocator::ClusterListener* listener) {
   reconcile::ControllerOptions out;
   out.listener = listener;
   out.workers = static_cast<int>(o.workers);
   out.standby = o.election.has_value();
-  out.keeping.after = std::chrono::duration_cast<std::chrono::seconds>(o.reservationAfter).count();
-  out.keeping.freeCardPercent = o.reservedFreeCards;
+  out.reservationLimits.after = std::chrono::duration_cast<std::chrono::seconds>(o.reservationAfter).count();
+  out.reservationLimits.freeCardPercent = o.reservedFreeCards;
   out.reconciler.timeouts = o.timeouts;
   if (!o.schedulers.empty()) out.reconciler.schedulers = {o.schedulers.begin(), o.schedulers.end()};
   out.reconciler.otherSchedulers = {o.extender.schedulers.begin(), o.extender.schedulers.end()};
@@ -96,7 +96,7 @@ Core::Core(kube::Transport& transport, base::Clock& clock, base::Random& random,
       reviews_(transport, clock, random, metrics_, reviewOptions()),
       callers_(reviews_, clock),
       operations_(
-          {[this](const cache::MapPage& page) { return controller_.cluster().allocationMap().map(page); },
+          {[this](const allocator::MapPage& page) { return controller_.cluster().allocationMap().map(page); },
            [this] { return metricsText(); }, [this] { return wrong(); }, [this] { return missing(); },
            [this] { return role(); },
            [this](const http::Request& request, std::stop_token stop) {
@@ -173,11 +173,11 @@ void Core::publishCards(int64_t cards) {
   static constexpr std::array<const char*, 2> kGauges = {"elasticgpu_card_core_allocated_millicards",
                                                          "elasticgpu_card_memory_allocated_bytes"};
   const bool each = options_.cardMetrics && cards <= kMaxCardSeries;
-  if (options_.cardMetrics && !each && !std::exchange(toldTooMany_, true))
+  if (options_.cardMetrics && !each && !std::exchange(reportedTooMany_, true))
     base::log::warn("too many cards for per-card series: --card-metrics is off",
                     {{"cards", cards}, {"most", kMaxCardSeries}});
   std::set<base::MetricLabels> shown;
-  const auto map = each ? controller_.cluster().allocationMap().map() : cache::AllocationMap{};
+  const auto map = each ? controller_.cluster().allocationMap().map() : allocator::AllocationMap{};
   for (const auto& node : map.nodes)
     for (const auto& card : node.cards) {
       const base::MetricLabels labels = {{"node", node.name}, {"uuid", card.uuid}, {"model", card.model}};

@@ -96,7 +96,7 @@ class Core {
   base::Mutex scrape_;  ///< one rendering of /metrics at a time
   server::ProcessMetrics process_ EGPU_GUARDED_BY(scrape_);
   std::set<base::MetricLabels> shownCards_ EGPU_GUARDED_BY(scrape_);  ///< cards with series in the last rendering
-  bool toldTooMany_ EGPU_GUARDED_BY(scrape_) = false;
+  bool reportedTooMany_ EGPU_GUARDED_BY(scrape_) = false;
   std::unique_ptr<http::Listener> listener_, probesListener_, extenderListener_;
 };
 

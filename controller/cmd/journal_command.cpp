@@ -188,8 +188,8 @@ int replay(const JournalOptions& options, journal::Reading reading) {
   }
   journal::Replay recorded({}), other(policies);
   reading.each = [&](const JournalRecord& record, bool joined) {
-    recorded.tell(record, joined);
-    if (policies) other.tell(record, joined);
+    recorded.add(record, joined);
+    if (policies) other.add(record, joined);
   };
   if (auto s = journal::read(options.folder, reading); !s.ok()) return fail("", s);
   const auto as = recorded.summary();

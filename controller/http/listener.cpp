@@ -40,12 +40,12 @@ namespace {
 using Phase = Activity::Phase;
 using Steady = Activity::Steady;
 
-constexpr std::chrono::milliseconds kMakeRoom{1'000};    // to wait for an ended connection to close
-constexpr std::chrono::milliseconds kShortage{10};       // until the next try without a free descriptor or thread
-constexpr std::chrono::milliseconds kUnused{1'000};      // idle this long: ended before one that sends a request
-constexpr std::chrono::milliseconds kSlowReader{5'000};  // an answer may be cut for a new connection after this time
-constexpr int kSlowReaderPart = 10;                      // or after Limits::stall divided by this, if that is shorter
-constexpr std::chrono::milliseconds kLastWords{3'000};   // for clients to read their answers when the listener stops
+constexpr std::chrono::milliseconds kCloseTimeout{1'000};  // to wait for an ended connection to close
+constexpr std::chrono::milliseconds kShortage{10};         // until the next try without a free descriptor or thread
+constexpr std::chrono::milliseconds kUnused{1'000};        // idle this long: ended before one that sends a request
+constexpr std::chrono::milliseconds kSlowReader{5'000};    // an answer may be cut for a new connection after this time
+constexpr int kSlowReaderPart = 10;                        // or after Limits::stall divided by this, if that is shorter
+constexpr std::chrono::milliseconds kLastWords{3'000};     // for clients to read their answers when the listener stops
 
 /// Thread pool with one thread per open connection. Threads are reused. Only one thread may call ready() and run().
 class ConnectionThreads final {
@@ -110,11 +110,12 @@ class Connections {
 
   /// True if another connection is allowed. Ends one if necessary and possible (Limits::connections). Called by one
   /// thread.
-  bool makeRoom() {
+  bool endIdleConnection() {
     base::MutexLock lock(mutex_);
     if (open_.size() < limits_.connections) return true;
     if (living() >= limits_.connections && !endOne()) return false;
-    return left_.wait_for(lock, kMakeRoom, [&]() EGPU_REQUIRES(mutex_) { return open_.size() < limits_.connections; });
+    return left_.wait_for(lock, kCloseTimeout,
+                          [&]() EGPU_REQUIRES(mutex_) { return open_.size() < limits_.connections; });
   }
   /// Ends a connection to free a descriptor or a thread. Returns false if no connection may be ended.
   bool endIdle() {
@@ -481,7 +482,7 @@ class HttplibListener final : public Listener {
   /// thread.
   bool makeThread() {
     bool ended = false;
-    for (std::chrono::milliseconds waited{0}; waited < kMakeRoom; waited += kShortage) {
+    for (std::chrono::milliseconds waited{0}; waited < kCloseTimeout; waited += kShortage) {
       if (threads_.ready()) return true;
       ended = ended || server_.connections().endIdle();
       std::this_thread::sleep_for(kShortage);
@@ -489,7 +490,7 @@ class HttplibListener final : public Listener {
     return false;
   }
   void admit(int fd) {
-    if (server_.connections().makeRoom() && makeThread()) {
+    if (server_.connections().endIdleConnection() && makeThread()) {
       const auto activity = std::make_shared<Activity>(fd);
       server_.connections().add(*activity);
       threads_.run([this, activity] { server_.serve(*activity); });

@@ -130,7 +130,7 @@ base::Result<std::unique_ptr<Tls>> Tls::load(const TlsFiles& files) {
     const base::MutexLock lock(tls->mutex_);
     tls->texts_ = std::move(*texts);
     tls->context_ = std::move(*context);
-    tls->looked_ = std::chrono::steady_clock::now();
+    tls->checkedAt_ = std::chrono::steady_clock::now();
   }
   return tls;
 }
@@ -164,8 +164,8 @@ base::Result<Tls::Context> Tls::make(const Texts& texts) {
 
 TlsSession Tls::session() {
   const base::MutexLock lock(mutex_);
-  if (const auto now = std::chrono::steady_clock::now(); now - looked_ >= kSearchInterval) {
-    looked_ = now;
+  if (const auto now = std::chrono::steady_clock::now(); now - checkedAt_ >= kSearchInterval) {
+    checkedAt_ = now;
     auto texts = read();
     if (texts && *texts != texts_ && *texts != refused_) {
       auto context = make(*texts);

@@ -49,7 +49,7 @@ class Tls {
   Texts texts_ EGPU_GUARDED_BY(mutex_);      ///< the files' content that context_ was built from
   Texts refused_ EGPU_GUARDED_BY(mutex_);    ///< content that could not be used and has been logged
   Context context_ EGPU_GUARDED_BY(mutex_);  ///< never null once loaded
-  std::chrono::steady_clock::time_point looked_ EGPU_GUARDED_BY(mutex_){};
+  std::chrono::steady_clock::time_point checkedAt_ EGPU_GUARDED_BY(mutex_){};
 };
 
 }  // namespace egpu::http

@@ -106,7 +106,7 @@ Status Files::pictured() {
                               " bytes; a journal needs four times that, and is limited to " + std::to_string(bytes_)};
 }
 
-Status Files::makeRoom(int64_t size) {
+Status Files::freeSpace(int64_t size) {
   while (oldBytes_ + size_ + size > bytes_ && !old_.empty()) {
     const auto [path, bytes] = old_.front();
     old_.pop_front();
@@ -121,7 +121,7 @@ Status Files::makeRoom(int64_t size) {
 
 Status Files::append(std::string_view lines) {
   if (!file_) return {Code::unavailable, path_ + ": is not open"};
-  if (auto s = makeRoom(static_cast<int64_t>(lines.size())); !s.ok()) return s;
+  if (auto s = freeSpace(static_cast<int64_t>(lines.size())); !s.ok()) return s;
   while (!lines.empty()) {
     const auto done = ::write(file_.get(), lines.data(), lines.size());
     if (done < 0 && errno == EINTR) continue;

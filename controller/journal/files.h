@@ -41,7 +41,7 @@ class Files {
  private:
   Files(std::string folder, int64_t bytes, std::string program)
       : folder_(std::move(folder)), bytes_(bytes), program_(std::move(program)) {}
-  base::Status makeRoom(int64_t size);
+  base::Status freeSpace(int64_t size);
 
   std::string folder_;
   int64_t bytes_ = 0;

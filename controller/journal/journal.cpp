@@ -54,18 +54,18 @@ void Journal::all(const scheduler::Cluster& cluster) {
 }
 
 void Journal::put(What what) {
-  const auto* decided = std::get_if<cache::Decided>(&what);
+  const auto* decided = std::get_if<allocator::Decided>(&what);
   const std::size_t names = decided == nullptr ? 0 : decided->nodes.suited.size() + decided->nodes.refused.size();
   const base::MutexLock lock(mutex_);
-  if (!recording_ || room_ == 0) {
+  if (!recording_ || free_ == 0) {
     recording_ = false;
     if (began_) ++lost_;
     return;
   }
-  const bool wasMuch = room_ <= kMuch;
-  room_ -= std::min(room_, 1 + names / kNamesAsOne);
+  const bool wasMuch = free_ <= kMuch;
+  free_ -= std::min(free_, 1 + names / kNamesAsOne);
   waiting_.push_back({wall(), std::move(what)});
-  if (!wasMuch && room_ <= kMuch) filled_.notify_one();
+  if (!wasMuch && free_ <= kMuch) filled_.notify_one();
 }
 
 void Journal::flush() {
@@ -77,9 +77,9 @@ void Journal::flush() {
 
 std::deque<Journal::TimedChange> Journal::next(const std::stop_token& stop) {
   base::MutexLock lock(mutex_);
-  filled_.wait_for(lock, stop, kGather, [this]() EGPU_REQUIRES(mutex_) { return hurry_ || room_ <= kMuch; });
+  filled_.wait_for(lock, stop, kGather, [this]() EGPU_REQUIRES(mutex_) { return hurry_ || free_ <= kMuch; });
   hurry_ = handed_ = false;
-  room_ = kBuffered;
+  free_ = kBuffered;
   writing_ = true;
   return std::exchange(waiting_, {});
 }
@@ -114,8 +114,8 @@ std::size_t Journal::write(const std::deque<TimedChange>& entries) {
       ++lost;
       continue;
     }
-    const auto* change = std::get_if<cache::Change>(&entry.what);
-    auto record = change != nullptr ? recordOf(*change) : recordOf(std::get<cache::Decided>(entry.what));
+    const auto* change = std::get_if<allocator::Change>(&entry.what);
+    auto record = change != nullptr ? recordOf(*change) : recordOf(std::get<allocator::Decided>(entry.what));
     record.time = entry.time;
     lines.append(codec::encode(record)).push_back('\n');
     ++held;

@@ -25,7 +25,7 @@
 
 namespace egpu::journal {
 
-class Journal final : public cache::ClusterListener {
+class Journal final : public allocator::ClusterListener {
  public:
   static constexpr std::size_t kBuffered = 16'384;  ///< maximum number of records in memory
 
@@ -41,8 +41,8 @@ class Journal final : public cache::ClusterListener {
   // ClusterListener. Called by one thread at a time; flush() may be called by any thread.
   bool wantsAll() const override { return wants_.load(std::memory_order_relaxed); }
   void all(const scheduler::Cluster& cluster) override;
-  void changed(cache::Change change) override { put(std::move(change)); }
-  void decided(cache::Decided decided) override { put(std::move(decided)); }
+  void changed(allocator::Change change) override { put(std::move(change)); }
+  void decided(allocator::Decided decided) override { put(std::move(decided)); }
 
   /// Blocks until all records passed so far are written or lost.
   void flush();
@@ -52,7 +52,7 @@ class Journal final : public cache::ClusterListener {
     std::shared_ptr<const scheduler::Cluster> cluster;
     bool continues = false;
   };
-  using What = std::variant<Whole, cache::Change, cache::Decided>;
+  using What = std::variant<Whole, allocator::Change, allocator::Decided>;
   struct TimedChange {
     int64_t time = 0;  ///< milliseconds since 1970
     What what;
@@ -86,7 +86,7 @@ class Journal final : public cache::ClusterListener {
   base::Mutex mutex_;
   std::condition_variable_any filled_, written_;
   std::deque<TimedChange> waiting_ EGPU_GUARDED_BY(mutex_);
-  std::size_t room_ EGPU_GUARDED_BY(mutex_) = kBuffered;  ///< number of further records that fit in memory
+  std::size_t free_ EGPU_GUARDED_BY(mutex_) = kBuffered;  ///< number of further records that fit in memory
   bool recording_ EGPU_GUARDED_BY(mutex_) = false;        ///< a snapshot was passed, and no record was dropped since
   bool handed_ EGPU_GUARDED_BY(mutex_) = false;           ///< a snapshot is in waiting_
   bool began_ EGPU_GUARDED_BY(mutex_) = false;            ///< a snapshot was passed at least once

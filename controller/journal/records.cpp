@@ -22,25 +22,25 @@ struct ToRecord {
   void operator()(const scheduler::NodeInfo& node) const {
     out.node = {node.name, node.schedulable, node.cpuMilli, node.memory};
   }
-  void operator()(const cache::NodeGone& gone) const { out.nodeGone = gone.name; }
+  void operator()(const allocator::NodeGone& gone) const { out.nodeGone = gone.name; }
   void operator()(const scheduler::CardInfo& card) const { out.card = {card.name, card.healthy, card.card}; }
-  void operator()(const cache::CardGone& gone) const { out.cardGone = gone.name; }
-  void operator()(const cache::Took& took) const { out.take = {took.card, took.uid, took.charged}; }
-  void operator()(const cache::GaveBack& gave) const { out.giveBack = {gave.card, gave.uid, {}}; }
-  void operator()(const cache::Asked& asked) const { out.asked = asked.request; }
-  void operator()(const cache::DeviceMade& made) const { out.device = {made.device, made.claim}; }
-  void operator()(const cache::ClaimGone& gone) const { out.claimGone = gone.uid; }
+  void operator()(const allocator::CardGone& gone) const { out.cardGone = gone.name; }
+  void operator()(const allocator::Took& took) const { out.take = {took.card, took.uid, took.charged}; }
+  void operator()(const allocator::GaveBack& gave) const { out.giveBack = {gave.card, gave.uid, {}}; }
+  void operator()(const allocator::Asked& asked) const { out.asked = asked.request; }
+  void operator()(const allocator::DeviceMade& made) const { out.device = {made.device, made.claim}; }
+  void operator()(const allocator::ClaimGone& gone) const { out.claimGone = gone.uid; }
 };
 
 }  // namespace
 
-JournalRecord recordOf(const cache::Change& change) {
+JournalRecord recordOf(const allocator::Change& change) {
   JournalRecord record;
   std::visit(ToRecord{record}, change);
   return record;
 }
 
-JournalRecord recordOf(const cache::Decided& decided) {
+JournalRecord recordOf(const allocator::Decided& decided) {
   JournalRecord record;
   auto& decision = record.decision.emplace();
   for (std::size_t i = 0; i < decided.asks.size(); ++i) {
@@ -73,7 +73,7 @@ void eachRecord(const scheduler::Cluster& cluster, const std::function<void(cons
     }
   };
   for (const auto& name : cluster.nodes()) {
-    if (const auto node = cluster.describeNode(name)) write(recordOf(cache::Change(*node)));
+    if (const auto node = cluster.describeNode(name)) write(recordOf(allocator::Change(*node)));
     for (const auto& card : cluster.cardsOf(name)) writeCard(card);
   }
   for (const auto& card : cluster.cardsOfNoNode()) writeCard(card);

@@ -9,8 +9,8 @@
 
 namespace egpu::journal {
 
-codec::JournalRecord recordOf(const cache::Change& change);
-codec::JournalRecord recordOf(const cache::Decided& decided);
+codec::JournalRecord recordOf(const allocator::Change& change);
+codec::JournalRecord recordOf(const allocator::Decided& decided);
 
 /// Passes the records of a complete snapshot to `write`: the learned demand, nodes, cards with their allocations, and
 /// finally `complete`.

@@ -107,7 +107,7 @@ void Replay::advance(int64_t time) {
   }
 }
 
-void Replay::tell(const JournalRecord& record, bool joined) {
+void Replay::add(const JournalRecord& record, bool joined) {
   advance(record.time);
   if (record.journal || record.complete || skipping_) return picture(record, joined);
   if (record.demand) cluster_.learn(learnedOf(*record.demand));

@@ -57,7 +57,7 @@ class Replay {
   explicit Replay(std::optional<scheduler::Policies> policies) : policies_(std::move(policies)) {}
 
   /// Processes the next record. Parameters as in Reading::each.
-  void tell(const codec::JournalRecord& record, bool joined);
+  void add(const codec::JournalRecord& record, bool joined);
   ReplaySummary summary() const;
 
  private:

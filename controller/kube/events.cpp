@@ -39,7 +39,7 @@ EventCorrelator::Verdict EventCorrelator::consider(core::Event event, Steady now
   const std::string kind = object + "/" + event.type + "/" + event.reason;
   const std::string digest = base::hexDigest(event.message);
 
-  Group& group = groups_.at(kind, options_.remembered);
+  EventGroup& group = groups_.at(kind, options_.remembered);
   if (now - group.last > options_.window) group.messages.clear();
   group.last = now;
   group.messages.insert(digest);

@@ -63,7 +63,7 @@ class EventCorrelator {
     double tokens = -1;  ///< negative = unused
     Steady at{};
   };
-  struct Group {
+  struct EventGroup {
     std::set<std::string> messages;  ///< digests
     Steady last{};
   };
@@ -76,9 +76,9 @@ class EventCorrelator {
   bool spend(const std::string& object, Steady now);
 
   const EventOptions options_;
-  Recent<Bucket> buckets_;   ///< per component and object
-  Recent<Group> groups_;     ///< per object, type, reason
-  Recent<Written> written_;  ///< per group and digest of the message, or per group once it is merged
+  Recent<Bucket> buckets_;     ///< per component and object
+  Recent<EventGroup> groups_;  ///< per object, type, reason
+  Recent<Written> written_;    ///< per group and digest of the message, or per group once it is merged
 };
 
 /// Writes events through `client` (which must outlive it) on a thread of its own. While the queue is more than half

@@ -147,16 +147,16 @@ LeaderElector::Steady LeaderElector::step(std::stop_token stop) {
 }
 
 milliseconds LeaderElector::patience() const {
-  milliseconds atMost = options_.renewDeadline / 2;
+  milliseconds timeout = options_.renewDeadline / 2;
   if (role() == Role::leader)
-    atMost = std::min(atMost, std::chrono::duration_cast<milliseconds>(renewBy_ - clock_.now()));
-  return std::max(atMost, milliseconds(1));
+    timeout = std::min(timeout, std::chrono::duration_cast<milliseconds>(renewBy_ - clock_.now()));
+  return std::max(timeout, milliseconds(1));
 }
 
-Client LeaderElector::client(milliseconds atMost) {
+Client LeaderElector::client(milliseconds timeout) {
   ClientOptions options;
   options.maxAttempts = 1;  // step() is the retry
-  options.requestTimeout = atMost;
+  options.requestTimeout = timeout;
   options.freshConnections = lastWhy_.code() == Code::deadline || lastWhy_.code() == Code::unknownOutcome;
   return Client(transport_, clock_, random_, metrics_, std::move(options));
 }

@@ -91,7 +91,7 @@ class LeaderElector {
   bool heldByAnother(Steady now) const;
   void become(Role role);
   /// Returns a client for one immediate request, within the leader's deadline.
-  Client client(std::chrono::milliseconds atMost);
+  Client client(std::chrono::milliseconds timeout);
   std::chrono::milliseconds patience() const;
 
   Transport& transport_;

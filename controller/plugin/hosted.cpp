@@ -230,7 +230,7 @@ milliseconds HostedProvisioner::nextBackoff() {
   if (upSince_ && clock_.now() - *upSince_ >= options_.stableAfter) failures_ = 0;
   upSince_.reset();
   const milliseconds whole =
-      std::min(options_.backoffMost, options_.backoffFirst * (int64_t{1} << std::min(failures_, 20u)));
+      std::min(options_.maxBackoff, options_.backoffFirst * (int64_t{1} << std::min(failures_, 20u)));
   ++failures_;
   const auto half = static_cast<uint64_t>(whole.count() / 2);
   return milliseconds(static_cast<int64_t>(half + random_.below(half + 1)));

@@ -45,7 +45,7 @@ struct HostOptions {
   std::chrono::milliseconds openWait{5'000};       ///< total time that a new registry waits for its plugins
   std::chrono::milliseconds grace{5'000};  ///< a call that exceeds its deadline by this much gets the process killed
   std::chrono::milliseconds backoffFirst{500};  ///< doubled with each consecutive failure; half of it is random
-  std::chrono::milliseconds backoffMost{60'000};
+  std::chrono::milliseconds maxBackoff{60'000};
   std::chrono::milliseconds stableAfter{60'000};  ///< up for this long: the backoff starts over
   std::chrono::milliseconds closeGrace{2'000};    ///< after close(): time until the process ends together with its
                                                   ///< running calls

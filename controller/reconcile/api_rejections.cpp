@@ -20,8 +20,8 @@ bool ApiRejections::isRefusal(const base::Status& status) {
 }
 
 void ApiRejections::over(const std::string& queueKey) {
-  const std::lock_guard lock(mutex_);
-  told_.erase(queueKey);
+  const base::MutexLock lock(mutex_);
+  reported_.erase(queueKey);
 }
 
 namespace {
@@ -49,9 +49,9 @@ void ApiRejections::note(const QueueKey& key, const base::Status& why, std::stop
   const auto message =
       (isFailure(why) ? "the API server fails, it is tried again: " : "the API server refuses it: ") + why.message();
   {
-    const std::lock_guard lock(mutex_);
+    const base::MutexLock lock(mutex_);
     const auto now = clock_.now();
-    auto& told = told_[queueKey];
+    auto& told = reported_[queueKey];
     if (isFailure(why) && ++told.failures <= kPassing) return;
     if (told.message == message || (!told.message.empty() && now - told.at < timeouts_.rejectionReportInterval)) return;
     told.message = message;
@@ -89,8 +89,8 @@ void ApiRejections::note(const QueueKey& key, const base::Status& why, std::stop
     case Concern::plugin:
     case Concern::calls:
     case Concern::assumed:
-    case Concern::kept:
-    case Concern::room:
+    case Concern::reservations:
+    case Concern::capacity:
     case Concern::plans:
     case Concern::explain:
     case Concern::usage:

@@ -3,11 +3,11 @@
 #pragma once
 
 #include <map>
-#include <mutex>
 #include <stop_token>
 #include <string>
 
 #include "controller/base/clock.h"
+#include "controller/base/mutex.h"
 #include "controller/cache/stores.h"
 #include "controller/kube/event_sink.h"
 #include "controller/reconcile/claim/conditions.h"
@@ -45,13 +45,14 @@ class ApiRejections {
   kube::EventSink& events_;
   base::Clock& clock_;
   const Timeouts& timeouts_;
-  std::mutex mutex_;
-  struct Told {
+  base::Mutex mutex_;
+  struct ReportedRejection {
     int failures = 0;
     std::string message;  ///< empty: nothing is reported yet
     base::Clock::Steady at;
   };
-  std::map<std::string, Told> told_;  ///< by queue key, only keys that are refused or fail now; guarded by mutex_
+  std::map<std::string, ReportedRejection> reported_
+      EGPU_GUARDED_BY(mutex_);  ///< by queue key, only keys that are refused or fail now
 };
 
 }  // namespace egpu::reconcile

@@ -48,7 +48,7 @@ Controller::Controller(kube::Client& client, plugin::Registry& registry, base::C
       taintRules_(client, stores_.taintRules, {.reflector = options_.reflector}),
       podGroups_(client, stores_.podGroups,
                  {.reflector = options_.reflector, .served = [this](bool is) { stores_.podGroupsServed = is; }}) {
-  cluster_.keeping(options_.keeping);
+  cluster_.setReservationLimits(options_.reservationLimits);
   if (options_.listener != nullptr) cluster_.listen(*options_.listener);
   cluster_.onDecision([this](bool fits, double seconds) {
     metrics_.add("elasticgpu_decisions_total", 1, {{"result", fits ? "fits" : "no_fit"}});
@@ -99,13 +99,13 @@ bool Controller::awaitLead(std::stop_token stop) {
   if (leads_) return true;
   base::log::info("listed everything, standing by", {{"claims", stores_.claims.size()}});
   setReady();
-  std::unique_lock lock(readyMutex_);
+  base::MutexLock lock(readyMutex_);
   return readyChanged_.wait(lock, stop, [this] { return leads_.load(); });
 }
 
 void Controller::setReady() {
   {
-    std::lock_guard lock(readyMutex_);
+    const base::MutexLock lock(readyMutex_);
     ready_.store(true);
   }
   readyChanged_.notify_all();
@@ -113,7 +113,7 @@ void Controller::setReady() {
 
 void Controller::lead() {
   {
-    std::lock_guard lock(readyMutex_);
+    const base::MutexLock lock(readyMutex_);
     leads_.store(true);
   }
   readyChanged_.notify_all();
@@ -123,7 +123,7 @@ void Controller::lead() {
 /// stores are read.
 void Controller::enqueueAll() {
   reconciler_.enqueueStart();
-  queue_.add(roomKey());
+  queue_.add(capacityKey());
   if (!options_.standby) return;  // the first lists have enqueued everything
   stores_.nodes.forEach([this](const auto& o) { queue_.add(nodeKey(o->metadata.name)); });
   stores_.classes.forEach([this](const auto& o) { queue_.add(classKey(o->metadata.name)); });
@@ -148,7 +148,7 @@ void Controller::abandon() {
 }
 
 bool Controller::waitUntilReady(std::stop_token stop) {
-  std::unique_lock lock(readyMutex_);
+  base::MutexLock lock(readyMutex_);
   readyChanged_.wait(lock, stop, [this] { return ready_.load() || stopped_.load(); });
   return ready_.load();
 }
@@ -192,7 +192,7 @@ bool Controller::quiet() const { return ready_.load() && queue_.idle(); }
 void Controller::stop() {
   if (stopped_.exchange(true)) return;
   {
-    std::lock_guard lock(readyMutex_);
+    const base::MutexLock lock(readyMutex_);
     ready_.store(false);
   }
   readyChanged_.notify_all();

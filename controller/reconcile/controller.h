@@ -4,7 +4,6 @@
 #include <atomic>
 #include <chrono>
 #include <condition_variable>
-#include <mutex>
 #include <optional>
 #include <string>
 #include <thread>
@@ -14,6 +13,7 @@
 #include "controller/allocator/allocator.h"
 #include "controller/base/clock.h"
 #include "controller/base/metrics.h"
+#include "controller/base/mutex.h"
 #include "controller/cache/optional_informer.h"
 #include "controller/cache/sinks.h"
 #include "controller/cache/stores.h"
@@ -32,9 +32,9 @@ struct ControllerOptions {
   ReconcilerOptions reconciler;
   workqueue::RateLimit rateLimit{std::chrono::milliseconds(5), std::chrono::milliseconds(60'000), 100, 1000};
   std::chrono::milliseconds drain{20'000};
-  bool standby = false;                        ///< mirrors only, until lead()
-  scheduler::Keeping keeping;                  ///< limits of node reservations
-  cache::ClusterListener* listener = nullptr;  ///< receives every decision; must outlive the controller
+  bool standby = false;                            ///< mirrors only, until lead()
+  scheduler::ReservationLimits reservationLimits;  ///< limits of node reservations
+  allocator::ClusterListener* listener = nullptr;  ///< receives every decision; must outlive the controller
 };
 
 /// All references must outlive it. Call start() and stop() from one thread; all other functions are thread-safe.
@@ -62,11 +62,11 @@ class Controller {
   bool quiet() const;
 
   const cache::Stores& stores() const { return stores_; }
-  const cache::Allocator& cluster() const { return cluster_; }
+  const allocator::Allocator& cluster() const { return cluster_; }
   const Reconciler& reconciler() const { return reconciler_; }
   /// For a scheduler's extender.
   Reconciler& reconciler() { return reconciler_; }
-  cache::Allocator& cluster() { return cluster_; }
+  allocator::Allocator& cluster() { return cluster_; }
   /// True if the workers run, so that this process decides.
   bool works() const { return ready_.load() && leads_.load(); }
   std::size_t queueDepth() const { return queue_.depth(); }
@@ -85,7 +85,7 @@ class Controller {
   base::Metrics& metrics_;
   std::atomic<bool> leads_;  ///< initialised before all members that may enqueue
   cache::Stores stores_;
-  cache::Allocator cluster_;
+  allocator::Allocator cluster_;
   workqueue::WorkQueue queue_;
   Reconciler reconciler_;
 
@@ -114,7 +114,7 @@ class Controller {
   cache::OptionalMirror<core::DeviceTaintRule> taintRules_;
   cache::OptionalMirror<core::PodGroup> podGroups_;
 
-  std::mutex readyMutex_;
+  base::Mutex readyMutex_;
   std::condition_variable_any readyChanged_;
   std::atomic<bool> ready_{false};  ///< ready_ and leads_ are written with readyMutex_ held
   std::atomic<bool> stopped_{false};

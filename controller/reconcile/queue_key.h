@@ -21,8 +21,8 @@ enum class Concern {
   plugin,
   calls,
   assumed,
-  kept,
-  room,
+  reservations,
+  capacity,
   plans,
   explain,
   usage,
@@ -55,9 +55,9 @@ inline std::string callsKey(std::string_view plugin) { return "calls/" + std::st
 /// Key for all decisions that are not yet written.
 inline std::string assumedKey() { return "assumed/all"; }
 /// Key for all reservations.
-inline std::string keptKey() { return "kept/all"; }
+inline std::string reservationsKey() { return "reservations/all"; }
 /// Key for the requeueing of claims that wait for capacity.
-inline std::string roomKey() { return "room/all"; }
+inline std::string capacityKey() { return "capacity/all"; }
 /// Key for the requeueing of claims that wait until victims may be searched for them.
 inline std::string plansKey() { return "plans/all"; }
 /// Key for the texts why claims fit nowhere.

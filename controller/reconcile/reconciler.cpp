@@ -18,7 +18,7 @@ namespace {
 constexpr int kStatesAtOnce = 16;
 }  // namespace
 
-Reconciler::Reconciler(kube::Client& client, cache::Stores& stores, cache::Allocator& cluster,
+Reconciler::Reconciler(kube::Client& client, cache::Stores& stores, allocator::Allocator& cluster,
                        plugin::Registry& registry, base::Clock& clock, kube::EventSink& events, base::Metrics& metrics,
                        Enqueue enqueue, ReconcilerOptions options)
     : timeouts_(options.timeouts),
@@ -86,12 +86,12 @@ Reconciler::Reconciler(kube::Client& client, cache::Stores& stores, cache::Alloc
   stores.usage.onFreed([this](const std::string& node) { pods_.freed(node); });
 }
 
-bool Reconciler::leavesAnyAlone(const std::vector<cache::Allocator::SchedulingRequest>& asks) const {
+bool Reconciler::leavesAnyAlone(const std::vector<allocator::Allocator::SchedulingRequest>& asks) const {
   return std::any_of(asks.begin(), asks.end(),
                      [this](const auto& ask) { return waiting_.nodes.anyRejected(ask.claimUid); });
 }
 
-bool Reconciler::leavesAlone(const std::vector<cache::Allocator::SchedulingRequest>& asks,
+bool Reconciler::leavesAlone(const std::vector<allocator::Allocator::SchedulingRequest>& asks,
                              std::string_view node) const {
   return std::any_of(asks.begin(), asks.end(),
                      [&](const auto& ask) { return waiting_.nodes.rejected(ask.claimUid, node); });
@@ -108,8 +108,8 @@ Outcome Reconciler::node(const std::string& name) {
   auto pods = stores_.gatedPods();
   std::sort(pods.begin(), pods.end(),
             [](const auto& a, const auto& b) { return ageOf(a->metadata) < ageOf(b->metadata); });
-  waiting_.room.grew(cluster_.releases());  // claims for which the node's taints count, and ungated pods
-  enqueue_(roomKey());
+  waiting_.unschedulable.grew(cluster_.releases());  // claims for which the node's taints count, and ungated pods
+  enqueue_(capacityKey());
   for (const auto& pod : pods) enqueue_(podKey(core::keyOf(pod->metadata)));
   for (const auto& device : stores_.devicesInPhase(phase::kAvailable))
     if (device->spec.nodeName == name) routing_.claimsOfDevice(*device);
@@ -119,8 +119,8 @@ Outcome Reconciler::node(const std::string& name) {
 
 Outcome Reconciler::say(Outcome outcome, std::stop_token stop) {
   const auto status = status_.say(outcome.updates, stop);
-  const bool lookedAtAnyway = outcome.isRetry() && status.code() == base::Code::conflict;
-  if (!status.ok() && !lookedAtAnyway) return Outcome::nextState(status);
+  const bool evaluatedAnyway = outcome.isRetry() && status.code() == base::Code::conflict;
+  if (!status.ok() && !evaluatedAnyway) return Outcome::nextState(status);
   return outcome;
 }
 
@@ -178,14 +178,14 @@ bool Reconciler::isNearRunning(const core::Pod& pod) const {
 }
 
 bool Reconciler::hasTurn(const std::string& queueKey) const {
-  return waiting_.room.hasTurn(queueKey) || claimParts_.preemptor.preemption().turns().hasTurn(queueKey);
+  return waiting_.unschedulable.hasTurn(queueKey) || claimParts_.preemptor.preemption().turns().hasTurn(queueKey);
 }
 
 bool Reconciler::goesFirst(const std::string& queueKey) const {
   const auto key = QueueKey::parse(queueKey);
   if (!key) return false;
   switch (key->concern) {
-    case Concern::room:
+    case Concern::capacity:
     case Concern::plans:
       return true;
     case Concern::gang:
@@ -205,16 +205,16 @@ bool Reconciler::goesFirst(const std::string& queueKey) const {
   }
 }
 
-Outcome Reconciler::kept() {
+Outcome Reconciler::renewReservations() {
   const auto now = std::chrono::duration_cast<std::chrono::seconds>(clock_.wall().time_since_epoch()).count();
   for (const auto& claim : cluster_.expireReservations(now)) enqueue_(claimKey(core::ObjectKey::of(claim)));
-  watchingKept_ = false;
-  if (!cluster_.keepsNodes()) return Outcome::done();
-  watchingKept_ = true;
+  watchingReservations_ = false;
+  if (!cluster_.hasNodeReservations()) return Outcome::done();
+  watchingReservations_ = true;
   return Outcome::after(timeouts_.reservationExpiryInterval);
 }
 
-bool Reconciler::mayFit(const RoomNeeds& needs) {
+bool Reconciler::mayFit(const CapacityNeeds& needs) {
   const auto& asks = needs.anyOf;
   if (!needs.refusedIn.empty()) return cluster_.queries().refusingQuotas(needs.refusedIn) != needs.refusedUnder;
   if (needs.device.empty())
@@ -224,8 +224,8 @@ bool Reconciler::mayFit(const RoomNeeds& needs) {
   return !device || !cluster_.queries().excessWith(asks.front(), *device);
 }
 
-Outcome Reconciler::room() {
-  const auto next = waiting_.room.next([this](const RoomNeeds& needs) { return mayFit(needs); });
+Outcome Reconciler::giveCapacityTurns() {
+  const auto next = waiting_.unschedulable.next([this](const CapacityNeeds& needs) { return mayFit(needs); });
   for (const auto& key : next.keys) enqueue_(key);
   return next.again ? Outcome::after(*next.again) : Outcome::done();
 }
@@ -270,10 +270,10 @@ Outcome Reconciler::stepOf(const QueueKey& key, std::stop_token stop) {
       if (outcome.isDone()) watchingAssumed_ = false;
       return outcome;
     }
-    case Concern::kept:
-      return kept();
-    case Concern::room:
-      return room();
+    case Concern::reservations:
+      return renewReservations();
+    case Concern::capacity:
+      return giveCapacityTurns();
     case Concern::plans:
       return claimParts_.preemptor.startNextSearch();
     case Concern::explain:
@@ -298,7 +298,7 @@ Outcome Reconciler::step(const std::string& queueKey, std::stop_token stop) {
   }
   const auto start = clock_.now();
   auto outcome = stepOf(*key, stop);
-  if (waiting_.room.decided(queueKey, UnschedulableQueue::Found::unknown)) enqueue_(roomKey());
+  if (waiting_.unschedulable.decided(queueKey, UnschedulableQueue::DecisionResult::unknown)) enqueue_(capacityKey());
   count(*key, outcome, start);
   if (outcome.isRetry() && (ApiRejections::isRefusal(outcome.why) || ApiRejections::isFailure(outcome.why)))
     apiRejections_.note(*key, outcome.why, stop);
@@ -306,7 +306,7 @@ Outcome Reconciler::step(const std::string& queueKey, std::stop_token stop) {
     apiRejections_.over(queueKey);
   // Usually the decision is written by the end of its step.
   if (cluster_.assuming() && !watchingAssumed_.exchange(true)) enqueue_(assumedKey());
-  if (cluster_.keepsNodes() && !watchingKept_.exchange(true)) enqueue_(keptKey());
+  if (cluster_.hasNodeReservations() && !watchingReservations_.exchange(true)) enqueue_(reservationsKey());
   if (outcome.isRetry() && base::log::enabled(base::log::Level::debug))
     base::log::debug("will be retried", {{"key", queueKey}, {"why", outcome.why.str()}});
   return outcome;

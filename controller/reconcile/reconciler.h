@@ -57,7 +57,7 @@ class Reconciler {
   using Enqueue = std::function<void(const std::string& queueKey)>;
   /// `enqueue` is called from any thread, also from within step(). Steps use client.brief(): calls are not retried,
   /// because a failed step ends and its key is retried.
-  Reconciler(kube::Client& client, cache::Stores& stores, cache::Allocator& cluster, plugin::Registry& registry,
+  Reconciler(kube::Client& client, cache::Stores& stores, allocator::Allocator& cluster, plugin::Registry& registry,
              base::Clock& clock, kube::EventSink& events, base::Metrics& metrics, Enqueue enqueue,
              ReconcilerOptions options = {});
 
@@ -69,8 +69,8 @@ class Reconciler {
   /// For schedulers that choose nodes themselves. Steps must be running.
   PodDemand demandOf(const core::Pod& pod) { return pods_.demand().demandOf(pod); }
   /// True if any node is backed off for one of these claims; true if this node is (node_backoff.h).
-  bool leavesAnyAlone(const std::vector<cache::Allocator::SchedulingRequest>& asks) const;
-  bool leavesAlone(const std::vector<cache::Allocator::SchedulingRequest>& asks, std::string_view node) const;
+  bool leavesAnyAlone(const std::vector<allocator::Allocator::SchedulingRequest>& asks) const;
+  bool leavesAlone(const std::vector<allocator::Allocator::SchedulingRequest>& asks, std::string_view node) const;
   base::Status bindPod(const core::ObjectKey& pod, const std::string& uid, const std::string& node,
                        std::chrono::milliseconds within, std::stop_token stop) {
     return podBinder_.bind(pod, uid, node, within, std::move(stop));
@@ -79,7 +79,7 @@ class Reconciler {
   /// Why the device's plugin never resizes it; empty if it may.
   std::string cannotResize(const cache::Gpu& device) const { return provisioning_.cannotResize(device); }
   std::map<std::string, int64_t> drift() const { return auditor_.drift(); }
-  std::size_t waitingForRoom() const { return waiting_.room.size(); }
+  std::size_t waitingForCapacity() const { return waiting_.unschedulable.size(); }
   /// True if the key's step precedes other keys of its namespace, so that pods run before further claims are created
   /// and decided: it has the turn for freed capacity, it is a claim with a device that is not Bound yet, or a pod whose
   /// claims can be decided or are allocated. Called by the queue, with its lock held.
@@ -106,12 +106,12 @@ class Reconciler {
   Outcome node(const std::string& name);
   Outcome calls(const std::string& plugin, std::stop_token stop);
   /// Expires reservations that were not renewed, and enqueues the owners that should renew.
-  Outcome kept();
+  Outcome renewReservations();
   /// Gives turns to keys that wait for capacity.
-  Outcome room();
+  Outcome giveCapacityTurns();
   Outcome explain();
   /// True if the capacity that is free now may suit the needs.
-  bool mayFit(const RoomNeeds& needs);
+  bool mayFit(const CapacityNeeds& needs);
   Outcome stepOf(const QueueKey& key, std::stop_token stop);
   /// Writes the condition updates of a step.
   Outcome say(Outcome outcome, std::stop_token stop);
@@ -119,7 +119,7 @@ class Reconciler {
 
   const Timeouts timeouts_;
   cache::Stores& stores_;
-  cache::Allocator& cluster_;
+  allocator::Allocator& cluster_;
   base::Clock& clock_;
   base::Metrics& metrics_;
   plugin::Registry& registry_;
@@ -149,8 +149,8 @@ class Reconciler {
   Sweeper sweeper_;
   Auditor auditor_;
   Routing routing_;
-  std::atomic<bool> watchingAssumed_{false};  ///< assumedKey() is queued
-  std::atomic<bool> watchingKept_{false};     ///< keptKey() is queued
+  std::atomic<bool> watchingAssumed_{false};       ///< assumedKey() is queued
+  std::atomic<bool> watchingReservations_{false};  ///< reservationsKey() is queued
 };
 
 }  // namespace egpu::reconcile

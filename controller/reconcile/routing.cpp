@@ -70,7 +70,7 @@ std::optional<v1alpha::DeviceUsage> useOf(const cache::Gpu* card, const std::str
 
 }  // namespace
 
-Routing::Routing(cache::Stores& stores, cache::Allocator& cluster, plugin::Registry& registry, ClassSync& classes,
+Routing::Routing(cache::Stores& stores, allocator::Allocator& cluster, plugin::Registry& registry, ClassSync& classes,
                  Users& users, Waiting& waiting, Provisioning& provisioning, AmountsSync& amounts, Enqueue enqueue)
     : stores_(stores),
       cluster_(cluster),
@@ -96,10 +96,10 @@ Routing::Routing(cache::Stores& stores, cache::Allocator& cluster, plugin::Regis
   stores_.podGroups.listen([this](const auto& b, const auto& a) { onPodGroup(b, a); });
   stores_.taintRules.listen([this](const auto& b, const auto& a) { onTaintRule(b, a); });
   stores_.priorityClasses.listen([this](const auto& b, const auto& a) { onPriorityClass(b, a); });
-  cluster.onCapacity([this] { roomChanged(); });
+  cluster.onCapacity([this] { capacityChanged(); });
   cluster.onQuota([this](const std::string& namespace_, bool freed) {
     for (const auto& quota : stores_.quotasIn(namespace_)) enqueue_(quotaKey(core::keyOf(quota->metadata)));
-    if (freed) roomChanged();
+    if (freed) capacityChanged();
   });
   stores_.quotas.listen(
       [this](const auto& b, const auto& a) { enqueue_(quotaKey(core::keyOf((a ? a : b)->metadata))); });
@@ -112,19 +112,19 @@ Routing::Routing(cache::Stores& stores, cache::Allocator& cluster, plugin::Regis
     });
   });
   registry.onChange([link = link_](const std::string& name) {
-    std::lock_guard lock(link->mutex);
+    const base::MutexLock lock(link->mutex);
     if (link->routing != nullptr) link->routing->onPlugin(name);
   });
 }
 
 Routing::~Routing() {
-  std::lock_guard lock(link_->mutex);
+  const base::MutexLock lock(link_->mutex);
   link_->routing = nullptr;
 }
 
-void Routing::roomChanged() {
-  waiting_.room.grew(cluster_.releases());
-  enqueue_(roomKey());
+void Routing::capacityChanged() {
+  waiting_.unschedulable.grew(cluster_.releases());
+  enqueue_(capacityKey());
 }
 
 void Routing::podsOf(const core::ObjectKey& claim) {
@@ -228,7 +228,7 @@ void Routing::onDevice(const cache::Gpu* before, const cache::Gpu* after) {
     claimsOfDevice(device);
   // The messages of pending claims mention the device's amounts, and how to get them.
   if (before && after && before->status.phase != after->status.phase && after->status.phase == phase::kAvailable)
-    roomChanged();
+    capacityChanged();
   const bool leaves = !after || (before && !before->metadata.deleting() && after->metadata.deleting());
   if (leaves && device.spec.claimRef)
     if (const auto claim = stores_.claims.get(claimOf(*device.spec.claimRef))) gangOf(*claim);
@@ -261,7 +261,7 @@ void Routing::onCard(const cache::Gpu* before, const cache::Gpu* after) {
         enqueue_(deviceKey(device->metadata.name));
   if (before && after && sameHealth(*before, *after) && overdrawn(*before) == overdrawn(*after)) return;
   // The messages of pending claims report why a card is unusable. When it is usable again, Allocator notifies.
-  if (before && after && cache::troubleOf(*after)) roomChanged();
+  if (before && after && cache::troubleOf(*after)) capacityChanged();
   usersOfCard(name);
 }
 
@@ -291,7 +291,7 @@ void Routing::onTaintRule(const core::DeviceTaintRule* before, const core::Devic
       claimsOfDevice(*device);
   }
   // As with a card's health: pending claims report the taint; when it is gone, Allocator notifies.
-  if (any && after) roomChanged();
+  if (any && after) capacityChanged();
 }
 
 void Routing::onCarrier(const core::ResourceClaim* before, const core::ResourceClaim* after) {

@@ -3,11 +3,11 @@
 
 #include <functional>
 #include <memory>
-#include <mutex>
 #include <string>
 #include <string_view>
 
 #include "controller/allocator/allocator.h"
+#include "controller/base/mutex.h"
 #include "controller/cache/stores.h"
 #include "controller/plugin/provisioner.h"
 #include "controller/reconcile/class/class.h"
@@ -21,7 +21,7 @@ namespace egpu::reconcile {
 class Routing {
  public:
   using Enqueue = std::function<void(const std::string& queueKey)>;
-  Routing(cache::Stores& stores, cache::Allocator& cluster, plugin::Registry& registry, ClassSync& classes,
+  Routing(cache::Stores& stores, allocator::Allocator& cluster, plugin::Registry& registry, ClassSync& classes,
           Users& users, Waiting& waiting, Provisioning& provisioning, AmountsSync& amounts, Enqueue enqueue);
   ~Routing();
   Routing(const Routing&) = delete;
@@ -64,17 +64,17 @@ class Routing {
   void heldFor(const core::ObjectKey& claim);
   void podsOf(const core::ObjectKey& claim);
   /// Begins a round for the keys that wait for capacity.
-  void roomChanged();
+  void capacityChanged();
   /// True if the claim has no device and its pods choose the node. Its own step then enqueues the pods that may choose.
   bool isLeftToPods(const core::ObjectKey& claim) const;
   /// Disconnects from the registry, which cannot remove a listener.
   struct Link {
-    std::mutex mutex;
-    Routing* routing = nullptr;
+    base::Mutex mutex;
+    Routing* routing EGPU_GUARDED_BY(mutex) = nullptr;
   };
 
   cache::Stores& stores_;
-  cache::Allocator& cluster_;
+  allocator::Allocator& cluster_;
   ClassSync& classes_;
   Users& users_;
   Waiting& waiting_;

@@ -112,8 +112,8 @@
 //   W6   Claim status. It can be computed from claim and device at any time.
 //   W7   Create the ResourceClaim. AlreadyExists: if it is this claim's, continue, and restore
 //        marks (finalizer, owner reference) that were removed; if it is an earlier claim's, (S4)
-//        removes it; otherwise ResourceClaimConflict. ResourceClaimBridge::of decides whose it is. A claim that was made
-//        for a ResourceClaim uses that one. Of its marks only the finalizer is added, before W8, if
+//        removes it; otherwise ResourceClaimConflict. ResourceClaimBridge::of decides whose it is. A claim that was
+//        made for a ResourceClaim uses that one. Of its marks only the finalizer is added, before W8, if
 //        the API server permits any change of that ResourceClaim (ResourceClaimBridge::markedAsCanBe).
 //   W8   Its allocation. Equal → done. Foreign: reported (ResourceClaimConflict) while a pod names the claim
 //        or has it reserved; then it is removed and, as if it had been cleared, written again (no

@@ -73,7 +73,7 @@ milliseconds StatusAlternations::backoffAfter(int alternations) const {
 }
 
 milliseconds StatusAlternations::backoff(const core::ObjectMeta& object, std::string_view body) const {
-  const std::lock_guard lock(mutex_);
+  const base::MutexLock lock(mutex_);
   const auto known = byUid_.find(object.uid);
   if (known == byUid_.end()) return milliseconds(0);
   const auto& history = *known->second;
@@ -111,7 +111,7 @@ void StatusAlternations::wrote(std::string_view kind, const core::ObjectMeta& ob
   auto text = contentsOf(body);
   const auto hash = std::hash<std::string>{}(text);
   const auto now = clock_.now();
-  const std::lock_guard lock(mutex_);
+  const base::MutexLock lock(mutex_);
   auto& history = historyOf(object);
   auto& all = history.contents;
   const auto soon = std::max(timeouts_.alternationTimeout, 4 * backoffAfter(history.alternations));
@@ -154,7 +154,7 @@ void StatusAlternations::report(History& history, std::string_view kind, const c
 }
 
 std::size_t StatusAlternations::size() const {
-  const std::lock_guard lock(mutex_);
+  const base::MutexLock lock(mutex_);
   return histories_.size();
 }
 

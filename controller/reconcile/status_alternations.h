@@ -7,7 +7,6 @@
 #include <chrono>
 #include <cstdint>
 #include <list>
-#include <mutex>
 #include <string>
 #include <string_view>
 #include <unordered_map>
@@ -16,6 +15,7 @@
 #include "api/core/meta.h"
 #include "controller/base/clock.h"
 #include "controller/base/metrics.h"
+#include "controller/base/mutex.h"
 #include "controller/reconcile/timeouts.h"
 
 namespace egpu::reconcile {
@@ -61,7 +61,7 @@ class StatusAlternations {
   };
   using Histories = std::list<History>;  ///< ordered by their last write, the newest first
 
-  History& historyOf(const core::ObjectMeta& object);
+  History& historyOf(const core::ObjectMeta& object) EGPU_REQUIRES(mutex_);
   std::chrono::milliseconds backoffAfter(int alternations) const;
   /// Logs how the two contents differ, once per object and interval.
   void report(History& history, std::string_view kind, const core::ObjectMeta& object);
@@ -69,9 +69,10 @@ class StatusAlternations {
   base::Clock& clock_;
   const Timeouts& timeouts_;
   base::Metrics& metrics_;
-  mutable std::mutex mutex_;
-  Histories histories_;                                              ///< guarded by mutex_
-  std::unordered_map<std::string_view, Histories::iterator> byUid_;  ///< guarded by mutex_; its keys are in histories_
+  mutable base::Mutex mutex_;
+  Histories histories_ EGPU_GUARDED_BY(mutex_);
+  /// Its keys are in histories_.
+  std::unordered_map<std::string_view, Histories::iterator> byUid_ EGPU_GUARDED_BY(mutex_);
 };
 
 }  // namespace egpu::reconcile

@@ -32,7 +32,7 @@ class Deciding {
  private:
   bool fits(NodeId id) {
     const NodeRecord& node = state_.nodes[id];
-    if (!node.offered() || !nodeBelowLimit(node, request_) || !nodeHasRoom(node, request_)) return false;
+    if (!node.offered() || !nodeBelowLimit(node, request_) || !nodeHasCapacity(node, request_)) return false;
     return cards_.fits(node) && (!suits_ || suits_(node.name));
   }
 
@@ -62,19 +62,19 @@ class Deciding {
   }
 
   NodeId bestNode(const NodePolicy& policy) {
-    using Answer = NodeIndex::Answer;
+    using Acceptance = NodeIndex::Acceptance;
     const NodeIndex& index = state_.index;
-    NodeIndex::Found best;
+    NodeIndex::FoundNode best;
     auto accept = [&](NodeId id, int64_t fill) {
       // Strictly worse than the best node of another mix: not even a tie.
       if (best.node != kNone && (policy.walk == Walk::fullestFirst ? fill < best.fill : fill > best.fill))
-        return Answer::stop;
-      return fits(id) ? Answer::yes : Answer::no;
+        return Acceptance::stop;
+      return fits(id) ? Acceptance::yes : Acceptance::no;
     };
     for (const NodeIndex::CardMix& mix : index.mixes()) {
       Summary least;
       if (mix.root == kNone || !leastOn(mix, request_, needs_, least)) continue;
-      const NodeIndex::Found found =
+      const NodeIndex::FoundNode found =
           policy.walk == Walk::emptiestFirst ? index.emptiest(mix, least, accept) : index.fullest(mix, least, accept);
       if (found.node == kNone) continue;
       if (best.node == kNone || found.fill != best.fill || index.namedBefore(found.node, best.node)) best = found;
@@ -84,17 +84,17 @@ class Deciding {
 
   /// Returns the node with the highest score. The index's bounds exclude most other nodes.
   NodeId bestByScore(const NodePolicy& policy) {
-    using Answer = NodeIndex::Answer;
+    using Acceptance = NodeIndex::Acceptance;
     const NodeIndex& index = state_.index;
     const std::size_t number = policy.order == NodeOrder::usedScore ? Summary::kUsedScore : Summary::kAvailableScore;
     const bool ascending = policy.walk == Walk::emptiestFirst;
-    NodeIndex::Found best;
+    NodeIndex::FoundNode best;
     int32_t highest = -1;
     for (const NodeIndex::CardMix& mix : index.mixes()) {
       Summary least;
       if (!leastOn(mix, request_, needs_, least)) continue;
       // The walk meets the first of equal scores first, so only higher scores are evaluated.
-      NodeIndex::Found here;
+      NodeIndex::FoundNode here;
       int32_t above = highest - 1;  // in a further mix, an equal node can come first
       index.eachAbove(mix, least, ascending, number, above, [&](NodeId id, int64_t fill, int32_t score) {
         if (!fits(id)) return;
@@ -105,8 +105,8 @@ class Deciding {
       if (!ascending) {  // the walk meets equal nodes in reverse order of names; find the first name
         const int64_t fill = here.fill;
         auto equal = [&](NodeId id, int64_t itsFill) {
-          if (itsFill != fill) return Answer::stop;
-          return index.summaryOf(id).wide(number) == above && fits(id) ? Answer::yes : Answer::no;
+          if (itsFill != fill) return Acceptance::stop;
+          return index.summaryOf(id).wide(number) == above && fits(id) ? Acceptance::yes : Acceptance::no;
         };
         here = index.emptiest(mix, least, equal, fill);
       }
@@ -120,7 +120,7 @@ class Deciding {
   /// As bestByScore(), for weights without scores in the index: evaluates every node that the index does not exclude.
   NodeId bestByWeights(const NodePolicy& policy) {
     const bool ascending = policy.walk == Walk::emptiestFirst;
-    NodeIndex::Found best;
+    NodeIndex::FoundNode best;
     int64_t highest = -1;
     const int32_t all = -1;
     for (const NodeIndex::CardMix& mix : state_.index.mixes()) {
@@ -128,7 +128,7 @@ class Deciding {
       if (!leastOn(mix, request_, needs_, least)) continue;
       state_.index.eachAbove(mix, least, ascending, Summary::kUsedScore, all, [&](NodeId id, int64_t fill, int32_t) {
         const int64_t load = loadOf(state_, id, policy, request_.memoryWeight);
-        const NodeIndex::Found here{id, fill};
+        const NodeIndex::FoundNode here{id, fill};
         if (load < highest || (load == highest && !comesFirst(here, best, ascending)) || !fits(id)) return;
         best = here;
         highest = load;
@@ -137,7 +137,7 @@ class Deciding {
     return best.node;
   }
 
-  bool comesFirst(const NodeIndex::Found& a, const NodeIndex::Found& b, bool ascending) const {
+  bool comesFirst(const NodeIndex::FoundNode& a, const NodeIndex::FoundNode& b, bool ascending) const {
     if (a.fill != b.fill) return ascending ? a.fill < b.fill : a.fill > b.fill;
     return state_.index.namedBefore(a.node, b.node);
   }

@@ -120,7 +120,7 @@ class Explaining {
         fault(node_, why);
         return;
       }
-      if (!hasRoom(node)) return;
+      if (!hasCapacity(node)) return;
       int64_t fitting = 0;
       for (CardId c : node.cards)
         if (passes(c)) ++fitting;
@@ -146,7 +146,7 @@ class Explaining {
         const CardRecord& card = state_.cards[id];
         const Need& need = needs_.of(card.type);
         if (need.possible() && cardFits(card, need, request_))
-          room += total.roomOn(state_.types[card.type], card.free());
+          room += total.capacityOn(state_.types[card.type], card.free());
       }
       if (room >= total.steps()) return void(fault(enough_, "without a set of cards that it can be divided over"));
       lacks(short_, total.inUnits(total.steps()), total.inUnits(room));
@@ -173,7 +173,7 @@ class Explaining {
     return why.empty() ? std::string(kUnsuitedForPod) : why;
   }
 
-  bool hasRoom(const NodeRecord& node) {
+  bool hasCapacity(const NodeRecord& node) {
     const NodeAmount free = node.free();
     ++nodeCpu_.before;
     if (request_.cpuMilli > 0 && free.cpuMilli < request_.cpuMilli)
@@ -279,14 +279,14 @@ class Explaining {
   Counting node_, nodeCpu_, nodeMemory_, pinned_, health_, model_, minMemory_, capacity_, quota_, claims_, empty_,
       core_, memory_, enough_;
   Shortfall lackNodeCpu_{nodeCpu_, "short of free CPU", "has", cpu, cpu};
-  Shortfall lackNodeMemory_{nodeMemory_, "short of free node memory", "has", atLeastText, atMostText};
+  Shortfall lackNodeMemory_{nodeMemory_, "short of free node memory", "has", atLeastText, maxText};
   Shortfall smallCore_{capacity_, "too small in core", "is", share, share};
-  Shortfall smallMemory_{capacity_, "too small in memory", "is", atLeastText, atMostText};
+  Shortfall smallMemory_{capacity_, "too small in memory", "is", atLeastText, maxText};
   Shortfall lackCore_{core_, "short of free core", "has", share, share};
-  Shortfall lackMemory_{memory_, "short of free memory", "has", atLeastText, atMostText};
+  Shortfall lackMemory_{memory_, "short of free memory", "has", atLeastText, maxText};
   Shortfall few_{enough_, "with too few fitting cards", "has", number, number};
   Shortfall short_{enough_, "short of free capacity on all its cards together", "has", unitOf(request_, atLeastText),
-                   unitOf(request_, atMostText)};
+                   unitOf(request_, maxText)};
   const CardPolicy* policy_ = findCardPolicy(request_.cardPolicy);
 };
 

@@ -41,16 +41,16 @@ struct Remedy {
     add,      ///< add `cards` empty cards like `card` to `node`; empty = to one new node
   };
   /// Capacity to release on one card (charged), and the minimum number of claims.
-  struct CardRoom {
+  struct CardCapacity {
     std::string card;
     Amount amount;
     int64_t claims = 0;
-    bool operator==(const CardRoom&) const = default;
+    bool operator==(const CardCapacity&) const = default;
   };
   Kind kind = Kind::ask;
   Request request;
   std::string node;  ///< for `ask`: node on which the request fits now
-  std::vector<CardRoom> rooms;
+  std::vector<CardCapacity> rooms;
   int64_t nodeClaims = 0;  ///< for `release`: minimum number of the node's claims to release
   int64_t cards = 0;
   v1alpha::Card card;  ///< for `add`: smallest sufficient card; an empty model = any

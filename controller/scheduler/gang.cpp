@@ -79,7 +79,7 @@ class Gathering {
   bool allIn(const TopologyGroup* group) {
     inGroup_.reset();
     if (group != nullptr) inGroup_ = std::make_unique<InGroup>(cluster_, *group);
-    paused_ = looks();
+    paused_ = evaluations();
     return allIn(group, units_.inOrder) || (units_.largestFirst != units_.inOrder && allIn(group, units_.largestFirst));
   }
 
@@ -93,7 +93,7 @@ class Gathering {
     std::optional<std::size_t> lacks;
     int setbacks = 0;
     for (std::size_t next = 0; next < order.size() && !lacks;) {
-      if (pause_ && setbacks < kSetbacks && looks() - paused_ >= kNodesLooked) {
+      if (pause_ && setbacks < kSetbacks && evaluations() - paused_ >= kNodesLooked) {
         const std::size_t left = othersDecide(order, next);
         setbacks += left < next;
         next = left;
@@ -113,14 +113,14 @@ class Gathering {
   }
 
   /// Number of nodes evaluated so far.
-  std::size_t looks() const { return inGroup_ ? inGroup_->looks() : asks_; }
+  std::size_t evaluations() const { return inGroup_ ? inGroup_->evaluations() : asks_; }
 
   /// Pauses after `placed` units. Returns how many leading units still have their places.
   std::size_t othersDecide(const std::vector<Unit>& order, std::size_t placed) {
     takeBack(0);
     pause_();
     if (inGroup_) inGroup_->changed();
-    paused_ = looks();
+    paused_ = evaluations();
     for (std::size_t next = 0; next < placed; ++next) {
       const std::size_t before = placed_.size();
       for (const std::size_t i : order[next]) {
@@ -142,7 +142,7 @@ class Gathering {
     const NodeId id = state.findNode(decision.node);
     if (id == kNone || (members_[i].suits && !members_[i].suits(decision.node))) return false;
     const NodeRecord& node = state.nodes[id];
-    return node.offered() && nodeBelowLimit(node, request) && nodeHasRoom(node, request) &&
+    return node.offered() && nodeBelowLimit(node, request) && nodeHasCapacity(node, request) &&
            std::all_of(decision.placements.begin(), decision.placements.end(), [&](const Placement& each) {
              const CardId card = state.findCard(each.card, each.hint);
              return card != kNone && state.cards[card].node == id &&
@@ -182,11 +182,11 @@ class Gathering {
   /// Returns the predicate for the member; null = any node.
   NodePredicate nodesFor(std::size_t i, const std::set<std::string, std::less<>>& tried) const {
     const GangMember& member = members_[i];
-    if (!member.hasRoom && tried.empty()) return member.suits;
+    if (!member.hasCapacity && tried.empty()) return member.suits;
     return [this, &member, &tried](std::string_view node) {
       if (tried.contains(node) || (member.suits && !member.suits(node))) return false;
       const auto there = on_.find(node);
-      return !member.hasRoom || member.hasRoom(node, there == on_.end() ? kNobody : there->second);
+      return !member.hasCapacity || member.hasCapacity(node, there == on_.end() ? kNobody : there->second);
     };
   }
 
@@ -194,7 +194,7 @@ class Gathering {
   /// member.
   std::size_t kindOf(std::size_t i) const {
     const GangMember& member = members_[i];
-    if (!member.suits && !member.hasRoom) return 0;
+    if (!member.suits && !member.hasCapacity) return 0;
     return member.kind ? 1 + 2 * *member.kind : 2 + 2 * i;
   }
 
@@ -226,7 +226,7 @@ class Gathering {
     };
     if (!member.claim) return decided(asks);
     Request within = asks;
-    within.quota = book_.rooms(*member.claim, asked_);
+    within.quota = book_.remaining(*member.claim, asked_);
     Decision decision = decided(within);
     if (decision.fits) return decision;
     if (const Decision outside = decided(asks); outside.fits) {
@@ -288,7 +288,7 @@ class Gathering {
     };
     const auto crowded = [this, &member](std::string_view node) {
       const auto there = on_.find(node);
-      return member.hasRoom && !member.hasRoom(node, there == on_.end() ? kNobody : there->second);
+      return member.hasCapacity && !member.hasCapacity(node, there == on_.end() ? kNobody : there->second);
     };
     const NodePredicate suits = [&](std::string_view node) {
       return !outside(node) && (!member.suits || member.suits(node)) && !crowded(node);
@@ -299,7 +299,7 @@ class Gathering {
       return "short of CPU, memory or pods beside the gang's other pods";
     };
     Request asks = member.request;
-    if (member.claim) asks.quota = book_.rooms(*member.claim, asked_);
+    if (member.claim) asks.quota = book_.remaining(*member.claim, asked_);
     auto explanation = scheduler::explain(cluster_, asks, suits, 0, {}, why);
     if (std::any_of(explanation.remedies.begin(), explanation.remedies.end(),
                     [this](const Remedy& remedy) { return releasesMembers(remedy); })) {
@@ -319,7 +319,7 @@ class Gathering {
   /// True if the remedy would release more of a card than its holders outside the gang have.
   bool releasesMembers(const Remedy& remedy) const {
     return remedy.kind == Remedy::Kind::release &&
-           std::any_of(remedy.rooms.begin(), remedy.rooms.end(), [this](const Remedy::CardRoom& room) {
+           std::any_of(remedy.rooms.begin(), remedy.rooms.end(), [this](const Remedy::CardCapacity& room) {
              const auto card = cluster_.findCard(room.card);
              auto others = card.used;
              int64_t claims = card.claims;
@@ -341,7 +341,7 @@ class Gathering {
   const GangUnits units_;
   std::unique_ptr<InGroup> inGroup_;  ///< the current group, if groups are given
   std::size_t asks_ = 0;              ///< calls of predicates, without groups
-  std::size_t paused_ = 0;            ///< looks() at the last pause
+  std::size_t paused_ = 0;            ///< evaluations() at the last pause
   // State of the current try.
   std::vector<Decision> decisions_;
   std::vector<std::size_t> places_;                                  ///< positions of their nodes in the group

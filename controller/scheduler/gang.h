@@ -40,10 +40,10 @@ struct GangMember {
   std::optional<QuotaClaim> claim{};  ///< set if the book counts it; all members have the same namespace
   /// True if the pod fits beside the pods of the members placed on the node before (their positions). Covers the pods'
   /// constraints that the cluster does not track. Called for nodes that suit; null = always true.
-  std::function<bool(std::string_view node, std::span<const std::size_t> placed)> hasRoom{};
+  std::function<bool(std::string_view node, std::span<const std::size_t> placed)> hasCapacity{};
   /// An earlier member that shares the pod: this member must use its node. The earlier member has no `with` itself.
   std::optional<std::size_t> with{};
-  /// Members of one kind have equal `suits` and `hasRoom`, and are evaluated once. nullopt: members without these
+  /// Members of one kind have equal `suits` and `hasCapacity`, and are evaluated once. nullopt: members without these
   /// predicates share one kind; each other member has its own.
   std::optional<std::size_t> kind{};
 };

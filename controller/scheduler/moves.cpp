@@ -16,7 +16,7 @@ namespace egpu::scheduler {
 namespace {
 
 /// Holder of capacity that no claim may move into. Device uids contain no slash.
-constexpr std::string_view kKept = "moves/kept";
+constexpr std::string_view kReserved = "moves/kept";
 
 /// Returns the number of healthy cards without holders.
 int64_t emptyCardsOf(const Cluster::State& state) {
@@ -42,7 +42,7 @@ class Emptying {
         more = empty(each) || more;
       }
     }
-    for (const std::string& card : emptied_) cluster_.giveBack(card, kKept);
+    for (const std::string& card : emptied_) cluster_.giveBack(card, kReserved);
     plan_.freedCards = emptyCardsOf(state()) - before;
     plan_.possible = plan_.freedCards > 0;
     plan_.exact = left_ > 0;
@@ -102,16 +102,16 @@ class Emptying {
     };
     for (const Victim& each : claims) release(cluster_, each.device, each.holdings);
     const auto freed = emptyOf(touched);
-    cluster_.take(candidate.card, kKept, state().capacityOf(id));
+    cluster_.take(candidate.card, kReserved, state().capacityOf(id));
     auto moves = settle(cluster_, claims, movers_);
     const bool gained = moves && gains(*moves, freed);
     if (moves)
       for (const Move& each : *moves) moveTo(cluster_, each.device, each.to);
-    cluster_.giveBack(candidate.card, kKept);
+    cluster_.giveBack(candidate.card, kReserved);
     for (const Victim& each : claims) hold(cluster_, each.device, each.holdings);
     if (!gained || !order(cluster_, *moves, movers_)) return false;
     make(*moves);
-    cluster_.take(candidate.card, kKept, state().capacityOf(id));
+    cluster_.take(candidate.card, kReserved, state().capacityOf(id));
     emptied_.push_back(candidate.card);
     return true;
   }
@@ -184,11 +184,11 @@ MovePlan movesToLetIn(const Cluster& cluster, const Request& request, const Node
                       int64_t limit, const Pause& pause) {
   std::vector<Move> moves;  // moves of the last acceptable set of victims
   const AcceptVictims accept = [&](Cluster& without, const Decision& decision, const std::vector<Victim>& victims) {
-    hold(without, kKept, decision, {request.cpuMilli, request.podMemory});
+    hold(without, kReserved, decision, {request.cpuMilli, request.podMemory});
     auto found = settle(without, victims, movers);
     if (found)
       for (const Move& each : *found) moveTo(without, each.device, each.to);
-    moveTo(without, kKept, decision);
+    moveTo(without, kReserved, decision);
     if (!found) return false;
     for (const Victim& each : victims) hold(without, each.device, each.holdings);
     const bool ordered = order(without, *found, movers);

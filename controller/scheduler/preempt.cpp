@@ -201,7 +201,7 @@ class Preempting {
     }
     const bool split = divides(request_);
     if (here.empty() || (!split && here.size() < wanted)) return;
-    if (request_.cards == 1 && !split && nodeBelowLimit(node, request_) && nodeHasRoom(node, request_)) {
+    if (request_.cards == 1 && !split && nodeBelowLimit(node, request_) && nodeHasCapacity(node, request_)) {
       add(std::move(here), id, places);
       return;
     }

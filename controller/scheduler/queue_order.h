@@ -31,14 +31,14 @@ struct PendingRequest {
 bool queueLess(const PendingRequest& a, const PendingRequest& b);
 
 /// A reservation of a node.
-struct Kept {
+struct ReservedNode {
   std::string name;  ///< name of the pending request
   std::string node;
   int moves = 0;  ///< number of earlier changes of its node
-  bool operator==(const Kept&) const = default;
+  bool operator==(const ReservedNode&) const = default;
 };
 
-struct Keeping {
+struct ReservationLimits {
   int64_t after = 600;     ///< seconds of waiting before a node is reserved
   std::size_t most = 16;   ///< maximum number of reserved nodes, and …
   std::size_t share = 50;  ///< … at most one in `share` nodes with cards, but at least one
@@ -58,20 +58,20 @@ using HolderLasts = std::function<bool(std::string_view device)>;
 /// Returns the reservations for now: for the first requests in queue order that have waited for long and fit nowhere.
 /// `waiting` is in queue order; `before` has the present reservations.
 ///
-/// The node is the one that is expected to be free first (choice/expected_availability.h); ties: lower name. A reserved node is
-/// kept unless another one is expected in half the time, after eight such moves in a quarter, after sixteen in an
-/// eighth, and so on. Otherwise reservations would never settle, because in a busy cluster some recent holder is always
-/// expected to end soon. Reservations are bounded by `most` and `share`. They end when the owner is served, leaves, or
-/// is no longer among the first.
+/// The node is the one that is expected to be free first (choice/expected_availability.h); ties: lower name. A reserved
+/// node is kept unless another one is expected in half the time, after eight such moves in a quarter, after sixteen in
+/// an eighth, and so on. Otherwise reservations would never settle, because in a busy cluster some recent holder is
+/// always expected to end soon. Reservations are bounded by `most` and `share`. They end when the owner is served,
+/// leaves, or is no longer among the first.
 ///
 /// Costs a scan of the cluster for each reservation. For replays, which know all pending requests. The controller
 /// searches for one claim at a time, with the same choice/plan_reservations.h (allocator/reservation_search.h).
-std::vector<Kept> keepNodes(const Cluster& cluster, const std::vector<PendingRequest>& waiting, int64_t now,
-                            const HeldSince& heldSince, const std::vector<Kept>& before = {},
-                            const Keeping& keeping = {});
+std::vector<ReservedNode> reserveNodes(const Cluster& cluster, const std::vector<PendingRequest>& waiting, int64_t now,
+                                       const HeldSince& heldSince, const std::vector<ReservedNode>& before = {},
+                                       const ReservationLimits& limits = {});
 
 constexpr int kMovesToHalve = 8;
 /// Weighs the expected seconds of a reserved node: a half, and half of that again for each kMovesToHalve moves.
-int64_t expectedOfKept(int64_t seconds, int moves);
+int64_t expectedOfReserved(int64_t seconds, int moves);
 
 }  // namespace egpu::scheduler

@@ -62,7 +62,7 @@ struct Request {
   /// node.
   std::vector<std::string> pinnedCards;
   bool adminAccess = false;  ///< admin access: amounts are zero, full cards fit, and nothing is allocated or counted
-  std::vector<QuotaRoom> quota;  ///< remaining quotas: cards that would exceed one are excluded
+  std::vector<RemainingQuota> quota;  ///< remaining quotas: cards that would exceed one are excluded
   bool operator==(const Request&) const = default;
 };
 

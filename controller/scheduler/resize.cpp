@@ -52,7 +52,7 @@ Request whateverTheyBecame(Request pinned) {
   return pinned;
 }
 
-bool hasRoom(const Resizing::OfCard& card) {
+bool hasCapacityFor(const Resizing::OfCard& card) {
   if (!card.wanted) return false;
   const Amount left = card.left();
   return (card.wanted->core <= card.old.core || left.core >= 0) &&
@@ -67,7 +67,7 @@ std::string amounts(const Amount& amount) {
 std::string whyNot(const std::vector<Resizing::OfCard>& cards) {
   std::string text;
   for (const auto& card : cards) {
-    if (hasRoom(card)) continue;
+    if (hasCapacityFor(card)) continue;
     text += (text.empty() ? "card " : "; card ") + card.card;
     if (!card.wanted) {
       text += " is too small for that even if empty";
@@ -115,7 +115,7 @@ Resizing resizeInPlace(const Cluster& cluster, const std::vector<Holding>& old, 
         row.wanted = placement.charged;
         result.placements.push_back(placement);
       }
-  result.inPlace = std::all_of(result.cards.begin(), result.cards.end(), hasRoom);
+  result.inPlace = std::all_of(result.cards.begin(), result.cards.end(), hasCapacityFor);
   if (result.inPlace) return result;
   result.placements.clear();
   const bool fewer = wanted.fits && wanted.placements.size() < old.size();

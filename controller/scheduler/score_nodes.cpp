@@ -38,7 +38,7 @@ class Judging {
   bool fits(NodeId id) {
     if (!cards_) return false;
     const NodeRecord& node = state_.nodes[id];
-    return node.offered() && nodeBelowLimit(node, request_) && nodeHasRoom(node, request_) && cards_->fits(node);
+    return node.offered() && nodeBelowLimit(node, request_) && nodeHasCapacity(node, request_) && cards_->fits(node);
   }
 
   /// Score of a node that fits. For several requests, decideTogether() uses the fill where fragmentation uses the
@@ -119,7 +119,7 @@ class JudgingAll {
     std::vector<bool> sure(fit.size(), false);
     if (filtered(requests_)) {
       auto within = requests_.front();
-      within.quota = book_.rooms(claims_.front());
+      within.quota = book_.remaining(claims_.front());
       sure = alone(cluster_, within, ids);
     }
     for (std::size_t i = 0; i < fit.size(); ++i) {

@@ -75,8 +75,8 @@ struct SimulatedQuotas {
   const Request& request;  ///< the claim's request, not reduced by the quotas
 };
 
-/// Costs one explain(), and a decision per ranked node. isEvictable: possible victims; null = all. quotas: preemption counts
-/// the quota that victims release; null = no quotas.
+/// Costs one explain(), and a decision per ranked node. isEvictable: possible victims; null = all. quotas: preemption
+/// counts the quota that victims release; null = no quotas.
 Simulation simulate(const Cluster& cluster, const Request& request, const NodePredicate& suits = {},
                     const SimulationLimits& limits = {}, const IsEvictable& isEvictable = {},
                     const SimulatedQuotas* quotas = nullptr);

@@ -16,7 +16,7 @@ namespace {
 using base::Code;
 using base::Status;
 
-constexpr const char* kKeptAside = "kept for others";
+constexpr const char* kWithheld = "kept for others";
 
 Amount totalOf(const std::vector<Holding>& holdings) {
   Amount sum;
@@ -189,28 +189,28 @@ class TryingSteps {
                                std::max(placement.charged.memory, had.charged.memory)};
   }
 
-  void setAside(const std::vector<Holding>& kept) {
-    for (const Holding& each : kept) {
+  void setAside(const std::vector<Holding>& holdings) {
+    for (const Holding& each : holdings) {
       const Amount amount = freeUpTo(now_.cluster, each.card, each.charged);
-      if (!(amount == Amount{})) now_.cluster.take(each.card, kKeptAside, amount);
+      if (!(amount == Amount{})) now_.cluster.take(each.card, kWithheld, amount);
     }
   }
 
   Resizing resize(ClaimRecord& claim, const ResizeClaim& step) {
     const std::vector<Holding> old = holdingsOfDevice(claim.device);
     const QuotaClaim owner = quotaClaim(claim.name, claim.className);
-    setAside(step.kept);
+    setAside(step.holdings);
     Resizing result = resizeInPlace(now_.cluster, old, step.request);
     result.claim = claim.name;
     result.refused = step.refused.empty() && result.grows() ? step.refusedToGrow : step.refused;
-    if (result.inPlace && result.grows() && !step.nodeKept.empty()) {
+    if (result.inPlace && result.grows() && !step.nodeReservedText.empty()) {
       result.inPlace = false;
-      result.why = step.nodeKept;
+      result.why = step.nodeReservedText;
     }
     if (result.inPlace) result.excess = excessOf(now_.cluster, now_.quotas, owner, result);
     result.inPlace = result.inPlace && !result.excess;
     if (!result.inPlace && !result.excess) result.smallestChange = smallestChangeFor(now_.cluster, old, step.request);
-    for (const Holding& each : step.kept) now_.cluster.giveBack(each.card, kKeptAside);
+    for (const Holding& each : step.holdings) now_.cluster.giveBack(each.card, kWithheld);
     giveBack(claim.device, old);
     if (result.inPlace) {
       Decision there{true, result.node, result.placements};

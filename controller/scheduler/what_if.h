@@ -65,8 +65,8 @@ struct ResizeClaim {
   std::string undecided{};      ///< why the new request cannot be decided; empty = it can
   std::string refusedToGrow{};  ///< like `refused`, for resizes that grow on some card
   /// Capacity reserved for other claims on its cards, and why its node is reserved: it cannot grow into either.
-  std::vector<Holding> kept{};
-  std::string nodeKept{};
+  std::vector<Holding> holdings{};
+  std::string nodeReservedText{};
 };
 /// Adds a claim.
 struct CreateClaim {

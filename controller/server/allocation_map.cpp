@@ -18,8 +18,8 @@ namespace egpu::server {
 
 namespace {
 
-using cache::MapAllocation;
-using cache::MapCard;
+using allocator::MapAllocation;
+using allocator::MapCard;
 
 struct Totals {
   int64_t cards = 0, claims = 0, core = 0, usedCore = 0, memory = 0, usedMemory = 0, quarantined = 0;
@@ -59,7 +59,7 @@ struct Look {
 
 class BarStyle {
  public:
-  explicit BarStyle(const cache::MapNode& node) {
+  explicit BarStyle(const allocator::MapNode& node) {
     std::uint64_t letters = 0, colors = 0;
     for (const auto& card : node.cards)
       for (const auto& take : card.allocations) {

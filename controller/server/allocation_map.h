@@ -10,7 +10,7 @@
 
 namespace egpu::server {
 
-using cache::AllocationMap;
+using allocator::AllocationMap;
 
 /// {"nodes":[{"name","schedulable","cards":[{…,"free":{"core","memory"},"usage":{"memory","smPercent"},
 /// "claims":[{…,"usage":{…},"pods":[…]}]}]}],"totals":{…}}

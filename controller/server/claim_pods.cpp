@@ -7,7 +7,7 @@
 
 namespace egpu::server {
 
-ClaimPods podsOf(const cache::AllocationMap& map, const cache::Stores& stores) {
+ClaimPods podsOf(const allocator::AllocationMap& map, const cache::Stores& stores) {
   ClaimPods out;
   for (const auto& node : map.nodes)
     for (const auto& card : node.cards)

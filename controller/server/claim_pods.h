@@ -15,6 +15,6 @@ namespace egpu::server {
 using ClaimPods = std::map<std::string, std::vector<std::string>, std::less<>>;
 
 /// Returns the pods of each claim in the map.
-ClaimPods podsOf(const cache::AllocationMap& map, const cache::Stores& stores);
+ClaimPods podsOf(const allocator::AllocationMap& map, const cache::Stores& stores);
 
 }  // namespace egpu::server

@@ -28,7 +28,7 @@ namespace egpu::whatif {
 class QuestionService {
  public:
   /// cannotResize: as for the Answerer.
-  QuestionService(const cache::Stores& stores, const cache::Allocator& cluster, const base::Clock& clock,
+  QuestionService(const cache::Stores& stores, const allocator::Allocator& cluster, const base::Clock& clock,
                   std::function<std::string(const cache::Gpu& device)> cannotResize = {})
       : stores_(stores), cluster_(cluster), clock_(clock), answerer_(stores, cluster, clock, std::move(cannotResize)) {}
 
@@ -55,7 +55,7 @@ class QuestionService {
   http::Response answerEach(std::string_view path, Question& question, const Deadline& deadline) const;
 
   const cache::Stores& stores_;
-  const cache::Allocator& cluster_;
+  const allocator::Allocator& cluster_;
   const base::Clock& clock_;
   const Answerer answerer_;
   base::Mutex one_;  ///< held while a question is answered

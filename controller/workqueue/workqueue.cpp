@@ -37,15 +37,15 @@ bool WorkQueue::makeReady(const std::string& key) {
     promote(key, known->second);
     return false;
   }
-  Entry entry{clock_.now(), fairness_.groupOf ? fairness_.groupOf(key) : std::string(),
-              fairness_.goesFirst && fairness_.goesFirst(key)};
+  KeyState entry{clock_.now(), fairness_.groupOf ? fairness_.groupOf(key) : std::string(),
+                 fairness_.goesFirst && fairness_.goesFirst(key)};
   if (!processing_.contains(key)) enqueue(key, entry);  // a key that is being processed is enqueued by done()
   dirty_.emplace(key, std::move(entry));
   wakeWorker();
   return true;
 }
 
-void WorkQueue::enqueue(const std::string& key, Entry& entry) {
+void WorkQueue::enqueue(const std::string& key, KeyState& entry) {
   auto& group = groups_[entry.group];
   if (!group.hasReady()) turns_.push_back(entry.group);
   auto& keys = entry.first ? group.first : group.ready;
@@ -53,7 +53,7 @@ void WorkQueue::enqueue(const std::string& key, Entry& entry) {
   ++depth_;
 }
 
-void WorkQueue::promote(const std::string& key, Entry& entry) {
+void WorkQueue::promote(const std::string& key, KeyState& entry) {
   if (entry.first || !fairness_.goesFirst || !fairness_.goesFirst(key)) return;
   entry.first = true;
   if (!entry.place) return;
@@ -284,7 +284,7 @@ void WorkQueue::shutDown() {
   metrics_.set("elasticgpu_workqueue_depth", 0, labels_);
 }
 
-bool WorkQueue::drain(milliseconds atMost) {
+bool WorkQueue::drain(milliseconds timeout) {
   // A Clock can wait only for a time or a stop, so the watcher requests a stop when no key is being processed.
   std::stop_source finished;
   std::jthread watcher([this, &finished](std::stop_token stop) {
@@ -292,7 +292,7 @@ bool WorkQueue::drain(milliseconds atMost) {
     if (workChanged_.wait(lock, stop, [this]() EGPU_REQUIRES(mutex_) { return processing_.empty(); }))
       finished.request_stop();
   });
-  clock_.sleepFor(atMost, finished.get_token());
+  clock_.sleepFor(timeout, finished.get_token());
   return finished.stop_requested();
 }
 

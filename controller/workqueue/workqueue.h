@@ -86,7 +86,7 @@ class WorkQueue {
   /// Stops accepting and returning keys. Drops ready and delayed keys, because the next start derives them again.
   void shutDown();
   /// Blocks until no key is being processed. Returns false if `atMost` passes first. Call after shutDown().
-  bool drain(std::chrono::milliseconds atMost);
+  bool drain(std::chrono::milliseconds timeout);
 
   /// Returns the key that has been processed for longest, and since when. Returns nullopt if no key is being processed.
   std::optional<std::pair<std::string, base::Clock::Steady>> longestWork() const;
@@ -100,14 +100,14 @@ class WorkQueue {
  private:
   using Steady = base::Clock::Steady;
   /// State of a key that is ready or being processed: since when, and the key's group at the time it became ready.
-  struct Entry {
+  struct KeyState {
     Steady since;
     std::string group;
     bool first = false;  ///< result of Fairness::goesFirst
     /// Position in the group's list of keys; nullopt while the key is being processed.
     std::optional<std::list<std::string>::iterator> place{};
   };
-  struct Group {
+  struct KeyGroup {
     std::list<std::string> first, ready;  ///< each in the order in which they became ready
     int workers = 0;                      ///< workers that process its keys
     bool hasReady() const { return !first.empty() || !ready.empty(); }
@@ -124,9 +124,9 @@ class WorkQueue {
   };
   /// Makes the key ready. Returns true if it was not; the caller then updates the metrics after unlocking.
   bool makeReady(const std::string& key) EGPU_REQUIRES(mutex_);
-  void enqueue(const std::string& key, Entry& entry) EGPU_REQUIRES(mutex_);
+  void enqueue(const std::string& key, KeyState& entry) EGPU_REQUIRES(mutex_);
   /// Evaluates Fairness::goesFirst again for a key that was added again, and moves it ahead if the result became true.
-  void promote(const std::string& key, Entry& entry) EGPU_REQUIRES(mutex_);
+  void promote(const std::string& key, KeyState& entry) EGPU_REQUIRES(mutex_);
   bool mayTake(const std::string& name, int slowWorkers, bool othersReady) const EGPU_REQUIRES(mutex_);
   /// Returns the first group in turns_ that may get another worker; end() if there is none.
   std::deque<std::string>::iterator nextTurn() EGPU_REQUIRES(mutex_);
@@ -155,13 +155,13 @@ class WorkQueue {
   mutable base::Mutex mutex_;
   std::condition_variable_any readyChanged_;  ///< a key can be taken, or shutDown() was called
   std::condition_variable_any workChanged_;   ///< processing_ became empty
-  std::unordered_map<std::string, Group> groups_ EGPU_GUARDED_BY(mutex_);  ///< by name
+  std::unordered_map<std::string, KeyGroup> groups_ EGPU_GUARDED_BY(mutex_);  ///< by name
   std::deque<std::string> turns_ EGPU_GUARDED_BY(mutex_);  ///< names of groups with ready keys; the front is next
   std::size_t depth_ EGPU_GUARDED_BY(mutex_) = 0;          ///< ready keys of all groups
   /// Keys to process; again, if also in processing_.
-  std::unordered_map<std::string, Entry> dirty_ EGPU_GUARDED_BY(mutex_);
+  std::unordered_map<std::string, KeyState> dirty_ EGPU_GUARDED_BY(mutex_);
   /// Keys that a worker processes, one worker per key.
-  std::unordered_map<std::string, Entry> processing_ EGPU_GUARDED_BY(mutex_);
+  std::unordered_map<std::string, KeyState> processing_ EGPU_GUARDED_BY(mutex_);
   std::unordered_map<std::string, int> failures_ EGPU_GUARDED_BY(mutex_);  ///< by key: n of the RateLimit
   /// By group; a group without an entry has a full bucket.
   std::unordered_map<std::string, Bucket> buckets_ EGPU_GUARDED_BY(mutex_);

@@ -62,7 +62,7 @@ void Watch::forget() {
   const std::lock_guard lock(mutex_);
   seen_.clear();
   asked_.clear();
-  mostLinks_.clear();
+  maxLinks_.clear();
 }
 
 void Watch::openLocked(const std::vector<std::string>& uuids) {
@@ -127,7 +127,7 @@ void Watch::forgetLocked(const NodeCards& node) {
     if (card.recoveryAction == kRecoveryNone && asked_.erase(card.uuid) > 0) seen_.erase(card.uuid);
   }
   std::erase_if(seen_, [&](const auto& entry) { return absent(entry.first) && !lost(entry.first); });
-  std::erase_if(mostLinks_, [&](const auto& entry) { return absent(entry.first); });
+  std::erase_if(maxLinks_, [&](const auto& entry) { return absent(entry.first); });
 }
 
 void Watch::judge(NodeCards& node) {
@@ -158,7 +158,7 @@ void Watch::judgeLinksLocked(std::vector<NvmlCard>& cards) {
   for (const NvmlCard& card : cards)
     if (!card.mig) toSwitch[card.model] = std::max(toSwitch[card.model], card.switchLinks);
   for (NvmlCard& card : cards) {
-    auto& most = mostLinks_[card.uuid];
+    auto& most = maxLinks_[card.uuid];
     if (card.mig) most.clear();
     std::map<std::string, int64_t> now;
     for (const Link& link : card.links)

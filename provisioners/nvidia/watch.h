@@ -58,7 +58,7 @@ class Watch {
   std::map<std::string, Seen> seen_;       ///< by uuid
   std::set<std::string> asked_;            ///< uuids of the cards for which the driver requested a recovery action
   /// Maximum number of simultaneously active NVLinks, by uuid of the card and of its peer.
-  std::map<std::string, std::map<std::string, int64_t>> mostLinks_;
+  std::map<std::string, std::map<std::string, int64_t>> maxLinks_;
 };
 
 }  // namespace egpu::nvidia

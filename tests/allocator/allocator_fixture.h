@@ -8,7 +8,7 @@
 
 #include "controller/allocator/allocator.h"
 
-namespace egpu::cache {
+namespace egpu::allocator {
 
 class AllocatorTest : public ::testing::Test {
  protected:
@@ -27,8 +27,8 @@ class AllocatorTest : public ::testing::Test {
     n.ready = true;
     stores.nodes.informed(n);
   }
-  Gpu makeCard(const std::string& name, const std::string& on) {
-    Gpu gpu;
+  cache::Gpu makeCard(const std::string& name, const std::string& on) {
+    cache::Gpu gpu;
     gpu.metadata.name = name;
     gpu.metadata.uid = "card-" + name;
     gpu.metadata.resourceVersion = next();
@@ -45,7 +45,7 @@ class AllocatorTest : public ::testing::Test {
   }
   void device(const std::string& name, const std::string& on, const std::string& phase,
               const std::string& claimUid = "k") {
-    Gpu gpu;
+    cache::Gpu gpu;
     gpu.metadata.name = name;
     gpu.metadata.uid = "uid-" + name;
     gpu.metadata.resourceVersion = next();
@@ -63,8 +63,8 @@ class AllocatorTest : public ::testing::Test {
     return a;
   }
   int version = 0, grown = 0;
-  Stores stores;
+  cache::Stores stores;
   Allocator view{stores};
 };
 
-}  // namespace egpu::cache
+}  // namespace egpu::allocator

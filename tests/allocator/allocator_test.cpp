@@ -12,7 +12,7 @@
 #include "controller/scheduler/state/state.h"
 #include "tests/allocator/allocator_fixture.h"
 
-namespace egpu::cache {
+namespace egpu::allocator {
 namespace {
 
 TEST_F(AllocatorTest, ADecisionCountsUntilItsDeviceIsSeen) {
@@ -48,30 +48,30 @@ TEST_F(AllocatorTest, ForgettingTellsThoseWhoWait) {
 TEST_F(AllocatorTest, ARequestAdmittedBeforeAReleaseIsNotDecided) {
   ASSERT_TRUE(view.decideAndAssume(ask("k", 600)).fits);
   auto later = ask("later", 600);
-  later.turn.releases = view.releases();
-  EXPECT_FALSE(view.isOutdated(later.turn));
+  later.order.releases = view.releases();
+  EXPECT_FALSE(view.isOutdated(later.order));
   EXPECT_FALSE(view.decideAndAssume(later).fits);
-  EXPECT_FALSE(view.isOutdated(later.turn)) << "it does not fit, and nothing was released";
+  EXPECT_FALSE(view.isOutdated(later.order)) << "it does not fit, and nothing was released";
   uint64_t announced = 0;
   view.onCapacity([&] { announced = view.releases(); });
   view.forget("k");
-  EXPECT_TRUE(view.isOutdated(later.turn));
+  EXPECT_TRUE(view.isOutdated(later.order));
   EXPECT_FALSE(view.decideAndAssume(later).fits);
   EXPECT_TRUE(view.decideTogether({later, ask("other", 100)}, {}).decisions.empty());
   EXPECT_FALSE(view.decideGang({later}, {{}})) << "to be evaluated again";
   EXPECT_TRUE(view.assumed().empty());
   EXPECT_TRUE(view.decideAndAssume(ask("first", 300)).fits) << "no other comes before it";
-  later.turn.releases = announced;
-  EXPECT_FALSE(view.isOutdated(later.turn));
+  later.order.releases = announced;
+  EXPECT_FALSE(view.isOutdated(later.order));
   EXPECT_TRUE(view.decideAndAssume(later).fits);
 }
 
 TEST_F(AllocatorTest, DroppingTheOwnEarlierDecisionDoesNotOutdateARequest) {
   auto again = ask("k", 600);
   ASSERT_TRUE(view.decideAndAssume(again).fits);
-  again.turn.releases = view.releases();
+  again.order.releases = view.releases();
   EXPECT_TRUE(view.decideAndAssume(again).fits);
-  again.turn.releases = view.releases();
+  again.order.releases = view.releases();
   EXPECT_TRUE(view.decideGang({ask("g", 100)}, {{}}));
 }
 
@@ -160,7 +160,7 @@ TEST_F(AllocatorTest, DecidingAnewTellsThoseWhoWaitForWhatWasDecidedBefore) {
 }
 
 TEST_F(AllocatorTest, ADecisionEndsWithItsClaim) {
-  Claim claim;
+  cache::Claim claim;
   claim.metadata.name = "c";
   claim.metadata.namespace_ = "ns";
   claim.metadata.uid = "k";
@@ -455,7 +455,7 @@ TEST_F(AllocatorTest, AGangKeepsToItsMembersNodesAndToOneGroup) {
 TEST_F(AllocatorTest, AGangIsWithinTheQuotasOfItsNamespace) {
   node("n2");
   card("c1", "n2");
-  Quota quota;
+  cache::Quota quota;
   quota.metadata.namespace_ = "ns";
   quota.metadata.name = "team";
   quota.metadata.uid = "quota";
@@ -577,9 +577,9 @@ TEST_F(AllocatorTest, TheMapNamesEveryTake) {
 // notification.
 TEST(AllocatorChanges, OldNewsIsNotTakenForTheLatest) {
   for (const bool gone : {false, true}) {
-    Stores stores;
+    cache::Stores stores;
     const auto card = [](int version, int64_t memory) {
-      Gpu gpu;
+      cache::Gpu gpu;
       gpu.metadata.name = "c";
       gpu.metadata.uid = "u";
       gpu.metadata.resourceVersion = std::to_string(version);
@@ -590,7 +590,7 @@ TEST(AllocatorChanges, OldNewsIsNotTakenForTheLatest) {
       return gpu;
     };
     bool first = true;
-    stores.cards.listen([&](const Gpu*, const Gpu*) {
+    stores.cards.listen([&](const cache::Gpu*, const cache::Gpu*) {
       if (!std::exchange(first, false)) return;
       if (gone)
         stores.cards.observedGone({"", "c"}, "u");
@@ -641,9 +641,9 @@ std::string told(const Allocator& view) {
 TEST(AllocatorProperty, EqualsOneThatIsToldOnlyTheEnd) {
   std::mt19937 random(11);
   for (int round = 0; round < 60; ++round) {
-    Stores stores;
+    cache::Stores stores;
     Allocator view(stores);
-    std::map<std::string, Gpu> gpus;
+    std::map<std::string, cache::Gpu> gpus;
     uint64_t version = 0;
     const auto pick = [&random](unsigned n) { return std::to_string(random() % n); };
     const auto gone = [&](const std::string& name) {
@@ -652,7 +652,7 @@ TEST(AllocatorProperty, EqualsOneThatIsToldOnlyTheEnd) {
       stores.storeOf(it->second).observedGone({"", name}, it->second.metadata.uid);
       gpus.erase(it);
     };
-    const auto put = [&](Gpu gpu) {
+    const auto put = [&](cache::Gpu gpu) {
       const auto& name = gpu.metadata.name;
       const auto it = gpus.find(name);
       gpu.metadata.uid = it != gpus.end() ? it->second.metadata.uid : "uid-" + name + "-" + std::to_string(version);
@@ -663,7 +663,7 @@ TEST(AllocatorProperty, EqualsOneThatIsToldOnlyTheEnd) {
       gpus[name] = gpu;
     };
     for (int step = 0; step < 120; ++step) {
-      Gpu gpu;
+      cache::Gpu gpu;
       if (random() % 2 == 0) {
         gpu.metadata.name = "c" + pick(4);
         if (random() % 5 == 0) {
@@ -694,7 +694,7 @@ TEST(AllocatorProperty, EqualsOneThatIsToldOnlyTheEnd) {
       }
       put(gpu);
     }
-    Stores last;
+    cache::Stores last;
     Allocator fresh(last);
     for (const auto& [name, gpu] : gpus) last.storeOf(gpu).informed(gpu);
     ASSERT_EQ(told(view), told(fresh)) << "round " << round;
@@ -728,4 +728,4 @@ TEST_F(AllocatorTest, AMapPageHasItsNodesAlone) {
 }
 
 }  // namespace
-}  // namespace egpu::cache
+}  // namespace egpu::allocator

@@ -3,7 +3,7 @@
 
 #include "tests/allocator/parts_fixture.h"
 
-namespace egpu::cache {
+namespace egpu::allocator {
 namespace {
 
 using ClusterStateTest = PartsTest;
@@ -108,4 +108,4 @@ TEST_F(ClusterStateTest, CommittedDeviceWithoutEntryMakesTheCardUnschedulable) {
 }
 
 }  // namespace
-}  // namespace egpu::cache
+}  // namespace egpu::allocator

@@ -6,7 +6,7 @@
 #include "controller/scheduler/state/demand.h"
 #include "controller/scheduler/state/state.h"
 
-namespace egpu::cache {
+namespace egpu::allocator {
 namespace {
 
 TEST(DemandStatistics, CountEachPendingClaimOnce) {
@@ -44,4 +44,4 @@ TEST(SnapshotCache, OneCopyUntilTheClusterChanges) {
 }
 
 }  // namespace
-}  // namespace egpu::cache
+}  // namespace egpu::allocator

@@ -4,7 +4,7 @@
 
 #include <string>
 
-namespace egpu::cache {
+namespace egpu::allocator {
 namespace {
 
 using Clock = ExplanationCache::Clock;
@@ -56,4 +56,4 @@ TEST(ExplanationCache, OfManyTheLatestAreKept) {
 }
 
 }  // namespace
-}  // namespace egpu::cache
+}  // namespace egpu::allocator

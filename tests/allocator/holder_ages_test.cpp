@@ -4,12 +4,12 @@
 
 #include "controller/base/timestamp.h"
 
-namespace egpu::cache {
+namespace egpu::allocator {
 namespace {
 
 TEST(HolderAges, KnowsDevicesUntilTheyAreForgotten) {
   HolderAges ages;
-  Gpu device;
+  cache::Gpu device;
   device.metadata.name = "egpu-a";
   device.metadata.uid = "a";
   device.metadata.creationTimestamp = "2026-01-02T03:04:05Z";
@@ -25,4 +25,4 @@ TEST(HolderAges, KnowsDevicesUntilTheyAreForgotten) {
 }
 
 }  // namespace
-}  // namespace egpu::cache
+}  // namespace egpu::allocator

@@ -3,7 +3,7 @@
 
 #include "tests/allocator/parts_fixture.h"
 
-namespace egpu::cache {
+namespace egpu::allocator {
 namespace {
 
 using NominatorTest = PartsTest;
@@ -16,13 +16,13 @@ TEST_F(NominatorTest, BlocksLowerAndEqualPriority) {
   };
   auto other = pending("other", 100, 50);
   EXPECT_TRUE(blocks(other)) << "of lower priority";
-  other.turn.priority = 5;
+  other.order.priority = 5;
   EXPECT_TRUE(blocks(other)) << "older, but without a nomination";
-  other.turn.priority = 6;
+  other.order.priority = 6;
   EXPECT_FALSE(blocks(other));
   EXPECT_FALSE(blocks(owner));
   state.assume(owner, on("c2", 1000), false);
-  other.turn.priority = 0;
+  other.order.priority = 0;
   EXPECT_FALSE(blocks(other)) << "the owner has its capacity";
 }
 
@@ -68,4 +68,4 @@ TEST_F(NominatorTest, EndOfANominationFreesCapacity) {
 }
 
 }  // namespace
-}  // namespace egpu::cache
+}  // namespace egpu::allocator

@@ -13,7 +13,7 @@
 #include "controller/allocator/reservations.h"
 #include "controller/allocator/state/cluster_state.h"
 
-namespace egpu::cache {
+namespace egpu::allocator {
 
 class PartsTest : public ::testing::Test {
  protected:
@@ -32,7 +32,7 @@ class PartsTest : public ::testing::Test {
   }
   std::string next() { return std::to_string(++version); }
   void card(const std::string& name, const std::string& node, core::SortedMap<v1alpha::LedgerEntry> entries = {}) {
-    Gpu gpu;
+    cache::Gpu gpu;
     gpu.metadata.name = name;
     gpu.metadata.uid = "card-" + name;
     gpu.metadata.resourceVersion = next();
@@ -46,7 +46,7 @@ class PartsTest : public ::testing::Test {
   }
   /// A device with 600 milli-cards and 100 bytes of c1.
   void device(const std::string& name, const std::string& claimUid) {
-    Gpu gpu;
+    cache::Gpu gpu;
     gpu.metadata.name = name;
     gpu.metadata.uid = "uid-" + name;
     gpu.metadata.resourceVersion = next();
@@ -58,7 +58,7 @@ class PartsTest : public ::testing::Test {
   }
   /// Adds the claim "ns/<uid>", which was created at second `since`, and returns its request.
   SchedulingRequest pending(const std::string& uid, int64_t core, int64_t since = 0) {
-    Claim claim;
+    cache::Claim claim;
     claim.metadata.name = claim.metadata.uid = uid;
     claim.metadata.namespace_ = "ns";
     claim.metadata.resourceVersion = next();
@@ -67,7 +67,7 @@ class PartsTest : public ::testing::Test {
     ask.claimUid = uid;
     ask.claim = "ns/" + uid;
     ask.request.perCard = {core, 10};
-    ask.turn.since = since;
+    ask.order.since = since;
     return ask;
   }
   /// Nominates n1's card to the claim.
@@ -96,7 +96,7 @@ class PartsTest : public ::testing::Test {
   }
 
   int version = 0;
-  Stores stores;
+  cache::Stores stores;
   HolderAges ages;
   PendingWrites writes;
   QuotaAccounting quotas;
@@ -105,4 +105,4 @@ class PartsTest : public ::testing::Test {
   Reservations reservations{stores, state};
 };
 
-}  // namespace egpu::cache
+}  // namespace egpu::allocator

@@ -3,7 +3,7 @@
 
 #include <gtest/gtest.h>
 
-namespace egpu::cache {
+namespace egpu::allocator {
 namespace {
 
 constexpr auto kCore = static_cast<std::size_t>(scheduler::QuotaKey::core);
@@ -29,7 +29,7 @@ class QuotaAccountingTest : public ::testing::Test {
     SchedulingRequest request;
     request.claimUid = uid;
     request.claim = "ns/" + uid;
-    request.turn.since = since;
+    request.order.since = since;
     return request;
   }
   QuotaAccounting quotas;
@@ -87,4 +87,4 @@ TEST_F(QuotaAccountingTest, ReservationExpiresWithoutRenewal) {
 }
 
 }  // namespace
-}  // namespace egpu::cache
+}  // namespace egpu::allocator

@@ -8,7 +8,7 @@
 
 #include "tests/allocator/allocator_fixture.h"
 
-namespace egpu::cache {
+namespace egpu::allocator {
 namespace {
 
 QuotaWaiter waiter(const std::string& name, int64_t priority, int64_t since) {
@@ -63,7 +63,7 @@ class QuotaOfViewTest : public AllocatorTest {
   void SetUp() override {
     AllocatorTest::SetUp();
     view.onQuota([this](const std::string&, bool freed) { wakes += freed; });
-    Quota quota;
+    cache::Quota quota;
     quota.metadata.name = quota.metadata.uid = "team";
     quota.metadata.namespace_ = "ns";
     quota.metadata.resourceVersion = next();
@@ -73,13 +73,13 @@ class QuotaOfViewTest : public AllocatorTest {
   }
   Allocator::SchedulingRequest waiting(const std::string& uid, int64_t core, int64_t priority, int64_t since,
                                        int64_t now) {
-    Claim claim;
+    cache::Claim claim;
     claim.metadata.name = claim.metadata.uid = uid;
     claim.metadata.namespace_ = "ns";
     claim.metadata.resourceVersion = next();
     stores.claims.informed(claim);
     auto asked = ask(uid, core);
-    asked.turn = {priority, since, since, now};
+    asked.order = {priority, since, since, now};
     return asked;
   }
   int wakes = 0;
@@ -88,18 +88,18 @@ class QuotaOfViewTest : public AllocatorTest {
 TEST_F(QuotaOfViewTest, FreedQuotaOutdatesRequestsThatWereAdmittedBefore) {
   ASSERT_TRUE(view.decideAndAssume(waiting("holder", 500, 0, 0, 0)).fits);
   auto later = waiting("later", 200, 0, 1, 1);
-  later.turn.releases = view.releases();
-  EXPECT_FALSE(view.isOutdated(later.turn));
+  later.order.releases = view.releases();
+  EXPECT_FALSE(view.isOutdated(later.order));
   ASSERT_TRUE(view.decideAndAssume(waiting("refused", 400, 9, 1, 1)).excess);
-  EXPECT_FALSE(view.isOutdated(later.turn)) << "nothing was released";
-  Quota larger = *stores.quotas.get({"ns", "team"});
+  EXPECT_FALSE(view.isOutdated(later.order)) << "nothing was released";
+  cache::Quota larger = *stores.quotas.get({"ns", "team"});
   larger.metadata.resourceVersion = next();
   larger.spec.hard = {{"gpu-core", "90"}};
   stores.quotas.informed(larger);
-  EXPECT_TRUE(view.isOutdated(later.turn));
+  EXPECT_TRUE(view.isOutdated(later.order));
   EXPECT_FALSE(view.decideAndAssume(later).fits);
   EXPECT_EQ(wakes, 1);
-  later.turn.releases = view.releases();
+  later.order.releases = view.releases();
   EXPECT_TRUE(view.decideAndAssume(later).fits);
 }
 
@@ -117,17 +117,17 @@ TEST_F(QuotaOfViewTest, AReservationIsForOneThatWaitedForLongAndIsWithinTheQuota
   EXPECT_EQ(held.excess->held, 600);
   EXPECT_TRUE(view.decideAndAssume(waiting("higher", 100, 10, 602, 602)).fits) << "it comes first";
   view.forget("higher");
-  EXPECT_TRUE(view.keepsNodes());
+  EXPECT_TRUE(view.hasNodeReservations());
   wakes = 0;
   EXPECT_EQ(view.expireReservations(800), std::vector<std::string>{"ns/big"});
   EXPECT_TRUE(view.expireReservations(1300).empty());
   EXPECT_EQ(wakes, 1) << "those that were refused are tried again";
-  EXPECT_FALSE(view.keepsNodes());
+  EXPECT_FALSE(view.hasNodeReservations());
   EXPECT_TRUE(view.decideAndAssume(waiting("small", 100, 0, 602, 1301)).fits);
 }
 
 TEST_F(QuotaOfViewTest, ANominationHoldsItsQuotaAndEndsWithIt) {
-  auto claim = Claim();
+  auto claim = cache::Claim();
   claim.metadata.name = claim.metadata.uid = "preemptor";
   claim.metadata.namespace_ = "ns";
   claim.metadata.resourceVersion = next();
@@ -152,4 +152,4 @@ TEST_F(QuotaOfViewTest, ANominationHoldsItsQuotaAndEndsWithIt) {
 }
 
 }  // namespace
-}  // namespace egpu::cache
+}  // namespace egpu::allocator

@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-namespace egpu::cache {
+namespace egpu::allocator {
 namespace {
 
 constexpr int64_t kMax = ReservationBudget::kMaxReservationTime;
@@ -59,4 +59,4 @@ TEST(ReservationBudget, AClockThatIsSetBackBeginsTheRestAnew) {
 }
 
 }  // namespace
-}  // namespace egpu::cache
+}  // namespace egpu::allocator

@@ -3,20 +3,20 @@
 
 #include "tests/allocator/parts_fixture.h"
 
-namespace egpu::cache {
+namespace egpu::allocator {
 namespace {
 
 class ReservationsTest : public PartsTest {
  protected:
   void SetUp() override {
     PartsTest::SetUp();
-    scheduler::Keeping limits;
+    scheduler::ReservationLimits limits;
     limits.freeCardPercent = 100;  // the cluster is small
     reservations.setLimits(limits);
   }
   SchedulingRequest waiting(const std::string& uid, int64_t since) {
     auto ask = pending(uid, 1000, since);
-    ask.turn.now = 1000;
+    ask.order.now = 1000;
     return ask;
   }
 };
@@ -38,7 +38,7 @@ TEST_F(ReservationsTest, BlocksLaterRequestsUntilTheOwnerIsPlaced) {
 }
 
 TEST_F(ReservationsTest, SmallClusterWithholdsALimitedShareOfFreeCards) {
-  scheduler::Keeping limits;
+  scheduler::ReservationLimits limits;
   limits.freeCardPercent = 10;
   reservations.setLimits(limits);
   const auto owner = waiting("owner", 100);
@@ -56,7 +56,7 @@ TEST_F(ReservationsTest, AtTheLimitTheLastOwnerGivesWay) {
   EXPECT_EQ(insteadOf, "second");
   reservations.reserve(first, {first}, "n2");
   EXPECT_EQ(reservations.find("second"), nullptr);
-  EXPECT_EQ(reservations.list(), (std::vector<scheduler::Kept>{{"ns/first", "n2"}}));
+  EXPECT_EQ(reservations.list(), (std::vector<scheduler::ReservedNode>{{"ns/first", "n2"}}));
   EXPECT_TRUE(reservations.takeFreed());
 }
 
@@ -65,7 +65,7 @@ TEST_F(ReservationsTest, OwnerIsAskedToRenewAndThenExpires) {
   reservations.reserve(owner, {owner}, "n1");
   EXPECT_TRUE(reservations.expire(1000 + 119).empty());
   EXPECT_EQ(reservations.expire(1000 + 120), std::vector<std::string>{"ns/owner"});
-  owner.turn.now = 1130;
+  owner.order.now = 1130;
   reservations.renew({owner});
   EXPECT_TRUE(reservations.expire(1000 + 600).size() == 1 && !reservations.empty());
   EXPECT_TRUE(reservations.expire(1130 + 600).empty());
@@ -76,28 +76,28 @@ TEST_F(ReservationsTest, OwnerIsAskedToRenewAndThenExpires) {
 TEST_F(ReservationsTest, SearchesAreLimited) {
   const auto a = waiting("a", 100), b = waiting("b", 100);
   auto fresh = waiting("fresh", 100);
-  fresh.turn.waitingSince = 900;
+  fresh.order.waitingSince = 900;
   EXPECT_FALSE(reservations.shouldSearch({fresh})) << "pending for 100 s";
   EXPECT_TRUE(reservations.shouldSearch({a}));
   reservations.recordSearch(a, false);
   EXPECT_FALSE(reservations.shouldSearch({b})) << "one search per second";
   auto later = b;
-  later.turn.now = 1001;
+  later.order.now = 1001;
   EXPECT_TRUE(reservations.shouldSearch({later}));
   later = a;
-  later.turn.now = 1299;
+  later.order.now = 1299;
   EXPECT_FALSE(reservations.shouldSearch({later})) << "its last search failed";
-  later.turn.now = 1300;
+  later.order.now = 1300;
   EXPECT_TRUE(reservations.shouldSearch({later}));
 }
 
 TEST_F(ReservationsTest, BudgetOfTheClaimEnds) {
   auto owner = waiting("owner", 100);
   reservations.reserve(owner, {owner}, "n1");
-  owner.turn.now = 1000 + Reservations::kMaxReservationTime - 1;
+  owner.order.now = 1000 + Reservations::kMaxReservationTime - 1;
   reservations.renew({owner});
   EXPECT_FALSE(reservations.endIfExhausted({owner}));
-  ++owner.turn.now;
+  ++owner.order.now;
   reservations.renew({owner});
   EXPECT_TRUE(reservations.endIfExhausted({owner}));
   EXPECT_TRUE(reservations.empty());
@@ -120,4 +120,4 @@ TEST_F(ReservationsTest, GangGetsAllItsNodesAndReplacesALaterGang) {
 }
 
 }  // namespace
-}  // namespace egpu::cache
+}  // namespace egpu::allocator

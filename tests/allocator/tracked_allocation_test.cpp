@@ -6,7 +6,7 @@
 #include <map>
 #include <random>
 
-namespace egpu::cache {
+namespace egpu::allocator {
 namespace {
 
 using scheduler::Amount;
@@ -52,4 +52,4 @@ TEST(TrackedAllocation, ANegativeAmountFreesNothing) {
 }
 
 }  // namespace
-}  // namespace egpu::cache
+}  // namespace egpu::allocator

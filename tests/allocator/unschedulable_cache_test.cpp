@@ -4,7 +4,7 @@
 
 #include <string>
 
-namespace egpu::cache {
+namespace egpu::allocator {
 namespace {
 
 scheduler::Request share(int64_t core) {
@@ -59,4 +59,4 @@ TEST(UnschedulableCache, OldestEntryIsRemovedFirst) {
 }
 
 }  // namespace
-}  // namespace egpu::cache
+}  // namespace egpu::allocator

@@ -9,10 +9,10 @@
 #include "controller/allocator/reservation_budget.h"
 #include "tests/allocator/allocator_fixture.h"
 
-namespace egpu::cache {
+namespace egpu::allocator {
 namespace {
 
-class KeptRoomTest : public AllocatorTest {
+class WithheldCapacityTest : public AllocatorTest {
  protected:
   void SetUp() override {
     AllocatorTest::SetUp();
@@ -20,9 +20,9 @@ class KeptRoomTest : public AllocatorTest {
   }
   /// Limits the share of free cards that may be withheld for a claim, in percent.
   void allow(int64_t percent) {
-    scheduler::Keeping keeping;
-    keeping.freeCardPercent = percent;
-    view.keeping(keeping);
+    scheduler::ReservationLimits limits;
+    limits.freeCardPercent = percent;
+    view.setReservationLimits(limits);
   }
   /// Adds a pod that uses the claim of this device and is controlled by an object of that kind; empty: no controller.
   void podOn(const std::string& device, const std::string& kind, bool deleting = false) {
@@ -50,12 +50,12 @@ class KeptRoomTest : public AllocatorTest {
   bool waits(const std::string& uid, int64_t now, int64_t cards = 1) {
     auto asked = waiter(uid, 1000);
     asked.request.cards = cards;
-    asked.turn = {0, 0, 0, now};
+    asked.order = {0, 0, 0, now};
     return !view.decideAndAssume(asked).fits;
   }
   /// Returns the request of a claim in the store.
   Allocator::SchedulingRequest waiter(const std::string& uid, int64_t core) {
-    Claim claim;
+    cache::Claim claim;
     claim.metadata.name = claim.metadata.uid = uid;
     claim.metadata.namespace_ = "ns";
     claim.metadata.resourceVersion = next();
@@ -86,7 +86,7 @@ class KeptRoomTest : public AllocatorTest {
     char created[32];
     std::snprintf(created, sizeof created, "1970-01-01T%02d:%02d:%02dZ", static_cast<int>(since / 3600),
                   static_cast<int>(since / 60 % 60), static_cast<int>(since % 60));
-    Gpu gpu;
+    cache::Gpu gpu;
     gpu.metadata.name = name;
     gpu.metadata.uid = "uid-" + name;
     gpu.metadata.resourceVersion = next();
@@ -102,34 +102,34 @@ class KeptRoomTest : public AllocatorTest {
     std::vector<Allocator::SchedulingRequest> asks;
     for (int i = 0; i < size; ++i) {
       asks.push_back(waiter(name + std::to_string(i), core));
-      asks.back().turn = {0, since, since, since};
+      asks.back().order = {0, since, since, since};
     }
     return asks;
   }
   bool gangFits(std::vector<Allocator::SchedulingRequest>& asks, int64_t now) {
-    for (auto& each : asks) each.turn.now = now;
+    for (auto& each : asks) each.order.now = now;
     const auto decided = view.decideGang(asks, std::vector<Allocator::GangMemberConstraints>(asks.size()));
     return decided && !decided->decisions.empty();
   }
   bool fits(const std::string& uid, int64_t now) {
     auto asked = waiter(uid, 1000);
-    asked.turn = {0, now, now, now};
+    asked.order = {0, now, now, now};
     return view.decideAndAssume(asked).fits;
   }
   std::set<std::string> kept() const {
     std::set<std::string> nodes;
-    for (const auto& each : view.queries().keptNodes()) nodes.insert(each.node);
+    for (const auto& each : view.queries().nodeReservations()) nodes.insert(each.node);
     return nodes;
   }
 };
 using Names = std::set<std::string>;
 
-TEST_F(KeptRoomTest, ANodeIsKeptByTheTimesOfTheDevicesThatAreThere) {
+TEST_F(WithheldCapacityTest, ANodeIsKeptByTheTimesOfTheDevicesThatAreThere) {
   node("n2");
   card("c1", "n2");
   const auto since = [&](const std::string& name, const std::string& uid, const std::string& on,
                          const std::string& card, const std::string& created) {
-    Gpu gpu;
+    cache::Gpu gpu;
     gpu.metadata.name = name;
     gpu.metadata.uid = uid;
     gpu.metadata.resourceVersion = next();
@@ -141,9 +141,9 @@ TEST_F(KeptRoomTest, ANodeIsKeptByTheTimesOfTheDevicesThatAreThere) {
   };
   const auto keptAt = [&](int64_t now) {
     auto large = waiter("large", 1000);
-    large.turn = {0, 0, 0, now};
+    large.order = {0, 0, 0, now};
     EXPECT_FALSE(view.decideAndAssume(large).fits);
-    const auto kept = view.queries().keptNodes();
+    const auto kept = view.queries().nodeReservations();
     return kept.empty() ? std::string() : kept.front().node;
   };
   since("a", "uid-a", "n1", "c0", "1970-01-01T00:00:10Z");
@@ -155,15 +155,15 @@ TEST_F(KeptRoomTest, ANodeIsKeptByTheTimesOfTheDevicesThatAreThere) {
   view.releaseReservation("other");
   EXPECT_EQ(grown, 0);
   view.releaseReservation("large");
-  EXPECT_TRUE(view.queries().keptNodes().empty()) << "nobody wants it just now";
+  EXPECT_TRUE(view.queries().nodeReservations().empty()) << "nobody wants it just now";
   EXPECT_EQ(grown, 1) << "who waits may have the node";
   EXPECT_NE(keptAt(1200), "");
   view.forget("large");
-  EXPECT_TRUE(view.queries().keptNodes().empty()) << "nothing can be decided for it";
+  EXPECT_TRUE(view.queries().nodeReservations().empty()) << "nothing can be decided for it";
 }
 
-TEST_F(KeptRoomTest, WhateverIsAskedKnowsRoomThatIsKept) {
-  Claim owner;
+TEST_F(WithheldCapacityTest, WhateverIsAskedKnowsRoomThatIsKept) {
+  cache::Claim owner;
   owner.metadata.name = "owner";
   owner.metadata.namespace_ = "ns";
   owner.metadata.uid = "owner";
@@ -180,37 +180,37 @@ TEST_F(KeptRoomTest, WhateverIsAskedKnowsRoomThatIsKept) {
   EXPECT_FALSE(view.decideAndAssume(other).fits);
   EXPECT_FALSE(fits(other));
   EXPECT_FALSE(view.queries().wouldFitTogether({other}, {}, {}));
-  EXPECT_TRUE(view.queries().nodesKeptFrom({other}).contains("n1"));
+  EXPECT_TRUE(view.queries().nodesWithheldFrom({other}).contains("n1"));
   EXPECT_TRUE(fits(ask("k", 400))) << "beside it";
   EXPECT_TRUE(fits(ask("owner", 600))) << "it is kept for that one";
-  other.turn.priority = 20;
+  other.order.priority = 20;
   EXPECT_TRUE(fits(other)) << "of higher priority";
   EXPECT_TRUE(view.queries().wouldFitTogether({other}, {}, {}));
   EXPECT_TRUE(view.decideAndAssume(other).fits) << "what was asked has taken nothing";
 }
 
-TEST_F(KeptRoomTest, NothingIsKeptForAClaimThatWentMeanwhile) {
+TEST_F(WithheldCapacityTest, NothingIsKeptForAClaimThatWentMeanwhile) {
   hold("d1", "n1", "c0", 0);
   auto large = ask("large", 1000);
-  large.turn = {0, 0, 0, 1000};
+  large.order = {0, 0, 0, 1000};
   EXPECT_FALSE(view.decideAndAssume(large).fits);
-  EXPECT_TRUE(view.queries().keptNodes().empty());
+  EXPECT_TRUE(view.queries().nodeReservations().empty());
 }
 
-TEST_F(KeptRoomTest, WhoFindsNoneDoesNotTakeTheLooksOfTheNext) {
+TEST_F(WithheldCapacityTest, WhoFindsNoneDoesNotTakeTheLooksOfTheNext) {
   hold("d1", "n1", "c0", 0);
   auto hopeless = waiter("hopeless", 1000), large = waiter("large", 1000);
   hopeless.request.cards = 2;  // no node has two
-  hopeless.turn = large.turn = {0, 0, 0, 1000};
+  hopeless.order = large.order = {0, 0, 0, 1000};
   for (const int64_t now : {1000, 1010}) {
-    hopeless.turn.now = large.turn.now = now;
+    hopeless.order.now = large.order.now = now;
     EXPECT_FALSE(view.decideAndAssume(hopeless).fits);
     EXPECT_FALSE(view.decideAndAssume(large).fits);
   }
   EXPECT_EQ(kept(), Names{"n1"});
 }
 
-TEST_F(KeptRoomTest, AGangHasAllItsNodesKeptThoseThatAreFreeToo) {
+TEST_F(WithheldCapacityTest, AGangHasAllItsNodesKeptThoseThatAreFreeToo) {
   full({100, 900, 500});
   auto asks = gang("g", 2, 0);
   EXPECT_FALSE(gangFits(asks, 599));
@@ -219,7 +219,7 @@ TEST_F(KeptRoomTest, AGangHasAllItsNodesKeptThoseThatAreFreeToo) {
   EXPECT_EQ(kept(), (Names{"n1", "n3"})) << "one is free, the other is expected first";
   EXPECT_FALSE(fits("small", 1001)) << "n1 would be free";
   auto older = waiter("older", 1000);
-  older.turn = {0, -1, -1, 1001};
+  older.order = {0, -1, -1, 1001};
   EXPECT_TRUE(view.decideAndAssume(older).fits) << "it comes before the gang";
   view.forget("older");
   goneDevice("d2");
@@ -230,7 +230,7 @@ TEST_F(KeptRoomTest, AGangHasAllItsNodesKeptThoseThatAreFreeToo) {
   EXPECT_EQ(kept(), Names());
 }
 
-TEST_F(KeptRoomTest, NoMoreThanHalfTheNodesForAGangAndForOneAtATime) {
+TEST_F(WithheldCapacityTest, NoMoreThanHalfTheNodesForAGangAndForOneAtATime) {
   full({100, 900, 500});
   auto large = gang("large", 3, 0), old = gang("old", 2, 10), young = gang("young", 2, 20);
   hold("d1", "n1", "c0", 990);
@@ -238,18 +238,18 @@ TEST_F(KeptRoomTest, NoMoreThanHalfTheNodesForAGangAndForOneAtATime) {
   EXPECT_EQ(kept(), Names()) << "two of four nodes would not do";
   EXPECT_FALSE(gangFits(young, 1001));
   EXPECT_EQ(kept(), (Names{"n1", "n3"}));
-  EXPECT_EQ(view.queries().keptNodes().front().name, "ns/young0");
+  EXPECT_EQ(view.queries().nodeReservations().front().name, "ns/young0");
   EXPECT_FALSE(gangFits(old, 1002));
-  EXPECT_EQ(view.queries().keptNodes().front().name, "ns/old0") << "it comes first";
+  EXPECT_EQ(view.queries().nodeReservations().front().name, "ns/old0") << "it comes first";
   EXPECT_FALSE(gangFits(young, 1010));
   EXPECT_EQ(kept().size(), 2u);
   for (const auto& uid : {"old0", "old1"}) gone(uid);
   EXPECT_EQ(kept(), Names());
   EXPECT_FALSE(gangFits(young, 1030));
-  EXPECT_EQ(view.queries().keptNodes().front().name, "ns/young0");
+  EXPECT_EQ(view.queries().nodeReservations().front().name, "ns/young0");
 }
 
-TEST_F(KeptRoomTest, AGangThatIsNotWholeInADayHasItsTurnAgainADayLater) {
+TEST_F(WithheldCapacityTest, AGangThatIsNotWholeInADayHasItsTurnAgainADayLater) {
   full({100, 900, 500});
   hold("d1", "n1", "c0", 990);
   auto asks = gang("g", 2, 0);
@@ -267,7 +267,7 @@ TEST_F(KeptRoomTest, AGangThatIsNotWholeInADayHasItsTurnAgainADayLater) {
   EXPECT_EQ(kept().size(), 2u);
 }
 
-TEST_F(KeptRoomTest, AGangThatGoesWhileItsNodesAreLookedForKeepsNone) {
+TEST_F(WithheldCapacityTest, AGangThatGoesWhileItsNodesAreLookedForKeepsNone) {
   full({100, 900, 500});
   auto asks = gang("g", 2, 0);
   std::vector<Allocator::GangMemberConstraints> places(2);
@@ -276,18 +276,18 @@ TEST_F(KeptRoomTest, AGangThatGoesWhileItsNodesAreLookedForKeepsNone) {
     if (!deciding && stores.claims.get({"ns", "g1"})) gone("g1");
     return true;
   };
-  for (auto& each : asks) each.turn.now = 1000;
+  for (auto& each : asks) each.order.now = 1000;
   view.onDecision([&](bool, double) { deciding = false; });
   (void)view.decideGang(asks, places);
   EXPECT_EQ(kept(), Names());
 }
 
-TEST_F(KeptRoomTest, WhatIsOverAQuotaKeepsNoNode) {
+TEST_F(WithheldCapacityTest, WhatIsOverAQuotaKeepsNoNode) {
   full({100, 900, 500});
   auto asks = gang("g", 2, 0);
   EXPECT_FALSE(gangFits(asks, 1000));
   ASSERT_EQ(kept().size(), 2u);
-  Quota quota;
+  cache::Quota quota;
   quota.metadata.name = "team";
   quota.metadata.namespace_ = "ns";
   quota.metadata.uid = "team";
@@ -298,43 +298,43 @@ TEST_F(KeptRoomTest, WhatIsOverAQuotaKeepsNoNode) {
   EXPECT_EQ(kept(), Names());
 }
 
-TEST_F(KeptRoomTest, NothingGrowsOnANodeThatIsKept) {
+TEST_F(WithheldCapacityTest, NothingGrowsOnANodeThatIsKept) {
   hold("d1", "n1", "c0", 500, 300);
   const auto small = *stores.devices.get({"", "d1"});
   auto large = waiter("large", 1000);
-  large.turn = {0, 0, 0, 1000};
+  large.order = {0, 0, 0, 1000};
   EXPECT_FALSE(view.decideAndAssume(large).fits);
   auto grows = ask("k", 400);
-  grows.turn = {0, 900, 900, 1000};
-  EXPECT_EQ(view.queries().keptFromResize(grows, small), (Queries::KeptFromResize{{}, true}));
-  EXPECT_EQ(view.decideResize(grows, small).why, keptNodeText("n1"));
-  grows.turn.priority = 1;
-  EXPECT_EQ(view.queries().keptFromResize(grows, small), Queries::KeptFromResize());
+  grows.order = {0, 900, 900, 1000};
+  EXPECT_EQ(view.queries().withheldFromResize(grows, small), (Queries::WithheldFromResize{{}, true}));
+  EXPECT_EQ(view.decideResize(grows, small).why, reservedNodeText("n1"));
+  grows.order.priority = 1;
+  EXPECT_EQ(view.queries().withheldFromResize(grows, small), Queries::WithheldFromResize());
   EXPECT_TRUE(view.decideResize(grows, small).inPlace);
 }
 
-TEST_F(KeptRoomTest, APodsSeveralClaimsHaveOneNodeKept) {
+TEST_F(WithheldCapacityTest, APodsSeveralClaimsHaveOneNodeKept) {
   card("c1", "n1");
   full({100, 900});
   hold("d1", "n1", "c1", 800);
   std::vector<Allocator::SchedulingRequest> asks = {waiter("a", 1000), waiter("b", 1000)};
-  for (auto& each : asks) each.turn = {0, 0, 0, 1000};
+  for (auto& each : asks) each.order = {0, 0, 0, 1000};
   EXPECT_TRUE(view.decideTogether(asks, {}).decisions.empty());
   EXPECT_EQ(kept(), Names{"n1"}) << "no other has two cards";
   std::swap(asks[0], asks[1]);
-  for (auto& each : asks) each.turn.now = 1020;
+  for (auto& each : asks) each.order.now = 1020;
   EXPECT_TRUE(view.decideTogether(asks, {}).decisions.empty());
-  EXPECT_EQ(view.queries().keptNodes().size(), 1u) << "whichever of them is looked at first";
+  EXPECT_EQ(view.queries().nodeReservations().size(), 1u) << "whichever of them is looked at first";
   EXPECT_FALSE(fits("small", 1021)) << "c0 would be free";
   goneDevice("d1");
   EXPECT_EQ(view.decideTogether(asks, {}).decisions.size(), 2u);
   EXPECT_EQ(kept(), Names());
 }
 
-TEST_F(KeptRoomTest, WhatNobodyAsksForAnyMoreIsGivenUp) {
+TEST_F(WithheldCapacityTest, WhatNobodyAsksForAnyMoreIsGivenUp) {
   full({100, 900, 500});
   auto asks = gang("g", 2, 0);
-  EXPECT_FALSE(view.keepsNodes());
+  EXPECT_FALSE(view.hasNodeReservations());
   EXPECT_FALSE(gangFits(asks, 1000));
   using Claims = std::vector<std::string>;
   EXPECT_EQ(view.expireReservations(1119), Claims());
@@ -342,15 +342,15 @@ TEST_F(KeptRoomTest, WhatNobodyAsksForAnyMoreIsGivenUp) {
   EXPECT_FALSE(gangFits(asks, 1150));
   EXPECT_EQ(view.expireReservations(1749).size(), 2u);
   EXPECT_EQ(kept().size(), 2u) << "they asked again";
-  EXPECT_TRUE(view.keepsNodes());
+  EXPECT_TRUE(view.hasNodeReservations());
   grown = 0;
   EXPECT_EQ(view.expireReservations(1750), Claims());
   EXPECT_EQ(kept(), Names());
   EXPECT_EQ(grown, 1) << "who waits may have them";
-  EXPECT_FALSE(view.keepsNodes());
+  EXPECT_FALSE(view.hasNodeReservations());
 }
 
-TEST_F(KeptRoomTest, AClockThatWasSetBackEndsNothing) {
+TEST_F(WithheldCapacityTest, AClockThatWasSetBackEndsNothing) {
   full({100, 900, 500});
   auto asks = gang("g", 2, 0);
   EXPECT_FALSE(gangFits(asks, 5000));
@@ -362,13 +362,13 @@ TEST_F(KeptRoomTest, AClockThatWasSetBackEndsNothing) {
   EXPECT_EQ(kept(), Names()) << "and its time begins anew";
 }
 
-TEST_F(KeptRoomTest, WhoseRoomComesFreeMeanwhileKeepsItsNode) {
+TEST_F(WithheldCapacityTest, WhoseRoomComesFreeMeanwhileKeepsItsNode) {
   hold("d1", "n1", "c0", 0);
   auto large = waiter("large", 1000);
-  large.turn = {0, 0, 0, 1000};
+  large.order = {0, 0, 0, 1000};
   EXPECT_FALSE(view.decideAndAssume(large).fits);
   ASSERT_EQ(kept(), Names{"n1"});
-  large.turn.now = 1020;
+  large.order.now = 1020;
   bool decided = false;
   view.onDecision([&](bool, double) {  // between the decision and the search
     if (!std::exchange(decided, true)) goneDevice("d1");
@@ -379,25 +379,25 @@ TEST_F(KeptRoomTest, WhoseRoomComesFreeMeanwhileKeepsItsNode) {
   EXPECT_TRUE(view.decideAndAssume(large).fits);
 }
 
-TEST_F(KeptRoomTest, OneThatFindsNoneTakesNobodysNode) {
+TEST_F(WithheldCapacityTest, OneThatFindsNoneTakesNobodysNode) {
   hold("d1", "n1", "c0", 0);
   auto hopeless = waiter("hopeless", 1000), large = waiter("large", 1000);
   hopeless.request.cards = 2;  // no node has two
-  large.turn = {0, 0, 0, 1000};
+  large.order = {0, 0, 0, 1000};
   EXPECT_FALSE(view.decideAndAssume(large).fits);
   ASSERT_EQ(kept(), Names{"n1"});
-  hopeless.turn = {0, -1, -1, 1400};  // is first in the order, and at most one node is reserved
+  hopeless.order = {0, -1, -1, 1400};  // is first in the order, and at most one node is reserved
   grown = 0;
   EXPECT_FALSE(view.decideAndAssume(hopeless).fits);
-  EXPECT_EQ(view.queries().keptNodes().front().name, "ns/large");
+  EXPECT_EQ(view.queries().nodeReservations().front().name, "ns/large");
   EXPECT_EQ(grown, 0);
   auto older = waiter("older", 1000);
-  older.turn = {0, -1, -1, 1402};
+  older.order = {0, -1, -1, 1402};
   EXPECT_FALSE(view.decideAndAssume(older).fits);
-  EXPECT_EQ(view.queries().keptNodes().front().name, "ns/older");
+  EXPECT_EQ(view.queries().nodeReservations().front().name, "ns/older");
 }
 
-TEST_F(KeptRoomTest, NodesWithoutCardsDoNotCount) {
+TEST_F(WithheldCapacityTest, NodesWithoutCardsDoNotCount) {
   full({100, 900, 500});
   hold("d1", "n1", "c0", 990);
   for (int i = 0; i < 10; ++i) node("cpu-" + std::to_string(i));
@@ -406,10 +406,10 @@ TEST_F(KeptRoomTest, NodesWithoutCardsDoNotCount) {
   EXPECT_EQ(kept(), Names()) << "all that have any";
 }
 
-TEST_F(KeptRoomTest, AGangFarOverItsQuotaKeepsNone) {
+TEST_F(WithheldCapacityTest, AGangFarOverItsQuotaKeepsNone) {
   full({100, 900, 500});
   hold("d1", "n1", "c0", 990);
-  Quota quota;
+  cache::Quota quota;
   quota.metadata.name = quota.metadata.uid = "team";
   quota.metadata.namespace_ = "ns";
   quota.metadata.resourceVersion = next();
@@ -425,14 +425,14 @@ TEST_F(KeptRoomTest, AGangFarOverItsQuotaKeepsNone) {
   EXPECT_EQ(kept().size(), 2u);
 }
 
-TEST_F(KeptRoomTest, RoomThatIsNominatedToOthersMakesNobodyGiveUpItsNode) {
+TEST_F(WithheldCapacityTest, RoomThatIsNominatedToOthersMakesNobodyGiveUpItsNode) {
   full({500});
   hold("d1", "n1", "c0", 900);
   auto owner = waiter("owner", 1000);
-  owner.turn = {0, 0, 0, 1000};
+  owner.order = {0, 0, 0, 1000};
   EXPECT_FALSE(view.decideAndAssume(owner).fits);
   ASSERT_EQ(kept(), Names{"n1"});
-  Claim other;
+  cache::Claim other;
   other.metadata.name = other.metadata.uid = "other";
   other.metadata.namespace_ = "ns";
   other.metadata.resourceVersion = next();
@@ -441,14 +441,14 @@ TEST_F(KeptRoomTest, RoomThatIsNominatedToOthersMakesNobodyGiveUpItsNode) {
   other.status.nominated = v1alpha::Nomination{"n2", {{"c2", 1000, 100}}, {}};
   stores.claims.informed(other);
   goneDevice("d2");
-  owner.turn.now = 1020;
+  owner.order.now = 1020;
   EXPECT_FALSE(view.decideAndAssume(owner).fits) << "its free card is another's";
   EXPECT_EQ(kept(), Names{"n1"});
 }
 
 constexpr int64_t kDay = ReservationBudget::kMaxReservationTime;
 
-TEST_F(KeptRoomTest, AClaimThatIsNeverServedHasANodeForADayAtMost) {
+TEST_F(WithheldCapacityTest, AClaimThatIsNeverServedHasANodeForADayAtMost) {
   hold("d1", "n1", "c0", 100);
   podOn("d1", "Job");  // a Job may run for days
   ASSERT_TRUE(waits("large", 1000));
@@ -471,7 +471,7 @@ TEST_F(KeptRoomTest, AClaimThatIsNeverServedHasANodeForADayAtMost) {
   EXPECT_EQ(view.queries().reservationText("large"), "");
 }
 
-TEST_F(KeptRoomTest, AClaimThatIsMadeAgainHasNoDayOfItsOwn) {
+TEST_F(WithheldCapacityTest, AClaimThatIsMadeAgainHasNoDayOfItsOwn) {
   hold("d1", "n1", "c0", 100);
   podOn("d1", "Job");
   std::string uid;
@@ -487,7 +487,7 @@ TEST_F(KeptRoomTest, AClaimThatIsMadeAgainHasNoDayOfItsOwn) {
       << view.queries().reservationText(uid);
 }
 
-TEST_F(KeptRoomTest, ReservationsThatServedTheirClaimsTakeNoTimeOfTheirNamespace) {
+TEST_F(WithheldCapacityTest, ReservationsThatServedTheirClaimsTakeNoTimeOfTheirNamespace) {
   int64_t now = 1000;
   for (int i = 0; i < 10; ++i) {
     const auto uid = "large" + std::to_string(i), device = "d1" + std::to_string(i);
@@ -502,7 +502,7 @@ TEST_F(KeptRoomTest, ReservationsThatServedTheirClaimsTakeNoTimeOfTheirNamespace
   }
 }
 
-TEST_F(KeptRoomTest, NoNodeIsKeptWhoseHoldersShowNoSignOfEnding) {
+TEST_F(WithheldCapacityTest, NoNodeIsKeptWhoseHoldersShowNoSignOfEnding) {
   full({500, 900});  // n2, n3
   hold("d1", "n1", "c0", 980);
   int64_t now = 1000;
@@ -527,7 +527,7 @@ TEST_F(KeptRoomTest, NoNodeIsKeptWhoseHoldersShowNoSignOfEnding) {
   EXPECT_EQ(view.queries().reservationText("none"), "node n2 is reserved for it, for 24 hours at most");
 }
 
-TEST_F(KeptRoomTest, AReservationEndsOnceAHolderStays) {
+TEST_F(WithheldCapacityTest, AReservationEndsOnceAHolderStays) {
   hold("d1", "n1", "c0", 500);
   ASSERT_TRUE(waits("large", 1000));
   ASSERT_EQ(kept(), Names{"n1"});
@@ -538,7 +538,7 @@ TEST_F(KeptRoomTest, AReservationEndsOnceAHolderStays) {
   EXPECT_EQ(grown, 1);
 }
 
-TEST_F(KeptRoomTest, OnlyHoldersThatWouldHaveToLeaveCount) {
+TEST_F(WithheldCapacityTest, OnlyHoldersThatWouldHaveToLeaveCount) {
   card("c1", "n1");
   card("c2", "n1");
   hold("d1", "n1", "c0", 500);
@@ -552,22 +552,22 @@ TEST_F(KeptRoomTest, OnlyHoldersThatWouldHaveToLeaveCount) {
   EXPECT_EQ(kept(), Names());
 }
 
-TEST_F(KeptRoomTest, AHolderOfWhoseEndNothingTellsStaysAfterADay) {
+TEST_F(WithheldCapacityTest, AHolderOfWhoseEndNothingTellsStaysAfterADay) {
   hold("d1", "n1", "c0", 0);
   auto large = waiter("large", 1000);
-  large.turn = {0, kDay - 1000, kDay - 1000, kDay};
+  large.order = {0, kDay - 1000, kDay - 1000, kDay};
   ASSERT_FALSE(view.decideAndAssume(large).fits);
   EXPECT_EQ(kept(), Names{"n1"});
-  large.turn.now = kDay + 20;
+  large.order.now = kDay + 20;
   ASSERT_FALSE(view.decideAndAssume(large).fits);
   EXPECT_EQ(kept(), Names());
   podOn("d1", "Job");
-  large.turn.now = kDay + 400;
+  large.order.now = kDay + 400;
   ASSERT_FALSE(view.decideAndAssume(large).fits);
   EXPECT_EQ(kept(), Names{"n1"}) << "a Job ends, however long it has run";
 }
 
-TEST_F(KeptRoomTest, AGangHasNoNodesKeptWhoseHoldersStay) {
+TEST_F(WithheldCapacityTest, AGangHasNoNodesKeptWhoseHoldersStay) {
   full({500, 900, 700});
   hold("d1", "n1", "c0", 980);
   podOn("d1", "ReplicaSet");
@@ -576,7 +576,7 @@ TEST_F(KeptRoomTest, AGangHasNoNodesKeptWhoseHoldersStay) {
   EXPECT_EQ(kept(), (Names{"n3", "n4"}));
 }
 
-TEST_F(KeptRoomTest, NoMoreThanATenthOfASmallClustersFreeCardsIsWithheld) {
+TEST_F(WithheldCapacityTest, NoMoreThanATenthOfASmallClustersFreeCardsIsWithheld) {
   allow(10);
   hold("d1", "n1", "c0", 500);
   ASSERT_TRUE(waits("large", 1000));
@@ -597,22 +597,22 @@ TEST_F(KeptRoomTest, NoMoreThanATenthOfASmallClustersFreeCardsIsWithheld) {
   mine.metadata.resourceVersion = next();
   mine.spec.card->model = "mine";
   stores.cards.informed(mine);
-  large.turn = {0, 0, 0, 1400};
+  large.order = {0, 0, 0, 1400};
   ASSERT_FALSE(view.decideAndAssume(large).fits);
   EXPECT_EQ(kept(), Names{"n1"}) << "one of eleven";
   auto later = ask("later", 100);
-  later.turn = {0, 1300, 1300, 1400};
-  EXPECT_EQ(view.queries().nodesKeptFrom({later}).size(), 1u);
+  later.order = {0, 1300, 1300, 1400};
+  EXPECT_EQ(view.queries().nodesWithheldFrom({later}).size(), 1u);
   // Nine of ten free cards are allocated, and n1's card is the tenth.
   for (int i = 0; i < 9; ++i) hold("of-n2-" + std::to_string(i), "n2", "other" + std::to_string(i), 1400);
   goneDevice("d1");
-  EXPECT_TRUE(view.queries().nodesKeptFrom({later}).empty()) << "half of the free cards are not withheld";
-  later.turn.now = 1401;
+  EXPECT_TRUE(view.queries().nodesWithheldFrom({later}).empty()) << "half of the free cards are not withheld";
+  later.order.now = 1401;
   later.request.models = {"mine"};
   EXPECT_TRUE(view.decideAndAssume(later).fits);
 }
 
-TEST_F(KeptRoomTest, AClusterOfFiftyNodesIsNotSmall) {
+TEST_F(WithheldCapacityTest, AClusterOfFiftyNodesIsNotSmall) {
   allow(10);
   std::vector<int64_t> since(48, 100);
   full(since);  // n2 to n49
@@ -626,7 +626,7 @@ TEST_F(KeptRoomTest, AClusterOfFiftyNodesIsNotSmall) {
   EXPECT_EQ(kept().size(), 1u) << view.queries().reservationText("large");
 }
 
-TEST_F(KeptRoomTest, ANamespacesGangsHaveADayTogether) {
+TEST_F(WithheldCapacityTest, ANamespacesGangsHaveADayTogether) {
   full({100, 900, 500});
   hold("d1", "n1", "c0", 990);
   constexpr int64_t day = 86'400;
@@ -642,52 +642,52 @@ TEST_F(KeptRoomTest, ANamespacesGangsHaveADayTogether) {
   EXPECT_EQ(kept(), Names());
 }
 
-TEST_F(KeptRoomTest, WhoIsToldWhenANodeIsExchanged) {
+TEST_F(WithheldCapacityTest, WhoIsToldWhenANodeIsExchanged) {
   full({500});
   hold("d1", "n1", "c0", 900);
   auto large = waiter("large", 1000);
-  large.turn = {0, 0, 0, 1000};
+  large.order = {0, 0, 0, 1000};
   EXPECT_FALSE(view.decideAndAssume(large).fits);
   ASSERT_EQ(kept(), Names{"n1"});
   goneDevice("d2");
   hold("d2b", "n2", "c2", 1018);
   grown = 0;
-  large.turn.now = 1020;
+  large.order.now = 1020;
   EXPECT_FALSE(view.decideAndAssume(large).fits);
   EXPECT_EQ(kept(), Names{"n2"});
   EXPECT_EQ(grown, 1) << "n1 is for all again";
 }
 
-TEST_F(KeptRoomTest, MembersThatLeaveTheirGangHaveWhatOthersHave) {
+TEST_F(WithheldCapacityTest, MembersThatLeaveTheirGangHaveWhatOthersHave) {
   full({100, 900, 500});
   hold("d1", "n1", "c0", 990);
   auto asks = gang("g", 2, 0);
   EXPECT_FALSE(gangFits(asks, 1000));
   ASSERT_EQ(kept().size(), 2u);
   for (int i = 0; i < 2; ++i) {
-    asks[static_cast<std::size_t>(i)].turn.now = 1020 + i;
+    asks[static_cast<std::size_t>(i)].order.now = 1020 + i;
     EXPECT_FALSE(view.decideAndAssume(asks[static_cast<std::size_t>(i)]).fits);
   }
   EXPECT_EQ(kept().size(), 1u) << "one of fifty";
-  for (auto& each : asks) each.turn.now = 1040;
+  for (auto& each : asks) each.order.now = 1040;
   EXPECT_FALSE(gangFits(asks, 1040));
   EXPECT_EQ(kept().size(), 2u) << "as a gang again, whose day has only begun";
 }
 
-TEST_F(KeptRoomTest, AClockThatWasSetBackHoldsUpNobody) {
+TEST_F(WithheldCapacityTest, AClockThatWasSetBackHoldsUpNobody) {
   hold("d1", "n1", "c0", 0);
   auto early = waiter("early", 1000), large = waiter("large", 1000);
   early.request.cards = 2;  // no node has two
-  early.turn = {0, 0, 0, 5000};
+  early.order = {0, 0, 0, 5000};
   EXPECT_FALSE(view.decideAndAssume(early).fits);
   for (const int64_t now : {1000, 1001}) {
-    large.turn = {0, 0, 0, now};
+    large.order = {0, 0, 0, now};
     EXPECT_FALSE(view.decideAndAssume(large).fits);
   }
   EXPECT_EQ(kept(), Names{"n1"});
 }
 
-TEST_F(KeptRoomTest, VictimsAreNeededWithoutWhoseReleaseNotAllFit) {
+TEST_F(WithheldCapacityTest, VictimsAreNeededWithoutWhoseReleaseNotAllFit) {
   full({1, 2, 3});
   node("n9");
   card("c9", "n9");
@@ -711,4 +711,4 @@ TEST_F(KeptRoomTest, VictimsAreNeededWithoutWhoseReleaseNotAllFit) {
 }
 
 }  // namespace
-}  // namespace egpu::cache
+}  // namespace egpu::allocator

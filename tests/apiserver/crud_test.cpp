@@ -300,9 +300,9 @@ TEST_F(CrudTest, UnknownFieldsAreRefusedWarnedOfOrDropped) {
   EXPECT_FALSE(warn.body["spec"].contains("foo"));
   sent["metadata"]["name"] = "b";
   EXPECT_TRUE(call("POST", kClaims + "?fieldValidation=Ignore", sent).raw.headers.empty());
-  Reply twice = ask(
-      *server, "POST", kClaims + "?fieldValidation=Strict",
-      R"({"apiVersion":"elasticgpu.io/v1alpha","kind":"ElasticGPUClaim","metadata":{"name":"d"},"spec":{"egpuClassName":"a","egpuClassName":"b"}})");
+  Reply twice = ask(*server, "POST", kClaims + "?fieldValidation=Strict",
+                    R"({"apiVersion":"elasticgpu.io/v1alpha","kind":"ElasticGPUClaim","metadata":{"name":"d"},"spec":{)"
+                    R"("egpuClassName":"a","egpuClassName":"b"}})");
   EXPECT_EQ(twice.status, 400);
   EXPECT_THAT(twice.message(), HasSubstr("duplicate field \"egpuClassName\""));
 }

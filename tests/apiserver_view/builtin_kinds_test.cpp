@@ -121,7 +121,8 @@ TEST_F(BuiltinKinds, FreezesPods) {
 
 TEST_F(BuiltinKinds, GuardsResourceClaims) {
   Json claim = Json::parse(
-      R"({"metadata":{"name":"c","namespace":"default"},"spec":{"devices":{"requests":[{"name":"gpu","exactly":{"deviceClassName":"k"}}]}}})");
+      R"({"metadata":{"name":"c","namespace":"default"},"spec":{"devices":{"requests":[{"name":"gpu","exactly":{)"
+      R"("deviceClassName":"k"}}]}}})");
   EXPECT_THAT(fields("resourceclaims", claim), IsEmpty());
   const Json unallocated = claim;
   const Json allocation =

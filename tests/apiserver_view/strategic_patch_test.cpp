@@ -30,10 +30,11 @@ class StrategicPatch : public testing::Test {
 
 TEST_F(StrategicPatch, MergesListsByTheirKeys) {
   EXPECT_EQ(
-      patched(
-          "pods",
-          R"({"spec":{"containers":[{"name":"a","image":"1","env":[{"name":"X","value":"1"}]},{"name":"b","image":"2"}]}})",
-          R"({"spec":{"containers":[{"name":"a","image":"3","env":[{"name":"Y","value":"2"}]},{"name":"c","image":"4"}]}})"),
+      patched("pods",
+              R"({"spec":{"containers":[{"name":"a","image":"1","env":[{"name":"X","value":"1"}]},{"name":"b",)"
+              R"("image":"2"}]}})",
+              R"({"spec":{"containers":[{"name":"a","image":"3","env":[{"name":"Y","value":"2"}]},{"name":"c",)"
+              R"("image":"4"}]}})"),
       Json::parse(
           R"({"spec":{"containers":[{"name":"a","image":"3","env":[{"name":"X","value":"1"},{"name":"Y","value":"2"}]},
                         {"name":"b","image":"2"},{"name":"c","image":"4"}]}})"));
@@ -54,10 +55,11 @@ TEST_F(StrategicPatch, ReplacesAtomicLists) {
 
 TEST_F(StrategicPatch, MergesMetadata) {
   EXPECT_EQ(
-      patched(
-          "pods",
-          R"({"metadata":{"labels":{"a":"1","b":"2"},"finalizers":["x/y"],"ownerReferences":[{"uid":"1","name":"o"}]}})",
-          R"({"metadata":{"labels":{"a":null,"c":"3"},"finalizers":["x/z","x/y"],"ownerReferences":[{"uid":"2","name":"p"}]}})"),
+      patched("pods",
+              R"({"metadata":{"labels":{"a":"1","b":"2"},"finalizers":["x/y"],"ownerReferences":[{"uid":"1",)"
+              R"("name":"o"}]}})",
+              R"({"metadata":{"labels":{"a":null,"c":"3"},"finalizers":["x/z","x/y"],"ownerReferences":[{"uid":"2",)"
+              R"("name":"p"}]}})"),
       Json::parse(R"({"metadata":{"labels":{"b":"2","c":"3"},"finalizers":["x/y","x/z"],
                         "ownerReferences":[{"uid":"1","name":"o"},{"uid":"2","name":"p"}]}})"));
   EXPECT_EQ(patched("pods", R"({"metadata":{"finalizers":["x/y","x/z"]}})",
@@ -84,11 +86,10 @@ TEST_F(StrategicPatch, FollowsDirectives) {
 }
 
 TEST_F(StrategicPatch, OrdersElements) {
-  EXPECT_EQ(
-      patched(
-          "pods", R"({"spec":{"containers":[{"name":"a"},{"name":"b"},{"name":"s"}]}})",
-          R"({"spec":{"$setElementOrder/containers":[{"name":"c"},{"name":"b"},{"name":"a"}],"containers":[{"name":"c"}]}})"),
-      Json::parse(R"({"spec":{"containers":[{"name":"s"},{"name":"c"},{"name":"b"},{"name":"a"}]}})"));
+  EXPECT_EQ(patched("pods", R"({"spec":{"containers":[{"name":"a"},{"name":"b"},{"name":"s"}]}})",
+                    R"({"spec":{"$setElementOrder/containers":[{"name":"c"},{"name":"b"},{"name":"a"}],"containers":[{)"
+                    R"("name":"c"}]}})"),
+            Json::parse(R"({"spec":{"containers":[{"name":"s"},{"name":"c"},{"name":"b"},{"name":"a"}]}})"));
   EXPECT_EQ(patched("pods", R"({"metadata":{"finalizers":["x/1","x/2"]}})",
                     R"({"metadata":{"$setElementOrder/finalizers":["x/2","x/1"]}})"),
             Json::parse(R"({"metadata":{"finalizers":["x/2","x/1"]}})"));

@@ -84,7 +84,8 @@ TEST(Decode, theProposalsOwnClaim) {
 
 TEST(Decode, numbersInRequestsKeepTheirText) {
   const auto claim = decode<v1alpha::ElasticGPUClaim>(
-      R"({"spec":{"resources":{"requests":{"a":4,"b":0.5,"c":1e3,"d":1E+3 ,"e":-7,"f":18446744073709551616,"g":"1.50Gi"}}}})");
+      R"({"spec":{"resources":{"requests":{"a":4,"b":0.5,"c":1e3,"d":1E+3 ,"e":-7,"f":18446744073709551616,)"
+      R"("g":"1.50Gi"}}}})");
   ASSERT_TRUE(claim) << claim.status().str();
   const core::StringMap want = {{"a", "4"},     {"b", "0.5"}, {"c", "1e3"},
                                 {"d", "1E+3"},  {"e", "-7"},  {"f", "18446744073709551616"},
@@ -224,7 +225,8 @@ TEST(Encode, theCarrierAsKubernetesWantsIt) {
       R"({"apiVersion":"resource.k8s.io/v1","kind":"ResourceClaim","metadata":{"name":"train","namespace":"default"},)"
       R"("spec":{"devices":{"requests":[{"name":"gpu","exactly":{"deviceClassName":"elasticgpu.io"}}]}},)"
       R"("status":{"allocation":{"allocationTimestamp":"2026-01-02T03:04:05Z","devices":{"results":[)"
-      R"({"request":"gpu","driver":"elasticgpu.io","pool":"n1","device":"egpu-1"}]},"nodeSelector":{"nodeSelectorTerms":[)"
+      R"({"request":"gpu","driver":"elasticgpu.io","pool":"n1","device":"egpu-1"}]},"nodeSelector":{)"
+      R"("nodeSelectorTerms":[)"
       R"({"matchFields":[{"key":"metadata.name","operator":"In","values":["n1"]}]}]}}}})");
 }
 

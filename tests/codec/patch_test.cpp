@@ -37,9 +37,9 @@ v1alpha::ElasticGPU card() {
 TEST(LedgerPatch, entryIsAddedAndNothingElseTouched) {
   const v1alpha::LedgerEntry entry{"egpu-b", "ns/b", 300, 400};
   const std::string body = ledgerEntry("card-uid", "b", entry);
-  EXPECT_EQ(
-      body,
-      R"({"metadata":{"uid":"card-uid"},"spec":{"allocations":{"b":{"device":"egpu-b","claim":"ns/b","core":300,"memory":400,"resize":null}}}})");
+  EXPECT_EQ(body,
+            R"({"metadata":{"uid":"card-uid"},"spec":{"allocations":{"b":{"device":"egpu-b","claim":"ns/b","core":300,)"
+            R"("memory":400,"resize":null}}}})");
   auto want = card();
   want.spec.allocations["b"] = entry;
   EXPECT_TRUE(same(merged(card(), body), want));
@@ -271,8 +271,9 @@ TEST(PinAndLift, everyTermIsPinnedOnTopOfWhatItAsks) {
 }
 
 TEST(PinAndLift, aTermThatMatchesNothingStaysSo) {
-  const json before = pod(
-      R"({"nodeAffinity":{"requiredDuringSchedulingIgnoredDuringExecution":{"nodeSelectorTerms":[{},{"matchExpressions":[{"key":"a","operator":"Exists"}]}]}}})");
+  const json before =
+      pod(R"({"nodeAffinity":{"requiredDuringSchedulingIgnoredDuringExecution":{"nodeSelectorTerms":[{},{)"
+          R"("matchExpressions":[{"key":"a","operator":"Exists"}]}]}}})");
   const json after = pinned(before);
   EXPECT_EQ(requiredOf(after)[0], json::object());
   EXPECT_EQ(requiredOf(after)[1]["matchFields"], json::array({kPin}));

@@ -50,10 +50,9 @@ TEST(ServerStatus, codes) {
 
 TEST(ServerStatus, versionNotSeenYet) {
   const auto status = decodeStatus(
-      504,
-      body(
-          "Timeout", "Too large resource version: 9, current: 5",
-          R"({"causes":[{"reason":"ResourceVersionTooLarge","message":"Too large resource version"}],"retryAfterSeconds":1})"));
+      504, body("Timeout", "Too large resource version: 9, current: 5",
+                R"({"causes":[{"reason":"ResourceVersionTooLarge","message":"Too large resource version"}],)"
+                R"("retryAfterSeconds":1})"));
   EXPECT_EQ(status.code(), Code::tooLarge);
   EXPECT_EQ(status.retryAfter, std::chrono::seconds(1));
 }

@@ -29,9 +29,9 @@ TEST(ExtenderCodec, NodeNamesAsACachingExtenderGetsThem) {
   EXPECT_EQ(encodeFilterResult(*got),
             R"({"NodeNames":["n1","n-2.example.com"],"FailedNodes":{},"FailedAndUnresolvableNodes":{},"Error":""})");
   const std::vector<uint8_t> fate = {0, 1};
-  EXPECT_EQ(
-      encodeFilterResult(*got, fate, {{"too \"full\"", true}}),
-      R"({"NodeNames":["n1"],"FailedNodes":{},"FailedAndUnresolvableNodes":{"n-2.example.com":"too \"full\""},"Error":""})");
+  EXPECT_EQ(encodeFilterResult(*got, fate, {{"too \"full\"", true}}),
+            R"({"NodeNames":["n1"],"FailedNodes":{},"FailedAndUnresolvableNodes":{"n-2.example.com":"too \"full\""},)"
+            R"("Error":""})");
   EXPECT_EQ(
       encodeFilterResult(*got, fate, {{"full", false}}),
       R"({"NodeNames":["n1"],"FailedNodes":{"n-2.example.com":"full"},"FailedAndUnresolvableNodes":{},"Error":""})");
@@ -101,8 +101,9 @@ TEST(ExtenderCodec, Bindings) {
 }
 
 TEST(ExtenderCodec, VictimsByUidAndWhole) {
-  const auto meta = decodeExtenderPreemptionArgs(args(
-      R"("NodeNameToVictims":null,"NodeNameToMetaVictims":{"n1":{"Pods":[{"UID":"a"},{"UID":"b"}],"NumPDBViolations":2},"n2":null})"));
+  const auto meta = decodeExtenderPreemptionArgs(
+      args(R"("NodeNameToVictims":null,"NodeNameToMetaVictims":{"n1":{"Pods":[{"UID":"a"},{"UID":"b"}],)"
+           R"("NumPDBViolations":2},"n2":null})"));
   ASSERT_TRUE(meta.ok()) << meta.status().str();
   ASSERT_EQ(meta->nodes.size(), 2u);
   EXPECT_EQ(meta->nodes[0].node, "n1");

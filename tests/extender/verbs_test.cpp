@@ -213,7 +213,8 @@ TEST_F(ExtenderTest, ANodeThatIsKeptForOneThatHasWaitedForLongIsNotOffered) {
   world.removeClaim("full-n1-1");
   settle();
   ASSERT_EQ(world.reason("large"), "NoFit");
-  ASSERT_EQ(driver->cluster.queries().keptNodes(), (std::vector<scheduler::Kept>{{"default/large", "n1"}}));
+  ASSERT_EQ(driver->cluster.queries().nodeReservations(),
+            (std::vector<scheduler::ReservedNode>{{"default/large", "n1"}}));
   world.nextSecond();
   world.addClaim("a", "late", {{"gpu", "1"}});
   const auto pod = addPod("p", {"a"});

@@ -278,7 +278,7 @@ TEST(Journal, WhatFindsNoRoomInMemoryIsCounted) {
   twoNodes(cluster);
   (void)cluster.view.decideAndAssume(cluster.ask("a", 100));
   constexpr int kTold = 200'000;
-  for (int i = 0; i < kTold; ++i) cluster.journal->changed(cache::ClaimGone{"x"});
+  for (int i = 0; i < kTold; ++i) cluster.journal->changed(allocator::ClaimGone{"x"});
   cluster.journal->flush();
   cluster.journal->flush();
   (void)cluster.view.decideAndAssume(cluster.ask("b", 100));

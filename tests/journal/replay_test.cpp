@@ -15,7 +15,7 @@ namespace egpu::journal {
 namespace {
 
 using std::chrono::seconds;
-using SchedulingRequest = cache::Allocator::SchedulingRequest;
+using SchedulingRequest = allocator::Allocator::SchedulingRequest;
 
 scheduler::Policies policies(const std::string& name) {
   scheduler::Policies out;

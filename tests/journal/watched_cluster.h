@@ -44,7 +44,7 @@ class CountingMetrics final : public base::Metrics {
 
 class WatchedCluster {
  public:
-  using SchedulingRequest = cache::Allocator::SchedulingRequest;
+  using SchedulingRequest = allocator::Allocator::SchedulingRequest;
 
   explicit WatchedCluster(int64_t bytes = int64_t{64} << 20) : bytes_(bytes) { open(); }
 
@@ -135,7 +135,7 @@ class WatchedCluster {
     Replay replay(std::move(policies));
     leftOut.clear();
     Reading reading;
-    reading.each = [&](const codec::JournalRecord& record, bool joined) { replay.tell(record, joined); };
+    reading.each = [&](const codec::JournalRecord& record, bool joined) { replay.add(record, joined); };
     reading.leftOut = [this](const std::string& what) { leftOut.push_back(what); };
     if (const auto s = read(folder(), reading); !s.ok()) throw std::runtime_error(s.str());
     return replay.summary();
@@ -145,7 +145,7 @@ class WatchedCluster {
   CountingMetrics metrics;
   std::unique_ptr<Journal> journal;  // outlives the view
   cache::Stores stores;
-  cache::Allocator view{stores};
+  allocator::Allocator view{stores};
   std::vector<std::string> leftOut;
 
  private:

@@ -261,7 +261,7 @@ TEST_F(HostedTest, ShutdownEndsCallsUnderWay) {
 
 TEST_F(HostedTest, BackoffGrowsWithJitterUpToItsBound) {
   options.backoffFirst = milliseconds(1000);
-  options.backoffMost = milliseconds(8000);
+  options.maxBackoff = milliseconds(8000);
   auto& p = start(zoo("crashes_at_load"));
   EXPECT_FALSE(p.described());
   int64_t whole = 1000;

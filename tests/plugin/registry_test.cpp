@@ -55,7 +55,7 @@ class RegistryTest : public ::testing::Test {
     options.openWait = milliseconds(600'000);
     options.grace = milliseconds(20);
     options.backoffFirst = milliseconds(2);
-    options.backoffMost = milliseconds(2);
+    options.maxBackoff = milliseconds(2);
   }
   HostedRegistry& open(const std::vector<std::string>& paths) {
     registry = std::make_unique<HostedRegistry>(paths, options, clock, random);
@@ -105,7 +105,7 @@ TEST_F(RegistryTest, TheWholeZooHarmsNobodyElse) {
   // One plugin each uses up these timeouts; shorter ones would make good plugins fail on a busy machine.
   options.startTimeout = milliseconds(10'000);
   options.deadlines.slow = milliseconds(5'000);
-  options.backoffMost = options.backoffFirst = milliseconds(100);
+  options.maxBackoff = options.backoffFirst = milliseconds(100);
   std::vector<std::string> paths{builtIn("physical")};
   const std::vector<std::string> bad = {"no_entry",     "null_table", "refuses",   "wrong_version", "short_table",
                                         "missing_slot", "bad_name",   "null_name", "hangs_at_load", "crashes_at_load"};

@@ -221,7 +221,7 @@ TEST_F(FairControllerTest, FreedCardsGoToThoseOfTheHighestPriorityInWhateverName
   ASSERT_TRUE(comesTrue([&] { return bound("default") == 8; }));
   addClaims("default", "low", 80, card);
   addClaims("sick", "high", 5, card, "high");
-  ASSERT_TRUE(comesTrue([&] { return controller->reconciler().waitingForRoom() == 85 && controller->quiet(); }));
+  ASSERT_TRUE(comesTrue([&] { return controller->reconciler().waitingForCapacity() == 85 && controller->quiet(); }));
   for (int i = 0; i < 5; ++i) world.removeClaim("c" + std::to_string(i));
   EXPECT_TRUE(comesTrue([&] {
     return controller->stores().claims.size() == 88 && bound("default") + bound("sick") == 8 && controller->quiet();
@@ -231,7 +231,7 @@ TEST_F(FairControllerTest, FreedCardsGoToThoseOfTheHighestPriorityInWhateverName
 
 TEST(QueueKeyTest, RoundTrip) {
   for (const std::string text : {"claim/ns/a", "device/egpu-1", "card/gpu-1", "carrier/ns/a", "pod/ns/p", "node/n",
-                                 "class/c", "plugin/p.io", "calls/p.io", "usage/ns/a", "room/all", "plans/all"}) {
+                                 "class/c", "plugin/p.io", "calls/p.io", "usage/ns/a", "capacity/all", "plans/all"}) {
     auto key = QueueKey::parse(text);
     ASSERT_TRUE(key) << text;
     EXPECT_EQ(key->str(), text);

@@ -465,7 +465,8 @@ TEST_F(TenantTest, AForeignReservedResourceClaimHoldsNoIntent) {
   auto made = World::must(world.client.create(foreign));
   world.json<core::ResourceClaim>(
       {"default", "a"},
-      R"({"status":{"allocation":{"devices":{"results":[{"request":"x","driver":"other.example","pool":"n1","device":"d0"}]}},"reservedFor":[{"resource":"pods","name":"z","uid":"u-z"}]}})",
+      R"({"status":{"allocation":{"devices":{"results":[{"request":"x","driver":"other.example","pool":"n1",)"
+      R"("device":"d0"}]}},"reservedFor":[{"resource":"pods","name":"z","uid":"u-z"}]}})",
       "status");
   driver->run();
   world.removePod("p");

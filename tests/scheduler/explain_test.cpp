@@ -243,7 +243,7 @@ TEST(Explain, WholeCardsAndTooFewOfThem) {
   ASSERT_FALSE(e.remedies.empty());
   EXPECT_EQ(e.remedies.back().kind, Remedy::Kind::release);
   EXPECT_EQ(e.remedies.back().node, "n1") << "its fourth card is the least used";
-  EXPECT_EQ(e.remedies.back().rooms.at(0), (Remedy::CardRoom{"n1-3", {600, kGi}, 1}));
+  EXPECT_EQ(e.remedies.back().rooms.at(0), (Remedy::CardCapacity{"n1-3", {600, kGi}, 1}));
 
   r.models = {"T4"};
   r.cards = 9;

@@ -184,7 +184,7 @@ TEST(Gang, WhoWasPlacedBeforeIsToldToWhoKnowsTheRoomForPods) {
   auto cluster = nodesOfTwo(3);
   auto gang = same(3, share(100));
   for (auto& member : gang)  // two pods per node
-    member.hasRoom = [](std::string_view, std::span<const std::size_t> placed) { return placed.size() < 2; };
+    member.hasCapacity = [](std::string_view, std::span<const std::size_t> placed) { return placed.size() < 2; };
   EXPECT_EQ(nodesOf(decideGang(cluster, gang)), (Names{"n0", "n0", "n1"}));
 }
 
@@ -396,7 +396,7 @@ class Plain {
       return std::count(tried.begin(), tried.end(), node) == 0 &&
              (!group || std::count(group->nodes.begin(), group->nodes.end(), node) > 0) &&
              (!member.suits || member.suits(node)) && (!member.with || so[*member.with].node == node) &&
-             (!member.hasRoom || member.hasRoom(node, placed));
+             (!member.hasCapacity || member.hasCapacity(node, placed));
     });
   }
 
@@ -489,7 +489,7 @@ std::vector<GangMember> randomGang(Random& random) {
     const auto odd = pick(random, 0, 5), most = pick(random, 0, 11);
     if (odd < 2) member.suits = [odd](std::string_view node) { return node.back() % 2 == odd; };
     if (most == 1 || most == 2)
-      member.hasRoom = [most](std::string_view, std::span<const std::size_t> placed) {
+      member.hasCapacity = [most](std::string_view, std::span<const std::size_t> placed) {
         return static_cast<int64_t>(placed.size()) < most;
       };
     if (kinds) member.kind = static_cast<std::size_t>(std::min<int64_t>(odd, 2) * 3 + (most > 2 ? 0 : most));

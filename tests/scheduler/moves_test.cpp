@@ -586,7 +586,7 @@ TEST(GangMoves, PodsBesideEachOtherHaveRoom) {
   auto members = alike(2, whole(1));
   EXPECT_TRUE(letAllIn(s.cluster, members, s.movers).moves.empty());
   for (GangMember& member : members)
-    member.hasRoom = [](std::string_view, std::span<const std::size_t> placed) { return placed.empty(); };
+    member.hasCapacity = [](std::string_view, std::span<const std::size_t> placed) { return placed.empty(); };
   const MovePlan plan = letAllIn(s.cluster, members, s.movers);
   ASSERT_TRUE(plan.possible);
   ASSERT_EQ(plan.moves.size(), 1U) << "one pod only has room on a";

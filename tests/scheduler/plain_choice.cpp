@@ -239,14 +239,14 @@ class Choosing {
   }
 
   /// Sorts by descending capacity, then by index.
-  Indexes byRoom(Indexes set) const {
+  Indexes byCapacity(Indexes set) const {
     std::stable_sort(set.begin(), set.end(), [&](std::size_t a, std::size_t b) { return rooms_[a] > rooms_[b]; });
     return set;
   }
 
   using Quality = std::pair<int64_t, std::size_t>;
   std::optional<Quality> qualityOf(const Indexes& set) const {
-    const std::vector<int64_t> parts = partsOf(r_, stepsOf(r_).total, byRoom(set), rooms_);
+    const std::vector<int64_t> parts = partsOf(r_, stepsOf(r_).total, byCapacity(set), rooms_);
     if (parts.empty()) return std::nullopt;
     const auto [least, most] = std::minmax_element(parts.begin(), parts.end());
     return Quality{r_.split == Split::fill ? 0 : *most - *least, set.size()};
@@ -313,7 +313,7 @@ class Choosing {
 
   std::vector<Placement> dividedOver(const Indexes& chosen) const {
     const Steps s = stepsOf(r_);
-    const Indexes set = byRoom(chosen);
+    const Indexes set = byCapacity(chosen);
     const std::vector<int64_t> parts = partsOf(r_, s.total, set, rooms_);
     std::vector<Placement> placements;
     const bool shared = r_.milliTflopsPerCard > 0 || r_.perCard.core > 0;

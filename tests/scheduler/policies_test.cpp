@@ -192,7 +192,7 @@ void freeRooms(Cluster& cluster, World& world, const Request& request, const Rem
     cluster.giveBack(card, device);
     world.giveBack(card, device);
   };
-  for (const Remedy::CardRoom& room : remedy.rooms) {
+  for (const Remedy::CardCapacity& room : remedy.rooms) {
     PlainCard& plain = world.cards.at(room.card);
     Amount left = room.amount;
     for (int64_t n = 0; n < room.claims; ++n) {

@@ -275,7 +275,7 @@ INSTANTIATE_TEST_SUITE_P(Shapes, Churn,
 // Applies a remedy unchanged: the next decision must succeed; with a little less it must not.
 
 /// Releases at least this much of a card, and keeps the rest of the last claim touched.
-void makeRoom(Cluster& cluster, World& world, const Remedy::CardRoom& room) {
+void makeRoom(Cluster& cluster, World& world, const Remedy::CardCapacity& room) {
   PlainCard& plain = world.cards.at(room.card);
   Amount left = room.amount;
   int64_t claims = room.claims;
@@ -334,7 +334,7 @@ void applyAndCheck(const Twin& twin, const Request& request, const Remedy& remed
       break;
     }
     case Remedy::Kind::release: {
-      for (const Remedy::CardRoom& room : remedy.rooms) makeRoom(cluster, world, room);
+      for (const Remedy::CardCapacity& room : remedy.rooms) makeRoom(cluster, world, room);
       // Claims of the node, in addition to those that `rooms` released.
       auto onNode = [&] {
         std::set<std::string> devices;

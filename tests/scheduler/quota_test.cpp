@@ -120,7 +120,7 @@ TEST(Quota, OfAModelLeavesOutCardsOfThatModelOnly) {
   ASSERT_TRUE(more.excess);
   EXPECT_TRUE(more.excess->elsewhere);  // V100s are not limited, but full
   auto request = whole;
-  request.quota = book.rooms(claimOf("more"));
+  request.quota = book.remaining(claimOf("more"));
   EXPECT_NE(explain(cluster, request).text().find("over a quota of the namespace"), std::string::npos);
 }
 
@@ -357,7 +357,7 @@ class RandomClaims {
       plain_.quotas.push_back(std::move(quota));
     }
     book_.setQuotas("ns", plain_.quotas);
-    if (!book_.untold()) return;
+    if (!book_.takeUncounted()) return;
     for (const auto& [id, claim] : plain_.claims)
       for (std::size_t i = 0; i < claim.parts.size(); ++i)
         book_.put(id, claimOf(id, claim.cls), id + std::to_string(i), claim.parts[i]);

@@ -21,7 +21,7 @@ using Parts = std::multiset<int64_t>;
 
 /// Returns the parts of a total by card, over cards with these capacities, with card policy binpack.
 std::map<uint32_t, int64_t> byCard(Split split, int64_t total, std::vector<int64_t> rooms) {
-  std::vector<Candidate> candidates(rooms.size());
+  std::vector<CardCandidate> candidates(rooms.size());
   const NodeRecord node;
   const Division division(split, total, std::move(rooms));
   if (!division.possible()) return {};
@@ -247,7 +247,7 @@ TEST(Split, ExplainsWhatIsShortInAll) {
             (std::vector<std::pair<std::string, int64_t>>{
                 {"short of free capacity on all its cards together (need 180%, best has 160%)", 1}}));
   EXPECT_EQ(e.remedies.at(0).request.perCard.core, 1600);
-  EXPECT_EQ(e.remedies.at(1).rooms.at(0), (Remedy::CardRoom{"c0", {200, 0}, 0}));
+  EXPECT_EQ(e.remedies.at(1).rooms.at(0), (Remedy::CardCapacity{"c0", {200, 0}, 0}));
   EXPECT_EQ(e.smallestChange, "gpu-core 160 would fit now (node n); or free 20% of card c0 (node n)");
   Request memory;
   memory.split = Split::fill;

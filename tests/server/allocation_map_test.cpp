@@ -11,8 +11,8 @@ namespace {
 
 constexpr int64_t kGi = int64_t{1} << 30;
 
-cache::MapCard card(int64_t index, std::vector<cache::MapAllocation> takes) {
-  cache::MapCard c;
+allocator::MapCard card(int64_t index, std::vector<allocator::MapAllocation> takes) {
+  allocator::MapCard c;
   c.name = "gpu-" + std::to_string(index);
   c.uuid = "GPU-" + std::to_string(index);
   c.model = "A100";
@@ -29,7 +29,7 @@ cache::MapCard card(int64_t index, std::vector<cache::MapAllocation> takes) {
 
 AllocationMap sample() {
   AllocationMap map;
-  cache::MapNode n;
+  allocator::MapNode n;
   n.name = "n";
   n.cards = {card(0, {{"egpu-1", "u1", "ns/a", "Bound", 800, 8 * kGi}}),
              card(1, {{"egpu-2", "u2", "ns/\"b\"", "Released", 600, 4 * kGi}}), card(2, {}), card(3, {}), card(4, {})};
@@ -168,7 +168,7 @@ TEST(AllocationMap, TextShowsControlCharactersInsteadOfObeyingThem) {
 
 TEST(AllocationMap, ABarIsAsLongAsItsShare) {
   AllocationMap map;
-  cache::MapNode n;
+  allocator::MapNode n;
   n.name = "n";
   n.cards = {card(0, {{"d", "u", "ns/a", "Bound", 300, 0}})};
   map.nodes.push_back(n);
@@ -180,7 +180,7 @@ TEST(AllocationMap, ABarIsAsLongAsItsShare) {
 
 TEST(AllocationMap, EmptyCellsOfABarShareOneColour) {
   AllocationMap map;
-  cache::MapNode n;
+  allocator::MapNode n;
   n.name = "n";
   n.cards = {card(0, {{"d", "u", "ns/a", "Bound", 300, 0}})};
   map.nodes.push_back(n);
@@ -193,9 +193,9 @@ TEST(AllocationMap, EmptyCellsOfABarShareOneColour) {
 
 TEST(AllocationMap, NoTwoClaimsOfANodeLookAlike) {
   AllocationMap map;
-  cache::MapNode n;
+  allocator::MapNode n;
   n.name = "n";
-  std::vector<cache::MapAllocation> allocations;
+  std::vector<allocator::MapAllocation> allocations;
   for (int i = 0; i < 30; ++i) allocations.push_back({"d", "u", "ns/c" + std::to_string(i), "Bound", 10, 0});
   n.cards = {card(0, allocations)};
   map.nodes.push_back(n);
@@ -209,7 +209,7 @@ TEST(AllocationMap, NoTwoClaimsOfANodeLookAlike) {
 
 TEST(AllocationMap, AmountsAreReadable) {
   AllocationMap map;
-  cache::MapNode n;
+  allocator::MapNode n;
   n.name = "n";
   n.cards = {card(0, {{"d", "u", "ns/a", "Bound", 10, 16711156712}})};
   map.nodes.push_back(n);
@@ -218,7 +218,7 @@ TEST(AllocationMap, AmountsAreReadable) {
 
 TEST(AllocationMap, LinesFitTheColumnsWhateverNamesThereAre) {
   AllocationMap map;
-  cache::MapNode n;
+  allocator::MapNode n;
   n.name = std::string(253, 'n');
   n.cards = {card(0, {{"d", "u", std::string(60, 's') + "/" + std::string(181, 'c'), "Bound", 300, 0}})};
   map.nodes.push_back(n);

@@ -265,7 +265,7 @@ class GuardedTest : public CallersTest {
     if (!authorization.empty()) r.headers.emplace_back("authorization", authorization);
     return operations.handle(r, {});
   }
-  Operations operations{{[](const cache::MapPage&) { return AllocationMap{}; },
+  Operations operations{{[](const allocator::MapPage&) { return AllocationMap{}; },
                          [] { return std::string("metrics"); },
                          [] { return std::string(); },
                          [] { return std::string(); },

@@ -28,7 +28,7 @@ class OperationsTest : public testing::Test {
   }
   std::string missing_ = "the claims are not listed yet";
   PrometheusMetrics metrics_;
-  Operations operations_{{[](const cache::MapPage&) { return AllocationMap{}; }, [this] { return metrics_.text(); },
+  Operations operations_{{[](const allocator::MapPage&) { return AllocationMap{}; }, [this] { return metrics_.text(); },
                           [] { return std::string(); }, [this] { return missing_; }}};
 };
 
@@ -71,7 +71,7 @@ TEST_F(OperationsTest, MovesAreMadeOnlyWhereTheyCanBe) {
   const auto none = get("/defrag", "execute=true", "POST");
   EXPECT_EQ(none.status, 404);
   EXPECT_NE(none.body.find("defrag --execute"), std::string::npos) << none.body;
-  OperationsSources sources{[](const cache::MapPage&) { return AllocationMap{}; }, [] { return std::string(); },
+  OperationsSources sources{[](const allocator::MapPage&) { return AllocationMap{}; }, [] { return std::string(); },
                             [] { return std::string(); }, [] { return std::string(); }};
   sources.moves = [](const http::Request& request, std::stop_token) {
     http::Response r;
@@ -127,9 +127,9 @@ class PagedMapTest : public testing::Test {
     return operations_.handle(r, {});
   }
   AllocationMap map_;
-  cache::MapPage asked_;
+  allocator::MapPage asked_;
   Operations operations_{
-      {[this](const cache::MapPage& page) {
+      {[this](const allocator::MapPage& page) {
          asked_ = page;
          auto map = map_;
          std::erase_if(map.nodes, [&page](const auto& node) { return !page.node.empty() && node.name != page.node; });
@@ -168,7 +168,7 @@ TEST_F(PagedMapTest, ControlCharactersAreShownInsteadOfObeyed) {
     EXPECT_FALSE(base::hasControls(std::string_view(body).substr(0, body.size() - 1))) << query << ": " << body;
     EXPECT_NE(body.find("\\x"), std::string::npos) << body;
   }
-  cache::MapCard card;
+  allocator::MapCard card;
   card.offered = false;
   card.why = "odd \xc2\x9b\x7f\033[31m";
   map_.nodes = {{"n", true, {card}}};
@@ -180,7 +180,7 @@ TEST_F(PagedMapTest, ControlCharactersAreShownInsteadOfObeyed) {
 
 TEST_F(PagedMapTest, AnAnswerThatIsTooLargeIsRefusedWithWhatToDo) {
   map_.nodes.clear();
-  cache::MapCard card;
+  allocator::MapCard card;
   card.model = std::string(1 << 20, 'm');
   for (int i = 0; i < 70; ++i) map_.nodes.push_back({"n" + std::to_string(100 + i), true, {card}});
   const auto refused = get("/allocation-map");
@@ -194,7 +194,7 @@ TEST(Turns, TwoMapsAtOnceAndTheOthersWait) {
   std::condition_variable changed;
   int inside = 0, most = 0, answered = 0;
   bool open = false;
-  Operations operations{{[&](const cache::MapPage&) {
+  Operations operations{{[&](const allocator::MapPage&) {
                            std::unique_lock lock(mutex);
                            most = std::max(most, ++inside);
                            changed.notify_all();
@@ -241,7 +241,7 @@ TEST(Turns, OneCollectsMetricsAndWhoseCallerIsGoneDoesNotWait) {
   std::condition_variable changed;
   int inside = 0, most = 0, begun = 0, fresh = 0;
   bool open = false;
-  Operations operations{{[](const cache::MapPage&) { return AllocationMap{}; },
+  Operations operations{{[](const allocator::MapPage&) { return AllocationMap{}; },
                          [&] {
                            std::unique_lock lock(mutex);
                            most = std::max(most, ++inside);
@@ -298,7 +298,7 @@ TEST(Turns, OneCollectsMetricsAndWhoseCallerIsGoneDoesNotWait) {
 
 TEST(Turns, MetricsThatCouldNotBeCollectedAreCollectedForTheNext) {
   bool fails = true;
-  Operations operations{{[](const cache::MapPage&) { return AllocationMap{}; },
+  Operations operations{{[](const allocator::MapPage&) { return AllocationMap{}; },
                          [&] {
                            if (fails) throw std::runtime_error("no");
                            return std::string("metrics");

@@ -19,7 +19,8 @@ core::Pod pod(const std::string& json) {
 
 const char* const kTwoContainers =
     R"({"apiVersion":"v1","kind":"Pod","metadata":{"name":"p","annotations":{"egpuc.elasticgpu.io/test1":"c1"}},)"
-    R"("spec":{"initContainers":[{"name":"i","image":"x"}],"containers":[{"name":"a","image":"x","command":["sleep"]},{"name":"b","image":"x"}]}})";
+    R"("spec":{"initContainers":[{"name":"i","image":"x"}],"containers":[{"name":"a","image":"x","command":[)"
+    R"("sleep"]},{"name":"b","image":"x"}]}})";
 
 TEST(Admission, AnnotationBecomesResourceClaimGateAndContainerClaims) {
   std::string json = kTwoContainers;
@@ -61,9 +62,9 @@ TEST(Admission, Repeating_ItChangesNothing) {
 }
 
 TEST(Admission, TemplatesBecomeResourceClaimsToo) {
-  std::string json =
-      R"({"kind":"Pod","metadata":{"name":"p","annotations":{"egpuct.elasticgpu.io/a":"tenth","egpuc.elasticgpu.io/x":"c1"}},)"
-      R"("spec":{"containers":[{"name":"a"},{"name":"b"}]}})";
+  std::string json = R"({"kind":"Pod","metadata":{"name":"p","annotations":{"egpuct.elasticgpu.io/a":"tenth",)"
+                     R"("egpuc.elasticgpu.io/x":"c1"}},)"
+                     R"("spec":{"containers":[{"name":"a"},{"name":"b"}]}})";
   ASSERT_TRUE(admitPod("pods", "CREATE", json, {}).ok());
   const auto p = *codec::decode<core::Pod>(json);
   EXPECT_EQ(p.resourceClaims, (std::vector<core::PodResourceClaim>{{"x", "c1"}, {"a", "", "tenth"}}));
@@ -154,7 +155,8 @@ TEST(Admission, ANameTakenBySomethingElseIsRefused) {
 
 /// A pod whose init container and containers have these resources.
 std::string asking(const std::string& init, const std::string& main) {
-  return R"({"kind":"Pod","metadata":{"name":"p","annotations":{"egpuc.elasticgpu.io/x":"c1"}},"spec":{"initContainers":)"
+  return R"({"kind":"Pod","metadata":{"name":"p","annotations":{"egpuc.elasticgpu.io/x":"c1"}},"spec":{)"
+         R"("initContainers":)"
          R"([{"name":"i","resources":{)" +
          init + R"(}}],"containers":[{"name":"a"},{"name":"b","resources":{)" + main + R"(}}]}})";
 }
@@ -172,7 +174,8 @@ TEST(Admission, AGpuAmongAContainersOwnResourcesIsRefusedWithWhatToWrite) {
        R"("requests":{"elasticgpu.io/gpu-core":"10"})",
        {"container \"b\": resources.requests[elasticgpu.io/gpu-core]"}},
       {"",
-       R"("limits":{"gpushare.provisioner.elasticgpu.io/gpu-memory":"4Gi","gpushare.provisioner.elasticgpu.io/gpu-core":10,"cpu":1})",
+       R"("limits":{"gpushare.provisioner.elasticgpu.io/gpu-memory":"4Gi",)"
+       R"("gpushare.provisioner.elasticgpu.io/gpu-core":10,"cpu":1})",
        {"{gpushare.provisioner.elasticgpu.io/gpu-core: 10, gpushare.provisioner.elasticgpu.io/gpu-memory: 4Gi}"}},
       {R"("limits":{"elasticgpu.io/gpu":1})", R"("limits":{"elasticgpu.io/gpu":2})", {"container \"i\"", "gpu: 1"}},
       {R"("requests":{"elasticgpu.io/gpu":1})",

@@ -177,9 +177,9 @@ Driver::Driver(http::Handler& server, kube::Transport& transport, plugin::Regist
       taintRules(server, directClient_, taintRuleSink_),
       priorityClasses(server, directClient_, priorityClassSink_),
       podGroups(server, directClient_, podGroupSink_) {
-  scheduler::Keeping keeping;
-  keeping.freeCardPercent = 100;  // all clusters of the tests are small
-  cluster.keeping(keeping);
+  scheduler::ReservationLimits limits;
+  limits.freeCardPercent = 100;  // all clusters of the tests are small
+  cluster.setReservationLimits(limits);
 }
 
 Driver::~Driver() = default;

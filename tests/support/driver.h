@@ -142,7 +142,7 @@ class Driver {
  public:
   EventLog events;
   cache::Stores stores;
-  cache::Allocator cluster;
+  allocator::Allocator cluster;
   reconcile::Reconciler reconciler;
 
  private:

@@ -56,10 +56,10 @@ void World::addNode(const std::string& name, core::StringMap labels) {
   node.cpuMilli = 64'000;
   node.memoryBytes = 256 * kGi;
   must(client.create(node));
-  json<core::Node>(
-      {"", name},
-      R"({"status":{"allocatable":{"cpu":"64","memory":"256Gi","ephemeral-storage":"100Gi","pods":"110"},"conditions":[{"type":"Ready","status":"True"}]}})",
-      "status");
+  json<core::Node>({"", name},
+                   R"({"status":{"allocatable":{"cpu":"64","memory":"256Gi","ephemeral-storage":"100Gi","pods":"110"},)"
+                   R"("conditions":[{"type":"Ready","status":"True"}]}})",
+                   "status");
 }
 
 void World::removeNode(const std::string& name) { mustOk(client.remove<core::Node>({"", name})); }

@@ -149,7 +149,7 @@ class QuestionsTest : public ::testing::Test {
 
   int version = 0;
   cache::Stores stores;
-  cache::Allocator view{stores};
+  allocator::Allocator view{stores};
   base::ManualClock clock;
   QuestionService questions{stores, view, clock};
 };

@@ -607,7 +607,7 @@ TEST_F(QuestionsTest, NothingChangesByAsking) {
 
 TEST_F(QuestionsTest, AreServedOnceEverythingIsListed) {
   std::string missing = "the claims are not listed yet";
-  server::Operations operations({[](const cache::MapPage&) { return server::AllocationMap{}; },
+  server::Operations operations({[](const allocator::MapPage&) { return server::AllocationMap{}; },
                                  [] { return std::string(); },
                                  [] { return std::string(); },
                                  [&] { return missing; },

@@ -111,7 +111,7 @@ TEST_F(StepsTest, AResizeLeavesRoomThatIsKeptForOthersAsTheControllerDoes) {
   for (const auto& [percent, fits] : {std::pair{"70", true}, {"71", false}, {"50", true}}) {
     auto claim = *stores.claims.get({"default", "a"});
     claim.spec.requests = {{"elasticgpu.io/gpu-core", percent}};
-    cache::Allocator::SchedulingRequest ask{"a", "default/a", {}, {}, "share"};
+    allocator::Allocator::SchedulingRequest ask{"a", "default/a", {}, {}, "share"};
     ask.request = std::get<scheduler::Request>(scheduler::makeRequest(claim, reconcile::classOfDevice(device)));
     const auto decided = view.decideResize(ask, device);
     view.forgetResize(device);

@@ -106,19 +106,19 @@ PluginReport ask(plugin::Provisioner& plugin) {
   return out;
 }
 
-std::string saidBy(const std::string& plugin, std::string_view words) {
+std::string warningOf(const std::string& plugin, std::string_view words) {
   return base::shortened(plugin + ": " + base::printable(words), kMaxSaidLength);
 }
 
 MergedCards merge(const Answers& answers, const std::string& node) {
   MergedCards out;
   Remarks remarks(out.remarks);
-  std::set<std::string_view> said;  // messages so far: plugins for the same hardware report the same
+  std::set<std::string_view> warnings;  // messages so far: plugins for the same hardware report the same
   for (const auto& [plugin, answer] : answers) {
     if (!answer.cards.reply.ok()) continue;
     const auto& words = answer.cards.reply.message;
-    if (!words.empty() && out.said.size() < kMaxRemarks && said.insert(words).second)
-      out.said.push_back(saidBy(plugin, words));
+    if (!words.empty() && out.warnings.size() < kMaxRemarks && warnings.insert(words).second)
+      out.warnings.push_back(warningOf(plugin, words));
     for (const auto& g : answer.cards.gpus) {
       if (const auto why = refusal(g); !why.empty()) {
         remarks.add(plugin, g, "is refused: " + why);
@@ -148,7 +148,7 @@ std::vector<usage::Reading> readingsOf(const MergedCards& found, const Answers& 
     const auto& health = answers.find(each.plugin)->second.health;
     if (!health.reply.ok()) continue;
     usage::Reading reading{name, each.card.uuid, each.card.model, each.card.memory, {}, {}};
-    const auto same = [&](const auto& said) { return base::lowered(said.uuid) == name; };
+    const auto same = [&](const auto& warnings) { return base::lowered(warnings.uuid) == name; };
     std::copy_if(health.processes.begin(), health.processes.end(), std::back_inserter(reading.processes), same);
     const auto use = std::find_if(health.use.begin(), health.use.end(), same);
     if (use != health.use.end())

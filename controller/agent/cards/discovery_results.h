@@ -33,15 +33,15 @@ struct FoundCard {
 };
 struct MergedCards {
   std::map<std::string, FoundCard, std::less<>> cards;  ///< by object name
-  std::vector<std::string> remarks;  ///< cards and details that were refused or omitted, with the reason; bounded
-  std::vector<std::string> said;     ///< messages of plugins in addition to their cards, without duplicates; bounded
+  std::vector<std::string> remarks;   ///< cards and details that were refused or omitted, with the reason; bounded
+  std::vector<std::string> warnings;  ///< messages of plugins in addition to their cards, without duplicates; bounded
 };
 
 /// Maximum number of cards of a node, equal to the maximum of a device.
 inline constexpr std::size_t kMaxCards = 128;
 
 /// Returns "<plugin>: <words>", made printable and shortened.
-std::string saidBy(const std::string& plugin, std::string_view words);
+std::string warningOf(const std::string& plugin, std::string_view words);
 
 /// Returns the cards of all plugins whose discovery succeeded. If two plugins report the same card, the plugin whose
 /// name sorts first gets it; if one plugin reports it twice, the first report counts. Only cards that the API can't

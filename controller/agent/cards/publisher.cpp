@@ -77,7 +77,7 @@ Status Publisher::publish(const Answers& answers, std::stop_token stop) {
     return !away(status);
   };
   const auto isGone = [&](const auto& each) { return found.cards.count(each.first) == 0; };
-  std::erase_if(kept_, isGone);
+  std::erase_if(stored_, isGone);
   std::erase_if(usagePruned_, isGone);
   repairs_.retain([&](const std::string& name) { return found.cards.count(name) > 0 || store_.get({"", name}); });
   std::vector<std::string> absent;
@@ -88,7 +88,7 @@ Status Publisher::publish(const Answers& answers, std::stop_token stop) {
   for (auto it = found.cards.begin(); there && it != found.cards.end(); ++it)
     there = keep(publishCard(it->first, it->second, answers, stop));
   for (auto it = absent.begin(); there && it != absent.end(); ++it) there = keep(missing(*it, answers, stop));
-  tell(std::exchange(remarks_, {}), found.said);
+  report(std::exchange(remarks_, {}), found.warnings);
   return first;
 }
 
@@ -129,7 +129,7 @@ Status Publisher::publishCard(const std::string& name, const FoundCard& found, c
     return written;
   }
   const auto diagnosis = diagnose(found.card.uuid, found.plugin, answers, &found.card);
-  return diagnosis ? tellHealth(name, *diagnosis, &answers.find(found.plugin)->second, stop) : Status::okay();
+  return diagnosis ? reportHealth(name, *diagnosis, &answers.find(found.plugin)->second, stop) : Status::okay();
 }
 
 Status Publisher::create(const Gpu& card, std::stop_token stop) {
@@ -157,26 +157,27 @@ Status Publisher::create(const Gpu& card, std::stop_token stop) {
   return Status::okay();
 }
 
-bool Publisher::isKept(const Gpu& have, const Gpu& want) const {
-  const auto known = kept_.find(have.metadata.name);
-  if (known == kept_.end() || !same(known->second.written, want)) return false;
+bool Publisher::remainsStored(const Gpu& have, const Gpu& want) const {
+  const auto known = stored_.find(have.metadata.name);
+  if (known == stored_.end() || !same(known->second.written, want)) return false;
   const Gpu& stored = known->second.stored;
   return have.spec.capacity == stored.spec.capacity && have.spec.card == stored.spec.card &&
          have.metadata.labels == stored.metadata.labels;
 }
 
 Status Publisher::update(const Gpu& have, const Gpu& want, std::stop_token stop) {
-  if (have.metadata.deleting() || !have.isCard() || same(have, want) || isKept(have, want)) return Status::okay();
+  if (have.metadata.deleting() || !have.isCard() || same(have, want) || remainsStored(have, want))
+    return Status::okay();
   auto written = client_.patch<Gpu>({"", have.metadata.name}, kube::PatchType::json,
                                     codec::patch::publishedCard(have, want), {}, stop);
   if (!written.ok()) return written.status();
   log::info("card published again", {{"card", have.metadata.name}});
   if (same(*written, want)) {
-    kept_.erase(have.metadata.name);
+    stored_.erase(have.metadata.name);
   } else {
     log::warn("the API server dropped fields of a card; apply the CRDs of this version",
               {{"card", have.metadata.name}});
-    kept_[have.metadata.name] = {want, *written};
+    stored_[have.metadata.name] = {want, *written};
   }
   wrote(*written);
   return Status::okay();
@@ -189,25 +190,25 @@ Status Publisher::missing(const std::string& name, const Answers& answers, std::
   for (const auto& [plugin, answer] : answers) {
     if (by != v1alpha::labelValueOf(plugin)) continue;
     if (const auto diagnosis = diagnose(have->spec.card->uuid, plugin, answers, nullptr))
-      return tellHealth(name, *diagnosis, &answer, stop);
+      return reportHealth(name, *diagnosis, &answer, stop);
     if (!answer.cards.reply.ok()) return Status::okay();
     const auto told =
-        tellHealth(name,
-                   {{false, std::string(health::kCardGone),
-                     "provisioner " + plugin + " no longer finds it on node " + options_.node +
-                         "; put it back, or delete the claims that use it: its object is deleted after them"},
-                    std::nullopt},
-                   &answer, stop);
+        reportHealth(name,
+                     {{false, std::string(health::kCardGone),
+                       "provisioner " + plugin + " no longer finds it on node " + options_.node +
+                           "; put it back, or delete the claims that use it: its object is deleted after them"},
+                      std::nullopt},
+                     &answer, stop);
     return told.ok() ? step(name, stop, [&](const Gpu& now) { return gone(now, stop); }) : told;
   }
   // The plugin that found the card is not installed, or has not started yet.
   if (by.empty() || clock_.now() - since_ < options_.notAnsweringAfter) return Status::okay();
-  return tellHealth(name,
-                    {{false, std::string(health::kDriverNotAnswering),
-                      "provisioner " + by + ", which found it, is not loaded on node " + options_.node +
-                          "; install it again, or delete the claims that use the card, then the card"},
-                     std::nullopt},
-                    nullptr, stop);
+  return reportHealth(name,
+                      {{false, std::string(health::kDriverNotAnswering),
+                        "provisioner " + by + ", which found it, is not loaded on node " + options_.node +
+                            "; install it again, or delete the claims that use the card, then the card"},
+                       std::nullopt},
+                      nullptr, stop);
 }
 
 Status Publisher::gone(const Gpu& have, std::stop_token stop) {
@@ -223,8 +224,8 @@ Status Publisher::gone(const Gpu& have, std::stop_token stop) {
   return removed;
 }
 
-Status Publisher::tellHealth(const std::string& name, const Diagnosis& diagnosis, const PluginReport* answer,
-                             std::stop_token stop) {
+Status Publisher::reportHealth(const std::string& name, const Diagnosis& diagnosis, const PluginReport* answer,
+                               std::stop_token stop) {
   return step(name, stop, [&](const Gpu& have) {
     if (!have.isCard()) return Status::okay();
     const auto& attributes = have.spec.card->attributes;
@@ -291,7 +292,7 @@ Status Publisher::publishUsage(const Answers& answers, const usage::Usage& usage
   });
   Status first;
   for (const auto& [name, now] : all) {
-    const auto status = tellUsage(name, now, stop);
+    const auto status = reportUsage(name, now, stop);
     if (first.ok() && !status.ok()) first = status;
     if (away(status)) break;
   }
@@ -308,7 +309,7 @@ bool Publisher::silentOn(const Gpu& card, const Answers& answers) const {
   return false;  // the plugin that found the card has not answered yet
 }
 
-Status Publisher::tellUsage(const std::string& name, const usage::CardUse* now, std::stop_token stop) {
+Status Publisher::reportUsage(const std::string& name, const usage::CardUse* now, std::stop_token stop) {
   return step(name, stop, [&](const Gpu& have) {
     auto after = have.status;
     const auto pruned = usagePruned_.find(name);
@@ -347,11 +348,11 @@ std::optional<Publisher::Diagnosis> Publisher::diagnose(const std::string& uuid,
   if (answer.health.reply.ok()) {
     Diagnosis out;
     const plugin::CardHealth* notice = nullptr;
-    for (const auto& said : answer.health.cards) {
-      if (base::lowered(said.uuid) != base::lowered(uuid)) continue;
-      auto illness = health::illness(said.message);
-      if (said.healthy)
-        notice = notice || said.message.empty() ? notice : &said;
+    for (const auto& warnings : answer.health.cards) {
+      if (base::lowered(warnings.uuid) != base::lowered(uuid)) continue;
+      auto illness = health::illness(warnings.message);
+      if (warnings.healthy)
+        notice = notice || warnings.message.empty() ? notice : &warnings;
       else if (!health::isEvent(illness.reason))
         out.finding = out.finding.healthy ? std::move(illness) : out.finding;
       else if (!out.event)
@@ -392,28 +393,28 @@ void Publisher::noteUnpublished(const Answers& answers, MergedCards& found) cons
           !noted.insert(name).second)
         continue;
       const auto ill = health::illness(card.message);
-      found.said.push_back(
-          saidBy(plugin, "card " + card.uuid + " is not published: " + ill.reason + ": " + ill.message));
+      found.warnings.push_back(
+          warningOf(plugin, "card " + card.uuid + " is not published: " + ill.reason + ": " + ill.message));
     }
   }
 }
 
-void Publisher::tell(const std::vector<std::string>& refused, const std::vector<std::string>& said) {
+void Publisher::report(const std::vector<std::string>& refused, const std::vector<std::string>& warnings) {
   std::vector<std::string> told;
   const auto each = [&](const std::vector<std::string>& all, const std::string& reason, const char* what) {
     for (const auto& words : all) {
       told.push_back(words);
-      if (std::find(told_.begin(), told_.end(), words) != told_.end()) continue;
+      if (std::find(reported_.begin(), reported_.end(), words) != reported_.end()) continue;
       log::warn(what, {{"node", options_.node}, {"what", words}});
       // Refers to the node as the kubelet does where it does not know the uid.
       events_.event({"v1", "Node", "", options_.node, options_.node, ""}, "Warning", reason, words);
     }
   };
   each(refused, "CardRefused", "card refused");
-  each(said, "DiscoveryWarning", "warning of a provisioner about the node's cards");
+  each(warnings, "DiscoveryWarning", "warning of a provisioner about the node's cards");
   if (const auto warning = options_.warning ? options_.warning() : ""; !warning.empty())
     each({warning}, "CardsReachableWithoutClaim", "cards are accessible without a claim");
-  told_ = std::move(told);
+  reported_ = std::move(told);
 }
 
 }  // namespace egpu::agent::cards

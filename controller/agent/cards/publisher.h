@@ -91,12 +91,12 @@ class Publisher {
     bool silent = false;                   ///< the plugin answered and reports neither event nor illness
   };
   /// `answer`: answer of the plugin that the diagnosis comes from; null if the plugin is not loaded.
-  base::Status tellHealth(const std::string& name, const Diagnosis& diagnosis, const PluginReport* answer,
-                          std::stop_token stop);
+  base::Status reportHealth(const std::string& name, const Diagnosis& diagnosis, const PluginReport* answer,
+                            std::stop_token stop);
   base::Status writeHealth(const Gpu& have, const v1alpha::ElasticGPUStatus& after, std::stop_token stop);
   /// Removes the operator's annotation from the card after it was evaluated. `obeyed`: it ended the repair.
   base::Status takeWord(const Gpu& have, bool obeyed, std::stop_token stop);
-  base::Status tellUsage(const std::string& name, const usage::CardUse* now, std::stop_token stop);
+  base::Status reportUsage(const std::string& name, const usage::CardUse* now, std::stop_token stop);
   /// True if usage that the answers lack must be removed: the card's plugin answers, or has failed for
   /// notAnsweringAfter.
   bool silentOn(const Gpu& card, const Answers& answers) const;
@@ -106,7 +106,7 @@ class Publisher {
   struct StoredCard {
     Gpu written, stored;
   };
-  bool isKept(const Gpu& have, const Gpu& want) const;
+  bool remainsStored(const Gpu& have, const Gpu& want) const;
   /// Puts the server's answer to a write into the store.
   void wrote(const Gpu& answer);
   /// Returns the state of a card of this plugin, found or not; nullopt = unknown.
@@ -119,7 +119,7 @@ class Publisher {
   void noteFailures(const Answers& answers);
   /// Adds messages about ill cards that have no object, as no condition reports them.
   void noteUnpublished(const Answers& answers, MergedCards& found) const;
-  void tell(const std::vector<std::string>& refused, const std::vector<std::string>& said);
+  void report(const std::vector<std::string>& refused, const std::vector<std::string>& warnings);
 
   kube::Client& client_;
   cache::Store<Gpu>& store_;
@@ -129,13 +129,13 @@ class Publisher {
   const base::Clock::Steady since_;                                       ///< time of construction
   std::map<std::string, base::Clock::Steady, std::less<>> failingSince_;  ///< by plugin
   std::atomic<std::thread::id> writes_{};  ///< thread that is putting the result of a write into the store
-  std::map<std::string, StoredCard, std::less<>> kept_;  ///< by object: cards that the server stores differently
+  std::map<std::string, StoredCard, std::less<>> stored_;  ///< by object: cards that the server stores differently
   /// By object: time of the last usage write that the server did not store.
   std::map<std::string, base::Clock::Steady, std::less<>> usagePruned_;
   health::Repairs repairs_;
-  std::vector<std::string> remarks_;  ///< remarks of the current call, in addition to the answers'
-  std::vector<health::Given> given_;  ///< devices from other plugins and drivers, as last listed
-  std::vector<std::string> told_;     ///< events of the last call, so that none is repeated
+  std::vector<std::string> remarks_;   ///< remarks of the current call, in addition to the answers'
+  std::vector<health::Given> given_;   ///< devices from other plugins and drivers, as last listed
+  std::vector<std::string> reported_;  ///< events of the last call, so that none is repeated
 };
 
 }  // namespace egpu::agent::cards

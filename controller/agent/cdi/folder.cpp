@@ -116,7 +116,7 @@ Result<std::vector<Folder::File>> Folder::files() const {
   return out;
 }
 
-Folder::File Folder::look(std::string name) const {
+Folder::File Folder::stampFile(std::string name) const {
   auto stamp = stampAt(AT_FDCWD, path_ + "/" + name);
   return {std::move(name), stamp};
 }
@@ -124,16 +124,16 @@ Folder::File Folder::look(std::string name) const {
 Read Folder::read(const File& file) {
   const std::string path = path_ + "/" + file.name;
   if (!file.stamp) return failed(path, ENOENT);
-  const auto it = known_.find(file.name);
-  if (it != known_.end() && it->second.stamp == *file.stamp) return it->second.spec;
+  const auto it = cache_.find(file.name);
+  if (it != cache_.end() && it->second.stamp == *file.stamp) return it->second.spec;
   const std::string uid = uidIn(file.name, endsWith(file.name, kPart) ? kPart : kFile);
   Read spec = load(path, uid, file.stamp->size);
-  if (spec) known_.insert_or_assign(file.name, Known{*file.stamp, spec});  // errors are not cached: they may pass
+  if (spec) cache_.insert_or_assign(file.name, CachedSpec{*file.stamp, spec});  // errors are not cached: they may pass
   return spec;
 }
 
-Folder::Entry Folder::entry(const std::string& uid, const File* ready, const File* part) {
-  Entry out{uid, ready != nullptr, part != nullptr, read(ready != nullptr ? *ready : *part)};
+Folder::StoredSpec Folder::entry(const std::string& uid, const File* ready, const File* part) {
+  StoredSpec out{uid, ready != nullptr, part != nullptr, read(ready != nullptr ? *ready : *part)};
   if (ready == nullptr || part == nullptr) return out;
   auto other = read(*part);
   if (other && out.spec)
@@ -143,7 +143,7 @@ Folder::Entry Folder::entry(const std::string& uid, const File* ready, const Fil
   return out;
 }
 
-Result<std::vector<Folder::Entry>> Folder::list() {
+Result<std::vector<Folder::StoredSpec>> Folder::list() {
   base::MutexLock lock(mutex_);
   const auto all = files();
   if (!all) return all.status();
@@ -157,19 +157,19 @@ Result<std::vector<Folder::Entry>> Folder::list() {
                                      [](const File& file, const std::string& text) { return file.name < text; });
     return at != all->end() && at->name == name;
   };
-  std::erase_if(known_, [&](const auto& each) { return !isThere(each.first); });
-  std::vector<Entry> out;
+  std::erase_if(cache_, [&](const auto& each) { return !isThere(each.first); });
+  std::vector<StoredSpec> out;
   out.reserve(uids.size());
   for (const auto& [uid, which] : uids) out.push_back(entry(uid, which.first, which.second));
   return out;
 }
 
-Result<std::optional<Folder::Entry>> Folder::find(std::string_view deviceUid) {
+Result<std::optional<Folder::StoredSpec>> Folder::find(std::string_view deviceUid) {
   if (!isUid(deviceUid)) return Status(Code::invalid, "\"" + std::string(deviceUid) + "\" is no uid");
   base::MutexLock lock(mutex_);
-  const File ready = look(nameOf(deviceUid)), part = look(nameOf(deviceUid) + std::string(kPartEnd));
-  if (!ready.stamp && !part.stamp) return std::optional<Entry>();
-  return std::optional<Entry>(
+  const File ready = stampFile(nameOf(deviceUid)), part = stampFile(nameOf(deviceUid) + std::string(kPartEnd));
+  if (!ready.stamp && !part.stamp) return std::optional<StoredSpec>();
+  return std::optional<StoredSpec>(
       entry(std::string(deviceUid), ready.stamp ? &ready : nullptr, part.stamp ? &part : nullptr));
 }
 
@@ -216,7 +216,7 @@ Status Folder::write(const Spec& spec) {
 Status Folder::write(Draft draft) {
   const std::string beside = draft.path_.substr(path_.size() + 1);
   base::MutexLock lock(mutex_);
-  if (const auto stamp = look(beside).stamp) known_.insert_or_assign(beside, Known{*stamp, draft.spec_});
+  if (const auto stamp = stampFile(beside).stamp) cache_.insert_or_assign(beside, CachedSpec{*stamp, draft.spec_});
   const auto s = rename(beside, nameOf(draft.deviceUid()) + std::string(kPartEnd));
   // The temporary may be missing: an agent that starts removes temporaries, which it takes for those of a dead agent.
   if (!s.ok()) return {Code::unavailable, s.message()};
@@ -226,14 +226,14 @@ Status Folder::write(Draft draft) {
 
 /// Renames a file and keeps its cached contents under the new name.
 Status Folder::rename(const std::string& from, const std::string& to) {
-  const auto before = look(from).stamp;
+  const auto before = stampFile(from).stamp;
   if (std::rename((path_ + "/" + from).c_str(), (path_ + "/" + to).c_str()) != 0)
     return failed(path_ + "/" + to, errno);
-  const auto known = known_.extract(from);
-  const auto now = look(to).stamp;
+  const auto known = cache_.extract(from);
+  const auto now = stampFile(to).stamp;
   const bool same = before && now && before->inode == now->inode && before->size == now->size;
   if (same && !known.empty() && known.mapped().stamp == *before)
-    known_.insert_or_assign(to, Known{*now, known.mapped().spec});
+    cache_.insert_or_assign(to, CachedSpec{*now, known.mapped().spec});
   return Status::okay();
 }
 

@@ -76,7 +76,7 @@ class Folder {
   /// Creates the folder if it is missing, and removes temporary files left by a crash. Must be called first.
   base::Status open();
 
-  struct Entry {
+  struct StoredSpec {
     std::string deviceUid;
     bool ready = false;            ///< the ready file exists
     bool part = false;             ///< the part file exists
@@ -84,9 +84,9 @@ class Folder {
     std::optional<Read> coming{};  ///< contents of the part, if both files are readable
   };
   /// Returns all devices, sorted by uid. Reads only files that have changed since they were last read.
-  base::Result<std::vector<Entry>> list();
+  base::Result<std::vector<StoredSpec>> list();
   /// Returns nullopt if the device has neither file.
-  base::Result<std::optional<Entry>> find(std::string_view deviceUid);
+  base::Result<std::optional<StoredSpec>> find(std::string_view deviceUid);
 
   /// Exclusive lock of the folder, against other threads and other processes.
   class Held {
@@ -124,25 +124,25 @@ class Folder {
     std::string name;
     std::optional<Stamp> stamp;  ///< nullopt: the file was removed after its name was read
   };
-  struct Known {
+  struct CachedSpec {
     Stamp stamp;
     Read spec;
   };
-  // look() and files() see a consistent state only with mutex_ held, or in open().
+  // stampFile() and files() see a consistent state only with mutex_ held, or in open().
   static std::string nameOf(std::string_view deviceUid);
   std::string fileOf(std::string_view deviceUid) const;
   static std::optional<Stamp> stampAt(int folder, const std::string& name);
-  File look(std::string name) const;
+  File stampFile(std::string name) const;
   base::Result<std::vector<File>> files() const;
   Read read(const File& file) EGPU_REQUIRES(mutex_);
   base::Status rename(const std::string& from, const std::string& to) EGPU_REQUIRES(mutex_);
-  Entry entry(const std::string& uid, const File* ready, const File* part) EGPU_REQUIRES(mutex_);
+  StoredSpec entry(const std::string& uid, const File* ready, const File* part) EGPU_REQUIRES(mutex_);
   base::Status sync() const;
 
   const std::string path_;
   base::Mutex holding_;  ///< excludes other threads in hold()
   base::Mutex mutex_;    ///< held during each change and read: a listing during a rename may miss both names
-  std::map<std::string, Known> known_ EGPU_GUARDED_BY(mutex_);  ///< by file name
+  std::map<std::string, CachedSpec> cache_ EGPU_GUARDED_BY(mutex_);  ///< by file name
 };
 
 }  // namespace egpu::agent::cdi

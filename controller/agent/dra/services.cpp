@@ -91,8 +91,8 @@ struct CallMetrics {
   const char* histogram;
 };
 
-void tell(const CallMetrics& what, const ClaimRef& claim, const Status& status, const std::string& error,
-          std::chrono::duration<double> took) {
+void report(const CallMetrics& what, const ClaimRef& claim, const Status& status, const std::string& error,
+            std::chrono::duration<double> took) {
   const char* result = status.ok() ? "ok" : status.code() == Code::cancelled ? "cancelled" : "failed";
   what.metrics.observe(what.histogram, took.count(), {{"result", result}});
   const auto name = asText(claim.namespace_ + "/" + claim.name), uid = asText(claim.uid);
@@ -121,7 +121,7 @@ grpc::ServerUnaryReactor* start(grpc::CallbackServerContext* context, const Requ
       if (status.ok()) status = work(ref, call->stop(), result);
       // The kubelet treats an empty error as success.
       if (!status.ok()) result.set_error(asText(status.message().empty() ? status.str() : status.message()));
-      tell(counted, ref, status, result.error(), std::chrono::steady_clock::now() - begun);
+      report(counted, ref, status, result.error(), std::chrono::steady_clock::now() - begun);
       call->done([&] { (*response->mutable_claims())[ref.uid] = std::move(result); });
     });
   }

@@ -13,21 +13,21 @@ namespace egpu::agent {
 /// Thread-safe; must outlive all Turn objects.
 class CallLimiter {
  public:
-  explicit CallLimiter(int most) : most_(most) {}
+  explicit CallLimiter(int maxCalls) : maxCalls_(maxCalls) {}
 
   /// One running call; ends with the object's lifetime.
   class RunningCall {
    public:
-    RunningCall(CallLimiter& turns, std::string plugin) : turns_(&turns), plugin_(std::move(plugin)) {}
+    RunningCall(CallLimiter& limiter, std::string plugin) : limiter_(&limiter), plugin_(std::move(plugin)) {}
     RunningCall(RunningCall&& other) noexcept
-        : turns_(std::exchange(other.turns_, nullptr)), plugin_(std::move(other.plugin_)) {}
+        : limiter_(std::exchange(other.limiter_, nullptr)), plugin_(std::move(other.plugin_)) {}
     RunningCall& operator=(RunningCall&&) = delete;
     ~RunningCall() {
-      if (turns_ != nullptr) turns_->end(plugin_);
+      if (limiter_ != nullptr) limiter_->end(plugin_);
     }
 
    private:
-    CallLimiter* turns_;
+    CallLimiter* limiter_;
     std::string plugin_;
   };
 
@@ -35,7 +35,7 @@ class CallLimiter {
   base::Result<RunningCall> take(const std::string& plugin) {
     const base::MutexLock lock(mutex_);
     int& taken = taken_[plugin];
-    if (taken >= most_)
+    if (taken >= maxCalls_)
       return base::Status(base::Code::unavailable, "provisioner " + plugin + " has not answered " +
                                                        std::to_string(taken) + " calls of this node yet; try again");
     ++taken;
@@ -48,7 +48,7 @@ class CallLimiter {
     if (--taken_[plugin] == 0) taken_.erase(plugin);
   }
 
-  const int most_;
+  const int maxCalls_;
   base::Mutex mutex_;
   std::map<std::string, int> taken_ EGPU_GUARDED_BY(mutex_);  ///< by plugin
 };

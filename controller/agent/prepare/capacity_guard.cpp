@@ -40,14 +40,15 @@ Amounts on(const cdi::Spec& spec, const std::string& uuid) {
 
 /// Amounts that a device holds on a card. While its file is being replaced: the larger of the ready file's amounts,
 /// which are in use, and the part's.
-Amounts held(const cdi::Folder::Entry& holder, const std::string& uuid) {
+Amounts held(const cdi::Folder::StoredSpec& holder, const std::string& uuid) {
   const Amounts now = on(*holder.spec, uuid);
   if (!holder.coming) return now;
   const Amounts then = on(**holder.coming, uuid);
   return {std::max(now.core, then.core), std::max(now.memory, then.memory)};
 }
 
-Status fitsCard(const cdi::Spec& wanted, const v1alpha::Card& card, const std::vector<cdi::Folder::Entry>& holders) {
+Status fitsCard(const cdi::Spec& wanted, const v1alpha::Card& card,
+                const std::vector<cdi::Folder::StoredSpec>& holders) {
   const Amounts mine = on(wanted, card.uuid);
   if (mine.core == 0 && mine.memory == 0) return Status::okay();  // a claim with admin access is charged nothing
   Amounts all = mine;
@@ -84,7 +85,7 @@ Status fitsCard(const cdi::Spec& wanted, const v1alpha::Card& card, const std::v
 }  // namespace
 
 Status fits(const cdi::Spec& wanted, const std::vector<v1alpha::Card>& cards,
-            const std::vector<cdi::Folder::Entry>& holders) {
+            const std::vector<cdi::Folder::StoredSpec>& holders) {
   for (const auto& holder : holders)
     if (holder.deviceUid != wanted.deviceUid && !holder.spec)
       return {Code::unavailable, holder.spec.status().message() +
@@ -118,7 +119,7 @@ Status CapacityGuard::reserve(const cdi::Spec& wanted, const std::vector<v1alpha
 /// Decides the wishes in order, under the folder's lock. An accepted wish is a holder for the next ones.
 void CapacityGuard::decide(const std::vector<CapacityRequest*>& wishes) {
   const auto held = folder_.hold();
-  auto holders = held ? folder_.list() : Result<std::vector<cdi::Folder::Entry>>(held.status());
+  auto holders = held ? folder_.list() : Result<std::vector<cdi::Folder::StoredSpec>>(held.status());
   for (CapacityRequest* wish : wishes) {
     wish->answer = holders ? fits(wish->wanted, wish->cards, *holders) : holders.status();
     if (wish->answer.ok()) wish->answer = folder_.write(std::move(wish->draft));

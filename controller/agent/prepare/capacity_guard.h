@@ -16,7 +16,7 @@ namespace egpu::agent {
 /// no more of a card than the device's existing file. `cards`: the cards of wanted.cards, in the same order.
 /// Code::invalid names the holders. Code::unavailable names a file that can't be read, as it may hold the card. Pure.
 base::Status fits(const cdi::Spec& wanted, const std::vector<v1alpha::Card>& cards,
-                  const std::vector<cdi::Folder::Entry>& holders);
+                  const std::vector<cdi::Folder::StoredSpec>& holders);
 
 /// Checks with fits() and writes the part atomically: of two threads or agents, one comes first. Waiting callers in
 /// this process are decided together, in order of arrival. Thread-safe. Keeps a reference to the folder, which must

@@ -37,7 +37,7 @@ Status ClaimPreparer::garbageCollect(std::stop_token stop) {
 }
 
 /// (L1): unprepares a device that no pod of this node uses.
-Status ClaimPreparer::unused(const cdi::Folder::Entry& entry, std::stop_token stop) {
+Status ClaimPreparer::unused(const cdi::Folder::StoredSpec& entry, std::stop_token stop) {
   const ClaimRef claim{entry.spec->claimNamespace, entry.spec->claimName, entry.spec->claimUid};
   if (auto s = checkNames(claim); !s.ok()) return s;
   const auto held = locks_.hold(claim.str(), stop);
@@ -81,7 +81,7 @@ Result<std::map<std::string, ClaimRef>> ClaimPreparer::devices(std::stop_token s
 }
 
 /// (L2): prepares the claim again, or removes the file.
-Status ClaimPreparer::unreadable(const cdi::Folder::Entry& entry, std::stop_token stop) {
+Status ClaimPreparer::unreadable(const cdi::Folder::StoredSpec& entry, std::stop_token stop) {
   log::error("a CDI file can't be read", {{"why", entry.spec.status().str()}});
   const auto known = devices(stop);
   if (!known) return known.status();
@@ -99,7 +99,7 @@ Status ClaimPreparer::unreadable(const cdi::Folder::Entry& entry, std::stop_toke
 }
 
 /// (L2) for the claim that the kubelet unprepares; requires the claim's lock. Such a file blocks all other claims.
-Status ClaimPreparer::unreadableOf(const ClaimRef& given, const std::vector<cdi::Folder::Entry>& entries,
+Status ClaimPreparer::unreadableOf(const ClaimRef& given, const std::vector<cdi::Folder::StoredSpec>& entries,
                                    std::stop_token stop) {
   if (std::all_of(entries.begin(), entries.end(), [](const auto& entry) { return entry.spec.ok(); }))
     return Status::okay();
@@ -132,7 +132,7 @@ Status ClaimPreparer::unstageAnywhere(const std::string& deviceUid, const std::s
   for (const auto& name : plugins_.names()) {
     auto* plugin = plugins_.find(name, nullptr);
     if (plugin == nullptr) continue;
-    const auto turn = turns_.take(name);
+    const auto turn = limiter_.take(name);
     if (!turn) return turn.status();
     if (const auto reply = plugin->unstage(deviceUid); !reply.ok())
       return {Code::unavailable, name + " unstage: " + reply.message};
@@ -184,7 +184,7 @@ Result<std::string> ClaimPreparer::anyPodOf(const ClaimRef& claim, const std::st
   return pods->empty() ? std::string() : core::keyOf(pods->front().metadata).str();
 }
 
-Status ClaimPreparer::forget(const cdi::Folder::Entry& entry, const std::stop_token& stop) {
+Status ClaimPreparer::forget(const cdi::Folder::StoredSpec& entry, const std::stop_token& stop) {
   if (auto s = unstageAnywhere(entry.deviceUid, stop); !s.ok()) return s;
   if (entry.ready)
     if (auto s = folder_.withdraw(entry.deviceUid); !s.ok()) return s;

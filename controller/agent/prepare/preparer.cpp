@@ -136,7 +136,7 @@ ClaimPreparer::ClaimPreparer(kube::Client& client, plugin::Registry& plugins, ku
       folder_(folder),
       fence_(folder),
       options_(std::move(options)),
-      turns_(options_.mostCalls) {}
+      limiter_(options_.maxCalls) {}
 
 Result<plugin::Provisioner*> ClaimPreparer::pluginOf(const std::string& provisioner) {
   std::string why;
@@ -153,9 +153,9 @@ Result<std::vector<std::string>> ClaimPreparer::prepare(const ClaimRef& claim, s
   auto ids = prepareLocked(claim, pods, stop);
   if (ids) return ids;
   const Status first = withClaim(claim, ids.status());
-  tell(claim, pods, first, stop);
+  report(claim, pods, first, stop);
   if (first.code() != Code::unavailable || options_.patience.count() == 0) return first;
-  const CallPlace place(waiting_, options_.mostWaiting);
+  const CallPlace place(waiting_, options_.maxWaiting);
   return place.taken() ? tryAgain(claim, first, stop) : first;
 }
 
@@ -174,7 +174,7 @@ Result<std::vector<std::string>> ClaimPreparer::tryAgain(const ClaimRef& claim, 
     if (ids) return ids;
     last = withClaim(claim, ids.status());
   }
-  if (last.str() != first.str()) tell(claim, std::move(pods), last, stop);
+  if (last.str() != first.str()) report(claim, std::move(pods), last, stop);
   return last;
 }
 
@@ -265,7 +265,7 @@ Status ClaimPreparer::refresh(std::stop_token stop) {
   return first;
 }
 
-Status ClaimPreparer::refreshFile(const cdi::Folder::Entry& entry, const std::stop_token& stop) {
+Status ClaimPreparer::refreshFile(const cdi::Folder::StoredSpec& entry, const std::stop_token& stop) {
   const ClaimRef claim{entry.spec->claimNamespace, entry.spec->claimName, entry.spec->claimUid};
   if (auto s = checkNames(claim); !s.ok()) return s;
   const auto held = locks_.hold(claim.str(), stop);
@@ -285,7 +285,7 @@ Status ClaimPreparer::refreshFile(const cdi::Folder::Entry& entry, const std::st
   // The file's paths may lead to another card: runtimes must not find the file until the claim is prepared again.
   const Status why =
       made ? Status(Code::invalid, "another device is prepared for it") : withClaim(claim, made.status());
-  tell(claim, std::move(pods), why, stop);
+  report(claim, std::move(pods), why, stop);
   return folder_.withdraw(entry.deviceUid);
 }
 
@@ -325,7 +325,7 @@ void ClaimPreparer::linkNodes(const cdi::Spec& spec) {
 
 /// (P2). A refusal removes the part.
 Status ClaimPreparer::stage(plugin::Provisioner& plugin, const plugin::DeviceRequest& request, const cdi::Spec& spec) {
-  const auto turn = turns_.take(spec.provisioner);
+  const auto turn = limiter_.take(spec.provisioner);
   if (!turn) return turn.status();  // the part stays: an earlier try may have staged it
   const auto reply = plugin.stage(request);
   const bool refused = !reply.ok() && !plugin::indefinite(reply.outcome);
@@ -365,7 +365,7 @@ Result<core::ContainerEdits> ClaimPreparer::editsFor(const Entitled& authorizePr
   const auto plugin = pluginOf(provisioner);
   if (!plugin) return plugin.status();
   const auto request = inOrder(requestFor(authorizePrepare));
-  auto turn = turns_.take(provisioner);
+  auto turn = limiter_.take(provisioner);
   if (!turn) return turn.status();
   const auto reply = (*plugin)->mount(request, {}, {});
   if (auto s = fromReply(reply.reply, provisioner + " mount"); !s.ok()) return s;
@@ -378,8 +378,8 @@ Result<core::ContainerEdits> ClaimPreparer::editsFor(const Entitled& authorizePr
   return checkEdits(reply.edits, permitted, authorizePrepare.cards);
 }
 
-void ClaimPreparer::tell(const ClaimRef& claim, std::vector<core::ObjectReference> pods, const Status& why,
-                         std::stop_token stop) {
+void ClaimPreparer::report(const ClaimRef& claim, std::vector<core::ObjectReference> pods, const Status& why,
+                           std::stop_token stop) {
   if (why.code() == Code::cancelled) return;
   log::warn("not prepared", {{"claim", claim.str()}, {"why", why.str()}});
   if (pods.empty() && why.code() == Code::invalid)  // the ResourceClaim is gone or was replaced
@@ -416,7 +416,7 @@ Status ClaimPreparer::unprepare(const ClaimRef& claim, std::stop_token stop) {
 }
 
 /// (U2) and (U3).
-Status ClaimPreparer::unstage(const cdi::Folder::Entry& entry) {
+Status ClaimPreparer::unstage(const cdi::Folder::StoredSpec& entry) {
   const std::string& name = entry.spec->provisioner;
   const auto plugin = pluginOf(name);
   if (!plugin && options_.uninstalled && options_.uninstalled(name)) {
@@ -425,14 +425,14 @@ Status ClaimPreparer::unstage(const cdi::Folder::Entry& entry) {
     return Status::okay();
   }
   if (!plugin) return plugin.status();
-  const auto turn = turns_.take(name);
+  const auto turn = limiter_.take(name);
   if (!turn) return turn.status();
   if (auto s = fromReply((*plugin)->unmount(entry.deviceUid, {}, {}), name + " unmount"); !s.ok()) return s;
   return fromReply((*plugin)->unstage(entry.deviceUid), name + " unstage");
 }
 
 /// (U1) to (U4).
-Status ClaimPreparer::undo(const cdi::Folder::Entry& entry, const std::stop_token& stop) {
+Status ClaimPreparer::undo(const cdi::Folder::StoredSpec& entry, const std::stop_token& stop) {
   const std::string& uid = entry.deviceUid;
   if (entry.ready)
     if (auto s = folder_.withdraw(uid); !s.ok()) return s;  // (U1)

@@ -32,8 +32,8 @@
 //   (U4) remove the part                                                    none: unprepare without a file returns OK
 //
 // RECOVERY. The kubelet keeps its own list: it repeats prepare and unprepare until they return OK, also after its own
-// restart. garbageCollect() runs at the start and handles state that the kubelet has lost (its folder was deleted, the claim
-// is gone, or a pod was deleted by force while kubelet and agent were down):
+// restart. garbageCollect() runs at the start and handles state that the kubelet has lost (its folder was deleted, the
+// claim is gone, or a pod was deleted by force while kubelet and agent were down):
 //   (L1) A file, ready or part, whose claim no pod of this node names; or whose ResourceClaim was created again, if the
 //        pods that name it have no running container: from (U1). If the API is unavailable, nothing changes, and the
 //        caller tries again.
@@ -48,7 +48,7 @@
 // After a reboot there are no files (/run): the kubelet repeats prepare for each pod that it restarts.
 // A prepare that fails with an error that usually passes within seconds (the device is not Bound yet, a plugin is
 // starting) is repeated from the checks on while the kubelet waits, and holds the claim's lock meanwhile:
-// PreparerOptions::patience. Only mostWaiting prepares wait at a time; others fail, and the kubelet repeats them.
+// PreparerOptions::patience. Only maxWaiting prepares wait at a time; others fail, and the kubelet repeats them.
 // A failed step leaves the state of a crash at that step. A full disk fails (P1) before anything is staged, or (P3)
 // with the part still present. A refusal at (P2) removes the part, as the plugin guarantees that it left nothing.
 // If the API is unavailable, prepare fails, as nothing can be checked; unprepare relies on the file, and on the
@@ -90,10 +90,10 @@ struct PreparerOptions {
   std::chrono::milliseconds patience{0};
   /// Maximum number of prepares that wait so at a time; a further one returns its first failure. Must be less than the
   /// number of threads that call prepare; otherwise waiting claims block all others.
-  int mostWaiting = 64;
+  int maxWaiting = 64;
   /// Maximum number of concurrent calls per plugin; a further call fails with Code::unavailable. Must be less than the
-  /// number of calling threads minus mostWaiting; otherwise a plugin that hangs blocks the claims of other plugins.
-  int mostCalls = 128;
+  /// number of calling threads minus maxWaiting; otherwise a plugin that hangs blocks the claims of other plugins.
+  int maxCalls = 128;
   /// Returns why the card with this object name can't be assigned although the API lists it: the end of a sentence, or
   /// an empty string. Empty function: unknown.
   std::function<std::string(const std::string& card)> gone{};
@@ -145,7 +145,7 @@ class ClaimPreparer {
   void numberAsFound(Entitled& grant) const;
   void nameStart(cdi::Spec& spec, const Entitled& grant) const;
   bool isStale(const cdi::Spec& spec) const;
-  base::Status refreshFile(const cdi::Folder::Entry& entry, const std::stop_token& stop);
+  base::Status refreshFile(const cdi::Folder::StoredSpec& entry, const std::stop_token& stop);
   /// Returns the plugins' current edits for the device, with the variables of `company` merged.
   base::Result<core::ContainerEdits> madeNow(const Entitled& authorizePrepare, const std::vector<Entitled>& company);
   void makeNodes();
@@ -153,11 +153,11 @@ class ClaimPreparer {
   base::Status stage(plugin::Provisioner& plugin, const plugin::DeviceRequest& request, const cdi::Spec& spec);
   base::Status mount(const Entitled& authorizePrepare, const std::vector<Entitled>& company, cdi::Spec& spec);
   base::Result<core::ContainerEdits> editsFor(const Entitled& authorizePrepare);
-  base::Status undo(const cdi::Folder::Entry& entry, const std::stop_token& stop);
-  base::Status unstage(const cdi::Folder::Entry& entry);
-  base::Status unused(const cdi::Folder::Entry& entry, std::stop_token stop);
-  base::Status unreadable(const cdi::Folder::Entry& entry, std::stop_token stop);
-  base::Status unreadableOf(const ClaimRef& given, const std::vector<cdi::Folder::Entry>& entries,
+  base::Status undo(const cdi::Folder::StoredSpec& entry, const std::stop_token& stop);
+  base::Status unstage(const cdi::Folder::StoredSpec& entry);
+  base::Status unused(const cdi::Folder::StoredSpec& entry, std::stop_token stop);
+  base::Status unreadable(const cdi::Folder::StoredSpec& entry, std::stop_token stop);
+  base::Status unreadableOf(const ClaimRef& given, const std::vector<cdi::Folder::StoredSpec>& entries,
                             std::stop_token stop);
   base::Status unstageLeft(const ClaimRef* given, std::stop_token stop);
   base::Status unstageUnused(const std::string& deviceUid, const ClaimRef& claim, const ClaimRef* given,
@@ -169,9 +169,9 @@ class ClaimPreparer {
   base::Result<bool> isAnother(const ClaimRef& claim, const std::stop_token& stop);
   base::Result<std::string> anyPodOf(const ClaimRef& claim, const std::stop_token& stop);
   bool filed(const std::string& deviceUid);
-  base::Status forget(const cdi::Folder::Entry& entry, const std::stop_token& stop);
-  void tell(const ClaimRef& claim, std::vector<core::ObjectReference> pods, const base::Status& why,
-            std::stop_token stop);
+  base::Status forget(const cdi::Folder::StoredSpec& entry, const std::stop_token& stop);
+  void report(const ClaimRef& claim, std::vector<core::ObjectReference> pods, const base::Status& why,
+              std::stop_token stop);
   base::Result<plugin::Provisioner*> pluginOf(const std::string& provisioner);
 
   kube::Client client_;  ///< short retries, because the kubelet repeats its calls
@@ -183,7 +183,7 @@ class ClaimPreparer {
   CapacityGuard fence_;
   const PreparerOptions options_;
   ClaimLocks locks_;             ///< by "namespace/name"
-  CallLimiter turns_;            ///< limits calls of plugins
+  CallLimiter limiter_;          ///< limits calls of plugins
   std::atomic<int> waiting_{0};  ///< prepares that wait between two tries
 };
 

@@ -47,7 +47,7 @@ class Holders {
         return add(used->second, process), true;
     return false;
   }
-  void tell(CardUse& card, std::vector<ClaimUse>& claims) const {
+  void report(CardUse& card, std::vector<ClaimUse>& claims) const {
     for (const auto& [share, used] : holders_) {
       auto& device = card.devices.try_emplace(share->deviceUid).first->second;
       device.granted += share->memory;
@@ -114,7 +114,7 @@ Usage attribute(const std::vector<Reading>& readings, std::vector<Share> shares,
     for (const auto& process : reading.processes)
       if (const auto pod = podOf(process.pid); pod && !holders.count(*pod, process) && !pod->empty())
         out.strangers.insert(*pod);
-    holders.tell(card, out.claims);
+    holders.report(card, out.claims);
     out.cards.push_back(std::move(card));
   }
   std::sort(out.claims.begin(), out.claims.end(), [](const auto& a, const auto& b) {

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <utility>
 
-namespace egpu::cache {
+namespace egpu::allocator {
 
 scheduler::QuotaPart quotaPartOf(const scheduler::CardView& card, const scheduler::Amount& charged) {
   return {std::string(card.model), charged, card.capacity.core, card.milliTflops, card.known};
@@ -32,12 +32,12 @@ void QuotaAccounting::countDevice(const std::string& holder, const scheduler::Qu
     book_.put(holder, asked.claim, device.spec.cards[i].name, asked.parts[i]);
 }
 
-std::vector<scheduler::QuotaRoom> QuotaAccounting::remaining(const scheduler::QuotaClaim& claim,
-                                                             const std::vector<scheduler::QuotaHold>& holds) {
+std::vector<scheduler::RemainingQuota> QuotaAccounting::remaining(const scheduler::QuotaClaim& claim,
+                                                                  const std::vector<scheduler::QuotaHold>& holds) {
   book_.hold(holds);
-  auto rooms = book_.rooms(claim);
+  auto remaining = book_.remaining(claim);
   book_.hold({});
-  return rooms;
+  return remaining;
 }
 
 std::optional<scheduler::QuotaExcess> QuotaAccounting::excessOf(const scheduler::QuotaAsked& asked,
@@ -77,4 +77,4 @@ void QuotaAccounting::expireReservations(int64_t now) {
   for (const auto& namespace_ : reservations_.expire(now)) book_.noteFreed(namespace_);
 }
 
-}  // namespace egpu::cache
+}  // namespace egpu::allocator

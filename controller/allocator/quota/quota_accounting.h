@@ -20,7 +20,7 @@
 #include "controller/scheduler/cluster.h"
 #include "controller/scheduler/quota/book.h"
 
-namespace egpu::cache {
+namespace egpu::allocator {
 
 /// Part of a claim on a card, for quotas.
 scheduler::QuotaPart quotaPartOf(const scheduler::CardView& card, const scheduler::Amount& charged);
@@ -34,7 +34,7 @@ class QuotaAccounting {
   bool empty() const { return book_.empty(); }
   bool counts(std::string_view namespace_) const { return book_.counts(namespace_); }
   /// True if a namespace got its first quota since the last call: every allocation must then be reported again.
-  bool mustRecount() { return book_.untold(); }
+  bool mustRecount() { return book_.takeUncounted(); }
 
   /// Records the allocation of a holder (uid of a device, or of an assumption) on a card. owner: nullopt if it counts
   /// for no claim.
@@ -51,8 +51,8 @@ class QuotaAccounting {
   /// Counts nominated and reserved quota as used until the next call. Empty: none.
   void hold(const std::vector<scheduler::QuotaHold>& holds) { book_.hold(holds); }
   /// Amounts that the quotas leave to the claim beside these holds.
-  std::vector<scheduler::QuotaRoom> remaining(const scheduler::QuotaClaim& claim,
-                                              const std::vector<scheduler::QuotaHold>& holds);
+  std::vector<scheduler::RemainingQuota> remaining(const scheduler::QuotaClaim& claim,
+                                                   const std::vector<scheduler::QuotaHold>& holds);
   /// Returns why the claim cannot have these parts beside these holds, and notes the refusal.
   std::optional<scheduler::QuotaExcess> excessOf(const scheduler::QuotaAsked& asked,
                                                  const std::vector<scheduler::QuotaHold>& holds);
@@ -85,4 +85,4 @@ class QuotaAccounting {
   QuotaReservations reservations_;
 };
 
-}  // namespace egpu::cache
+}  // namespace egpu::allocator

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <utility>
 
-namespace egpu::cache {
+namespace egpu::allocator {
 namespace {
 
 bool owns(const QuotaWaiter& owner, std::string_view claimUid) {
@@ -71,4 +71,4 @@ const QuotaWaiter* QuotaReservations::find(std::string_view namespace_) const {
   return space == spaces_.end() || !space->second.owner ? nullptr : &*space->second.owner;
 }
 
-}  // namespace egpu::cache
+}  // namespace egpu::allocator

@@ -20,7 +20,7 @@
 #include "controller/scheduler/queue_order.h"
 #include "controller/scheduler/quota/quota.h"
 
-namespace egpu::cache {
+namespace egpu::allocator {
 
 /// Claims that are decided together and wait for quota of their namespace.
 struct QuotaWaiter {
@@ -61,4 +61,4 @@ class QuotaReservations {
   std::map<std::string, Space, std::less<>> spaces_;  ///< by namespace
 };
 
-}  // namespace egpu::cache
+}  // namespace egpu::allocator

@@ -6,7 +6,7 @@
 #include "api/v1alpha/keys.h"
 #include "api/v1alpha/size.h"
 
-namespace egpu::cache {
+namespace egpu::allocator {
 namespace {
 
 namespace phase = v1alpha::keys::phase;
@@ -413,4 +413,4 @@ void ClusterState::excludeDevices(const std::vector<std::string>& devices, bool 
   }
 }
 
-}  // namespace egpu::cache
+}  // namespace egpu::allocator

@@ -40,7 +40,7 @@
 #include "controller/scheduler/decide.h"
 #include "controller/scheduler/state/holdings.h"
 
-namespace egpu::cache {
+namespace egpu::allocator {
 
 struct CardState;
 using CardEntry = std::pair<const std::string, CardState>;
@@ -188,4 +188,4 @@ class ClusterState {
   bool hasFreed_ = false;
 };
 
-}  // namespace egpu::cache
+}  // namespace egpu::allocator

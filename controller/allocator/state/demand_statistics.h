@@ -8,7 +8,7 @@
 
 #include "controller/allocator/cluster_observer.h"
 
-namespace egpu::cache {
+namespace egpu::allocator {
 
 /// Not thread-safe.
 class DemandStatistics {
@@ -27,4 +27,4 @@ class DemandStatistics {
   std::unordered_set<std::string> recorded_;  ///< uids; cleared at kMaxClaims, so that claims are then counted again
 };
 
-}  // namespace egpu::cache
+}  // namespace egpu::allocator

@@ -2,7 +2,7 @@
 
 #include "controller/base/timestamp.h"
 
-namespace egpu::cache {
+namespace egpu::allocator {
 
 void HolderAges::record(const cache::Gpu& device) {
   const base::ExclusiveLock lock(mutex_);
@@ -26,4 +26,4 @@ std::optional<int64_t> HolderAges::createdAt(std::string_view uid) const {
   return known == ages_.end() ? std::nullopt : std::optional(known->second.created);
 }
 
-}  // namespace egpu::cache
+}  // namespace egpu::allocator

@@ -12,7 +12,7 @@
 #include "controller/base/mutex.h"
 #include "controller/cache/stores.h"
 
-namespace egpu::cache {
+namespace egpu::allocator {
 
 /// Thread-safe, unlike the other parts of the allocator: searches read it without the allocator's lock.
 class HolderAges {
@@ -34,4 +34,4 @@ class HolderAges {
   std::map<std::string, HolderAge, std::less<>> ages_ EGPU_GUARDED_BY(mutex_);  ///< by uid
 };
 
-}  // namespace egpu::cache
+}  // namespace egpu::allocator

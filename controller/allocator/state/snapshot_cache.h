@@ -8,7 +8,7 @@
 
 #include "controller/allocator/cluster_observer.h"
 
-namespace egpu::cache {
+namespace egpu::allocator {
 
 /// Not thread-safe. A copy that was returned may be read by any thread.
 class SnapshotCache {
@@ -35,4 +35,4 @@ class SnapshotCache {
   uint64_t copies_ = 0;
 };
 
-}  // namespace egpu::cache
+}  // namespace egpu::allocator

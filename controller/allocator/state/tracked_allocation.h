@@ -12,7 +12,7 @@
 
 #include "controller/scheduler/request.h"
 
-namespace egpu::cache {
+namespace egpu::allocator {
 
 /// Source of an amount: an entry on the card; a device that names the card; a decision that is not yet written.
 enum class AllocationSource : uint8_t { ledger, device, assumed };
@@ -51,4 +51,4 @@ class TrackedAllocation {
   std::array<std::optional<scheduler::Amount>, 3> reported_;  ///< by source
 };
 
-}  // namespace egpu::cache
+}  // namespace egpu::allocator

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <utility>
 
-namespace egpu::cache {
+namespace egpu::allocator {
 namespace {
 
 template <class Value>
@@ -53,4 +53,4 @@ void UnschedulableCache::forgetQuotasOf(std::string_view namespace_) {
   std::erase_if(withinQuotas_, [&](const auto& each) { return each.claim.namespace_ == namespace_; });
 }
 
-}  // namespace egpu::cache
+}  // namespace egpu::allocator

@@ -15,7 +15,7 @@
 #include "controller/scheduler/quota/quota.h"
 #include "controller/scheduler/request.h"
 
-namespace egpu::cache {
+namespace egpu::allocator {
 
 /// Not thread-safe.
 class UnschedulableCache {
@@ -54,4 +54,4 @@ class UnschedulableCache {
   std::deque<WithinQuotas> withinQuotas_;
 };
 
-}  // namespace egpu::cache
+}  // namespace egpu::allocator

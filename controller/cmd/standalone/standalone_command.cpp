@@ -75,7 +75,7 @@ bool onlyHere(const char* flag, const std::string& address, const char* what) {
 }
 
 /// Reports the addresses in the kubeconfig and on standard output, so that standard error contains only log lines.
-base::Status tell(const StandaloneOptions& options, const std::string& url, const Core& core) {
+base::Status writeKubeconfig(const StandaloneOptions& options, const std::string& url, const Core& core) {
   std::string hint;
   if (!options.writeKubeconfig.empty()) {
     const auto current = addToKubeconfig(options.writeKubeconfig, url);
@@ -124,7 +124,7 @@ int runCluster(const StandaloneOptions& options, const std::string& url, std::ve
   if (auto s = cluster.publish({}); !s.ok()) return fail("publishing the nodes", s);
   if (auto s = core.start(); !s.ok()) return fail("", s);
   cluster.start();
-  if (auto s = tell(options, url, core); !s.ok()) return fail("--write-kubeconfig", s);
+  if (auto s = writeKubeconfig(options, url, core); !s.ok()) return fail("--write-kubeconfig", s);
   if (auto s = core.announce(); !s.ok()) return fail("", s);
 
   const int signal = signals.wait();

@@ -28,7 +28,7 @@ using Steady = std::chrono::steady_clock;
 
 namespace {
 
-constexpr std::size_t kErrorsKept = 1024;
+constexpr std::size_t kMaxErrors = 1024;
 constexpr milliseconds kLook{50};  ///< poll interval of the stop token
 
 /// Finds a bare name in PATH; a command with a '/' became absolute when the kubeconfig was read.
@@ -91,7 +91,7 @@ bool drain(int fd, std::string& into, std::size_t atMost) {
 
 /// Returns the end of the output, on one line.
 std::string lastWords(std::string text) {
-  if (text.size() > kErrorsKept) text.erase(0, text.size() - kErrorsKept);
+  if (text.size() > kMaxErrors) text.erase(0, text.size() - kMaxErrors);
   for (auto& c : text)
     if (static_cast<unsigned char>(c) < ' ') c = ' ';
   const auto words = base::trimmed(text);
@@ -136,14 +136,14 @@ Result<codec::ExecCredential> runExecPlugin(const ExecPlugin& plugin, const Endp
     (void)::poll(watched, 3, static_cast<int>(kLook.count()));
     ended = watched[2].revents != 0;
     outputOpen = outputOpen && drain(child->output(), output, limits.output);
-    errorsOpen = errorsOpen && drain(errorsRead.get(), errors, 8 * kErrorsKept);
+    errorsOpen = errorsOpen && drain(errorsRead.get(), errors, 8 * kMaxErrors);
     if (output.size() > limits.output) return failed("printed more than " + std::to_string(limits.output) + " bytes");
-    if (errors.size() > 4 * kErrorsKept) errors.erase(0, errors.size() - 2 * kErrorsKept);
+    if (errors.size() > 4 * kMaxErrors) errors.erase(0, errors.size() - 2 * kMaxErrors);
   }
   const auto left = std::chrono::duration_cast<milliseconds>(until - Steady::now());
   const std::string end = child->finish(std::max(left, milliseconds(0)));
   (void)drain(child->output(), output, limits.output);
-  (void)drain(errorsRead.get(), errors, 8 * kErrorsKept);
+  (void)drain(errorsRead.get(), errors, 8 * kMaxErrors);
   if (end != "exited with status 0") return failed(end + lastWords(errors));
   auto credential = codec::decodeExecCredential(output, plugin.apiVersion);
   if (!credential) return failed(credential.status().message());

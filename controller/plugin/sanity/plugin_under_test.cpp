@@ -19,7 +19,7 @@ HostOptions hostOptions(const SanityOptions& options) {
   out.deadlines = {milliseconds(5'000), milliseconds(10'000)};
   out.grace = milliseconds(1'000);
   out.backoffFirst = milliseconds(2);
-  out.backoffMost = milliseconds(50);
+  out.maxBackoff = milliseconds(50);
   out.traceable = true;  // its descriptors and memory are measured
   out.env = {"ELASTICGPU_STATE_DIR=" + options.stateDir};
   return out;

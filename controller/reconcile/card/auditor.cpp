@@ -27,7 +27,7 @@ constexpr std::string_view kTerminating = "Terminating";
 Outcome Auditor::step(const std::string& name, std::stop_token stop) {
   auto card = stores_.cards.get({"", name});
   if (!card) {
-    std::lock_guard lock(mutex_);
+    const base::MutexLock lock(mutex_);
     wrongSince_.erase(name);
     reported_.erase(name);
     return Outcome::done();
@@ -65,10 +65,10 @@ Outcome Auditor::hardware(const cache::Gpu& card, bool* changed, std::stop_token
   return written.status().code() == base::Code::conflict ? Outcome::requeueNow() : Outcome::retry(written.status());
 }
 
-void Auditor::tell(const cache::Gpu& card, std::set<Drift> found) {
+void Auditor::report(const cache::Gpu& card, std::set<Drift> found) {
   std::vector<Drift> fresh;
   {
-    std::lock_guard lock(mutex_);
+    const base::MutexLock lock(mutex_);
     const auto told = reported_.find(card.metadata.name);
     for (const auto& drift : found)
       if (told == reported_.end() || told->second.count(drift) == 0) fresh.push_back(drift);
@@ -83,7 +83,7 @@ void Auditor::tell(const cache::Gpu& card, std::set<Drift> found) {
 
 void Auditor::report(const cache::Gpu& card, const Drift& drift) {
   {
-    std::lock_guard lock(mutex_);
+    const base::MutexLock lock(mutex_);
     ++drift_[drift.cause];
   }
   metrics_.add("elasticgpu_ledger_drift_total", 1, {{"cause", drift.cause}});
@@ -94,10 +94,10 @@ void Auditor::report(const cache::Gpu& card, const Drift& drift) {
 Outcome Auditor::assumed(std::stop_token stop) {
   const auto now = clock_.now();
   const auto all = cluster_.assumed();
-  std::vector<const cache::AssumedDecision*> old;
+  std::vector<const allocator::AssumedDecision*> old;
   auto oldest = now;
   {
-    std::lock_guard lock(mutex_);
+    const base::MutexLock lock(mutex_);
     std::map<uint64_t, base::Clock::Steady> since;
     for (const auto& decision : all) {
       const auto known = assumedSince_.find(decision.number);
@@ -117,7 +117,7 @@ Outcome Auditor::assumed(std::stop_token stop) {
   return Outcome::after(timeouts_.assumedTimeout - std::chrono::duration_cast<milliseconds>(now - oldest));
 }
 
-bool Auditor::repair(const cache::AssumedDecision& decision, std::stop_token stop) {
+bool Auditor::repair(const allocator::AssumedDecision& decision, std::stop_token stop) {
   // If this read finds the device, the device counts by itself.
   const auto device = writer_.read<cache::Gpu>({"", std::string(keys::kDevicePrefix) + decision.claimUid}, {}, stop);
   if (!device.ok() && device.status().code() != base::Code::notFound) return false;
@@ -174,7 +174,7 @@ void Auditor::books(const cache::Gpu& card) {
       enqueue_(deviceKey(device->metadata.name));
     }
   }
-  tell(card, std::move(found));
+  report(card, std::move(found));
 }
 
 /// Message of a card that is being deleted. It stays until the last claim has left it.
@@ -264,7 +264,7 @@ Outcome Auditor::summary(const std::string& name, std::stop_token stop) {
   judge(*card, sum, after);
   judgeShares(*card, after);
   {
-    std::lock_guard lock(mutex_);
+    const base::MutexLock lock(mutex_);
     if (after == card->status) {
       wrongSince_.erase(name);
       return Outcome::done();
@@ -283,7 +283,7 @@ Outcome Auditor::summary(const std::string& name, std::stop_token stop) {
 }
 
 std::map<std::string, int64_t> Auditor::drift() const {
-  std::lock_guard lock(mutex_);
+  const base::MutexLock lock(mutex_);
   return drift_;
 }
 

@@ -4,7 +4,6 @@
 #include <chrono>
 #include <functional>
 #include <map>
-#include <mutex>
 #include <set>
 #include <stop_token>
 #include <string>
@@ -13,6 +12,7 @@
 #include "controller/allocator/allocator.h"
 #include "controller/base/clock.h"
 #include "controller/base/metrics.h"
+#include "controller/base/mutex.h"
 #include "controller/kube/event_sink.h"
 #include "controller/reconcile/card/sweeper.h"
 #include "controller/reconcile/claim/binder.h"
@@ -31,7 +31,7 @@ struct AuditorOptions {
 /// The step of a card: hardware state, garbage, ledger, summary. Thread-safe; at most one thread per card at a time.
 class Auditor {
  public:
-  Auditor(Writer& writer, cache::Stores& stores, cache::Allocator& cluster, Binder& binder, Sweeper& sweeper,
+  Auditor(Writer& writer, cache::Stores& stores, allocator::Allocator& cluster, Binder& binder, Sweeper& sweeper,
           base::Clock& clock, base::Metrics& metrics, kube::EventSink& events,
           std::function<void(const std::string&)> enqueue, std::function<bool()> binding, const Timeouts& timeouts,
           AuditorOptions options)
@@ -71,14 +71,14 @@ class Auditor {
     auto operator<=>(const Drift&) const = default;
   };
   /// Reports the drift that the last check did not find.
-  void tell(const cache::Gpu& card, std::set<Drift> found);
+  void report(const cache::Gpu& card, std::set<Drift> found);
   void report(const cache::Gpu& card, const Drift& drift);
   /// Checks a decision that is too old and forgets it. Returns false if the server could not be asked.
-  bool repair(const cache::AssumedDecision& decision, std::stop_token stop);
+  bool repair(const allocator::AssumedDecision& decision, std::stop_token stop);
 
   Writer& writer_;
   cache::Stores& stores_;
-  cache::Allocator& cluster_;
+  allocator::Allocator& cluster_;
   Binder& binder_;
   Sweeper& sweeper_;
   base::Clock& clock_;
@@ -88,11 +88,11 @@ class Auditor {
   const std::function<bool()> binding_;  ///< true while claims are being bound
   const Timeouts& timeouts_;
   const AuditorOptions options_;
-  mutable std::mutex mutex_;  // guards all below
-  std::map<std::string, base::Clock::Steady> wrongSince_;
-  std::map<std::string, std::set<Drift>> reported_;  ///< card → drift that is reported
-  std::map<std::string, int64_t> drift_;
-  std::map<uint64_t, base::Clock::Steady> assumedSince_;  ///< by the decision's number
+  mutable base::Mutex mutex_;
+  std::map<std::string, base::Clock::Steady> wrongSince_ EGPU_GUARDED_BY(mutex_);
+  std::map<std::string, std::set<Drift>> reported_ EGPU_GUARDED_BY(mutex_);  ///< card → drift that is reported
+  std::map<std::string, int64_t> drift_ EGPU_GUARDED_BY(mutex_);
+  std::map<uint64_t, base::Clock::Steady> assumedSince_ EGPU_GUARDED_BY(mutex_);  ///< by the decision's number
 };
 
 }  // namespace egpu::reconcile

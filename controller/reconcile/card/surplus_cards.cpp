@@ -28,7 +28,7 @@ SurplusCards::SurplusCards(Writer& writer, cache::Stores& stores, kube::EventSin
 
 void SurplusCards::count(const cache::Gpu* card, bool isNew) {
   if (card == nullptr || !card->isCard() || card->metadata.deleting()) return;
-  const std::lock_guard lock(mutex_);
+  const base::MutexLock lock(mutex_);
   auto& count = counts_[card->spec.card->nodeName];
   if (isNew)
     ++count;
@@ -39,7 +39,7 @@ void SurplusCards::count(const cache::Gpu* card, bool isNew) {
 
 std::shared_ptr<const cache::Gpu> SurplusCards::surplusFor(const cache::Gpu& card) const {
   {
-    const std::lock_guard lock(mutex_);
+    const base::MutexLock lock(mutex_);
     const auto known = counts_.find(card.spec.card->nodeName);
     if (known == counts_.end() || known->second <= kMaxCardsOfNode) return nullptr;
   }

@@ -3,11 +3,11 @@
 
 #include <cstddef>
 #include <memory>
-#include <mutex>
 #include <stop_token>
 #include <string>
 #include <unordered_map>
 
+#include "controller/base/mutex.h"
 #include "controller/cache/stores.h"
 #include "controller/kube/event_sink.h"
 #include "controller/reconcile/state_machine.h"
@@ -37,8 +37,8 @@ class SurplusCards {
   Writer& writer_;
   cache::Stores& stores_;
   kube::EventSink& events_;
-  mutable std::mutex mutex_;
-  std::unordered_map<std::string, std::size_t> counts_;  ///< cards not being deleted, by node; guarded by mutex_
+  mutable base::Mutex mutex_;
+  std::unordered_map<std::string, std::size_t> counts_ EGPU_GUARDED_BY(mutex_);  ///< cards not being deleted, by node
 };
 
 }  // namespace egpu::reconcile

@@ -169,13 +169,15 @@ v1alpha::LedgerEntry amountsBefore(const cache::Gpu& device, std::size_t place) 
 
 base::Status Binder::writeEntries(const cache::Gpu& device, std::stop_token stop) {
   for (std::size_t i = 0; i < device.spec.cards.size(); ++i)
-    if (auto status = writeEntry(device, i, Entry::changed, stop); !status.ok()) return status;
+    if (auto status = writeEntry(device, i, EntryChange::changed, stop); !status.ok()) return status;
   return {};
 }
 
 base::Status Binder::restoreEntries(const cache::Gpu& device, bool lower, std::stop_token stop) {
   const bool changed = lower || !device.spec.target;  // a device that was never resized had no larger entry
-  const auto there = v1alpha::isResizing(device) ? Entry::stays : changed ? Entry::changed : Entry::raised;
+  const auto there = v1alpha::isResizing(device) ? EntryChange::stays
+                     : changed                   ? EntryChange::changed
+                                                 : EntryChange::raised;
   for (std::size_t i = 0; i < device.spec.cards.size(); ++i)
     if (auto status = writeEntry(device, i, there, stop); !status.ok()) return status;
   return {};
@@ -196,16 +198,16 @@ base::Result<cache::Store<cache::Gpu>::Ptr> Binder::cardFor(const cache::Gpu& de
   return card;
 }
 
-base::Status Binder::writeEntry(const cache::Gpu& device, std::size_t place, Entry there, std::stop_token stop) {
+base::Status Binder::writeEntry(const cache::Gpu& device, std::size_t place, EntryChange there, std::stop_token stop) {
   const auto& name = device.spec.cards[place].name;
   const auto card = cardFor(device, name, stop);
   if (!card.ok()) return card.status();
   const auto& uid = device.metadata.uid;
   const auto known = (*card)->spec.allocations.find(uid);
   const auto* have = known == (*card)->spec.allocations.end() ? nullptr : &known->second;
-  if (have != nullptr && there == Entry::stays) return {};
-  auto entry =
-      there == Entry::stays ? amountsBefore(device, place) : amountsFor(device, place, have, there == Entry::changed);
+  if (have != nullptr && there == EntryChange::stays) return {};
+  auto entry = there == EntryChange::stays ? amountsBefore(device, place)
+                                           : amountsFor(device, place, have, there == EntryChange::changed);
   entry.device = device.metadata.name;
   if (device.spec.claimRef) entry.claim = device.spec.claimRef->namespace_ + "/" + device.spec.claimRef->name;
   if (entry.claim.empty() && have != nullptr) entry.claim = have->claim;

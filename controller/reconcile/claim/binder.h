@@ -23,7 +23,7 @@ bool belongsTo(const cache::Gpu& device, const cache::Claim& claim);
 /// Thread-safe.
 class Binder {
  public:
-  Binder(Writer& writer, cache::Stores& stores, cache::Allocator& cluster, Provisioning& provisioning)
+  Binder(Writer& writer, cache::Stores& stores, allocator::Allocator& cluster, Provisioning& provisioning)
       : writer_(writer), stores_(stores), cluster_(cluster), provisioning_(provisioning) {}
 
   /// W1. If a device of that name exists, returns that device, and forgets the decision. The caller must check its
@@ -69,8 +69,8 @@ class Binder {
   base::Result<cache::Gpu> setStatus(const cache::Gpu& device, const v1alpha::ElasticGPUStatus& after,
                                      std::stop_token stop);
   /// Permitted changes of an existing entry.
-  enum class Entry { stays, raised, changed };
-  base::Status writeEntry(const cache::Gpu& device, std::size_t place, Entry there, std::stop_token stop);
+  enum class EntryChange { stays, raised, changed };
+  base::Status writeEntry(const cache::Gpu& device, std::size_t place, EntryChange there, std::stop_token stop);
   base::Result<cache::Store<cache::Gpu>::Ptr> cardFor(const cache::Gpu& device, const std::string& name,
                                                       std::stop_token stop);
   base::Status olderThan(const cache::Gpu& device, const v1alpha::LedgerEntry& entry, std::stop_token stop);
@@ -78,7 +78,7 @@ class Binder {
 
   Writer& writer_;
   cache::Stores& stores_;
-  cache::Allocator& cluster_;
+  allocator::Allocator& cluster_;
   Provisioning& provisioning_;
 };
 

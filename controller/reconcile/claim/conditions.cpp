@@ -153,7 +153,7 @@ void ClaimStatus::put(const cache::Claim& claim, const ConditionUpdate& update, 
     case ConditionUpdate::As::notResized:
       return putNotResized(claim, update, after);
     case ConditionUpdate::As::moves:
-      return tell(claim, "Warning", update.reason, update.message);
+      return sendEvent(claim, "Warning", update.reason, update.message);
     case ConditionUpdate::As::uses:
       after.usage = update.usage;
       return;
@@ -188,7 +188,7 @@ void ClaimStatus::putPending(const cache::Claim& claim, const ConditionUpdate& u
     const bool usual = update.reason == reason::kWaitingForConsumer || update.reason == reason::kProvisioning ||
                        update.reason == reason::kPreempting || update.reason == reason::kWaitingForGang ||
                        update.reason == reason::kWaitingForGates;
-    tell(claim, usual ? "Normal" : "Warning", update.reason, update.message);
+    sendEvent(claim, usual ? "Normal" : "Warning", update.reason, update.message);
   }
 }
 
@@ -240,7 +240,7 @@ base::Status ClaimStatus::putHealth(const cache::Claim& claim, const cache::Gpu&
     }
   }
   const bool wasIll = saysIll(claim.status.conditions);
-  if (trouble && !wasIll) tell(claim, "Warning", trouble.reason, trouble.message);
+  if (trouble && !wasIll) sendEvent(claim, "Warning", trouble.reason, trouble.message);
   if (trouble || wasIll) setCondition(after.conditions, health(claim.metadata.generation), now);
   return {};
 }
@@ -265,15 +265,15 @@ void ClaimStatus::putInForce(const cache::Claim& claim, const cache::Gpu& device
   const bool quiet = after.requests.empty() || (after.requests == claim.spec.requests && !v1alpha::isResizing(device));
   const bool resized = quiet && !was.empty() && was != after.requests && !after.requests.empty();
   if (resized)
-    tell(claim, "Normal", kResized,
-         "has core " + v1alpha::formatMilliCards(core) + ", memory " + v1alpha::formatBytes(memory));
+    sendEvent(claim, "Normal", kResized,
+              "has core " + v1alpha::formatMilliCards(core) + ", memory " + v1alpha::formatBytes(memory));
   const bool had = claim.status.phase == phase::kBound && claim.status.elasticGPUName == device.metadata.name &&
                    !claim.status.capacity.empty();
   const bool followed = had && !resized && claim.status.capacity != after.capacity;
   if (followed)
-    tell(claim, "Normal", reason::kCardMemoryChanged,
-         "the usable memory of its cards changed: it has core " + v1alpha::formatMilliCards(core) + ", memory " +
-             v1alpha::formatBytes(memory) + "; containers that run keep what they began with");
+    sendEvent(claim, "Normal", reason::kCardMemoryChanged,
+              "the usable memory of its cards changed: it has core " + v1alpha::formatMilliCards(core) + ", memory " +
+                  v1alpha::formatBytes(memory) + "; containers that run keep what they began with");
   const auto* old = findCondition(claim.status.conditions, kResized);
   if (resized || (quiet && old != nullptr && old->status != "True"))  // otherwise no condition is needed
     setCondition(after.conditions, condition(kResized, true, kResized, "", claim.metadata.generation),
@@ -283,7 +283,7 @@ void ClaimStatus::putInForce(const cache::Claim& claim, const cache::Gpu& device
 void ClaimStatus::putNotResized(const cache::Claim& claim, const ConditionUpdate& update, Status& after) {
   const auto* old = findCondition(claim.status.conditions, kResized);
   if (old == nullptr || old->reason != update.reason)
-    tell(claim, update.reason == reason::kResizing ? "Normal" : "Warning", update.reason, update.message);
+    sendEvent(claim, update.reason == reason::kResizing ? "Normal" : "Warning", update.reason, update.message);
   setCondition(after.conditions, condition(kResized, false, update.reason, update.message, claim.metadata.generation),
                base::rfc3339(clock_.wall()));
 }
@@ -294,7 +294,7 @@ void ClaimStatus::setLost(const cache::Claim& claim, const ConditionUpdate& upda
   const auto now = base::rfc3339(clock_.wall());
   setCondition(after.conditions, condition(kBound, false, update.reason, update.message, claim.metadata.generation),
                now);
-  if (claim.status.phase != phase::kLost) tell(claim, "Warning", update.reason, update.message);
+  if (claim.status.phase != phase::kLost) sendEvent(claim, "Warning", update.reason, update.message);
 }
 
 void ClaimStatus::putPreempted(const cache::Claim& claim, const ConditionUpdate& update, Status& after) {
@@ -306,7 +306,7 @@ void ClaimStatus::putPreempted(const cache::Claim& claim, const ConditionUpdate&
 
 void ClaimStatus::putInUse(const cache::Claim& claim, const ConditionUpdate& update, Status& after) {
   const auto* old = findCondition(claim.status.conditions, kBound);
-  if (old == nullptr || old->reason != update.reason) tell(claim, "Normal", update.reason, update.message);
+  if (old == nullptr || old->reason != update.reason) sendEvent(claim, "Normal", update.reason, update.message);
   const bool stillBound = old != nullptr && old->status == "True";
   setCondition(after.conditions,
                condition(kBound, stillBound, update.reason, update.message, claim.metadata.generation),
@@ -322,7 +322,8 @@ void ClaimStatus::putCarried(const cache::Claim& claim, const ConditionUpdate& u
                condition(kResourceClaimReady, good, good ? "ResourceClaimReady" : update.reason, update.message,
                          claim.metadata.generation),
                base::rfc3339(clock_.wall()));
-  if (!good && (old == nullptr || old->reason != update.reason)) tell(claim, "Warning", update.reason, update.message);
+  if (!good && (old == nullptr || old->reason != update.reason))
+    sendEvent(claim, "Warning", update.reason, update.message);
 }
 
 base::Status ClaimStatus::write(const cache::Claim& claim, const Status& after, std::stop_token stop) {
@@ -332,8 +333,8 @@ base::Status ClaimStatus::write(const cache::Claim& claim, const Status& after, 
   return result.status();
 }
 
-void ClaimStatus::tell(const cache::Claim& claim, std::string_view type, std::string_view reason,
-                       const std::string& message) {
+void ClaimStatus::sendEvent(const cache::Claim& claim, std::string_view type, std::string_view reason,
+                            const std::string& message) {
   events_.event(kube::referenceTo(claim), type, reason, message);
 }
 

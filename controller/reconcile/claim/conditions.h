@@ -66,7 +66,7 @@ class ClaimStatus {
   /// Updates the health only. True if something was written.
   base::Result<bool> health(const cache::Claim& claim, const cache::Gpu& device, std::stop_token stop);
   void warn(const cache::Claim& claim, std::string_view reason, const std::string& message) {
-    tell(claim, "Warning", reason, message);
+    sendEvent(claim, "Warning", reason, message);
   }
   /// Reports an eviction on a pod.
   void event(const core::Pod& pod, std::string_view reason, const std::string& message) {
@@ -87,7 +87,7 @@ class ClaimStatus {
   void putInForce(const cache::Claim& claim, const cache::Gpu& device, Status& after);
   void putInUse(const cache::Claim& claim, const ConditionUpdate& update, Status& after);
   base::Status write(const cache::Claim& claim, const Status& after, std::stop_token stop);
-  void tell(const cache::Claim& claim, std::string_view type, std::string_view reason, const std::string& message);
+  void sendEvent(const cache::Claim& claim, std::string_view type, std::string_view reason, const std::string& message);
 
   Writer& writer_;
   const cache::Stores& stores_;

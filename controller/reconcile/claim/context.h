@@ -25,7 +25,7 @@ using GpuPtr = cache::Store<cache::Gpu>::Ptr;
 struct ClaimContext {
   Writer& writer;
   cache::Stores& stores;
-  cache::Allocator& cluster;
+  allocator::Allocator& cluster;
   Binder& binder;
   Provisioning& provisioning;
   ClassSync& classes;

@@ -29,8 +29,8 @@ void limit(const cache::Claim& claim, scheduler::Request& request) {
 }
 }  // namespace
 
-cache::Allocator::QueueOrder queueOrderOf(const cache::Claim& claim, int64_t priority, base::Clock::Wall wall) {
-  cache::Allocator::QueueOrder turn;
+allocator::Allocator::QueueOrder queueOrderOf(const cache::Claim& claim, int64_t priority, base::Clock::Wall wall) {
+  allocator::Allocator::QueueOrder turn;
   turn.priority = priority;
   turn.now = std::chrono::duration_cast<std::chrono::seconds>(wall.time_since_epoch()).count();
   const auto created = base::parseRfc3339(claim.metadata.creationTimestamp);
@@ -100,10 +100,10 @@ bool ClaimResolver::isRefusedByQuota(const cache::Claim& claim, ResolvedClaim& a
   const auto& space = claim.metadata.namespace_;
   const auto queueKey = claimKey(core::keyOf(claim.metadata));
   // Quota changes after the second read requeue the claim; the second read sees earlier ones.
-  context_.waiting.room.add(queueKey, ageOf(claim.metadata), priorityOf(context_.stores, claim).value,
-                            {{}, {}, space, context_.cluster.queries().refusingQuotas(space).value_or(0)});
+  context_.waiting.unschedulable.add(queueKey, ageOf(claim.metadata), priorityOf(context_.stores, claim).value,
+                                     {{}, {}, space, context_.cluster.queries().refusingQuotas(space).value_or(0)});
   if (!context_.waiting.refusals.stillRefused(claim.metadata.uid, context_.cluster.queries().refusingQuotas(space))) {
-    context_.waiting.room.remove(queueKey);
+    context_.waiting.unschedulable.remove(queueKey);
     return false;
   }
   asked.reason = accepted->reason;
@@ -121,7 +121,7 @@ ResolvedClaim ResolvedClaim::alternative(std::size_t which) const {
   return other;
 }
 
-cache::Allocator::SchedulingRequest ResolvedClaim::of(const cache::Claim& claim, std::string nodes) const {
+allocator::Allocator::SchedulingRequest ResolvedClaim::of(const cache::Claim& claim, std::string nodes) const {
   return {claim.metadata.uid,
           core::keyOf(claim.metadata).str(),
           request,
@@ -136,8 +136,8 @@ ConditionUpdate ResolvedClaim::refusal(const cache::Claim& claim) const {
       claim.metadata, specAccepted ? ConditionUpdate::As::notBound : ConditionUpdate::As::notAccepted, reason, message);
 }
 
-RoomNeeds needsOf(const cache::Claim& claim, const ResolvedClaim& asked) {
-  RoomNeeds needs{{asked.of(claim)}};
+CapacityNeeds needsOf(const cache::Claim& claim, const ResolvedClaim& asked) {
+  CapacityNeeds needs{{asked.of(claim)}};
   for (std::size_t i = 1; i < asked.alternatives(); ++i) needs.anyOf.push_back(asked.alternative(i).of(claim));
   return needs;
 }

@@ -21,25 +21,25 @@ struct ResolvedClaim {
   std::string reason, message;                  ///< set if refused
   bool specAccepted = false;                    ///< refused, but for a reason outside the claim's spec
   bool later = false;                           ///< the plugin is busy
-  cache::Allocator::QueueOrder order{};
+  allocator::Allocator::QueueOrder order{};
   bool preempts = false;  ///< may preempt claims of lower priority
   bool first = true;      ///< false for results of alternative()
   bool ok() const { return reason.empty() && !later; }
   std::size_t alternatives() const { return 1 + otherwise.size(); }
   /// Returns that alternative as a request of its own. Only the first alternative reserves nodes and preempts.
   ResolvedClaim alternative(std::size_t which) const;
-  /// Returns the scheduling request. nodes: see cache::Allocator::SchedulingRequest::nodes.
-  cache::Allocator::SchedulingRequest of(const cache::Claim& claim, std::string nodes = {}) const;
+  /// Returns the scheduling request. nodes: see allocator::Allocator::SchedulingRequest::nodes.
+  allocator::Allocator::SchedulingRequest of(const cache::Claim& claim, std::string nodes = {}) const;
   ConditionUpdate refusal(const cache::Claim& claim) const;
 };
 
 /// Returns the requests of the claim and its alternatives, for requeueing when capacity is freed.
-RoomNeeds needsOf(const cache::Claim& claim, const ResolvedClaim& asked);
+CapacityNeeds needsOf(const cache::Claim& claim, const ResolvedClaim& asked);
 /// Returns the class of the device as it was when the device was made. The device's amounts are read with it, whatever
 /// the class is now.
 cache::Class classOfDevice(const cache::Gpu& device);
 /// Returns the position of the claim in queue order.
-cache::Allocator::QueueOrder queueOrderOf(const cache::Claim& claim, int64_t priority, base::Clock::Wall wall);
+allocator::Allocator::QueueOrder queueOrderOf(const cache::Claim& claim, int64_t priority, base::Clock::Wall wall);
 
 /// Returns the request of a claim without alternatives. Needs no plugin: checks that the claim may use the class, and
 /// parses the amounts.

@@ -47,28 +47,28 @@ std::string classNameOf(const cache::Stores& stores, const cache::Claim& claim) 
 
 Readiness ClassSync::readiness(const cache::Class& cls) {
   bool failedNow = false;
-  auto answer = look(cls, false, failedNow);
+  auto answer = readVerdict(cls, false, failedNow);
   if (answer.passing) {
-    std::lock_guard lock(mutex_);
-    told_.insert(cls.metadata.uid);
+    const base::MutexLock lock(mutex_);
+    notified_.insert(cls.metadata.uid);
   }
   if (failedNow) failed_(cls);
   return answer;
 }
 
-Readiness ClassSync::look(const cache::Class& cls, bool mayAsk, bool& failedNow) {
+Readiness ClassSync::readVerdict(const cache::Class& cls, bool mayAsk, bool& failedNow) {
   {
-    std::lock_guard lock(mutex_);
-    const auto it = known_.find(cls.metadata.uid);
-    const bool due = mayAsk && it != known_.end() && it->second.answer.passing && clock_.now() >= it->second.again;
-    if (it != known_.end() && !due) return it->second.answer;
+    const base::MutexLock lock(mutex_);
+    const auto it = verdicts_.find(cls.metadata.uid);
+    const bool due = mayAsk && it != verdicts_.end() && it->second.answer.passing && clock_.now() >= it->second.again;
+    if (it != verdicts_.end() && !due) return it->second.answer;
   }
   bool remember = true;
   auto answer = ask(cls, remember);
   if (!remember) return answer;
   failedNow = answer.passing;
-  std::lock_guard lock(mutex_);
-  auto& known = known_[cls.metadata.uid];
+  const base::MutexLock lock(mutex_);
+  auto& known = verdicts_[cls.metadata.uid];
   const auto wait = answer.passing ? base::nextBackoff(known.wait, timeouts_.firstCallBackoff, timeouts_.maxCallBackoff)
                                    : milliseconds(0);
   known = {cls.metadata.name, cls.provisioner, answer, wait, clock_.now() + wait};
@@ -76,20 +76,20 @@ Readiness ClassSync::look(const cache::Class& cls, bool mayAsk, bool& failedNow)
 }
 
 milliseconds ClassSync::untilAsked(const std::string& uid) {
-  std::lock_guard lock(mutex_);
-  const auto it = known_.find(uid);
+  const base::MutexLock lock(mutex_);
+  const auto it = verdicts_.find(uid);
   const auto now = clock_.now();
-  if (it == known_.end() || it->second.again <= now) return {};
+  if (it == verdicts_.end() || it->second.again <= now) return {};
   return std::chrono::ceil<milliseconds>(it->second.again - now);
 }
 
 /// Forgets the answers for deleted classes of that name.
 void ClassSync::forgetOthers(const std::string& name, const std::string& uid) {
-  std::lock_guard lock(mutex_);
-  for (auto it = known_.begin(); it != known_.end();) {
+  const base::MutexLock lock(mutex_);
+  for (auto it = verdicts_.begin(); it != verdicts_.end();) {
     const bool other = it->second.name == name && it->first != uid;
-    if (other) told_.erase(it->first);
-    it = other ? known_.erase(it) : std::next(it);
+    if (other) notified_.erase(it->first);
+    it = other ? verdicts_.erase(it) : std::next(it);
   }
 }
 
@@ -134,20 +134,20 @@ Readiness ClassSync::ask(const cache::Class& cls, bool& remember) {
 }
 
 void ClassSync::forget(const std::string& uid) {
-  std::lock_guard lock(mutex_);
-  known_.erase(uid);
-  told_.erase(uid);
+  const base::MutexLock lock(mutex_);
+  verdicts_.erase(uid);
+  notified_.erase(uid);
 }
 
 /// True if, since the last call, a claim of the class was refused because the plugin gave no verdict.
 bool ClassSync::claimsWait(const cache::Class& cls) {
-  std::lock_guard lock(mutex_);
-  return told_.erase(cls.metadata.uid) > 0;
+  const base::MutexLock lock(mutex_);
+  return notified_.erase(cls.metadata.uid) > 0;
 }
 
 void ClassSync::pluginChanged(const std::string& provisioner) {
-  std::lock_guard lock(mutex_);
-  std::erase_if(known_, [&](const auto& entry) { return entry.second.provisioner == provisioner; });
+  const base::MutexLock lock(mutex_);
+  std::erase_if(verdicts_, [&](const auto& entry) { return entry.second.provisioner == provisioner; });
 }
 
 Outcome ClassSync::step(const std::string& name, std::stop_token stop) {
@@ -155,7 +155,7 @@ Outcome ClassSync::step(const std::string& name, std::stop_token stop) {
   forgetOthers(name, cls ? cls->metadata.uid : std::string());
   if (!cls) return Outcome::done();
   bool failedNow = false;
-  auto answer = look(*cls, true, failedNow);
+  auto answer = readVerdict(*cls, true, failedNow);
   if (answer.later) return Outcome::after(timeouts_.busyPluginListInterval);
   if (!answer.passing && claimsWait(*cls)) answered_(*cls);
   // Claims still call the plugin: this shows when it has recovered.

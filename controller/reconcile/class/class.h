@@ -4,13 +4,13 @@
 #include <chrono>
 #include <functional>
 #include <map>
-#include <mutex>
 #include <set>
 #include <stop_token>
 #include <string>
 #include <utility>
 
 #include "controller/base/clock.h"
+#include "controller/base/mutex.h"
 #include "controller/reconcile/device/provisioning.h"
 #include "controller/reconcile/state_machine.h"
 #include "controller/reconcile/timeouts.h"
@@ -36,11 +36,11 @@ std::string classNameOf(const cache::Stores& stores, const cache::Claim& claim);
 /// Thread-safe.
 class ClassSync {
  public:
-  using Told = std::function<void(const cache::Class& cls)>;
+  using Notify = std::function<void(const cache::Class& cls)>;
   /// failed: the plugin gave no verdict, so the class must be reconciled. answered: it has given one at last, so the
   /// class's claims must be tried again. Both are called on any thread, from within readiness() and step().
   ClassSync(Writer& writer, const cache::Stores& stores, Provisioning& provisioning, base::Clock& clock,
-            const Timeouts& timeouts, Told failed, Told answered)
+            const Timeouts& timeouts, Notify failed, Notify answered)
       : writer_(writer),
         stores_(stores),
         provisioning_(provisioning),
@@ -65,7 +65,7 @@ class ClassSync {
  private:
   Readiness ask(const cache::Class& cls, bool& remember);
   /// mayAsk: asks again if the plugin gave no verdict and the backoff is over.
-  Readiness look(const cache::Class& cls, bool mayAsk, bool& failedNow);
+  Readiness readVerdict(const cache::Class& cls, bool mayAsk, bool& failedNow);
   /// Returns the time until the plugin is asked again about a class without a verdict.
   std::chrono::milliseconds untilAsked(const std::string& uid);
   bool claimsWait(const cache::Class& cls);
@@ -76,16 +76,16 @@ class ClassSync {
   Provisioning& provisioning_;
   base::Clock& clock_;
   const Timeouts& timeouts_;
-  const Told failed_, answered_;
-  std::mutex mutex_;
-  struct Known {
+  const Notify failed_, answered_;
+  base::Mutex mutex_;
+  struct ClassVerdict {
     std::string name, provisioner;
     Readiness answer;
     std::chrono::milliseconds wait{0};  ///< backoff without a verdict; grows each time
     base::Clock::Steady again{};
   };
-  std::map<std::string, Known> known_;  ///< by class uid; guarded by mutex_
-  std::set<std::string> told_;          ///< uids of classes whose claims wait for an answer; guarded by mutex_
+  std::map<std::string, ClassVerdict> verdicts_ EGPU_GUARDED_BY(mutex_);  ///< by class uid
+  std::set<std::string> notified_ EGPU_GUARDED_BY(mutex_);  ///< uids of classes whose claims wait for an answer
 };
 
 }  // namespace egpu::reconcile

@@ -149,7 +149,7 @@ base::Result<std::vector<std::string>> DeviceSync::holders(const cache::Gpu& dev
       if (holds(*pod)) names.push_back(pod->metadata.name);
     if (reserved || !names.empty()) return names;
   }
-  auto pods = users_.look(key, device.spec.nodeName, stop);
+  auto pods = users_.readPods(key, device.spec.nodeName, stop);
   if (!pods.ok()) return pods.status();
   std::set<std::string> recorded(carrier.pods.begin(), carrier.pods.end());  // pods that may get a node just now
   for (const auto& pod : *pods) {

@@ -17,22 +17,22 @@ plugin::Reply missing(const std::string& why) { return {plugin::ReplyCode::unava
 }  // namespace
 
 /// A concurrent call of a plugin, held for the lifetime of this object.
-class Provisioning::Turn {
+class Provisioning::CallSlot {
  public:
-  Turn(Provisioning& owner, std::string_view plugin) : owner_(owner), plugin_(plugin) {
-    std::lock_guard lock(owner_.mutex_);
-    auto& turns = owner_.turns_[plugin_];
-    held_ = turns.taken < owner_.atMost_;
-    ++(held_ ? turns.taken : turns.refused);
-    if (held_) turns.refused = 0;
+  CallSlot(Provisioning& owner, std::string_view plugin) : owner_(owner), plugin_(plugin) {
+    const base::MutexLock lock(owner_.mutex_);
+    auto& calls = owner_.calls_[plugin_];
+    held_ = calls.taken < owner_.maxCalls_;
+    ++(held_ ? calls.taken : calls.refused);
+    if (held_) calls.refused = 0;
   }
-  ~Turn() {
+  ~CallSlot() {
     if (!held_) return;
-    std::lock_guard lock(owner_.mutex_);
-    --owner_.turns_[plugin_].taken;
+    const base::MutexLock lock(owner_.mutex_);
+    --owner_.calls_[plugin_].taken;
   }
-  Turn(const Turn&) = delete;
-  Turn& operator=(const Turn&) = delete;
+  CallSlot(const CallSlot&) = delete;
+  CallSlot& operator=(const CallSlot&) = delete;
   explicit operator bool() const { return held_; }
 
  private:
@@ -47,14 +47,14 @@ class Provisioning::UnderWay {
   UnderWay(Provisioning& owner, const cache::Gpu& device) : owner_(owner), plugin_(device.spec.provisioner) {
     if (device.spec.claimRef) claim_ = {device.spec.claimRef->namespace_, device.spec.claimRef->name};
     {
-      std::lock_guard lock(owner_.mutex_);
-      owner_.turns_[plugin_].claims[claim_] = owner_.clock_.now();
+      const base::MutexLock lock(owner_.mutex_);
+      owner_.calls_[plugin_].claims[claim_] = owner_.clock_.now();
     }
     if (owner_.begins_) owner_.begins_(plugin_);
   }
   ~UnderWay() {
-    std::lock_guard lock(owner_.mutex_);
-    owner_.turns_[plugin_].claims.erase(claim_);
+    const base::MutexLock lock(owner_.mutex_);
+    owner_.calls_[plugin_].claims.erase(claim_);
   }
   UnderWay(const UnderWay&) = delete;
   UnderWay& operator=(const UnderWay&) = delete;
@@ -67,9 +67,9 @@ class Provisioning::UnderWay {
 
 std::vector<std::pair<core::ObjectKey, base::Clock::Steady>> Provisioning::underWay(
     std::string_view provisioner) const {
-  std::lock_guard lock(mutex_);
-  const auto it = turns_.find(provisioner);
-  if (it == turns_.end()) return {};
+  const base::MutexLock lock(mutex_);
+  const auto it = calls_.find(provisioner);
+  if (it == calls_.end()) return {};
   return {it->second.claims.begin(), it->second.claims.end()};
 }
 
@@ -78,11 +78,11 @@ std::optional<plugin::Reply> Provisioning::provision(const cache::Gpu& device) {
   std::string why;
   auto* plugin = registry_.find(device.spec.provisioner, &why);
   if (plugin == nullptr) return missing(why);
-  const FailureKey key{device.metadata.uid, Call::provision};
+  const FailureKey key{device.metadata.uid, CallKind::provision};
   if (!mayCall(key)) return std::nullopt;
   const auto request = requestFor(device, v1alpha::cardsInForce(device));
-  Turn turn(*this, device.spec.provisioner);
-  if (!turn) return std::nullopt;
+  CallSlot slot(*this, device.spec.provisioner);
+  if (!slot) return std::nullopt;
   const UnderWay underWay(*this, device);
   auto reply = plugin->provision(request);
   if (cutShort(reply)) return std::nullopt;
@@ -115,12 +115,12 @@ std::optional<plugin::Reply> Provisioning::resize(const cache::Gpu& device) {
   std::string why;
   auto* plugin = registry_.find(device.spec.provisioner, &why);
   if (plugin == nullptr) return missing(why);
-  const FailureKey key{device.metadata.uid, Call::resize};
+  const FailureKey key{device.metadata.uid, CallKind::resize};
   if (!mayCall(key)) return std::nullopt;
   auto request = requestFor(device, v1alpha::cardsWanted(device));
   request.resizeNumber = v1alpha::targetNumber(device);
-  Turn turn(*this, device.spec.provisioner);
-  if (!turn) return std::nullopt;
+  CallSlot slot(*this, device.spec.provisioner);
+  if (!slot) return std::nullopt;
   auto reply = plugin->resize(request);
   if (cutShort(reply)) return std::nullopt;
   using plugin::ReplyCode;
@@ -145,9 +145,9 @@ plugin::CardShare Provisioning::shareOf(const std::string& card, const std::stri
 bool Provisioning::prefers(std::string_view provisioner) {
   auto* plugin = registry_.find(provisioner, nullptr);
   if (plugin == nullptr || !plugin->description().prefers) return false;
-  std::lock_guard lock(mutex_);
-  const auto turns = turns_.find(provisioner);
-  return turns == turns_.end() || clock_.now() >= turns->second.preferAgain;
+  const base::MutexLock lock(mutex_);
+  const auto calls = calls_.find(provisioner);
+  return calls == calls_.end() || clock_.now() >= calls->second.preferAgain;
 }
 
 std::optional<plugin::PreferReply> Provisioning::prefer(const cache::Class& cls, const core::ObjectKey& claim,
@@ -161,27 +161,27 @@ std::optional<plugin::PreferReply> Provisioning::prefer(const cache::Class& cls,
     for (const auto& on : place.placements)
       candidate.cards.push_back(shareOf(on.card, on.uuid, on.granted.core, on.granted.memory));
   }
-  Turn turn(*this, cls.provisioner);
-  if (!turn) return std::nullopt;
+  CallSlot slot(*this, cls.provisioner);
+  if (!slot) return std::nullopt;
   auto answer = plugin->prefer(wish);
   if (answer.reply.ok() || registry_.closing()) return answer;
   base::log::warn("plugin's preference failed, the usual order stands",
                   {{"plugin", cls.provisioner},
                    {"outcome", std::string(plugin::toString(answer.reply.outcome))},
                    {"why", answer.reply.message}});
-  std::lock_guard lock(mutex_);
-  turns_[cls.provisioner].preferAgain = clock_.now() + timeouts_.preferBackoff;
+  const base::MutexLock lock(mutex_);
+  calls_[cls.provisioner].preferAgain = clock_.now() + timeouts_.preferBackoff;
   return answer;
 }
 
 bool Provisioning::mayCall(const FailureKey& key) const {
-  std::lock_guard lock(mutex_);
+  const base::MutexLock lock(mutex_);
   const auto it = failed_.find(key);
   return it == failed_.end() || clock_.now() >= it->second.again;
 }
 
 void Provisioning::note(const FailureKey& key, const std::string& provisioner, plugin::Reply& reply) {
-  std::lock_guard lock(mutex_);
+  const base::MutexLock lock(mutex_);
   if (reply.ok()) {
     failed_.erase(key);
     return;
@@ -203,7 +203,7 @@ void Provisioning::note(const FailureKey& key, const std::string& provisioner, p
 }
 
 void Provisioning::pluginChanged(const std::string& provisioner) {
-  std::lock_guard lock(mutex_);
+  const base::MutexLock lock(mutex_);
   for (auto& [key, failure] : failed_)
     if (failure.provisioner == provisioner) failure.again = {};
 }
@@ -216,8 +216,8 @@ void Provisioning::judge(const std::string& provisioner, const plugin::Reply& re
   const bool bad =
       reply.outcome == ReplyCode::timeout || reply.outcome == ReplyCode::crashed || reply.outcome == ReplyCode::garbage;
   {
-    std::lock_guard lock(mutex_);
-    auto& trouble = turns_[provisioner].trouble;
+    const base::MutexLock lock(mutex_);
+    auto& trouble = calls_[provisioner].trouble;
     if (bad != trouble.empty()) return;  // unchanged
     trouble = bad ? "provision: " + std::string(plugin::toString(reply.outcome)) +
                         (reply.message.empty() ? "" : ": " + reply.message)
@@ -227,19 +227,19 @@ void Provisioning::judge(const std::string& provisioner, const plugin::Reply& re
 }
 
 std::string Provisioning::trouble(std::string_view provisioner) const {
-  std::lock_guard lock(mutex_);
-  const auto it = turns_.find(provisioner);
-  return it == turns_.end() ? std::string() : it->second.trouble;
+  const base::MutexLock lock(mutex_);
+  const auto it = calls_.find(provisioner);
+  return it == calls_.end() ? std::string() : it->second.trouble;
 }
 
 std::optional<plugin::Reply> Provisioning::deprovision(const cache::Gpu& device) {
   if (device.spec.provisioner.empty()) return plugin::Reply{};
-  const FailureKey key{device.metadata.uid, Call::deprovision};
+  const FailureKey key{device.metadata.uid, CallKind::deprovision};
   if (!mayCall(key)) return std::nullopt;
   auto reply = deprovisionKey(device.spec.provisioner, device.metadata.uid);
   if (reply) note(key, device.spec.provisioner, *reply);
   if (reply && reply->ok()) {
-    std::lock_guard lock(mutex_);
+    const base::MutexLock lock(mutex_);
     if (undone_.size() >= kRemembered) undone_.clear();
     undone_.insert(device.metadata.uid);
   }
@@ -247,20 +247,20 @@ std::optional<plugin::Reply> Provisioning::deprovision(const cache::Gpu& device)
 }
 
 milliseconds Provisioning::delay(const cache::Gpu& device) const {
-  std::lock_guard lock(mutex_);
-  const auto turns = turns_.find(device.spec.provisioner);
-  const int refused = turns == turns_.end() ? 0 : turns->second.refused;
+  const base::MutexLock lock(mutex_);
+  const auto calls = calls_.find(device.spec.provisioner);
+  const int refused = calls == calls_.end() ? 0 : calls->second.refused;
   auto longest = timeouts_.busyPluginInterval * (1 + std::min(refused / 50, 19));
   const auto now = clock_.now();
-  for (const auto call : kCalls)
+  for (const auto call : kCallKinds)
     if (const auto it = failed_.find({device.metadata.uid, call}); it != failed_.end() && it->second.again > now)
       longest = std::max(longest, std::chrono::ceil<milliseconds>(it->second.again - now));
   return longest;
 }
 
 bool Provisioning::takeUndone(const std::string& uid) {
-  std::lock_guard lock(mutex_);
-  for (const auto call : kCalls) failed_.erase({uid, call});
+  const base::MutexLock lock(mutex_);
+  for (const auto call : kCallKinds) failed_.erase({uid, call});
   return undone_.erase(uid) > 0;
 }
 
@@ -268,8 +268,8 @@ std::optional<plugin::Reply> Provisioning::deprovisionKey(std::string_view provi
   std::string why;
   auto* plugin = registry_.find(provisioner, &why);
   if (plugin == nullptr) return missing(why);
-  Turn turn(*this, provisioner);
-  if (!turn) return std::nullopt;
+  CallSlot slot(*this, provisioner);
+  if (!slot) return std::nullopt;
   auto reply = plugin->deprovision(key);
   if (cutShort(reply)) return std::nullopt;
   return reply;
@@ -279,8 +279,8 @@ std::optional<plugin::ListReply> Provisioning::list(std::string_view provisioner
   std::string why;
   auto* plugin = registry_.find(provisioner, &why);
   if (plugin == nullptr) return plugin::ListReply{missing(why), {}};
-  Turn turn(*this, provisioner);
-  if (!turn) return std::nullopt;
+  CallSlot slot(*this, provisioner);
+  if (!slot) return std::nullopt;
   auto listing = plugin->list();
   if (cutShort(listing.reply)) return std::nullopt;
   return listing;
@@ -296,8 +296,8 @@ std::optional<plugin::Reply> Provisioning::validate(const cache::Class& cls) {
   std::string why;
   auto* plugin = registry_.find(cls.provisioner, &why);
   if (plugin == nullptr) return missing(why);
-  Turn turn(*this, cls.provisioner);
-  if (!turn) return std::nullopt;
+  CallSlot slot(*this, cls.provisioner);
+  if (!slot) return std::nullopt;
   auto reply = plugin->validate(cls.parameters);
   if (cutShort(reply)) return std::nullopt;
   return reply;

@@ -7,7 +7,6 @@
 #include <chrono>
 #include <functional>
 #include <map>
-#include <mutex>
 #include <optional>
 #include <set>
 #include <string>
@@ -16,6 +15,7 @@
 #include <vector>
 
 #include "controller/base/clock.h"
+#include "controller/base/mutex.h"
 #include "controller/cache/stores.h"
 #include "controller/plugin/provisioner.h"
 #include "controller/reconcile/timeouts.h"
@@ -26,16 +26,16 @@ namespace egpu::reconcile {
 /// Thread-safe. Registry and stores must outlive it.
 class Provisioning {
  public:
-  using Told = std::function<void(const std::string& plugin)>;
+  using Notify = std::function<void(const std::string& plugin)>;
   /// atMost: calls under way per plugin. begins: called before each provision call; troubled: called when trouble()
   /// appears or ends. Both get the plugin's name and may be null.
   Provisioning(plugin::Registry& registry, const cache::Stores& stores, base::Clock& clock, const Timeouts& timeouts,
-               int atMost, Told begins = {}, Told troubled = {})
+               int maxCalls, Notify begins = {}, Notify troubled = {})
       : registry_(registry),
         stores_(stores),
         clock_(clock),
         timeouts_(timeouts),
-        atMost_(atMost),
+        maxCalls_(maxCalls),
         begins_(std::move(begins)),
         troubled_(std::move(troubled)) {}
 
@@ -80,11 +80,11 @@ class Provisioning {
   plugin::Registry& registry() { return registry_; }
 
  private:
-  class Turn;
+  class CallSlot;
   class UnderWay;
   /// Kinds of calls for a device, each with its own backoff.
-  enum class Call { provision, deprovision, resize };
-  static constexpr std::array kCalls{Call::provision, Call::deprovision, Call::resize};
+  enum class CallKind { provision, deprovision, resize };
+  static constexpr std::array kCallKinds{CallKind::provision, CallKind::deprovision, CallKind::resize};
   struct Failure {
     std::string provisioner;
     plugin::ReplyCode outcome = plugin::ReplyCode::ok;
@@ -93,7 +93,7 @@ class Provisioning {
     base::Clock::Steady again{};       ///< time before which it is not called
     std::chrono::milliseconds wait{0};
   };
-  using FailureKey = std::pair<std::string, Call>;  ///< by uid of the device
+  using FailureKey = std::pair<std::string, CallKind>;  ///< by uid of the device
 
   bool mayCall(const FailureKey& key) const;
   /// Records the result of a call. May replace a failure's text by the text of the failure before.
@@ -106,22 +106,22 @@ class Provisioning {
   const cache::Stores& stores_;
   base::Clock& clock_;
   const Timeouts& timeouts_;
-  const int atMost_;
-  const Told begins_, troubled_;
-  mutable std::mutex mutex_;
+  const int maxCalls_;
+  const Notify begins_, troubled_;
+  mutable base::Mutex mutex_;
   /// Maximum number of remembered devices. Forgetting a successful deprovision costs a list of its plugin, forgetting a
   /// failure costs a failed call.
   static constexpr std::size_t kRemembered = 65'536;
-  struct Turns {
+  struct PluginCalls {
     int taken = 0;
     int refused = 0;                                        ///< devices since the last free call
     std::map<core::ObjectKey, base::Clock::Steady> claims;  ///< being provisioned, and since when
     std::string trouble;
     base::Clock::Steady preferAgain{};  ///< prefer failed; time before which it is not asked
   };
-  std::map<std::string, Turns, std::less<>> turns_;  ///< by plugin; guarded by mutex_
-  std::set<std::string> undone_;                     ///< uids of deprovisioned devices; guarded by mutex_
-  std::map<FailureKey, Failure> failed_;             ///< last failures; guarded by mutex_
+  std::map<std::string, PluginCalls, std::less<>> calls_ EGPU_GUARDED_BY(mutex_);  ///< by plugin
+  std::set<std::string> undone_ EGPU_GUARDED_BY(mutex_);                           ///< uids of deprovisioned devices
+  std::map<FailureKey, Failure> failed_ EGPU_GUARDED_BY(mutex_);                   ///< last failures
 };
 
 }  // namespace egpu::reconcile

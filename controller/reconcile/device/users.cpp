@@ -44,7 +44,7 @@ Users::Users(Writer& writer, cache::Stores& stores, Binder& binder, kube::EventS
 }
 
 void Users::onDevice(const std::string& name) {
-  std::lock_guard lock(mutex_);
+  const base::MutexLock lock(mutex_);
   const auto now = stores_.devices.get({"", name});  // the event may be older than the cache
   if (const auto known = held_.find(name); known != held_.end()) {
     auto& devices = byClaim_[known->second];
@@ -61,7 +61,7 @@ void Users::onDevice(const std::string& name) {
 }
 
 std::vector<std::string> Users::heldFor(const core::ObjectKey& claim) const {
-  std::lock_guard lock(mutex_);
+  const base::MutexLock lock(mutex_);
   const auto it = byClaim_.find(claim);
   if (it == byClaim_.end()) return {};
   return {it->second.begin(), it->second.end()};
@@ -76,7 +76,7 @@ std::vector<cache::Store<core::Pod>::Ptr> Users::known(const core::ObjectKey& cl
 
 base::Result<bool> Users::isInUseNow(const core::ObjectKey& claim, const std::string& node, std::stop_token stop) {
   if (isInUse(claim)) return true;
-  const auto pods = look(claim, node, std::move(stop));
+  const auto pods = readPods(claim, node, std::move(stop));
   if (!pods.ok()) return pods.status();
   return !pods->empty();
 }
@@ -98,8 +98,8 @@ base::Status Users::hold(const cache::Gpu& device, std::string_view reason, cons
   return said.status();
 }
 
-base::Result<std::vector<core::Pod>> Users::look(const core::ObjectKey& claim, const std::string& node,
-                                                 std::stop_token stop) {
+base::Result<std::vector<core::Pod>> Users::readPods(const core::ObjectKey& claim, const std::string& node,
+                                                     std::stop_token stop) {
   kube::ListOptions options;
   options.namespace_ = claim.namespace_;
   if (!node.empty()) options.fieldSelector = "spec.nodeName=" + node;

@@ -3,7 +3,6 @@
 #pragma once
 
 #include <map>
-#include <mutex>
 #include <set>
 #include <stop_token>
 #include <string>
@@ -12,6 +11,7 @@
 
 #include "controller/base/clock.h"
 #include "controller/base/metrics.h"
+#include "controller/base/mutex.h"
 #include "controller/cache/stores.h"
 #include "controller/kube/event_sink.h"
 #include "controller/reconcile/claim/binder.h"
@@ -38,8 +38,8 @@ class Users {
   std::vector<cache::Store<core::Pod>::Ptr> known(const core::ObjectKey& claim) const;
   /// Like known(), by quorum read, of one node (empty: of any). Writes that can't be undone depend on it. The stores
   /// get the pods that it finds, so that their end is an event.
-  base::Result<std::vector<core::Pod>> look(const core::ObjectKey& claim, const std::string& node,
-                                            std::stop_token stop);
+  base::Result<std::vector<core::Pod>> readPods(const core::ObjectKey& claim, const std::string& node,
+                                                std::stop_token stop);
   /// True if a running pod names the claim, as far as the cache knows.
   bool isInUse(const core::ObjectKey& claim) const { return !known(claim).empty(); }
   /// True if a running pod on that node names the claim, by quorum read if the cache knows none on any node.
@@ -59,9 +59,9 @@ class Users {
   kube::EventSink& events_;
   base::Clock& clock_;
   base::Metrics& metrics_;
-  mutable std::mutex mutex_;
-  std::map<std::string, core::ObjectKey> held_;               ///< device → claim; guarded by mutex_
-  std::map<core::ObjectKey, std::set<std::string>> byClaim_;  ///< devices by claim; guarded by mutex_
+  mutable base::Mutex mutex_;
+  std::map<std::string, core::ObjectKey> held_ EGPU_GUARDED_BY(mutex_);               ///< device → claim
+  std::map<core::ObjectKey, std::set<std::string>> byClaim_ EGPU_GUARDED_BY(mutex_);  ///< devices by claim
 };
 
 }  // namespace egpu::reconcile

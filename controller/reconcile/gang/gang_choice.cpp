@@ -32,7 +32,7 @@ std::string differsText(const GangChoice::ClaimPtr& claim, const v1alpha::Gang& 
 }
 
 /// A claim that names a gang, and its rank for membership.
-struct Candidate {
+struct MemberCandidate {
   GangChoice::ClaimPtr claim;
   v1alpha::Gang gang;
   int rank = 3;  ///< 0: committed; 1: decided; 2: chosen by the last step; 3: other
@@ -43,10 +43,10 @@ struct Candidate {
 
 std::string notMadeText(const GroupPod& pod) { return "claims of pod " + pod.pod->metadata.name + " are not made yet"; }
 
-GangChoice chooseByAnnotation(const cache::Stores& stores, const cache::Allocator& cluster, const core::ObjectKey& gang,
-                              const GangMemory& memory) {
+GangChoice chooseByAnnotation(const cache::Stores& stores, const allocator::Allocator& cluster,
+                              const core::ObjectKey& gang, const GangMemory& memory) {
   GangChoice members;
-  std::vector<Candidate> all;
+  std::vector<MemberCandidate> all;
   for (auto& claim : stores.claimsOfGang(gang.namespace_, gang.name)) {
     const auto named = v1alpha::gangOf(claim->metadata.annotations);
     if (!named || claim->metadata.deleting()) continue;
@@ -62,18 +62,18 @@ GangChoice chooseByAnnotation(const cache::Stores& stores, const cache::Allocato
     all.push_back({std::move(claim), *named, rank});
   }
   if (all.empty()) return members;
-  const auto first = std::min_element(all.begin(), all.end(), [](const Candidate& a, const Candidate& b) {
+  const auto first = std::min_element(all.begin(), all.end(), [](const MemberCandidate& a, const MemberCandidate& b) {
     return std::pair(!a.isDecided(), ageOf(a.claim->metadata)) < std::pair(!b.isDecided(), ageOf(b.claim->metadata));
   });
   members.definer = first->claim;
   members.gang = first->gang;
   GangChoice::ClaimPtr differs;
-  std::erase_if(all, [&](const Candidate& each) {
+  std::erase_if(all, [&](const MemberCandidate& each) {
     if (each.isDecided() || each.gang == members.gang) return false;
     if (!differs || isOlderMember(each.claim, differs)) differs = each.claim;
     return true;
   });
-  std::sort(all.begin(), all.end(), [](const Candidate& a, const Candidate& b) {
+  std::sort(all.begin(), all.end(), [](const MemberCandidate& a, const MemberCandidate& b) {
     return std::pair(a.rank, ageOf(a.claim->metadata)) < std::pair(b.rank, ageOf(b.claim->metadata));
   });
   auto& here = members.here;
@@ -91,8 +91,8 @@ GangChoice chooseByAnnotation(const cache::Stores& stores, const cache::Allocato
   return members;
 }
 
-GangChoice chooseOfGroup(const cache::Stores& stores, const cache::Allocator& cluster, const std::string& namespace_,
-                         const v1alpha::Gang& gang) {
+GangChoice chooseOfGroup(const cache::Stores& stores, const allocator::Allocator& cluster,
+                         const std::string& namespace_, const v1alpha::Gang& gang) {
   GangChoice members;
   members.gang = gang;
   auto pods = podsOfGroup(stores, namespace_, gang.name, [&](const auto& each) {
@@ -105,7 +105,7 @@ GangChoice chooseOfGroup(const cache::Stores& stores, const cache::Allocator& cl
     members.gone = members.gone || pod.pod->phase == "Succeeded";
     if (pod.whole || !members.lacks.empty()) continue;
     members.lacks = notMadeText(pod);
-    members.missing = members.looksAgain = true;
+    members.missing = members.isEvaluatedAgain = true;
   }
   std::move(pods.begin() + static_cast<std::ptrdiff_t>(first), pods.end(), std::back_inserter(members.furtherPods));
   members.full = first == gang.size;
@@ -121,7 +121,7 @@ GangChoice chooseOfGroup(const cache::Stores& stores, const cache::Allocator& cl
   return members;
 }
 
-OpenMembers openMembersOf(const cache::Stores& stores, const cache::Allocator& cluster,
+OpenMembers openMembersOf(const cache::Stores& stores, const allocator::Allocator& cluster,
                           const std::vector<GangChoice::ClaimPtr>& here) {
   OpenMembers members;
   for (const auto& each : here) {

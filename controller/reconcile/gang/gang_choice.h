@@ -23,7 +23,7 @@ struct GangChoice {
   bool full = false;                  ///< no further claim is needed; for a PodGroup: no further pod
   bool missing = false;               ///< some members are not here
   bool gone = false;                  ///< the members that are not here have Succeeded; for a PodGroup: some pods have
-  bool looksAgain = false;            ///< the gang may become complete without an event
+  bool isEvaluatedAgain = false;      ///< the gang may become complete without an event
   std::string lacks;                  ///< why nothing can be decided; empty if it can
 };
 
@@ -37,10 +37,10 @@ struct GangMemory {
 
 /// Chooses claims with a device or a decision first, then members that the last step chose, then the oldest claims that
 /// specify the same size and topology. A later claim never takes the place of a member. gang: gangIdOf().
-GangChoice chooseByAnnotation(const cache::Stores& stores, const cache::Allocator& cluster, const core::ObjectKey& gang,
-                              const GangMemory& memory);
-GangChoice chooseOfGroup(const cache::Stores& stores, const cache::Allocator& cluster, const std::string& namespace_,
-                         const v1alpha::Gang& gang);
+GangChoice chooseByAnnotation(const cache::Stores& stores, const allocator::Allocator& cluster,
+                              const core::ObjectKey& gang, const GangMemory& memory);
+GangChoice chooseOfGroup(const cache::Stores& stores, const allocator::Allocator& cluster,
+                         const std::string& namespace_, const v1alpha::Gang& gang);
 /// Returns the message for a pod of a PodGroup whose claims are not all made yet.
 std::string notMadeText(const GroupPod& pod);
 
@@ -49,7 +49,7 @@ struct OpenMembers {
   std::string standsOn;                    ///< node of a member's device; empty: no member has one
   GangChoice::ClaimPtr leaves;  ///< a member whose device is going; it is open once that is gone. Null: there is none
 };
-OpenMembers openMembersOf(const cache::Stores& stores, const cache::Allocator& cluster,
+OpenMembers openMembersOf(const cache::Stores& stores, const allocator::Allocator& cluster,
                           const std::vector<GangChoice::ClaimPtr>& here);
 
 /// Returns why the claim can't be decided together with others; empty if it can. takesDevice: it names a device, or one

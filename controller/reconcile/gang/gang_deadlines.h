@@ -4,11 +4,11 @@
 #include <chrono>
 #include <cstddef>
 #include <map>
-#include <mutex>
 #include <string>
 #include <utility>
 
 #include "controller/base/clock.h"
+#include "controller/base/mutex.h"
 
 namespace egpu::reconcile {
 
@@ -24,7 +24,7 @@ class GangDeadlines {
 
   /// Returns for how long this state has lasted for the device. Starts the time if the state is new.
   std::chrono::milliseconds since(What what, const std::string& claimUid, const std::string& device) {
-    const std::lock_guard lock(mutex_);
+    const base::MutexLock lock(mutex_);
     const auto now = clock_.now();
     auto& known = times_[claimUid][what];
     if (known.device != device) known = {device, now};
@@ -32,18 +32,18 @@ class GangDeadlines {
   }
   /// Ends the state. Returns whether it was set.
   bool over(What what, const std::string& claimUid) {
-    const std::lock_guard lock(mutex_);
+    const base::MutexLock lock(mutex_);
     const auto known = times_.find(claimUid);
     if (known == times_.end() || known->second.erase(what) == 0) return false;
     if (known->second.empty()) times_.erase(known);
     return true;
   }
   void forgetClaim(const std::string& claimUid) {
-    const std::lock_guard lock(mutex_);
+    const base::MutexLock lock(mutex_);
     times_.erase(claimUid);
   }
   std::size_t claims() const {
-    const std::lock_guard lock(mutex_);
+    const base::MutexLock lock(mutex_);
     return times_.size();
   }
 
@@ -53,8 +53,8 @@ class GangDeadlines {
     base::Clock::Steady from;
   };
   base::Clock& clock_;
-  mutable std::mutex mutex_;
-  std::map<std::string, std::map<What, Since>> times_;  ///< by the claim's uid; guarded by mutex_
+  mutable base::Mutex mutex_;
+  std::map<std::string, std::map<What, Since>> times_ EGPU_GUARDED_BY(mutex_);  ///< by the claim's uid
 };
 
 }  // namespace egpu::reconcile

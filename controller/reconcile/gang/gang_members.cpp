@@ -56,7 +56,7 @@ void GangMembership::addFurtherPod(GangMembers& members, const GroupPod& pod) co
   members.here.erase(std::unique(members.here.begin(), members.here.end()), members.here.end());  // pods may share one
   if (pod.whole || !members.lacks.empty()) return;
   members.lacks = notMadeText(pod);
-  members.missing = members.looksAgain = true;
+  members.missing = members.isEvaluatedAgain = true;
 }
 
 std::optional<GangMembers> GangMembership::membersAsChosen(const cache::Claim& claim, const GangRoster& roster) const {

@@ -94,8 +94,8 @@ bool GangPods::mayGoTo(const Member& member, std::string_view node) const {
          !leftAlone_.rejected(member.claim->metadata.uid, node) && (!member.tolerated || member.tolerated(node));
 }
 
-bool GangPods::hasRoom(const Member& member, std::string_view node, std::span<const std::size_t> placed,
-                       bool onceFree) const {
+bool GangPods::hasCapacity(const Member& member, std::string_view node, std::span<const std::size_t> placed,
+                           bool onceFree) const {
   std::set<std::string_view> counted{member.pod->metadata.uid};
   cache::NodeUsage::Sum others;
   for (const auto i : placed) {
@@ -114,15 +114,15 @@ bool GangPods::hasRoom(const Member& member, std::string_view node, std::span<co
   return shortOf(member.alike->requests, taken, *object).empty();
 }
 
-std::vector<cache::Allocator::GangMemberConstraints> GangPods::places() {
-  for (const auto& alike : alike_) alike->nodes->lookAtAll();  // here, as no other decision is blocked
-  std::vector<cache::Allocator::GangMemberConstraints> places;
+std::vector<allocator::Allocator::GangMemberConstraints> GangPods::places() {
+  for (const auto& alike : alike_) alike->nodes->evaluateAll();  // here, as no other decision is blocked
+  std::vector<allocator::Allocator::GangMemberConstraints> places;
   using Kind = std::tuple<const Alike*, std::string, std::string, std::string>;
   std::map<Kind, std::size_t> kinds;
   for (const auto& member : members_) {
     auto& place = places.emplace_back();
     place.with = member.with;
-    // All values that `suits` and hasRoom() depend on, except the pod's own name, under which nothing counts yet.
+    // All values that `suits` and hasCapacity() depend on, except the pod's own name, under which nothing counts yet.
     const auto& uid = member.claim->metadata.uid;
     const Kind kind{member.alike, member.onlyNode, member.tolerated ? member.claim->spec.className : std::string(),
                     leftAlone_.anyRejected(uid) ? uid : std::string()};
@@ -131,14 +131,14 @@ std::vector<cache::Allocator::GangMemberConstraints> GangPods::places() {
       return mayGoTo(member, node) && (member.alike == nullptr || member.alike->nodes->suits(node));
     };
     if (member.alike == nullptr) continue;
-    place.hasRoom = [this, &member](std::string_view node, std::span<const std::size_t> placed) {
-      return hasRoom(member, node, placed, false);
+    place.hasCapacity = [this, &member](std::string_view node, std::span<const std::size_t> placed) {
+      return hasCapacity(member, node, placed, false);
     };
     place.suitsOnceFree = [this, &member](std::string_view node) {
       return mayGoTo(member, node) && member.alike->nodes->suitsOnceFree(node);
     };
-    place.hasRoomOnceFree = [this, &member](std::string_view node, std::span<const std::size_t> placed) {
-      return hasRoom(member, node, placed, true);
+    place.hasCapacityOnceFree = [this, &member](std::string_view node, std::span<const std::size_t> placed) {
+      return hasCapacity(member, node, placed, true);
     };
   }
   return places;

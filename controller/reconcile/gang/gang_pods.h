@@ -36,7 +36,7 @@ class GangPods {
   base::Result<std::string> add(const ClaimPtr& claim, const std::optional<scheduler::NodePredicate>& tolerated,
                                 std::stop_token stop);
   /// Returns one place per member. They refer to this object.
-  std::vector<cache::Allocator::GangMemberConstraints> places();
+  std::vector<allocator::Allocator::GangMemberConstraints> places();
   /// Counts the pods on these nodes from now on. Returns false, and counts none, if one of the nodes lacks the
   /// capacity.
   bool promise(const std::vector<scheduler::Decision>& decisions);
@@ -74,7 +74,8 @@ class GangPods {
   bool mayGoTo(const Member& member, std::string_view node) const;
   /// True if the node has capacity for the member's pod beside the pods of members `placed`. onceFree: counts only pods
   /// that last (cache::NodeUsage::ofLastingPods()).
-  bool hasRoom(const Member& member, std::string_view node, std::span<const std::size_t> placed, bool onceFree) const;
+  bool hasCapacity(const Member& member, std::string_view node, std::span<const std::size_t> placed,
+                   bool onceFree) const;
 
   cache::Stores& stores_;
   BoundVolumes& volumes_;

@@ -5,7 +5,6 @@
 #include <cstddef>
 #include <map>
 #include <memory>
-#include <mutex>
 #include <string>
 #include <unordered_set>
 #include <utility>
@@ -13,6 +12,7 @@
 
 #include "api/core/meta.h"
 #include "api/v1alpha/gang.h"
+#include "controller/base/mutex.h"
 
 namespace egpu::reconcile {
 
@@ -46,50 +46,49 @@ class GangRosters {
 
   /// Returns null if no step has chosen yet.
   Ptr of(const core::ObjectKey& gang) const {
-    const std::lock_guard lock(mutex_);
+    const base::MutexLock lock(mutex_);
     const auto known = rosters_.find(gang.str());
     return known == rosters_.end() ? nullptr : known->second;
   }
   Ptr set(const core::ObjectKey& gang, GangRoster roster) {
     auto shared = std::make_shared<const GangRoster>(std::move(roster));
-    const std::lock_guard lock(mutex_);
+    const base::MutexLock lock(mutex_);
     rosters_[gang.str()] = shared;
     return shared;
   }
   void erase(const core::ObjectKey& gang) {
-    const std::lock_guard lock(mutex_);
+    const base::MutexLock lock(mutex_);
     rosters_.erase(gang.str());
     withoutCards_.erase(gang.str());
   }
   /// Returns the position of the member that a step last found without its cards; 0: none was found.
   std::size_t firstWithoutCards(const core::ObjectKey& gang) const {
-    const std::lock_guard lock(mutex_);
+    const base::MutexLock lock(mutex_);
     const auto known = withoutCards_.find(gang.str());
     return known == withoutCards_.end() ? 0 : known->second;
   }
   /// Records that position; ignored for a gang without a roster.
   void noteWithoutCards(const core::ObjectKey& gang, std::size_t member) {
-    const std::lock_guard lock(mutex_);
+    const base::MutexLock lock(mutex_);
     if (rosters_.contains(gang.str())) withoutCards_[gang.str()] = member;
   }
   /// Records that all members of this roster have their cards; ignored if another roster has replaced it.
   void noteCards(const core::ObjectKey& gang, const Ptr& roster) {
     auto noted = std::make_shared<GangRoster>(*roster);
     noted->hasCards = true;
-    const std::lock_guard lock(mutex_);
+    const base::MutexLock lock(mutex_);
     const auto known = rosters_.find(gang.str());
     if (known != rosters_.end() && known->second == roster) known->second = std::move(noted);
   }
   std::size_t size() const {
-    const std::lock_guard lock(mutex_);
+    const base::MutexLock lock(mutex_);
     return rosters_.size();
   }
 
  private:
-  mutable std::mutex mutex_;
-  // Guarded by mutex_.
-  std::map<std::string, Ptr> rosters_;
-  std::map<std::string, std::size_t> withoutCards_;  ///< only of gangs with a roster
+  mutable base::Mutex mutex_;
+  std::map<std::string, Ptr> rosters_ EGPU_GUARDED_BY(mutex_);
+  std::map<std::string, std::size_t> withoutCards_ EGPU_GUARDED_BY(mutex_);  ///< only of gangs with a roster
 };
 
 }  // namespace egpu::reconcile

@@ -39,7 +39,7 @@ Outcome GangSync::reconcile(const core::ObjectKey& gang, std::stop_token stop) {
   if (!members.lacks.empty())
     for (const auto& each : members.here) context_.cluster.releaseReservation(each->metadata.uid);
   if (members.open.empty())
-    return members.looksAgain ? Outcome::after(context_.timeouts.gangRecheckInterval) : Outcome::done();
+    return members.isEvaluatedAgain ? Outcome::after(context_.timeouts.gangRecheckInterval) : Outcome::done();
   const auto& speaker = *members.open.front();
   // Capacity that a member releases is of no use to the others before this member is decided again. The end of its
   // device is an event.
@@ -50,8 +50,9 @@ Outcome GangSync::reconcile(const core::ObjectKey& gang, std::stop_token stop) {
     return outcome;
   }
   auto outcome = isRefusedItself(speaker) ? Outcome::done() : waitsForGang(speaker, members.lacks);
-  return members.looksAgain ? Outcome::after(context_.timeouts.gangRecheckInterval).reports(std::move(outcome.updates))
-                            : outcome;
+  return members.isEvaluatedAgain
+             ? Outcome::after(context_.timeouts.gangRecheckInterval).reports(std::move(outcome.updates))
+             : outcome;
 }
 
 bool GangSync::isRefusedItself(const cache::Claim& claim) {

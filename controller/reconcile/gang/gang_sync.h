@@ -30,7 +30,7 @@ class GangSync {
  private:
   /// Requests of the open members.
   struct GangAsks {
-    std::vector<cache::Allocator::SchedulingRequest> asks;
+    std::vector<allocator::Allocator::SchedulingRequest> asks;
     bool preempt = true;  ///< all of them may preempt
   };
   /// Makes the requests of the open members. Returns an outcome if nothing can be decided now.
@@ -42,7 +42,7 @@ class GangSync {
   /// Attempt to decide a gang that did not fit.
   struct GangTry {
     const GangMembers& members;
-    const std::vector<cache::Allocator::SchedulingRequest>& asks;
+    const std::vector<allocator::Allocator::SchedulingRequest>& asks;
     std::shared_ptr<GangPods> pods;
     std::shared_ptr<const std::vector<scheduler::TopologyGroup>> within;  ///< null = any nodes
     bool preempts = false;

@@ -110,19 +110,21 @@ Outcome GangSync::decide(const cache::Claim& claim, const GangMembers& members, 
   }
   auto& asks = gathered.asks;
   useGroupOrder(asks);
-  const auto admission =
-      context_.waiting.room.add(queueKey, ageOf(claim.metadata), asks.front().turn.priority, {{asks.front()}});
+  const auto admission = context_.waiting.unschedulable.add(queueKey, ageOf(claim.metadata),
+                                                            asks.front().order.priority, {{asks.front()}});
   if (!admission.isGranted) return Outcome::after(context_.timeouts.queueYieldTimeout);
-  for (auto& ask : asks) ask.turn.releases = admission.releases;
+  for (auto& ask : asks) ask.order.releases = admission.releases;
   std::shared_ptr<const std::vector<scheduler::TopologyGroup>> within;
   if (!gang.topology.empty())
     within = std::make_shared<const std::vector<scheduler::TopologyGroup>>(
         topologyGroups(context_.stores, gang.topology, members.standsOn));
   auto places = pods->places();
   const auto decided = context_.cluster.decideGang(asks, places, within.get());
-  using Found = UnschedulableQueue::Found;
-  const auto found = !decided ? Found::unknown : decided->lacking ? Found::nothing : Found::room;
-  if (context_.waiting.room.decided(queueKey, found)) context_.enqueue(roomKey());
+  using DecisionResult = UnschedulableQueue::DecisionResult;
+  const auto found = !decided           ? DecisionResult::unknown
+                     : decided->lacking ? DecisionResult::nothing
+                                        : DecisionResult::capacity;
+  if (context_.waiting.unschedulable.decided(queueKey, found)) context_.enqueue(capacityKey());
   if (!decided)
     return Outcome::after(context_.timeouts.shortRecheckInterval);  // a member has got a decision or a device meanwhile
   if (decided->lacking) {
@@ -192,7 +194,7 @@ Outcome GangSync::reportUnschedulable(const cache::Claim& claim, const std::stri
     const auto* reported = findCondition(claim.status.conditions, kBound);
     const bool same = reported != nullptr && reported->reason == reason::kNoFit && reported->message.ends_with(rest) &&
                       reported->message.find("members of " + gang.text() + " fit") != std::string::npos;
-    if (!context_.waiting.room.mayExplain(claim.metadata.uid) && same)
+    if (!context_.waiting.unschedulable.mayExplain(claim.metadata.uid) && same)
       return Outcome::after(next.count() > 0 ? next : context_.timeouts.explainInterval);
     context_.waiting.explainer.request(claim.metadata.uid, queueKey, explanationOf(tried));
     context_.enqueue(explainKey());

@@ -75,8 +75,8 @@ GroupPod groupPodOf(const cache::Stores& stores, const cache::Store<core::Pod>::
 
 std::vector<GroupPod> podsOfGroup(const cache::Stores& stores, const std::string& namespace_, const std::string& group,
                                   const std::function<bool(const cache::Claim&)>& holds) {
-  using Turn = std::tuple<bool, bool, Age>;
-  std::vector<std::pair<Turn, GroupPod>> counted;
+  using MemberOrder = std::tuple<bool, bool, Age>;
+  std::vector<std::pair<MemberOrder, GroupPod>> counted;
   for (const auto& pod : stores.podsOfPodGroup(namespace_, group)) {
     const bool succeeded = pod->phase == "Succeeded";
     if (!succeeded && !alive(*pod)) continue;
@@ -85,7 +85,7 @@ std::vector<GroupPod> podsOfGroup(const cache::Stores& stores, const std::string
         std::any_of(one.claims.begin(), one.claims.end(), [&holds](const auto& claim) { return holds(*claim); });
     // A pod that may not be scheduled counts only if it holds something already.
     if (!succeeded && !held && !isUser(stores, *pod)) continue;
-    counted.emplace_back(Turn{!one.ungated, !held, ageOf(pod->metadata)}, std::move(one));
+    counted.emplace_back(MemberOrder{!one.ungated, !held, ageOf(pod->metadata)}, std::move(one));
   }
   std::sort(counted.begin(), counted.end(), [](const auto& a, const auto& b) { return a.first < b.first; });
   std::vector<GroupPod> pods;

@@ -103,7 +103,7 @@ std::optional<Outcome> IntentSync::unplacedTooLong(const cache::Claim& claim, co
   return std::nullopt;
 }
 
-Outcome IntentSync::resourceClaimNotReady(const cache::Claim& claim, const ResourceClaimBridge::Answer& answer) {
+Outcome IntentSync::resourceClaimNotReady(const cache::Claim& claim, const ResourceClaimBridge::EnsureResult& answer) {
   if (answer.state == ResourceClaimBridge::State::taken)
     return Outcome::done()
         .reports(ConditionUpdate::of(claim.metadata, ConditionUpdate::As::resourceClaimNotReady,

@@ -40,7 +40,7 @@ class IntentSync {
   std::optional<Outcome> unplacedTooLong(const cache::Claim& claim, const cache::Gpu& device, const core::Pod& pod,
                                          std::chrono::milliseconds* again, std::stop_token stop);
   /// Reports the obstacle to the ResourceClaim also as the reason why the claim is not bound.
-  static Outcome resourceClaimNotReady(const cache::Claim& claim, const ResourceClaimBridge::Answer& answer);
+  static Outcome resourceClaimNotReady(const cache::Claim& claim, const ResourceClaimBridge::EnsureResult& answer);
 
   const ClaimContext& context_;
   IntentRollback& rollback_;

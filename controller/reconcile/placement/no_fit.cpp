@@ -25,7 +25,7 @@ constexpr std::size_t kMaxTroubleLength = 200;  ///< characters of a card's trou
 Explainer::Explain UnschedulableReport::explanationOf(const NoFit& found) const {
   struct Alternative {
     std::string name;  ///< empty: the claim has no alternatives
-    cache::SchedulingRequest ask;
+    allocator::SchedulingRequest ask;
   };
   std::vector<Alternative> all;
   const auto& listed = found.claim.spec.firstAvailable;
@@ -58,14 +58,15 @@ Outcome UnschedulableReport::noFit(const NoFit& found) {
     // The explanation changes with every release, so it is written at intervals only.
     const auto* old = findCondition(claim.status.conditions, kBound);
     const bool isReported = old != nullptr && old->reason == reason::kNoFit && claim.status.phase == phase::kPending;
-    if (!context_.waiting.room.mayExplain(uid) && isReported) return Outcome::after(context_.timeouts.explainInterval);
+    if (!context_.waiting.unschedulable.mayExplain(uid) && isReported)
+      return Outcome::after(context_.timeouts.explainInterval);
     context_.waiting.explainer.request(uid, queueKey, explanationOf(found));
     context_.enqueue(explainKey());
     return Outcome::done();
   }
   auto why = *std::move(explained);
   if (auto rejections = context_.waiting.nodes.text(uid); !rejections.empty()) why += "; " + rejections;
-  if (auto rest = context_.cluster.queries().keptFrom(asked.of(claim)); !rest.empty()) why += "; " + rest;
+  if (auto rest = context_.cluster.queries().withheldText(asked.of(claim)); !rest.empty()) why += "; " + rest;
   if (auto rest = context_.cluster.queries().reservationText(uid); !rest.empty()) why += "; " + rest;
   if (auto rest = unavailableCapacityMessage(asked.request); !rest.empty()) why += "; " + rest;
   if (auto hint = bareMemoryHint(context_.stores, claim.spec.requests, asked.request); !hint.empty())

@@ -43,7 +43,7 @@ Outcome UnschedulableReport::overQuota(const cache::Claim& claim, const schedule
   const auto* old = findCondition(claim.status.conditions, excess.refuse ? kAccepted : kBound);
   const bool told = old != nullptr && old->reason == reason::kQuotaExceeded && claim.status.phase == phase::kPending;
   // As with NoFit, the amounts change with every claim of the namespace, so they are written at intervals only.
-  if (!context_.waiting.room.mayExplain(uid) && told) return Outcome::after(context_.timeouts.explainInterval);
+  if (!context_.waiting.unschedulable.mayExplain(uid) && told) return Outcome::after(context_.timeouts.explainInterval);
   const auto& space = claim.metadata.namespace_;
   const auto with = counts == GroupUsage::nobody
                         ? 0

@@ -34,7 +34,7 @@ std::variant<scheduler::Decision, Outcome> ClaimPlacement::decideAsPreferred(con
   for (const auto& node : preferredNodes(claim, asked, candidates, *answer)) {
     ask.request.pinnedNode = node;
     if (auto decision = context_.cluster.decideAndAssume(ask, suits); decision.fits) return decision;
-    if (context_.cluster.isOutdated(ask.turn)) return Outcome::requeueNow();
+    if (context_.cluster.isOutdated(ask.order)) return Outcome::requeueNow();
   }
   // All are vetoed, or were taken meanwhile: the next attempt has other candidates.
   context_.waiting.nodes.choiceFailed(uid);
@@ -113,7 +113,7 @@ Outcome ClaimPlacement::reconcile(const cache::Claim& claim, ResolvedClaim asked
   const auto& uid = claim.metadata.uid;
   // Before deciding: capacity that becomes free, and taints that are removed, from now on requeue this claim.
   const auto admission =
-      context_.waiting.room.add(queueKey, ageOf(claim.metadata), asked.order.priority, needsOf(claim, asked));
+      context_.waiting.unschedulable.add(queueKey, ageOf(claim.metadata), asked.order.priority, needsOf(claim, asked));
   if (!admission.isGranted) return Outcome::after(context_.timeouts.queueYieldTimeout);
   asked.order.releases = admission.releases;
   // No pod is known, so the tolerations of the class count.
@@ -126,18 +126,19 @@ Outcome ClaimPlacement::reconcile(const cache::Claim& claim, ResolvedClaim asked
                              return !backoff.rejected(uid, node) && (!tolerated || tolerated(node));
                            });
   auto decided = decideFirst(claim, asked, suits, nodes);
-  using Found = UnschedulableQueue::Found;
+  using DecisionResult = UnschedulableQueue::DecisionResult;
   const auto* tried = std::get_if<std::vector<scheduler::Decision>>(&decided);
   if (tried != nullptr && !tried->back().fits && context_.cluster.isOutdated(asked.order)) {
     decided = Outcome::requeueNow();
     tried = nullptr;
   }
   if (tried == nullptr) {
-    if (context_.waiting.room.decided(queueKey, Found::unknown)) context_.enqueue(roomKey());
+    if (context_.waiting.unschedulable.decided(queueKey, DecisionResult::unknown)) context_.enqueue(capacityKey());
     return std::get<Outcome>(std::move(decided));
   }
-  if (context_.waiting.room.decided(queueKey, tried->back().fits ? Found::room : Found::nothing))
-    context_.enqueue(roomKey());
+  if (context_.waiting.unschedulable.decided(queueKey,
+                                             tried->back().fits ? DecisionResult::capacity : DecisionResult::nothing))
+    context_.enqueue(capacityKey());
   if (tried->back().fits) {
     context_.waiting.remove(queueKey);
     return parts_.intents.write(claim, *asked.cls, tried->back(), stop);

@@ -150,18 +150,18 @@ std::optional<Outcome> StaticBinding::reserveQuota(const cache::Claim& claim, co
   const auto& uid = claim.metadata.uid;
   const auto queueKey = claimKey(core::keyOf(claim.metadata));
   const auto priority = priorityOf(context_.stores, claim).value;
-  const cache::Allocator::SchedulingRequest ask{uid,
-                                                core::keyOf(claim.metadata).str(),
-                                                {},
-                                                {},
-                                                named.spec.className,
-                                                queueOrderOf(claim, priority, context_.clock.wall())};
+  const allocator::Allocator::SchedulingRequest ask{uid,
+                                                    core::keyOf(claim.metadata).str(),
+                                                    {},
+                                                    {},
+                                                    named.spec.className,
+                                                    queueOrderOf(claim, priority, context_.clock.wall())};
   ResolvedClaim refused;
   if (parts_.resolver.isRefusedByQuota(claim, refused)) return Outcome::done().reports(refused.refusal(claim));
   // Added before the quota is checked. No other claim takes the device that it names, so it need not yield.
-  context_.waiting.room.add(queueKey, ageOf(claim.metadata), priority, {{ask}, named.metadata.name});
+  context_.waiting.unschedulable.add(queueKey, ageOf(claim.metadata), priority, {{ask}, named.metadata.name});
   if (const auto excess = context_.cluster.reserve(ask, named)) return parts_.report.overQuota(claim, *excess);
-  context_.waiting.room.remove(queueKey);
+  context_.waiting.unschedulable.remove(queueKey);
   return std::nullopt;
 }
 

@@ -28,7 +28,7 @@ class UnschedulableReport {
     /// Returns the predicate that the decision used. It is called on another thread, after the step: it must own what
     /// it uses.
     std::function<scheduler::NodePredicate()> suits;
-    std::string nodes{};                   ///< key of the predicate: cache::SchedulingRequest::nodes
+    std::string nodes{};                   ///< key of the predicate: allocator::SchedulingRequest::nodes
     scheduler::WhyUnsuited whyUnsuited{};  ///< why it rejects a node; called like the predicate
     std::function<std::string()> more{};   ///< further text, called only if it is reported
   };

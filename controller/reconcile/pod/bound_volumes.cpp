@@ -37,21 +37,21 @@ base::Result<std::vector<core::NodeSelector>> BoundVolumes::of(const core::Pod& 
     std::optional<core::NodeSelector> affinity;
     bool known = false;
     {
-      const std::lock_guard lock(mutex_);
-      const auto it = known_.find(claim);
-      known = it != known_.end() && clock_.now() < it->second.until;
+      const base::MutexLock lock(mutex_);
+      const auto it = cache_.find(claim);
+      known = it != cache_.end() && clock_.now() < it->second.until;
       if (known) affinity = it->second.affinity;
     }
     if (!known) {
       auto answer = read(claim, stop);
       if (!answer.ok()) return answer.status();
       affinity = std::move(answer->affinity);
-      const std::lock_guard lock(mutex_);
-      if (known_.size() >= kRemembered) known_.clear();
+      const base::MutexLock lock(mutex_);
+      if (cache_.size() >= kRemembered) cache_.clear();
       if (answer->bound)
-        known_[claim] = {affinity, clock_.now() + timeouts_.volumeTtl};
+        cache_[claim] = {affinity, clock_.now() + timeouts_.volumeTtl};
       else
-        known_.erase(claim);
+        cache_.erase(claim);
     }
     if (affinity) affinities.push_back(std::move(*affinity));
   }

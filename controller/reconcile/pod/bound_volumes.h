@@ -3,13 +3,13 @@
 #pragma once
 
 #include <map>
-#include <mutex>
 #include <optional>
 #include <stop_token>
 #include <string>
 #include <vector>
 
 #include "controller/base/clock.h"
+#include "controller/base/mutex.h"
 #include "controller/kube/client.h"
 #include "controller/reconcile/timeouts.h"
 
@@ -27,7 +27,7 @@ class BoundVolumes {
   base::Result<std::vector<core::NodeSelector>> of(const core::Pod& pod, std::stop_token stop);
 
  private:
-  struct Known {
+  struct CachedAffinity {
     std::optional<core::NodeSelector> affinity;
     base::Clock::Steady until;
   };
@@ -40,8 +40,8 @@ class BoundVolumes {
   kube::Client& client_;
   base::Clock& clock_;
   const Timeouts& timeouts_;
-  std::mutex mutex_;
-  std::map<core::ObjectKey, Known> known_;  ///< guarded by mutex_
+  base::Mutex mutex_;
+  std::map<core::ObjectKey, CachedAffinity> cache_ EGPU_GUARDED_BY(mutex_);
 };
 
 }  // namespace egpu::reconcile

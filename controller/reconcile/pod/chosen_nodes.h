@@ -5,12 +5,12 @@
 
 #include <cstddef>
 #include <map>
-#include <mutex>
 #include <set>
 #include <string>
 #include <utility>
 
 #include "api/core/objects.h"
+#include "controller/base/mutex.h"
 
 namespace egpu::reconcile {
 
@@ -24,33 +24,33 @@ class ChosenNodes {
 
   /// Begins a binding. Returns false if a binding of that pod is under way.
   bool begin(const core::ObjectKey& pod, const std::string& uid, const std::string& node) {
-    const std::lock_guard lock(mutex_);
+    const base::MutexLock lock(mutex_);
     return chosen_.try_emplace(pod, Chosen{uid, node, {}}).second;
   }
   void end(const core::ObjectKey& pod) {
-    const std::lock_guard lock(mutex_);
+    const base::MutexLock lock(mutex_);
     chosen_.erase(pod);
   }
   /// Returns the chosen node; empty if no binding of the pod is under way.
   std::string nodeOf(const core::Pod& pod) const {
-    const std::lock_guard lock(mutex_);
+    const base::MutexLock lock(mutex_);
     const auto it = chosen_.find(core::keyOf(pod.metadata));
     return it != chosen_.end() && it->second.uid == pod.metadata.uid ? it->second.node : std::string();
   }
 
   /// Records why the pod's claims can't be allocated on the chosen node.
   void refuse(const core::ObjectKey& pod, const std::string& why) {
-    const std::lock_guard lock(mutex_);
+    const base::MutexLock lock(mutex_);
     if (const auto it = chosen_.find(pod); it != chosen_.end()) it->second.refusal = why;
   }
   /// Returns the recorded reason; empty if there is none.
   std::string refusal(const core::ObjectKey& pod) const {
-    const std::lock_guard lock(mutex_);
+    const base::MutexLock lock(mutex_);
     const auto it = chosen_.find(pod);
     return it == chosen_.end() ? std::string() : it->second.refusal;
   }
   std::size_t size() const {
-    const std::lock_guard lock(mutex_);
+    const base::MutexLock lock(mutex_);
     return chosen_.size();
   }
 
@@ -59,8 +59,8 @@ class ChosenNodes {
     std::string uid, node, refusal;
   };
   std::set<std::string> schedulers_;  ///< constant after the first step
-  mutable std::mutex mutex_;
-  std::map<core::ObjectKey, Chosen> chosen_;  ///< guarded by mutex_
+  mutable base::Mutex mutex_;
+  std::map<core::ObjectKey, Chosen> chosen_ EGPU_GUARDED_BY(mutex_);
 };
 
 }  // namespace egpu::reconcile

@@ -76,7 +76,7 @@ Outcome PodColocation::regroup(const std::vector<const UsedClaim*>& moving, cons
 std::optional<Outcome> PodColocation::rescheduleTogether(const core::Pod& pod, const std::vector<UsedClaim>& used,
                                                          bool* anyShort, std::stop_token stop) {
   if (!pod.nodeName.empty()) return std::nullopt;
-  std::vector<cache::Allocator::SchedulingRequest>
+  std::vector<allocator::Allocator::SchedulingRequest>
       asks;  // in their order, so that the later decision has the same result
   std::vector<const UsedClaim*> moving;
   std::vector<std::string> devices;
@@ -96,7 +96,7 @@ std::optional<Outcome> PodColocation::rescheduleTogether(const core::Pod& pod, c
     return std::any_of(asks.begin(), asks.end(),
                        [&](const auto& ask) { return context_.waiting.nodes.rejected(ask.claimUid, name); });
   });
-  nodes.lookAtAll();
+  nodes.evaluateAll();
   *anyShort = *anyShort || nodes.anyShort();
   if (!context_.cluster.queries().wouldFitTogether(
           asks, [&](std::string_view name) { return nodes.suits(name); }, devices))

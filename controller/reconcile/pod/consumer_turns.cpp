@@ -45,7 +45,7 @@ void ConsumerTurns::Shared::put(const cache::Stores& stores, const core::Pod& po
   window_.reset();
   remove(pod.metadata.name);
   if (!isConsumer(stores, pod)) return;
-  Turn turn{ageOf(pod.metadata), pod.metadata.name};
+  PodOrder turn{ageOf(pod.metadata), pod.metadata.name};
   auto kind = kinds_.end();
   if (pod.nodeName.empty() && chosen.leavesToScheduler(pod)) {
     left_.emplace(turn, gated(pod));
@@ -56,7 +56,7 @@ void ConsumerTurns::Shared::put(const cache::Stores& stores, const core::Pod& po
     turns.insert(turn);
     first_.insert(*turns.begin());
   }
-  known_.emplace(pod.metadata.name, Known{std::move(turn), kind});
+  positions_.emplace(pod.metadata.name, ConsumerPosition{std::move(turn), kind});
 }
 
 ConsumerTurns::Kinds::iterator ConsumerTurns::Shared::kindFor(core::Pod pod) {
@@ -67,8 +67,8 @@ ConsumerTurns::Kinds::iterator ConsumerTurns::Shared::kindFor(core::Pod pod) {
 }
 
 void ConsumerTurns::Shared::remove(const std::string& pod) {
-  const auto known = known_.find(pod);
-  if (known == known_.end()) return;
+  const auto known = positions_.find(pod);
+  if (known == positions_.end()) return;
   window_.reset();
   const auto& [turn, kind] = known->second;
   if (kind == kinds_.end()) {
@@ -82,7 +82,7 @@ void ConsumerTurns::Shared::remove(const std::string& pod) {
     else
       first_.insert(*turns.begin());
   }
-  known_.erase(known);
+  positions_.erase(known);
 }
 
 std::pair<std::size_t, std::size_t> ConsumerTurns::Shared::next(std::size_t turn) const {
@@ -107,8 +107,8 @@ ConsumerTurns::Choosers ConsumerTurns::Shared::choosers(const std::string& names
 }
 
 bool ConsumerTurns::Shared::chooses(const std::string& pod, std::size_t turn) {
-  const auto known = known_.find(pod);
-  if (known == known_.end() || known->second.kind == kinds_.end()) return true;
+  const auto known = positions_.find(pod);
+  if (known == positions_.end() || known->second.kind == kinds_.end()) return true;
   const auto& own = known->second.turn;
   if (!first_.contains(own)) return false;  // it is equal to an older pod
   std::size_t at = 0;
@@ -128,7 +128,7 @@ const ConsumerTurns::Shared::Window& ConsumerTurns::Shared::windowOf(std::size_t
   return *window_;
 }
 
-bool ConsumerTurns::Shared::isBehindAnother(const Turn& turn) const {
+bool ConsumerTurns::Shared::isBehindAnother(const PodOrder& turn) const {
   return (!first_.empty() && *first_.begin() < turn) || (!left_.empty() && left_.begin()->first < turn);
 }
 
@@ -148,7 +148,7 @@ ConsumerTurns::Shared* ConsumerTurns::sharedBy(const cache::Stores& stores, cons
 ConsumerTurns::Choosers ConsumerTurns::choosersOf(const cache::Stores& stores, const cache::Claim& claim) {
   const auto key = core::keyOf(claim.metadata);
   {
-    const std::lock_guard lock(mutex_);
+    const base::MutexLock lock(mutex_);
     if (const auto* shared = sharedBy(stores, claim)) return shared->choosers(key.namespace_, turnNow());
   }
   Choosers all;
@@ -158,25 +158,25 @@ ConsumerTurns::Choosers ConsumerTurns::choosersOf(const cache::Stores& stores, c
 }
 
 bool ConsumerTurns::chooses(const cache::Stores& stores, const cache::Claim& claim, const core::Pod& pod) {
-  const std::lock_guard lock(mutex_);
+  const base::MutexLock lock(mutex_);
   auto* shared = sharedBy(stores, claim);
   return shared == nullptr || shared->chooses(pod.metadata.name, turnNow());
 }
 
 bool ConsumerTurns::isOldest(const cache::Stores& stores, const cache::Claim& claim, const core::Pod& pod) {
-  const Turn turn{ageOf(pod.metadata), pod.metadata.name};
+  const PodOrder turn{ageOf(pod.metadata), pod.metadata.name};
   {
-    const std::lock_guard lock(mutex_);
+    const base::MutexLock lock(mutex_);
     if (const auto* shared = sharedBy(stores, claim)) return !shared->isBehindAnother(turn);
   }
   const auto pods = stores.podsOfClaim(core::keyOf(claim.metadata));
   return std::none_of(pods.begin(), pods.end(), [&](const auto& other) {
-    return Turn{ageOf(other->metadata), other->metadata.name} < turn && isConsumer(stores, *other);
+    return PodOrder{ageOf(other->metadata), other->metadata.name} < turn && isConsumer(stores, *other);
   });
 }
 
 std::string ConsumerTurns::text(const core::ObjectKey& claim) const {
-  const std::lock_guard lock(mutex_);
+  const base::MutexLock lock(mutex_);
   const auto shared = shared_.find(claim);
   if (shared == shared_.end()) return {};
   auto text =
@@ -189,7 +189,7 @@ std::string ConsumerTurns::text(const core::ObjectKey& claim) const {
 
 void ConsumerTurns::podChanged(const cache::Stores& stores, const core::ObjectKey& pod,
                                const std::set<std::string>& claims) {
-  const std::lock_guard lock(mutex_);
+  const base::MutexLock lock(mutex_);
   if (shared_.empty()) return;
   for (const auto& claim : claims) {
     const auto known = shared_.find({pod.namespace_, claim});
@@ -204,12 +204,12 @@ void ConsumerTurns::podChanged(const cache::Stores& stores, const core::ObjectKe
 }
 
 void ConsumerTurns::forgetClaim(const std::string& claimUid) {
-  const std::lock_guard lock(mutex_);
+  const base::MutexLock lock(mutex_);
   std::erase_if(shared_, [&](const auto& each) { return each.second.claimUid == claimUid; });
 }
 
 std::size_t ConsumerTurns::claims() const {
-  const std::lock_guard lock(mutex_);
+  const base::MutexLock lock(mutex_);
   return shared_.size();
 }
 

@@ -15,7 +15,6 @@
 #include <chrono>
 #include <cstddef>
 #include <map>
-#include <mutex>
 #include <optional>
 #include <set>
 #include <string>
@@ -23,6 +22,7 @@
 #include <vector>
 
 #include "controller/base/clock.h"
+#include "controller/base/mutex.h"
 #include "controller/cache/stores.h"
 #include "controller/reconcile/pod/chosen_nodes.h"
 #include "controller/reconcile/retry/unschedulable_queue.h"
@@ -61,15 +61,15 @@ class ConsumerTurns {
 
  private:
   /// Order of the consumers of one claim: the oldest first.
-  using Turn = std::pair<Age, std::string>;
+  using PodOrder = std::pair<Age, std::string>;
   /// A set of equal pods.
   struct Kind {
-    core::Pod pod;         ///< reduced to the fields that make pods equal
-    std::set<Turn> turns;  ///< never empty
+    core::Pod pod;             ///< reduced to the fields that make pods equal
+    std::set<PodOrder> turns;  ///< never empty
   };
   using Kinds = std::multimap<std::size_t, Kind>;  ///< by a hash of the pod
-  struct Known {
-    Turn turn;
+  struct ConsumerPosition {
+    PodOrder turn;
     Kinds::iterator kind;  ///< end: another scheduler chooses its node
   };
   /// Consumers of one claim with more than kMaxPods pods.
@@ -79,8 +79,8 @@ class ConsumerTurns {
     void remove(const std::string& pod);
     Choosers choosers(const std::string& namespace_, std::size_t turn) const;
     bool chooses(const std::string& pod, std::size_t turn);
-    bool isBehindAnother(const Turn& turn) const;
-    std::size_t pods() const { return known_.size(); }
+    bool isBehindAnother(const PodOrder& turn) const;
+    std::size_t pods() const { return positions_.size(); }
     bool inTurns() const { return first_.size() > kMaxFirst + kMaxNext; }
     std::string claimUid;
 
@@ -92,18 +92,18 @@ class ConsumerTurns {
     /// First and last pod of that range, recomputed for another turn and after a change.
     struct Window {
       std::size_t turn = 0;
-      Turn first, last;
+      PodOrder first, last;
     };
     const Window& windowOf(std::size_t turn);
 
     Kinds kinds_;
-    std::set<Turn> first_;                ///< the oldest pod of each kind
-    std::optional<Window> window_;        ///< reset by each change
-    std::map<Turn, bool> left_;           ///< pods whose scheduler chooses their node; true: gated
-    std::map<std::string, Known> known_;  ///< by pod name
+    std::set<PodOrder> first_;                           ///< the oldest pod of each kind
+    std::optional<Window> window_;                       ///< reset by each change
+    std::map<PodOrder, bool> left_;                      ///< pods whose scheduler chooses their node; true: gated
+    std::map<std::string, ConsumerPosition> positions_;  ///< by pod name
   };
-  /// Returns null if all pods of the claim choose. mutex_ is held.
-  Shared* sharedBy(const cache::Stores& stores, const cache::Claim& claim);
+  /// Returns null if all pods of the claim choose.
+  Shared* sharedBy(const cache::Stores& stores, const cache::Claim& claim) EGPU_REQUIRES(mutex_);
   std::size_t turnNow() const {
     return static_cast<std::size_t>(clock_.now().time_since_epoch() / timeouts_.consumerTurnInterval);
   }
@@ -111,8 +111,8 @@ class ConsumerTurns {
   base::Clock& clock_;
   const Timeouts& timeouts_;
   const ChosenNodes& chosen_;
-  mutable std::mutex mutex_;
-  std::map<core::ObjectKey, Shared> shared_;  ///< by claim; guarded by mutex_
+  mutable base::Mutex mutex_;
+  std::map<core::ObjectKey, Shared> shared_ EGPU_GUARDED_BY(mutex_);  ///< by claim
 };
 
 }  // namespace egpu::reconcile

@@ -30,10 +30,10 @@ bool isLeft(const cache::Gpu& device) {
   return device.status.reason == reason::kPreempted || device.status.reason == reason::kWaitingForGang;
 }
 
-std::vector<std::vector<cache::Allocator::SchedulingRequest>> otherAsks(const PodDemand& demand) {
+std::vector<std::vector<allocator::Allocator::SchedulingRequest>> otherAsks(const PodDemand& demand) {
   std::vector<std::size_t> counts;
   for (const auto& otherwise : demand.otherwise) counts.push_back(1 + otherwise.size());
-  std::vector<std::vector<cache::Allocator::SchedulingRequest>> all;
+  std::vector<std::vector<allocator::Allocator::SchedulingRequest>> all;
   scheduler::Combinations combinations(std::move(counts));
   while (combinations.next()) {
     auto& asks = all.emplace_back(demand.asks);

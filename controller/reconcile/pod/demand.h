@@ -18,7 +18,7 @@ struct PodDemand {
   /// Not empty: the only possible node, where claim `fixedBy` is.
   std::string node, fixedBy;
   /// Requests of the claims that are still to be placed, all on one node. Empty: any node suits, or `node`.
-  std::vector<cache::Allocator::SchedulingRequest> asks;
+  std::vector<allocator::Allocator::SchedulingRequest> asks;
   /// Further alternatives of each of `asks` (spec.firstAvailable).
   std::vector<std::vector<scheduler::Request>> otherwise;
   /// Devices of claims among `asks`. They are on some node and are rolled back if the pod goes elsewhere.
@@ -31,7 +31,7 @@ struct PodDemand {
 bool isLeft(const cache::Gpu& device);
 
 /// Returns the other combinations of alternatives, in the order of scheduler::Combinations.
-std::vector<std::vector<cache::Allocator::SchedulingRequest>> otherAsks(const PodDemand& demand);
+std::vector<std::vector<allocator::Allocator::SchedulingRequest>> otherAsks(const PodDemand& demand);
 
 /// Returns v1alpha::claimNames(), then the claims that only annotations name.
 std::vector<std::string> usedOrAnnotated(const core::Pod& pod);

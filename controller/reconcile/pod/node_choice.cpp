@@ -22,7 +22,7 @@ NodeChoice::NodeChoice(cache::Stores& stores, const core::Pod& pod, std::vector<
       rejected_(std::move(rejected)),
       requests_(cache::requestsOf(pod)) {}
 
-const NodeChoice::Verdict& NodeChoice::look(std::string_view name) {
+const NodeChoice::Verdict& NodeChoice::evaluate(std::string_view name) {
   const auto [it, fresh] = seen_.try_emplace(std::string(name));
   auto& verdict = it->second;
   if (!fresh) return verdict;
@@ -30,7 +30,7 @@ const NodeChoice::Verdict& NodeChoice::look(std::string_view name) {
   if (!node) return verdict;
   const auto key = core::keyOf(pod_.metadata);
   auto why = nodeUnsuitable(pod_, volumes_, *node);
-  if (why.empty() && needsRoomOn(it->first)) {
+  if (why.empty() && needsCapacityOn(it->first)) {
     why = shortOf(requests_, stores_.usage.of(it->first, key), *node);
     if (!why.empty()) {
       ++podsWaitingForNodeResources_;
@@ -52,14 +52,14 @@ const NodeChoice::Verdict& NodeChoice::look(std::string_view name) {
 }
 
 /// Capacity is not checked on the pod's own node, nor where the scheduler evicts pods for it.
-bool NodeChoice::needsRoomOn(const std::string& node) const {
+bool NodeChoice::needsCapacityOn(const std::string& node) const {
   return pod_.nodeName.empty() && pod_.nominatedNodeName != node;
 }
 
 bool NodeChoice::promise(const std::string& name) {
   const auto node = stores_.nodes.get({"", name});
   if (!pod_.nodeName.empty() || !node) return true;
-  const bool careful = needsRoomOn(name) && look(name).fit == Fit::suits;
+  const bool careful = needsCapacityOn(name) && evaluate(name).fit == Fit::suits;
   return stores_.usage.plan(pod_, name, [&](const cache::NodeUsage::Sum& taken) {
     return !careful || shortOf(requests_, taken, *node).empty();
   });
@@ -71,7 +71,7 @@ bool NodeChoice::isAsked(std::string_view node) const {
 
 bool NodeChoice::suitsOnceFree(std::string_view node) {
   if (!isAsked(node)) return false;
-  const auto& verdict = look(node);
+  const auto& verdict = evaluate(node);
   return verdict.fit == Fit::suits || verdict.onceFree;
 }
 
@@ -84,16 +84,16 @@ bool NodeChoice::suits(std::string_view node) {
     }
     --patience_;
   }
-  return look(node).fit == Fit::suits;
+  return evaluate(node).fit == Fit::suits;
 }
 
-void NodeChoice::lookAtAll() {
+void NodeChoice::evaluateAll() {
   patience_ = static_cast<std::size_t>(-1);
   impatient_ = false;
   if (!onlyNode_.empty())
-    look(onlyNode_);
+    evaluate(onlyNode_);
   else
-    stores_.nodes.forEach([this](const auto& node) { look(node->metadata.name); });
+    stores_.nodes.forEach([this](const auto& node) { evaluate(node->metadata.name); });
 }
 
 scheduler::NodePredicate NodeChoice::suitable() {
@@ -138,7 +138,7 @@ std::vector<scheduler::NodePredicate> NodeChoice::groups() {
 
 scheduler::NodePredicate NodeChoice::byEviction() {
   if (evictable_ == 0) return {};
-  return [this](std::string_view node) { return isAsked(node) && look(node).fit == Fit::byEviction; };
+  return [this](std::string_view node) { return isAsked(node) && evaluate(node).fit == Fit::byEviction; };
 }
 
 std::string NodeChoice::text() const {

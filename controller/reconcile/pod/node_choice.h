@@ -29,27 +29,27 @@ class NodeChoice {
   void setPatience(std::size_t nodes) { patience_ = nodes; }
   /// True if suits() may have returned false only because of that limit.
   bool impatient() const { return impatient_; }
-  void lookAtAll();
-  /// After lookAtAll(): true if the node suits, or would suit without the pods that use claims and are not replaced.
+  void evaluateAll();
+  /// After evaluateAll(): true if the node suits, or would suit without the pods that use claims and are not replaced.
   bool suitsOnceFree(std::string_view node);
 
   /// True if some nodes are better than others (preferred affinity, taints to avoid). Then search groups() in order.
   bool ranked() const;
-  /// After lookAtAll(): suitable nodes, the most preferred first; the last of at most kGroups groups holds the rest.
+  /// After evaluateAll(): suitable nodes, the most preferred first; the last of at most kGroups groups holds the rest.
   std::vector<scheduler::NodePredicate> groups();
-  /// After lookAtAll(): nodes that would suit once pods of lower priority are evicted; null if there are none.
+  /// After evaluateAll(): nodes that would suit once pods of lower priority are evicted; null if there are none.
   scheduler::NodePredicate byEviction();
   /// After lookAtAll(): suits() as it answers now. The result does not refer to this object.
   scheduler::NodePredicate suitable();
   /// After lookAtAll(): true if a node suits.
   bool anySuits();
-  /// After lookAtAll(): true if a node is short only of CPU, memory or pod slots, which other pods may release.
+  /// After evaluateAll(): true if a node is short only of CPU, memory or pod slots, which other pods may release.
   bool anyShort() const { return podsWaitingForNodeResources_ > 0; }
 
   /// Counts the pod on this node from now on. Returns false if other pods have taken the capacity meanwhile.
   bool promise(const std::string& node);
 
-  /// After lookAtAll(): nodes per reason, for people: "3 cordoned, 1 short of CPU …"; empty if all suit.
+  /// After evaluateAll(): nodes per reason, for people: "3 cordoned, 1 short of CPU …"; empty if all suit.
   std::string text() const;
 
  private:
@@ -60,10 +60,10 @@ class NodeChoice {
     bool onceFree = false;  ///< suits without pods that leave one day: cache::NodeUsage::ofLastingPods()
     NodeScore score;
   };
-  const Verdict& look(std::string_view name);
+  const Verdict& evaluate(std::string_view name);
   /// True if the node is a candidate at all.
   bool isAsked(std::string_view node) const;
-  bool needsRoomOn(const std::string& node) const;
+  bool needsCapacityOn(const std::string& node) const;
 
   cache::Stores& stores_;
   const core::Pod& pod_;

@@ -109,11 +109,13 @@ Outcome PodPlacement::reconcile(const core::Pod& pod, const std::vector<UsedClai
   auto tried = decideFirst(*choice, nodes);
   auto& together = tried.together;
   if (together.decisions.empty() && forgetRefusedNodes(choice->asks)) tried = decideFirst(*choice, nodes);
-  using Found = UnschedulableQueue::Found;
+  using DecisionResult = UnschedulableQueue::DecisionResult;
   const bool isOutdated =
-      together.decisions.empty() && !choice->asks.empty() && context_.cluster.isOutdated(choice->asks.front().turn);
-  const auto found = isOutdated ? Found::unknown : together.decisions.empty() ? Found::nothing : Found::room;
-  if (context_.waiting.room.decided(podKey(core::keyOf(pod.metadata)), found)) context_.enqueue(roomKey());
+      together.decisions.empty() && !choice->asks.empty() && context_.cluster.isOutdated(choice->asks.front().order);
+  const auto found = isOutdated                   ? DecisionResult::unknown
+                     : together.decisions.empty() ? DecisionResult::nothing
+                                                  : DecisionResult::capacity;
+  if (context_.waiting.unschedulable.decided(podKey(core::keyOf(pod.metadata)), found)) context_.enqueue(capacityKey());
   if (isOutdated) return Outcome::requeueNow();
   if (together.decisions.empty()) {
     if (!tried.firstOverQuota && !together.excess) reserveNode(*choice, nodes);
@@ -162,11 +164,12 @@ Outcome PodPlacement::notifyBinder(const core::Pod& pod, Outcome outcome) {
 
 bool PodPlacement::awaitCapacity(const core::Pod& pod, Choice& choice) {
   const auto key = core::keyOf(pod.metadata);
-  const auto priority = choice.asks.empty() ? 0 : choice.asks.front().turn.priority;
-  auto needs = choice.asks.empty() ? RoomNeeds() : needsOf(*choice.open.front()->claim, choice.asked.front());
-  const auto admission = context_.waiting.room.add(podKey(key), ageOf(pod.metadata), priority, std::move(needs));
+  const auto priority = choice.asks.empty() ? 0 : choice.asks.front().order.priority;
+  auto needs = choice.asks.empty() ? CapacityNeeds() : needsOf(*choice.open.front()->claim, choice.asked.front());
+  const auto admission =
+      context_.waiting.unschedulable.add(podKey(key), ageOf(pod.metadata), priority, std::move(needs));
   for (auto& asked : choice.asked) asked.order.releases = admission.releases;
-  for (auto& ask : choice.asks) ask.turn.releases = admission.releases;
+  for (auto& ask : choice.asks) ask.order.releases = admission.releases;
   const base::MutexLock lock(mutex_);
   podsWaitingForNodeResources_[key] = {ageOf(pod.metadata), cache::requestsOf(pod)};
   return admission.isGranted;
@@ -238,7 +241,7 @@ std::optional<Outcome> PodPlacement::nominateVictims(const core::Pod& pod, const
                                                   std::move(all), stop);
 }
 
-bool PodPlacement::forgetRefusedNodes(const std::vector<cache::Allocator::SchedulingRequest>& asks) {
+bool PodPlacement::forgetRefusedNodes(const std::vector<allocator::Allocator::SchedulingRequest>& asks) {
   bool any = false;
   for (const auto& ask : asks) {
     any = any || context_.waiting.nodes.anyRefused(ask.claimUid);
@@ -355,9 +358,9 @@ PodPlacement::Tried PodPlacement::decideFirst(const Choice& choice, NodeChoice& 
   return first;
 }
 
-std::vector<cache::Allocator::SchedulingRequest> PodPlacement::asksOf(const Choice& choice,
-                                                                      const std::vector<std::size_t>& which) {
-  std::vector<cache::Allocator::SchedulingRequest> asks;
+std::vector<allocator::Allocator::SchedulingRequest> PodPlacement::asksOf(const Choice& choice,
+                                                                          const std::vector<std::size_t>& which) {
+  std::vector<allocator::Allocator::SchedulingRequest> asks;
   for (std::size_t i = 0; i < which.size(); ++i) {
     asks.push_back(choice.asked[i].alternative(which[i]).of(*choice.open[i]->claim));
     asks.back().request.pinnedNode = choice.node;
@@ -365,7 +368,7 @@ std::vector<cache::Allocator::SchedulingRequest> PodPlacement::asksOf(const Choi
   return asks;
 }
 
-scheduler::Together PodPlacement::decide(std::vector<cache::Allocator::SchedulingRequest> asks, NodeChoice& nodes) {
+scheduler::Together PodPlacement::decide(std::vector<allocator::Allocator::SchedulingRequest> asks, NodeChoice& nodes) {
   for (auto& ask : asks) ask.first = false;  // `first` is for searches of all nodes; each call here searches some
   scheduler::Together together;
   std::optional<scheduler::QuotaExcess> excess;  // the first excess that was found
@@ -380,11 +383,11 @@ scheduler::Together PodPlacement::decide(std::vector<cache::Allocator::Schedulin
     together = within(suits);
     if (!together.decisions.empty()) return together;
     const bool impatient = nodes.impatient();
-    nodes.lookAtAll();
+    nodes.evaluateAll();
     if (impatient && nodes.anySuits()) together = within(suits);
     if (!together.decisions.empty()) return together;
   } else {
-    nodes.lookAtAll();
+    nodes.evaluateAll();
     std::vector<bool> alone(asks.size(), false);
     for (const auto& group : nodes.groups()) {
       together = within(group);

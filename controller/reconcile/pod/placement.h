@@ -32,7 +32,7 @@ class PodPlacement {
   struct Choice {
     std::vector<const UsedClaim*> open;
     std::vector<ResolvedClaim> asked;
-    std::vector<cache::Allocator::SchedulingRequest> asks;
+    std::vector<allocator::Allocator::SchedulingRequest> asks;
     std::string node;  ///< if not empty, the only candidate: the pod or another of its claims is there
     std::string fixedBy;
     std::chrono::milliseconds wait{0};  ///< time until the next choice is allowed
@@ -52,7 +52,7 @@ class PodPlacement {
   std::size_t remembered() const EGPU_EXCLUDES(mutex_);
 
  private:
-  using Requests = std::vector<cache::Allocator::SchedulingRequest>;
+  using Requests = std::vector<allocator::Allocator::SchedulingRequest>;
   /// Tries combinations of the claims' alternatives in the order of scheduler::Combinations and returns the first one
   /// that fits. If none fits, tries the first combination on nodes where the scheduler can evict pods for this pod. If
   /// that fails too, `excess` is set only if a quota excludes all combinations, and `alone` is true for a claim of

@@ -12,7 +12,7 @@ void PlanTurns::erase(const std::string& claimUid) {
 }
 
 void PlanTurns::wait(const QueueOrder& order, const std::string& queueKey) {
-  const std::lock_guard lock(mutex_);
+  const base::MutexLock lock(mutex_);
   erase(order.age.uid);  // it may have had another priority
   const Position at{order, queueKey};
   inOrder_.insert(at);
@@ -20,14 +20,14 @@ void PlanTurns::wait(const QueueOrder& order, const std::string& queueKey) {
 }
 
 bool PlanTurns::done(const std::string& claimUid) {
-  const std::lock_guard lock(mutex_);
+  const base::MutexLock lock(mutex_);
   erase(claimUid);
   if (turn_ && turn_->at.first.age.uid == claimUid) turn_.reset();
   return !turn_ && !inOrder_.empty();
 }
 
-PlanTurns::Next PlanTurns::next(milliseconds rest) {
-  const std::lock_guard lock(mutex_);
+PlanTurns::NextPlan PlanTurns::next(milliseconds rest) {
+  const base::MutexLock lock(mutex_);
   const auto now = clock_.now();
   if (turn_) {
     const auto left = turn_->since + timeouts_.victimSearchTurnTimeout - now;
@@ -37,12 +37,12 @@ PlanTurns::Next PlanTurns::next(milliseconds rest) {
   }
   if (inOrder_.empty()) return {};
   if (rest.count() > 0) return {std::nullopt, rest};
-  turn_ = Turn{*inOrder_.begin(), now};
+  turn_ = PlanSlot{*inOrder_.begin(), now};
   return {turn_->at.second, timeouts_.victimSearchTurnTimeout};
 }
 
 bool PlanTurns::hasTurn(const std::string& queueKey) const {
-  const std::lock_guard lock(mutex_);
+  const base::MutexLock lock(mutex_);
   return turn_ && turn_->at.second == queueKey;
 }
 

@@ -4,13 +4,13 @@
 
 #include <chrono>
 #include <map>
-#include <mutex>
 #include <optional>
 #include <set>
 #include <string>
 #include <utility>
 
 #include "controller/base/clock.h"
+#include "controller/base/mutex.h"
 #include "controller/reconcile/retry/unschedulable_queue.h"
 #include "controller/reconcile/timeouts.h"
 
@@ -26,29 +26,29 @@ class PlanTurns {
   /// Removes the claim: it has searched, or needs no search any more. Returns true if another claim may have the turn.
   bool done(const std::string& claimUid);
 
-  struct Next {
+  struct NextPlan {
     std::optional<std::string> queueKey;  ///< key that has the turn from now on
     std::optional<std::chrono::milliseconds>
         again;  ///< time until next() is to be called again; none: after wait() or done()
   };
   /// Gives the next claim its turn. rest: time for which no search may be made.
-  Next next(std::chrono::milliseconds rest);
+  NextPlan next(std::chrono::milliseconds rest);
   bool hasTurn(const std::string& queueKey) const;
 
  private:
   using Position = std::pair<QueueOrder, std::string>;  ///< the string is the queue key
-  struct Turn {
+  struct PlanSlot {
     Position at;
     base::Clock::Steady since{};
   };
-  void erase(const std::string& claimUid);  // with mutex_ held
+  void erase(const std::string& claimUid) EGPU_REQUIRES(mutex_);
 
   base::Clock& clock_;
   const Timeouts& timeouts_;
-  mutable std::mutex mutex_;  // guards all below
-  std::set<Position> inOrder_;
-  std::map<std::string, Position> positions_;  ///< by uid of the claim
-  std::optional<Turn> turn_;
+  mutable base::Mutex mutex_;
+  std::set<Position> inOrder_ EGPU_GUARDED_BY(mutex_);
+  std::map<std::string, Position> positions_ EGPU_GUARDED_BY(mutex_);  ///< by uid of the claim
+  std::optional<PlanSlot> turn_ EGPU_GUARDED_BY(mutex_);
 };
 
 }  // namespace egpu::reconcile

@@ -57,9 +57,10 @@ cache::Store<cache::Claim>::Ptr movableHolder(const cache::Stores& stores, const
 }
 
 /// Returns the victims of all nominations.
-std::vector<std::string> victimsOf(std::span<const v1alpha::Nomination> rooms) {
+std::vector<std::string> victimsOf(std::span<const v1alpha::Nomination> nominations) {
   std::vector<std::string> victims;
-  for (const auto& room : rooms) victims.insert(victims.end(), room.victims.begin(), room.victims.end());
+  for (const auto& nomination : nominations)
+    victims.insert(victims.end(), nomination.victims.begin(), nomination.victims.end());
   return victims;
 }
 
@@ -75,17 +76,17 @@ int64_t priorityOfOwner(const cache::Stores& stores, const cache::Gpu& device) {
   return claim ? priorityOf(stores, *claim).value : std::numeric_limits<int64_t>::max();
 }
 
-int64_t lowestOf(const std::vector<cache::Allocator::SchedulingRequest>& asks) {
-  const auto lowest = std::min_element(asks.begin(), asks.end(),
-                                       [](const auto& a, const auto& b) { return a.turn.priority < b.turn.priority; });
-  return lowest->turn.priority;
+int64_t lowestOf(const std::vector<allocator::Allocator::SchedulingRequest>& asks) {
+  const auto lowest = std::min_element(
+      asks.begin(), asks.end(), [](const auto& a, const auto& b) { return a.order.priority < b.order.priority; });
+  return lowest->order.priority;
 }
 
 /// True if a victim is on none of the nodes: its release frees quota.
-bool anyElsewhere(const cache::Stores& stores, std::span<const v1alpha::Nomination> rooms) {
-  const auto victims = victimsOf(rooms);
+bool anyElsewhere(const cache::Stores& stores, std::span<const v1alpha::Nomination> nominations) {
+  const auto victims = victimsOf(nominations);
   std::set<std::string> nodes;
-  for (const auto& room : rooms) nodes.insert(room.nodeName);
+  for (const auto& nomination : nominations) nodes.insert(nomination.nodeName);
   return std::any_of(victims.begin(), victims.end(), [&](const std::string& name) {
     const auto device = stores.devices.get({"", name});
     const auto holder = device ? preemptibleClaim(stores, *device) : nullptr;
@@ -95,9 +96,9 @@ bool anyElsewhere(const cache::Stores& stores, std::span<const v1alpha::Nominati
 }
 
 /// Lists the nodes, for people.
-std::string nodesOf(std::span<const v1alpha::Nomination> rooms) {
+std::string nodesOf(std::span<const v1alpha::Nomination> nominations) {
   std::set<std::string> nodes;
-  for (const auto& room : rooms) nodes.insert(room.nodeName);
+  for (const auto& nomination : nominations) nodes.insert(nomination.nodeName);
   std::string text = nodes.size() > 1 ? "nodes" : "node";
   std::size_t named = 0;
   for (const auto& node : nodes) {
@@ -117,7 +118,7 @@ std::optional<core::ObjectKey> gangOfHolder(const cache::Stores& stores, const c
   return inGang(stores, claim) && gangOf(stores, claim) ? gangNamedBy(claim) : std::nullopt;
 }
 
-cache::Allocator::VictimGroup victimGroups(const cache::Stores& stores) {
+allocator::Allocator::VictimGroup victimGroups(const cache::Stores& stores) {
   return [&stores](const std::string& victim) {
     const auto device = stores.devices.get({"", victim});
     const auto holder = device ? preemptibleClaim(stores, *device) : nullptr;
@@ -173,12 +174,12 @@ std::set<std::string> Preemption::podsOf(const AskedTogether& asked) const {
 }
 
 core::HeapOptional<v1alpha::Nomination> Preemption::planFor(const cache::Store<cache::Claim>::Ptr& claim,
-                                                            const cache::Allocator::SchedulingRequest& ask,
+                                                            const allocator::Allocator::SchedulingRequest& ask,
                                                             const scheduler::NodePredicate& suits,
                                                             const std::stop_token& stop) {
-  auto rooms = planForGroup({{claim}, {ask}, {{suits, {}, {}}}}, stop);
-  return rooms.empty() ? core::HeapOptional<v1alpha::Nomination>()
-                       : core::HeapOptional<v1alpha::Nomination>(std::move(rooms.front()));
+  auto nominations = planForGroup({{claim}, {ask}, {{suits, {}, {}}}}, stop);
+  return nominations.empty() ? core::HeapOptional<v1alpha::Nomination>()
+                             : core::HeapOptional<v1alpha::Nomination>(std::move(nominations.front()));
 }
 
 std::vector<v1alpha::Nomination> Preemption::planForGroup(const AskedTogether& asked, const std::stop_token& stop) {
@@ -187,7 +188,7 @@ std::vector<v1alpha::Nomination> Preemption::planForGroup(const AskedTogether& a
   if (!now.empty() && victims.empty()) {
     // The claims fit by now: the last victim was released after the decision that found no capacity. The nomination
     // stands for the next decision.
-    const std::lock_guard lock(mutex_);
+    const base::MutexLock lock(mutex_);
     const auto at = clock_.now();
     auto& until = restingUntil_["fits/" + asked.claims.front()->metadata.uid].until;
     if (until <= at) until = at + timeouts_.maxSearchBackoff;
@@ -213,14 +214,14 @@ std::vector<v1alpha::Nomination> Preemption::standing(const AskedTogether& asked
   }
   if (asked.within != nullptr &&
       std::none_of(asked.within->begin(), asked.within->end(), [&left](const scheduler::TopologyGroup& group) {
-        return std::all_of(left.begin(), left.end(), [&group](const auto& room) {
-          return std::find(group.nodes.begin(), group.nodes.end(), room.nodeName) != group.nodes.end();
+        return std::all_of(left.begin(), left.end(), [&group](const auto& nomination) {
+          return std::find(group.nodes.begin(), group.nodes.end(), nomination.nodeName) != group.nodes.end();
         });
       }))
     return {};
   const auto priority = lowestOf(asked.asks);
-  for (auto& room : left)
-    std::erase_if(room.victims, [&](const std::string& name) {
+  for (auto& nomination : left)
+    std::erase_if(nomination.victims, [&](const std::string& name) {
       const auto device = stores_.devices.get({"", name});
       if (device && leaves(*device)) return false;
       const auto holder = device ? preemptibleClaim(stores_, *device) : nullptr;
@@ -230,13 +231,13 @@ std::vector<v1alpha::Nomination> Preemption::standing(const AskedTogether& asked
 }
 
 std::vector<v1alpha::Nomination> Preemption::needed(const AskedTogether& asked,
-                                                    std::vector<v1alpha::Nomination> rooms) const {
-  if (rooms.empty()) return rooms;
-  const auto needed = cluster_.queries().neededVictims(asked.asks, rooms, victimGroups(stores_));
+                                                    std::vector<v1alpha::Nomination> nominations) const {
+  if (nominations.empty()) return nominations;
+  const auto needed = cluster_.queries().neededVictims(asked.asks, nominations, victimGroups(stores_));
   if (!needed) return {};
-  for (auto& room : rooms)
-    std::erase_if(room.victims, [&needed](const auto& victim) { return !needed->contains(victim); });
-  return rooms;
+  for (auto& nomination : nominations)
+    std::erase_if(nomination.victims, [&needed](const auto& victim) { return !needed->contains(victim); });
+  return nominations;
 }
 
 bool Preemption::leaves(const cache::Gpu& device) const {
@@ -310,15 +311,17 @@ std::vector<v1alpha::Nomination> Preemption::fresh(const AskedTogether& asked, c
   };
   const auto candidates = candidatesFor(asked);
   bool cut = false;
-  std::vector<v1alpha::Nomination> rooms;
-  if (!candidates.byDevice.empty()) rooms = needed(asked, searchGangsLast(asked, candidates, enough, cut));
+  std::vector<v1alpha::Nomination> nominations;
+  if (!candidates.byDevice.empty()) nominations = needed(asked, searchGangsLast(asked, candidates, enough, cut));
   // Without a candidate nothing was searched, and only an event can change that.
   else if (!candidates.moreSoon)
-    return rooms;
-  if (victimsOf(rooms).empty()) rooms.clear();
-  const auto found = !rooms.empty() ? Found::somebody : cut ? Found::cutShort : Found::nobody;
+    return nominations;
+  if (victimsOf(nominations).empty()) nominations.clear();
+  const auto found = !nominations.empty() ? SearchResult::victims
+                     : cut                ? SearchResult::cutShort
+                                          : SearchResult::noVictims;
   recordSearch(asked.claims.front()->metadata.uid, base::processorTime(clock_) - began, found, candidates.moreSoon);
-  return rooms;
+  return nominations;
 }
 
 std::vector<v1alpha::Nomination> Preemption::searchGangsLast(const AskedTogether& asked, const Candidates& candidates,
@@ -326,9 +329,10 @@ std::vector<v1alpha::Nomination> Preemption::searchGangsLast(const AskedTogether
   if (candidates.gangs.empty()) return search(asked, candidates, enough, cut);
   auto single = candidates;
   std::erase_if(single.byDevice, [](const auto& each) { return !each.second.gang.empty(); });
-  auto rooms = single.byDevice.empty() ? std::vector<v1alpha::Nomination>() : search(asked, single, enough, cut);
-  return rooms.empty() && single.byDevice.size() < candidates.byDevice.size() ? search(asked, candidates, enough, cut)
-                                                                              : rooms;
+  auto nominations = single.byDevice.empty() ? std::vector<v1alpha::Nomination>() : search(asked, single, enough, cut);
+  return nominations.empty() && single.byDevice.size() < candidates.byDevice.size()
+             ? search(asked, candidates, enough, cut)
+             : nominations;
 }
 
 std::vector<v1alpha::Nomination> Preemption::search(const AskedTogether& asked, const Candidates& candidates,
@@ -344,7 +348,7 @@ std::vector<v1alpha::Nomination> Preemption::search(const AskedTogether& asked, 
   std::vector<scheduler::Victim> victims;
   if (asked.asks.size() > 1 || asked.within != nullptr) {
     auto asks = asked.asks;
-    for (auto& ask : asks) ask.turn.priority = lowestOf(asked.asks);
+    for (auto& ask : asks) ask.order.priority = lowestOf(asked.asks);
     auto found = cluster_.queries().preemptTogether(asks, asked.places, asked.within, isEvictable, standing, enough);
     cut = !found.exact;
     if (found.after.lacking) return {};
@@ -358,14 +362,14 @@ std::vector<v1alpha::Nomination> Preemption::search(const AskedTogether& asked, 
     decisions.push_back(std::move(found.decision));
     victims = std::move(found.victims);
   }
-  std::vector<v1alpha::Nomination> rooms;
+  std::vector<v1alpha::Nomination> nominations;
   std::map<std::string, std::size_t> firstOn;  // by node
   for (const auto& decision : decisions) {
-    firstOn.try_emplace(decision.node, rooms.size());
-    auto& room = rooms.emplace_back();
-    room.nodeName = decision.node;
+    firstOn.try_emplace(decision.node, nominations.size());
+    auto& nomination = nominations.emplace_back();
+    nomination.nodeName = decision.node;
     for (const auto& placement : decision.placements)
-      room.cards.push_back({placement.card, placement.charged.core, placement.charged.memory});
+      nomination.cards.push_back({placement.card, placement.charged.core, placement.charged.memory});
   }
   std::set<std::string> names;  // with all other members of their gangs
   for (const auto& victim : victims) {
@@ -378,26 +382,26 @@ std::vector<v1alpha::Nomination> Preemption::search(const AskedTogether& asked, 
   for (const auto& name : names) {
     const auto device = stores_.devices.get({"", name});
     if (!device) return {};  // gone meanwhile
-    const auto room = firstOn.find(device->spec.nodeName);
+    const auto nomination = firstOn.find(device->spec.nodeName);
     // 0: it is on another node, as it frees quota or belongs to a victim's gang.
-    rooms[room == firstOn.end() ? 0 : room->second].victims.push_back(name);
+    nominations[nomination == firstOn.end() ? 0 : nomination->second].victims.push_back(name);
   }
-  return rooms;
+  return nominations;
 }
 
-void Preemption::recordSearch(const std::string& claimUid, base::Clock::Steady::duration took, Found found,
+void Preemption::recordSearch(const std::string& claimUid, base::Clock::Steady::duration took, SearchResult found,
                               bool moreSoon) {
-  const std::lock_guard lock(mutex_);
+  const base::MutexLock lock(mutex_);
   const auto now = clock_.now();
-  const int rests = found == Found::somebody ? kBackoffPerPlan : kBackoffPerFailedSearch;
+  const int rests = found == SearchResult::victims ? kBackoffPerPlan : kBackoffPerFailedSearch;
   restUntil_ = now + std::min<base::Clock::Steady::duration>(took * rests, timeouts_.maxSearchBackoff);
   const auto before = restingUntil_.find(claimUid);
   const auto longer = before == restingUntil_.end() ? timeouts_.firstSearchBackoff
                                                     : std::min(before->second.rest * 2, timeouts_.maxSearchBackoff);
   std::erase_if(restingUntil_, [&](const auto& each) { return each.first == claimUid || each.second.until <= now; });
-  if (found == Found::somebody) return;
+  if (found == SearchResult::victims) return;
   const auto rest = moreSoon ? longer : timeouts_.maxSearchBackoff;
-  restingUntil_[claimUid] = {now + rest, rest, found == Found::cutShort, moreSoon};
+  restingUntil_[claimUid] = {now + rest, rest, found == SearchResult::cutShort, moreSoon};
 }
 
 std::chrono::milliseconds Preemption::until(base::Clock::Steady time) const {
@@ -410,13 +414,13 @@ std::chrono::milliseconds Preemption::ownRest(const std::string& claimUid) const
 }
 
 std::chrono::milliseconds Preemption::searchBackoff(const std::string& claimUid) const {
-  const std::lock_guard lock(mutex_);
+  const base::MutexLock lock(mutex_);
   return std::max(ownRest(claimUid), until(restUntil_));
 }
 
 std::string Preemption::noVictimsMessage(const std::string& claimUid, const std::string& whom,
                                          const std::string& parts) const {
-  const std::lock_guard lock(mutex_);
+  const base::MutexLock lock(mutex_);
   if (ownRest(claimUid).count() == 0) return {};
   return restingUntil_.at(claimUid).cut
              ? "preemption: no victims found for " + whom + " before the search timed out"
@@ -426,7 +430,7 @@ std::string Preemption::noVictimsMessage(const std::string& claimUid, const std:
 }
 
 std::chrono::milliseconds Preemption::delayForRateLimit(const QueueOrder& order, const std::string& queueKey) {
-  const std::lock_guard lock(mutex_);
+  const base::MutexLock lock(mutex_);
   const auto& uid = order.age.uid;
   if (const auto own = ownRest(uid); own.count() > 0)
     return restingUntil_.at(uid).moreSoon ? own : std::chrono::milliseconds(0);
@@ -435,12 +439,12 @@ std::chrono::milliseconds Preemption::delayForRateLimit(const QueueOrder& order,
   return timeouts_.maxSearchBackoff;
 }
 
-PlanTurns::Next Preemption::giveTurn() {
-  const std::lock_guard lock(mutex_);
+PlanTurns::NextPlan Preemption::giveTurn() {
+  const base::MutexLock lock(mutex_);
   return turns_.next(until(restUntil_));
 }
 
-std::unique_lock<std::mutex> Preemption::tryLockPlanning(const std::string& claimUid) {
+std::unique_lock<base::Mutex> Preemption::tryLockPlanning(const std::string& claimUid) {
   std::unique_lock lock(planning_, std::try_to_lock);
   if (lock && unwritten_ && unwritten_->claimUids.front() != claimUid && clock_.now() < unwritten_->until)
     lock.unlock();
@@ -453,12 +457,12 @@ std::pair<std::vector<v1alpha::Nomination>, std::size_t> Preemption::unwritten(c
       plan && std::equal(plan->claimUids.begin(), plan->claimUids.end(), asked.claims.begin(), asked.claims.end(),
                          [](const std::string& uid, const auto& claim) { return uid == claim->metadata.uid; });
   if (!same || clock_.now() >= plan->until) return {};
-  return {std::move(plan->rooms), plan->written};
+  return {std::move(plan->nominations), plan->written};
 }
 
-void Preemption::leaveUnwritten(const AskedTogether& asked, std::vector<v1alpha::Nomination> rooms,
+void Preemption::leaveUnwritten(const AskedTogether& asked, std::vector<v1alpha::Nomination> nominations,
                                 std::size_t written) {
-  Unwritten plan{{}, std::move(rooms), written, clock_.now() + timeouts_.planWriteTimeout};
+  Unwritten plan{{}, std::move(nominations), written, clock_.now() + timeouts_.planWriteTimeout};
   for (const auto& claim : asked.claims) plan.claimUids.push_back(claim->metadata.uid);
   unwritten_ = std::move(plan);
 }
@@ -478,10 +482,10 @@ std::chrono::milliseconds Preemption::heldUpFor(const std::vector<std::string>& 
   return longest;
 }
 
-std::string Preemption::text(std::span<const v1alpha::Nomination> rooms, const std::string& reader) const {
+std::string Preemption::text(std::span<const v1alpha::Nomination> nominations, const std::string& reader) const {
   std::string who, held;
   std::size_t named = 0, others = 0;
-  for (const auto& name : victimsOf(rooms)) {
+  for (const auto& name : victimsOf(nominations)) {
     const auto device = stores_.devices.get({"", name});
     if (!device || !device->spec.claimRef) continue;
     const auto& ref = *device->spec.claimRef;
@@ -500,7 +504,8 @@ std::string Preemption::text(std::span<const v1alpha::Nomination> rooms, const s
   if (others > 0)
     who += (named > 0 ? " and " : "") + std::to_string(others) +
            (others > 1 ? " claims of other namespaces" : " claim of another namespace");
-  return "preempts on " + nodesOf(rooms) + (anyElsewhere(stores_, rooms) ? " and in the quotas of its namespace" : "") +
+  return "preempts on " + nodesOf(nominations) +
+         (anyElsewhere(stores_, nominations) ? " and in the quotas of its namespace" : "") +
          ", where the freed capacity is reserved for it" + (who.empty() ? "" : ": evicts " + who) +
          (held.empty() ? "" : "; " + held);
 }
@@ -528,14 +533,14 @@ cache::Store<cache::Claim>::Ptr Preemption::preemptorOf(const cache::Gpu& device
 }
 
 void Preemption::blockedByBudget(const std::string& device, const std::string& why) {
-  const std::lock_guard lock(mutex_);
+  const base::MutexLock lock(mutex_);
   const auto now = clock_.now();
   std::erase_if(heldUp_, [&](const auto& each) { return each.second.until + timeouts_.preemptionRetryBackoff <= now; });
   heldUp_[device] = {now + timeouts_.preemptionRetryBackoff, why};
 }
 
 std::set<std::string> Preemption::heldUpNow() const {
-  const std::lock_guard lock(mutex_);
+  const base::MutexLock lock(mutex_);
   std::set<std::string> devices;
   for (const auto& [device, held] : heldUp_)
     if (held.until > clock_.now()) devices.insert(device);
@@ -543,14 +548,14 @@ std::set<std::string> Preemption::heldUpNow() const {
 }
 
 std::string Preemption::lastRefusal(const std::string& device) const {
-  const std::lock_guard lock(mutex_);
+  const base::MutexLock lock(mutex_);
   const auto known = heldUp_.find(device);
   const bool recent = known != heldUp_.end() && clock_.now() < known->second.until + timeouts_.preemptionRetryBackoff;
   return recent ? known->second.why : std::string();
 }
 
 std::optional<Preemption::HeldUp> Preemption::blockedByBudget(const std::string& device) const {
-  const std::lock_guard lock(mutex_);
+  const base::MutexLock lock(mutex_);
   const auto known = heldUp_.find(device);
   if (known == heldUp_.end() || known->second.until <= clock_.now()) return std::nullopt;
   return known->second;

@@ -15,6 +15,7 @@
 
 #include "controller/allocator/allocator.h"
 #include "controller/base/clock.h"
+#include "controller/base/mutex.h"
 #include "controller/reconcile/priority/plan_turns.h"
 #include "controller/reconcile/priority/priority.h"
 #include "controller/reconcile/priority/shared_plans.h"
@@ -41,8 +42,8 @@ bool markedToMove(const cache::Gpu& device);
 /// Claims that are of use only together, and their requests; one element per claim.
 struct AskedTogether {
   std::vector<cache::Store<cache::Claim>::Ptr> claims;
-  std::vector<cache::Allocator::SchedulingRequest> asks;
-  std::vector<cache::Allocator::GangMemberConstraints> places;
+  std::vector<allocator::Allocator::SchedulingRequest> asks;
+  std::vector<allocator::Allocator::GangMemberConstraints> places;
   const std::vector<scheduler::TopologyGroup>* within = nullptr;  ///< as in Allocator::decideGang()
 };
 
@@ -57,12 +58,12 @@ struct VictimGang {
 };
 VictimGang victimGangOf(const cache::Stores& stores, const cache::Gpu& device, const cache::Claim& holder);
 /// Returns a function from a victim to the devices that are released with it: those of its gang, else its own.
-cache::Allocator::VictimGroup victimGroups(const cache::Stores& stores);
+allocator::Allocator::VictimGroup victimGroups(const cache::Stores& stores);
 
 /// Thread-safe. Stores, view and clock must outlive it.
 class Preemption {
  public:
-  Preemption(const cache::Stores& stores, cache::Allocator& cluster, base::Clock& clock, const Timeouts& timeouts)
+  Preemption(const cache::Stores& stores, allocator::Allocator& cluster, base::Clock& clock, const Timeouts& timeouts)
       : stores_(stores),
         cluster_(cluster),
         clock_(clock),
@@ -73,7 +74,7 @@ class Preemption {
   /// Lock that a step holds while it plans for the claim and writes the plan. Two plans must not name the same victims
   /// for capacity that only one of them can have. Not owned: another claim is being planned for, or its plan is not yet
   /// written.
-  std::unique_lock<std::mutex> tryLockPlanning(const std::string& claimUid);
+  std::unique_lock<base::Mutex> tryLockPlanning(const std::string& claimUid);
   /// Results of the last checks of gangs' plans.
   SharedPlans& shared() { return shared_; }
   /// Returns the nominated capacity of the claim and its victims. An existing nomination stays, without victims that
@@ -81,7 +82,7 @@ class Preemption {
   /// exists. Nothing if no eviction helps, or if no victims are found within victimSearchTimeout or before the stop.
   /// Needs tryLockPlanning().
   core::HeapOptional<v1alpha::Nomination> planFor(const cache::Store<cache::Claim>::Ptr& claim,
-                                                  const cache::Allocator::SchedulingRequest& ask,
+                                                  const allocator::Allocator::SchedulingRequest& ask,
                                                   const scheduler::NodePredicate& suits, const std::stop_token& stop);
   /// Plans for all of the claims or for none: returns one nomination per claim, or nothing. Each victim is named by the
   /// first claim that goes to its node, or else by the first claim. The claims preempt with the lowest of their
@@ -92,7 +93,7 @@ class Preemption {
   std::pair<std::vector<v1alpha::Nomination>, std::size_t> unwritten(const AskedTogether& asked);
   /// Stores a plan whose first nominations are written. The next step of the same claims writes the others. Needs
   /// plans().
-  void leaveUnwritten(const AskedTogether& asked, std::vector<v1alpha::Nomination> rooms, std::size_t written);
+  void leaveUnwritten(const AskedTogether& asked, std::vector<v1alpha::Nomination> nominations, std::size_t written);
   /// Returns for how long no victims may be searched for the claim; 0 = they may be. Covers the claim's backoff after a
   /// search that found none, and the pause after all searches, which limits their share of the time.
   std::chrono::milliseconds searchBackoff(const std::string& claimUid) const;
@@ -106,11 +107,11 @@ class Preemption {
   PlanTurns& turns() { return turns_; }
   const PlanTurns& turns() const { return turns_; }
   /// PlanTurns::next() with the remaining pause of searches.
-  PlanTurns::Next giveTurn();
+  PlanTurns::NextPlan giveTurn();
   /// Describes the victims and the obstacles to their eviction, for readers of that namespace. They may be unable to
   /// read other namespaces, so claims there are only counted. rooms: of one claim, or of several that are planned for
   /// together.
-  std::string text(std::span<const v1alpha::Nomination> rooms, const std::string& reader) const;
+  std::string text(std::span<const v1alpha::Nomination> nominations, const std::string& reader) const;
   /// Describes the preemptor for readers of that namespace, as text() does.
   std::string textFor(const cache::Claim& preemptor, const std::string& reader) const;
 
@@ -133,7 +134,7 @@ class Preemption {
   };
   struct Unwritten {
     std::vector<std::string> claimUids;
-    std::vector<v1alpha::Nomination> rooms;
+    std::vector<v1alpha::Nomination> nominations;
     std::size_t written = 0;
     base::Clock::Steady until;  ///< other claims plan after it: the step that would write the rest does not come
   };
@@ -146,20 +147,21 @@ class Preemption {
   std::vector<v1alpha::Nomination> standing(const AskedTogether& asked) const;
   /// Removes victims that are not needed. Returns nothing if the claims need no capacity, or would not fit without all
   /// victims.
-  std::vector<v1alpha::Nomination> needed(const AskedTogether& asked, std::vector<v1alpha::Nomination> rooms) const;
+  std::vector<v1alpha::Nomination> needed(const AskedTogether& asked,
+                                          std::vector<v1alpha::Nomination> nominations) const;
   /// True if the device is going: it Failed by preemption, or its claim is gone or going and no pod keeps it. A claim
   /// from a template is deleted with its pod, so the claim of an evicted pod goes too. The preemptor gets the capacity
   /// as soon as it is free.
   bool leaves(const cache::Gpu& device) const;
   std::vector<v1alpha::Nomination> fresh(const AskedTogether& asked, const std::stop_token& stop);
   /// A possible victim.
-  struct Candidate {
+  struct VictimCandidate {
     std::string device;
     scheduler::EvictionRank standing;
     std::string gang;  ///< key of VictimGang::gang; empty: no gang
   };
   struct Candidates {
-    std::unordered_map<std::string, Candidate> byDevice;
+    std::unordered_map<std::string, VictimCandidate> byDevice;
     std::map<std::string, VictimGang> gangs;  ///< by their key
     bool moreSoon =
         false;  ///< a claim that a budget blocks, or that is not Bound yet, may become a candidate without an event
@@ -175,30 +177,30 @@ class Preemption {
   /// Returns the uids of all pods that use one of the claims.
   std::set<std::string> podsOf(const AskedTogether& asked) const;
 
-  enum class Found { somebody, nobody, cutShort };
+  enum class SearchResult { victims, noVictims, cutShort };
   /// Records a search. took: its processor time. moreSoon: Candidates::moreSoon.
-  void recordSearch(const std::string& claimUid, base::Clock::Steady::duration took, Found found, bool moreSoon);
-  std::chrono::milliseconds ownRest(const std::string& claimUid) const;  // with mutex_ held
-  std::chrono::milliseconds until(base::Clock::Steady time) const;       // not negative
+  void recordSearch(const std::string& claimUid, base::Clock::Steady::duration took, SearchResult found, bool moreSoon);
+  std::chrono::milliseconds ownRest(const std::string& claimUid) const EGPU_REQUIRES(mutex_);
+  std::chrono::milliseconds until(base::Clock::Steady time) const;  // not negative
 
   const cache::Stores& stores_;
-  cache::Allocator& cluster_;
+  allocator::Allocator& cluster_;
   base::Clock& clock_;
   const Timeouts& timeouts_;
   SharedPlans shared_;
   PlanTurns turns_;
   std::optional<Unwritten> unwritten_;  ///< guarded by planning_
-  std::mutex planning_;
-  mutable std::mutex mutex_;
-  std::map<std::string, HeldUp> heldUp_;  ///< by device; guarded by mutex_
+  base::Mutex planning_;
+  mutable base::Mutex mutex_;
+  std::map<std::string, HeldUp> heldUp_ EGPU_GUARDED_BY(mutex_);  ///< by device
   struct InVain {
     base::Clock::Steady until;
     std::chrono::milliseconds rest;
     bool cut = false;       ///< the search did not try all candidates
     bool moreSoon = false;  ///< a search after the backoff may find candidates that this one lacked
   };
-  std::map<std::string, InVain> restingUntil_;  ///< by uid of the claim; guarded by mutex_
-  base::Clock::Steady restUntil_{};             ///< pause after the last search, for any claim; guarded by mutex_
+  std::map<std::string, InVain> restingUntil_ EGPU_GUARDED_BY(mutex_);  ///< by uid of the claim
+  base::Clock::Steady restUntil_ EGPU_GUARDED_BY(mutex_){};             ///< pause after the last search, for any claim
 };
 
 }  // namespace egpu::reconcile

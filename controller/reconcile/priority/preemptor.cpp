@@ -18,15 +18,15 @@ namespace {
 constexpr std::size_t kNominationsAtOnce = 32;  ///< written by one step
 }  // namespace
 
-void useGroupOrder(std::vector<cache::Allocator::SchedulingRequest>& asks) {
-  auto turn = asks.front().turn;
+void useGroupOrder(std::vector<allocator::Allocator::SchedulingRequest>& asks) {
+  auto order = asks.front().order;
   for (const auto& ask : asks) {
-    turn.priority = std::min(turn.priority, ask.turn.priority);
-    turn.since = std::min(turn.since, ask.turn.since);
+    order.priority = std::min(order.priority, ask.order.priority);
+    order.since = std::min(order.since, ask.order.since);
   }
   for (auto& ask : asks) {
-    ask.turn.priority = turn.priority;
-    ask.turn.since = turn.since;
+    ask.order.priority = order.priority;
+    ask.order.since = order.since;
   }
 }
 
@@ -46,33 +46,34 @@ std::optional<Outcome> Preemptor::nominateVictimsForGroup(const std::string& wha
     each = std::move(current);
   }
   useGroupOrder(asked.asks);
-  auto [rooms, begin] = preemption_.unwritten(asked);
-  const bool isNew = rooms.empty();
-  if (isNew) rooms = preemption_.planForGroup(asked, stop);
-  if (rooms.empty()) return std::nullopt;
-  if (std::all_of(rooms.begin(), rooms.end(), [](const auto& room) { return room.victims.empty(); }))
+  auto [nominations, begin] = preemption_.unwritten(asked);
+  const bool isNew = nominations.empty();
+  if (isNew) nominations = preemption_.planForGroup(asked, stop);
+  if (nominations.empty()) return std::nullopt;
+  if (std::all_of(nominations.begin(), nominations.end(),
+                  [](const auto& nomination) { return nomination.victims.empty(); }))
     return Outcome::after(context_.timeouts.planInterval);  // the last victim was released just now
   // V1: first the speaker's nomination, as the others keep theirs only while it has one. No victim is evicted before
   // all are written. The step that searches a large plan writes the first one alone, so that no step occupies its
   // worker for long.
-  const std::size_t most = isNew && rooms.size() > kNominationsAtOnce ? 1 : kNominationsAtOnce;
-  for (std::size_t i = begin; i < rooms.size(); ++i) {
+  const std::size_t most = isNew && nominations.size() > kNominationsAtOnce ? 1 : kNominationsAtOnce;
+  for (std::size_t i = begin; i < nominations.size(); ++i) {
     if (i == begin + most) {
-      preemption_.leaveUnwritten(asked, std::move(rooms), i);
+      preemption_.leaveUnwritten(asked, std::move(nominations), i);
       return Outcome::requeueNow();
     }
     const auto& each = *asked.claims[i];
     auto update = notBound(each, reason::kPreempting,
-                           i == 0 ? what + " " + preemption_.text(rooms, each.metadata.namespace_)
-                                  : "capacity on node " + rooms[i].nodeName + " is reserved for it; claim " +
+                           i == 0 ? what + " " + preemption_.text(nominations, each.metadata.namespace_)
+                                  : "capacity on node " + nominations[i].nodeName + " is reserved for it; claim " +
                                         asked.claims.front()->metadata.name + " lists the victims for " + what);
-    update.nominated = rooms[i];
+    update.nominated = nominations[i];
     const auto written = context_.status.say({std::move(update)}, stop);
     if (!written.ok()) return Outcome::nextState(written);
   }
   preemption_.shared().forget(SharedPlans::keyOf(*asked.claims.front()));
-  for (const auto& room : rooms)  // steps that checked before the last write found no need
-    for (const auto& name : room.victims)
+  for (const auto& nomination : nominations)  // steps that checked before the last write found no need
+    for (const auto& name : nomination.victims)
       if (const auto device = context_.stores.devices.get({"", name}); device && device->spec.claimRef)
         context_.enqueue(claimKey({device->spec.claimRef->namespace_, device->spec.claimRef->name}));
   return Outcome::after(context_.timeouts.preemptionRetryBackoff);
@@ -98,8 +99,8 @@ std::optional<milliseconds> Preemptor::searchDelay(const cache::Claim& claim, co
   const bool told = bound != nullptr && (bound->reason == reason::kNoFit || bound->reason == reason::kQuotaExceeded) &&
                     claim.status.phase == phase::kPending;
   if (!told) return milliseconds(0);  // the reporting code respects the backoff
-  const auto turn = awaitSearch(claim, queueKey);
-  return turn.count() > 0 ? turn : rest;
+  const auto order = awaitSearch(claim, queueKey);
+  return order.count() > 0 ? order : rest;
 }
 
 std::optional<Outcome> Preemptor::nominateVictims(const cache::Claim& claim, const ResolvedClaim& asked,

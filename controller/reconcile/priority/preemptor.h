@@ -17,7 +17,7 @@
 namespace egpu::reconcile {
 
 /// Gives all requests the oldest age and the lowest priority among them.
-void useGroupOrder(std::vector<cache::Allocator::SchedulingRequest>& asks);
+void useGroupOrder(std::vector<allocator::Allocator::SchedulingRequest>& asks);
 
 /// Thread-safe. Context and gangs must outlive it.
 class Preemptor {

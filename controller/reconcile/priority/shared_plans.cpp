@@ -7,7 +7,7 @@
 namespace egpu::reconcile {
 
 std::optional<Batches::Batch> Batches::next() {
-  const std::lock_guard lock(mutex_);
+  const base::MutexLock lock(mutex_);
   if (next_ >= size_) return std::nullopt;
   const Batch batch{next_, std::min(size_, next_ + kBatch), round_};
   next_ = batch.to;
@@ -15,18 +15,18 @@ std::optional<Batches::Batch> Batches::next() {
 }
 
 void Batches::done(const Batch& batch) {
-  const std::lock_guard lock(mutex_);
+  const base::MutexLock lock(mutex_);
   if (batch.round == round_) done_ += batch.to - batch.from;
 }
 
 void Batches::startOver() {
-  const std::lock_guard lock(mutex_);
+  const base::MutexLock lock(mutex_);
   next_ = done_ = 0;
   ++round_;
 }
 
 bool Batches::allDone() const {
-  const std::lock_guard lock(mutex_);
+  const base::MutexLock lock(mutex_);
   return done_ >= size_;
 }
 
@@ -37,7 +37,7 @@ std::string SharedPlans::keyOf(const cache::Claim& claim) {
 
 std::shared_ptr<const SharedPlan> SharedPlans::find(const std::string& key) const {
   if (key.empty()) return nullptr;
-  const std::lock_guard lock(mutex_);
+  const base::MutexLock lock(mutex_);
   const auto known = checked_.find(key);
   if (known == checked_.end() || !known->second.stands || clock_.now() - known->second.at >= timeouts_.planTtl)
     return nullptr;
@@ -45,7 +45,7 @@ std::shared_ptr<const SharedPlan> SharedPlans::find(const std::string& key) cons
 }
 
 std::shared_ptr<const SharedPlan> SharedPlans::put(const std::string& key, SharedPlan plan, uint64_t generation) {
-  const std::lock_guard lock(mutex_);
+  const base::MutexLock lock(mutex_);
   const auto now = clock_.now();
   std::erase_if(checked_, [this, now](const auto& each) { return now - each.second.at >= timeouts_.budgetTtl; });
   const auto known = checked_.find(key);
@@ -57,7 +57,7 @@ std::shared_ptr<const SharedPlan> SharedPlans::put(const std::string& key, Share
 }
 
 void SharedPlans::forget(const std::string& key) {
-  const std::lock_guard lock(mutex_);
+  const base::MutexLock lock(mutex_);
   ++generation_;
   if (const auto known = checked_.find(key); known != checked_.end()) known->second.stands = false;
 }

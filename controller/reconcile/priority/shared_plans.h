@@ -16,6 +16,7 @@
 #include <vector>
 
 #include "controller/base/clock.h"
+#include "controller/base/mutex.h"
 #include "controller/cache/stores.h"
 #include "controller/reconcile/timeouts.h"
 
@@ -39,9 +40,10 @@ class Batches {
 
  private:
   const std::size_t size_;
-  mutable std::mutex mutex_;
-  std::size_t next_ = 0, done_ = 0;  ///< guarded by mutex_
-  uint64_t round_ = 0;               ///< changes with startOver(): batches of an earlier one do not count
+  mutable base::Mutex mutex_;
+  std::size_t next_ EGPU_GUARDED_BY(mutex_) = 0;
+  std::size_t done_ EGPU_GUARDED_BY(mutex_) = 0;
+  uint64_t round_ EGPU_GUARDED_BY(mutex_) = 0;  ///< changes with startOver(): batches of an earlier one do not count
 };
 
 struct SharedPlan {
@@ -59,7 +61,7 @@ class SharedPlans {
   /// Returns the key of the plan of the claim's gang. Empty: the claim is in no gang.
   static std::string keyOf(const cache::Claim& claim);
   /// Lock that a step holds while it checks a plan. Not owned: another step is checking one.
-  std::unique_lock<std::mutex> checks() { return {checking_, std::try_to_lock}; }
+  std::unique_lock<base::Mutex> checks() { return {checking_, std::try_to_lock}; }
   /// Returns the result of a check within Timeouts::planTtl, or null.
   std::shared_ptr<const SharedPlan> find(const std::string& key) const;
   /// Number that changes with forget(): the result of a check that began before is out of date.
@@ -78,9 +80,9 @@ class SharedPlans {
   };
   base::Clock& clock_;
   const Timeouts& timeouts_;
-  std::mutex checking_;
-  mutable std::mutex mutex_;
-  std::map<std::string, Checked> checked_;  ///< guarded by mutex_
+  base::Mutex checking_;
+  mutable base::Mutex mutex_;
+  std::map<std::string, Checked> checked_ EGPU_GUARDED_BY(mutex_);
   std::atomic<uint64_t> generation_{0};
 };
 

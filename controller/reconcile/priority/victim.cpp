@@ -86,7 +86,7 @@ base::Result<VictimSync::Need> VictimSync::checkNeed(const cache::Claim& claim, 
   auto all = preemptor_.preemptionGroup(named);
   if (all.empty()) all.push_back(named);
   const bool many = !key.empty() && all.size() > Writer::kFewReads;
-  const auto checks = many ? shared.checks() : std::unique_lock<std::mutex>();
+  const auto checks = many ? shared.checks() : std::unique_lock<base::Mutex>();
   if (many && !checks) return Need{nullptr, false, context_.timeouts.planInterval};
   const auto generation = shared.generation();
   if (const auto read = context_.writer.readAll(all, std::move(stop)); !read.ok()) return read;
@@ -98,7 +98,7 @@ base::Result<VictimSync::Need> VictimSync::checkNeed(const cache::Claim& claim, 
   const auto group = victimGangOf(context_.stores, device, claim);
   const auto priority = group.priority;
   if (!many || SharedPlans::keyOf(*need.preemptor) != key) {
-    need.isNeeded = !planned.asks.empty() && planned.asks.front().turn.priority > priority &&
+    need.isNeeded = !planned.asks.empty() && planned.asks.front().order.priority > priority &&
                     context_.cluster.queries().needs(planned.asks, planned.nominations, group.devices);
     return need;
   }
@@ -106,7 +106,7 @@ base::Result<VictimSync::Need> VictimSync::checkNeed(const cache::Claim& claim, 
   for (const auto& nomination : planned.nominations)
     plan.victims.insert(plan.victims.end(), nomination.victims.begin(), nomination.victims.end());
   if (!planned.asks.empty()) {
-    plan.priority = planned.asks.front().turn.priority;
+    plan.priority = planned.asks.front().order.priority;
     plan.needed = context_.cluster.queries()
                       .neededVictims(planned.asks, planned.nominations, victimGroups(context_.stores))
                       .value_or(std::set<std::string>());

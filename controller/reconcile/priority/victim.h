@@ -37,7 +37,7 @@ class VictimSync {
   /// Requests of claims that preempt together, all with one place in queue order, and the nomination of each. Empty if
   /// their plan is no longer valid.
   struct Planned {
-    std::vector<cache::Allocator::SchedulingRequest> asks{};
+    std::vector<allocator::Allocator::SchedulingRequest> asks{};
     std::vector<v1alpha::Nomination> nominations{};
     bool later = false;  ///< not known yet, as the plugin of a class is busy
   };

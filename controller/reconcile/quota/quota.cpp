@@ -64,8 +64,8 @@ Outcome QuotaSync::step(const core::ObjectKey& key, std::stop_token stop) {
   const auto after = statusOf(*quota, *used);
   if (after == quota->status) return Outcome::done();
   {
-    const std::lock_guard lock(mutex_);
-    auto& last = known_[key].written;
+    const base::MutexLock lock(mutex_);
+    auto& last = written_[key].written;
     const auto passed = std::chrono::duration_cast<std::chrono::milliseconds>(clock_.now() - last);
     if (last != base::Clock::Steady{} && passed < timeouts_.quotaInterval)
       return Outcome::after(timeouts_.quotaInterval - passed);
@@ -87,8 +87,8 @@ Outcome QuotaSync::step(const core::ObjectKey& key, std::stop_token stop) {
 
 void QuotaSync::measure(const core::ObjectKey& key, const scheduler::Quota& quota,
                         const scheduler::QuotaAmounts& used) {
-  const std::lock_guard lock(mutex_);
-  auto& known = known_[key];
+  const base::MutexLock lock(mutex_);
+  auto& known = written_[key];
   std::vector<std::string_view> keys;
   for (std::size_t i = 0; i < kQuotaKeys; ++i) {
     if (!quota.hard[i]) continue;
@@ -109,14 +109,14 @@ void QuotaSync::measure(const core::ObjectKey& key, const scheduler::Quota& quot
 }
 
 void QuotaSync::forget(const core::ObjectKey& key) {
-  const std::lock_guard lock(mutex_);
-  const auto known = known_.find(key);
-  if (known == known_.end()) return;
+  const base::MutexLock lock(mutex_);
+  const auto known = written_.find(key);
+  if (known == written_.end()) return;
   for (const auto name : known->second.keys) {
     metrics_.forget("elasticgpu_quota_used", labels(key, name));
     metrics_.forget("elasticgpu_quota_hard", labels(key, name));
   }
-  known_.erase(known);
+  written_.erase(known);
 }
 
 }  // namespace egpu::reconcile

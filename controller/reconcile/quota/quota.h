@@ -4,7 +4,6 @@
 
 #include <chrono>
 #include <map>
-#include <mutex>
 #include <stop_token>
 #include <string>
 #include <vector>
@@ -12,6 +11,7 @@
 #include "controller/allocator/allocator.h"
 #include "controller/base/clock.h"
 #include "controller/base/metrics.h"
+#include "controller/base/mutex.h"
 #include "controller/kube/event_sink.h"
 #include "controller/reconcile/result.h"
 #include "controller/reconcile/timeouts.h"
@@ -25,7 +25,7 @@ inline constexpr std::string_view kNearLimit = "NearLimit";
 /// Reconciles the key quota/<namespace>/<name>. Thread-safe; at most one thread per quota at a time.
 class QuotaSync {
  public:
-  QuotaSync(Writer& writer, cache::Stores& stores, cache::Allocator& cluster, base::Clock& clock,
+  QuotaSync(Writer& writer, cache::Stores& stores, allocator::Allocator& cluster, base::Clock& clock,
             const Timeouts& timeouts, base::Metrics& metrics, kube::EventSink& events)
       : writer_(writer),
         stores_(stores),
@@ -45,17 +45,17 @@ class QuotaSync {
 
   Writer& writer_;
   cache::Stores& stores_;
-  cache::Allocator& cluster_;
+  allocator::Allocator& cluster_;
   base::Clock& clock_;
   const Timeouts& timeouts_;
   base::Metrics& metrics_;
   kube::EventSink& events_;
-  std::mutex mutex_;
-  struct Known {
+  base::Mutex mutex_;
+  struct WrittenStatus {
     base::Clock::Steady written{};       ///< time of the last write
     std::vector<std::string_view> keys;  ///< keys that have gauges
   };
-  std::map<core::ObjectKey, Known> known_;  ///< guarded by mutex_
+  std::map<core::ObjectKey, WrittenStatus> written_ EGPU_GUARDED_BY(mutex_);
 };
 
 }  // namespace egpu::reconcile

@@ -6,8 +6,8 @@ namespace egpu::reconcile {
 
 using std::chrono::milliseconds;
 
-ResizeBackoff::Known& ResizeBackoff::of(const std::string& claimUid, const core::StringMap& requests) {
-  auto& known = known_[claimUid];
+ResizeBackoff::RefusedRequests& ResizeBackoff::of(const std::string& claimUid, const core::StringMap& requests) {
+  auto& known = refused_[claimUid];
   if (known.requests != requests) {
     known = {};
     known.requests = requests;
@@ -17,23 +17,24 @@ ResizeBackoff::Known& ResizeBackoff::of(const std::string& claimUid, const core:
 
 void ResizeBackoff::refused(const std::string& claimUid, const core::StringMap& requests, std::string_view reason,
                             const std::string& message, milliseconds first, milliseconds longest) {
-  const std::lock_guard lock(mutex_);
+  const base::MutexLock lock(mutex_);
   auto& known = of(claimUid, requests);
   known.reason = std::string(reason);
   known.message = message;
   known.until = clock_.now() + base::exponentialBackoff(first, ++known.times, longest);
 }
 
-ResizeBackoff::Refusal ResizeBackoff::refusal(const std::string& claimUid, const core::StringMap& requests) const {
-  const std::lock_guard lock(mutex_);
-  const auto known = known_.find(claimUid);
+ResizeBackoff::ResizeRefusal ResizeBackoff::refusal(const std::string& claimUid,
+                                                    const core::StringMap& requests) const {
+  const base::MutexLock lock(mutex_);
+  const auto known = refused_.find(claimUid);
   const auto now = clock_.now();
-  if (known == known_.end() || known->second.requests != requests || known->second.until <= now) return {};
+  if (known == refused_.end() || known->second.requests != requests || known->second.until <= now) return {};
   return {known->second.reason, known->second.message, std::chrono::ceil<milliseconds>(known->second.until - now)};
 }
 
 bool ResizeBackoff::mayExplain(const std::string& claimUid, const core::StringMap& requests) {
-  const std::lock_guard lock(mutex_);
+  const base::MutexLock lock(mutex_);
   auto& known = of(claimUid, requests);
   const auto now = clock_.now();
   if (now < known.explainAgain) return false;
@@ -42,13 +43,13 @@ bool ResizeBackoff::mayExplain(const std::string& claimUid, const core::StringMa
 }
 
 void ResizeBackoff::forgetClaim(const std::string& claimUid) {
-  const std::lock_guard lock(mutex_);
-  known_.erase(claimUid);
+  const base::MutexLock lock(mutex_);
+  refused_.erase(claimUid);
 }
 
 std::size_t ResizeBackoff::claims() const {
-  const std::lock_guard lock(mutex_);
-  return known_.size();
+  const base::MutexLock lock(mutex_);
+  return refused_.size();
 }
 
 }  // namespace egpu::reconcile

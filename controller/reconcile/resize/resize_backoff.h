@@ -4,11 +4,11 @@
 #include <chrono>
 #include <cstddef>
 #include <map>
-#include <mutex>
 #include <string>
 
 #include "api/core/meta.h"
 #include "controller/base/clock.h"
+#include "controller/base/mutex.h"
 #include "controller/reconcile/timeouts.h"
 
 namespace egpu::reconcile {
@@ -18,7 +18,7 @@ class ResizeBackoff {
  public:
   ResizeBackoff(base::Clock& clock, const Timeouts& timeouts) : clock_(clock), timeouts_(timeouts) {}
 
-  struct Refusal {
+  struct ResizeRefusal {
     std::string reason, message;  ///< empty: there is none, or its backoff is over
     std::chrono::milliseconds endsIn{0};
   };
@@ -26,25 +26,25 @@ class ResizeBackoff {
   /// ends: `first`, doubled each time, at most `longest`.
   void refused(const std::string& claimUid, const core::StringMap& requests, std::string_view reason,
                const std::string& message, std::chrono::milliseconds first, std::chrono::milliseconds longest);
-  Refusal refusal(const std::string& claimUid, const core::StringMap& requests) const;
+  ResizeRefusal refusal(const std::string& claimUid, const core::StringMap& requests) const;
   /// True, and recorded, if the explanation for these requests may be written: once every Timeouts::explainInterval.
   bool mayExplain(const std::string& claimUid, const core::StringMap& requests);
   void forgetClaim(const std::string& claimUid);
   std::size_t claims() const;
 
  private:
-  struct Known {
+  struct RefusedRequests {
     core::StringMap requests;
     std::string reason, message;
     int times = 0;
     base::Clock::Steady until{}, explainAgain{};
   };
-  Known& of(const std::string& claimUid, const core::StringMap& requests);
+  RefusedRequests& of(const std::string& claimUid, const core::StringMap& requests) EGPU_REQUIRES(mutex_);
 
   base::Clock& clock_;
   const Timeouts& timeouts_;
-  mutable std::mutex mutex_;
-  std::map<std::string, Known> known_;  ///< by claim; guarded by mutex_
+  mutable base::Mutex mutex_;
+  std::map<std::string, RefusedRequests> refused_ EGPU_GUARDED_BY(mutex_);  ///< by claim
 };
 
 }  // namespace egpu::reconcile

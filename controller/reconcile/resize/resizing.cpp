@@ -123,7 +123,7 @@ Outcome ClaimResize::retarget(const cache::Claim& claim, const cache::Gpu& devic
   auto made = scheduler::makeRequest(claim, classOfDevice(device));
   if (const auto* refusal = std::get_if<scheduler::Refusal>(&made))
     return says(refusal->reason, (refusal->field.empty() ? "" : refusal->field + ": ") + refusal->message);
-  const cache::Allocator::SchedulingRequest ask{
+  const allocator::Allocator::SchedulingRequest ask{
       claim.metadata.uid,
       core::keyOf(claim.metadata).str(),
       std::get<scheduler::Request>(std::move(made)),
@@ -132,7 +132,7 @@ Outcome ClaimResize::retarget(const cache::Claim& claim, const cache::Gpu& devic
       queueOrderOf(claim, priorityOf(context_.stores, claim).value, context_.clock.wall())};
   // Before the decision, so that capacity and quotas that change from now on requeue the claim.
   const auto queueKey = claimKey(core::keyOf(claim.metadata));
-  context_.waiting.room.add(queueKey, ageOf(claim.metadata), ask.turn.priority);
+  context_.waiting.unschedulable.add(queueKey, ageOf(claim.metadata), ask.order.priority);
   const auto resizing = context_.cluster.decideResize(ask, device);
   if (!resizing.inPlace) return noResize(claim, device, ask, resizing);
   context_.waiting.remove(queueKey);
@@ -165,7 +165,7 @@ Outcome ClaimResize::writeTarget(const cache::Claim& claim, const cache::Gpu& de
 }
 
 Outcome ClaimResize::noResize(const cache::Claim& claim, const cache::Gpu& device,
-                              const cache::Allocator::SchedulingRequest& ask, const scheduler::Resizing& resizing) {
+                              const allocator::Allocator::SchedulingRequest& ask, const scheduler::Resizing& resizing) {
   const std::string_view why = resizing.excess ? reason::kScalingQuotaExceeded : reason::kResizeInfeasible;
   const auto* old = findCondition(claim.status.conditions, kResized);
   const bool told = old != nullptr && old->reason == why;
@@ -179,7 +179,7 @@ Outcome ClaimResize::noResize(const cache::Claim& claim, const cache::Gpu& devic
     return Outcome::done().reports(notResized(claim, why, std::move(text)));
   }
   auto text = resizing.why;
-  if (auto kept = context_.cluster.queries().keptFrom(ask); !kept.empty()) text += "; " + kept;
+  if (auto kept = context_.cluster.queries().withheldText(ask); !kept.empty()) text += "; " + kept;
   const auto cls = context_.stores.classes.get({"", device.spec.className});
   const bool immediate = cls && cls->bindingMode == "Immediate";
   const auto suits = immediate ? toleratedNodes(context_.stores, *cls) : scheduler::NodePredicate();

@@ -26,8 +26,8 @@ class ClaimResize {
   Outcome writeTarget(const cache::Claim& claim, const cache::Gpu& device, const scheduler::Resizing& resizing,
                       std::stop_token stop);
   /// Reports a resize that its cards or its quotas have no capacity for.
-  Outcome noResize(const cache::Claim& claim, const cache::Gpu& device, const cache::Allocator::SchedulingRequest& ask,
-                   const scheduler::Resizing& resizing);
+  Outcome noResize(const cache::Claim& claim, const cache::Gpu& device,
+                   const allocator::Allocator::SchedulingRequest& ask, const scheduler::Resizing& resizing);
   /// R2 to R4 for the current target.
   Outcome applyTarget(const cache::Claim& claim, const cache::Gpu& device, std::stop_token stop);
   /// Rolls the target back to the amounts in force because it cannot be reached.

@@ -118,8 +118,8 @@ Outcome ResourceClaimAdopter::step(const core::ObjectKey& key, std::stop_token s
   const auto carrier = stores_.carriers.get(key);
   const auto claim = stores_.claims.get(key);
   if (!carrier) {
-    const std::lock_guard lock(mutex_);
-    told_.erase(key);
+    const base::MutexLock lock(mutex_);
+    reported_.erase(key);
   }
   if (claim && !claim->metadata.deleting() && !madeFor(*claim).empty() &&
       (!carrier || madeFor(*claim) != carrier->metadata.uid))
@@ -128,7 +128,7 @@ Outcome ResourceClaimAdopter::step(const core::ObjectKey& key, std::stop_token s
   if (carrier->metadata.deleting()) return leaving(*carrier, claim, stop);
   if (!claim) return make(*carrier, stop);
   if (madeFor(*claim) != carrier->metadata.uid)
-    tell(*carrier, "an ElasticGPUClaim of that name exists and was not made for it: give one of them another name");
+    report(*carrier, "an ElasticGPUClaim of that name exists and was not made for it: give one of them another name");
   return Outcome::done();  // the claim's own steps continue; its deletion is an event
 }
 
@@ -204,7 +204,7 @@ Outcome ResourceClaimAdopter::make(const core::ResourceClaim& carrier, std::stop
   if (const auto outcome = allocatedBefore(carrier, stop)) return *outcome;
   auto wanted = claimFor(carrier);
   if (const auto* why = std::get_if<std::string>(&wanted)) {
-    tell(carrier, *why);
+    report(carrier, *why);
     return Outcome::done();  // its spec is immutable
   }
   if (const auto joined = joinGang(carrier, std::get<cache::Claim>(wanted), stop); !joined.ok())
@@ -217,10 +217,10 @@ Outcome ResourceClaimAdopter::make(const core::ResourceClaim& carrier, std::stop
   return made.status().code() == base::Code::alreadyExists ? Outcome::requeueNow() : Outcome::retry(made.status());
 }
 
-void ResourceClaimAdopter::tell(const core::ResourceClaim& carrier, const std::string& message) {
+void ResourceClaimAdopter::report(const core::ResourceClaim& carrier, const std::string& message) {
   {
-    const std::lock_guard lock(mutex_);
-    auto& last = told_[core::keyOf(carrier.metadata)];
+    const base::MutexLock lock(mutex_);
+    auto& last = reported_[core::keyOf(carrier.metadata)];
     const auto what = carrier.metadata.uid + " " + message;
     if (last == what) return;
     last = what;
@@ -229,8 +229,8 @@ void ResourceClaimAdopter::tell(const core::ResourceClaim& carrier, const std::s
 }
 
 std::size_t ResourceClaimAdopter::remembered() const {
-  const std::lock_guard lock(mutex_);
-  return told_.size();
+  const base::MutexLock lock(mutex_);
+  return reported_.size();
 }
 
 }  // namespace egpu::reconcile

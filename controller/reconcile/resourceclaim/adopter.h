@@ -6,21 +6,21 @@
 //   no ElasticGPUClaim of its name   Created (W0). After a crash, or AlreadyExists: found by its owner reference. A
 //                                    claim that was not made for it is not touched; its pods get an event.
 //   it cannot be served              Reported by events on it and on its pods.
-//   its ElasticGPUClaim is deleted   The allocation is removed (ResourceClaimBridge::release), the device released, the claim
-//                                    created again.
+//   its ElasticGPUClaim is deleted   The allocation is removed (ResourceClaimBridge::release), the device released, the
+//                                    claim created again.
 //   it is being deleted, or gone     Its ElasticGPUClaim is deleted, which releases all. Its finalizer goes last.
 //   allocated, its claim is gone     The claim's device waits for its pods and removes the allocation. If there is no
 //                                    such device, the allocation is removed here.
 #pragma once
 
 #include <map>
-#include <mutex>
 #include <optional>
 #include <stop_token>
 #include <string>
 #include <string_view>
 #include <variant>
 
+#include "controller/base/mutex.h"
 #include "controller/kube/event_sink.h"
 #include "controller/reconcile/resourceclaim/bridge.h"
 
@@ -56,14 +56,14 @@ class ResourceClaimAdopter {
   /// Handles an allocation for a claim that is gone. Nullopt: the claim can be created.
   std::optional<Outcome> allocatedBefore(const core::ResourceClaim& carrier, std::stop_token stop);
   Outcome remove(const cache::Claim& claim, std::stop_token stop);
-  void tell(const core::ResourceClaim& carrier, const std::string& message);
+  void report(const core::ResourceClaim& carrier, const std::string& message);
 
   Writer& writer_;
   cache::Stores& stores_;
   ResourceClaimBridge& carrier_;
   kube::EventSink& events_;
-  mutable std::mutex mutex_;
-  std::map<core::ObjectKey, std::string> told_;  ///< last message for each existing one; guarded by mutex_
+  mutable base::Mutex mutex_;
+  std::map<core::ObjectKey, std::string> reported_ EGPU_GUARDED_BY(mutex_);  ///< last message for each existing one
 };
 
 }  // namespace egpu::reconcile

@@ -71,7 +71,7 @@ bool ResourceClaimBridge::marked(const core::ResourceClaim& carrier, const cache
 
 bool ResourceClaimBridge::markedAsCanBe(const core::ResourceClaim& carrier, const cache::Claim& claim) const {
   if (marked(carrier, claim)) return true;
-  const std::lock_guard lock(mutex_);
+  const base::MutexLock lock(mutex_);
   const auto it = unchangeable_.find(core::keyOf(carrier.metadata).str());
   return it != unchangeable_.end() && it->second == carrier.metadata.uid && of(carrier, claim);
 }
@@ -82,7 +82,7 @@ bool ResourceClaimBridge::unchangeable(const core::ResourceClaim& carrier, const
       answer.message().find("spec: Invalid value") == std::string::npos ||
       answer.message().find("field is immutable") == std::string::npos)
     return false;
-  const std::lock_guard lock(mutex_);
+  const base::MutexLock lock(mutex_);
   unchangeable_[core::keyOf(carrier.metadata).str()] = carrier.metadata.uid;
   return true;
 }
@@ -141,8 +141,8 @@ base::Result<core::ResourceClaim> ResourceClaimBridge::mark(const core::Resource
   return writer_.patch(carrier, codec::patch::marks(meta.uid, meta.resourceVersion, finalizers, owners), {}, stop);
 }
 
-ResourceClaimBridge::Answer ResourceClaimBridge::ensure(const cache::Claim& claim, const cache::Gpu& device,
-                                                        bool rewrite, std::stop_token stop) {
+ResourceClaimBridge::EnsureResult ResourceClaimBridge::ensure(const cache::Claim& claim, const cache::Gpu& device,
+                                                              bool rewrite, std::stop_token stop) {
   const auto key = core::keyOf(claim.metadata);
   auto carrier = stores_.carriers.get(key);
   if (!carrier) {
@@ -175,8 +175,8 @@ ResourceClaimBridge::Answer ResourceClaimBridge::ensure(const cache::Claim& clai
   return {State::waiting, timeouts_.withdrawnAllocationDelay};
 }
 
-ResourceClaimBridge::Answer ResourceClaimBridge::allocated(const core::ResourceClaim& carrier,
-                                                           const cache::Gpu& device) const {
+ResourceClaimBridge::EnsureResult ResourceClaimBridge::allocated(const core::ResourceClaim& carrier,
+                                                                 const cache::Gpu& device) const {
   const auto wanted = allocationFor(carrier, device);
   const auto& there = *carrier.allocation;
   if (there.driver != wanted.driver || there.device != wanted.device || there.nodeName != wanted.nodeName)
@@ -189,30 +189,30 @@ ResourceClaimBridge::Answer ResourceClaimBridge::allocated(const core::ResourceC
   return {carrier.reservedFor.empty() ? State::allocated : State::reserved};
 }
 
-std::optional<ResourceClaimBridge::Answer> ResourceClaimBridge::notNow(const core::ResourceClaim& carrier,
-                                                                       const std::string& node, bool rewrite) {
+std::optional<ResourceClaimBridge::EnsureResult> ResourceClaimBridge::notNow(const core::ResourceClaim& carrier,
+                                                                             const std::string& node, bool rewrite) {
   const auto key = core::keyOf(carrier.metadata);
   std::set<std::string> pods;
-  bool roomIsMade = false;
+  bool capacityIsFreed = false;
   for (const auto& pod : stores_.podsOfClaim(key)) {
     if (!alive(*pod)) continue;
     pods.insert(pod->metadata.uid + "@" + pod->nodeName);
-    roomIsMade = roomIsMade || (pod->nodeName.empty() && pod->nominatedNodeName == node);
+    capacityIsFreed = capacityIsFreed || (pod->nodeName.empty() && pod->nominatedNodeName == node);
   }
-  const std::lock_guard lock(mutex_);
+  const base::MutexLock lock(mutex_);
   const auto passedSince = [this](base::Clock::Steady then) {
     return std::chrono::duration_cast<std::chrono::milliseconds>(clock_.now() - then);
   };
   if (const auto taken = withdrawn_.find(key.str()); taken != withdrawn_.end()) {
     const auto passed = passedSince(taken->second);
     if (passed < timeouts_.withdrawnAllocationDelay)
-      return Answer{State::waiting, timeouts_.withdrawnAllocationDelay - passed};
+      return EnsureResult{State::waiting, timeouts_.withdrawnAllocationDelay - passed};
     withdrawn_.erase(taken);
   }
   auto& memory = written_[key.str()];
   if (memory.uid != carrier.metadata.uid) memory = {carrier.metadata.uid, key, 0, 0, {}, {}};
   if (memory.writes > 0) {
-    if (!rewrite) return Answer{State::cleared};
+    if (!rewrite) return EnsureResult{State::cleared};
     // Restarts the backoff for other pods than those that the last writes did not help.
     if (pods != memory.pods) memory = {memory.uid, key, 1, 0, {}, pods};
     const auto wait =
@@ -220,10 +220,10 @@ std::optional<ResourceClaimBridge::Answer> ResourceClaimBridge::notNow(const cor
     const auto passed = passedSince(memory.last);
     // Victims were evicted for one of the pods. If the scheduler finds no allocation when it returns, it releases their
     // capacity, and evicts other victims the next time.
-    if (roomIsMade && memory.atOnce < kRewritesAtOnce)
+    if (capacityIsFreed && memory.atOnce < kRewritesAtOnce)
       ++memory.atOnce;
     else if (passed < wait)
-      return Answer{State::waiting, wait - passed};
+      return EnsureResult{State::waiting, wait - passed};
   }
   ++memory.writes;
   memory.last = clock_.now();
@@ -231,14 +231,15 @@ std::optional<ResourceClaimBridge::Answer> ResourceClaimBridge::notNow(const cor
   return std::nullopt;
 }
 
-ResourceClaimBridge::Answer ResourceClaimBridge::allocate(const core::ResourceClaim& carrier, const cache::Gpu& device,
-                                                          bool rewrite, std::stop_token stop) {
+ResourceClaimBridge::EnsureResult ResourceClaimBridge::allocate(const core::ResourceClaim& carrier,
+                                                                const cache::Gpu& device, bool rewrite,
+                                                                std::stop_token stop) {
   const auto wanted = allocationFor(carrier, device);
   if (const auto answer = notNow(carrier, wanted.nodeName, rewrite)) return *answer;
   const auto body = codec::patch::allocation(carrier.metadata.uid, carrier.metadata.resourceVersion, wanted);  // W8
   const auto written = writer_.patch(carrier, body, "status", stop);
   if (written.ok()) return {State::allocated};
-  const std::lock_guard lock(mutex_);
+  const base::MutexLock lock(mutex_);
   const auto it = written_.find(core::keyOf(carrier.metadata).str());
   if (it != written_.end() && it->second.writes > 0) --it->second.writes;
   return {State::failed, {}, written.status()};
@@ -246,7 +247,7 @@ ResourceClaimBridge::Answer ResourceClaimBridge::allocate(const core::ResourceCl
 
 std::vector<core::ObjectKey> ResourceClaimBridge::resetAllBackoff() {
   std::vector<core::ObjectKey> claims;
-  std::lock_guard lock(mutex_);
+  const base::MutexLock lock(mutex_);
   for (auto& [text, memory] : written_) {
     if (memory.writes < 2) continue;
     memory = {memory.uid, memory.claim, 1, 0, {}, memory.pods};
@@ -263,21 +264,21 @@ base::Status ResourceClaimBridge::withdraw(const core::ResourceClaim& carrier, s
     if (!status.ok()) return status;
   }
   // The claim moves: its next allocation is a first one. Without an allocation, nothing was cleared.
-  std::lock_guard lock(mutex_);
+  const base::MutexLock lock(mutex_);
   if (carrier.allocation) withdrawn_[core::keyOf(carrier.metadata).str()] = clock_.now();
   written_.erase(core::keyOf(carrier.metadata).str());
   return {};
 }
 
 void ResourceClaimBridge::forget(const core::ObjectKey& claim) {
-  std::lock_guard lock(mutex_);
+  const base::MutexLock lock(mutex_);
   written_.erase(claim.str());
   withdrawn_.erase(claim.str());
   unchangeable_.erase(claim.str());
 }
 
 void ResourceClaimBridge::forgetGone(const core::ObjectKey& claim) {
-  std::lock_guard lock(mutex_);
+  const base::MutexLock lock(mutex_);
   if (stores_.carriers.get(claim)) return;  // created again
   written_.erase(claim.str());
   withdrawn_.erase(claim.str());
@@ -285,7 +286,7 @@ void ResourceClaimBridge::forgetGone(const core::ObjectKey& claim) {
 }
 
 std::size_t ResourceClaimBridge::remembered() const {
-  std::lock_guard lock(mutex_);
+  const base::MutexLock lock(mutex_);
   return written_.size() + withdrawn_.size() + unchangeable_.size();
 }
 

@@ -4,7 +4,6 @@
 
 #include <chrono>
 #include <map>
-#include <mutex>
 #include <optional>
 #include <set>
 #include <stop_token>
@@ -12,6 +11,7 @@
 #include <vector>
 
 #include "controller/base/clock.h"
+#include "controller/base/mutex.h"
 #include "controller/cache/stores.h"
 #include "controller/reconcile/device/users.h"
 #include "controller/reconcile/state_machine.h"
@@ -37,7 +37,7 @@ class ResourceClaimBridge {
     reserved,   ///< W7 and W8 are done, and a pod has reserved it
     failed,     ///< see error
   };
-  struct Answer {
+  struct EnsureResult {
     State state = State::unwanted;
     std::chrono::milliseconds delay{0};
     base::Status error{};
@@ -45,7 +45,7 @@ class ResourceClaimBridge {
   };
   /// Executes W7 and W8 as far as they are missing. rewrite: writes a cleared allocation again, with backoff; otherwise
   /// returns `cleared`.
-  Answer ensure(const cache::Claim& claim, const cache::Gpu& device, bool rewrite, std::stop_token stop);
+  EnsureResult ensure(const cache::Claim& claim, const cache::Gpu& device, bool rewrite, std::stop_token stop);
 
   enum class Release { gone, inUse, failed };
   struct Released {
@@ -112,11 +112,12 @@ class ResourceClaimBridge {
   /// True if that answer to mark() is of an external one that cannot be changed. Records it.
   bool unchangeable(const core::ResourceClaim& carrier, const base::Status& answer);
   /// Compares the existing allocation with the one for the device.
-  Answer allocated(const core::ResourceClaim& carrier, const cache::Gpu& device) const;
+  EnsureResult allocated(const core::ResourceClaim& carrier, const cache::Gpu& device) const;
   /// W8.
-  Answer allocate(const core::ResourceClaim& carrier, const cache::Gpu& device, bool rewrite, std::stop_token stop);
+  EnsureResult allocate(const core::ResourceClaim& carrier, const cache::Gpu& device, bool rewrite,
+                        std::stop_token stop);
   /// Reason not to write W8 now; nullopt if it may be written, which is recorded.
-  std::optional<Answer> notNow(const core::ResourceClaim& carrier, const std::string& node, bool rewrite);
+  std::optional<EnsureResult> notNow(const core::ResourceClaim& carrier, const std::string& node, bool rewrite);
   /// Removes the allocation of an external ResourceClaim whose claim is deleted. The ResourceClaim stays.
   Released takeBack(const core::ResourceClaim& carrier, std::stop_token stop);
   void forget(const core::ObjectKey& claim);
@@ -128,13 +129,12 @@ class ResourceClaimBridge {
   cache::Stores& stores_;
   base::Clock& clock_;
   const Timeouts& timeouts_;
-  mutable std::mutex mutex_;
-  std::map<std::string, Memory> written_;  ///< by "namespace/name"; guarded by mutex_
-  /// Times at which we removed an allocation that the scheduler had not cleared, by "namespace/name"; guarded by
-  /// mutex_.
-  std::map<std::string, base::Clock::Steady> withdrawn_;
-  /// Uids of the ResourceClaims that cannot be changed, by "namespace/name"; guarded by mutex_.
-  std::map<std::string, std::string> unchangeable_;
+  mutable base::Mutex mutex_;
+  std::map<std::string, Memory> written_ EGPU_GUARDED_BY(mutex_);  ///< by "namespace/name"
+  /// Times at which we removed an allocation that the scheduler had not cleared, by "namespace/name".
+  std::map<std::string, base::Clock::Steady> withdrawn_ EGPU_GUARDED_BY(mutex_);
+  /// Uids of the ResourceClaims that cannot be changed, by "namespace/name".
+  std::map<std::string, std::string> unchangeable_ EGPU_GUARDED_BY(mutex_);
 };
 
 }  // namespace egpu::reconcile

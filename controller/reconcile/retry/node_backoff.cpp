@@ -6,7 +6,7 @@ namespace egpu::reconcile {
 
 void NodeBackoff::reject(const std::string& claimUid, const std::string& node, const std::string& why,
                          std::chrono::milliseconds howLong) {
-  const std::lock_guard lock(mutex_);
+  const base::MutexLock lock(mutex_);
   auto& nodes = rejected_[claimUid];
   auto& rejection = nodes[node];
   if (clock_.now() < rejection.until) return;  // the same refusal, reported again
@@ -18,14 +18,14 @@ void NodeBackoff::reject(const std::string& claimUid, const std::string& node, c
 }
 
 void NodeBackoff::nodeChanged(std::string_view node) {
-  const std::lock_guard lock(mutex_);
+  const base::MutexLock lock(mutex_);
   const auto now = clock_.now();
   for (auto& [claim, nodes] : rejected_)
     if (auto it = nodes.find(node); it != nodes.end()) it->second.until = std::min(it->second.until, now);
 }
 
 bool NodeBackoff::rejected(const std::string& claimUid, std::string_view node) const {
-  const std::lock_guard lock(mutex_);
+  const base::MutexLock lock(mutex_);
   auto claim = rejected_.find(claimUid);
   if (claim == rejected_.end()) return false;
   auto it = claim->second.find(node);
@@ -35,7 +35,7 @@ bool NodeBackoff::rejected(const std::string& claimUid, std::string_view node) c
 bool NodeBackoff::anyRejected(const std::string& claimUid) const { return untilNextNode(claimUid).count() > 0; }
 
 std::string NodeBackoff::text(const std::string& claimUid) const {
-  const std::lock_guard lock(mutex_);
+  const base::MutexLock lock(mutex_);
   auto claim = rejected_.find(claimUid);
   if (claim == rejected_.end()) return {};
   std::string text;
@@ -52,7 +52,7 @@ std::string NodeBackoff::text(const std::string& claimUid) const {
 }
 
 std::chrono::milliseconds NodeBackoff::untilNextNode(const std::string& claimUid) const {
-  const std::lock_guard lock(mutex_);
+  const base::MutexLock lock(mutex_);
   auto claim = rejected_.find(claimUid);
   if (claim == rejected_.end()) return {};
   const auto now = clock_.now();
@@ -66,25 +66,25 @@ std::chrono::milliseconds NodeBackoff::untilNextNode(const std::string& claimUid
 }
 
 void NodeBackoff::refusedOn(const std::string& claimUid, const std::string& node) {
-  const std::lock_guard lock(mutex_);
+  const base::MutexLock lock(mutex_);
   auto& nodes = refusedOn_[claimUid];
   if (nodes.size() >= kMaxNodes) nodes.clear();
   nodes.insert(node);
 }
 
 bool NodeBackoff::wasRefusedOn(const std::string& claimUid, std::string_view node) const {
-  const std::lock_guard lock(mutex_);
+  const base::MutexLock lock(mutex_);
   const auto it = refusedOn_.find(claimUid);
   return it != refusedOn_.end() && it->second.find(node) != it->second.end();
 }
 
 bool NodeBackoff::anyRefused(const std::string& claimUid) const {
-  const std::lock_guard lock(mutex_);
+  const base::MutexLock lock(mutex_);
   return refusedOn_.count(claimUid) != 0;
 }
 
 void NodeBackoff::forgetRefused(const std::string& claimUid) {
-  const std::lock_guard lock(mutex_);
+  const base::MutexLock lock(mutex_);
   refusedOn_.erase(claimUid);
 }
 
@@ -95,38 +95,38 @@ NodeBackoff::Placement& NodeBackoff::placementOf(const std::string& claimUid, co
 }
 
 std::chrono::milliseconds NodeBackoff::waitedFor(const std::string& claimUid, const std::string& device) {
-  const std::lock_guard lock(mutex_);
+  const base::MutexLock lock(mutex_);
   return std::chrono::duration_cast<std::chrono::milliseconds>(clock_.now() - placementOf(claimUid, device).since);
 }
 
 std::chrono::milliseconds NodeBackoff::unplacedFor(const std::string& claimUid, const std::string& device) {
-  const std::lock_guard lock(mutex_);
+  const base::MutexLock lock(mutex_);
   auto& placement = placementOf(claimUid, device);
   if (!placement.unplacedSince) placement.unplacedSince = clock_.now();
   return std::chrono::duration_cast<std::chrono::milliseconds>(clock_.now() - *placement.unplacedSince);
 }
 
 void NodeBackoff::notUnplaced(const std::string& claimUid) {
-  const std::lock_guard lock(mutex_);
+  const base::MutexLock lock(mutex_);
   if (const auto placement = placements_.find(claimUid); placement != placements_.end())
     placement->second.unplacedSince.reset();
 }
 
 void NodeBackoff::placed(const std::string& claimUid) {
-  const std::lock_guard lock(mutex_);
+  const base::MutexLock lock(mutex_);
   placements_.erase(claimUid);
 }
 
 void NodeBackoff::forgetClaim(const std::string& claimUid) {
   choices_.reset(claimUid);
-  const std::lock_guard lock(mutex_);
+  const base::MutexLock lock(mutex_);
   rejected_.erase(claimUid);
   refusedOn_.erase(claimUid);
   placements_.erase(claimUid);
 }
 
 std::size_t NodeBackoff::claims() const {
-  const std::lock_guard lock(mutex_);
+  const base::MutexLock lock(mutex_);
   return rejected_.size() + refusedOn_.size() + choices_.size() + placements_.size();
 }
 

@@ -6,7 +6,6 @@
 #include <cstddef>
 #include <functional>
 #include <map>
-#include <mutex>
 #include <optional>
 #include <set>
 #include <string>
@@ -14,6 +13,7 @@
 
 #include "controller/base/backoff.h"
 #include "controller/base/clock.h"
+#include "controller/base/mutex.h"
 #include "controller/reconcile/timeouts.h"
 
 namespace egpu::reconcile {
@@ -82,16 +82,16 @@ class NodeBackoff {
     base::Clock::Steady since;
     std::optional<base::Clock::Steady> unplacedSince;  ///< nullopt: the scheduler need not place the pod at present
   };
-  /// With mutex_ held: returns the claim's entry, a new one if its device is another.
-  Placement& placementOf(const std::string& claimUid, const std::string& device);
+  /// Returns the claim's entry, a new one if its device is another.
+  Placement& placementOf(const std::string& claimUid, const std::string& device) EGPU_REQUIRES(mutex_);
 
   base::Clock& clock_;
   const Timeouts& timeouts_;
-  base::Backoff<> choices_;   ///< failed choices by claim
-  mutable std::mutex mutex_;  // guards all below, each by claim
-  std::map<std::string, std::map<std::string, Rejection, std::less<>>> rejected_;
-  std::map<std::string, std::set<std::string, std::less<>>> refusedOn_;
-  std::map<std::string, Placement> placements_;
+  base::Backoff<> choices_;  ///< failed choices by claim
+  mutable base::Mutex mutex_;
+  std::map<std::string, std::map<std::string, Rejection, std::less<>>> rejected_ EGPU_GUARDED_BY(mutex_);
+  std::map<std::string, std::set<std::string, std::less<>>> refusedOn_ EGPU_GUARDED_BY(mutex_);
+  std::map<std::string, Placement> placements_ EGPU_GUARDED_BY(mutex_);
 };
 
 }  // namespace egpu::reconcile

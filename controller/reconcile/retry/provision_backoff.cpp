@@ -6,19 +6,19 @@ namespace egpu::reconcile {
 
 void ProvisionBackoff::refused(const std::string& claimUid, const std::string& provisioner, const std::string& message,
                                std::chrono::milliseconds howLong) {
-  const std::lock_guard lock(mutex_);
+  const base::MutexLock lock(mutex_);
   refused_[claimUid] = {provisioner, message, clock_.now() + howLong};
 }
 
 std::string ProvisionBackoff::refusal(const std::string& claimUid) const {
-  const std::lock_guard lock(mutex_);
+  const base::MutexLock lock(mutex_);
   auto it = refused_.find(claimUid);
   if (it == refused_.end() || clock_.now() >= it->second.until) return {};
   return it->second.message.empty() ? "refused by the provisioner" : it->second.message;
 }
 
 std::chrono::milliseconds ProvisionBackoff::untilRefusalEnds(const std::string& claimUid) const {
-  const std::lock_guard lock(mutex_);
+  const base::MutexLock lock(mutex_);
   auto it = refused_.find(claimUid);
   const auto now = clock_.now();
   if (it == refused_.end() || now >= it->second.until) return {};
@@ -26,24 +26,24 @@ std::chrono::milliseconds ProvisionBackoff::untilRefusalEnds(const std::string& 
 }
 
 int ProvisionBackoff::serverRefused(const std::string& claimUid) {
-  const std::lock_guard lock(mutex_);
+  const base::MutexLock lock(mutex_);
   return ++serverRefused_[claimUid];
 }
 
 void ProvisionBackoff::pluginChanged(const std::string& provisioner) {
-  const std::lock_guard lock(mutex_);
+  const base::MutexLock lock(mutex_);
   for (auto it = refused_.begin(); it != refused_.end();)
     it = it->second.provisioner == provisioner ? refused_.erase(it) : std::next(it);
 }
 
 void ProvisionBackoff::forgetClaim(const std::string& claimUid) {
-  const std::lock_guard lock(mutex_);
+  const base::MutexLock lock(mutex_);
   refused_.erase(claimUid);
   serverRefused_.erase(claimUid);
 }
 
 std::size_t ProvisionBackoff::claims() const {
-  const std::lock_guard lock(mutex_);
+  const base::MutexLock lock(mutex_);
   return refused_.size() + serverRefused_.size();
 }
 

@@ -4,10 +4,10 @@
 #include <chrono>
 #include <cstddef>
 #include <map>
-#include <mutex>
 #include <string>
 
 #include "controller/base/clock.h"
+#include "controller/base/mutex.h"
 
 namespace egpu::reconcile {
 
@@ -33,14 +33,14 @@ class ProvisionBackoff {
   std::size_t claims() const;
 
  private:
-  struct Refusal {
+  struct ProvisionRefusal {
     std::string provisioner, message;
     base::Clock::Steady until;
   };
   base::Clock& clock_;
-  mutable std::mutex mutex_;  // guards all below, each by claim
-  std::map<std::string, Refusal> refused_;
-  std::map<std::string, int> serverRefused_;
+  mutable base::Mutex mutex_;
+  std::map<std::string, ProvisionRefusal> refused_ EGPU_GUARDED_BY(mutex_);
+  std::map<std::string, int> serverRefused_ EGPU_GUARDED_BY(mutex_);
 };
 
 }  // namespace egpu::reconcile

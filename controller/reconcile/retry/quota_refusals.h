@@ -5,9 +5,10 @@
 #include <cstddef>
 #include <cstdint>
 #include <map>
-#include <mutex>
 #include <optional>
 #include <string>
+
+#include "controller/base/mutex.h"
 
 namespace egpu::reconcile {
 
@@ -16,30 +17,30 @@ class QuotaRefusals {
  public:
   /// Records that the claim was refused under that version of its namespace's quotas.
   void refused(const std::string& claimUid, uint64_t version) {
-    const std::lock_guard lock(mutex_);
+    const base::MutexLock lock(mutex_);
     refused_[claimUid] = version;
   }
   /// True if a claim whose status reports the refusal is still refused: while the quotas have the version that refused
   /// it or, if that is not known, the version of the first call. Repeated calls with another version return the same,
   /// because the claim's step and its gang's step both call this. No version: no quota of the namespace refuses claims.
   bool stillRefused(const std::string& claimUid, const std::optional<uint64_t>& version) {
-    const std::lock_guard lock(mutex_);
+    const base::MutexLock lock(mutex_);
     if (version) return refused_.try_emplace(claimUid, *version).first->second == *version;
     refused_.erase(claimUid);
     return false;
   }
   void forgetClaim(const std::string& claimUid) {
-    const std::lock_guard lock(mutex_);
+    const base::MutexLock lock(mutex_);
     refused_.erase(claimUid);
   }
   std::size_t claims() const {
-    const std::lock_guard lock(mutex_);
+    const base::MutexLock lock(mutex_);
     return refused_.size();
   }
 
  private:
-  mutable std::mutex mutex_;
-  std::map<std::string, uint64_t> refused_;  ///< by uid of the claim; guarded by mutex_
+  mutable base::Mutex mutex_;
+  std::map<std::string, uint64_t> refused_ EGPU_GUARDED_BY(mutex_);  ///< by uid of the claim
 };
 
 }  // namespace egpu::reconcile

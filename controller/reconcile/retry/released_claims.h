@@ -3,9 +3,10 @@
 #pragma once
 
 #include <cstddef>
-#include <mutex>
 #include <string>
 #include <unordered_set>
+
+#include "controller/base/mutex.h"
 
 namespace egpu::reconcile {
 
@@ -13,25 +14,25 @@ namespace egpu::reconcile {
 class ReleasedClaims {
  public:
   void add(const std::string& claimUid) {
-    const std::lock_guard lock(mutex_);
+    const base::MutexLock lock(mutex_);
     uids_.insert(claimUid);
   }
   bool contains(const std::string& claimUid) const {
-    const std::lock_guard lock(mutex_);
+    const base::MutexLock lock(mutex_);
     return uids_.contains(claimUid);
   }
   void forgetClaim(const std::string& claimUid) {
-    const std::lock_guard lock(mutex_);
+    const base::MutexLock lock(mutex_);
     uids_.erase(claimUid);
   }
   std::size_t claims() const {
-    const std::lock_guard lock(mutex_);
+    const base::MutexLock lock(mutex_);
     return uids_.size();
   }
 
  private:
-  mutable std::mutex mutex_;
-  std::unordered_set<std::string> uids_;  ///< guarded by mutex_
+  mutable base::Mutex mutex_;
+  std::unordered_set<std::string> uids_ EGPU_GUARDED_BY(mutex_);
 };
 
 }  // namespace egpu::reconcile

@@ -28,13 +28,13 @@ bool UnschedulableQueue::isBeforeOthers(const Position& at) const {
 
 bool UnschedulableQueue::yieldsTo(const std::string& other, const std::string& queueKey) const {
   const auto space = namespaceOf(other);
-  const auto vain = vain_.find(space);
-  return vain == vain_.end() || vain->second < kVainTurns || space == namespaceOf(queueKey);
+  const auto vain = failedTurns_.find(space);
+  return vain == failedTurns_.end() || vain->second < kMaxFailedTurns || space == namespaceOf(queueKey);
 }
 
 UnschedulableQueue::Admission UnschedulableQueue::add(const std::string& queueKey, const Age& age, int64_t priority,
-                                                      RoomNeeds needs) {
-  const std::lock_guard lock(mutex_);
+                                                      CapacityNeeds needs) {
+  const base::MutexLock lock(mutex_);
   const auto now = clock_.now();
   const Position at{{-priority, age}, queueKey};
   const auto [known, fresh] = keys_.try_emplace(queueKey);
@@ -60,7 +60,7 @@ UnschedulableQueue::Admission UnschedulableQueue::add(const std::string& queueKe
 }
 
 void UnschedulableQueue::remove(const std::string& queueKey) {
-  const std::lock_guard lock(mutex_);
+  const base::MutexLock lock(mutex_);
   if (turn_ && turn_->at.second == queueKey) turn_->begun = true;
   const auto known = keys_.find(queueKey);
   if (known == keys_.end()) return;
@@ -69,7 +69,7 @@ void UnschedulableQueue::remove(const std::string& queueKey) {
 }
 
 void UnschedulableQueue::grew(uint64_t releases) {
-  const std::lock_guard lock(mutex_);
+  const base::MutexLock lock(mutex_);
   releases_ = std::max(releases_, releases);
   ++round_;
   beginRound();
@@ -82,7 +82,7 @@ void UnschedulableQueue::beginRound() {
   repeatAt_.reset();
 }
 
-bool UnschedulableQueue::giveTurn(const std::function<bool(const RoomNeeds&)>& mayFit, Next& result) {
+bool UnschedulableQueue::giveTurn(const std::function<bool(const CapacityNeeds&)>& mayFit, NextKeys& result) {
   const auto now = clock_.now();
   const bool all = keysInOrder_.size() <= kMaxEvaluations;
   std::size_t considered = 0;
@@ -104,31 +104,31 @@ bool UnschedulableQueue::giveTurn(const std::function<bool(const RoomNeeds&)>& m
     entry.yields = false;
     result.keys.push_back(it->second);
     if (late_.contains(namespaceOf(it->second))) continue;
-    turn_ = Turn{*it, now, round_};
+    turn_ = CurrentKey{*it, now, round_};
     result.again = timeouts_.queueTurnTimeout;
     return true;
   }
   inRound_ = false;
   yieldsSince_.clear();
   late_.clear();
-  vain_.clear();
+  failedTurns_.clear();
   std::erase_if(hadTurn_, [this, now](const auto& had) { return now - had.second >= timeouts_.queueTurnBackoff; });
   return false;
 }
 
-void UnschedulableQueue::giveLooks(Next& result) {
+void UnschedulableQueue::selectForEvaluation(NextKeys& result) {
   const auto now = clock_.now();
-  if (nextLooks_ && now < *nextLooks_) {
-    result.again = std::chrono::ceil<milliseconds>(*nextLooks_ - now);
+  if (nextEvaluations_ && now < *nextEvaluations_) {
+    result.again = std::chrono::ceil<milliseconds>(*nextEvaluations_ - now);
     return;
   }
   std::vector<std::pair<Steady, const std::string*>> waits;
   for (const auto& [key, entry] : keys_)
-    if (entry.round < round_) waits.emplace_back(entry.lookedAt, &key);
-  const bool first = !nextLooks_;
-  nextLooks_.reset();
+    if (entry.round < round_) waits.emplace_back(entry.evaluatedAt, &key);
+  const bool first = !nextEvaluations_;
+  nextEvaluations_.reset();
   if (waits.empty()) return;
-  nextLooks_ = now + timeouts_.explainInterval;
+  nextEvaluations_ = now + timeouts_.explainInterval;
   result.again = timeouts_.explainInterval;
   if (first) return;
   const auto most = waits.begin() + static_cast<std::ptrdiff_t>(std::min(waits.size(), kMaxEvaluations));
@@ -136,9 +136,9 @@ void UnschedulableQueue::giveLooks(Next& result) {
   for (auto it = waits.begin(); it != most; ++it) result.keys.push_back(*it->second);
 }
 
-UnschedulableQueue::Next UnschedulableQueue::next(const std::function<bool(const RoomNeeds&)>& mayFit) {
-  const std::lock_guard lock(mutex_);
-  Next result;
+UnschedulableQueue::NextKeys UnschedulableQueue::next(const std::function<bool(const CapacityNeeds&)>& mayFit) {
+  const base::MutexLock lock(mutex_);
+  NextKeys result;
   const auto now = clock_.now();
   if (turn_) {
     const auto left = turn_->since + timeouts_.queueTurnTimeout - now;
@@ -154,7 +154,7 @@ UnschedulableQueue::Next UnschedulableQueue::next(const std::function<bool(const
     if (giveTurn(mayFit, result) || result.again) return result;
     if (passedOver_) repeatAt_ = now + timeouts_.queueTurnBackoff;
   }
-  giveLooks(result);
+  selectForEvaluation(result);
   if (repeatAt_) {
     const auto until = std::chrono::ceil<milliseconds>(*repeatAt_ - now);
     result.again = result.again ? std::min(*result.again, until) : until;
@@ -162,31 +162,31 @@ UnschedulableQueue::Next UnschedulableQueue::next(const std::function<bool(const
   return result;
 }
 
-bool UnschedulableQueue::decided(const std::string& queueKey, Found found) {
-  const std::lock_guard lock(mutex_);
+bool UnschedulableQueue::decided(const std::string& queueKey, DecisionResult found) {
+  const base::MutexLock lock(mutex_);
   // A step that began before the turn was given may have decided before capacity was freed. The key is stepped once
   // more.
   if (!turn_ || turn_->at.second != queueKey || !turn_->begun) return false;
   hadTurn_[queueKey] = clock_.now();
   const std::string space(namespaceOf(queueKey));
-  if (found == Found::nothing) ++vain_[space];
-  if (found == Found::room) vain_.erase(space);
+  if (found == DecisionResult::nothing) ++failedTurns_[space];
+  if (found == DecisionResult::capacity) failedTurns_.erase(space);
   turn_.reset();
   return true;
 }
 
 bool UnschedulableQueue::hasTurn(const std::string& queueKey) const {
-  const std::lock_guard lock(mutex_);
+  const base::MutexLock lock(mutex_);
   return turn_ && turn_->at.second == queueKey;
 }
 
 std::size_t UnschedulableQueue::size() const {
-  const std::lock_guard lock(mutex_);
+  const base::MutexLock lock(mutex_);
   return keys_.size();
 }
 
 bool UnschedulableQueue::mayExplain(const std::string& claimUid) {
-  const std::lock_guard lock(mutex_);
+  const base::MutexLock lock(mutex_);
   const auto now = clock_.now();
   const auto [it, fresh] = explained_.try_emplace(claimUid, now);
   if (fresh) return true;
@@ -196,12 +196,12 @@ bool UnschedulableQueue::mayExplain(const std::string& claimUid) {
 }
 
 void UnschedulableQueue::forgetClaim(const std::string& claimUid) {
-  const std::lock_guard lock(mutex_);
+  const base::MutexLock lock(mutex_);
   explained_.erase(claimUid);
 }
 
 std::size_t UnschedulableQueue::claims() const {
-  const std::lock_guard lock(mutex_);
+  const base::MutexLock lock(mutex_);
   return explained_.size();
 }
 

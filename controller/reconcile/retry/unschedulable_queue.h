@@ -7,7 +7,6 @@
 #include <cstdint>
 #include <functional>
 #include <map>
-#include <mutex>
 #include <optional>
 #include <set>
 #include <string>
@@ -17,6 +16,7 @@
 #include "api/core/meta.h"
 #include "controller/allocator/allocator.h"
 #include "controller/base/clock.h"
+#include "controller/base/mutex.h"
 #include "controller/reconcile/timeouts.h"
 
 namespace egpu::reconcile {
@@ -37,8 +37,8 @@ struct QueueOrder {
 
 /// Requests of a key, any of which would do. For a pod or a gang those of its first claim, because all of its claims
 /// need capacity. Empty: any freed capacity may suit it.
-struct RoomNeeds {
-  std::vector<cache::Allocator::SchedulingRequest> anyOf{};
+struct CapacityNeeds {
+  std::vector<allocator::Allocator::SchedulingRequest> anyOf{};
   std::string device{};       ///< device that the claim names, which needs capacity in quotas only
   std::string refusedIn{};    ///< namespace whose quotas refused the claim: only a new version of them may suit
   uint64_t refusedUnder = 0;  ///< version of the quotas that refused the claim
@@ -54,7 +54,7 @@ class UnschedulableQueue {
  public:
   /// Once this many keys of a namespace in a row found nothing during one round, keys of other namespaces do not yield
   /// to it: the capacity does not suit its nodes or quotas, and thousands of its keys would delay the other keys.
-  static constexpr std::size_t kVainTurns = 32;
+  static constexpr std::size_t kMaxFailedTurns = 32;
   /// Number of keys without a turn that are evaluated at a time, at intervals of Timeouts::explainInterval. If no more
   /// keys are queued, each gets a turn.
   static constexpr std::size_t kMaxEvaluations = 32;
@@ -65,27 +65,27 @@ class UnschedulableQueue {
   struct Admission {
     bool isGranted = false;  ///< false: the key must yield, and gets a turn in this round
     /// Releases that grew() has announced, if other keys come before this one: for the requests that are decided now
-    /// (cache::QueueOrder::releases). What is released from now on belongs to those keys first.
+    /// (allocator::QueueOrder::releases). What is released from now on belongs to those keys first.
     std::optional<uint64_t> releases{};
   };
   /// Adds the queue key of a claim, pod or gang of that age. Call before deciding, so that capacity freed from then on
   /// requeues it.
-  Admission add(const std::string& queueKey, const Age& age, int64_t priority = 0, RoomNeeds needs = {});
+  Admission add(const std::string& queueKey, const Age& age, int64_t priority = 0, CapacityNeeds needs = {});
   void remove(const std::string& queueKey);
   std::size_t size() const;
 
   /// Begins a round, or repeats the present one from its first key: capacity may have been freed. releases: number of
-  /// releases by then (cache::Allocator::releases()).
+  /// releases by then (allocator::Allocator::releases()).
   void grew(uint64_t releases);
-  struct Next {
+  struct NextKeys {
     std::vector<std::string> keys;  ///< keys to enqueue: the one that has the turn, or those to be evaluated
     std::optional<std::chrono::milliseconds> again;  ///< time of the next call of next(); nullopt: after grew()
   };
-  Next next(const std::function<bool(const RoomNeeds&)>& mayFit);
+  NextKeys next(const std::function<bool(const CapacityNeeds&)>& mayFit);
   /// Result of a key's decision in its turn. unknown: its step ended without a decision.
-  enum class Found { room, nothing, unknown };
+  enum class DecisionResult { capacity, nothing, unknown };
   /// Records that the key has decided, or that its step ended. True if it had the turn: call next().
-  bool decided(const std::string& queueKey, Found found);
+  bool decided(const std::string& queueKey, DecisionResult found);
   bool hasTurn(const std::string& queueKey) const;
 
   /// True if the claim's message may be written now: explainInterval has passed since the last one. Records it.
@@ -96,47 +96,49 @@ class UnschedulableQueue {
  private:
   using Steady = base::Clock::Steady;
   using Position = std::pair<QueueOrder, std::string>;  ///< the string is the queue key
-  struct Entry {
+  struct PendingKey {
     QueueOrder order;
-    RoomNeeds needs;
+    CapacityNeeds needs;
     bool yields = false;
     uint64_t round = 0;  ///< round of its last evaluation
-    Steady lookedAt{};
+    Steady evaluatedAt{};
   };
-  struct Turn {
+  struct CurrentKey {
     Position at;
     Steady since{};
     uint64_t round = 0;  ///< round that gave the turn
     bool begun = false;  ///< a step of the key began after the turn was given
   };
-  // With mutex_ held.
-  void beginRound();
-  std::set<Position>::const_iterator unvisited() const;
-  bool isBeforeOthers(const Position& at) const;
+  void beginRound() EGPU_REQUIRES(mutex_);
+  std::set<Position>::const_iterator unvisited() const EGPU_REQUIRES(mutex_);
+  bool isBeforeOthers(const Position& at) const EGPU_REQUIRES(mutex_);
   /// True if the key yields to the other one, which comes first.
-  bool yieldsTo(const std::string& other, const std::string& queueKey) const;
+  bool yieldsTo(const std::string& other, const std::string& queueKey) const EGPU_REQUIRES(mutex_);
   /// Gives the next key its turn. False: no further key of this round gets one, or kKeysAtOnce were considered.
-  bool giveTurn(const std::function<bool(const RoomNeeds&)>& mayFit, Next& result);
+  bool giveTurn(const std::function<bool(const CapacityNeeds&)>& mayFit, NextKeys& result) EGPU_REQUIRES(mutex_);
   /// Selects the keys that were evaluated longest ago, of those not evaluated during this round.
-  void giveLooks(Next& result);
+  void selectForEvaluation(NextKeys& result) EGPU_REQUIRES(mutex_);
 
   base::Clock& clock_;
   const Timeouts& timeouts_;
-  mutable std::mutex mutex_;                   // guards all below
-  std::map<std::string, Entry> keys_;          ///< by queue key
-  std::set<Position> keysInOrder_;             ///< keys of keys_, in queue order
-  bool inRound_ = false, passedOver_ = false;  ///< passedOver_: a key was skipped because of its backoff
-  std::optional<Steady> repeatAt_;             ///< start of the round that follows for skipped keys
-  uint64_t round_ = 0;
-  uint64_t releases_ = 0;            ///< announced by grew()
-  std::optional<Position> visited_;  ///< last key considered in this round
-  std::optional<Turn> turn_;
-  std::map<std::string, std::size_t, std::less<>> vain_;  ///< unsuccessful turns in a row, by namespace
-  std::set<std::string, std::less<>> late_;               ///< namespaces of keys that lost their turn in this round
-  std::map<std::string, Steady> hadTurn_;                 ///< time of the last turn, by queue key
-  std::map<std::string, Steady> yieldsSince_;             ///< by queue key, until the round ends
-  std::optional<Steady> nextLooks_;                       ///< nullopt: no key is to be evaluated
-  std::map<std::string, Steady> explained_;
+  mutable base::Mutex mutex_;
+  std::map<std::string, PendingKey> keys_ EGPU_GUARDED_BY(mutex_);  ///< by queue key
+  std::set<Position> keysInOrder_ EGPU_GUARDED_BY(mutex_);          ///< keys of keys_, in queue order
+  bool inRound_ EGPU_GUARDED_BY(mutex_) = false;
+  bool passedOver_ EGPU_GUARDED_BY(mutex_) = false;         ///< a key was skipped because of its backoff
+  std::optional<Steady> repeatAt_ EGPU_GUARDED_BY(mutex_);  ///< start of the round that follows for skipped keys
+  uint64_t round_ EGPU_GUARDED_BY(mutex_) = 0;
+  uint64_t releases_ EGPU_GUARDED_BY(mutex_) = 0;            ///< announced by grew()
+  std::optional<Position> visited_ EGPU_GUARDED_BY(mutex_);  ///< last key considered in this round
+  std::optional<CurrentKey> turn_ EGPU_GUARDED_BY(mutex_);
+  /// Number of unsuccessful turns in a row, by namespace.
+  std::map<std::string, std::size_t, std::less<>> failedTurns_ EGPU_GUARDED_BY(mutex_);
+  /// Namespaces of keys that lost their turn in this round.
+  std::set<std::string, std::less<>> late_ EGPU_GUARDED_BY(mutex_);
+  std::map<std::string, Steady> hadTurn_ EGPU_GUARDED_BY(mutex_);      ///< time of the last turn, by queue key
+  std::map<std::string, Steady> yieldsSince_ EGPU_GUARDED_BY(mutex_);  ///< by queue key, until the round ends
+  std::optional<Steady> nextEvaluations_ EGPU_GUARDED_BY(mutex_);      ///< nullopt: no key is to be evaluated
+  std::map<std::string, Steady> explained_ EGPU_GUARDED_BY(mutex_);
 };
 
 }  // namespace egpu::reconcile

@@ -23,7 +23,7 @@ namespace egpu::reconcile {
 /// Thread-safe.
 struct Waiting {
   Waiting(base::Clock& clock, const Timeouts& timeouts)
-      : room(clock, timeouts),
+      : unschedulable(clock, timeouts),
         nodes(clock, timeouts),
         provisioners(clock),
         gangs(clock),
@@ -31,7 +31,7 @@ struct Waiting {
         consumers(clock, timeouts, chosen),
         explainer(clock, timeouts) {}
 
-  UnschedulableQueue room;
+  UnschedulableQueue unschedulable;
   QuotaRefusals refusals;
   NodeBackoff nodes;
   ProvisionBackoff provisioners;
@@ -44,7 +44,7 @@ struct Waiting {
   Explainer explainer;
 
   /// Removes the key from the queue for capacity until its next step.
-  void remove(const std::string& queueKey) { room.remove(queueKey); }
+  void remove(const std::string& queueKey) { unschedulable.remove(queueKey); }
   void forgetClaim(const std::string& claimUid) {
     forgetChoice(claimUid);
     gangs.forgetClaim(claimUid);
@@ -53,7 +53,7 @@ struct Waiting {
   }
   /// Drops the state of choosing: the claim has its device.
   void forgetChoice(const std::string& claimUid) {
-    room.forgetClaim(claimUid);
+    unschedulable.forgetClaim(claimUid);
     refusals.forgetClaim(claimUid);
     nodes.forgetClaim(claimUid);
     provisioners.forgetClaim(claimUid);
@@ -62,7 +62,7 @@ struct Waiting {
   }
   /// Number of claims and gangs with state here; for tests.
   std::size_t claims() const {
-    return room.claims() + refusals.claims() + nodes.claims() + provisioners.claims() + gangs.claims() +
+    return unschedulable.claims() + refusals.claims() + nodes.claims() + provisioners.claims() + gangs.claims() +
            rosters.size() + resizes.claims() + released.claims() + consumers.claims() + explainer.claims();
   }
 };

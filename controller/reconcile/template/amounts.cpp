@@ -59,22 +59,22 @@ std::set<core::ObjectKey> AmountsSync::podChanged(const core::Pod* before, const
   auto changed = namedBy(before);
   const auto pod = core::keyOf((after != nullptr ? after : before)->metadata);
   const bool same = before != nullptr && after != nullptr && before->metadata.uid == after->metadata.uid;
-  const std::lock_guard lock(mutex_);
+  const base::MutexLock lock(mutex_);
   for (const auto& key : changed)
-    if (const auto known = known_.find(key); known != known_.end() && !now.contains(key)) {
+    if (const auto known = uses_.find(key); known != uses_.end() && !now.contains(key)) {
       known->second.pods.erase(pod);
-      if (known->second.pods.empty()) known_.erase(known);  // if it exists, its step records since when it is unused
+      if (known->second.pods.empty()) uses_.erase(known);  // if it exists, its step records since when it is unused
     }
   for (const auto& key : now) {
-    known_[key].pods.insert(pod);
+    uses_[key].pods.insert(pod);
     if (!changed.insert(key).second && same) changed.erase(key);
   }
   return changed;
 }
 
 std::optional<std::chrono::milliseconds> AmountsSync::unused(const core::ObjectKey& key) {
-  const std::lock_guard lock(mutex_);
-  auto& known = known_[key];
+  const base::MutexLock lock(mutex_);
+  auto& known = uses_[key];
   if (!known.pods.empty()) {
     known.unusedSince.reset();
     return std::nullopt;
@@ -87,8 +87,8 @@ std::optional<std::chrono::milliseconds> AmountsSync::unused(const core::ObjectK
 }
 
 void AmountsSync::forget(const core::ObjectKey& key) {
-  const std::lock_guard lock(mutex_);
-  if (const auto it = known_.find(key); it != known_.end() && it->second.pods.empty()) known_.erase(it);
+  const base::MutexLock lock(mutex_);
+  if (const auto it = uses_.find(key); it != uses_.end() && it->second.pods.empty()) uses_.erase(it);
 }
 
 Outcome AmountsSync::step(const core::ObjectKey& key, const core::ResourceClaimTemplate* made, std::stop_token stop) {
@@ -134,14 +134,14 @@ Outcome AmountsSync::remove(const core::ResourceClaimTemplate& made, std::stop_t
 
 std::vector<core::ObjectKey> AmountsSync::named() const {
   std::vector<core::ObjectKey> keys;
-  const std::lock_guard lock(mutex_);
-  for (const auto& [key, known] : known_) keys.push_back(key);
+  const base::MutexLock lock(mutex_);
+  for (const auto& [key, known] : uses_) keys.push_back(key);
   return keys;
 }
 
 std::size_t AmountsSync::remembered() const {
-  const std::lock_guard lock(mutex_);
-  return known_.size();
+  const base::MutexLock lock(mutex_);
+  return uses_.size();
 }
 
 std::optional<std::string> amountsRefusal(const cache::Stores& stores, const core::Pod& pod,

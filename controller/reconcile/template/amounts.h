@@ -13,7 +13,6 @@
 
 #include <chrono>
 #include <map>
-#include <mutex>
 #include <optional>
 #include <set>
 #include <stop_token>
@@ -23,6 +22,7 @@
 
 #include "controller/base/backoff.h"
 #include "controller/base/clock.h"
+#include "controller/base/mutex.h"
 #include "controller/cache/stores.h"
 #include "controller/reconcile/result.h"
 #include "controller/reconcile/timeouts.h"
@@ -53,7 +53,7 @@ class AmountsSync {
   std::size_t remembered() const;
 
  private:
-  struct Known {
+  struct TemplateUse {
     std::set<core::ObjectKey> pods;  ///< pods that name it and are not finished
     std::optional<base::Clock::Steady> unusedSince;
   };
@@ -69,8 +69,8 @@ class AmountsSync {
   TemplateBackoff& remade_;
   base::Clock& clock_;
   const Timeouts& timeouts_;
-  mutable std::mutex mutex_;
-  std::map<core::ObjectKey, Known> known_;  ///< guarded by mutex_
+  mutable base::Mutex mutex_;
+  std::map<core::ObjectKey, TemplateUse> uses_ EGPU_GUARDED_BY(mutex_);
 };
 
 /// Returns why a pod that names such a template can't be served: its amounts are invalid (by the annotation if there is

@@ -15,7 +15,7 @@
 namespace egpu::scheduler::card_policy {
 
 inline bool chooseFullest(const Offer& offer, Chosen& chosen) {
-  return chooseRanked(offer, chosen, [](const Candidate& card) { return fillOf(card.used, card.capacity); });
+  return chooseRanked(offer, chosen, [](const CardCandidate& card) { return fillOf(card.used, card.capacity); });
 }
 
 inline constexpr CardPolicy kBinpack{"binpack", chooseFullest, divideOverTightest};

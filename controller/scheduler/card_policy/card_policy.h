@@ -13,7 +13,7 @@
 namespace egpu::scheduler {
 
 /// A card that can hold its part.
-struct Candidate {
+struct CardCandidate {
   CardId card = kNone;
   uint32_t place = 0;  ///< position among the node's cards; used by its topology
   Amount used, capacity;
@@ -22,7 +22,7 @@ struct Candidate {
 /// The candidates of a policy.
 struct Offer {
   const NodeRecord& node;
-  std::span<const Candidate> cards;           ///< in the node's order; at least `wanted`
+  std::span<const CardCandidate> cards;       ///< in the node's order; at least `wanted`
   std::size_t wanted = 1;                     ///< number of cards to give; unused for a total to be divided
   int64_t memoryWeight = kUsualMemoryWeight;  ///< Request::memoryWeight
   /// Positions in `cards`, fewer than `wanted`: always chosen, and first. Empty for divide().
@@ -44,7 +44,7 @@ struct CardPolicy {
   /// Returns false if no set of the offered cards is allowed; never if takesAny.
   bool (*choose)(const Offer&, Chosen&);
   /// Chooses the cards over which a total is divided: a set of division.best() quality or, unless takesAny, the best of
-  /// the policy's own sets. The division has the offer's cards; the choice is in the order of division.byRoom().
+  /// the policy's own sets. The division has the offer's cards; the choice is in the order of division.byCapacity().
   bool (*divide)(const Offer&, const Division& division, Chosen&);
   /// Any set of fitting cards of the right size is allowed. Otherwise a node with enough fitting cards may still not
   /// fit.

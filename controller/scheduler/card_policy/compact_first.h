@@ -13,7 +13,7 @@
 namespace egpu::scheduler::card_policy {
 
 inline bool chooseMostLoaded(const Offer& offer, Chosen& chosen) {
-  return chooseRanked(offer, chosen, [&](const Candidate& card) {
+  return chooseRanked(offer, chosen, [&](const CardCandidate& card) {
     return loadScoreOf(card.used, card.capacity, offer.memoryWeight).used;
   });
 }

@@ -13,12 +13,12 @@
 namespace egpu::scheduler::card_policy {
 
 inline bool chooseLeastLoaded(const Offer& offer, Chosen& chosen) {
-  return chooseRanked(offer, chosen, [&](const Candidate& card) {
+  return chooseRanked(offer, chosen, [&](const CardCandidate& card) {
     return loadScoreOf(card.used, card.capacity, offer.memoryWeight).available;
   });
 }
 
 inline constexpr CardPolicy kLowLoadFirst{
-    .name = "low-load-first", .choose = chooseLeastLoaded, .divide = divideOverRoomiest, .byLoad = true};
+    .name = "low-load-first", .choose = chooseLeastLoaded, .divide = divideOverLargest, .byLoad = true};
 
 }  // namespace egpu::scheduler::card_policy

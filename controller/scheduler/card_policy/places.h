@@ -6,13 +6,13 @@
 
 namespace egpu::scheduler::card_policy {
 
-inline bool isIn(topology::Set set, const Candidate& card) {
+inline bool isIn(topology::Set set, const CardCandidate& card) {
   return card.place < topology::kMaxCards && (set & topology::only(card.place)) != 0;
 }
 
 inline topology::Set placesOf(const Offer& offer) {
   topology::Set set = 0;
-  for (const Candidate& candidate : offer.cards)
+  for (const CardCandidate& candidate : offer.cards)
     if (candidate.place < topology::kMaxCards) set |= topology::only(candidate.place);
   return set;
 }
@@ -33,7 +33,7 @@ inline void choosePlaces(const Offer& offer, topology::Set set, Chosen& chosen) 
 /// Chooses the cards of a set in the order of their capacity. Returns false if the offer lacks one of them.
 inline bool choosePlaces(const Offer& offer, const Division& division, topology::Set set, Chosen& chosen) {
   chosen.cards.clear();
-  for (const uint32_t card : division.byRoom())
+  for (const uint32_t card : division.byCapacity())
     if (isIn(set, offer.cards[card])) chosen.cards.push_back(card);
   return chosen.cards.size() == topology::count(set);
 }

@@ -19,7 +19,7 @@ bool divideOverLowest(const Offer& offer, const Division& division, Chosen& chos
   for (uint32_t i = 0; i < offer.cards.size() && count < cards; ++i) {
     std::size_t missing = cards - count - 1;
     set.clear();
-    for (const uint32_t card : division.byRoom()) {
+    for (const uint32_t card : division.byCapacity()) {
       const bool makesUp = card > i && missing > 0;
       if (makesUp) --missing;
       if (taken[card] || card == i || makesUp) set.push_back(card);
@@ -28,7 +28,7 @@ bool divideOverLowest(const Offer& offer, const Division& division, Chosen& chos
     taken[i] = true;
     ++count;
   }
-  for (const uint32_t card : division.byRoom())
+  for (const uint32_t card : division.byCapacity())
     if (taken[card]) chosen.cards.push_back(card);
   return true;
 }

@@ -15,9 +15,9 @@
 namespace egpu::scheduler::card_policy {
 
 inline bool chooseEmptiest(const Offer& offer, Chosen& chosen) {
-  return chooseRanked(offer, chosen, [](const Candidate& card) { return -fillOf(card.used, card.capacity); });
+  return chooseRanked(offer, chosen, [](const CardCandidate& card) { return -fillOf(card.used, card.capacity); });
 }
 
-inline constexpr CardPolicy kSpread{"spread", chooseEmptiest, divideOverRoomiest};
+inline constexpr CardPolicy kSpread{"spread", chooseEmptiest, divideOverLargest};
 
 }  // namespace egpu::scheduler::card_policy

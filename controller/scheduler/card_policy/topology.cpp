@@ -33,9 +33,10 @@ bool divideOverWellLinked(const Offer& offer, const Division& division, Chosen& 
   const std::size_t cards = division.best().cards;
   if (!offer.node.topology || cards == 1) return divideOverLowest(offer, division, chosen);
   const topology::Wiring& wiring = *offer.node.topology;
-  const std::span<const uint32_t> byRoom = division.byRoom();
+  const std::span<const uint32_t> byCapacity = division.byCapacity();
   topology::Set set = 0;
-  if (division.qualityOf(byRoom.last(cards)) == division.best()) {  // if the smallest cards are enough, any cards are
+  if (division.qualityOf(byCapacity.last(cards)) ==
+      division.best()) {  // if the smallest cards are enough, any cards are
     set = bestSet(wiring, placesOf(offer), cards, 0, chosen);
   } else {
     Chosen tried;

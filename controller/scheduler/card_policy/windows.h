@@ -9,9 +9,9 @@
 namespace egpu::scheduler::card_policy {
 
 /// Chooses the cards with the most capacity: as many as the division's best quality needs.
-inline bool divideOverRoomiest(const Offer&, const Division& division, Chosen& chosen) {
-  const auto& byRoom = division.byRoom();
-  chosen.cards.assign(byRoom.begin(), byRoom.begin() + static_cast<std::ptrdiff_t>(division.best().cards));
+inline bool divideOverLargest(const Offer&, const Division& division, Chosen& chosen) {
+  const auto& byCapacity = division.byCapacity();
+  chosen.cards.assign(byCapacity.begin(), byCapacity.begin() + static_cast<std::ptrdiff_t>(division.best().cards));
   return true;
 }
 
@@ -20,25 +20,25 @@ inline bool divideOverRoomiest(const Offer&, const Division& division, Chosen& c
 /// with the highest indexes are taken, as backend.ai does: its published allocation map depends on it. Under `fill` the
 /// order of capacity decides.
 inline bool divideOverTightest(const Offer& offer, const Division& division, Chosen& chosen) {
-  if (division.split() == Split::fill) return divideOverRoomiest(offer, division, chosen);
-  const std::span<const uint32_t> byRoom = division.byRoom();
+  if (division.split() == Split::fill) return divideOverLargest(offer, division, chosen);
+  const std::span<const uint32_t> byCapacity = division.byCapacity();
   const std::size_t cards = division.best().cards;
-  std::span<const uint32_t> tightest = byRoom.first(cards);
-  auto room = [&](std::span<const uint32_t> set) {
+  std::span<const uint32_t> tightest = byCapacity.first(cards);
+  auto capacity = [&](std::span<const uint32_t> set) {
     return std::accumulate(set.begin(), set.end(), int64_t{0},
-                           [&](int64_t sum, uint32_t card) { return sum + division.room(card); });
+                           [&](int64_t sum, uint32_t card) { return sum + division.capacity(card); });
   };
-  for (std::size_t at = 1; at + cards <= byRoom.size(); ++at) {
-    const std::span<const uint32_t> set = byRoom.subspan(at, cards);
+  for (std::size_t at = 1; at + cards <= byCapacity.size(); ++at) {
+    const std::span<const uint32_t> set = byCapacity.subspan(at, cards);
     if (division.qualityOf(set) != division.best()) break;  // a set with less capacity is never more even
-    if (room(set) < room(tightest)) tightest = set;
+    if (capacity(set) < capacity(tightest)) tightest = set;
   }
   // From the smallest capacity up, each group of equal cards gives its last ones.
   for (std::size_t taken = 0; taken < cards;) {
-    const int64_t least = division.room(tightest[cards - taken - 1]);
-    auto equal =
-        std::find_if(byRoom.rbegin(), byRoom.rend(), [&](uint32_t card) { return division.room(card) == least; });
-    for (; taken < cards && division.room(tightest[cards - taken - 1]) == least; ++taken)
+    const int64_t least = division.capacity(tightest[cards - taken - 1]);
+    auto equal = std::find_if(byCapacity.rbegin(), byCapacity.rend(),
+                              [&](uint32_t card) { return division.capacity(card) == least; });
+    for (; taken < cards && division.capacity(tightest[cards - taken - 1]) == least; ++taken)
       chosen.cards.push_back(*equal++);
   }
   std::reverse(chosen.cards.begin(), chosen.cards.end());

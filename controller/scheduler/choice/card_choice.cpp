@@ -36,20 +36,20 @@ bool CardChoice::choosePolicy(const NodeRecord& node, Chosen& chosen) {
   return policy_.choose({node, candidates_, wanted, request_.memoryWeight, required_}, chosen);
 }
 
-std::vector<int64_t> CardChoice::rooms() {
-  std::vector<int64_t> rooms;
-  std::erase_if(candidates_, [&](const Candidate& candidate) {
+std::vector<int64_t> CardChoice::capacities() {
+  std::vector<int64_t> capacities;
+  std::erase_if(candidates_, [&](const CardCandidate& candidate) {
     const CardRecord& card = state_.cards[candidate.card];
-    const int64_t room = total_->roomOn(state_.types[card.type], card.free());
-    if (room > 0) rooms.push_back(room);
-    return room == 0;
+    const int64_t capacity = total_->capacityOn(state_.types[card.type], card.free());
+    if (capacity > 0) capacities.push_back(capacity);
+    return capacity == 0;
   });
-  return rooms;
+  return capacities;
 }
 
 bool CardChoice::divided(const NodeRecord& node, const Division& division, Chosen& chosen) const {
   if (!request_.pinnedCards.empty()) {  // exactly the pinned cards
-    chosen.cards = division.byRoom();
+    chosen.cards = division.byCapacity();
     Chosen all;
     return chosen.cards.size() == request_.pinnedCards.size() && division.qualityOf(chosen.cards).cards > 0 &&
            policy_.choose({node, candidates_, chosen.cards.size(), request_.memoryWeight, {}}, all);
@@ -68,11 +68,12 @@ bool CardChoice::fits(const NodeRecord& node) {
   collect(node);
   Chosen chosen;
   if (!total_) return choosePolicy(node, chosen);
-  std::vector<int64_t> room = rooms();
-  const bool enough = std::accumulate(room.begin(), room.end(), int64_t{0}) >= total_->steps() && !room.empty();
-  const bool allCount = room.size() <= SplitTotal::kMaxCards && policy_.takesAny && request_.pinnedCards.empty();
+  std::vector<int64_t> capacity = capacities();
+  const bool enough =
+      std::accumulate(capacity.begin(), capacity.end(), int64_t{0}) >= total_->steps() && !capacity.empty();
+  const bool allCount = capacity.size() <= SplitTotal::kMaxCards && policy_.takesAny && request_.pinnedCards.empty();
   if (!enough || allCount) return enough;
-  return divided(node, Division(request_.split, total_->steps(), std::move(room)), chosen);
+  return divided(node, Division(request_.split, total_->steps(), std::move(capacity)), chosen);
 }
 
 bool CardChoice::pick(const NodeRecord& node, std::vector<Pick>& picks) {
@@ -88,7 +89,7 @@ bool CardChoice::pickInto(const NodeRecord& node, std::vector<Pick>& picks, int6
   chosen_.linkGap = 0;
   std::vector<Amount> granted;
   if (total_) {
-    const Division division(request_.split, total_->steps(), rooms());
+    const Division division(request_.split, total_->steps(), capacities());
     if (!divided(node, division, chosen_)) return false;
     std::vector<const CardType*> types;
     for (uint32_t at : chosen_.cards) types.push_back(&state_.types[state_.cards[candidates_[at].card].type]);

@@ -35,7 +35,7 @@ class CardChoice {
   /// Lets the policy choose among the collected cards. Returns false if too few fit, or a pinned one does not.
   bool choosePolicy(const NodeRecord& node, Chosen& chosen);
   /// Returns the capacities of the collected cards for a total to be divided, and drops cards without capacity.
-  std::vector<int64_t> rooms();
+  std::vector<int64_t> capacities();
   /// As pick(), and returns Chosen::linkGap.
   bool pickInto(const NodeRecord& node, std::vector<Pick>& picks, int64_t& linkGap);
   bool divided(const NodeRecord& node, const Division& division, Chosen& chosen) const;
@@ -45,7 +45,7 @@ class CardChoice {
   const CardPolicy& policy_;
   Needs& needs_;
   std::optional<SplitTotal> total_;  ///< set if the request is to be divided
-  std::vector<Candidate> candidates_;
+  std::vector<CardCandidate> candidates_;
   std::vector<uint32_t> required_;  ///< positions in candidates_ of pinned cards, if further cards are wanted
   Chosen chosen_;
 };

@@ -77,7 +77,7 @@ int64_t ExpectedAvailability::partFree(const CardRecord& card, CardId id, const 
 
 std::optional<int64_t> ExpectedAvailability::nodeFree(NodeId id) const {
   const NodeRecord& node = state_.nodes[id];
-  if (nodeBelowLimit(node, request_) && nodeHasRoom(node, request_)) return 0;
+  if (nodeBelowLimit(node, request_) && nodeHasCapacity(node, request_)) return 0;
   std::map<std::string_view, NodeAmount> claims;
   for (const CardId card : node.cards)
     state_.eachTake(card, [&](std::string_view device, const Amount&, const NodeAmount& amount) {
@@ -93,7 +93,7 @@ std::optional<int64_t> ExpectedAvailability::nodeFree(NodeId id) const {
   for (const auto& [age, amount] : leaving) {
     then.use(amount, -1);
     --then.claims;
-    if (nodeBelowLimit(then, request_) && nodeHasRoom(then, request_)) return age;
+    if (nodeBelowLimit(then, request_) && nodeHasCapacity(then, request_)) return age;
   }
   return std::nullopt;
 }

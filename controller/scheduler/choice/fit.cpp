@@ -99,14 +99,14 @@ Need needOn(const CardType& type, const Request& request) {
 }
 
 const Need& Needs::lookUp(TypeId type) {
-  const auto known = [type](const Known& k) { return k.type == type; };
+  const auto known = [type](const TypeNeed& k) { return k.type == type; };
   const auto end = few_.begin() + static_cast<std::ptrdiff_t>(count_);
   if (const auto few = std::find_if(few_.begin(), end, known); few != end) {
     last_ = &*few;
   } else if (const auto other = std::find_if(others_.begin(), others_.end(), known); other != others_.end()) {
     last_ = &*other;
   } else {
-    Known& fresh = count_ < few_.size() ? few_[count_++] : others_.emplace_back();
+    TypeNeed& fresh = count_ < few_.size() ? few_[count_++] : others_.emplace_back();
     fresh = {type, needOn(state_.types[type], request_)};
     last_ = &fresh;
   }

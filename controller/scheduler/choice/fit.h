@@ -33,7 +33,7 @@ int64_t memoryInProportion(int64_t core, const CardType& type);
 Need needOn(const CardType& type, const Request& request);
 
 /// True if the card has the amount free and is below its limit of claims. Ignores its health.
-inline bool cardHasRoom(const CardRecord& card, const Amount& charged, const Request& request) {
+inline bool cardHasCapacity(const CardRecord& card, const Amount& charged, const Request& request) {
   if (request.maxClaimsPerCard > 0 && card.claims() >= request.maxClaimsPerCard) return false;
   if (request.wholeCards) return card.empty();
   const Amount free = card.free();
@@ -42,7 +42,7 @@ inline bool cardHasRoom(const CardRecord& card, const Amount& charged, const Req
 
 /// True if the card can hold the need now. The type's verdict must be `suits`.
 inline bool cardFits(const CardRecord& card, const Need& need, const Request& request) {
-  return card.healthy && cardHasRoom(card, need.charged, request);
+  return card.healthy && cardHasCapacity(card, need.charged, request);
 }
 
 /// True if the request's pinned cards allow this card: it is one of them, or further cards are wanted and it is on
@@ -56,7 +56,7 @@ inline bool nodeBelowLimit(const NodeRecord& node, const Request& request) {
 }
 
 /// True if the node has the free CPU and memory that the pod requests.
-inline bool nodeHasRoom(const NodeRecord& node, const Request& request) {
+inline bool nodeHasCapacity(const NodeRecord& node, const Request& request) {
   const NodeAmount free = node.free();
   return (request.cpuMilli <= 0 || free.cpuMilli >= request.cpuMilli) &&
          (request.podMemory <= 0 || free.memory >= request.podMemory);
@@ -77,7 +77,7 @@ class Needs {
   const CardType& type(TypeId id) const { return state_.types[id]; }
 
  private:
-  struct Known {
+  struct TypeNeed {
     TypeId type = kNone;
     Need need;
   };
@@ -85,10 +85,10 @@ class Needs {
 
   const Cluster::State& state_;
   const Request& request_;
-  std::array<Known, 8> few_;
-  std::size_t count_ = 0;    // entries used in few_
-  std::list<Known> others_;  // usually empty; a list, so that returned references stay valid
-  const Known* last_ = &few_.front();
+  std::array<TypeNeed, 8> few_;
+  std::size_t count_ = 0;       // entries used in few_
+  std::list<TypeNeed> others_;  // usually empty; a list, so that returned references stay valid
+  const TypeNeed* last_ = &few_.front();
 };
 
 /// Computes the minimum free capacity, in the index's terms, that a node of this mix needs for the request. Returns

@@ -5,8 +5,8 @@
 
 namespace egpu::scheduler {
 
-void NominatedRooms::add(const Cluster& from, const std::string& node, const Request& request,
-                         std::optional<QuotaClaim> claim) {
+void NominatedCapacity::add(const Cluster& from, const std::string& node, const Request& request,
+                            std::optional<QuotaClaim> claim) {
   auto [known, fresh] = nodes_.try_emplace(node);
   if (fresh) copyNode(from, node, known->second.cluster);
   added_.emplace_back(node, known->second.requests.size());
@@ -14,12 +14,12 @@ void NominatedRooms::add(const Cluster& from, const std::string& node, const Req
   known->second.claims.push_back(std::move(claim));
 }
 
-Cluster* NominatedRooms::find(const std::string& node) {
+Cluster* NominatedCapacity::find(const std::string& node) {
   const auto known = nodes_.find(node);
   return known == nodes_.end() ? nullptr : &known->second.cluster;
 }
 
-bool NominatedRooms::release(const std::vector<std::string>& victims) {
+bool NominatedCapacity::release(const std::vector<std::string>& victims) {
   for (const auto& victim : victims) released_.try_emplace(victim);
   for (auto& [name, node] : nodes_)
     for (auto& [device, holdings] : holdingsOn(node.cluster, name))
@@ -29,7 +29,7 @@ bool NominatedRooms::release(const std::vector<std::string>& victims) {
   return placeAll();
 }
 
-bool NominatedRooms::spare(const std::string& victim) {
+bool NominatedCapacity::spare(const std::string& victim) {
   const auto known = released_.find(victim);
   if (known == released_.end()) return true;
   giveBack(victim, known->second);
@@ -41,7 +41,7 @@ bool NominatedRooms::spare(const std::string& victim) {
   return true;
 }
 
-bool NominatedRooms::spareAll(const std::vector<std::string>& victims) {
+bool NominatedCapacity::spareAll(const std::vector<std::string>& victims) {
   if (victims.size() == 1) return spare(victims.front());
   std::vector<std::string> back;
   for (const auto& victim : victims)
@@ -59,7 +59,7 @@ bool NominatedRooms::spareAll(const std::vector<std::string>& victims) {
   return fit;
 }
 
-bool NominatedRooms::fitBeside(const Released& of) {
+bool NominatedCapacity::fitBeside(const Released& of) {
   if (!of.node.empty()) {
     auto& node = nodes_.at(of.node);
     auto placed = place(node, of.node);
@@ -75,20 +75,20 @@ bool NominatedRooms::fitBeside(const Released& of) {
   return of.quota.parts.empty() || withinQuotas() || placeAll();
 }
 
-void NominatedRooms::take(const std::string& victim, Released& of) {
+void NominatedCapacity::take(const std::string& victim, Released& of) {
   if (!of.node.empty()) scheduler::release(nodes_.at(of.node).cluster, victim, of.holdings);
   of.quota = book_.withdraw(victim);
 }
 
-void NominatedRooms::giveBack(const std::string& victim, const Released& of) {
+void NominatedCapacity::giveBack(const std::string& victim, const Released& of) {
   if (!of.node.empty()) hold(nodes_.at(of.node).cluster, victim, of.holdings);
   book_.restore(victim, of.quota);
 }
 
-std::optional<NominatedRooms::Placed> NominatedRooms::place(Node& node, const std::string& name) {
+std::optional<NominatedCapacity::Placed> NominatedCapacity::place(Node& node, const std::string& name) {
   ++tries_;
   for (std::size_t i = 0; i < node.requests.size(); ++i)
-    if (node.claims[i]) node.requests[i].quota = book_.rooms(*node.claims[i]);
+    if (node.claims[i]) node.requests[i].quota = book_.remaining(*node.claims[i]);
   Placed placed{togetherOn(node.cluster, node.requests, name), {}};
   if (placed.decisions.empty()) return std::nullopt;
   for (std::size_t i = 0; i < placed.decisions.size(); ++i)
@@ -96,7 +96,7 @@ std::optional<NominatedRooms::Placed> NominatedRooms::place(Node& node, const st
   return placed;
 }
 
-bool NominatedRooms::placeAll() {
+bool NominatedCapacity::placeAll() {
   std::vector<Placed> before;
   for (auto& [name, node] : nodes_) {
     auto placed = place(node, name);
@@ -109,13 +109,13 @@ bool NominatedRooms::placeAll() {
   return false;
 }
 
-bool NominatedRooms::withinQuotas() const {
+bool NominatedCapacity::withinQuotas() const {
   std::vector<QuotaAsked> all;
   for (const auto& [name, node] : nodes_) all.insert(all.end(), node.placed.asked.begin(), node.placed.asked.end());
   return !book_.excess(all);
 }
 
-std::vector<Decision> NominatedRooms::decisions() const {
+std::vector<Decision> NominatedCapacity::decisions() const {
   std::vector<Decision> all;
   for (const auto& [node, position] : added_) all.push_back(nodes_.at(node).placed.decisions[position]);
   return all;

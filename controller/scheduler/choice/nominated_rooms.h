@@ -25,10 +25,10 @@
 
 namespace egpu::scheduler {
 
-class NominatedRooms {
+class NominatedCapacity {
  public:
   /// book: quotas of the claims' namespace.
-  explicit NominatedRooms(QuotaBook book = {}) : book_(std::move(book)) {}
+  explicit NominatedCapacity(QuotaBook book = {}) : book_(std::move(book)) {}
 
   /// Adds a request with its node, which is copied once. claim: the claim that quotas count, if any.
   void add(const Cluster& from, const std::string& node, const Request& request, std::optional<QuotaClaim> claim);

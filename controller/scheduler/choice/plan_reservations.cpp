@@ -23,10 +23,11 @@ constexpr std::string_view kMember = "member/";
 constexpr int64_t kSinceEver = std::numeric_limits<int64_t>::min() / 4;
 constexpr int64_t kNever = -kSinceEver;  ///< seconds
 
-class KeepingTogether {
+class ReservationPlan {
  public:
-  KeepingTogether(const Cluster& cluster, const std::vector<GangMember>& members, const QuotaBook& book, int64_t now,
-                  const HeldSince& heldSince, const KeptBefore& before, std::size_t most, const HolderLasts& lasts)
+  ReservationPlan(const Cluster& cluster, const std::vector<GangMember>& members, const QuotaBook& book, int64_t now,
+                  const HeldSince& heldSince, const EarlierReservations& before, std::size_t most,
+                  const HolderLasts& lasts)
       : cluster_(cluster),
         members_(members),
         book_(book),
@@ -61,11 +62,11 @@ class KeepingTogether {
     const auto& nodes = before_.nodes;
     const bool same =
         !nodes.empty() && std::all_of(nodes.begin(), nodes.end(), [this](const auto& node) { return keeps(node); });
-    return same ? expectedOfKept(last_, before_.moves) : last_;
+    return same ? expectedOfReserved(last_, before_.moves) : last_;
   }
 
-  std::vector<KeptForMember> nodes() const {
-    std::vector<KeptForMember> nodes;
+  std::vector<MemberReservation> nodes() const {
+    std::vector<MemberReservation> nodes;
     nodes.reserve(kept_.size());
     for (const PlannedNode& node : kept_) nodes.push_back({node.placed.front(), node.name});
     return nodes;
@@ -121,7 +122,7 @@ class KeepingTogether {
 
   bool isLater(const NodeCandidate& a, const NodeCandidate& b) const {
     const auto turn = [this](const NodeCandidate& each) {
-      return std::tuple(each.fresh ? each.in : expectedOfKept(each.in, before_.moves), each.fresh, each.name);
+      return std::tuple(each.fresh ? each.in : expectedOfReserved(each.in, before_.moves), each.fresh, each.name);
     };
     return turn(b) < turn(a);
   }
@@ -191,7 +192,7 @@ class KeepingTogether {
   bool suits(const MemberPod& pod, std::string_view node, const std::vector<std::size_t>& placed) const {
     return std::all_of(pod.members.begin(), pod.members.end(), [&](std::size_t i) {
       const GangMember& member = members_[i];
-      return (!member.suits || member.suits(node)) && (!member.hasRoom || member.hasRoom(node, placed));
+      return (!member.suits || member.suits(node)) && (!member.hasCapacity || member.hasCapacity(node, placed));
     });
   }
 
@@ -199,7 +200,7 @@ class KeepingTogether {
     return a.requests == b.requests &&
            std::equal(a.members.begin(), a.members.end(), b.members.begin(), [this](std::size_t i, std::size_t j) {
              const GangMember &x = members_[i], &y = members_[j];
-             const bool any = !x.suits && !x.hasRoom && !y.suits && !y.hasRoom;
+             const bool any = !x.suits && !x.hasCapacity && !y.suits && !y.hasCapacity;
              return any || i == j || (x.kind && x.kind == y.kind);
            });
   }
@@ -243,7 +244,7 @@ class KeepingTogether {
   const QuotaBook& book_;
   const int64_t now_;
   const HeldSince& heldSince_;
-  const KeptBefore& before_;
+  const EarlierReservations& before_;
   const std::size_t most_;
   const HolderLasts& lasts_;
   const HeldSince leavesSince_;  ///< holders that stay have kSinceEver
@@ -258,18 +259,19 @@ class KeepingTogether {
 
 }  // namespace
 
-std::vector<KeptForMember> planReservations(const Cluster& cluster, const std::vector<GangMember>& members,
-                                            const std::vector<TopologyGroup>* within, const QuotaBook& book,
-                                            int64_t now, const HeldSince& heldSince, const KeptBefore& before,
-                                            std::size_t most, const HolderLasts& lasts) {
-  KeepingTogether keeping(cluster, members, book, now, heldSince, before, most, lasts);
-  if (within == nullptr) return keeping.in(nullptr) ? keeping.nodes() : std::vector<KeptForMember>();
-  std::vector<KeptForMember> best;
+std::vector<MemberReservation> planReservations(const Cluster& cluster, const std::vector<GangMember>& members,
+                                                const std::vector<TopologyGroup>* within, const QuotaBook& book,
+                                                int64_t now, const HeldSince& heldSince,
+                                                const EarlierReservations& before, std::size_t most,
+                                                const HolderLasts& lasts) {
+  ReservationPlan plan(cluster, members, book, now, heldSince, before, most, lasts);
+  if (within == nullptr) return plan.in(nullptr) ? plan.nodes() : std::vector<MemberReservation>();
+  std::vector<MemberReservation> best;
   std::optional<int64_t> least;
   for (const TopologyGroup& group : *within) {
-    if (!keeping.in(&group) || (least && keeping.last() >= *least)) continue;
-    least = keeping.last();
-    best = keeping.nodes();
+    if (!plan.in(&group) || (least && plan.last() >= *least)) continue;
+    least = plan.last();
+    best = plan.nodes();
   }
   return best;
 }

@@ -1,6 +1,6 @@
 // Chooses the nodes to reserve for requests that need their capacity at the same time: the pods of a gang, or the
-// claims of one pod. Like keepNodes() for one request, but also reserves nodes with enough free capacity, which later
-// requests would take otherwise. Pure.
+// claims of one pod. Like reserveNodes() for one request, but also reserves nodes with enough free capacity, which
+// later requests would take otherwise. Pure.
 //
 // A gang of three, each for two whole cards, has waited for long. Nodes of two cards, with the ages of their holders:
 //
@@ -21,21 +21,21 @@
 namespace egpu::scheduler {
 
 /// A reserved node, with the first of the members (by position) that will be placed there.
-struct KeptForMember {
+struct MemberReservation {
   std::size_t member = 0;
   std::string node;
-  bool operator==(const KeptForMember&) const = default;
+  bool operator==(const MemberReservation&) const = default;
 };
 
 /// The present reservation.
-struct KeptBefore {
+struct EarlierReservations {
   std::vector<std::string> nodes;
   int moves = 0;  ///< number of earlier changes of its nodes
 };
 
 /// Returns enough nodes for all members (as in decideGang(), which did not fit). Nodes without enough capacity count as
-/// empty, and are taken in the order in which keepNodes() expects them. Members of one pod share a node. A reserved
-/// node is kept unless another one is expected in half the time, and so on, as in keepNodes(). Of several groups
+/// empty, and are taken in the order in which reserveNodes() expects them. Members of one pod share a node. A reserved
+/// node is kept unless another one is expected in half the time, and so on, as in reserveNodes(). Of several groups
 /// (`within`), the one that is complete first is taken, with the same preference for the group of all reserved nodes.
 ///
 /// Holders for which `lasts` is true are expected to stay. It is called only for nodes about to be chosen, because it
@@ -43,9 +43,10 @@ struct KeptBefore {
 ///
 /// Returns an empty list if more than `most` nodes are needed, no nodes can ever hold all members, their quotas do not
 /// allow it, or the pods have more than eight different requests. Scans the cluster once per different request.
-std::vector<KeptForMember> planReservations(const Cluster& cluster, const std::vector<GangMember>& members,
-                                            const std::vector<TopologyGroup>* within, const QuotaBook& book,
-                                            int64_t now, const HeldSince& heldSince, const KeptBefore& before,
-                                            std::size_t most, const HolderLasts& lasts = {});
+std::vector<MemberReservation> planReservations(const Cluster& cluster, const std::vector<GangMember>& members,
+                                                const std::vector<TopologyGroup>* within, const QuotaBook& book,
+                                                int64_t now, const HeldSince& heldSince,
+                                                const EarlierReservations& before, std::size_t most,
+                                                const HolderLasts& lasts = {});
 
 }  // namespace egpu::scheduler

@@ -229,7 +229,7 @@ class PreemptingTogether {
       const bool elsewhere = !member.request.pinnedNode.empty() && member.request.pinnedNode != request.pinnedNode;
       const NodePredicate suits = [&](std::string_view node) {
         if (member.suits && !member.suits(node)) return false;
-        return !member.hasRoom || member.hasRoom(node, on[std::string(node)]);
+        return !member.hasCapacity || member.hasCapacity(node, on[std::string(node)]);
       };
       Preemption one;
       int64_t left = std::max<int64_t>(1, share_);
@@ -303,18 +303,18 @@ class PreemptingTogether {
   void spareOnTheirNodes(Devices& gone) {
     cut_ = true;
     if (!fitWithout(gone)) return;  // as in the earlier try
-    NominatedRooms rooms(book_);
+    NominatedCapacity nominated(book_);
     for (std::size_t i = 0; i < members_.size(); ++i)
-      rooms.add(copy_, decided_.decisions[i].node, members_[i].request,
-                members_[i].request.adminAccess ? std::nullopt : members_[i].claim);
+      nominated.add(copy_, decided_.decisions[i].node, members_[i].request,
+                    members_[i].request.adminAccess ? std::nullopt : members_[i].claim);
     const auto order = inOrder(gone);
-    if (!rooms.release(order)) return;
+    if (!nominated.release(order)) return;
     for (const auto& device : order) {
       if (spent()) break;
       --left_;
-      if (rooms.spare(device)) gone.erase(device);
+      if (nominated.spare(device)) gone.erase(device);
     }
-    decided_.decisions = rooms.decisions();
+    decided_.decisions = nominated.decisions();
   }
 
   /// Repeats until no further victim can be spared, because a spared victim can make another one unnecessary.

@@ -48,23 +48,23 @@ int64_t SplitTotal::coreFor(const CardType& type, int64_t part) const {
   return of_ == Of::core ? part * step_ : scaledUp(part * step_, type.core, type.milliTflops);
 }
 
-int64_t SplitTotal::roomOn(const CardType& type, const Amount& free) const {
+int64_t SplitTotal::capacityOn(const CardType& type, const Amount& free) const {
   if (steps_ <= 0 || (of_ == Of::tflops && (type.milliTflops <= 0 || type.core <= 0))) return 0;
   // An overdrawn card has no capacity, even if the request does not need the overdrawn resource.
   if (free.core < 0 || free.memory < 0) return 0;
   const int64_t core = std::min(type.core, grantableFrom(free.core, request_.coreOvercommit));
   const int64_t memory = std::min(type.memory, grantableFrom(free.memory, request_.memoryOvercommit));
   if (of_ == Of::memory) return memory / step_;
-  int64_t room = of_ == Of::core ? core / step_ : scaled(core, type.milliTflops, type.core) / step_;
+  int64_t capacity = of_ == Of::core ? core / step_ : scaled(core, type.milliTflops, type.core) / step_;
   if (!request_.memoryFromCore) {
-    if (memory_ > 0) room = std::min(room, scaled(memory / memoryUnit_, steps_, memory_));
-    return room;
+    if (memory_ > 0) capacity = std::min(capacity, scaled(memory / memoryUnit_, steps_, memory_));
+    return capacity;
   }
   // Memory in proportion grows with the part: find the largest part that fits.
   auto fits = [&](int64_t part) { return memoryInProportion(coreFor(type, part), type) <= memory; };
-  if (fits(room)) return room;
+  if (fits(capacity)) return capacity;
   int64_t good = 0;
-  for (int64_t bad = room; bad - good > 1;) {
+  for (int64_t bad = capacity; bad - good > 1;) {
     const int64_t middle = good + (bad - good) / 2;
     (fits(middle) ? good : bad) = middle;
   }
@@ -104,13 +104,14 @@ std::vector<Amount> SplitTotal::amounts(std::span<const CardType* const> types, 
   return amounts;
 }
 
-Division::Division(Split split, int64_t total, std::vector<int64_t> rooms)
-    : split_(split), total_(total), rooms_(std::move(rooms)), byRoom_(rooms_.size()) {
-  std::iota(byRoom_.begin(), byRoom_.end(), 0u);
-  std::stable_sort(byRoom_.begin(), byRoom_.end(), [this](uint32_t a, uint32_t b) { return rooms_[a] > rooms_[b]; });
-  const std::size_t most = std::min(byRoom_.size(), SplitTotal::kMaxCards);
+Division::Division(Split split, int64_t total, std::vector<int64_t> capacities)
+    : split_(split), total_(total), capacities_(std::move(capacities)), byCapacity_(capacities_.size()) {
+  std::iota(byCapacity_.begin(), byCapacity_.end(), 0u);
+  std::stable_sort(byCapacity_.begin(), byCapacity_.end(),
+                   [this](uint32_t a, uint32_t b) { return capacities_[a] > capacities_[b]; });
+  const std::size_t most = std::min(byCapacity_.size(), SplitTotal::kMaxCards);
   for (std::size_t n = 1; n <= most; ++n) {
-    const Quality quality = qualityOf({byRoom_.data(), n});
+    const Quality quality = qualityOf({byCapacity_.data(), n});
     if (quality.cards == 0) continue;
     if (best_.cards == 0 || quality < best_) best_ = quality;
     if (split_ == Split::fill || best_.uneven == 0) break;
@@ -121,17 +122,17 @@ Division::Quality Division::qualityOf(std::span<const uint32_t> set) const {
   const int64_t cards = static_cast<int64_t>(set.size());
   if (cards == 0 || cards > total_) return {};
   int64_t sum = 0;
-  for (const uint32_t card : set) sum += std::min(rooms_[card], total_);
+  for (const uint32_t card : set) sum += std::min(capacities_[card], total_);
   if (sum < total_) return {};
   if (split_ == Split::fill) return {0, set.size()};
   int64_t rest = total_, sharing = cards;
   // From the smallest capacity up: cards that cannot hold an equal part are filled.
-  while (rooms_[set[static_cast<std::size_t>(sharing - 1)]] * sharing < rest) {
-    rest -= rooms_[set[static_cast<std::size_t>(sharing - 1)]];
+  while (capacities_[set[static_cast<std::size_t>(sharing - 1)]] * sharing < rest) {
+    rest -= capacities_[set[static_cast<std::size_t>(sharing - 1)]];
     --sharing;
   }
   const int64_t largest = (rest + sharing - 1) / sharing;
-  const int64_t smallest = sharing < cards ? rooms_[set.back()] : rest / sharing;
+  const int64_t smallest = sharing < cards ? capacities_[set.back()] : rest / sharing;
   return {largest - smallest, set.size()};
 }
 
@@ -141,15 +142,15 @@ std::vector<int64_t> Division::parts(std::span<const uint32_t> set) const {
   if (split_ == Split::fill) {
     for (std::size_t i = 0; i < set.size(); ++i) {
       const int64_t toCome = static_cast<int64_t>(set.size() - i) - 1;  // each later card gets at least one step
-      parts[i] = std::min(rooms_[set[i]], rest - toCome);
+      parts[i] = std::min(capacities_[set[i]], rest - toCome);
       rest -= parts[i];
     }
     return parts;
   }
   std::size_t sharing = set.size();
-  while (rooms_[set[sharing - 1]] * static_cast<int64_t>(sharing) < rest) {
+  while (capacities_[set[sharing - 1]] * static_cast<int64_t>(sharing) < rest) {
     --sharing;
-    parts[sharing] = rooms_[set[sharing]];
+    parts[sharing] = capacities_[set[sharing]];
     rest -= parts[sharing];
   }
   const int64_t n = static_cast<int64_t>(sharing);

@@ -39,7 +39,7 @@ class SplitTotal {
 
   int64_t steps() const { return steps_; }
   /// Returns the capacity in steps of a card of this type with these free amounts.
-  int64_t roomOn(const CardType& type, const Amount& free) const;
+  int64_t capacityOn(const CardType& type, const Amount& free) const;
   /// Returns the maximum amount granted for a part on a card of this type.
   Amount atMost(const CardType& type, int64_t part) const;
   /// Returns the granted amounts of the parts on these cards; the parts' sum is steps().
@@ -66,7 +66,7 @@ class SplitTotal {
 class Division {
  public:
   /// rooms: capacity of each card, at least 1.
-  Division(Split split, int64_t total, std::vector<int64_t> rooms);
+  Division(Split split, int64_t total, std::vector<int64_t> capacities);
 
   /// Quality of a set: lower is better, first by unevenness, then by number of cards.
   struct Quality {
@@ -79,21 +79,21 @@ class Division {
   bool possible() const { return best_.cards > 0; }
   Split split() const { return split_; }
   int64_t total() const { return total_; }
-  int64_t room(uint32_t card) const { return rooms_[card]; }
+  int64_t capacity(uint32_t card) const { return capacities_[card]; }
   /// All cards by capacity, the largest first; ties: the lower position.
-  const std::vector<uint32_t>& byRoom() const { return byRoom_; }
+  const std::vector<uint32_t>& byCapacity() const { return byCapacity_; }
   /// Best quality of any set; the cards with the most capacity reach it.
   const Quality& best() const { return best_; }
-  /// Quality of a set in the order of byRoom(); cards = 0: it cannot hold the total.
+  /// Quality of a set in the order of byCapacity(); cards = 0: it cannot hold the total.
   Quality qualityOf(std::span<const uint32_t> set) const;
-  /// Parts of the cards of a set in the order of byRoom().
+  /// Parts of the cards of a set in the order of byCapacity().
   std::vector<int64_t> parts(std::span<const uint32_t> set) const;
 
  private:
   Split split_;
   int64_t total_;
-  std::vector<int64_t> rooms_;
-  std::vector<uint32_t> byRoom_;
+  std::vector<int64_t> capacities_;
+  std::vector<uint32_t> byCapacity_;
   Quality best_;
 };
 

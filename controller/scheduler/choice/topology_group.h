@@ -34,11 +34,11 @@ class InGroup {
   /// Invalidates all results after a change of the cluster.
   void changed();
   /// Number of node evaluations so far.
-  std::size_t looks() const { return looks_; }
+  std::size_t evaluations() const { return evaluations_; }
 
  private:
-  static constexpr std::size_t kMaxKnown = 8;  ///< maximum number of cached results, the latest
-  struct Known {
+  static constexpr std::size_t kMaxCached = 8;  ///< maximum number of cached results, the latest
+  struct CachedVerdicts {
     std::size_t kind = 0;
     Request request;
     std::vector<std::string_view> nodes;  ///< nodes that suit
@@ -47,15 +47,15 @@ class InGroup {
     bool judged = false;
     std::vector<std::size_t> touched;  ///< positions of nodes to evaluate again
   };
-  Known& knownOf(std::size_t kind, const Request& request, const NodePredicate& suits);
-  void lookAt(Known& known, const NodePredicate& suits);
-  void judgeTouched(Known& known);
+  CachedVerdicts& verdictsFor(std::size_t kind, const Request& request, const NodePredicate& suits);
+  void evaluate(CachedVerdicts& cached, const NodePredicate& suits);
+  void judgeTouched(CachedVerdicts& cached);
 
   Cluster& cluster_;
   const TopologyGroup& group_;
-  std::vector<Known> known_;
+  std::vector<CachedVerdicts> cache_;
   std::size_t next_ = 0;  ///< entry that is replaced next
-  std::size_t looks_ = 0;
+  std::size_t evaluations_ = 0;
 };
 
 }  // namespace egpu::scheduler

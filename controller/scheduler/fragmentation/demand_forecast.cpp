@@ -16,14 +16,14 @@ namespace {
 
 /// Returns the number of requests until the next check whether prices are outdated. Small while few requests are known.
 /// Large in large clusters, so that the cost of reading all node states is spread over many requests.
-int64_t untilNextLook(int64_t seen, std::size_t nodes) {
+int64_t untilNextEvaluation(int64_t seen, std::size_t nodes) {
   const int64_t most = std::max<int64_t>(100, static_cast<int64_t>(nodes) / 16);
   return std::clamp<int64_t>(seen / 4, 1, most);
 }
 
 }  // namespace
 
-struct DemandForecast::Kept {
+struct DemandForecast::CachedPrices {
   Demand demand;
   std::shared_ptr<const Prices> prices;
   int64_t nextLook = 0;  // value of Demand::seen at the next check
@@ -39,63 +39,63 @@ struct DemandForecast::Kept {
   void price(const Cluster::State& state) {
     read(state);
     prices = std::make_shared<const Prices>(state, nodeStates, demand, prices.get());
-    nextLook = demand.seen() + untilNextLook(demand.seen(), state.nodesByName().size());
+    nextLook = demand.seen() + untilNextEvaluation(demand.seen(), state.nodesByName().size());
     scores.reset();
   }
 };
 
-DemandForecast::DemandForecast() : kept_(std::make_unique<Kept>()) {}
+DemandForecast::DemandForecast() : cache_(std::make_unique<CachedPrices>()) {}
 DemandForecast::~DemandForecast() = default;
 DemandForecast::DemandForecast(const DemandForecast& other) : DemandForecast() { *this = other; }
 DemandForecast& DemandForecast::operator=(const DemandForecast& other) {
   if (this == &other) return *this;
-  kept_->demand = other.kept_->demand;
-  kept_->prices = other.kept_->prices;
-  kept_->nextLook = other.kept_->nextLook;
-  kept_->owed = other.kept_->owed;
-  kept_->nodeStates = {};
-  kept_->scores.reset();
+  cache_->demand = other.cache_->demand;
+  cache_->prices = other.cache_->prices;
+  cache_->nextLook = other.cache_->nextLook;
+  cache_->owed = other.cache_->owed;
+  cache_->nodeStates = {};
+  cache_->scores.reset();
   return *this;
 }
 
 void DemandForecast::observe(const Cluster::State& state, const Request& request) {
-  Kept& kept = *kept_;
-  kept.demand.observe(request);
+  CachedPrices& cache = *cache_;
+  cache.demand.observe(request);
   const NodePolicy* policy = findNodePolicy(request.nodePolicy);
   if (policy == nullptr || policy->order != NodeOrder::fragmentation) return;
-  const int64_t seen = kept.demand.seen();
-  bool due = !kept.prices || !kept.prices->knowsTypes(state.types.size()) || seen == Demand::kMin;
-  if (!due && seen >= kept.nextLook) {
-    kept.read(state);
-    due = kept.prices->outdated(state, kept.nodeStates, kept.demand);
-    kept.nextLook = seen + untilNextLook(seen, state.nodesByName().size());
+  const int64_t seen = cache.demand.seen();
+  bool due = !cache.prices || !cache.prices->knowsTypes(state.types.size()) || seen == Demand::kMin;
+  if (!due && seen >= cache.nextLook) {
+    cache.read(state);
+    due = cache.prices->outdated(state, cache.nodeStates, cache.demand);
+    cache.nextLook = seen + untilNextEvaluation(seen, state.nodesByName().size());
   }
-  if (due) kept.price(state);
+  if (due) cache.price(state);
 }
 
 void DemandForecast::learn(const Learned& learned) {
-  kept_->demand.learn(learned);
-  kept_->owed = learned.priced;
+  cache_->demand.learn(learned);
+  cache_->owed = learned.priced;
 }
 
 void DemandForecast::reprice(const Cluster::State& state) {
-  Kept& kept = *kept_;
-  if (!kept.prices && !std::exchange(kept.owed, false)) return;
-  kept.prices.reset();  // otherwise demand that changed in small steps would be compared with old values
-  kept.price(state);
+  CachedPrices& cache = *cache_;
+  if (!cache.prices && !std::exchange(cache.owed, false)) return;
+  cache.prices.reset();  // otherwise demand that changed in small steps would be compared with old values
+  cache.price(state);
 }
 
-void DemandForecast::changed(NodeId node) { kept_->nodeStates.changed(node); }
+void DemandForecast::changed(NodeId node) { cache_->nodeStates.changed(node); }
 
-const Demand& DemandForecast::demand() const { return kept_->demand; }
+const Demand& DemandForecast::demand() const { return cache_->demand; }
 
-const Prices* DemandForecast::prices() const { return kept_->prices.get(); }
+const Prices* DemandForecast::prices() const { return cache_->prices.get(); }
 
 NodeId DemandForecast::best(const Cluster::State& state, const Request& request, CardChoice& cards,
                             const CardPolicy& policy, const NodePredicate& suits) const {
-  kept_->read(state);
-  if (!kept_->scores) kept_->scores.emplace(kept_->prices);
-  return kept_->scores->best(state, kept_->nodeStates, request, cards, policy, suits);
+  cache_->read(state);
+  if (!cache_->scores) cache_->scores.emplace(cache_->prices);
+  return cache_->scores->best(state, cache_->nodeStates, request, cards, policy, suits);
 }
 
 }  // namespace egpu::scheduler::fragmentation

@@ -43,8 +43,8 @@ class DemandForecast {
               const NodePredicate& suits) const;
 
  private:
-  struct Kept;
-  std::unique_ptr<Kept> kept_;
+  struct CachedPrices;
+  std::unique_ptr<CachedPrices> cache_;
 };
 
 }  // namespace egpu::scheduler::fragmentation

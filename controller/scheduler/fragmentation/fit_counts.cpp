@@ -5,17 +5,17 @@
 namespace egpu::scheduler::fragmentation {
 namespace {
 
-constexpr std::size_t kMaxKept = 1 << 14;
+constexpr std::size_t kMaxCachedCards = 1 << 14;
 
 /// Returns how many parts of copies fit on the card.
 int32_t roomFor(const DemandShape& shape, const CardState& card) {
   if (card.type >= shape.on.size() || !shape.on[card.type].possible) return 0;
   if (shape.wholeCards) return card.empty ? 1 : 0;
   const Amount& charged = shape.on[card.type].charged;
-  int64_t room = shape.cards > 1 ? 1 : 1000;  // a copy has at most one part per card
-  if (charged.core > 0) room = std::min(room, card.free.core / charged.core);
-  if (charged.memory > 0) room = std::min(room, card.free.memory / charged.memory);
-  return static_cast<int32_t>(std::max<int64_t>(0, room));
+  int64_t capacity = shape.cards > 1 ? 1 : 1000;  // a copy has at most one part per card
+  if (charged.core > 0) capacity = std::min(capacity, card.free.core / charged.core);
+  if (charged.memory > 0) capacity = std::min(capacity, card.free.memory / charged.memory);
+  return static_cast<int32_t>(std::max<int64_t>(0, capacity));
 }
 
 }  // namespace
@@ -27,19 +27,19 @@ std::size_t FitCounts::Hash::operator()(const CardState& card) const {
   return static_cast<std::size_t>(hash ^ hash >> 32);
 }
 
-const Counts& FitCounts::roomOn(const CardState& card) {
-  if (const auto kept = rooms_.find(card); kept != rooms_.end()) return kept->second;
-  if (rooms_.size() == kMaxKept) rooms_.clear();
-  Counts& room = rooms_[card];
-  for (const DemandShape& shape : shapes_) room.push_back(roomFor(shape, card));
-  return room;
+const Counts& FitCounts::capacityOn(const CardState& card) {
+  if (const auto kept = capacities_.find(card); kept != capacities_.end()) return kept->second;
+  if (capacities_.size() == kMaxCachedCards) capacities_.clear();
+  Counts& capacity = capacities_[card];
+  for (const DemandShape& shape : shapes_) capacity.push_back(roomFor(shape, card));
+  return capacity;
 }
 
-Counts FitCounts::roomOn(const NodeState& node) {
+Counts FitCounts::capacityOn(const NodeState& node) {
   Counts sum(shapes(), 0);
   for (const CardState& card : node.cards) {
-    const Counts& room = roomOn(card);
-    for (std::size_t i = 0; i < sum.size(); ++i) sum[i] += room[i];
+    const Counts& capacity = capacityOn(card);
+    for (std::size_t i = 0; i < sum.size(); ++i) sum[i] += capacity[i];
   }
   return sum;
 }

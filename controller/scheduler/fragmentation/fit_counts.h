@@ -37,13 +37,13 @@ class FitCounts {
   std::size_t shapes() const { return shapes_.size(); }
   /// Returns the capacity of a card, in parts of a copy that fit on one card. Cached, because most cards have equal
   /// states. Valid until the next call.
-  const Counts& roomOn(const CardState& card);
+  const Counts& capacityOn(const CardState& card);
   /// Returns the sum over the cards of a node.
-  Counts roomOn(const NodeState& node);
+  Counts capacityOn(const NodeState& node);
   /// Returns the copies of shape `at` on a node with these free amounts and this sum of capacities of its cards.
-  int32_t copies(std::size_t at, const NodeAmount& free, int32_t room) const {
+  int32_t copies(std::size_t at, const NodeAmount& free, int32_t capacity) const {
     const DemandShape& shape = shapes_[at];
-    int64_t copies = shape.cards == 1 ? room : room / shape.cards;
+    int64_t copies = shape.cards == 1 ? capacity : capacity / shape.cards;
     if (copies == 0) return 0;
     if (shape.ofNode.cpuMilli > 0) copies = std::min(copies, free.cpuMilli / shape.ofNode.cpuMilli);
     if (shape.ofNode.memory > 0) copies = std::min(copies, free.memory / shape.ofNode.memory);
@@ -55,7 +55,7 @@ class FitCounts {
     std::size_t operator()(const CardState& card) const;
   };
   std::vector<DemandShape> shapes_;
-  std::unordered_map<CardState, Counts, Hash> rooms_;
+  std::unordered_map<CardState, Counts, Hash> capacities_;
 };
 
 }  // namespace egpu::scheduler::fragmentation

@@ -6,8 +6,9 @@
 
 namespace egpu::scheduler::fragmentation {
 
-NodeCopies::NodeCopies(const NodeState& node, FitCounts& counts) : room(counts.roomOn(node)), copies(room.size()) {
-  for (std::size_t i = 0; i < room.size(); ++i) copies[i] = counts.copies(i, node.free, room[i]);
+NodeCopies::NodeCopies(const NodeState& node, FitCounts& counts)
+    : capacity(counts.capacityOn(node)), copies(capacity.size()) {
+  for (std::size_t i = 0; i < capacity.size(); ++i) copies[i] = counts.copies(i, node.free, capacity[i]);
 }
 
 int32_t NodeScorer::restOf(const CardState& card) const {
@@ -16,25 +17,25 @@ int32_t NodeScorer::restOf(const CardState& card) const {
 
 Score NodeScorer::score(NodeId id, const NodeCopies& before) {
   const NodeRecord& node = state_.nodes[id];
-  if (!nodeBelowLimit(node, request_) || !nodeHasRoom(node, request_) || !cards_.pick(node, picks_)) return kUnfit;
+  if (!nodeBelowLimit(node, request_) || !nodeHasCapacity(node, request_) || !cards_.pick(node, picks_)) return kUnfit;
   double loss = 0;
-  room_ = before.room;
+  capacity_ = before.capacity;
   for (const CardChoice::Pick& pick : picks_) {
     const CardState was = readCard(state_.cards[pick.card]);
     const CardState left{was.type, {was.free.core - pick.charged.core, was.free.memory - pick.charged.memory}, false};
-    const Counts& roomWas = counts_.roomOn(was);
-    for (std::size_t i = 0; i < room_.size(); ++i) room_[i] -= roomWas[i];
-    const Counts& roomLeft = counts_.roomOn(left);
-    for (std::size_t i = 0; i < room_.size(); ++i) room_[i] += roomLeft[i];
+    const Counts& roomWas = counts_.capacityOn(was);
+    for (std::size_t i = 0; i < capacity_.size(); ++i) capacity_[i] -= roomWas[i];
+    const Counts& roomLeft = counts_.capacityOn(left);
+    for (std::size_t i = 0; i < capacity_.size(); ++i) capacity_[i] += roomLeft[i];
     const int64_t share = request_.wholeCards ? 1000 : shareOfCard(pick.charged, state_.types[was.type]);
     loss += restOf(was) - restOf(left) + prices_.pressure(was.type) * static_cast<double>(share);
   }
   NodeAmount free = node.free();
   free.cpuMilli -= request_.cpuMilli;
   free.memory -= request_.podMemory;
-  for (std::size_t i = 0; i < room_.size(); ++i) {
+  for (std::size_t i = 0; i < capacity_.size(); ++i) {
     if (before.copies[i] == 0) continue;
-    const int32_t lost = before.copies[i] - counts_.copies(i, free, room_[i]);
+    const int32_t lost = before.copies[i] - counts_.copies(i, free, capacity_[i]);
     loss += static_cast<double>(lost) * prices_.perCopy()[i];
   }
   return static_cast<Score>(std::floor(-loss / kStep));

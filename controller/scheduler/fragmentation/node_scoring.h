@@ -25,8 +25,8 @@ inline constexpr Score kUnfit = std::numeric_limits<Score>::min();  ///< the nod
 /// Copies of the priced requests that a node can hold.
 struct NodeCopies {
   NodeCopies(const NodeState& node, FitCounts& counts);
-  Counts room;    ///< FitCounts::roomOn(node)
-  Counts copies;  ///< number of copies, by shape
+  Counts capacity;  ///< FitCounts::capacityOn(node)
+  Counts copies;    ///< number of copies, by shape
 };
 
 class NodeScorer {
@@ -50,7 +50,7 @@ class NodeScorer {
   const Prices& prices_;
   FitCounts& counts_;
   std::vector<CardChoice::Pick> picks_;
-  Counts room_;
+  Counts capacity_;
 };
 
 }  // namespace egpu::scheduler::fragmentation

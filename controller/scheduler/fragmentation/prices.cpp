@@ -105,7 +105,7 @@ void Prices::priceCopies(const NodeStates& nodeStates, std::vector<DemandClass>&
     const double nodes = nodeStates.nodesIn(number);
     if (nodes == 0) continue;
     const NodeState& node = nodeStates.state(number);
-    const Counts room = counts.roomOn(node);
+    const Counts room = counts.capacityOn(node);
     for (std::size_t i = 0; i < room.size(); ++i)
       fitting[i] += nodes * static_cast<double>(counts.copies(i, node.free, room[i]));
   }

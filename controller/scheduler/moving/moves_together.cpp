@@ -199,10 +199,10 @@ class LettingAllIn {
       if (!request.pinnedNode.empty() && request.pinnedNode != node) return false;
       request.pinnedNode = node;
     }
-    if (member.claim) request.quota = book_.rooms(*member.claim, asked_);
+    if (member.claim) request.quota = book_.remaining(*member.claim, asked_);
     const NodePredicate suits = [&](std::string_view name) {
       if (member.suits && !member.suits(name)) return false;
-      return !member.hasRoom || member.hasRoom(name, on_[std::string(name)]);
+      return !member.hasCapacity || member.hasCapacity(name, on_[std::string(name)]);
     };
     std::vector<Move> moves;
     const AcceptVictims accept = [&](Cluster& without, const Decision& decision, const std::vector<Victim>& victims) {
@@ -370,7 +370,7 @@ bool beginWithMoveThatHolds(const Cluster& cluster, MovePlan& plan, const Movers
       const auto mover = movers.find(first.device);
       Cluster after = cluster;
       release(after, first.device, first.from);
-      if (mover == movers.end() || !hasRoom(after, first, mover->second.request)) continue;
+      if (mover == movers.end() || !hasCapacity(after, first, mover->second.request)) continue;
       hold(after, first.device, first.to, nodeAmountOf(first.from));
       moves.erase(moves.begin());
       const bool ordered = order(after, moves, movers);

@@ -49,13 +49,13 @@ std::optional<std::vector<Move>> settle(Cluster& cluster, std::vector<Victim> re
   return moves;
 }
 
-bool hasRoom(const Cluster& cluster, const Move& move, const Request& request) {
+bool hasCapacity(const Cluster& cluster, const Move& move, const Request& request) {
   const Cluster::State& state = cluster.state();
   const NodeRecord& node = state.nodes[state.findNode(move.to.node)];
   const NodeAmount pod = nodeAmountOf(move.from), free = node.free();
   if (free.cpuMilli < pod.cpuMilli || free.memory < pod.memory || !nodeBelowLimit(node, request)) return false;
   return std::all_of(move.to.placements.begin(), move.to.placements.end(), [&](const Placement& each) {
-    return cardHasRoom(state.cards[state.findCard(each.card)], each.charged, request);
+    return cardHasCapacity(state.cards[state.findCard(each.card)], each.charged, request);
   });
 }
 
@@ -64,7 +64,7 @@ bool order(Cluster& cluster, std::vector<Move>& moves, const Movers& movers) {
   while (!moves.empty()) {
     const auto next = std::find_if(moves.begin(), moves.end(), [&](const Move& move) {
       release(cluster, move.device, move.from);
-      if (hasRoom(cluster, move, movers.find(move.device)->second.request)) return true;
+      if (hasCapacity(cluster, move, movers.find(move.device)->second.request)) return true;
       hold(cluster, move.device, move.from);
       return false;
     });

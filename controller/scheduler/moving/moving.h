@@ -20,7 +20,7 @@ std::optional<std::vector<Move>> settle(Cluster& cluster, std::vector<Victim> re
 
 /// True if the move fits now, by the rules of decide(), after its claim is released. Models and health are not checked
 /// again: they do not change while a plan is made.
-bool hasRoom(const Cluster& cluster, const Move& move, const Request& request);
+bool hasCapacity(const Cluster& cluster, const Move& move, const Request& request);
 
 /// Orders the moves so that each has the capacity that it needs. Returns false if they block each other. An early move
 /// never takes the capacity of a later one, because that capacity is its own in the end. But it can reach the limit of

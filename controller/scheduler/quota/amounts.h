@@ -19,10 +19,10 @@ using QuotaAmounts = std::array<int64_t, kQuotaKeys>;
 using QuotaLimits = std::array<std::optional<int64_t>, kQuotaKeys>;
 
 /// Remaining quota of a claim for cards of these models; empty = all models.
-struct QuotaRoom {
+struct RemainingQuota {
   std::vector<std::string> models;
   QuotaLimits left;  ///< negative if a quota was lowered below its usage
-  bool operator==(const QuotaRoom&) const = default;
+  bool operator==(const RemainingQuota&) const = default;
 };
 
 }  // namespace egpu::scheduler

@@ -62,7 +62,7 @@ void QuotaBook::setQuotas(const std::string& namespace_, std::vector<Quota> quot
       std::equal(quotas.begin(), quotas.end(), known->second.quotas.begin(), known->second.quotas.end(),
                  [](const Quota& a, const Counted& b) { return a == b.quota; }))
     return;
-  untold_ = untold_ || known == spaces_.end();
+  hasUncounted_ = hasUncounted_ || known == spaces_.end();
   auto& space = spaces_[namespace_];
   space.version = ++lastVersion_;
   space.quotas.clear();
@@ -197,8 +197,9 @@ QuotaAmounts QuotaBook::givenUp(const Space& space, const Quota& quota, const Qu
   return own;
 }
 
-std::vector<QuotaRoom> QuotaBook::rooms(const QuotaClaim& claim, const std::vector<QuotaAsked>& besides) const {
-  std::vector<QuotaRoom> rooms;
+std::vector<RemainingQuota> QuotaBook::remaining(const QuotaClaim& claim,
+                                                 const std::vector<QuotaAsked>& besides) const {
+  std::vector<RemainingQuota> rooms;
   const auto* space = spaceOf(claim.namespace_);
   if (space == nullptr) return rooms;
   for (const auto& [quota, used, refusedAt, held, heldFor] : space->quotas) {
@@ -210,7 +211,7 @@ std::vector<QuotaRoom> QuotaBook::rooms(const QuotaClaim& claim, const std::vect
       add(others, givenUp(*space, quota, each), -1);
       if (classCounts(quota, each.claim.className)) add(others, quotaAmounts(each.parts, quota.models), 1);
     }
-    QuotaRoom room{quota.models, quota.perClaim};
+    RemainingQuota room{quota.models, quota.perClaim};
     for (std::size_t i = 0; i < kQuotaKeys; ++i)
       if (quota.hard[i]) {
         const int64_t left = *quota.hard[i] - others[i];

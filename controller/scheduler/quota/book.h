@@ -2,7 +2,7 @@
 // Pure state, not thread-safe.
 //
 // A namespace is counted from its first quota on; before, its parts are not stored. Then its existing parts must be put
-// again: untold().
+// again: takeUncounted().
 #pragma once
 
 #include <cstddef>
@@ -42,7 +42,7 @@ class QuotaBook {
   bool empty() const { return spaces_.empty(); }
   bool counts(std::string_view namespace_) const { return spaces_.find(namespace_) != spaces_.end(); }
   /// Returns true if a namespace came to be counted since the last call. Then every part must be put again.
-  bool untold() { return std::exchange(untold_, false); }
+  bool takeUncounted() { return std::exchange(hasUncounted_, false); }
 
   /// Records the part of a card that the holder (a device's uid, or a decision) has for the claim. Replaces an earlier
   /// part of that holder and card. Ignored in a namespace without quotas.
@@ -64,8 +64,8 @@ class QuotaBook {
   /// Returns the holders in the namespace, by name.
   std::vector<std::string> holdersIn(std::string_view namespace_) const;
 
-  /// Makes rooms(), excess() and lacks() treat the held quota as used by its owners, and the victims as released. The
-  /// remaining quota is never higher than without holds. Replaces earlier holds; used() and the changes are not
+  /// Makes remaining(), excess() and lacks() treat the held quota as used by its owners, and the victims as released.
+  /// The remaining quota is never higher than without holds. Replaces earlier holds; used() and the changes are not
   /// affected.
   void hold(const std::vector<QuotaHold>& holds);
   /// Reports the namespace as freed: rejected claims may be within its quotas now, although none was released.
@@ -75,7 +75,7 @@ class QuotaBook {
   const QuotaPart* find(const std::string& holder, const std::string& card) const;
 
   /// Returns the remaining quotas for a claim that releases its parts, after the claims in `besides` have theirs.
-  std::vector<QuotaRoom> rooms(const QuotaClaim& claim, const std::vector<QuotaAsked>& besides = {}) const;
+  std::vector<RemainingQuota> remaining(const QuotaClaim& claim, const std::vector<QuotaAsked>& besides = {}) const;
   /// Returns why these claims cannot all have their new parts: the first exceeded quota by name, quotas that refuse
   /// before quotas that let claims wait. nullopt if they can. Only growth is checked: under a quota that was lowered
   /// below its usage, a claim can still shrink, or get parts that the quota does not count.
@@ -166,7 +166,7 @@ class QuotaBook {
   std::map<std::string, bool> changed_;            ///< namespace → its limits changed
   std::set<std::string, std::less<>> holdsIn_;     ///< namespaces with held quota
   uint64_t lastVersion_ = 0;
-  bool untold_ = false;
+  bool hasUncounted_ = false;
 };
 
 /// Returns "held by default/a 40Gi, default/b 4Gi and 3 more: without default/a it would be within its quotas"; empty

@@ -174,7 +174,7 @@ class PreemptingWithin {
       gone.insert(each->device);
     }
     auto here = preemptor_.request;
-    here.quota = book_.rooms(preemptor_.claim, preemptor_.besides);
+    here.quota = book_.remaining(preemptor_.claim, preemptor_.besides);
     const IsEvictable isEvictable = [&](std::string_view device) {
       return !gone.contains(device) && (!mayGo_ || mayGo_(device));
     };

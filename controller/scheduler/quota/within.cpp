@@ -27,12 +27,12 @@ class Within {
     together.alone.assign(requests_.size(), false);
     for (std::size_t i = 0; i < requests_.size(); ++i)
       if (auto excess = nowhere(i)) return refused(std::move(together), std::move(*excess), false);
-    std::vector<QuotaRoom> leftOut;
+    std::vector<RemainingQuota> leftOut;
     for (int tries = 0; tries < kMaxTries; ++tries) {
       auto within = requests_;
       for (std::size_t i = 0; i < within.size(); ++i) {
         if (within[i].adminAccess) continue;
-        within[i].quota = book_.rooms(claims_[i]);
+        within[i].quota = book_.remaining(claims_[i]);
         within[i].quota.insert(within[i].quota.end(), leftOut.begin(), leftOut.end());
       }
       together = decideTogether(cluster_, within, suits_, pause_);
@@ -69,7 +69,7 @@ class Within {
     auto request = requests_[i];
     if (divides(request) || request.cards == 0 || request.adminAccess) return std::nullopt;
     auto within = request;
-    within.quota = book_.rooms(claims_[i]);
+    within.quota = book_.remaining(claims_[i]);
     if (within.quota.empty()) return std::nullopt;
     for (const auto& type : cluster_.state().types)
       if (needOn(type, within).possible()) return std::nullopt;
@@ -77,19 +77,19 @@ class Within {
   }
 
   /// True if the quotas allow some types of empty cards to all claims together. leftOut: further exclusions.
-  bool leavesSome(const std::vector<QuotaRoom>& leftOut) const {
+  bool leavesSome(const std::vector<RemainingQuota>& leftOut) const {
     std::vector<QuotaAsked> asked;
     int left = kMaxAssignments;
     return leavesSome(0, leftOut, asked, left);
   }
 
   /// As above, for the claims from i on, with the assignments before in `asked`.
-  bool leavesSome(std::size_t i, const std::vector<QuotaRoom>& leftOut, std::vector<QuotaAsked>& asked,
+  bool leavesSome(std::size_t i, const std::vector<RemainingQuota>& leftOut, std::vector<QuotaAsked>& asked,
                   int& left) const {
     while (i < requests_.size() && (requests_[i].adminAccess || requests_[i].cards == 0)) ++i;
     if (i == requests_.size()) return true;
     auto within = requests_[i];
-    within.quota = book_.rooms(claims_[i], asked);
+    within.quota = book_.remaining(claims_[i], asked);
     within.quota.insert(within.quota.end(), leftOut.begin(), leftOut.end());
     for (const auto& type : cluster_.state().types) {
       if (--left < 0) return false;
@@ -102,8 +102,8 @@ class Within {
   }
 
   /// Excludes the models of the chosen cards that the excess counts.
-  QuotaRoom without(const std::vector<Decision>& decisions, const QuotaExcess& excess) const {
-    QuotaRoom room;
+  RemainingQuota without(const std::vector<Decision>& decisions, const QuotaExcess& excess) const {
+    RemainingQuota room;
     for (const auto& decision : decisions)
       for (const auto& placement : decision.placements) {
         std::string model(cluster_.findCard(placement.card).model);

@@ -17,7 +17,7 @@ inline std::string atLeastText(int64_t bytes) {
 }
 
 /// Formats an available amount: exact if it is whole KiB, otherwise rounded down to a MiB, or to a KiB below 1 MiB.
-inline std::string atMostText(int64_t bytes) {
+inline std::string maxText(int64_t bytes) {
   constexpr int64_t kKi = 1024, kMi = kKi * 1024;
   bytes = std::max<int64_t>(bytes, 0);
   const int64_t unit = bytes % kKi == 0 ? 1 : bytes < kMi ? kKi : kMi;

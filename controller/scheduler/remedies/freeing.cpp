@@ -17,9 +17,9 @@ bool Freeing::couldServe(CardId id) {
   return card.healthy && needs_.of(card.type).possible() && isAllowedByPin(state_, request_, id);
 }
 
-std::pair<int64_t, Remedy::CardRoom> Freeing::missing(CardId id, const Amount& charged) const {
+std::pair<int64_t, Remedy::CardCapacity> Freeing::missing(CardId id, const Amount& charged) const {
   const CardRecord& card = state_.cards[id];
-  Remedy::CardRoom room{std::string(state_.cardName(id)), {}, 0};
+  Remedy::CardCapacity room{std::string(state_.cardName(id)), {}, 0};
   if (request_.wholeCards) {
     room.amount = state_.usedOf(id);
     room.claims = card.claims();
@@ -32,14 +32,14 @@ std::pair<int64_t, Remedy::CardRoom> Freeing::missing(CardId id, const Amount& c
   return {fillOf(room.amount, state_.capacityOf(id)) + room.claims, std::move(room)};
 }
 
-void Freeing::add(Freed& freed, const std::pair<int64_t, Remedy::CardRoom>& missing) const {
+void Freeing::add(Freed& freed, const std::pair<int64_t, Remedy::CardCapacity>& missing) const {
   const auto& [cost, room] = missing;
   freed.cost += cost;
   if (room.amount != Amount{} || room.claims > 0) freed.rooms.push_back(room);
 }
 
 std::optional<Freeing::Freed> Freeing::each(const Cards& cards) {
-  std::vector<std::pair<int64_t, Remedy::CardRoom>> costs;
+  std::vector<std::pair<int64_t, Remedy::CardCapacity>> costs;
   for (const CardId id : cards) costs.push_back(missing(id, needs_.of(state_.cards[id].type).charged));
   const auto wanted = static_cast<std::size_t>(request_.cards);
   if (costs.size() < wanted) return std::nullopt;
@@ -65,8 +65,8 @@ std::optional<std::vector<Freeing::CardPart>> Freeing::sharesOf(const Cards& car
     const CardType& type = state_.types[card.type];
     CardPart share{id};
     const bool full = request_.maxClaimsPerCard > 0 && card.claims() >= request_.maxClaimsPerCard;
-    share.empty = total_->roomOn(type, state_.capacityOf(id));
-    share.free = total_->roomOn(type, card.free());
+    share.empty = total_->capacityOn(type, state_.capacityOf(id));
+    share.free = total_->capacityOn(type, card.free());
     share.now = share.part = full ? 0 : share.free;
     if (share.empty > 0) shares.push_back(share);
   }
@@ -81,7 +81,7 @@ std::optional<std::vector<Freeing::CardPart>> Freeing::sharesOf(const Cards& car
   return shares;
 }
 
-std::pair<int64_t, Remedy::CardRoom> Freeing::missing(const CardPart& share, int64_t part) const {
+std::pair<int64_t, Remedy::CardCapacity> Freeing::missing(const CardPart& share, int64_t part) const {
   const CardType& type = state_.types[state_.cards[share.card].type];
   return missing(share.card, chargedFor(total_->atMost(type, part), request_));
 }

@@ -21,7 +21,7 @@ class Freeing {
   /// are preferred.
   struct Freed {
     int64_t cost = 0;
-    std::vector<Remedy::CardRoom> rooms;  ///< only cards that lack capacity
+    std::vector<Remedy::CardCapacity> rooms;  ///< only cards that lack capacity
   };
 
   /// The arguments must outlive it.
@@ -47,11 +47,11 @@ class Freeing {
   /// Returns the cards that can get parts, the largest capacity first. all: each card must get one. nullopt:
   /// impossible.
   std::optional<std::vector<CardPart>> sharesOf(const Cards& cards, bool all) const;
-  std::pair<int64_t, Remedy::CardRoom> missing(const CardPart& share, int64_t part) const;
+  std::pair<int64_t, Remedy::CardCapacity> missing(const CardPart& share, int64_t part) const;
   /// Reduces releases that exceed the total, the most expensive first.
   void trim(std::vector<CardPart>& shares, int64_t lacking, bool all) const;
-  std::pair<int64_t, Remedy::CardRoom> missing(CardId id, const Amount& charged) const;
-  void add(Freed& freed, const std::pair<int64_t, Remedy::CardRoom>& missing) const;
+  std::pair<int64_t, Remedy::CardCapacity> missing(CardId id, const Amount& charged) const;
+  void add(Freed& freed, const std::pair<int64_t, Remedy::CardCapacity>& missing) const;
 
   const Cluster::State& state_;
   const Request& request_;

@@ -22,7 +22,7 @@ std::string cardsText(const Request& r) {
 }
 
 /// Returns text such as "10% and 4Gi".
-std::string amountText(const Remedy::CardRoom& room) {
+std::string amountText(const Remedy::CardCapacity& room) {
   std::string text;
   auto add = [&text](const std::string& part) { text += (text.empty() ? "" : " and ") + part; };
   if (room.amount.core > 0) add(v1alpha::formatMilliCards(room.amount.core));
@@ -35,7 +35,7 @@ std::string amountText(const Remedy::CardRoom& room) {
 /// n)". Cards that lack the same amount are listed together.
 std::string roomsText(const Remedy& remedy, bool wholeCards) {
   std::vector<std::pair<std::string, std::vector<std::string_view>>> alike;
-  for (const Remedy::CardRoom& room : remedy.rooms) {
+  for (const Remedy::CardCapacity& room : remedy.rooms) {
     const std::string amount = wholeCards ? std::string() : amountText(room);
     auto same = std::find_if(alike.begin(), alike.end(), [&](const auto& each) { return each.first == amount; });
     if (same == alike.end()) same = alike.insert(same, {amount, {}});
@@ -238,7 +238,7 @@ class Searching {
   static int64_t ratingFor(int64_t milli) { return (milli + 999) / 1000 * 1000; }
 
   bool eligible(const NodeRecord& node) const {
-    return node.offered() && nodeHasRoom(node, request_) &&
+    return node.offered() && nodeHasCapacity(node, request_) &&
            (request_.pinnedNode.empty() || node.name == request_.pinnedNode) && (!suits_ || suits_(node.name));
   }
 
@@ -291,7 +291,8 @@ class Searching {
     std::vector<std::string> models = request_.models;
     if (models.empty()) models.emplace_back();
     if (request_.models.empty())
-      for (const QuotaRoom& room : request_.quota) models.insert(models.end(), room.models.begin(), room.models.end());
+      for (const RemainingQuota& room : request_.quota)
+        models.insert(models.end(), room.models.begin(), room.models.end());
     return std::all_of(models.begin(), models.end(), [&](const std::string& model) {
       return needOn({model, card.core, card.memory, card.milliTflops}, request_).verdict != TypeVerdict::overQuota;
     });
@@ -322,7 +323,7 @@ class Searching {
       for (CardId c : node.cards) {
         const CardRecord& card = state_.cards[c];
         if (!freeing_.couldServe(c) || !cardFits(card, needs_.of(card.type), request_)) continue;
-        rooms += total.roomOn(state_.types[card.type], card.free());
+        rooms += total.capacityOn(state_.types[card.type], card.free());
         ++cards;
       }
       const auto added = cardsFor(total, total.steps() - rooms);

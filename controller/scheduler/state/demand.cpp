@@ -38,13 +38,13 @@ std::size_t demandHash(const Request& request) {
 
 void Demand::observe(const Request& request) {
   const std::size_t hash = demandHash(request);
-  Entry* entry = nullptr;
+  WeightedRequest* entry = nullptr;
   const auto [from, to] = places_.equal_range(hash);
   for (auto it = from; it != to && entry == nullptr; ++it)
     if (sameDemand(entries_[it->second].request, request)) entry = &entries_[it->second];
   if (entry == nullptr) {
     places_.emplace(hash, entries_.size());
-    entry = &entries_.emplace_back(Entry{request, hash});
+    entry = &entries_.emplace_back(WeightedRequest{request, hash});
     Request& kept = entry->request;
     kept.nodePolicy.clear();
     kept.cardPolicy.clear();
@@ -59,14 +59,14 @@ void Demand::observe(const Request& request) {
 }
 
 void Demand::tidy() {
-  for (Entry& entry : entries_) entry.weight /= unit_;
+  for (WeightedRequest& entry : entries_) entry.weight /= unit_;
   unit_ = 1;
-  std::erase_if(entries_, [](const Entry& entry) { return entry.weight < kForgotten; });
+  std::erase_if(entries_, [](const WeightedRequest& entry) { return entry.weight < kForgotten; });
   if (entries_.size() > kMax) {
-    const std::vector<const Entry*> order = heaviestFirst();
-    std::set<const Entry*> gone(order.begin() + static_cast<std::ptrdiff_t>(kMax), order.end());
-    std::vector<Entry> kept;
-    for (Entry& entry : entries_)
+    const std::vector<const WeightedRequest*> order = heaviestFirst();
+    std::set<const WeightedRequest*> gone(order.begin() + static_cast<std::ptrdiff_t>(kMax), order.end());
+    std::vector<WeightedRequest> kept;
+    for (WeightedRequest& entry : entries_)
       if (gone.count(&entry) == 0) kept.push_back(std::move(entry));
     entries_ = std::move(kept);
   }
@@ -82,7 +82,7 @@ Learned Demand::learned() const {
   Learned learned;
   learned.seen = seen_;
   learned.unit = unit_;
-  for (const Entry& entry : entries_) learned.classes.push_back({entry.request, entry.weight});
+  for (const WeightedRequest& entry : entries_) learned.classes.push_back({entry.request, entry.weight});
   return learned;
 }
 
@@ -91,21 +91,22 @@ void Demand::learn(const Learned& learned) {
   unit_ = learned.unit;
   entries_.clear();
   for (const auto& each : learned.classes)
-    entries_.push_back(Entry{each.request, demandHash(each.request), each.weight});
+    entries_.push_back(WeightedRequest{each.request, demandHash(each.request), each.weight});
   findAgain();
 }
 
-std::vector<const Demand::Entry*> Demand::heaviestFirst() const {
-  std::vector<const Entry*> order;
+std::vector<const Demand::WeightedRequest*> Demand::heaviestFirst() const {
+  std::vector<const WeightedRequest*> order;
   order.reserve(entries_.size());
-  for (const Entry& entry : entries_) order.push_back(&entry);
-  std::stable_sort(order.begin(), order.end(), [](const Entry* a, const Entry* b) { return a->weight > b->weight; });
+  for (const WeightedRequest& entry : entries_) order.push_back(&entry);
+  std::stable_sort(order.begin(), order.end(),
+                   [](const WeightedRequest* a, const WeightedRequest* b) { return a->weight > b->weight; });
   return order;
 }
 
 double Demand::total() const {
   double sum = 0;
-  for (const Entry& entry : entries_) sum += entry.weight;
+  for (const WeightedRequest& entry : entries_) sum += entry.weight;
   return sum / unit_;
 }
 
@@ -113,7 +114,8 @@ std::vector<Demand::Class> Demand::classes() const {
   std::vector<Class> classes;
   if (!known()) return classes;
   classes.reserve(entries_.size());
-  for (const Entry* entry : heaviestFirst()) classes.push_back({entry->request, entry->hash, entry->weight / unit_});
+  for (const WeightedRequest* entry : heaviestFirst())
+    classes.push_back({entry->request, entry->hash, entry->weight / unit_});
   return classes;
 }
 

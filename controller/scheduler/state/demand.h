@@ -46,20 +46,20 @@ class Demand {
   /// Calls f(const Request&, std::size_t hash, double weight) for every class, in the order of their first observation.
   template <class F>
   void each(F f) const {
-    for (const Entry& entry : entries_) f(entry.request, entry.hash, entry.weight / unit_);
+    for (const WeightedRequest& entry : entries_) f(entry.request, entry.hash, entry.weight / unit_);
   }
 
  private:
-  struct Entry {
+  struct WeightedRequest {
     Request request;
     std::size_t hash = 0;
     double weight = 0;  ///< in units of `unit_`
   };
-  std::vector<const Entry*> heaviestFirst() const;
+  std::vector<const WeightedRequest*> heaviestFirst() const;
   void tidy();
   void findAgain();
 
-  std::vector<Entry> entries_;                                ///< in the order of first observation
+  std::vector<WeightedRequest> entries_;                      ///< in the order of first observation
   std::unordered_multimap<std::size_t, std::size_t> places_;  ///< positions in entries_, by demandHash()
   int64_t seen_ = 0;
   double unit_ = 1;  ///< weight of a request observed now; grows instead of shrinking all others

@@ -17,7 +17,7 @@ DeviceId Holders::obtain(std::string_view uid) {
     records_[id] = Record{};
   }
   Record& r = records_[id];
-  if (uid.size() <= kRoom) {
+  if (uid.size() <= kCapacity) {
     r.size = static_cast<uint8_t>(uid.size());
     std::memcpy(r.text, uid.data(), uid.size());
   } else {

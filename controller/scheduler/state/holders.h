@@ -36,13 +36,13 @@ class Holders {
   }
 
  private:
-  static constexpr uint32_t kRoom = 44;  // holds "claim/" and a uuid
+  static constexpr uint32_t kCapacity = 44;  // holds "claim/" and a uuid
   static constexpr uint32_t kLong = 255;
   struct Record {
     uint32_t cardAllocations = 0;
     uint32_t nodeAllocations : 24 = 0;
     uint32_t size : 8 = 0;  // kLong: the uid is in longUids_
-    char text[kRoom];
+    char text[kCapacity];
   };
   DeviceId find(std::string_view uid, uint32_t hash) const {
     return table_.find(uid, hash, [this](DeviceId id) { return uidOf(id); });

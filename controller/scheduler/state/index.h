@@ -55,25 +55,25 @@ class NodeIndex {
   /// True if a's name sorts before b's.
   bool namedBefore(NodeId a, NodeId b) const { return labels_[a] < labels_[b]; }
 
-  struct Found {
+  struct FoundNode {
     NodeId node = kNone;
     int64_t fill = 0;
   };
-  enum class Answer { no, yes, stop };
+  enum class Acceptance { no, yes, stop };
   /// Returns the first node of the mix, lowest fill first, that reaches `least` by its summary and that accept(NodeId,
   /// int64_t fill) accepts. Returns no node if there is none or `accept` stops the walk. Ties: lower name first. Skips
   /// nodes with a fill below `from`.
   template <class Accept>
-  Found emptiest(const CardMix& mix, const Summary& least, Accept accept, int64_t from = 0) const {
-    Found found;
+  FoundNode emptiest(const CardMix& mix, const Summary& least, Accept accept, int64_t from = 0) const {
+    FoundNode found;
     if (mix.root != kNone) ascend(mix.root, least, static_cast<int32_t>(from), accept, found);
     return found;
   }
   /// As emptiest(), highest fill first; ties are also ordered by lower name.
   template <class Accept>
-  Found fullest(const CardMix& mix, const Summary& least, Accept accept) const {
-    Found found;
-    if (mix.root == kNone || descend(mix.root, least, accept, found) != Answer::yes) return found;
+  FoundNode fullest(const CardMix& mix, const Summary& least, Accept accept) const {
+    FoundNode found;
+    if (mix.root == kNone || descend(mix.root, least, accept, found) != Acceptance::yes) return found;
     // The walk down meets equal nodes in reverse order of names, so look for the first name. Usually there is only one
     // node.
     return firstOfItsFill(found.node) ? found : emptiest(mix, least, accept, found.fill);
@@ -116,36 +116,38 @@ class NodeIndex {
   };
 
   template <class Accept>
-  Answer ascend(uint32_t block, const Summary& least, int32_t from, Accept& accept, Found& found) const {
+  Acceptance ascend(uint32_t block, const Summary& least, int32_t from, Accept& accept, FoundNode& found) const {
     const Block& b = blocks_[block];
     for (uint32_t i = 0; i < b.count; ++i) {
       if (b.leaf) {
         if (b.fill[i] < from || !b.summary[i].reaches(least)) continue;
-        const Answer answer = accept(b.child[i], int64_t{b.fill[i]});
-        if (answer == Answer::yes) found = {b.child[i], b.fill[i]};
-        if (answer != Answer::no) return answer;
+        const Acceptance answer = accept(b.child[i], int64_t{b.fill[i]});
+        if (answer == Acceptance::yes) found = {b.child[i], b.fill[i]};
+        if (answer != Acceptance::no) return answer;
       } else {
         // No node below has a higher fill than the next child's lowest.
         if ((i + 1 < b.count && b.fill[i + 1] < from) || !b.summary[i].reaches(least)) continue;
-        if (const Answer answer = ascend(b.child[i], least, from, accept, found); answer != Answer::no) return answer;
+        if (const Acceptance answer = ascend(b.child[i], least, from, accept, found); answer != Acceptance::no)
+          return answer;
       }
     }
-    return Answer::no;
+    return Acceptance::no;
   }
   template <class Accept>
-  Answer descend(uint32_t block, const Summary& least, Accept& accept, Found& found) const {
+  Acceptance descend(uint32_t block, const Summary& least, Accept& accept, FoundNode& found) const {
     const Block& b = blocks_[block];
     for (uint32_t i = b.count; i-- > 0;) {
       if (!b.summary[i].reaches(least)) continue;
       if (b.leaf) {
-        const Answer answer = accept(b.child[i], int64_t{b.fill[i]});
-        if (answer == Answer::yes) found = {b.child[i], b.fill[i]};
-        if (answer != Answer::no) return answer;
+        const Acceptance answer = accept(b.child[i], int64_t{b.fill[i]});
+        if (answer == Acceptance::yes) found = {b.child[i], b.fill[i]};
+        if (answer != Acceptance::no) return answer;
       } else {
-        if (const Answer answer = descend(b.child[i], least, accept, found); answer != Answer::no) return answer;
+        if (const Acceptance answer = descend(b.child[i], least, accept, found); answer != Acceptance::no)
+          return answer;
       }
     }
-    return Answer::no;
+    return Acceptance::no;
   }
   template <class Visit>
   void visitAbove(uint32_t block, const Summary& least, bool ascending, std::size_t number, const int32_t& above,

@@ -25,8 +25,8 @@ struct LargePages {
   T* allocate(std::size_t n) {
     T* at = std::allocator<T>().allocate(n);
     void* first = at;
-    std::size_t room = n * sizeof(T);  // NOLINT(bugprone-sizeof-expression): of pointers, too
-    if (std::align(kPage, kPage, first, room) != nullptr) ::madvise(first, room / kPage * kPage, MADV_HUGEPAGE);
+    std::size_t size = n * sizeof(T);  // NOLINT(bugprone-sizeof-expression): of pointers, too
+    if (std::align(kPage, kPage, first, size) != nullptr) ::madvise(first, size / kPage * kPage, MADV_HUGEPAGE);
     return at;
   }
   void deallocate(T* at, std::size_t n) noexcept { std::allocator<T>().deallocate(at, n); }

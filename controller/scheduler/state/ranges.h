@@ -39,9 +39,9 @@ class Ranges {
 struct Range {
   uint32_t first = 0;
   uint32_t count : 26 = 0;
-  uint32_t room : 6 = 0;  ///< 1 + power of the range; 0 = no range
+  uint32_t capacity : 6 = 0;  ///< 1 + power of the range; 0 = no range
 
-  bool full() const { return room == 0 || count == uint32_t{1} << (room - 1); }
+  bool full() const { return capacity == 0 || count == uint32_t{1} << (capacity - 1); }
 };
 
 /// Unordered lists of T, which is trivially copyable.
@@ -53,12 +53,12 @@ class Lists {
 
   void push(Range& list, const T& element) {
     if (list.full()) {
-      const uint32_t first = ranges_.obtain(list.room);
+      const uint32_t first = ranges_.obtain(list.capacity);
       if (ranges_.size() > elements_.size()) elements_.resize(ranges_.size());
       for (uint32_t i = 0; i < list.count; ++i) elements_[first + i] = elements_[list.first + i];
-      if (list.room > 0) ranges_.release(list.first, list.room - 1);
+      if (list.capacity > 0) ranges_.release(list.first, list.capacity - 1);
       list.first = first;
-      ++list.room;
+      ++list.capacity;
     }
     elements_[list.first + list.count] = element;
     ++list.count;
@@ -70,7 +70,7 @@ class Lists {
     if (list.count == 0) clear(list);
   }
   void clear(Range& list) {
-    if (list.room > 0) ranges_.release(list.first, list.room - 1);
+    if (list.capacity > 0) ranges_.release(list.first, list.capacity - 1);
     list = {};
   }
 

@@ -5,11 +5,32 @@
 #include <utility>
 
 namespace egpu::scheduler {
+namespace {
+
+/// True if the state already has all these attributes of the card.
+bool describes(const Cluster::State& state, CardId id, const v1alpha::Card& card) {
+  const CardFacts& f = *state.facts[id];
+  const CardType& type = state.types[state.cards[id].type];
+  const NodeId node = state.cards[id].node;
+  return f.uuid() == card.uuid && card.nodeName == (node == kNone ? std::string_view() : state.nodes[node].name) &&
+         f.index() == card.index && f.smCount() == card.smCount && type.model == card.model && type.core == card.core &&
+         type.memory == card.memory && type.milliTflops == card.milliTflops && state.topologyOf(id) == card.topology;
+}
+
+}  // namespace
+
+bool isCardBefore(const Cluster::State& state, CardId a, CardId b) {
+  auto key = [&](CardId c) {
+    const CardFacts& f = *state.facts[c];
+    return std::tuple(f.index(), f.uuid(), f.name());
+  };
+  return key(a) < key(b);
+}
 
 const v1alpha::CardTopology& Cluster::State::topologyOf(CardId id) const {
   static const v1alpha::CardTopology kUnknown;
-  const uint32_t topology = facts[id]->topology();
-  return topology == kNone ? kUnknown : *topologies_[topology];
+  const auto& topology = topologies_.of(facts[id]->topology());
+  return topology ? *topology : kUnknown;
 }
 
 v1alpha::Card Cluster::State::cardOf(CardId id) const {
@@ -26,15 +47,6 @@ v1alpha::Card Cluster::State::cardOf(CardId id) const {
   card.memory = type.memory;
   card.topology = topologyOf(id);
   return card;
-}
-
-bool Cluster::State::describes(CardId id, const v1alpha::Card& card) const {
-  const CardFacts& f = *facts[id];
-  const CardType& type = types[cards[id].type];
-  const NodeId node = cards[id].node;
-  return f.uuid() == card.uuid && card.nodeName == (node == kNone ? std::string_view() : nodes[node].name) &&
-         f.index() == card.index && f.smCount() == card.smCount && type.model == card.model && type.core == card.core &&
-         type.memory == card.memory && type.milliTflops == card.milliTflops && topologyOf(id) == card.topology;
 }
 
 NodeId Cluster::State::obtainNode(std::string_view name) {
@@ -71,30 +83,18 @@ TypeId Cluster::State::obtainType(const v1alpha::Card& card) {
   return it->second;
 }
 
-uint32_t Cluster::State::obtainTopology(const v1alpha::CardTopology& topology) {
-  if (topology == v1alpha::CardTopology{}) return kNone;
-  auto shared = std::make_shared<const v1alpha::CardTopology>(topology);
-  if (freeTopologies_.empty()) {
-    topologies_.push_back(std::move(shared));
-    return static_cast<uint32_t>(topologies_.size() - 1);
-  }
-  const uint32_t at = freeTopologies_.back();
-  freeTopologies_.pop_back();
-  topologies_[at] = std::move(shared);
-  return at;
-}
-
 void Cluster::State::writeFacts(CardId id, const CardInfo& info) {
   const v1alpha::Card& card = info.card;
-  facts[id] = CardFacts::write(text_, info.name, card.uuid, card.index, card.smCount, obtainTopology(card.topology));
+  uint32_t topology = kNone;
+  if (card.topology != v1alpha::CardTopology{})
+    topologies_.set(topology, std::make_shared<const v1alpha::CardTopology>(card.topology));
+  facts[id] = CardFacts::write(text_, info.name, card.uuid, card.index, card.smCount, topology);
 }
 
 void Cluster::State::dropFacts(CardId id) {
   const CardFacts& f = *facts[id];
-  if (f.topology() != kNone) {
-    topologies_[f.topology()].reset();
-    freeTopologies_.push_back(f.topology());
-  }
+  uint32_t topology = f.topology();
+  topologies_.set(topology, nullptr);
   text_.drop(f.bytes());
   facts[id] = nullptr;
 }
@@ -133,27 +133,22 @@ void Cluster::State::moveCard(CardId from, CardId to) {
   cardIds_.renumber(NameTable::hashOf(facts[to]->name()), from, to);
 }
 
-bool Cluster::State::ordered(CardId a, CardId b) const {
-  auto key = [this](CardId c) { return std::tuple(facts[c]->index(), facts[c]->uuid(), facts[c]->name()); };
-  return key(a) < key(b);
-}
-
 CardId Cluster::State::attach(CardId id, NodeId to) {
   count(to, id, 1);
   Range& range = nodes[to].cards.range_;
   if (range.full()) {
-    const CardId first = cardRanges_.obtain(range.room);
+    const CardId first = cardRanges_.obtain(range.capacity);
     if (cardRanges_.size() > cards.size()) {
       cards.resize(cardRanges_.size());
       facts.resize(cardRanges_.size());
     }
     for (uint32_t i = 0; i < range.count; ++i) moveCard(range.first + i, first + i);
-    if (range.room > 0) cardRanges_.release(range.first, range.room - 1);
+    if (range.capacity > 0) cardRanges_.release(range.first, range.capacity - 1);
     range.first = first;
-    ++range.room;
+    ++range.capacity;
   }
   CardId at = range.first + range.count;
-  for (; at > range.first && ordered(id, at - 1); --at) moveCard(at - 1, at);
+  for (; at > range.first && isCardBefore(*this, id, at - 1); --at) moveCard(at - 1, at);
   if (++range.count == 1) ++gpuNodes_;
   moveCard(id, at);
   cards[at].node = to;
@@ -173,7 +168,7 @@ CardId Cluster::State::detach(CardId id) {
   --range.count;
   if (range.count == 0) {
     --gpuNodes_;
-    cardRanges_.release(range.first, range.room - 1);
+    cardRanges_.release(range.first, range.capacity - 1);
     range = {};
   }
   count(from, alone, -1);
@@ -181,24 +176,6 @@ CardId Cluster::State::detach(CardId id) {
   refresh(from);
   dropIfUnused(from);
   return alone;
-}
-
-void Cluster::State::setShare(CardAllocation& allocation, const NodeAmount& share) {
-  if (share == NodeAmount{}) {
-    if (allocation.nodeShare != kNone) freeShares_.push_back(allocation.nodeShare);
-    allocation.nodeShare = kNone;
-    return;
-  }
-  if (allocation.nodeShare == kNone) {
-    if (freeShares_.empty()) {
-      allocation.nodeShare = static_cast<uint32_t>(nodeShares_.size());
-      nodeShares_.emplace_back();
-    } else {
-      allocation.nodeShare = freeShares_.back();
-      freeShares_.pop_back();
-    }
-  }
-  nodeShares_[allocation.nodeShare] = share;
 }
 
 bool Cluster::State::onNode(const NodeRecord& node, DeviceId device) const {
@@ -212,7 +189,7 @@ bool Cluster::State::onNode(const NodeRecord& node, DeviceId device) const {
 void Cluster::State::count(NodeId id, CardId card, int sign) {
   NodeRecord& node = nodes[id];
   for (const CardAllocation& allocation : allocations_.of(cards[card].allocations)) {
-    node.use(ofNode(allocation), sign);
+    node.use(nodeShares_.of(allocation.nodeShare), sign);
     if (!onNode(node, allocation.device)) node.claims += sign;
   }
 }
@@ -244,7 +221,7 @@ void Cluster::State::removeNode(NodeId id) {
 
 void Cluster::State::upsertCard(const CardInfo& info) {
   CardId id = findCard(info.name);
-  if (id != kNone && describes(id, info.card)) {
+  if (id != kNone && describes(*this, id, info.card)) {
     if ((cards[id].healthy != 0) == info.healthy) return;
     cards[id].healthy = info.healthy;
     if (cards[id].node != kNone) refresh(cards[id].node);
@@ -273,7 +250,7 @@ void Cluster::State::removeCard(CardId id) {
   if (cards[id].node != kNone) id = detach(id);
   CardRecord& card = cards[id];
   for (CardAllocation& allocation : allocations_.of(card.allocations)) {
-    setShare(allocation, {});
+    nodeShares_.set(allocation.nodeShare, {});
     holders_.countCardAllocation(allocation.device, -1);
     holders_.dropIfIdle(allocation.device);
   }
@@ -295,14 +272,14 @@ void Cluster::State::take(CardId id, std::string_view uid, const Amount& charged
   NodeAmount shareBefore;
   if (known) {
     before = known->charged;
-    shareBefore = this->ofNode(*known);
+    shareBefore = nodeShares_.of(known->nodeShare);
     if (before == charged && shareBefore == ofNode) return;
     known->charged = charged;
-    setShare(*known, ofNode);
+    nodeShares_.set(known->nodeShare, ofNode);
   } else {
     if (card.node != kNone && !onNode(nodes[card.node], device)) ++nodes[card.node].claims;
     CardAllocation allocation{device, kNone, charged};
-    setShare(allocation, ofNode);
+    nodeShares_.set(allocation.nodeShare, ofNode);
     allocations_.push(card.allocations, allocation);
     holders_.countCardAllocation(device, 1);
   }
@@ -323,8 +300,8 @@ void Cluster::State::giveBack(CardId id, std::string_view uid) {
   if (it == all.end()) return;
   card.left.core += it->charged.core;
   card.left.memory += it->charged.memory;
-  const NodeAmount share = ofNode(*it);
-  setShare(*it, {});
+  const NodeAmount share = nodeShares_.of(it->nodeShare);
+  nodeShares_.set(it->nodeShare, {});
   allocations_.erase(card.allocations, static_cast<uint32_t>(it - all.begin()));
   holders_.countCardAllocation(device, -1);
   if (card.node != kNone) {

@@ -16,6 +16,7 @@
 #include "controller/scheduler/cluster.h"
 #include "controller/scheduler/fragmentation/demand_forecast.h"
 #include "controller/scheduler/request.h"
+#include "controller/scheduler/state/card_ids.h"
 #include "controller/scheduler/state/facts.h"
 #include "controller/scheduler/state/holders.h"
 #include "controller/scheduler/state/ids.h"
@@ -23,6 +24,7 @@
 #include "controller/scheduler/state/large_array.h"
 #include "controller/scheduler/state/names.h"
 #include "controller/scheduler/state/ranges.h"
+#include "controller/scheduler/state/sparse_values.h"
 #include "controller/scheduler/topology/dgx.h"
 #include "controller/scheduler/topology/wiring.h"
 
@@ -40,7 +42,7 @@ struct CardType {
 /// Allocation of one device on one card.
 struct CardAllocation {
   DeviceId device;
-  uint32_t nodeShare = kNone;  ///< position of its amounts on the node in State::nodeShares_
+  uint32_t nodeShare = kNone;  ///< of its amounts on the node, in State::nodeShares_
   Amount charged;
 };
 
@@ -59,42 +61,6 @@ struct CardRecord {
   int64_t claims() const { return allocations.count; }
 };
 static_assert(sizeof(CardRecord) == 32);
-
-/// The cards of a node, which are neighbours in State::cards.
-class CardIds {
- public:
-  class Iterator {
-   public:
-    using iterator_category = std::forward_iterator_tag;
-    using value_type = CardId;
-    using difference_type = std::ptrdiff_t;
-    using pointer = const CardId*;
-    using reference = CardId;
-    Iterator() = default;
-    explicit Iterator(CardId at) : at_(at) {}
-    CardId operator*() const { return at_; }
-    Iterator& operator++() {
-      ++at_;
-      return *this;
-    }
-    Iterator operator++(int) { return Iterator(at_++); }
-    bool operator==(const Iterator&) const = default;
-
-   private:
-    CardId at_ = 0;
-  };
-  CardIds() = default;
-  explicit CardIds(Range range) : range_(range) {}
-  Iterator begin() const { return Iterator(range_.first); }
-  Iterator end() const { return Iterator(range_.first + range_.count); }
-  std::size_t size() const { return range_.count; }
-  bool empty() const { return range_.count == 0; }
-  CardId operator[](std::size_t place) const { return range_.first + static_cast<CardId>(place); }
-
- private:
-  friend struct Cluster::State;
-  Range range_;
-};
 
 /// Allocation of a pod without cards on a node.
 struct NodeAllocation {
@@ -193,7 +159,7 @@ struct Cluster::State {
   template <class F>
   void eachTake(CardId id, F f) const {
     for (const CardAllocation& allocation : allocations_.of(cards[id].allocations))
-      f(holders_.uidOf(allocation.device), allocation.charged, ofNode(allocation));
+      f(holders_.uidOf(allocation.device), allocation.charged, nodeShares_.of(allocation.nodeShare));
   }
 
   TypeId obtainType(const v1alpha::Card& card);
@@ -214,11 +180,10 @@ struct Cluster::State {
   std::string check() const;
 
  private:
+  friend class StateCheck;
   NodeId obtainNode(std::string_view name);
-  uint32_t obtainTopology(const v1alpha::CardTopology& topology);
   void writeFacts(CardId id, const CardInfo& info);
   void dropFacts(CardId id);
-  bool describes(CardId id, const v1alpha::Card& card) const;
   /// Removes a node that has neither a Node object nor cards.
   void dropIfUnused(NodeId id);
   /// Moves all strings to a new arena if much of the old one is unused.
@@ -232,27 +197,17 @@ struct Cluster::State {
   CardId attach(CardId id, NodeId node);
   /// Removes a card from its node; returns its new position.
   CardId detach(CardId id);
-  bool ordered(CardId a, CardId b) const;
   /// Recomputes a node's topology and machine.
   void rewire(NodeRecord& node);
 
-  NodeAmount ofNode(const CardAllocation& allocation) const {
-    return allocation.nodeShare == kNone ? NodeAmount{} : nodeShares_[allocation.nodeShare];
-  }
-  void setShare(CardAllocation& allocation, const NodeAmount& share);
   /// True if the device has an allocation on the node's cards.
   bool onNode(const NodeRecord& node, DeviceId device) const;
-  int64_t countClaims(const NodeRecord& node) const;
-  NodeAmount countUsed(const NodeRecord& node) const;
   /// Adds the effect of a card's allocations to its node, or subtracts it.
   void count(NodeId node, CardId card, int sign);
   /// Updates the index for a node whose cards, health or readiness changed.
   void refresh(NodeId id);
   /// Updates the index for a node of which only amounts and claims changed.
   void touch(NodeId id);
-
-  std::string checkNode(NodeId id) const;
-  std::string checkCard(CardId id) const;
 
   Arena text_;  // names, facts
   Ranges cardRanges_;
@@ -263,11 +218,12 @@ struct Cluster::State {
   NodeIndex::Names names_;
   Lists<CardAllocation> allocations_;
   Lists<NodeAllocation> nodeAllocations_;
-  LargeArray<NodeAmount> nodeShares_;
-  std::vector<uint32_t> freeShares_;
+  SparseValues<NodeAmount, LargeArray<NodeAmount>> nodeShares_;
   Holders holders_;
-  std::vector<std::shared_ptr<const v1alpha::CardTopology>> topologies_;  // null = unused position
-  std::vector<uint32_t> freeTopologies_;
+  SparseValues<std::shared_ptr<const v1alpha::CardTopology>> topologies_;
 };
+
+/// True if card a comes before card b on their node: by index, then uuid, then name.
+bool isCardBefore(const Cluster::State& state, CardId a, CardId b);
 
 }  // namespace egpu::scheduler

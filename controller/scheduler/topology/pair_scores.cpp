@@ -16,30 +16,30 @@ constexpr std::pair<std::string_view, int64_t> kPaths[] = {
     {"system", kAcrossCpus}, {"cpu", kSameCpu}, {"hostbridge", 30}, {"multiple", 40}, {"single", 50}, {"board", 60}};
 
 /// Links to another card as reported by one card.
-struct Said {
+struct LinkSummary {
   int64_t path = 0, nvlinks = 0, switchLinks = 0;
 };
 
-Said says(const Site& card, const Site& of) {
-  Said said;
+LinkSummary says(const Site& card, const Site& of) {
+  LinkSummary summary;
   for (const v1alpha::CardLink& link : card.topology->links) {
     if (link.peer != of.uuid) continue;
     const int64_t count = std::clamp<int64_t>(link.count, 0, kMaxLinks);
-    if (link.type == "nvlink") said.nvlinks = std::min(said.nvlinks + count, kMaxLinks);
-    if (link.type == "nvswitch") said.switchLinks = std::min(said.switchLinks + count, kMaxLinks);
+    if (link.type == "nvlink") summary.nvlinks = std::min(summary.nvlinks + count, kMaxLinks);
+    if (link.type == "nvswitch") summary.switchLinks = std::min(summary.switchLinks + count, kMaxLinks);
     for (const auto& [type, score] : kPaths)
-      if (link.type == type) said.path = std::max(said.path, score);
+      if (link.type == type) summary.path = std::max(summary.path, score);
   }
-  return said;
+  return summary;
 }
 
-Said agreed(const Site& a, const Site& b) {
-  const Said x = says(a, b), y = says(b, a);
+LinkSummary agreed(const Site& a, const Site& b) {
+  const LinkSummary x = says(a, b), y = says(b, a);
   return {std::min(x.path, y.path), std::min(x.nvlinks, y.nvlinks), std::min(x.switchLinks, y.switchLinks)};
 }
 
 int32_t scoreOf(const Site& a, const Site& b) {
-  const Said links = agreed(a, b);
+  const LinkSummary links = agreed(a, b);
   int64_t path = links.path;
   if (path == 0 && a.topology->numa >= 0 && b.topology->numa >= 0)
     path = a.topology->numa == b.topology->numa ? kSameCpu : kAcrossCpus;

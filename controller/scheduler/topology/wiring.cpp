@@ -55,7 +55,8 @@ std::shared_ptr<const Wiring> Wirings::of(std::span<const Site> cards) {
   PairScores scores = pairScores(cards);
   auto it = known_.find(scores);
   if (it == known_.end()) {
-    if (known_.size() >= kKept) std::erase_if(known_, [](const auto& entry) { return entry.second.use_count() == 1; });
+    if (known_.size() >= kMaxUnused)
+      std::erase_if(known_, [](const auto& entry) { return entry.second.use_count() == 1; });
     auto wiring = std::make_shared<const Wiring>(scores);
     it = known_.emplace(std::move(scores), std::move(wiring)).first;
   }

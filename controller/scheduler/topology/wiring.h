@@ -45,7 +45,7 @@ class Wirings {
  private:
   /// Nodes are filled up card by card, and each number of cards has its own wiring. Unused ones are kept for the next
   /// node until there are this many.
-  static constexpr std::size_t kKept = 1024;
+  static constexpr std::size_t kMaxUnused = 1024;
   std::map<PairScores, std::shared_ptr<const Wiring>> known_;
 };
 

@@ -144,13 +144,13 @@ Extender::Judged Extender::scoreNodes(const ExtenderArgs& args, const PodDemand&
   }
   if (demand.asks.empty()) return judged;
   const auto noRoom = reason(kNoRoom), kept = reason(kKept), leftAlone = reason(kLeftAlone);
-  const auto keeping = cluster_.queries().nodesKeptFrom(demand.asks);
+  const auto withheld = cluster_.queries().nodesWithheldFrom(demand.asks);
   const bool any = reconciler_.leavesAnyAlone(demand.asks);
   const auto& all = args.names;
   const auto look = [&](std::size_t i, const scheduler::NodeVerdict& verdict) {
     judged.score[i] = verdict.score;
     if (!verdict.fits)
-      judged.fate[i] = keeping.contains(all[i]) ? kept : noRoom;
+      judged.fate[i] = withheld.contains(all[i]) ? kept : noRoom;
     else if (any && reconciler_.leavesAlone(demand.asks, all[i]))
       judged.fate[i] = leftAlone;
   };

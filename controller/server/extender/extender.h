@@ -1,8 +1,9 @@
 // The extender: the HTTP endpoints that kube-scheduler, or a scheduler with its protocol, calls while it chooses a
 // node. It has a port of its own, with mutual TLS (http.h).
 //
-//   POST /extender/filter      nodes that can hold all claims of the pod, by the decision's rules (scheduler/score_nodes.h),
-//                              without capacity held for other claims. A pod without claims: all nodes, unchecked
+//   POST /extender/filter      nodes that can hold all claims of the pod, by the decision's rules
+//                              (scheduler/score_nodes.h), without capacity held for other claims. A pod without claims:
+//                              all nodes, unchecked
 //   POST /extender/prioritize  0 to 10 by the node policy of its first claim: 10 for the nodes the decision would take
 //   POST /extender/bind        binds the claims on the node, then the pod to it (reconcile/pod/pod_binder.h)
 //   POST /extender/preempt     keeps the nodes where the pod's claims fit once the victims of the node are gone
@@ -30,7 +31,7 @@ namespace egpu::server {
 class Extender final : public http::Handler {
  public:
   /// unavailable: returns why requests can't be answered now; empty if they can. bindWithin: timeout of a binding.
-  Extender(const cache::Stores& stores, cache::Allocator& cluster, reconcile::Reconciler& reconciler,
+  Extender(const cache::Stores& stores, allocator::Allocator& cluster, reconcile::Reconciler& reconciler,
            base::Metrics& metrics, std::function<std::string()> unavailable,
            std::chrono::milliseconds bindWithin = kBindTimeout)
       : stores_(stores),
@@ -59,8 +60,8 @@ class Extender final : public http::Handler {
     std::vector<codec::FilterReason> reasons;
     std::vector<int64_t> score;  ///< NodeVerdict::score of the nodes that pass
   };
-  /// Returns per node the Allocator::scoreNodes() verdict for the first combination of the claims' alternatives that fits
-  /// there.
+  /// Returns per node the Allocator::scoreNodes() verdict for the first combination of the claims' alternatives that
+  /// fits there.
   std::vector<scheduler::NodeVerdict> verdictsFor(const reconcile::PodDemand& demand,
                                                   std::span<const std::string_view> nodes,
                                                   const std::vector<std::string>& withoutDevices,
@@ -71,7 +72,7 @@ class Extender final : public http::Handler {
   bool fitsWithout(const reconcile::PodDemand& demand, const codec::NodeVictims& victims);
 
   const cache::Stores& stores_;
-  cache::Allocator& cluster_;
+  allocator::Allocator& cluster_;
   reconcile::Reconciler& reconciler_;
   base::Metrics& metrics_;
   const std::function<std::string()> unavailable_;

@@ -127,11 +127,11 @@ base::Result<std::string> Callers::ask(const std::string& path, std::string body
 void Callers::remember(const Digest& digest, const CallerVerdict& verdict) {
   if (verdict.status == 503) return;
   const auto now = clock_.now();
-  const auto makeRoom = [&](base::Clock::Steady KnownToken::*end) EGPU_REQUIRES(mutex_) {
+  const auto evictTokens = [&](base::Clock::Steady KnownToken::*end) EGPU_REQUIRES(mutex_) {
     if (known_.size() >= kMaxKnown) std::erase_if(known_, [&](const auto& each) { return each.second.*end <= now; });
   };
-  makeRoom(&KnownToken::lately);
-  makeRoom(&KnownToken::until);
+  evictTokens(&KnownToken::lately);
+  evictTokens(&KnownToken::until);
   if (known_.size() >= kMaxKnown) known_.clear();
   if (verdict.status == 200)
     known_[digest] = {verdict, now + kAllowed, now + kLately};

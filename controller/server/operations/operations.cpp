@@ -58,7 +58,7 @@ bool fromThisMachine(const http::Request& request) {
 /// Parameters of /allocation-map.
 struct MapQuery {
   std::string format = "json";
-  cache::MapPage page;
+  allocator::MapPage page;
   TextOptions text;
 };
 
@@ -186,19 +186,19 @@ http::Response Operations::scrape(const std::stop_token& stop) {
   scrapeDone_.wait(lock, stop, [&]() EGPU_REQUIRES(mutex_) { return scrapedBy_ >= mine || !scraping_; });
   if (stop.stop_requested()) return refusal(503, "stopped");
   if (scrapedBy_ < mine) {
-    struct Turn {  // its end holds the mutex again, also after an exception
+    struct ScrapeSlot {  // its end holds the mutex again, also after an exception
       Operations& of;
       const uint64_t number;
       std::shared_ptr<const std::string> text{};
-      ~Turn() {
+      ~ScrapeSlot() {
         of.scraping_ = false;
         if (text) std::tie(of.scraped_, of.scrapedBy_) = std::tie(text, number);
         of.scrapeDone_.notify_all();
       }
-    } turn{*this, ++begun_};
+    } slot{*this, ++begun_};
     scraping_ = true;
     const base::MutexUnlock unlocked(mutex_);
-    turn.text = std::make_shared<const std::string>(sources_.metrics());
+    slot.text = std::make_shared<const std::string>(sources_.metrics());
   }
   const auto text = scraped_;
   lock.unlock();
@@ -216,16 +216,16 @@ http::Response Operations::allocationMap(const http::Request& request, std::stop
       return refusal(503, "stopped");
     ++maps_;
   }
-  struct Turn {
+  struct MapSlot {
     Operations& of;
-    ~Turn() {
+    ~MapSlot() {
       {
         const base::MutexLock lock(of.mutex_);
         --of.maps_;
       }
       of.mapDone_.notify_one();
     }
-  } const turn{*this};
+  } const slot{*this};
   const auto map = sources_.map(query.page);
   if (!query.page.node.empty() && map.nodes.empty() && !query.page.idle)
     return http::plain(404, "there is no node \"" + query.page.node + "\"\n");

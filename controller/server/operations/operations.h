@@ -22,7 +22,7 @@ namespace egpu::server {
 
 /// Sources of the endpoint's answers: functions, so that the server owns no state. All must be thread-safe.
 struct OperationsSources {
-  std::function<AllocationMap(const cache::MapPage&)> map;
+  std::function<AllocationMap(const allocator::MapPage&)> map;
   std::function<std::string()> metrics;  ///< Prometheus text
   std::function<std::string()> alive;    ///< empty = alive, otherwise the fault
   std::function<std::string()> ready;    ///< empty = ready, otherwise the missing condition

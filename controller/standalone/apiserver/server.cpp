@@ -86,7 +86,7 @@ class EmbeddedServer final : public Server {
       if (request.body.size() > kMaxRequestBytes)
         throw tooLargeBody("Request entity too large: limit is " + std::to_string(kMaxRequestBytes));
       if (auto fixed = fixedAnswer(request)) return std::move(*fixed);
-      const Call call = parseCall(*table_, request);
+      const RequestInfo call = requestInfoOf(*table_, request);
       expiry_.onRequest(*call.resource);
       return rest_.serve(call);
     } catch (const ApiError& e) {
@@ -131,7 +131,7 @@ class EmbeddedServer final : public Server {
     request.method = "POST";
     request.path = path;
     request.body = object.dump();
-    const Call call = parseCall(*table_, request);
+    const RequestInfo call = requestInfoOf(*table_, request);
     if (!store_.get(*call.resource, Key{"", metaString(object, "name")})) rest_.serve(call);
   }
 

@@ -22,7 +22,7 @@ class Answerer {
  public:
   /// cannotResize: returns why the device's plugin never resizes the device, empty if it may; null = all may be
   /// resized.
-  Answerer(const cache::Stores& stores, const cache::Allocator& cluster, const base::Clock& clock,
+  Answerer(const cache::Stores& stores, const allocator::Allocator& cluster, const base::Clock& clock,
            std::function<std::string(const cache::Gpu& device)> cannotResize)
       : stores_(stores), cluster_(cluster), clock_(clock), cannotResize_(std::move(cannotResize)) {}
 
@@ -48,7 +48,7 @@ class Answerer {
   scheduler::Situation situationFor(const std::string& space, const Deadline& deadline) const;
 
   const cache::Stores& stores_;
-  const cache::Allocator& cluster_;
+  const allocator::Allocator& cluster_;
   const base::Clock& clock_;
   const std::function<std::string(const cache::Gpu&)> cannotResize_;
 };

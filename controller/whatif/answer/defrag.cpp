@@ -18,14 +18,14 @@ constexpr std::size_t kUsualMoves = 100;
 constexpr std::size_t kMaxFirstMoves = 16;  // maximum number of a gang's moves that are tried as the first
 
 /// Rejects a claim that more capacity alone would not bind: no pod is evicted for it.
-void onlyForRoom(Subject& subject) {
+void onlyForCapacity(Subject& subject) {
   const auto& waits = subject.notReady.empty() ? subject.why : subject.notReady;
   if (!subject.request || waits.empty()) return;
   subject.request.reset();
   subject.why = "more capacity alone would not bind it: " + waits;
 }
 
-void onlyForRoom(GangToLetIn& gang) {
+void onlyForCapacity(GangToLetIn& gang) {
   if (gang.why.empty() && !gang.waits.empty()) gang.why = "more capacity alone would not bind it: " + gang.waits;
 }
 
@@ -65,16 +65,16 @@ base::Result<Answer> Answerer::defrag(const Question& question, const Deadline& 
     holdToQuotas(claims, now);
   }
   const auto kept =
-      cluster_.queries().nodesKeptForOthers(answer.subject && !answer.gang ? answer.subject->claim : std::string());
+      cluster_.queries().nodesReservedForOthers(answer.subject && !answer.gang ? answer.subject->claim : std::string());
   closeNodes(claims, kept);
-  if (answer.gang) closeNodes(*answer.gang, cluster_.queries().nodesKeptFrom(answer.gang->asks));
+  if (answer.gang) closeNodes(*answer.gang, cluster_.queries().nodesWithheldFrom(answer.gang->asks));
   if (answer.subject && !answer.gang && !kept.empty())
     answer.subject->suits = [suits = std::move(answer.subject->suits), kept](std::string_view node) {
       return !kept.contains(node) && (!suits || suits(node));
     };
   answer.movable = claims.known.size();
-  if (question.evictable && answer.gang) onlyForRoom(*answer.gang);
-  if (question.evictable && answer.subject && !answer.gang) onlyForRoom(*answer.subject);
+  if (question.evictable && answer.gang) onlyForCapacity(*answer.gang);
+  if (question.evictable && answer.subject && !answer.gang) onlyForCapacity(*answer.subject);
   if (answer.gang)
     planGang(deadline, answer, claims.movers, question.evictable);
   else

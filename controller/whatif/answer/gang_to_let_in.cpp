@@ -96,8 +96,8 @@ class OpenMemberReader {
     if (pod)
       if (auto why = goWith(pod, member, waitsForPod); !why.empty()) return why;
     pods_.push_back(pod);
-    auto turn = reconcile::queueOrderOf(*claim, reconcile::priorityOf(stores_, *claim).value, wall_);
-    gang_.asks.push_back({claim->metadata.uid, record.name, member.request, {}, record.className, turn});
+    auto order = reconcile::queueOrderOf(*claim, reconcile::priorityOf(stores_, *claim).value, wall_);
+    gang_.asks.push_back({claim->metadata.uid, record.name, member.request, {}, record.className, order});
     gang_.members.push_back(std::move(member));
     return {};
   }
@@ -105,17 +105,18 @@ class OpenMemberReader {
   /// Gives all members one place in the queue order: the lowest priority, and the earliest creation.
   void useGroupOrder() {
     if (gang_.asks.empty()) return;
-    auto turn = gang_.asks.front().turn;
+    auto order = gang_.asks.front().order;
     for (const auto& ask : gang_.asks) {
-      turn.priority = std::min(turn.priority, ask.turn.priority);
-      turn.since = std::min(turn.since, ask.turn.since);
+      order.priority = std::min(order.priority, ask.order.priority);
+      order.since = std::min(order.since, ask.order.since);
     }
-    for (auto& ask : gang_.asks) ask.turn = turn;
+    for (auto& ask : gang_.asks) ask.order = order;
     for (std::size_t i = 0; i < pods_.size(); ++i) {
       auto& member = gang_.members[i];
       if (!pods_[i] || member.with || !pods_[i]->nodeName.empty()) continue;
-      member.hasRoom = [pods = Beside{stores_, pods_}, i](std::string_view node, std::span<const std::size_t> placed) {
-        return pods.hasRoom(i, node, placed);
+      member.hasCapacity = [pods = Beside{stores_, pods_}, i](std::string_view node,
+                                                              std::span<const std::size_t> placed) {
+        return pods.hasCapacity(i, node, placed);
       };
     }
   }
@@ -126,7 +127,7 @@ class OpenMemberReader {
     const Stores& stores;
     std::vector<PodPtr> pods;
 
-    bool hasRoom(std::size_t member, std::string_view name, std::span<const std::size_t> placed) const {
+    bool hasCapacity(std::size_t member, std::string_view name, std::span<const std::size_t> placed) const {
       const auto& pod = *pods[member];
       const auto node = placed.empty() ? nullptr : stores.nodes.get({"", std::string(name)});
       if (!node) return true;  // the member's predicate has checked the pod alone
@@ -206,7 +207,7 @@ std::optional<v1alpha::Gang> gangNamed(const Stores& stores, const cache::Claim&
   return std::nullopt;
 }
 
-GangChoice choose(const Stores& stores, const cache::Allocator& cluster, const core::ObjectKey& id,
+GangChoice choose(const Stores& stores, const allocator::Allocator& cluster, const core::ObjectKey& id,
                   const v1alpha::Gang& gang) {
   if (gang.podGroup) return reconcile::chooseOfGroup(stores, cluster, id.namespace_, gang);
   const auto wasLetGo = [&stores](const cache::Claim& member) {
@@ -242,7 +243,7 @@ std::vector<ClaimPtr> membersWith(const Stores& stores, const cache::Claim& clai
 
 }  // namespace
 
-GangToLetIn gangToLetIn(const Stores& stores, const cache::Allocator& cluster, const cache::Claim& claim,
+GangToLetIn gangToLetIn(const Stores& stores, const allocator::Allocator& cluster, const cache::Claim& claim,
                         base::Clock::Wall wall) {
   GangToLetIn found;
   found.phase = keys::phase::kPending;

@@ -27,7 +27,7 @@ struct GangToLetIn {
 
   // One element per open member.
   std::vector<scheduler::GangMember> members;
-  std::vector<cache::Allocator::SchedulingRequest> asks;
+  std::vector<allocator::Allocator::SchedulingRequest> asks;
   std::optional<std::vector<scheduler::TopologyGroup>> groups;  ///< none: any node
   const std::vector<scheduler::TopologyGroup>* within() const { return groups ? &*groups : nullptr; }
 };
@@ -35,7 +35,7 @@ struct GangToLetIn {
 /// Chooses members as the gang's own step does (reconcile/gang/gang_choice.h), without the state that the step keeps in
 /// memory about undecided claims. Volumes and preferences of the members' pods are ignored, as in all what-if answers.
 /// The result refers to the stores.
-GangToLetIn gangToLetIn(const cache::Stores& stores, const cache::Allocator& cluster, const cache::Claim& claim,
+GangToLetIn gangToLetIn(const cache::Stores& stores, const allocator::Allocator& cluster, const cache::Claim& claim,
                         base::Clock::Wall wall);
 
 }  // namespace egpu::whatif

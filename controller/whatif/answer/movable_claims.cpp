@@ -62,7 +62,7 @@ void holdToQuotas(MovableClaims& claims, scheduler::Situation& now) {
     if (mover == claims.movers.end() || has == holdings.end()) continue;
     const auto owner = scheduler::quotaClaim(claim.name, claim.className);
     if (!scheduler::excessAnew(now.quotas, now.cluster, claim.device, owner, has->second)) {
-      mover->second.request.quota = now.quotas.rooms(owner);
+      mover->second.request.quota = now.quotas.remaining(owner);
       continue;
     }
     claims.movers.erase(mover);

@@ -115,7 +115,7 @@ class PlacingPod {
   }
 
   /// True if all claims that wait for the pod fit together on the node. Restores the scratch cluster.
-  bool roomForAll(std::string_view node) {
+  bool capacityForAll(std::string_view node) {
     std::vector<Decision> taken;
     for (auto request : open_) {
       request.pinnedNode = node;
@@ -131,7 +131,7 @@ class PlacingPod {
 
   std::string faultOf(std::string_view node, bool all) {
     auto why = unsuitable(stores_, subject_.pod, node);
-    if (why.empty() && all && open_.size() > 1 && !roomForAll(node))
+    if (why.empty() && all && open_.size() > 1 && !capacityForAll(node))
       why = "not enough capacity for all of the pod's claims together";
     return why;
   }

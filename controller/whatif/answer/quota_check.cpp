@@ -24,10 +24,10 @@ scheduler::Request withinQuotas(scheduler::Cluster& cluster, const scheduler::Qu
                                 Subject& subject) {
   if (!book.counts(claim.namespace_) || request.adminAccess) return request;
   const auto decision = scheduler::decideWithin(cluster, book, claim, request, suits, pause);
-  request.quota = book.rooms(claim);
+  request.quota = book.remaining(claim);
   if (!decision.excess) return request;
   subject.quota = quotaText(book, *decision.excess);
-  scheduler::QuotaRoom none;
+  scheduler::RemainingQuota none;
   none.left[static_cast<std::size_t>(scheduler::QuotaKey::gpu)] = 0;
   request.quota.push_back(std::move(none));
   return request;

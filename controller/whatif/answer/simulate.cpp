@@ -99,7 +99,7 @@ ResizeLimits Answerer::resizeLimits() const {
   return {
       cannotResize_, [this](const auto& claim, const auto& device, const auto& request) {
         const auto turn = reconcile::queueOrderOf(claim, reconcile::priorityOf(stores_, claim).value, clock_.wall());
-        return cluster_.queries().keptFromResize(
+        return cluster_.queries().withheldFromResize(
             {claim.metadata.uid, core::keyOf(claim.metadata).str(), request, {}, device.spec.className, turn}, device);
       }};
 }

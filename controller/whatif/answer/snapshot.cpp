@@ -177,7 +177,7 @@ scheduler::NodePredicate suitsPodsOf(const Stores& stores, const Claim& claim) {
   return consumers.empty() ? scheduler::NodePredicate() : suitsAll(stores, std::move(consumers));
 }
 
-Snapshot takeSnapshot(const Stores& stores, const cache::Allocator& cluster, const scheduler::Pause& pause) {
+Snapshot takeSnapshot(const Stores& stores, const allocator::Allocator& cluster, const scheduler::Pause& pause) {
   Snapshot snapshot;
   snapshot.situation.cluster = cluster.queries().copy();
   std::set<std::string, std::less<>> decided;

@@ -42,6 +42,7 @@ scheduler::NodePredicate suitsPodsOf(const cache::Stores& stores, const cache::C
 
 /// Returns a copy of the cluster, and all claims. The copy of the cluster is consistent; claims that change while they
 /// are read may be newer. `pause` is called regularly, and may throw.
-Snapshot takeSnapshot(const cache::Stores& stores, const cache::Allocator& cluster, const scheduler::Pause& pause = {});
+Snapshot takeSnapshot(const cache::Stores& stores, const allocator::Allocator& cluster,
+                      const scheduler::Pause& pause = {});
 
 }  // namespace egpu::whatif

@@ -213,10 +213,10 @@ class StepReader {
     const auto cls = stores_.classes.get({"", device.spec.className});
     if (const auto no = cls ? reconcile::accessRefusal(stores_, *cls, claim.metadata.namespace_) : std::nullopt)
       resized.refusedToGrow = no->message;
-    if (!limits_.kept) return;
-    auto kept = limits_.kept(claim, device, resized.request);
-    resized.kept = std::move(kept.cards);
-    if (kept.node) resized.nodeKept = cache::keptNodeText(device.spec.nodeName);
+    if (!limits_.withheld) return;
+    auto withheld = limits_.withheld(claim, device, resized.request);
+    resized.holdings = std::move(withheld.cards);
+    if (withheld.node) resized.nodeReservedText = allocator::reservedNodeText(device.spec.nodeName);
   }
 
   /// Returns why the snapshot does not place the claim; invalid requests are not a reason, because they were read

@@ -38,9 +38,9 @@ struct ResizeLimits {
   /// Returns why the device's plugin never resizes the device; empty: it may.
   std::function<std::string(const cache::Gpu& device)> cannot{};
   /// Returns the capacity held for other claims within the growth of the resized claim.
-  std::function<cache::Allocator::KeptFromResize(const v1alpha::ElasticGPUClaim& claim, const cache::Gpu& device,
-                                                 const scheduler::Request& request)>
-      kept{};
+  std::function<allocator::Allocator::WithheldFromResize(const v1alpha::ElasticGPUClaim& claim,
+                                                         const cache::Gpu& device, const scheduler::Request& request)>
+      withheld{};
 };
 
 /// space: namespace of claims that name none. A resize changes only the requests that it names; the other requests stay

@@ -128,8 +128,8 @@ base::Result<Subject> existingSubject(const Stores& stores, const core::ObjectKe
   subject.device = claim->status.elasticGPUName;
   for (const auto type : {reconcile::kAccepted, reconcile::kBound})
     if (const auto* condition = reconcile::findCondition(claim->status.conditions, type);
-        condition != nullptr && condition->status == "False" && subject.said.empty())
-      subject.said = condition->reason + ": " + condition->message;
+        condition != nullptr && condition->status == "False" && subject.falseCondition.empty())
+      subject.falseCondition = condition->reason + ": " + condition->message;
   subject.className = reconcile::classNameOf(stores, *claim);
   subject.requests = claim->spec.requests;
   subject.named = claim->spec.firstAvailable;

@@ -30,7 +30,7 @@ std::string subjectLine(const Subject& subject, const TextStyle& style) {
   if (subject.exists) {
     line += subject.phase;
     if (!subject.node.empty()) line += " on node " + subject.node + ", device " + subject.device;
-    if (!subject.said.empty()) line += " (" + subject.said + ")";
+    if (!subject.falseCondition.empty()) line += " (" + subject.falseCondition + ")";
     line += "\n";
   }
   if (!subject.note.empty()) line += "note: " + subject.note + "\n";

@@ -1,6 +1,7 @@
+#include "controller/agent/cards/discovery_results.h"
+
 #include <functional>
 
-#include "controller/agent/cards/discovery_results.h"
 #include "tests/agent/cards/fixture.h"
 
 namespace egpu::agent::cards {
@@ -114,15 +115,15 @@ TEST(MergeTest, WhatPluginsSayBesideTheirCardsIsKeptOnceAndBounded) {
   longest.cards.reply.message = std::string(1 << 20, 'x');
   const auto found =
       merge({{"a", failing}, {"gpushare", one}, {"physical", one}, {"silent", answer({})}, {"z", longest}}, "n1");
-  ASSERT_THAT(found.said, SizeIs(2));
-  EXPECT_EQ(found.said.at(0), "gpushare: card 3 is left out: \\x1b[31mlost");
-  EXPECT_LE(found.said.at(1).size(), 900u);
+  ASSERT_THAT(found.warnings, SizeIs(2));
+  EXPECT_EQ(found.warnings.at(0), "gpushare: card 3 is left out: \\x1b[31mlost");
+  EXPECT_LE(found.warnings.at(1).size(), 900u);
   Answers many;
   for (int i = 0; i < 100; ++i) {
     one.cards.reply.message = "words " + std::to_string(i);
     many[one.cards.reply.message] = one;
   }
-  EXPECT_THAT(merge(many, "n1").said, SizeIs(32));
+  EXPECT_THAT(merge(many, "n1").warnings, SizeIs(32));
 }
 
 TEST(MergeTest, LinksAndAttributesThatCannotBeAreLeftOut) {

@@ -40,10 +40,14 @@ TEST(CdiSpec, IsWhatRuntimesReadAndNothingElse) {
   one.edits.mounts = {{"/a", "/b", {"ro"}}};
   EXPECT_EQ(
       encodeCdiSpec(one),
-      R"({"cdiVersion":"0.3.0","kind":"elasticgpu.io/device","devices":[{"name":"a1b2","containerEdits":{"env":["ELASTICGPU_PREPARED_FOR={)"
-      R"(\"namespace\":\"team\",\"resourceClaim\":\"c\",\"uid\":\"u-1\",\"device\":\"egpu-1\",\"provisioner\":\"x.example.com\",)"
-      R"(\"cards\":[{\"name\":\"gpu-1\",\"uuid\":\"GPU-1\",\"core\":100,\"memory\":4096,\"chargedCore\":50,\"chargedMemory\":2048}]}","A=1"],)"
-      R"("deviceNodes":[{"path":"/dev/nvidia0","permissions":"rw"}],"mounts":[{"hostPath":"/a","containerPath":"/b","options":["ro"]}]}}]})"
+      R"({"cdiVersion":"0.3.0","kind":"elasticgpu.io/device","devices":[{"name":"a1b2","containerEdits":{"env":[)"
+      R"("ELASTICGPU_PREPARED_FOR={)"
+      R"(\"namespace\":\"team\",\"resourceClaim\":\"c\",\"uid\":\"u-1\",\"device\":\"egpu-1\",)"
+      R"(\"provisioner\":\"x.example.com\",)"
+      R"(\"cards\":[{\"name\":\"gpu-1\",\"uuid\":\"GPU-1\",\"core\":100,\"memory\":4096,\"chargedCore\":50,)"
+      R"(\"chargedMemory\":2048}]}","A=1"],)"
+      R"("deviceNodes":[{"path":"/dev/nvidia0","permissions":"rw"}],"mounts":[{"hostPath":"/a","containerPath":"/b",)"
+      R"("options":["ro"]}]}}]})"
       "\n");
 }
 

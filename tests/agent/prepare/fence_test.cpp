@@ -31,7 +31,7 @@ cdi::Spec spec(const std::string& uid, int64_t core, int64_t memory, const std::
   out.cards = {{"", card, 1000, 80 * kGi, core, memory}};
   return out;
 }
-cdi::Folder::Entry entry(const cdi::Spec& spec) { return {spec.deviceUid, true, false, spec}; }
+cdi::Folder::StoredSpec entry(const cdi::Spec& spec) { return {spec.deviceUid, true, false, spec}; }
 
 const std::vector<v1alpha::Card>& cards() {
   static const std::vector<v1alpha::Card> all = [] {
@@ -79,7 +79,7 @@ TEST(CapacityGuard, SumsDontGoRound) {
 }
 
 TEST(CapacityGuard, AFileThatCantBeReadMayHoldTheCard) {
-  const cdi::Folder::Entry broken{"b", true, false, base::Status(base::Code::malformed, "/x/b.json: not JSON")};
+  const cdi::Folder::StoredSpec broken{"b", true, false, base::Status(base::Code::malformed, "/x/b.json: not JSON")};
   const auto s = fits(spec("a", 1, 1), cards(), {broken});
   EXPECT_EQ(s.code(), base::Code::unavailable);
   EXPECT_NE(s.message().find("/x/b.json: not JSON"), std::string::npos);
@@ -247,7 +247,7 @@ TEST(CapacityGuard, WaitsForNobodysDisk) {
 }
 
 TEST(CapacityGuard, ManyHoldersAreCountedNotNamed) {
-  std::vector<cdi::Folder::Entry> all;
+  std::vector<cdi::Folder::StoredSpec> all;
   for (int i = 0; i < 20; ++i) all.push_back(entry(spec("b" + std::to_string(i), 50, 1)));
   EXPECT_NE(fits(spec("a", 1, 1), cards(), all).message().find("and 12 more"), std::string::npos);
 }

@@ -34,7 +34,7 @@ class TurnsTest : public PrepareTest {
     world.registry.add(otherOfController);
     registry.add(other);
     world.addClass("other", "Delete", "Immediate", {}, kOther);
-    options.mostCalls = 2;
+    options.maxCalls = 2;
   }
   ~TurnsTest() override {
     hangs = false;

@@ -98,7 +98,7 @@ TEST_F(WaitingTest, WhatMayNotBeIsNotWaitedFor) {
 
 TEST_F(WaitingTest, NotMoreAtOnceThanStatedSoThatOthersGetTheirTurn) {
   const auto waits = claimed("waits"), comes = claimed("comes"), fits = claimed("fits");
-  options.mostWaiting = 1;
+  options.maxWaiting = 1;
   ClaimPreparer patient(own, registry, events, folder, options);
   plugin.stageAnswers = {plugin::ReplyCode::unavailable, "it starts"};
   std::vector<bool> fitted;

@@ -119,12 +119,14 @@ TEST_F(ContractWrite, MergePatchesSetAndRemoveAndLeaveTheRest) {
 TEST_F(ContractWrite, JsonPatchesAreAllOrNothing) {
   make(lease("a"));
   const auto apply = [this](const std::string& body) { return client.patch<Lease>({ns, "a"}, PatchType::json, body); };
-  const auto good = apply(
-      R"([{"op":"test","path":"/spec/holderIdentity","value":"somebody"},{"op":"add","path":"/metadata/labels","value":{"a":"1"}}])");
+  const auto good =
+      apply(R"([{"op":"test","path":"/spec/holderIdentity","value":"somebody"},{"op":"add","path":"/metadata/labels",)"
+            R"("value":{"a":"1"}}])");
   ASSERT_TRUE(good.ok()) << good.status().str();
   EXPECT_EQ(good->metadata.label("a"), "1");
-  const auto failed = apply(
-      R"([{"op":"replace","path":"/metadata/labels/a","value":"2"},{"op":"test","path":"/spec/holderIdentity","value":"x"}])");
+  const auto failed =
+      apply(R"([{"op":"replace","path":"/metadata/labels/a","value":"2"},{"op":"test","path":"/spec/holderIdentity",)"
+            R"("value":"x"}])");
   EXPECT_EQ(failed.status().http, 422);
   EXPECT_EQ(apply(R"([{"op":"remove","path":"/metadata/labels/nothing"}])").status().http, 422);
   EXPECT_EQ(apply(R"({"op":"remove"})").status().http, 400);

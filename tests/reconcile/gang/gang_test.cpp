@@ -43,7 +43,7 @@ class GangTest : public ReconcileTest {
   }
   /// Gang train of a, b and c, for which nodes are reserved, so that claim `later` does not fit. Returns false if no
   /// node is reserved.
-  bool waitsWithNodesKept() {
+  bool waitsWithReservedNodes() {
     for (const auto* node : {"n3", "n4"}) {
       world.addNode(node);
       world.addCard(node, 0);
@@ -58,7 +58,7 @@ class GangTest : public ReconcileTest {
     world.nextSecond();
     world.addClaim("later", "share", {{"gpu", "1"}});
     settle();
-    return !driver->cluster.queries().keptNodes().empty() && phase("later") == "Pending";
+    return !driver->cluster.queries().nodeReservations().empty() && phase("later") == "Pending";
   }
   /// Number of events of the pod of late(name) whose message begins with the text.
   int64_t podTold(const std::string& name, const std::string& message) const {
@@ -157,47 +157,47 @@ TEST_F(GangTest, NodesAreKeptForOneThatHasWaitedForLong) {
   EXPECT_LT(rounds, 40) << world.message("a");
   EXPECT_GE(rounds, 4) << "not before its ten minutes are over";
   for (const auto* name : {"a", "b"}) EXPECT_EQ(phase(name), "Bound") << world.message(name);
-  EXPECT_TRUE(driver->cluster.queries().keptNodes().empty());
+  EXPECT_TRUE(driver->cluster.queries().nodeReservations().empty());
 }
 
 TEST_F(GangTest, NoNodesAreKeptForOneThatIsWholeNoMore) {
   if (world.real) GTEST_SKIP() << "times that a real server writes are not this clock's";
-  ASSERT_TRUE(waitsWithNodesKept());
+  ASSERT_TRUE(waitsWithReservedNodes());
   world.removeClaim("c");
   settle();
-  EXPECT_TRUE(driver->cluster.queries().keptNodes().empty());
+  EXPECT_TRUE(driver->cluster.queries().nodeReservations().empty());
   EXPECT_EQ(phase("later"), "Bound") << world.message("later");
 }
 
 TEST_F(GangTest, NoNodesAreKeptForMembersThatAreNoneAnyMore) {
   if (world.real) GTEST_SKIP() << "times that a real server writes are not this clock's";
-  ASSERT_TRUE(waitsWithNodesKept());
+  ASSERT_TRUE(waitsWithReservedNodes());
   for (const auto* name : {"a", "b", "c"})
     world.json<cache::Claim>({"default", name}, R"({"metadata":{"annotations":{"elasticgpu.io/gang-size":"x"}}})");
   settle();
-  EXPECT_TRUE(driver->cluster.queries().keptNodes().empty());
+  EXPECT_TRUE(driver->cluster.queries().nodeReservations().empty());
   EXPECT_EQ(phase("later"), "Bound") << world.message("later");
 }
 
 TEST_F(GangTest, NoNodesAreKeptForMembersThatAreToHaveADevice) {
   if (world.real) GTEST_SKIP() << "times that a real server writes are not this clock's";
-  ASSERT_TRUE(waitsWithNodesKept());
+  ASSERT_TRUE(waitsWithReservedNodes());
   for (const auto* name : {"a", "b", "c"})
     world.json<cache::Claim>({"default", name}, R"({"spec":{"elasticGPUName":"nope"}})");
   settle();
-  EXPECT_TRUE(driver->cluster.queries().keptNodes().empty());
+  EXPECT_TRUE(driver->cluster.queries().nodeReservations().empty());
   EXPECT_EQ(phase("later"), "Bound") << world.message("later");
 }
 
 TEST_F(GangTest, NoNodesAreKeptForMembersThatOthersKeepFromGoing) {
   if (world.real) GTEST_SKIP() << "times that a real server writes are not this clock's";
-  ASSERT_TRUE(waitsWithNodesKept());
+  ASSERT_TRUE(waitsWithReservedNodes());
   for (const auto* name : {"a", "b", "c"}) {
     world.json<cache::Claim>({"default", name}, R"({"metadata":{"finalizers":["example.com/mine"]}})");
     world.removeClaim(name);
   }
   settle();
-  EXPECT_TRUE(driver->cluster.queries().keptNodes().empty());
+  EXPECT_TRUE(driver->cluster.queries().nodeReservations().empty());
   EXPECT_EQ(phase("later"), "Bound") << world.message("later");
 }
 
@@ -225,7 +225,7 @@ TEST_F(GangTest, NodesAreKeptWhoseHoldersHaveTheirCpuToo) {
   for (const auto* name : {"a", "b"}) late(name, "2", cpu("40"), {{"gpu", "1"}});
   world.clock.advance(std::chrono::seconds(601));
   driver->run();
-  EXPECT_EQ(driver->cluster.queries().keptNodes().size(), 2u)
+  EXPECT_EQ(driver->cluster.queries().nodeReservations().size(), 2u)
       << "one has room for one of these pods: " << world.message("a");
 }
 

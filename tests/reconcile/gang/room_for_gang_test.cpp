@@ -17,7 +17,7 @@ using support::World;
 using Names = std::vector<std::string>;
 
 /// Two nodes of two cards, in racks x and y.
-class RoomForGangTest : public ReconcileTest {
+class CapacityForGangTest : public ReconcileTest {
  protected:
   void SetUp() override {
     ReconcileTest::SetUp();
@@ -106,7 +106,7 @@ class RoomForGangTest : public ReconcileTest {
   const Names abc{"a", "b", "c"}, spares{"s1", "s2", "s3", "s4"};
 };
 
-TEST_F(RoomForGangTest, C14_V1_V5_AsManyGoAsAllOfItNeedAndTheYoungest) {
+TEST_F(CapacityForGangTest, C14_V1_V5_AsManyGoAsAllOfItNeedAndTheYoungest) {
   fill(spares);
   for (const auto& name : abc) member(name, "3");
   driver->run();
@@ -146,11 +146,11 @@ class PlanningAlone {
       : stores_(driver.stores), plans_(stores_, driver.cluster, clock_, kDefaultTimeouts) {}
   std::chrono::milliseconds again(const std::string& name, int64_t priority) {
     const auto claim = stores_.claims.get({"default", name});
-    cache::Allocator::SchedulingRequest ask;
+    allocator::Allocator::SchedulingRequest ask;
     ask.claimUid = claim->metadata.uid;
     ask.claim = core::keyOf(claim->metadata).str();
     ask.request.wholeCards = true;
-    ask.turn.priority = priority;
+    ask.order.priority = priority;
     EXPECT_TRUE(plans_.planForGroup({{claim}, {ask}, {{}}}, {}).empty());
     return plans_.delayForRateLimit({-priority, ageOf(claim->metadata)}, "claim/default/" + name);
   }
@@ -161,7 +161,7 @@ class PlanningAlone {
   Preemption plans_;
 };
 
-TEST_F(RoomForGangTest, V1_ThePlanOfALargeGangIsWrittenInSeveralSteps) {
+TEST_F(CapacityForGangTest, V1_ThePlanOfALargeGangIsWrittenInSeveralSteps) {
   Names holders, members;
   for (int node = 3; node <= 7; ++node) {
     world.addNode("n" + std::to_string(node));
@@ -178,14 +178,14 @@ TEST_F(RoomForGangTest, V1_ThePlanOfALargeGangIsWrittenInSeveralSteps) {
   EXPECT_EQ(in("Bound", holders), Names{"h0"}) << "the oldest stays";
 }
 
-TEST_F(RoomForGangTest, APlanWithoutCandidatesIsMadeAgainOnlyAfterAnEvent) {
+TEST_F(CapacityForGangTest, APlanWithoutCandidatesIsMadeAgainOnlyAfterAnEvent) {
   fill(spares);
   for (const auto& name : abc) member(name, "3", "");
   EXPECT_EQ(world.reason("a"), "NoFit") << world.message("a");
   EXPECT_EQ(PlanningAlone(*driver).again("a", 0).count(), 0) << "all holders have its priority";
 }
 
-TEST_F(RoomForGangTest, APlanIsMadeAgainOnceClaimsAreBoundThatAreNotYet) {
+TEST_F(CapacityForGangTest, APlanIsMadeAgainOnceClaimsAreBoundThatAreNotYet) {
   fill({"f1", "f2", "f3"}, "share");
   world.plugin.answer({{plugin::ReplyCode::unavailable, "no"}}, true);
   claim("coming", "spare");
@@ -196,7 +196,7 @@ TEST_F(RoomForGangTest, APlanIsMadeAgainOnceClaimsAreBoundThatAreNotYet) {
   world.plugin.answer({});
 }
 
-TEST_F(RoomForGangTest, NobodyGoesIfNotAllCanBeHelped) {
+TEST_F(CapacityForGangTest, NobodyGoesIfNotAllCanBeHelped) {
   fill({"fixed", "fixed2"}, "share");
   claim("s1", "spare");
   claim("s2", "spare");
@@ -216,7 +216,7 @@ TEST_F(RoomForGangTest, NobodyGoesIfNotAllCanBeHelped) {
   EXPECT_EQ(in("Bound", {"s1", "s2"}), Names());
 }
 
-TEST_F(RoomForGangTest, NeitherEqualsNorWhatIsKeptNorForOneThatNeverPreempts) {
+TEST_F(CapacityForGangTest, NeitherEqualsNorWhatIsKeptNorForOneThatNeverPreempts) {
   claim("equal", "spare", "high");
   claim("kept", "spare-keep");
   claim("fixed", "share");
@@ -235,7 +235,7 @@ TEST_F(RoomForGangTest, NeitherEqualsNorWhatIsKeptNorForOneThatNeverPreempts) {
       World::mustOk(world.client.remove<cache::Gpu>({"", device.metadata.name}));
 }
 
-TEST_F(RoomForGangTest, WithinOneValueOfItsLabel) {
+TEST_F(CapacityForGangTest, WithinOneValueOfItsLabel) {
   fill({"s1", "fixed"});
   world.removeClaim("fixed");
   settle();
@@ -248,7 +248,7 @@ TEST_F(RoomForGangTest, WithinOneValueOfItsLabel) {
 }
 
 /// Gangs of victims. Claims of one card each.
-class RoomOfGangTest : public RoomForGangTest {
+class CapacityOfGangTest : public CapacityForGangTest {
  protected:
   void holder(const std::string& name, const std::string& size, const std::string& cls = "spare",
               const std::string& priority = {}) {
@@ -256,7 +256,7 @@ class RoomOfGangTest : public RoomForGangTest {
   }
 };
 
-TEST_F(RoomOfGangTest, C13_AClaimOfNoGangGoesBeforeAGang) {
+TEST_F(CapacityOfGangTest, C13_AClaimOfNoGangGoesBeforeAGang) {
   for (const auto* name : {"g1", "g2", "g3"}) holder(name, "3");
   claim("single", "spare");
   claim("urgent", "share", "high");
@@ -265,7 +265,7 @@ TEST_F(RoomOfGangTest, C13_AClaimOfNoGangGoesBeforeAGang) {
   EXPECT_EQ(in("Bound", {"g1", "g2", "g3", "single"}), (Names{"g1", "g2", "g3"}));
 }
 
-TEST_F(RoomOfGangTest, C13_TheLowestPriorityOfItsMembersCounts) {
+TEST_F(CapacityOfGangTest, C13_TheLowestPriorityOfItsMembersCounts) {
   holder("g1", "4", "spare", "patient");
   for (const auto* name : {"g2", "g3"}) holder(name, "4", "spare", "high");
   holder("g4", "4", "spare");
@@ -280,7 +280,7 @@ TEST_F(RoomOfGangTest, C13_TheLowestPriorityOfItsMembersCounts) {
   EXPECT_EQ(in("Bound", {"g1", "g2", "g3", "g4"}), Names());
 }
 
-TEST_F(RoomOfGangTest, C13_AMemberWhoseClassIsNotPreemptibleExemptsNoOther) {
+TEST_F(CapacityOfGangTest, C13_AMemberWhoseClassIsNotPreemptibleExemptsNoOther) {
   holder("fixed", "4", "share");
   for (const auto* name : {"g2", "g3", "g4"}) holder(name, "4");
   ASSERT_EQ(in("Bound", {"fixed", "g2", "g3", "g4"}).size(), 4U);
@@ -290,7 +290,7 @@ TEST_F(RoomOfGangTest, C13_AMemberWhoseClassIsNotPreemptibleExemptsNoOther) {
   EXPECT_EQ(in("Bound", {"fixed", "g2", "g3", "g4"}), Names{"fixed"});
 }
 
-TEST_F(RoomOfGangTest, C13_V4_NoMemberGivesBackItsCardBeforeThePodsOfAllHaveEnded) {
+TEST_F(CapacityOfGangTest, C13_V4_NoMemberGivesBackItsCardBeforeThePodsOfAllHaveEnded) {
   const Names gang{"g1", "g2", "g3", "g4"};
   for (const auto& name : gang) holder(name, "4");
   for (const auto& name : gang) runs(name);
@@ -308,7 +308,7 @@ TEST_F(RoomOfGangTest, C13_V4_NoMemberGivesBackItsCardBeforeThePodsOfAllHaveEnde
   EXPECT_EQ(in("Bound", gang), Names());
 }
 
-TEST_F(RoomForGangTest, V2_V3_ItsRoomIsKeptUntilThePodsOfAllHaveEnded) {
+TEST_F(CapacityForGangTest, V2_V3_ItsRoomIsKeptUntilThePodsOfAllHaveEnded) {
   fill(spares);
   for (const auto& name : spares) runs(name);
   for (const auto& name : abc) member(name, "3");
@@ -336,7 +336,7 @@ TEST_F(RoomForGangTest, V2_V3_ItsRoomIsKeptUntilThePodsOfAllHaveEnded) {
   EXPECT_TRUE(podStays("s1"));
 }
 
-TEST_F(RoomForGangTest, V2_ABudgetThatHoldsOneSparesAll) {
+TEST_F(CapacityForGangTest, V2_ABudgetThatHoldsOneSparesAll) {
   fill(spares);
   for (const auto& name : spares) runs(name);
   startOver(line);
@@ -363,7 +363,7 @@ TEST_F(RoomForGangTest, V2_ABudgetThatHoldsOneSparesAll) {
   EXPECT_EQ(in("Bound", four), four);
 }
 
-TEST_F(RoomForGangTest, V1_OfSomeMembersMakesNobodyGo) {
+TEST_F(CapacityForGangTest, V1_OfSomeMembersMakesNobodyGo) {
   fill(spares);
   startOver(line);
   const auto path = "/elasticgpuclaims/b/status";
@@ -383,7 +383,7 @@ TEST_F(RoomForGangTest, V1_OfSomeMembersMakesNobodyGo) {
   EXPECT_EQ(in("Bound", spares), Names{"s1"});
 }
 
-TEST_F(RoomForGangTest, AMemberThatGoesEndsTheNeed) {
+TEST_F(CapacityForGangTest, AMemberThatGoesEndsTheNeed) {
   fill(spares);
   for (const auto& name : spares) runs(name);
   startOver(line);
@@ -407,7 +407,7 @@ TEST_F(RoomForGangTest, AMemberThatGoesEndsTheNeed) {
   EXPECT_EQ(in("Bound", spares), spares);
 }
 
-TEST_F(RoomForGangTest, OfTwoOnlyTheOlderMakesOthersGo) {
+TEST_F(CapacityForGangTest, OfTwoOnlyTheOlderMakesOthersGo) {
   fill(spares);
   for (const auto& name : spares) runs(name);
   member("a", "3");
@@ -431,7 +431,7 @@ TEST_F(RoomForGangTest, OfTwoOnlyTheOlderMakesOthersGo) {
   EXPECT_EQ(left, 1) << "the fourth never goes for the other gang, which it would not help";
 }
 
-TEST_F(RoomForGangTest, RoomElsewhereSparesThem) {
+TEST_F(CapacityForGangTest, RoomElsewhereSparesThem) {
   fill(spares);
   for (const auto& name : spares) runs(name);
   for (const auto* name : {"a", "b"}) member(name, "2");
@@ -447,7 +447,7 @@ TEST_F(RoomForGangTest, RoomElsewhereSparesThem) {
   EXPECT_EQ(in("Bound", spares), spares) << "who had to go has its card again";
 }
 
-TEST_F(RoomForGangTest, V2_V4_V5_ALargeOnesMembersAreReadOnceForAllVictims) {
+TEST_F(CapacityForGangTest, V2_V4_V5_ALargeOnesMembersAreReadOnceForAllVictims) {
   for (int n = 3; n <= 5; ++n) {
     const auto node = "n" + std::to_string(n);
     world.addNode(node);
@@ -478,7 +478,7 @@ TEST_F(RoomForGangTest, V2_V4_V5_ALargeOnesMembersAreReadOnceForAllVictims) {
   driver.reset();
 }
 
-TEST_F(RoomForGangTest, WhatIsReadAtOnceIsAsNewAsIfItWereReadOneByOne) {
+TEST_F(CapacityForGangTest, WhatIsReadAtOnceIsAsNewAsIfItWereReadOneByOne) {
   Names names;
   std::vector<cache::Store<cache::Claim>::Ptr> claims;
   for (int i = 0; i < 8; ++i) names.push_back("m" + std::to_string(i));

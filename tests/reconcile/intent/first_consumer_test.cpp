@@ -135,12 +135,12 @@ TEST_F(FirstConsumerTest, ANodeIsKeptOnlyWhileAPodWantsTheClaim) {
   world.addPod("p", {"large"});
   settle();
   ASSERT_EQ(world.reason("large"), "NoFit");
-  EXPECT_TRUE(driver->cluster.queries().keptNodes().empty()) << "nobody had asked for it in the hour before";
+  EXPECT_TRUE(driver->cluster.queries().nodeReservations().empty()) << "nobody had asked for it in the hour before";
   triesAgainAfter(seconds(601));
-  ASSERT_EQ(driver->cluster.queries().keptNodes().size(), 1u) << world.message("large");
+  ASSERT_EQ(driver->cluster.queries().nodeReservations().size(), 1u) << world.message("large");
   world.removePod("p");
   settle();
-  EXPECT_TRUE(driver->cluster.queries().keptNodes().empty()) << "its pod is gone";
+  EXPECT_TRUE(driver->cluster.queries().nodeReservations().empty()) << "its pod is gone";
   world.nextSecond();
   world.addClaim("next", "share", {{"gpu", "1"}});
   settle();
@@ -155,8 +155,8 @@ TEST_F(FirstConsumerTest, ANodeIsKeptWhereSomeAreLikedBetter) {
   largeClaimWaits();
   ASSERT_EQ(world.reason("large"), "NoFit") << world.message("large");
   triesAgainAfter(seconds(601));
-  ASSERT_EQ(driver->cluster.queries().keptNodes().size(), 1u) << world.message("large");
-  EXPECT_EQ(driver->cluster.queries().keptNodes().front().node, "n1");
+  ASSERT_EQ(driver->cluster.queries().nodeReservations().size(), 1u) << world.message("large");
+  EXPECT_EQ(driver->cluster.queries().nodeReservations().front().node, "n1");
 }
 
 TEST_F(FirstConsumerTest, ANodeIsKeptWhoseHoldersHaveItsCpuToo) {
@@ -177,11 +177,11 @@ TEST_F(FirstConsumerTest, ANodeIsKeptWhoseHoldersHaveItsCpuToo) {
   settle();
   world.clock.advance(seconds(601));
   driver->run();
-  ASSERT_EQ(driver->cluster.queries().keptNodes().size(), 1u) << world.message("large");
-  EXPECT_EQ(driver->cluster.queries().keptNodes().front().name, "default/large")
+  ASSERT_EQ(driver->cluster.queries().nodeReservations().size(), 1u) << world.message("large");
+  EXPECT_EQ(driver->cluster.queries().nodeReservations().front().name, "default/large")
       << "no node would ever do for the other";
   driver->run(seconds(120));
-  EXPECT_EQ(driver->cluster.queries().keptNodes().size(), 1u) << "for as long as its CPU is not";
+  EXPECT_EQ(driver->cluster.queries().nodeReservations().size(), 1u) << "for as long as its CPU is not";
 }
 
 TEST_F(FirstConsumerTest, AClaimReportsItsReservation) {
@@ -219,7 +219,7 @@ TEST_F(FirstConsumerTest, NoNodeIsKeptWherePodsThatAreReplacedHaveTheCardsOrTheC
   settle();
   world.clock.advance(seconds(601));
   driver->run();
-  EXPECT_TRUE(driver->cluster.queries().keptNodes().empty());
+  EXPECT_TRUE(driver->cluster.queries().nodeReservations().empty());
   EXPECT_NE(world.message("large").find("is used by claims that are not expected to end"), std::string::npos)
       << world.message("large");
 }
@@ -232,7 +232,7 @@ TEST_F(FirstConsumerTest, NoNodeIsKeptWhoseCpuPodsWithoutClaimsHave) {
   settle();
   world.clock.advance(seconds(601));
   driver->run();
-  EXPECT_TRUE(driver->cluster.queries().keptNodes().empty()) << "they would stay, and the cards stand idle";
+  EXPECT_TRUE(driver->cluster.queries().nodeReservations().empty()) << "they would stay, and the cards stand idle";
 }
 
 TEST_F(FirstConsumerTest, NoNodeIsKeptForAnAlternativeThatIsOverItsQuota) {
@@ -255,7 +255,7 @@ TEST_F(FirstConsumerTest, NoNodeIsKeptForAnAlternativeThatIsOverItsQuota) {
   settle();
   world.clock.advance(seconds(601));
   driver->run();
-  EXPECT_TRUE(driver->cluster.queries().keptNodes().empty()) << world.message("either");
+  EXPECT_TRUE(driver->cluster.queries().nodeReservations().empty()) << world.message("either");
 }
 
 TEST_F(FirstConsumerTest, NoNodeIsKeptForLongForAPodThatCanNotChoose) {
@@ -266,12 +266,12 @@ TEST_F(FirstConsumerTest, NoNodeIsKeptForLongForAPodThatCanNotChoose) {
   world.addPod("p", {"one", "two"});
   settle();
   triesAgainAfter(seconds(601));
-  ASSERT_EQ(driver->cluster.queries().keptNodes().size(), 1u) << world.message("one");
-  const bool first = driver->cluster.queries().keptNodes().front().name == "default/one";
+  ASSERT_EQ(driver->cluster.queries().nodeReservations().size(), 1u) << world.message("one");
+  const bool first = driver->cluster.queries().nodeReservations().front().name == "default/one";
   world.removeClaim(first ? "two" : "one");
   settle();
   for (int i = 0; i < 15; ++i) driver->run(seconds(60));
-  EXPECT_TRUE(driver->cluster.queries().keptNodes().empty());
+  EXPECT_TRUE(driver->cluster.queries().nodeReservations().empty());
 }
 
 TEST_F(FirstConsumerTest, ANodeStaysKeptWhereNothingHappens) {
@@ -279,7 +279,7 @@ TEST_F(FirstConsumerTest, ANodeStaysKeptWhereNothingHappens) {
   largeClaimWaits();
   triesAgainAfter(seconds(601));
   for (int i = 0; i < 60; ++i) {
-    ASSERT_EQ(driver->cluster.queries().keptNodes().size(), 1u) << i;
+    ASSERT_EQ(driver->cluster.queries().nodeReservations().size(), 1u) << i;
     driver->run(seconds(60));
   }
 }

@@ -83,7 +83,7 @@ TEST_F(FirstAvailableTest, C6_WithoutRoomEachSaysWhyNotAndWhateverHelpsAnyOfThem
   EXPECT_EQ(world.reason("c"), "NoFit");
   EXPECT_EQ(world.message("c").rfind("two: ", 0), 0u) << world.message("c");
   EXPECT_NE(world.message("c").find("; most: "), std::string::npos) << world.message("c");
-  EXPECT_EQ(driver->reconciler.waitingForRoom(), 1u);
+  EXPECT_EQ(driver->reconciler.waitingForCapacity(), 1u);
   world.removeClaim("b");  // capacity for the second alternative only
   settle();
   EXPECT_EQ(got("c"), "Bound most");

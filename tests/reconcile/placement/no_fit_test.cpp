@@ -13,11 +13,11 @@ TEST_F(NoFitTest, C6_NoFitIsTriedAgainWhenACardComes) {
   settle();
   EXPECT_EQ(world.reason("a"), "NoFit");
   EXPECT_FALSE(world.message("a").empty());
-  EXPECT_EQ(driver->reconciler.waitingForRoom(), 1u);
+  EXPECT_EQ(driver->reconciler.waitingForCapacity(), 1u);
   world.addCard("n1", 2);
   settle();
   EXPECT_EQ(world.claim("a").status.phase, "Bound");
-  EXPECT_EQ(driver->reconciler.waitingForRoom(), 0u);
+  EXPECT_EQ(driver->reconciler.waitingForCapacity(), 0u);
 }
 
 TEST_F(NoFitTest, C6_NoFitIsTriedAgainWhenAClaimLeaves) {

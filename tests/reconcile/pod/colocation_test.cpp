@@ -549,12 +549,12 @@ TEST_F(TogetherTest, NothingIsRememberedOfWhatIsGone) {
     world.clearAllocation("small" + n);
     settle();
     EXPECT_GT(driver->reconciler.remembered(), 3u);
-    EXPECT_GT(driver->reconciler.waitingForRoom(), 1u);
+    EXPECT_GT(driver->reconciler.waitingForCapacity(), 1u);
     for (const auto* name : {"p", "q", "missing"}) world.removePod(name + n);
     for (const auto* name : {"small", "large", "waits"}) world.removeClaim(name + n);
     driver->run();
     ASSERT_EQ(driver->reconciler.remembered(), 0u) << "round " << round;
-    ASSERT_EQ(driver->reconciler.waitingForRoom(), 0u) << "round " << round;
+    ASSERT_EQ(driver->reconciler.waitingForCapacity(), 0u) << "round " << round;
   }
 }
 

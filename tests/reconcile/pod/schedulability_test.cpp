@@ -300,7 +300,7 @@ TEST_F(SchedulabilityTest, C13_NothingIsNominatedOrReservedForAQueuedPod) {
   world.clock.advance(seconds(601));
   driver->run(seconds(120));
   EXPECT_EQ(cards(), 4);
-  EXPECT_TRUE(driver->cluster.queries().keptNodes().empty());
+  EXPECT_TRUE(driver->cluster.queries().nodeReservations().empty());
   for (const auto* pod : {"of-late", "of-share"}) {
     EXPECT_FALSE(world.claim(stampOf(pod)).status.nominated) << pod;
     EXPECT_EQ(world.reason(stampOf(pod)), "WaitingForGates") << pod;

@@ -118,12 +118,12 @@ TEST_F(PreemptionTest, ALookEndsWithTheStopAndInTime) {
     cache::Claim who;
     who.metadata.name = who.metadata.uid = name;
     who.metadata.namespace_ = "default";
-    cache::Allocator::SchedulingRequest ask;
+    allocator::Allocator::SchedulingRequest ask;
     ask.claimUid = name;
     ask.claim = "default/" + name;
     ask.request.cards = 2;
     ask.request.wholeCards = true;
-    ask.turn.priority = 1000;
+    ask.order.priority = 1000;
     const auto suits = [&](std::string_view) {
       ++asked;
       world.clock.advance(perNode);
@@ -152,11 +152,11 @@ TEST_F(PreemptionTest, LooksForWhoHasToGoHaveATenthOfTheTimeWhoeverTheyAreFor) {
     cache::Claim who;
     who.metadata.name = who.metadata.uid = name;
     who.metadata.namespace_ = "default";
-    cache::Allocator::SchedulingRequest ask;
+    allocator::Allocator::SchedulingRequest ask;
     ask.claimUid = name;
     ask.claim = "default/" + name;
     ask.request.perCard = {1000, 1};
-    ask.turn.priority = 1000;
+    ask.order.priority = 1000;
     const int before = asked;
     EXPECT_FALSE(preemption.planFor(std::make_shared<const cache::Claim>(who), ask,
                                     [&](std::string_view) {
@@ -235,12 +235,12 @@ TEST_F(PreemptionTest, ANominationStandsAMomentLongerOnceItsLastVictimIsGone) {
   room.nodeName = "n1";
   room.victims = {"egpu-gone"};
   who.status.nominated = room;
-  cache::Allocator::SchedulingRequest ask;
+  allocator::Allocator::SchedulingRequest ask;
   ask.claimUid = "high";
   ask.claim = "default/high";
   ask.request.cards = 1;
   ask.request.wholeCards = true;
-  ask.turn.priority = 1000;
+  ask.order.priority = 1000;
   const auto plan = [&] { return preemption.planFor(std::make_shared<const cache::Claim>(who), ask, {}, {}); };
   const auto first = plan();
   ASSERT_TRUE(first);

@@ -94,10 +94,10 @@ class Busy : public Trial {
     add("templates", s.templates.size());
     add("carrierTemplates", s.carrierTemplates.size());
     add("priorityClasses", s.priorityClasses.size());
-    add("waitingForRoom", reconciler().waitingForRoom());
+    add("waitingForCapacity", reconciler().waitingForCapacity());
     add("remembered", reconciler().remembered());
     add("assumed", cluster().assumed().size());
-    add("keptNodes", cluster().queries().keptNodes().size());
+    add("nodeReservations", cluster().queries().nodeReservations().size());
     return sizes;
   }
   template <class T>

@@ -97,9 +97,9 @@ class BusyCluster : public Trial {
   /// Disables reservations of nodes and quotas. They would be a reason to leave claims pending that a new process does
   /// not know.
   void unlimited() {
-    scheduler::Keeping keeping;
-    keeping.after = 1'000'000'000;
-    driver->cluster.keeping(keeping);
+    scheduler::ReservationLimits limits;
+    limits.after = 1'000'000'000;
+    driver->cluster.setReservationLimits(limits);
   }
 
   /// Returns the first claim that would fit and is pending, or does not report why. Empty: there is none.
@@ -138,12 +138,12 @@ class BusyCluster : public Trial {
     const auto priority = priorityOf(stores(), each);
     if (requests == nullptr || !priority.unknown.empty()) return {};
     for (const auto& request : *requests) {
-      const cache::Allocator::SchedulingRequest ask{each.metadata.uid,
-                                                    core::keyOf(each.metadata).str(),
-                                                    request,
-                                                    {},
-                                                    cls->metadata.name,
-                                                    queueOrderOf(each, priority.value, world.clock.wall())};
+      const allocator::Allocator::SchedulingRequest ask{each.metadata.uid,
+                                                        core::keyOf(each.metadata).str(),
+                                                        request,
+                                                        {},
+                                                        cls->metadata.name,
+                                                        queueOrderOf(each, priority.value, world.clock.wall())};
       const auto decided = cluster().candidates(ask, toleratedNodes(stores(), *cls), 1);
       if (!decided.empty()) return decided.front().node;
     }

@@ -63,7 +63,7 @@ class QueueOrderTrial : public Trial {
   }
   /// True once the controller knows that none of the pending claims fits.
   bool allWait() {
-    return comesTrue([&] { return reconciler().waitingForRoom() == pending.size() && servedOfPending().empty(); });
+    return comesTrue([&] { return reconciler().waitingForCapacity() == pending.size() && servedOfPending().empty(); });
   }
   int served() const {
     int count = 0;

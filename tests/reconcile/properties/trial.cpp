@@ -37,7 +37,7 @@ void Trial::start() {
   if (runs_ == Runs::stepped) return restart();
   client_ = std::make_unique<kube::Client>(line, world.clock, world.random, world.metrics);
   ControllerOptions options;
-  options.keeping.freeCardPercent = 100;  // as Driver, because the clusters are small
+  options.reservationLimits.freeCardPercent = 100;  // as Driver, because the clusters are small
   // A claim that waits for a plugin's call limit would wait for time to pass.
   options.reconciler.callsPerPlugin = options.workers;
   controller =

@@ -73,7 +73,7 @@ class Trial {
   bool isServed(const cache::Claim& claim) const { return !stores().devicesOfClaim(claim.metadata.uid).empty(); }
 
   const cache::Stores& stores() const { return controller ? controller->stores() : driver->stores; }
-  cache::Allocator& cluster() { return controller ? controller->cluster() : driver->cluster; }
+  allocator::Allocator& cluster() { return controller ? controller->cluster() : driver->cluster; }
   Reconciler& reconciler() { return controller ? controller->reconciler() : driver->reconciler; }
 
   support::World world;

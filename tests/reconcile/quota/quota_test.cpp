@@ -87,7 +87,7 @@ TEST_F(QuotaTest, WhatExceedsItWaitsAndSaysHowMuchIsMissingAndWhoHasIt) {
             "quotas");
   EXPECT_EQ(world.reason("b", "Accepted"), "Accepted");
   EXPECT_EQ(told("b Warning QuotaExceeded"), 1);
-  EXPECT_EQ(driver->reconciler.waitingForRoom(), 1u) << "quotas that become free are given in the same turns";
+  EXPECT_EQ(driver->reconciler.waitingForCapacity(), 1u) << "quotas that become free are given in the same turns";
   claim("c", {{"gpu-memory", "2Gi"}});
   EXPECT_EQ(phase("c"), "Bound");
 }

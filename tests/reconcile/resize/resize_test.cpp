@@ -229,7 +229,7 @@ TEST_F(ResizeTest, C15_UndoneWhileItWaitsItIsQuietAndKeepsNothing) {
   EXPECT_EQ(why("a"), "ResizeInfeasible");
   resize("a", R"({"elasticgpu.io/gpu-core":"30"})");
   EXPECT_EQ(why("a"), "Resized");
-  EXPECT_EQ(driver->reconciler.waitingForRoom(), 0u);
+  EXPECT_EQ(driver->reconciler.waitingForCapacity(), 0u);
   EXPECT_EQ(entry("a").core, 300);
 }
 

@@ -12,8 +12,8 @@ namespace {
 using std::chrono::seconds;
 using support::World;
 
-constexpr const char* kTenPercent =
-    R"({"egpuClassName":"share","resources":{"requests":{"elasticgpu.io/gpu-core":10,"elasticgpu.io/gpu-memory":"2Gi"}}})";
+constexpr const char* kTenPercent = R"({"egpuClassName":"share","resources":{"requests":{"elasticgpu.io/gpu-core":10,)"
+                                    R"("elasticgpu.io/gpu-memory":"2Gi"}}})";
 
 class StockTest : public ReconcileTest {
  protected:
@@ -269,7 +269,8 @@ TEST_F(StockTest, AnAllocationOfNobodyIsTakenBack) {
   auto rc = add(stock("a", R"({"egpuClassName":"none","resources":{"requests":{"elasticgpu.io/gpu":1}}})"));
   world.json<core::ResourceClaim>(
       {"default", "a"},
-      R"({"status":{"allocation":{"devices":{"results":[{"request":"accelerator","driver":"elasticgpu.io","pool":"n1","device":"egpu-x"}]}}}})",
+      R"({"status":{"allocation":{"devices":{"results":[{"request":"accelerator","driver":"elasticgpu.io",)"
+      R"("pool":"n1","device":"egpu-x"}]}}}})",
       "status");
   settle();
   EXPECT_FALSE(world.carrier("a")->allocation);
@@ -288,7 +289,8 @@ TEST_F(StockTest, AnAllocationOfAnothersDeviceIsTakenBackOnceNoPodHasTheClaim) {
     world.clearAllocation("a");
     world.json<core::ResourceClaim>(
         {"default", "a"},
-        R"({"status":{"allocation":{"devices":{"results":[{"request":"accelerator","driver":"elasticgpu.io","pool":"n1","device":")" +
+        R"({"status":{"allocation":{"devices":{"results":[{"request":"accelerator","driver":"elasticgpu.io",)"
+        R"("pool":"n1","device":")" +
             others + R"("}]}}}})",
         "status");
   };

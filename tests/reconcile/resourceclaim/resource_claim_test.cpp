@@ -239,7 +239,8 @@ TEST_F(CarrierTest, W8_AnAllocationBySomebodyElseIsNotTouched) {
   world.clearAllocation("a");
   world.json<core::ResourceClaim>(
       {"default", "a"},
-      R"({"status":{"allocation":{"devices":{"results":[{"request":"gpu","driver":"elasticgpu.io","pool":"n9","device":"egpu-x"}]}}}})",
+      R"({"status":{"allocation":{"devices":{"results":[{"request":"gpu","driver":"elasticgpu.io","pool":"n9",)"
+      R"("device":"egpu-x"}]}}}})",
       "status");
   driver->run();
   EXPECT_EQ(world.reason("a", "ResourceClaimReady"), "ResourceClaimConflict");
@@ -263,7 +264,8 @@ TEST_F(CarrierTest, W8_AnAllocationBySomebodyElseIsTakenBackOnceNoPodHasTheClaim
   world.clearAllocation("a");
   world.json<core::ResourceClaim>(
       {"default", "a"},
-      R"({"status":{"allocation":{"devices":{"results":[{"request":"gpu","driver":"elasticgpu.io","pool":"n1","device":")" +
+      R"({"status":{"allocation":{"devices":{"results":[{"request":"gpu","driver":"elasticgpu.io","pool":"n1",)"
+      R"("device":")" +
           others + R"("}]}}}})",
       "status");
   auto reserved = *world.carrier("a");

@@ -14,7 +14,7 @@ namespace {
 
 using std::chrono::milliseconds;
 using Keys = std::vector<std::string>;
-using Found = UnschedulableQueue::Found;
+using DecisionResult = UnschedulableQueue::DecisionResult;
 
 class UnschedulableQueueTest : public ::testing::Test {
  protected:
@@ -28,13 +28,13 @@ class UnschedulableQueueTest : public ::testing::Test {
   /// A step of the key that searches for capacity.
   bool decides(const std::string& key, int64_t priority = 0) {
     EXPECT_TRUE(add(key, priority));
-    return room.decided(key, Found::nothing);
+    return room.decided(key, DecisionResult::nothing);
   }
   void addMany(int n) {
     for (int i = 0; i < n; ++i) EXPECT_TRUE(add(keyOf(i)));
   }
-  UnschedulableQueue::Next next() {
-    return room.next([this](const RoomNeeds& needs) { return fits.contains(needs.anyOf.front().claimUid); });
+  UnschedulableQueue::NextKeys next() {
+    return room.next([this](const CapacityNeeds& needs) { return fits.contains(needs.anyOf.front().claimUid); });
   }
   /// Returns the keys that get turns until the round ends. No decision succeeds.
   Keys round() {
@@ -45,7 +45,7 @@ class UnschedulableQueueTest : public ::testing::Test {
         all.push_back(key);
         EXPECT_TRUE(room.hasTurn(key));
         EXPECT_TRUE(add(key));
-        EXPECT_TRUE(room.decided(key, Found::nothing));
+        EXPECT_TRUE(room.decided(key, DecisionResult::nothing));
       }
       if (turns.keys.empty() && turns.again != milliseconds(0)) return all;
     }
@@ -65,7 +65,7 @@ TEST_F(UnschedulableQueueTest, TheHighestPriorityHasTheFirstTurnThenTheOldest) {
   grew();
   EXPECT_EQ(next().keys, Keys{"c"});
   EXPECT_EQ(next().keys, Keys()) << "it has not decided";
-  EXPECT_FALSE(room.decided("a", Found::nothing));
+  EXPECT_FALSE(room.decided("a", DecisionResult::nothing));
   EXPECT_TRUE(decides("c", 5));
   EXPECT_EQ(next().keys, Keys{"a"});
   EXPECT_TRUE(decides("a"));
@@ -94,7 +94,7 @@ TEST_F(UnschedulableQueueTest, AStepThatBeganBeforeTheTurnDoesNotEndIt) {
   add("b");
   grew();
   EXPECT_EQ(next().keys, Keys{"a"});
-  EXPECT_FALSE(room.decided("a", Found::nothing)) << "of a step that may have decided before there was room";
+  EXPECT_FALSE(room.decided("a", DecisionResult::nothing)) << "of a step that may have decided before there was room";
   EXPECT_TRUE(room.hasTurn("a"));
   EXPECT_EQ(next().keys, Keys());
   EXPECT_TRUE(decides("a"));
@@ -109,7 +109,7 @@ TEST_F(UnschedulableQueueTest, OneWithATurnTakesNothingThatBecameFreeSince) {
   EXPECT_EQ(next().keys, Keys{keyOf(1)});
   grew();
   EXPECT_FALSE(add(keyOf(1))) << "k00 may take what became free";
-  EXPECT_TRUE(room.decided(keyOf(1), Found::nothing));
+  EXPECT_TRUE(room.decided(keyOf(1), DecisionResult::nothing));
   EXPECT_EQ(round(), (Keys{keyOf(0), keyOf(1), keyOf(2)}));
 }
 
@@ -130,7 +130,7 @@ TEST_F(UnschedulableQueueTest, NobodyElseYieldsForLongToANamespaceWhoseTurnsAreI
   const auto findNothing = [&](int i) {
     EXPECT_EQ(next().keys, Keys{at(i)});
     add(at(i), 1);
-    EXPECT_TRUE(room.decided(at(i), Found::nothing));
+    EXPECT_TRUE(room.decided(at(i), DecisionResult::nothing));
   };
   for (int i = 0; i < 31; ++i) findNothing(i);
   EXPECT_FALSE(add("pod/other/a"));
@@ -150,7 +150,7 @@ TEST_F(UnschedulableQueueTest, OthersYieldToANamespaceWhoseTurnsFindRoom) {
     EXPECT_EQ(next().keys, Keys{at(i)});
     add(at(i), 1);
     const bool isUnsuccessful = i % 32 != 31;
-    EXPECT_TRUE(room.decided(at(i), isUnsuccessful ? Found::nothing : Found::room));
+    EXPECT_TRUE(room.decided(at(i), isUnsuccessful ? DecisionResult::nothing : DecisionResult::capacity));
     if (!isUnsuccessful) room.remove(at(i));
   }
   EXPECT_FALSE(add("claim/other/a")) << "it comes after them, and they take what becomes free";
@@ -160,7 +160,7 @@ TEST_F(UnschedulableQueueTest, OneWhoseNeedsAreNotKnownHasATurn) {
   addMany(40);
   room.add("unknown", {"2026-01-01T00:00:00Z", "z"});
   grew();
-  const auto turns = room.next([](const RoomNeeds& needs) { return needs.anyOf.empty(); });
+  const auto turns = room.next([](const CapacityNeeds& needs) { return needs.anyOf.empty(); });
   EXPECT_EQ(turns.keys, Keys{"unknown"});
 }
 
@@ -237,7 +237,7 @@ TEST_F(UnschedulableQueueTest, OneThatDoesNotStepLosesItsTurn) {
   EXPECT_EQ(next().again, kDefaultTimeouts.queueTurnTimeout);
   clock.advance(kDefaultTimeouts.queueTurnTimeout);
   EXPECT_EQ(next().keys, Keys{keyOf(1)});
-  EXPECT_FALSE(room.decided(keyOf(0), Found::nothing));
+  EXPECT_FALSE(room.decided(keyOf(0), DecisionResult::nothing));
 }
 
 TEST_F(UnschedulableQueueTest, ANamespaceWhoseStepsHangIsWaitedForOnce) {
@@ -262,7 +262,7 @@ TEST_F(UnschedulableQueueTest, RoundsThatFollowEachOtherReachAllKeys) {
     for (const auto& key : next().keys) {
       had.insert(key);
       add(key);
-      EXPECT_TRUE(room.decided(key, Found::nothing));
+      EXPECT_TRUE(room.decided(key, DecisionResult::nothing));
     }
     clock.advance(milliseconds(1));
   }

@@ -29,7 +29,7 @@ bool allFit(Cluster& cluster, const std::vector<Room>& rooms) {
   });
 }
 
-TEST(NominatedRooms, SparesAsTryingEachOnTheWholeCluster) {
+TEST(NominatedCapacity, SparesAsTryingEachOnTheWholeCluster) {
   int needed = 0, spared = 0, impossible = 0;
   for (uint64_t seed = 1; seed <= 120; ++seed) {
     SCOPED_TRACE("seed " + std::to_string(seed));
@@ -45,7 +45,7 @@ TEST(NominatedRooms, SparesAsTryingEachOnTheWholeCluster) {
       return share;
     };
     std::vector<Room> rooms;
-    NominatedRooms tried;
+    NominatedCapacity tried;
     for (const std::string node : {"node-0", "node-2"})
       for (int i = 0; i < 2; ++i) {
         rooms.push_back({node, request()});
@@ -93,9 +93,9 @@ Cluster full(int nodes) {
   return cluster;
 }
 
-TEST(NominatedRooms, OneTryPerVictimAndNode) {
+TEST(NominatedCapacity, OneTryPerVictimAndNode) {
   const Cluster cluster = full(40);
-  NominatedRooms rooms;
+  NominatedCapacity rooms;
   std::vector<std::string> victims;
   for (const auto& node : cluster.nodes()) rooms.add(cluster, node, whole(7), std::nullopt);
   for (const auto& [device, holdings] : holdingsOf(cluster)) victims.push_back(device);
@@ -106,7 +106,7 @@ TEST(NominatedRooms, OneTryPerVictimAndNode) {
   EXPECT_EQ(rooms.tries(), 40U + 320U);
 }
 
-TEST(NominatedRooms, WhoGivesBackQuotaElsewhereIsNeededForIt) {
+TEST(NominatedCapacity, WhoGivesBackQuotaElsewhereIsNeededForIt) {
   Cluster cluster = full(2);
   QuotaBook book;
   v1alpha::ElasticGPUQuota quota;
@@ -119,7 +119,7 @@ TEST(NominatedRooms, WhoGivesBackQuotaElsewhereIsNeededForIt) {
   };
   counts("of-n101-0", "a");
   counts("of-n101-1", "b");
-  NominatedRooms rooms(book);
+  NominatedCapacity rooms(book);
   rooms.add(cluster, "n100", whole(1), QuotaClaim{"ns", "ns/m", "m", "share"});
   ASSERT_TRUE(rooms.release({"of-n100-0", "of-n101-0", "of-n101-1"}));
   EXPECT_TRUE(rooms.spare("of-n101-0")) << "one card of two is left to the claim";

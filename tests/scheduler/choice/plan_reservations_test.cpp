@@ -39,14 +39,15 @@ struct HeldCards {
     cluster.take(card, "of-" + card, {core, 0});
     since["of-" + card] = now - seconds;
   }
-  std::vector<KeptForMember> kept(const std::vector<GangMember>& members, const KeptBefore& before = {},
-                                  std::size_t most = 100, const std::vector<TopologyGroup>* within = nullptr) const {
+  std::vector<MemberReservation> kept(const std::vector<GangMember>& members, const EarlierReservations& before = {},
+                                      std::size_t most = 100,
+                                      const std::vector<TopologyGroup>* within = nullptr) const {
     return planReservations(
         cluster, members, within, book, now, [this](std::string_view device) { return since.find(device)->second; },
         before, most,
         lasting.empty() ? HolderLasts() : [this](std::string_view device) { return lasting.contains(device); });
   }
-  Nodes nodes(const std::vector<GangMember>& members, const KeptBefore& before = {}, std::size_t most = 100,
+  Nodes nodes(const std::vector<GangMember>& members, const EarlierReservations& before = {}, std::size_t most = 100,
               const std::vector<TopologyGroup>* within = nullptr) const {
     Nodes nodes;
     for (const auto& each : kept(members, before, most, within)) nodes.push_back(each.node);
@@ -119,11 +120,11 @@ TEST(KeepTogether, TheSoonestWithoutHoldersThatLastIsFirst) {
 
 TEST(KeepTogether, MembersShareNodesAndTheFirstOfEachIsNamed) {
   const auto held = example();
-  EXPECT_EQ(held.kept(same(4, whole(1))), (std::vector<KeptForMember>{{0, "n0"}, {2, "n2"}}))
+  EXPECT_EQ(held.kept(same(4, whole(1))), (std::vector<MemberReservation>{{0, "n0"}, {2, "n2"}}))
       << "n2 has one free in 50 seconds, n1 in 100; what else is on it is taken to go, too";
   auto mixed = same(2, whole(2));
   mixed.push_back({share(500)});
-  EXPECT_EQ(held.kept(mixed), (std::vector<KeptForMember>{{0, "n0"}, {1, "n1"}, {2, "n2"}}));
+  EXPECT_EQ(held.kept(mixed), (std::vector<MemberReservation>{{0, "n0"}, {1, "n1"}, {2, "n2"}}));
 }
 
 TEST(KeepTogether, OnePodsClaimsGoToOneNode) {
@@ -131,7 +132,7 @@ TEST(KeepTogether, OnePodsClaimsGoToOneNode) {
   std::vector<GangMember> pod = same(2, whole(1));
   pod[1].with = 0;
   pod.push_back({whole(2)});
-  EXPECT_EQ(held.kept(pod), (std::vector<KeptForMember>{{0, "n0"}, {2, "n1"}}));
+  EXPECT_EQ(held.kept(pod), (std::vector<MemberReservation>{{0, "n0"}, {2, "n1"}}));
   pod.push_back({whole(1)});
   pod.back().with = 2;
   EXPECT_EQ(held.nodes(pod), Nodes()) << "three cards on one node";
@@ -141,11 +142,11 @@ TEST(KeepTogether, OnlyWhereItsPodsMayGoAndHaveRoom) {
   const auto held = example();
   auto gang = same(2, whole(2));
   gang[0].suits = [](std::string_view node) { return node == "n3"; };
-  EXPECT_EQ(held.kept(gang), (std::vector<KeptForMember>{{0, "n3"}, {1, "n0"}}));
+  EXPECT_EQ(held.kept(gang), (std::vector<MemberReservation>{{0, "n3"}, {1, "n0"}}));
   auto alone = same(2, whole(1));
   for (auto& each : alone) {
     each.kind = 0;
-    each.hasRoom = [](std::string_view, std::span<const std::size_t> placed) { return placed.empty(); };
+    each.hasCapacity = [](std::string_view, std::span<const std::size_t> placed) { return placed.empty(); };
   }
   EXPECT_EQ(held.nodes(alone), (Nodes{"n0", "n2"})) << "one pod on a node";
   auto pinned = same(1, whole(2));

@@ -69,7 +69,7 @@ GangPreemptionCase caseOf(Crowd& crowd, int i) {
     if (pick(random, 0, 5) == 0)
       member.suits = [odd = pick(random, 0, 1)](std::string_view node) { return node.back() % 2 == odd; };
     if (pick(random, 0, 5) == 0)
-      member.hasRoom = [](std::string_view, std::span<const std::size_t> placed) { return placed.empty(); };
+      member.hasCapacity = [](std::string_view, std::span<const std::size_t> placed) { return placed.empty(); };
   }
   if (i % 3 == 0) made.isEvictable = [](std::string_view device) { return standingOf(device).priority < 200; };
   if (i % 4 == 1) made.groups = {{"x", {"node-0", "node-2"}}, {"y", {"node-1"}}, {"none", {}}};
@@ -79,7 +79,7 @@ GangPreemptionCase caseOf(Crowd& crowd, int i) {
 /// Returns true if all members have the same request and may go to the same nodes independently.
 bool areAlike(const std::vector<GangMember>& members) {
   return std::all_of(members.begin(), members.end(), [&](const GangMember& each) {
-    return each.request == members.front().request && !each.suits && !each.hasRoom && !each.with;
+    return each.request == members.front().request && !each.suits && !each.hasCapacity && !each.with;
   });
 }
 
@@ -281,7 +281,7 @@ TEST(PreemptTogether, EndsAtItsLimitWhereNobodyIsFoundToo) {
   int asked = 0;
   auto members = counting(2, whole(1), asked);
   for (auto& member : members)  // not on the same node, which the cards do not show
-    member.hasRoom = [](std::string_view, std::span<const std::size_t> placed) { return placed.empty(); };
+    member.hasCapacity = [](std::string_view, std::span<const std::size_t> placed) { return placed.empty(); };
   const auto looks = [&](int64_t limit) {
     asked = 0;
     const auto found = preemptTogether(apart.cluster, members, &apart.groups, {}, {}, {}, limit);

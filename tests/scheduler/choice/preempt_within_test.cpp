@@ -303,7 +303,7 @@ TEST(QuotaHold, CountsLessWhatVictimsGiveBackAndLeavesNoMoreThanIsFree) {
   book.put("stays", claim("stays"), "c1", memory(30));
   const QuotaHold hold{{claim("first"), {memory(60)}}, {"victim"}};
   book.hold({hold});
-  EXPECT_EQ(*book.rooms(claim("later")).front().left[kMemory], 10 * kGi);
+  EXPECT_EQ(*book.remaining(claim("later")).front().left[kMemory], 10 * kGi);
   const auto excess = book.excess({{claim("later"), {memory(11)}}});
   ASSERT_TRUE(excess);
   EXPECT_EQ(
@@ -312,11 +312,11 @@ TEST(QuotaHold, CountsLessWhatVictimsGiveBackAndLeavesNoMoreThanIsFree) {
       "1Gi too little for another 11Gi");
   EXPECT_EQ(book.used("ns", "team")->at(kMemory), 80 * kGi);
   book.hold({{hold.owner, {}}});
-  EXPECT_EQ(*book.rooms(claim("later")).front().left[kMemory], -40 * kGi) << "nothing until 60Gi are free";
+  EXPECT_EQ(*book.remaining(claim("later")).front().left[kMemory], -40 * kGi) << "nothing until 60Gi are free";
   book.hold({{{claim("first"), {memory(10)}}, {"victim"}}});
-  EXPECT_EQ(*book.rooms(claim("later")).front().left[kMemory], 20 * kGi) << "what the victim has is not free yet";
+  EXPECT_EQ(*book.remaining(claim("later")).front().left[kMemory], 20 * kGi) << "what the victim has is not free yet";
   book.hold({});
-  EXPECT_EQ(*book.rooms(claim("later")).front().left[kMemory], 20 * kGi);
+  EXPECT_EQ(*book.remaining(claim("later")).front().left[kMemory], 20 * kGi);
 }
 
 TEST(QuotaExcess, NamesTheClaimsWhoseReleaseWouldDo) {

@@ -54,7 +54,7 @@ TEST(FitCounts, AreBoundByCardsCpuAndMemory) {
   node.cards.assign(5, CardState{0, {1000, 32 * kGi}, true});
   node.cards[4] = {0, {700, 32 * kGi}, false};
   const auto count = [&](NodeAmount free) {
-    const Counts room = copies.roomOn(node);
+    const Counts room = copies.capacityOn(node);
     return std::pair(copies.copies(0, free, room[0]), copies.copies(1, free, room[1]));
   };
   EXPECT_EQ(count({100'000, 100 * kGi}), std::pair(2, 14));

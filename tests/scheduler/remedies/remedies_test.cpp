@@ -49,8 +49,8 @@ class Cases {
     return made;
   }
 
-  QuotaRoom quota() {
-    QuotaRoom room;
+  RemainingQuota quota() {
+    RemainingQuota room;
     if (chance(2)) room.models = {kModels[pick(random_, 0, 2)]};
     const auto key = chance(2) ? QuotaKey::gpu : QuotaKey::memory;
     room.left[static_cast<std::size_t>(key)] = key == QuotaKey::gpu ? pick(random_, 0, 4) : pick(random_, 0, 40) * kGi;
@@ -235,7 +235,7 @@ void checkNoAsk(const RemedyCase& at) {
 }
 
 /// Frees exactly this much of a card, and this many of its claims: one claim keeps the rest, the others keep nothing.
-void freeRoom(World& world, const Remedy::CardRoom& room) {
+void freeRoom(World& world, const Remedy::CardCapacity& room) {
   PlainCard& card = world.cards.at(room.card);
   Amount left = card.used();
   left = {std::max<int64_t>(0, left.core - room.amount.core), std::max<int64_t>(0, left.memory - room.amount.memory)};
@@ -268,7 +268,7 @@ void releaseDownTo(World& world, const std::string& node, int64_t left) {
 World released(const RemedyCase& at, const Remedy& remedy) {
   World world = at.world;
   const auto before = static_cast<int64_t>(devicesOn(world, remedy.node).size());
-  for (const Remedy::CardRoom& room : remedy.rooms) freeRoom(world, room);
+  for (const Remedy::CardCapacity& room : remedy.rooms) freeRoom(world, room);
   if (remedy.nodeClaims > 0) releaseDownTo(world, remedy.node, before - remedy.nodeClaims);
   return world;
 }
@@ -283,8 +283,8 @@ void checkRelease(const RemedyCase& at, const Remedy& remedy) {
     return;  // releasing them frees more of the cards than requested
   }
   for (std::size_t i = 0; i < remedy.rooms.size(); ++i) {
-    const Remedy::CardRoom& room = remedy.rooms[i];
-    const auto less = [&](Remedy::CardRoom smaller) {
+    const Remedy::CardCapacity& room = remedy.rooms[i];
+    const auto less = [&](Remedy::CardCapacity smaller) {
       Remedy one = remedy;
       one.rooms[i] = std::move(smaller);
       return at.fitsIn(released(at, one));

@@ -39,7 +39,7 @@ std::vector<std::string_view> split(std::string_view text, char by) {
 
 }  // namespace
 
-Presentation presentationOf(const Call& call) {
+Presentation presentationOf(const RequestInfo& call) {
   Presentation p;
   std::string_view accept = call.request->header("accept");
   if (accept.empty()) return p;
@@ -71,7 +71,8 @@ Presentation presentationOf(const Call& call) {
   throw notAcceptable();
 }
 
-std::string render(const Call& call, const Presentation& as, const Object& object, base::Clock& clock, bool columns) {
+std::string render(const RequestInfo& call, const Presentation& as, const Object& object, base::Clock& clock,
+                   bool columns) {
   switch (as.form) {
     case ObjectForm::plain:
       break;
@@ -87,7 +88,7 @@ std::string render(const Call& call, const Presentation& as, const Object& objec
   return textAs(object, *call.resource, call.version);
 }
 
-std::string renderList(const Call& call, const Presentation& as, const std::vector<ObjectPtr>& items,
+std::string renderList(const RequestInfo& call, const Presentation& as, const std::vector<ObjectPtr>& items,
                        const Json& listMeta, base::Clock& clock) {
   const Resource& r = *call.resource;
   if (as.form == ObjectForm::table) {

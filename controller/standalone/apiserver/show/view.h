@@ -20,13 +20,13 @@ struct Presentation {
   std::string contentType = "application/json";
 };
 /// Throws ApiError 406 or 400.
-Presentation presentationOf(const Call& call);
+Presentation presentationOf(const RequestInfo& call);
 
 /// Returns one object as a response body. columns: see TableOptions.
-std::string render(const Call& call, const Presentation& as, const Object& object, base::Clock& clock,
+std::string render(const RequestInfo& call, const Presentation& as, const Object& object, base::Clock& clock,
                    bool columns = true);
 /// Returns a list with its metadata (resourceVersion, continue, remainingItemCount) as a response body.
-std::string renderList(const Call& call, const Presentation& as, const std::vector<ObjectPtr>& items,
+std::string renderList(const RequestInfo& call, const Presentation& as, const std::vector<ObjectPtr>& items,
                        const Json& listMeta, base::Clock& clock);
 
 }  // namespace egpu::apiserver

@@ -227,7 +227,7 @@ bool Store::listAt(const Resource& resource, std::string_view ns, uint64_t versi
   base::SharedLock lock(mutex_);
   const Collection& c = of(resource);
   if (version > version_) return false;
-  if (version < c.oldest) return keptPages(resource, ns, version, after, out);
+  if (version < c.oldest) return takePages(resource, ns, version, after, out);
   auto wanted = [&](const Key& k) { return after < k && (ns.empty() || k.ns == ns); };
   // The state of a key at `version` is the `before` of its first later event.
   std::map<Key, ObjectPtr> then;
@@ -265,10 +265,10 @@ void Store::keepPages(const Resource& resource, std::string_view ns, uint64_t ve
   });
   if (known != pages_.end()) return;
   pages_.push_back({&resource, std::string(ns), version, after, std::move(rest)});
-  if (pages_.size() > kPagesKept) pages_.pop_front();
+  if (pages_.size() > kMaxPages) pages_.pop_front();
 }
 
-bool Store::keptPages(const Resource& resource, std::string_view ns, uint64_t version, const Key& after,
+bool Store::takePages(const Resource& resource, std::string_view ns, uint64_t version, const Key& after,
                       std::vector<ObjectPtr>& out) const {
   base::MutexLock lock(pagesMutex_);
   const auto kept = std::find_if(pages_.begin(), pages_.end(), [&](const Pages& p) {

@@ -140,7 +140,7 @@ class Store {
     Key after;
     std::vector<ObjectPtr> rest;  ///< in order
   };
-  static constexpr std::size_t kPagesKept = 8;  ///< number of lists whose pages are kept
+  static constexpr std::size_t kMaxPages = 8;  ///< number of lists whose pages are kept
   struct Pending {
     Write* write;
     ObjectPtr object;
@@ -150,7 +150,7 @@ class Store {
 
   /// Returns the objects and the history of a kind.
   Collection& of(const Resource& resource) const EGPU_REQUIRES_SHARED(mutex_) { return *collections_.at(&resource); }
-  bool keptPages(const Resource& resource, std::string_view ns, uint64_t version, const Key& after,
+  bool takePages(const Resource& resource, std::string_view ns, uint64_t version, const Key& after,
                  std::vector<ObjectPtr>& out) const;
   base::Status admit(const Write& write) const EGPU_REQUIRES_SHARED(mutex_);
   void apply(const Write& write, const ObjectPtr& object) EGPU_REQUIRES(mutex_);

@@ -26,20 +26,20 @@ std::vector<std::string> segments(std::string_view path) {
 
 }  // namespace
 
-std::string_view Call::param(std::string_view name) const {
+std::string_view RequestInfo::param(std::string_view name) const {
   for (const auto& [k, v] : query)
     if (k == name) return v;
   return {};
 }
 
-bool Call::flag(std::string_view name) const {
+bool RequestInfo::flag(std::string_view name) const {
   std::string_view v = param(name);
   if (v == "true" || v == "1" || v == "True" || v == "TRUE" || v == "t") return true;
   if (v.empty() || v == "false" || v == "0" || v == "False" || v == "FALSE" || v == "f") return false;
   throw badRequest("invalid value \"" + std::string(v) + "\" for " + std::string(name) + ": must be true or false");
 }
 
-std::optional<int64_t> Call::number(std::string_view name) const {
+std::optional<int64_t> RequestInfo::number(std::string_view name) const {
   std::string_view v = param(name);
   if (v.empty()) return std::nullopt;
   int64_t n = 0;
@@ -50,14 +50,14 @@ std::optional<int64_t> Call::number(std::string_view name) const {
   return n;
 }
 
-bool Call::dryRun() const {
+bool RequestInfo::dryRun() const {
   std::string_view v = param("dryRun");
   if (v.empty()) return false;
   if (v == "All") return true;
   throw badRequest("invalid dryRun \"" + std::string(v) + "\": the only supported value is All");
 }
 
-Call parseCall(const ResourceTable& table, const http::Request& request) {
+RequestInfo requestInfoOf(const ResourceTable& table, const http::Request& request) {
   std::vector<std::string> s = segments(request.path);
   std::size_t at = 0;
   std::string group, version;
@@ -71,7 +71,7 @@ Call parseCall(const ResourceTable& table, const http::Request& request) {
   } else {
     throw pathNotFound();
   }
-  Call call;
+  RequestInfo call;
   call.request = &request;
   call.version = version;
   call.query = http::parseQuery(request.query);

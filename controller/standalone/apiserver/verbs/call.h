@@ -14,7 +14,7 @@
 namespace egpu::apiserver {
 
 /// A parsed request. Valid as long as its http::Request.
-struct Call {
+struct RequestInfo {
   const http::Request* request = nullptr;
   const Resource* resource = nullptr;
   std::string version;      ///< requested API version
@@ -32,7 +32,7 @@ struct Call {
 };
 
 /// Parses a request. Throws ApiError 404 for paths that are not served.
-Call parseCall(const ResourceTable& table, const http::Request& request);
+RequestInfo requestInfoOf(const ResourceTable& table, const http::Request& request);
 
 /// Return the object in the requested version, as text or as JSON.
 std::string textAs(const Object& object, const Resource& resource, std::string_view version);

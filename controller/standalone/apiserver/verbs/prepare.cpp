@@ -82,7 +82,7 @@ Json& metadataOf(Json& object) {
 }
 
 // Checks that the result of a PUT or PATCH is still the object that the URL names.
-void checkPath(const Call& call, const Object& old, Json& fresh) {
+void checkPath(const RequestInfo& call, const Object& old, Json& fresh) {
   const Resource& r = *call.resource;
   if (!fresh.is_object()) throw badRequest("the result is not a JSON object");
   if (fresh.value("kind", Json()) != Json(r.kind)) throw badRequest("the kind of an object can't be changed");
@@ -120,7 +120,7 @@ void checkIdentity(const Resource& r, const Object& old, const Json& fresh, bool
 }
 
 // Restores the fields that this write may not change: spec or status, and the metadata that the server owns.
-void keepOwned(const Call& call, const Json& old, Json& fresh) {
+void keepOwned(const RequestInfo& call, const Json& old, Json& fresh) {
   const Resource& r = *call.resource;
   if (call.subresource == "status") {
     Json mixed = old;
@@ -210,7 +210,7 @@ base::Result<std::unique_ptr<Preparation>> Preparation::create(const ResourceTab
 Preparation::Preparation(std::vector<Admission> admission, base::Clock& clock, base::Random& random)
     : admission_(std::move(admission)), clock_(clock), random_(random) {}
 
-Json Preparation::readObject(const Call& call, Warnings& warnings) const {
+Json Preparation::readObject(const RequestInfo& call, Warnings& warnings) const {
   const Resource& r = *call.resource;
   std::vector<std::string> duplicates;
   const bool cares = call.param("fieldValidation") != "Ignore";
@@ -239,7 +239,7 @@ Json Preparation::readObject(const Call& call, Warnings& warnings) const {
   return object;
 }
 
-void Preparation::prune(const Call& call, Json& object, Warnings& warnings) const {
+void Preparation::prune(const RequestInfo& call, Json& object, Warnings& warnings) const {
   const Resource& r = *call.resource;
   std::vector<std::string> unknown = schemas_.at(&r)->prune(object);
   std::string_view mode = call.param("fieldValidation");
@@ -255,7 +255,7 @@ void Preparation::prune(const Call& call, Json& object, Warnings& warnings) cons
   for (const auto& u : unknown) warnings.push_back("unknown field \"" + u + "\"");
 }
 
-void Preparation::admit(const Call& call, const char* operation, Json& object, const Json* old) const {
+void Preparation::admit(const RequestInfo& call, const char* operation, Json& object, const Json* old) const {
   if (admission_.empty()) return;
   const Resource& r = *call.resource;
   std::string text = object.dump();
@@ -289,7 +289,7 @@ void Preparation::validate(const Resource& resource, const Json& object, const J
   if (!errors.empty()) throw invalid(resource, metaString(object, "name"), errors);
 }
 
-Json Preparation::forCreate(const Call& call, Json object, Warnings& warnings) const {
+Json Preparation::forCreate(const RequestInfo& call, Json object, Warnings& warnings) const {
   const Resource& r = *call.resource;
   if (call.request->body.size() > kMaxObjectBytes) throw tooLargeBody("the object is larger than 1.5 MiB");
   object["apiVersion"] = r.apiVersion(r.storageVersion);
@@ -332,7 +332,8 @@ Json Preparation::forCreate(const Call& call, Json object, Warnings& warnings) c
   return object;
 }
 
-Json Preparation::forUpdate(const Call& call, const Object& old, Json fresh, bool replaces, Warnings& warnings) const {
+Json Preparation::forUpdate(const RequestInfo& call, const Object& old, Json fresh, bool replaces,
+                            Warnings& warnings) const {
   const Resource& r = *call.resource;
   checkPath(call, old, fresh);
   checkIdentity(r, old, fresh, replaces);

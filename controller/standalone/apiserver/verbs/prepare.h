@@ -29,21 +29,21 @@ class Preparation {
                                                            base::Clock& clock, base::Random& random);
 
   /// Returns the object in the body of a POST or PUT. Its kind and version must be those of the path.
-  Json readObject(const Call& call, Warnings& warnings) const;
+  Json readObject(const RequestInfo& call, Warnings& warnings) const;
   /// Returns a new object in the storage version, ready to be stored.
-  Json forCreate(const Call& call, Json object, Warnings& warnings) const;
+  Json forCreate(const RequestInfo& call, Json object, Warnings& warnings) const;
   /// Returns the result of changing `old` to `fresh` (in any served version) by a PUT or PATCH, ready to be stored.
   /// Equal to the body of `old` if nothing changes. replaces: the request is a PUT, which needs a resourceVersion for
   /// some kinds.
-  Json forUpdate(const Call& call, const Object& old, Json fresh, bool replaces, Warnings& warnings) const;
+  Json forUpdate(const RequestInfo& call, const Object& old, Json fresh, bool replaces, Warnings& warnings) const;
   /// Validates the rules of an object that the server itself changed, such as by a binding. Without field validation
   /// and admission.
   void validate(const Resource& resource, const Json& object, const Json* old) const;
 
  private:
   Preparation(std::vector<Admission> admission, base::Clock& clock, base::Random& random);
-  void prune(const Call& call, Json& object, Warnings& warnings) const;
-  void admit(const Call& call, const char* operation, Json& object, const Json* old) const;
+  void prune(const RequestInfo& call, Json& object, Warnings& warnings) const;
+  void admit(const RequestInfo& call, const char* operation, Json& object, const Json* old) const;
 
   const std::vector<Admission> admission_;
   base::Clock& clock_;

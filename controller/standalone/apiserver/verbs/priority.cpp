@@ -41,7 +41,7 @@ std::vector<Json> systemPriorityClasses() {
 PriorityAdmission::PriorityAdmission(const ResourceTable& table, const Store& store)
     : classes_(*table.find("scheduling.k8s.io", "v1", "priorityclasses")), store_(store) {}
 
-void PriorityAdmission::admit(const Call& call, Json& object, const Object* old) const {
+void PriorityAdmission::admit(const RequestInfo& call, Json& object, const Object* old) const {
   if (!call.subresource.empty() || !object.is_object()) return;
   if (call.resource == &classes_) return admitClass(call, object);
   if (!isPods(*call.resource)) return;
@@ -51,7 +51,7 @@ void PriorityAdmission::admit(const Call& call, Json& object, const Object* old)
     admitPod(call, object);
 }
 
-void PriorityAdmission::admitPod(const Call& call, Json& pod) const {
+void PriorityAdmission::admitPod(const RequestInfo& call, Json& pod) const {
   if (!at(pod, {"spec"}).is_object()) return;  // the schema refuses it
   for (const char* key : {"priorityClassName", "preemptionPolicy"})
     if (const Json& given = at(pod, {"spec", key}); !given.is_null() && !given.is_string()) return;
@@ -73,7 +73,7 @@ void PriorityAdmission::admitPod(const Call& call, Json& pod) const {
   pod["spec"]["preemptionPolicy"] = preemption;
 }
 
-ObjectPtr PriorityAdmission::classOf(const Call& call, const Json& pod) const {
+ObjectPtr PriorityAdmission::classOf(const RequestInfo& call, const Json& pod) const {
   const std::string name = textAt(pod, {"spec", "priorityClassName"});
   if (name.empty()) return defaultClass();
   ObjectPtr found = store_.get(classes_, Key{"", name});
@@ -92,7 +92,7 @@ ObjectPtr PriorityAdmission::defaultClass() const {
   return lowest;
 }
 
-void PriorityAdmission::admitClass(const Call& call, const Json& priorityClass) const {
+void PriorityAdmission::admitClass(const RequestInfo& call, const Json& priorityClass) const {
   if (at(priorityClass, {"globalDefault"}) != true) return;
   const ObjectPtr other = defaultClass();
   const std::string name = metaString(priorityClass, "name");
@@ -101,7 +101,7 @@ void PriorityAdmission::admitClass(const Call& call, const Json& priorityClass) 
                     "PriorityClass " + other->key.name + " is already marked as default. Only one default can exist");
 }
 
-void PriorityAdmission::admitDelete(const Call& call) const {
+void PriorityAdmission::admitDelete(const RequestInfo& call) const {
   if (call.resource != &classes_) return;
   for (const auto& [name, value] : kSystemPriorityClasses)
     if (call.key.name == name)

@@ -15,15 +15,15 @@ class PriorityAdmission {
 
   /// Sets the priority of a pod, and refuses a second class with globalDefault. Does not change other kinds and writes
   /// to subresources. Call before `object` is prepared for the store. old: the stored pod or class; null on create.
-  void admit(const Call& call, Json& object, const Object* old) const;
+  void admit(const RequestInfo& call, Json& object, const Object* old) const;
   /// Refuses to delete the classes that every cluster has.
-  void admitDelete(const Call& call) const;
+  void admitDelete(const RequestInfo& call) const;
 
  private:
-  void admitPod(const Call& call, Json& pod) const;
-  void admitClass(const Call& call, const Json& priorityClass) const;
+  void admitPod(const RequestInfo& call, Json& pod) const;
+  void admitClass(const RequestInfo& call, const Json& priorityClass) const;
   /// Returns the PriorityClass that the pod names. Without a name returns the default class, or null.
-  ObjectPtr classOf(const Call& call, const Json& pod) const;
+  ObjectPtr classOf(const RequestInfo& call, const Json& pod) const;
   /// Returns the class with globalDefault, or null. If there are several, returns the one with the lowest value.
   ObjectPtr defaultClass() const;
 

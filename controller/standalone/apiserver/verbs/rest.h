@@ -18,31 +18,31 @@ class Rest {
   /// priorities: null = pods keep the priority in their spec.
   Rest(Store& store, const Preparation& preparation, const PriorityAdmission* priorities, Deletion& deletion,
        base::Clock& clock, base::Random& random, std::chrono::milliseconds bookmarkInterval);
-  http::Response serve(const Call& call);
+  http::Response serve(const RequestInfo& call);
 
  private:
   // rest_read.cpp
-  http::Response get(const Call& call);
-  http::Response list(const Call& call);
-  http::Response watch(const Call& call);
-  Selector selectorOf(const Call& call) const;
+  http::Response get(const RequestInfo& call);
+  http::Response list(const RequestInfo& call);
+  http::Response watch(const RequestInfo& call);
+  Selector selectorOf(const RequestInfo& call) const;
   // rest_write.cpp
-  http::Response create(const Call& call);
-  http::Response replace(const Call& call);
-  http::Response patch(const Call& call);
-  http::Response bind(const Call& call);
+  http::Response create(const RequestInfo& call);
+  http::Response replace(const RequestInfo& call);
+  http::Response patch(const RequestInfo& call);
+  http::Response bind(const RequestInfo& call);
   // rest_delete.cpp
-  http::Response remove(const Call& call);
+  http::Response remove(const RequestInfo& call);
   /// pods/eviction. Deletes the pod, because this server has no disruption budgets.
-  http::Response evict(const Call& call);
-  http::Response removeCollection(const Call& call);
+  http::Response evict(const RequestInfo& call);
+  http::Response removeCollection(const RequestInfo& call);
 
   /// Replaces `old` with `body`, or removes the object if `body` completes its deletion, and then handles its
   /// dependents. Returns null if `old` is no longer current.
-  ObjectPtr put(const Call& call, const ObjectPtr& old, Json body);
-  http::Response answer(const Call& call, const Object& object, int status, const Warnings& warnings);
+  ObjectPtr put(const RequestInfo& call, const ObjectPtr& old, Json body);
+  http::Response answer(const RequestInfo& call, const Object& object, int status, const Warnings& warnings);
   /// Returns the response for an object that was not stored (dry run).
-  http::Response answerDry(const Call& call, const Json& body, const std::string& version, int status,
+  http::Response answerDry(const RequestInfo& call, const Json& body, const std::string& version, int status,
                            const Warnings& warnings);
 
   Store& store_;

@@ -6,7 +6,7 @@ namespace egpu::apiserver {
 namespace {
 
 // Reads DeleteOptions from the body `text` and from the query.
-DeleteOptions deleteOptions(const Call& call, const std::string& text) {
+DeleteOptions deleteOptions(const RequestInfo& call, const std::string& text) {
   DeleteOptions o;
   o.dryRun = call.dryRun();
   std::string policy(call.param("propagationPolicy"));
@@ -50,7 +50,7 @@ DeleteOptions deleteOptions(const Call& call, const std::string& text) {
 
 }  // namespace
 
-http::Response Rest::remove(const Call& call) {
+http::Response Rest::remove(const RequestInfo& call) {
   presentationOf(call);
   const Resource& r = *call.resource;
   if (priorities_) priorities_->admitDelete(call);
@@ -62,7 +62,7 @@ http::Response Rest::remove(const Call& call) {
   return response;
 }
 
-http::Response Rest::evict(const Call& call) {
+http::Response Rest::evict(const RequestInfo& call) {
   const Json body = decodeBody(call.request->body, call.request->header("content-type"), nullptr);
   if (!body.is_object()) throw badRequest("the object provided is not a JSON object");
   if (const auto name = metaString(body, "name"); !name.empty() && name != call.key.name)
@@ -76,7 +76,7 @@ http::Response Rest::evict(const Call& call) {
   return response;
 }
 
-http::Response Rest::removeCollection(const Call& call) {
+http::Response Rest::removeCollection(const RequestInfo& call) {
   const Presentation as = presentationOf(call);
   const Resource& r = *call.resource;
   if (r.group.empty() && r.plural == "namespaces") throw methodNotAllowed();

@@ -14,7 +14,7 @@ constexpr std::size_t kMaxAnswer = std::size_t{64} << 20;
 constexpr int64_t kMinWatchSeconds = 1800;  // minimum if the request has no timeoutSeconds, the same as on real servers
 
 /// Returns resourceVersion as a number, or nullopt if it is not set.
-std::optional<uint64_t> versionParam(const Call& call) {
+std::optional<uint64_t> versionParam(const RequestInfo& call) {
   std::string_view v = call.param("resourceVersion");
   if (v.empty()) return std::nullopt;
   uint64_t n = 0;
@@ -77,7 +77,7 @@ struct ListQuery {
   bool initialEvents = false;
 };
 
-ListQuery listQuery(const Call& call, bool watching, bool continuing) {
+ListQuery listQuery(const RequestInfo& call, bool watching, bool continuing) {
   ListQuery q;
   q.match = call.param("resourceVersionMatch");
   q.initialEvents = call.flag("sendInitialEvents");
@@ -108,8 +108,8 @@ ListQuery listQuery(const Call& call, bool watching, bool continuing) {
 
 /// Returns the objects of a list before selectors and limit are applied, starting with the page of the token. Sets
 /// `version` to the version of the list.
-std::vector<ObjectPtr> objectsFor(const Store& store, const Call& call, const ListQuery& q, std::string_view token,
-                                  uint64_t& version) {
+std::vector<ObjectPtr> objectsFor(const Store& store, const RequestInfo& call, const ListQuery& q,
+                                  std::string_view token, uint64_t& version) {
   std::vector<ObjectPtr> all;
   if (!token.empty()) {
     Key last;
@@ -136,13 +136,13 @@ constexpr std::size_t kKubectlPage = 500;
 
 }  // namespace
 
-Selector Rest::selectorOf(const Call& call) const {
+Selector Rest::selectorOf(const RequestInfo& call) const {
   auto selector = Selector::parse(*call.resource, call.param("labelSelector"), call.param("fieldSelector"));
   if (!selector) throw badRequest(selector.status().message());
   return std::move(*selector);
 }
 
-http::Response Rest::get(const Call& call) {
+http::Response Rest::get(const RequestInfo& call) {
   const Presentation as = presentationOf(call);
   if (auto version = versionParam(call); version && *version > store_.version())
     throw versionTooLarge(*version, store_.version());
@@ -154,7 +154,7 @@ http::Response Rest::get(const Call& call) {
   return r;
 }
 
-http::Response Rest::list(const Call& call) {
+http::Response Rest::list(const RequestInfo& call) {
   if (call.flag("watch")) return watch(call);
   const Presentation as = presentationOf(call);
   const Selector selector = selectorOf(call);
@@ -195,7 +195,7 @@ http::Response Rest::list(const Call& call) {
   return r;
 }
 
-http::Response Rest::watch(const Call& call) {
+http::Response Rest::watch(const RequestInfo& call) {
   Presentation as = presentationOf(call);
   Selector selector = selectorOf(call);
   const ListQuery q = listQuery(call, true, false);

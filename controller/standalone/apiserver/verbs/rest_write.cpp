@@ -32,7 +32,7 @@ Rest::Rest(Store& store, const Preparation& preparation, const PriorityAdmission
       random_(random),
       bookmarkInterval_(bookmarkInterval) {}
 
-http::Response Rest::serve(const Call& call) {
+http::Response Rest::serve(const RequestInfo& call) {
   const std::string& method = call.request->method;
   const bool collection = call.key.name.empty();
   if (!call.subresource.empty() && call.subresource != "status") {
@@ -55,7 +55,7 @@ http::Response Rest::serve(const Call& call) {
   throw methodNotAllowed();
 }
 
-http::Response Rest::answer(const Call& call, const Object& object, int status, const Warnings& warnings) {
+http::Response Rest::answer(const RequestInfo& call, const Object& object, int status, const Warnings& warnings) {
   const Presentation as = presentationOf(call);
   http::Response r;
   r.status = status;
@@ -65,7 +65,7 @@ http::Response Rest::answer(const Call& call, const Object& object, int status, 
   return r;
 }
 
-http::Response Rest::answerDry(const Call& call, const Json& body, const std::string& version, int status,
+http::Response Rest::answerDry(const RequestInfo& call, const Json& body, const std::string& version, int status,
                                const Warnings& warnings) {
   Object object;
   object.body = body;
@@ -77,7 +77,7 @@ http::Response Rest::answerDry(const Call& call, const Json& body, const std::st
   return answer(call, object, status, warnings);
 }
 
-http::Response Rest::create(const Call& call) {
+http::Response Rest::create(const RequestInfo& call) {
   presentationOf(call);  // refuse an unsupported Accept header before writing the object
   const Resource& r = *call.resource;
   const bool dry = call.dryRun();
@@ -120,7 +120,7 @@ http::Response Rest::create(const Call& call) {
   }
 }
 
-ObjectPtr Rest::put(const Call& call, const ObjectPtr& old, Json body) {
+ObjectPtr Rest::put(const RequestInfo& call, const ObjectPtr& old, Json body) {
   const Resource& r = *call.resource;
   const bool lastFinalizer = isDeleting(body) && !hasFinalizers(body) && !(r.group.empty() && r.plural == "namespaces");
   Write write{lastFinalizer ? Change::remove : Change::update, &r, old->key, old, std::move(body)};
@@ -136,7 +136,7 @@ ObjectPtr Rest::put(const Call& call, const ObjectPtr& old, Json body) {
   return *done;
 }
 
-http::Response Rest::replace(const Call& call) {
+http::Response Rest::replace(const RequestInfo& call) {
   presentationOf(call);
   const Resource& r = *call.resource;
   Warnings warnings;
@@ -155,7 +155,7 @@ http::Response Rest::replace(const Call& call) {
   }
 }
 
-http::Response Rest::patch(const Call& call) {
+http::Response Rest::patch(const RequestInfo& call) {
   presentationOf(call);
   const Resource& r = *call.resource;
   const std::string_view type = call.request->header("content-type");
@@ -176,7 +176,7 @@ http::Response Rest::patch(const Call& call) {
 }
 
 // Handles pods/binding: sets spec.nodeName of a pod that has none.
-http::Response Rest::bind(const Call& call) {
+http::Response Rest::bind(const RequestInfo& call) {
   const Resource& r = *call.resource;
   Json binding = decodeBody(call.request->body, call.request->header("content-type"), nullptr);
   auto target = binding.is_object() ? binding.find("target") : binding.end();

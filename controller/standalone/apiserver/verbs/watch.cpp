@@ -16,8 +16,8 @@ constexpr std::chrono::milliseconds kPulse{1000};
 
 }  // namespace
 
-WatchStream::WatchStream(const Store& store, base::Clock& clock, const Call& call, Presentation as, Selector selector,
-                         WatchOptions options)
+WatchStream::WatchStream(const Store& store, base::Clock& clock, const RequestInfo& call, Presentation as,
+                         Selector selector, WatchOptions options)
     : store_(store),
       clock_(clock),
       call_(call),

@@ -26,7 +26,7 @@ struct WatchOptions {
 /// falls behind the history, the watch ends with a 410. Must not outlive store and clock. Used by one thread.
 class WatchStream final : public http::BodyStream {
  public:
-  WatchStream(const Store& store, base::Clock& clock, const Call& call, Presentation as, Selector selector,
+  WatchStream(const Store& store, base::Clock& clock, const RequestInfo& call, Presentation as, Selector selector,
               WatchOptions options);
   bool next(std::string& chunk, std::stop_token stop) override;
 
@@ -39,7 +39,7 @@ class WatchStream final : public http::BodyStream {
   const Store& store_;
   base::Clock& clock_;
   http::Request request_;  ///< the request of call_
-  Call call_;
+  RequestInfo call_;
   const Presentation as_;
   const Selector selector_;
   WatchOptions options_;
