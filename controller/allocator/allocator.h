@@ -85,8 +85,8 @@ class Allocator {
   /// requests. Tries nominated nodes first if each member has one. `within`: groups of nodes, one of which must hold
   /// all members. Releases the lock between groups, and between members whose search takes long. May reserve nodes for
   /// a gang that does not fit (scheduler/choice/plan_reservations.h). Returns nullopt if the request of the first
-  /// member is outdated, or a member is assumed or has a device already; the caller then evaluates the gang again. So of two concurrent callers for one gang, only one
-  /// decides.
+  /// member is outdated, or a member is assumed or has a device already; the caller then evaluates the gang again. So
+  /// of two concurrent callers for one gang, only one decides.
   std::optional<scheduler::GangDecision> decideGang(const std::vector<SchedulingRequest>& asks,
                                                     const std::vector<GangMemberConstraints>& places,
                                                     const std::vector<scheduler::TopologyGroup>* within = nullptr);

@@ -51,13 +51,18 @@ void ApiRejections::note(const QueueKey& key, const base::Status& why, std::stop
   {
     const base::MutexLock lock(mutex_);
     const auto now = clock_.now();
-    auto& told = reported_[queueKey];
-    if (isFailure(why) && ++told.failures <= kPassing) return;
-    if (told.message == message || (!told.message.empty() && now - told.at < timeouts_.rejectionReportInterval)) return;
-    told.message = message;
-    told.at = now;
+    auto& reported = reported_[queueKey];
+    if (isFailure(why) && ++reported.failures <= kPassing) return;
+    const bool isRecent = now - reported.at < timeouts_.rejectionReportInterval;
+    if (reported.message == message || (!reported.message.empty() && isRecent)) return;
+    reported.message = message;
+    reported.at = now;
   }
   base::log::warn("refused by the API server", {{"key", queueKey}, {"why", why.str()}});
+  report(key, message, stop);
+}
+
+void ApiRejections::report(const QueueKey& key, const std::string& message, std::stop_token stop) {
   switch (key.concern) {
     case Concern::claim:
     case Concern::carrier:

@@ -35,6 +35,8 @@ class ApiRejections {
   void over(const std::string& queueKey);
 
  private:
+  /// Reports the message on the objects that the key concerns.
+  void report(const QueueKey& key, const std::string& message, std::stop_token stop);
   void sayOnPod(const core::ObjectKey& key, const std::string& message, std::stop_token stop);
   void sayOnClaim(const core::ObjectKey& key, const std::string& message, std::stop_token stop);
   template <class T>

@@ -6,7 +6,7 @@ source=$1 bin=$2 cxx=$3
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 mkdir -p "$work/egpu/api/plugin"
-cp "$source/api/plugin/provisioner.h" "$source/api/plugin/provisioner.hpp" "$work/egpu/api/plugin/"
+cp "$source"/api/plugin/*.h "$source"/api/plugin/*.hpp "$work/egpu/api/plugin/"
 
 block() {  # the first fenced block of a language
   awk -v fence="\`\`\`$1" '$0 == fence && !done {on = 1; next} on && /^```/ {exit} on' "$source/provisioners/README.md"

@@ -1,6 +1,6 @@
-// Texts why requests fit nowhere. Each reads all nodes, which takes long in a large cluster, so the step of a claim only
-// requests its text. One step at a time makes the requested texts, under a queue key of its own (explainKey()), and
-// requeues the keys that report them.
+// Texts why requests fit nowhere. Each reads all nodes, which takes long in a large cluster, so the step of a claim
+// only requests its text. One step at a time makes the requested texts, under a queue key of its own (explainKey()),
+// and requeues the keys that report them.
 #pragma once
 
 #include <chrono>

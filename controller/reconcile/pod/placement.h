@@ -21,7 +21,7 @@ namespace egpu::reconcile {
 /// Message for a claim that could be decided if it were not for `names`: other claims, or a template, of its pod.
 std::string waitText(const core::Pod& pod, const std::string& names);
 
-/// Thread-safe, but one thread per pod at a time. The references must outlive it. placement.cpp decides; pod_reports.cpp
+/// Thread-safe, but one thread per pod at a time. References must outlive it. placement.cpp decides; pod_reports.cpp
 /// reports on claims that wait for other claims of their pod.
 class PodPlacement {
  public:

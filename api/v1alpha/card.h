@@ -1,0 +1,81 @@
+// Parts of an ElasticGPU (types.h): the card, an entry of its ledger, its usage, and the isolation of a device. Amounts
+// are integers: core in milli-cards (1000 = one card), memory in bytes. Standard library only.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "api/core/heap_optional.h"
+#include "api/core/meta.h"
+#include "api/core/sorted_map.h"
+
+namespace egpu::v1alpha {
+
+using core::HeapOptional;
+using core::SortedMap;
+using core::StringMap;
+
+/// One link from a card to a peer.
+struct CardLink {
+  std::string peer;  ///< uuid of the peer card
+  std::string type;  ///< nvlink | nvswitch | single | multiple | hostbridge | cpu | system | board
+  int64_t count = 0;
+  bool operator==(const CardLink&) const = default;
+};
+struct CardTopology {
+  int64_t numa = -1;  ///< NUMA node, -1 = unknown
+  std::string pcie;   ///< PCI bus id
+  std::vector<CardLink> links;
+  bool operator==(const CardTopology&) const = default;
+};
+/// spec.card: a GPU card as published by its node's agent.
+struct Card {
+  std::string uuid;
+  std::string nodeName;
+  int64_t index = 0;
+  std::string model;
+  int64_t smCount = 0;
+  int64_t milliTflops = 0;  ///< rating in thousandths of a TFLOPS (written as `tflops: 19.5`), 0 = unknown
+  int64_t core = 1000;      ///< milli-cards
+  int64_t memory = 0;       ///< bytes
+  CardTopology topology;
+  StringMap attributes;  ///< further attributes from the vendor's plugin, by its names: driverVersion, migMode, …
+  bool operator==(const Card&) const = default;
+};
+
+/// An entry of a card's ledger, keyed by device uid. Amounts are the charged ones.
+struct LedgerEntry {
+  std::string device;  ///< name of the device object
+  std::string claim;   ///< "namespace/name"
+  int64_t core = 0;
+  int64_t memory = 0;  ///< bytes; 0 together with core 0 = admin access
+  int64_t resize = 0;  ///< number of the device's target that it was written for; 0 = none yet
+  bool operator==(const LedgerEntry&) const = default;
+};
+
+/// What keeps the containers of a device within its share, as its provisioner reports it. Each level is Enforced, Soft
+/// (only programs that work around the mechanism exceed it) or None.
+struct Isolation {
+  std::string mode;     ///< the mechanism, such as mps; "none" = none
+  std::string memory;   ///< memory beyond the grant
+  std::string compute;  ///< compute time beyond the grant while others want it
+  std::string faults;   ///< a fault of one container stops containers of others
+  bool operator==(const Isolation&) const = default;
+};
+/// Usage of one card by one device.
+struct DeviceUsage {
+  int64_t memory = -1;     ///< bytes, -1 = unknown
+  int64_t smPercent = -1;  ///< share of the whole card's time; -1 = unknown
+  bool operator==(const DeviceUsage&) const = default;
+};
+/// Usage of a card as measured by its agent. Updated only after a noticeable change.
+struct CardUsage {
+  int64_t memory = -1;             ///< bytes, -1 = unknown
+  int64_t smPercent = -1;          ///< 0…100, -1 = unknown
+  SortedMap<DeviceUsage> devices;  ///< by device uid; devices without usage are omitted
+  std::string time;                ///< time of the write
+  bool operator==(const CardUsage&) const = default;
+};
+
+}  // namespace egpu::v1alpha
