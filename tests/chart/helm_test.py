@@ -16,7 +16,6 @@ import shutil
 import subprocess
 import sys
 import tempfile
-import urllib.request
 
 import yaml
 
@@ -199,7 +198,7 @@ class Site:
         self.is_untouched("rolled back")
         self.use(f"{helm}-rolled-back")
         self.before = self.state()
-        check_metrics(self.report, operations)
+        monitoring_test.check_served(self.report, operations)
         self.stop_controller()
         self.run("Uninstall")
         self.is_untouched("uninstalled")
@@ -237,18 +236,6 @@ class Site:
         self.run("Uninstall")
         self.run_kubectl("Uninstall")
         self.report.check("the kinds are gone", not self.client.exists(CRD))
-
-
-def check_metrics(report, address):
-    """The controller's metrics have the labels of the guide, and no others."""
-    with urllib.request.urlopen(f"http://{address.removeprefix('http://')}/metrics", timeout=60) as answer:
-        text = answer.read().decode()
-    known, seen = monitoring_test.product_metrics(), set()
-    for name, labels in re.findall(r"^(\w+)(?:\{(.*)\})? \S+$", text, re.M):
-        seen.add(name)
-        names = set(re.findall(r'(\w+)="', labels))
-        report.check(f"{name} has the labels of the guide", name in known and names == known[name], (names, known.get(name)))
-    report.check("many metrics were read", len(seen) > 30, sorted(seen))
 
 
 def main():

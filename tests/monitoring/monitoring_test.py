@@ -3,16 +3,18 @@
 manifests/guide/metrics.md, each alert has a runbook and a case in alerts.yaml. With promtool: each query can be parsed, each alert fires in its case, and no
 other one fires there.
 
-monitoring_test.py static | promtool
+monitoring_test.py static | promtool | standalone BIN_DIR
 
-static needs neither Go nor promtool. Exit status 77: skipped, because Go is missing and promtool is not built.
+static and standalone need neither Go nor promtool. Exit status 77: skipped, because Go is missing and promtool is not built.
 """
 
 import json
 import pathlib
 import re
 import sys
+import subprocess
 import tempfile
+import urllib.request
 
 import yaml
 
@@ -21,7 +23,7 @@ sys.path[:0] = [str(HERE.parent / "chart"), str(HERE.parent / "cluster")]
 
 import tools  # noqa: E402  (in another folder)
 from apiserver import guarded  # noqa: E402
-from client import Report  # noqa: E402
+from client import Report, until  # noqa: E402
 
 MONITORING = tools.MANIFESTS / "monitoring"
 GUIDE = tools.MANIFESTS / "guide"
@@ -219,6 +221,34 @@ def check_alerts(report, folder):
     report.check("each case would find an alert that does not fire", status != 0 and silent == set(severities), set(severities) ^ silent)
 
 
+def check_served(report, address):
+    """The metrics of a running program have the labels of the guide, and no others."""
+    with urllib.request.urlopen(f"http://{address.removeprefix('http://')}/metrics", timeout=60) as answer:
+        text = answer.read().decode()
+    known, seen = product_metrics(), set()
+    for name, labels in re.findall(r"^(\w+)(?:\{(.*)\})? \S+$", text, re.M):
+        seen.add(name)
+        names = set(re.findall(r'(\w+)="', labels))
+        report.check(f"{name} has the labels of the guide", name in known and names == known[name], (names, known.get(name)))
+    report.check("many metrics were read", len(seen) > 30, sorted(seen))
+
+
+def standalone():
+    report = Report()
+    with tempfile.TemporaryDirectory(prefix="egpu-metrics-") as name:
+        address = pathlib.Path(name) / "address"
+        with open(pathlib.Path(name) / "log", "wb") as log, subprocess.Popen(
+                [pathlib.Path(sys.argv[2]) / "elastic-gpu-standalone", f"--nodes={tools.MANIFESTS}/samples/nodes/h100.yaml", "--listen=127.0.0.1:0",
+                 "--ops-listen=127.0.0.1:0", f"--write-ops-address={address}"], stdout=log, stderr=log) as process:
+            try:
+                until("it is ready", lambda: process.poll() is not None or (address.exists() and address.read_text()))
+                if report.check("it runs", process.poll() is None, (pathlib.Path(name) / "log").read_text()[-2000:]):
+                    check_served(report, address.read_text().strip())
+            finally:
+                process.terminate()
+    return report.close()
+
+
 def static():
     report = Report()
     for check in (check_current, check_names, check_registry, check_runbooks, check_dashboards):
@@ -236,4 +266,4 @@ def with_promtool():
 
 
 if __name__ == "__main__":
-    sys.exit(guarded({"static": static, "promtool": with_promtool}[sys.argv[1]]))
+    sys.exit(guarded({"static": static, "promtool": with_promtool, "standalone": standalone}[sys.argv[1]]))
