@@ -7,13 +7,16 @@ KUBECTL ?= kubectl
 # Not empty: without tests and benchmarks, and what they need.
 PRODUCT = $(if $(filter-out product,$(TARGETS)),,$(TARGETS))
 
-.PHONY: help deps build install run test check sanitize bench lint format install-crds fuzz cluster cluster-down soak fresh clean
+.PHONY: help deps tools build install run test check sanitize bench lint format install-crds fuzz cluster cluster-down soak fresh clean
 
 help: ## what there is
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
 
 deps: ## install the Debian packages that building and testing need, those that are missing
 	@tests/setup/packages.sh build test
+
+tools: ## helm 3, helm 4 and promtool, from their Go modules, for the tests of the chart and of the alerts (Go >= 1.26; 10 minutes)
+	@for tool in helm-3 helm-4 promtool; do tests/cluster/build.sh $$tool >/dev/null || exit 1; done
 
 build: ## configure and build (PRESET=dev|release|asan|tsan, TARGETS=product: without tests); make deps first
 	@cmake --preset $(PRESET) -DEGPU_BUILD_TESTS=$(if $(PRODUCT),OFF,ON) -DEGPU_BUILD_BENCH=$(if $(PRODUCT),OFF,ON) >build-$(PRESET).log 2>&1 || { cat build-$(PRESET).log; rm -f build-$(PRESET).log; echo "If a package is missing: make deps" >&2; exit 1; }

@@ -5,6 +5,8 @@
 #   build.sh [NAME...]   default: etcd kube-apiserver
 #                        also: kubectl kube-scheduler kube-controller-manager kubelet kwok
 #   build.sh containerd    containerd, its shim and ctr, which have a folder of their own
+#   build.sh helm-3 | helm-4 | promtool   a tool, which has a folder of its own
+#   build.sh --built NAME...   builds nothing: exit 77 if a part is missing
 #   EGPU_KUBERNETES=1.36   an older Kubernetes instead of the newest: 1.36, or 1.34, the oldest that is supported (no kubectl)
 #
 # Beside kwok stands kwok-stages.yaml: its module's rules for nodes and pods without kubelets.
@@ -29,12 +31,22 @@ kubernetes=$(pinned k8s.io/kubernetes "$modules/go.mod")
 etcd=$(pinned go.etcd.io/etcd/server/v3 "$here/etcd/go.mod")
 kwok=$(pinned sigs.k8s.io/kwok "$here/kwok/go.mod")
 containerd=$(pinned github.com/containerd/containerd/v2 "$here/node/containerd/go.mod")
+declare -A tool_modules=([helm-3]=helm.sh/helm/v3 [helm-4]=helm.sh/helm/v4 [promtool]=github.com/prometheus/prometheus)
+declare -A tool_folders=([helm-3]=helm-3 [helm-4]=helm-4 [promtool]=prometheus)
 readonly kubernetes etcd kwok containerd
+only_built=
+if [[ ${1:-} == --built ]]; then
+  only_built=1
+  shift
+fi
+readonly only_built
 readonly root="${EGPU_CLUSTER_CACHE:-${XDG_CACHE_HOME:-$HOME/.cache}/elastic-gpu/cluster}"
 bin="$root/$kubernetes-etcd-$etcd-kwok-$kwok/bin"
 if [[ $* == containerd ]]; then
   set -- containerd containerd-shim-runc-v2 ctr
   bin="$root/containerd-$containerd/bin"
+elif [[ $# == 1 && -n ${tool_modules[$1]:-} ]]; then
+  bin="$root/$1-$(pinned "${tool_modules[$1]}" "$here/${tool_folders[$1]}/go.mod")/bin"
 fi
 readonly bin
 
@@ -80,13 +92,24 @@ write_stages() {
 }
 
 build() { # NAME
-  local name=$1 module package flags="-s -w"
+  local name=$1 module package flags="-s -w" tags= package_of_version
   case $name in
   etcd) module=$here/etcd package=go.etcd.io/etcd/server/v3 ;;
   containerd | containerd-shim-runc-v2 | ctr)
     module=$here/node/containerd package=github.com/containerd/containerd/v2/cmd/$name
     flags+=" -X github.com/containerd/containerd/v2/version.Version=$containerd"
     ;;
+  helm-3 | helm-4)
+    module=$here/${tool_folders[$name]} package=${tool_modules[$name]}/cmd/helm
+    # As in its releases: the Kubernetes that `helm template` assumes. Helm 4 takes it from its modules.
+    local client
+    client=$(pinned k8s.io/client-go "$module/go.mod") client=${client#v0.}
+    for package_of_version in chartutil lint/rules; do
+      flags+=" -X helm.sh/helm/v3/pkg/$package_of_version.k8sVersionMajor=1 -X helm.sh/helm/v3/pkg/$package_of_version.k8sVersionMinor=${client%%.*}"
+    done
+    ;;
+  # Without service discovery, which the tests do not use and which is most of the code.
+  promtool) module=$here/${tool_folders[$name]} package=${tool_modules[$name]}/cmd/promtool tags=remove_all_sd ;;
   kwok)
     module=$here/kwok package=sigs.k8s.io/kwok/cmd/kwok
     write_stages || return 1
@@ -100,7 +123,7 @@ build() { # NAME
   # Renamed into place, so that what stands in the cache is always whole.
   (cd "$module" && with_progress "building $name" \
     env CGO_ENABLED=0 GOFLAGS="-buildvcs=false ${GOFLAGS:-}" GOWORK=off \
-    go build -trimpath -ldflags "$flags" -o "$bin/.$name.new" "$package") &&
+    go build -trimpath -tags "$tags" -ldflags "$flags" -o "$bin/.$name.new" "$package") &&
     mv "$bin/.$name.new" "$bin/$name"
 }
 
@@ -114,6 +137,10 @@ main() {
       say "containerd is asked for alone"
       exit 1
     } ;;
+    helm-3 | helm-4 | promtool) [[ $bin == "$root/$name-"* ]] || {
+      say "$name is asked for alone"
+      exit 1
+    } ;;
     *)
       say "no such part: $name"
       exit 1
@@ -123,6 +150,10 @@ main() {
 
   # What stands in the cache is whole, so whoever finds all there need not wait for who builds something else.
   for name in "${names[@]}"; do [[ -x $bin/$name ]] || missing+=("$name"); done
+  if [[ ${#missing[@]} -gt 0 && -n $only_built ]]; then
+    say "not built: ${missing[*]}"
+    exit 77
+  fi
   if ((${#missing[@]})); then
     mkdir -p "$bin"
     exec 9>"$root/lock"

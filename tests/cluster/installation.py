@@ -43,11 +43,11 @@ def apply_manifests(cluster, what=("-k", INSTALLED)):
     admin = client_of(cluster)
     kubectl(cluster, "wait", "--for=condition=Established", "--timeout=120s", "crd", "elasticgpus.elasticgpu.io",
             "elasticgpuclaims.elasticgpu.io", "elasticgpuclaimtemplates.elasticgpu.io", "elasticgpuclasses.elasticgpu.io", "elasticgpuquotas.elasticgpu.io")
-    until("the policies are in force", lambda: _in_force(admin))
+    until("the policies are in force", lambda: are_policies_in_force(admin))
     return said
 
 
-def _in_force(admin):
+def are_policies_in_force(admin):
     """Policies take effect some time after their creation, in the order of their names; these dry runs detect that."""
     annotated = {"annotations": {"egpuc.elasticgpu.io/Not.A.Label": "c"}}
     return _refuses(admin, annotated, {}, "DNS label") and _refuses(admin, {}, {"limits": {"elasticgpu.io/gpu": "1"}}, "own resources")

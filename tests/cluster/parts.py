@@ -29,7 +29,7 @@ def binaries(*names, version=None):
     environment = {**os.environ, **({"EGPU_KUBERNETES": version} if version else {})}
     done = subprocess.run([HERE / "build.sh", *names], stdout=subprocess.PIPE, text=True, check=False, env=environment)
     if done.returncode == SKIPPED:
-        why = "Go >= 1.26 is missing, so there is no real Kubernetes to test against"
+        why = f"Go >= 1.26 is missing, so {', '.join(names)} cannot be built to test against"
         if os.environ.get("EGPU_REQUIRE_CLUSTER") == "1":
             raise Failure(f"{why}, and EGPU_REQUIRE_CLUSTER asks for one")
         raise Skip(why)

@@ -342,6 +342,15 @@ TEST_P(NvidiaContainerTest, ADriverOutsideTheHostsFoldersIsFoundByItsRoot) {
   auto edits = mounted({uuid(0)});
   EXPECT_EQ(mountedAt(edits, kFolder + "/libcuda.so.1"), root + gke + "/lib64/libcuda.so." + kVersion);
   EXPECT_EQ(mountedAt(edits, "/usr/bin/nvidia-smi"), root + gke + "/bin/nvidia-smi");
+  // Bottlerocket has one folder, and had another one.
+  for (const std::string folder : {"/usr/lib", "/usr/lib/nvidia/tesla"}) {
+    const std::string bottlerocket = "/" + folder.substr(1 + folder.rfind('/')) + "-bottlerocket-linux-gnu/sys-root";
+    write(bottlerocket + folder + "/libcuda.so." + kVersion);
+    link(bottlerocket + folder + "/libcuda.so.1", "libcuda.so." + kVersion);
+    ASSERT_EQ(setenv("ELASTICGPU_DRIVER_ROOT", bottlerocket.c_str(), 1), 0);
+    EXPECT_EQ(mountedAt(mounted({uuid(0)}), kFolder + "/libcuda.so.1"),
+              root + bottlerocket + folder + "/libcuda.so." + kVersion);
+  }
   ASSERT_EQ(setenv("ELASTICGPU_DRIVER_ROOT", "/nowhere", 1), 0);
   EXPECT_THAT(mounted({uuid(0)}).mounts, IsEmpty());
   unsetenv("ELASTICGPU_DRIVER_ROOT");

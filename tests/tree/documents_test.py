@@ -142,12 +142,12 @@ for name in sorted(os.listdir(os.path.join(root, "manifests/crd"))):
         kinds[crd["names"]["kind"]] = schema
         for each in (crd["names"]["plural"], *crd["names"].get("shortNames", [])):
             kinds[each] = schema
-BUILTIN = {"node", "nodes", "pod", "pods", "namespace", "deployment", "daemonset", "events", "configmap"}
+BUILTIN = {"lease", "node", "nodes", "pod", "pods", "namespace", "deployment", "daemonset", "events", "configmap"}
 # Flags of Kubernetes' own programs and of other tools.
-FOREIGN_FLAGS = {"--build-arg", "--dry-run", "--runtime-config", "--authorization-config", "--root-dir", "--gpu-reset"}
+FOREIGN_FLAGS = {"--build-arg", "--dry-run", "--runtime-config", "--authorization-config", "--root-dir", "--gpu-reset", "--set", "--force-conflicts"}
 # Words of other systems and of Kubernetes that are no identifiers of this tree.
 FOREIGN_WORDS = {"AuthorizeWithSelectors", "GenericWorkload", "ResourceHealthStatus", "DeviceTaintRules", "SchedulingGated", "ContainerCreating"}
-VERBS = {"annotate", "apply", "auth", "cp", "delete", "describe", "drain", "get", "label", "logs", "patch", "port-forward", "rollout", "uncordon", "wait"}
+VERBS = {"annotate", "apply", "auth", "cp", "delete", "describe", "drain", "get", "kustomize", "label", "logs", "patch", "port-forward", "rollout", "uncordon", "wait"}
 
 
 def is_key(key):

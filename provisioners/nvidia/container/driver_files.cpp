@@ -74,11 +74,12 @@ std::shared_ptr<const std::vector<NamedLibrary>> cachedLibraries(const RootFolde
   return last.second;
 }
 
-/// Returns the libraries in the usual folders, and in additional folders of a driver root (Google's has lib64).
+/// Returns the libraries in the usual folders, and in additional folders of a driver root (Google's has lib64,
+/// Bottlerocket's /usr/lib, before May 2026 /usr/lib/nvidia/tesla).
 std::vector<NamedLibrary> librariesInFolders(const RootFolder& root) {
   std::vector<NamedLibrary> out;
   std::vector<std::string> folders(kFolders.begin(), kFolders.end());
-  if (!root.isHosts()) folders.insert(folders.end(), {"/usr/lib", "/lib64", "/lib"});
+  if (!root.isHosts()) folders.insert(folders.end(), {"/usr/lib", "/usr/lib/nvidia/tesla", "/lib64", "/lib"});
   for (const std::string& folder : folders) {
     const std::size_t before = out.size();
     const std::string real = root.resolved(folder);
