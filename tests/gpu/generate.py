@@ -1,4 +1,4 @@
-"""Generates what the fake libcuda.so.1 and the tests need from the limiter's tables.
+"""Generates sources of the fake libcuda.so.1 and of the tests from the limiter's tables.
 
   generate.py TABLES LIMITED FOLDER
 

@@ -2,16 +2,16 @@
 
 #include <dlfcn.h>
 #include <fcntl.h>
-#include <signal.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include <cerrno>
 #include <cstdlib>
 #include <cstring>
 #include <fstream>
 #include <sstream>
 #include <stdexcept>
+
+#include "provisioners/gpushare/limiter/host_processes.h"
 
 namespace egpu::gpu::testing {
 namespace {
@@ -46,12 +46,13 @@ SharedFiles::~SharedFiles() {
   munmap(usage, sizeof *usage);
 }
 
-void SharedFiles::limit(uint64_t first, uint64_t second, uint32_t cores, uint32_t flags) {
+void SharedFiles::limit(uint64_t first, uint64_t second, uint32_t cores, uint32_t flags, uint32_t factor) {
   egpu_limiter_card cards[2] = {};
   for (int i = 0; i < 2; ++i) std::memcpy(cards[i].uuid, kUuids[i], sizeof kUuids[i]);
   cards[0].memory = first;
   cards[1].memory = second;
   cards[0].cores = cores;
+  cards[0].factor = factor;
   egpu_limiter_set(limits, cards, 2, flags);
 }
 
@@ -64,10 +65,11 @@ uint64_t SharedFiles::usedBy(int64_t pid, uint32_t card) const {
 }
 
 uint32_t SharedFiles::clearEnded() {
-  const auto runs = [](void*, uint64_t owner, uint64_t, uint64_t) {
-    return kill(static_cast<pid_t>(owner >> 32), 0) == 0 || errno != ESRCH ? 1 : 0;
-  };
-  return egpu_limiter_clear(usage, runs, nullptr);
+  egpu_limiter_processes processes;
+  if (egpu_limiter_read_processes(&processes, "/proc") != 0) throw std::runtime_error("cannot read /proc");
+  const uint32_t cleared = egpu_limiter_clear(usage, egpu_limiter_runs_on_host, &processes);
+  egpu_limiter_free_processes(&processes);
+  return cleared;
 }
 
 Cuda::Cuda(const std::string& path, int flags) : library_(dlopen(path.c_str(), RTLD_NOW | flags)) {
@@ -82,9 +84,10 @@ void* Cuda::address(const char* name) {
 
 FakeUsage fakeUsage(int device) {
   static void* library = dlopen(fakePath().c_str(), RTLD_NOW | RTLD_LOCAL);
-  static auto* ask = library == nullptr ? nullptr
-                                        : reinterpret_cast<void (*)(int, uint64_t*, uint64_t*, uint64_t*)>(
-                                              dlsym(library, "egpuFakeUsage"));
+  static auto* ask =
+      library == nullptr
+          ? nullptr
+          : reinterpret_cast<void (*)(int, uint64_t*, uint64_t*, uint64_t*)>(dlsym(library, "egpuFakeUsage"));
   FakeUsage out;
   if (ask != nullptr) ask(device, &out.own, &out.all, &out.peak);
   return out;

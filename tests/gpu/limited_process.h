@@ -25,7 +25,8 @@ class SharedFiles {
   SharedFiles& operator=(const SharedFiles&) = delete;
 
   /// Puts limits of both cards of nodes/two-cards.yaml into force: bytes, and milli-cards of GPU time.
-  void limit(uint64_t first, uint64_t second = EGPU_LIMITER_NO_LIMIT, uint32_t cores = 0, uint32_t flags = 0);
+  void limit(uint64_t first, uint64_t second = EGPU_LIMITER_NO_LIMIT, uint32_t cores = 0, uint32_t flags = 0,
+             uint32_t factor = 0);
   /// Bytes of all slots, and of the slot of a process.
   uint64_t used(uint32_t card) const { return egpu_limiter_used(usage, card); }
   uint64_t usedBy(int64_t pid, uint32_t card) const;
@@ -65,8 +66,8 @@ struct FakeUsage {
 };
 FakeUsage fakeUsage(int device);
 
-std::string standInPath();                                ///< the limiter, as the tests build it
+std::string standInPath();                                 ///< the limiter, as the tests build it
 std::string fakePath(const std::string& variant = "gpu");  ///< the fake driver
-std::string twoCards();                                   ///< nodes/two-cards.yaml
+std::string twoCards();                                    ///< nodes/two-cards.yaml
 
 }  // namespace egpu::gpu::testing

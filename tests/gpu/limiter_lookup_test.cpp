@@ -24,7 +24,7 @@ const std::set<std::string>& limitedNames() {
   return kNames;
 }
 
-/// Runs in a process of its own, because a process has one stand-in. Returns what it returns, at most 255.
+/// Runs in a process of its own, because a process has one stand-in. Returns the result of `check`, at most 255.
 template <class Check>
 int inChild(const Check& check) {
   const pid_t child = fork();
@@ -52,7 +52,8 @@ bool forwards(Cuda& standIn, const uint64_t* echoed, const Export& entry) {
   const auto call = reinterpret_cast<Function>(standIn.address(entry.name));
   const uint64_t base = 1 + 100 * static_cast<uint64_t>(entry.place);
   const double real = 0.5 + entry.place;
-  if (call == nullptr || call(base, base + 1, base + 2, base + 3, base + 4, base + 5, real, base + 6) != 1000 + entry.place)
+  if (call == nullptr ||
+      call(base, base + 1, base + 2, base + 3, base + 4, base + 5, real, base + 6) != 1000 + entry.place)
     return false;
   for (uint64_t i = 0; i < 7; ++i)
     if (echoed[i] != base + i) return false;
@@ -95,7 +96,7 @@ INSTANTIATE_TEST_SUITE_P(Drivers, LimiterForwardTest, ::testing::Values("470", "
 using LookUp1 = int (*)(const char*, void**, int, uint64_t);
 using LookUp2 = int (*)(const char*, void**, int, uint64_t, int*);
 
-struct Found {
+struct LookUpAnswer {
   void* function = nullptr;
   int result = 0, status = -1;
 };
@@ -103,8 +104,8 @@ struct Found {
 struct Generation {
   LookUp1 first = nullptr;
   LookUp2 second = nullptr;
-  Found ask(const char* name, int version, uint64_t flags) const {
-    Found out;
+  LookUpAnswer ask(const char* name, int version, uint64_t flags) const {
+    LookUpAnswer out;
     out.result = second != nullptr ? second(name, &out.function, version, flags, &out.status)
                                    : first(name, &out.function, version, flags);
     return out;
@@ -143,7 +144,7 @@ struct Counts {
 /// One look-up by the stand-in and by the driver.
 void compare(const Generation& standIn, const Generation& plain, const char* name, int version, uint64_t flags,
              Counts* counts) {
-  const Found ours = standIn.ask(name, version, flags), theirs = plain.ask(name, version, flags);
+  const LookUpAnswer ours = standIn.ask(name, version, flags), theirs = plain.ask(name, version, flags);
   ++counts->lookUps;
   if (ours.result != theirs.result || ours.status != theirs.status || !ours.function != !theirs.function) {
     if (counts->differences++ < 5)
@@ -177,8 +178,7 @@ int checkLookUps(int cuda, const std::string& variant, int flags) {
     for (const int version : kVersions)
       for (uint64_t flag = 0; flag < 4; ++flag)
         for (int way = 0; way < 4; ++way)
-          if (way != 3 || ours[3].second != nullptr)
-            compare(ours[way], plain[way % 2], name, version, flag, &counts);
+          if (way != 3 || ours[3].second != nullptr) compare(ours[way], plain[way % 2], name, version, flag, &counts);
   std::printf("CUDA %d, %s: %ld look-ups, %ld of limited functions, %ld leaks, %ld answers that differ\n", cuda,
               variant.c_str(), counts.lookUps, counts.ofLimited, counts.leaks, counts.differences);
   std::fflush(stdout);
@@ -207,10 +207,10 @@ int checkNewer() {
   int wrong = 0;
   for (const char* name : {"cuMemAlloc", "cuLaunchKernel"})
     for (const int version : {12000, 90000, 99999}) {
-      const Found found = ours.ask(name, version, 0);
+      const LookUpAnswer found = ours.ask(name, version, 0);
       if (found.result != 0 || !symbolAt(found.function).ofStandIn) ++wrong;
     }
-  const Found other = ours.ask("cuFunctionOfTheFuture", 90000, 0);
+  const LookUpAnswer other = ours.ask("cuFunctionOfTheFuture", 90000, 0);
   if (other.result != 0 || other.function == nullptr) ++wrong;
   return wrong;
 }

@@ -34,7 +34,7 @@ class Worker {
   Worker(const Worker&) = delete;
   Worker& operator=(const Worker&) = delete;
 
-  /// Returns 0, or a number for what is wrong.
+  /// Returns 0, or the number of an error.
   int step() {
     const unsigned choice = random_() % 100;
     const int result = choice < 55 ? take() : choice < 90 ? giveBack() : choice < 97 ? synchronize() : forkChild();
@@ -44,7 +44,7 @@ class Worker {
   bool agrees() const { return files_.usedBy(getpid(), 0) == fakeUsage(0).own; }
 
  private:
-  struct Held {
+  struct HeldMemory {
     int kind;
     uint64_t handle;
   };
@@ -60,7 +60,8 @@ class Worker {
     if (kind == 1) result = cuda_("cuMemAllocManaged", &handle, bytes, 1U);
     if (kind == 2 || kind == 3) result = cuda_("cuMemAllocAsync", &handle, bytes - random_() % 9000, stream_);
     if (kind == 4) result = cuda_("cuArrayCreate_v2", reinterpret_cast<void**>(&handle), &array);
-    if (kind == 5) result = cuda_("cuMemCreate", &handle, (bytes + 2 * kMiB - 1) / (2 * kMiB) * (2 * kMiB), &device, 0ULL);
+    if (kind == 5)
+      result = cuda_("cuMemCreate", &handle, (bytes + 2 * kMiB - 1) / (2 * kMiB) * (2 * kMiB), &device, 0ULL);
     if (result == success) held_.push_back({kind, handle});
     return result;
   }
@@ -68,7 +69,7 @@ class Worker {
   int giveBack() {
     if (held_.empty()) return success;
     const std::size_t at = random_() % held_.size();
-    const Held one = held_[at];
+    const HeldMemory one = held_[at];
     held_[at] = held_.back();
     held_.pop_back();
     if (one.kind <= 1 || (one.kind == 3 && random_() % 2 == 0)) return cuda_("cuMemFree_v2", one.handle);
@@ -98,10 +99,10 @@ class Worker {
   Cuda cuda_;
   std::mt19937 random_;
   void* stream_ = nullptr;
-  std::vector<Held> held_;
+  std::vector<HeldMemory> held_;
 };
 
-/// Steps until the pipe ends, then stays with what it holds.
+/// Steps until the pipe ends, then ends with its memory allocated.
 void runWorker(const SharedFiles& files, unsigned seed, int orders, int reports) {
   Worker worker(files, seed);
   char steps;
@@ -220,10 +221,13 @@ int runThreads() {
       setCurrent(context);
       for (int round = 0; round < 60; ++round) {
         uint64_t a = 0, b = 0;
-        const int first = alloc(&a, (1 + random() % 32) * kMiB), second = allocAsync(&b, (1 + random() % 32) * kMiB, nullptr);
+        const int first = alloc(&a, (1 + random() % 32) * kMiB),
+                  second = allocAsync(&b, (1 + random() % 32) * kMiB, nullptr);
         for (const int result : {first, second}) {
-          if (result == outOfMemory) ++refused;
-          else if (result != success) ++wrong;
+          if (result == outOfMemory)
+            ++refused;
+          else if (result != success)
+            ++wrong;
         }
         if (first == success && release(a) != success) ++wrong;
         if (second == success && freeAsync(b, nullptr) != success) ++wrong;
@@ -269,7 +273,7 @@ TEST(LimiterProcessesTest, EndedProcesses_LeaveSlotsThatTheNextOneClears) {
     waitpid(child, &status, 0);
     ASSERT_EQ(status, 0) << i;
   }
-  EXPECT_EQ(files.used(0), 400 * kMiB);  // of the last one
+  EXPECT_EQ(files.used(0), 400 * kMiB);  // the last process's
   EXPECT_EQ(files.clearEnded(), 1U);
   EXPECT_EQ(files.used(0), 0U);
 }

@@ -3,8 +3,9 @@
 int64_t egpu_bucket_refill(struct egpu_limiter_bucket* bucket, uint32_t cores, uint64_t now) {
   uint64_t last = __atomic_load_n(&bucket->refilled, __ATOMIC_ACQUIRE);
   int64_t more = 0;
-  // One of several threads and processes adds the tokens of this time.
-  if (last != now && __atomic_compare_exchange_n(&bucket->refilled, &last, now, 0, __ATOMIC_ACQ_REL, __ATOMIC_RELAXED)) {
+  // Several threads and processes refill: the tokens of a period are added once.
+  if (last != now &&
+      __atomic_compare_exchange_n(&bucket->refilled, &last, now, 0, __ATOMIC_ACQ_REL, __ATOMIC_RELAXED)) {
     uint64_t elapsed = now > last ? now - last : 0;
     if (elapsed > EGPU_BUCKET_MAX_DEBT) elapsed = EGPU_BUCKET_MAX_DEBT;  // the first refill, or a page that was damaged
     more = (int64_t)(elapsed * cores / EGPU_LIMITER_WHOLE);

@@ -12,9 +12,9 @@
 extern "C" {
 #endif
 
-#define EGPU_BUCKET_BURST_TIME 50000000    /* ns of the card's share that are kept while nothing runs */
-#define EGPU_BUCKET_MAX_DEBT 10000000000   /* ns of GPU time */
-#define EGPU_BUCKET_DEFAULT_PRICE 10000u   /* ns, of a kernel that was not measured yet */
+#define EGPU_BUCKET_BURST_TIME 50000000  /* ns of the card's share that are kept while nothing runs */
+#define EGPU_BUCKET_MAX_DEBT 10000000000 /* ns of GPU time */
+#define EGPU_BUCKET_DEFAULT_PRICE 10000u /* ns, of a kernel that was not measured yet */
 
 /** Returns event time times factor. */
 static inline int64_t egpu_bucket_price(uint64_t eventTime, uint32_t factor) {

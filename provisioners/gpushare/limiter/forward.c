@@ -70,8 +70,10 @@ static void resolveAll(void) {
   egpuAttach();
   for (unsigned i = 0; i < kExportCount; i++) {
     void* target = egpuReal[i];
-    if (target == NULL) target = (void*)(uintptr_t)egpuMissing;
-    else if (kExports[i].limited != NULL) target = kExports[i].limited;
+    if (target == NULL)
+      target = (void*)(uintptr_t)egpuMissing;
+    else if (kExports[i].limited != NULL)
+      target = kExports[i].limited;
     __atomic_store_n(&egpuSlots[i], target, __ATOMIC_RELEASE);
   }
 }

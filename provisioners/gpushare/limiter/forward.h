@@ -26,10 +26,10 @@ extern void* egpuReal[] EGPU_HIDDEN;
  *  stubs; any thread. Without the real library, each function returns the code of `missing`. */
 void* egpuResolve(long index) EGPU_HIDDEN;
 
-/** Returns the export whose stub or whose real function has this address, or -1. */
+/** Returns the export with this address of its stub or of its real function, or -1. */
 int egpuExportAt(const void* address) EGPU_HIDDEN;
 
-/** What a library supplies to the resolver. */
+/** Supplied by each library. */
 const char* egpuRealPath(void) EGPU_HIDDEN;
 int egpuMissing(void) EGPU_HIDDEN; /**< stands for functions that the real library lacks */
 void egpuAttach(void) EGPU_HIDDEN; /**< called once, after the real functions are known and before any is used */

@@ -11,14 +11,14 @@
  * no memory at all. A card keeps its place in the bank for as long as the file exists.
  *
  * Usage. A process takes a free slot by a compare-and-swap of `owner`, and from then on is the only writer of the slot.
- * It keeps a private copy of its own amounts, which it trusts; what it reads of other slots may be anything. `used`
- * contains what it holds, `want` the amount that it is about to reserve of `wantCard`. A reservation is granted if the
- * sum of all `used` and all `want` of the card is within the limit. If two processes want at once, the higher slot
- * withdraws. A process that is killed leaves its slot, with `owner` set.
+ * It trusts its private copy of its own amounts. Other slots may contain anything. `used` contains the amounts that it
+ * holds, `want` the amount that it is about to reserve of `wantCard`. A reservation is granted if the sum of all `used`
+ * and all `want` of the card is within the limit. If two processes want at once, the higher slot withdraws. A process
+ * that is killed leaves its slot, with `owner` set.
  *
  * Clearing. Slots of processes that have ended are cleared by the agent, which sees all processes of the node, and by
- * processes in the same PID namespace. The one that clears holds flock(LOCK_EX) on the usage file, which the kernel releases
- * when its holder ends. A slot belongs to an ended process if no process of its PID namespace has its PID and start
+ * processes in the same PID namespace, while they hold flock(LOCK_EX) on the usage file, which the kernel releases when
+ * its holder ends. A slot belongs to an ended process if no process of its PID namespace has its PID and start
  * time.
  *
  * All numbers have the byte order of the machine. Fields that two processes use are accessed with __atomic operations.

@@ -29,10 +29,10 @@ static struct {
   struct Lock lock;  ///< guards all below, except atomic reads of `sequence`, `computes`, `cores` and `factors`
   struct egpu_limiter_slot* slot;  ///< NULL: all slots were taken
   uint64_t owner;
-  uint64_t used[EGPU_LIMITER_CARDS];     ///< the truth about this process; the slot is its copy
-  struct egpu_limiter_bank bank;         ///< the last valid one
-  uint32_t sequence;                     ///< of `bank`, and of refused ones
-  uint32_t generation;                   ///< number of changes of `bank`, and of forks
+  uint64_t used[EGPU_LIMITER_CARDS];  ///< the truth about this process; the slot is its copy
+  struct egpu_limiter_bank bank;      ///< the last valid one
+  uint32_t sequence;                  ///< last seen; its bank may have been refused
+  uint32_t generation;                ///< number of changes of `bank`, and of forks
   int computes;
   uint32_t cores[EGPU_LIMITER_CARDS], factors[EGPU_LIMITER_CARDS];
 } self;
@@ -144,8 +144,8 @@ static int tryTakeSlot(void) {
     if (!__atomic_compare_exchange_n(&slot->owner, &expected, self.owner, 0, __ATOMIC_SEQ_CST, __ATOMIC_RELAXED))
       continue;
     uint32_t high = __atomic_load_n(&self.usage->high, __ATOMIC_RELAXED);
-    while (high < i + 1 && !__atomic_compare_exchange_n(&self.usage->high, &high, i + 1, 0, __ATOMIC_SEQ_CST,
-                                                        __ATOMIC_RELAXED)) {
+    while (high < i + 1 &&
+           !__atomic_compare_exchange_n(&self.usage->high, &high, i + 1, 0, __ATOMIC_SEQ_CST, __ATOMIC_RELAXED)) {
     }
     __atomic_store_n(&slot->pidNamespace, pidNamespace(), __ATOMIC_RELAXED);
     __atomic_store_n(&slot->started, startTime(getpid()), __ATOMIC_RELEASE);
@@ -195,14 +195,15 @@ static inline void enter(void) {
 void usageOpen(void) {
   static int withoutPage;
   self.phase = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-  if (self.phase == MAP_FAILED) self.phase = &withoutPage;
-  else self.wipes = madvise(self.phase, 4096, MADV_WIPEONFORK) == 0;
+  if (self.phase == MAP_FAILED)
+    self.phase = &withoutPage;
+  else
+    self.wipes = madvise(self.phase, 4096, MADV_WIPEONFORK) == 0;
   self.limits = mapFile("limits", sizeof *self.limits, 0);
   self.usage = mapFile("usage", sizeof *self.usage, 1);
   struct egpu_limiter_bank bank;
   if (self.limits == NULL || self.limits->magic != EGPU_LIMITER_MAGIC || self.limits->size != sizeof *self.limits ||
-      self.limits->checksum != egpu_limiter_paths_checksum(self.limits) ||
-      egpu_limiter_get(self.limits, &bank) != 0) {
+      self.limits->checksum != egpu_limiter_paths_checksum(self.limits) || egpu_limiter_get(self.limits, &bank) != 0) {
     say("limits: the file is missing or not valid; CUDA is refused");
     return;
   }
@@ -217,7 +218,9 @@ void usageOpen(void) {
 
 int usageValid(void) { return self.valid; }
 const struct egpu_limiter_limits* usageLimits(void) { return self.valid ? self.limits : NULL; }
-struct egpu_limiter_usage* usagePage(void) { return self.valid ? self.usage : NULL; }
+struct egpu_limiter_usage* usagePage(void) {
+  return self.valid ? self.usage : NULL;
+}
 void usageOnFork(void (*forget)(void)) { self.forget = forget; }
 
 /// Takes the lock, with the limits and the slot up to date.
@@ -241,8 +244,8 @@ int usageFindCard(const uint8_t uuid[16]) {
 
 uint32_t usageSequence(void) {
   enter();
-  if (self.valid && __atomic_load_n(&self.limits->sequence, __ATOMIC_ACQUIRE) !=
-                        __atomic_load_n(&self.sequence, __ATOMIC_ACQUIRE)) {
+  if (self.valid &&
+      __atomic_load_n(&self.limits->sequence, __ATOMIC_ACQUIRE) != __atomic_load_n(&self.sequence, __ATOMIC_ACQUIRE)) {
     lockAcquire(&self.lock);
     readLimits();
     lockRelease(&self.lock);
@@ -251,14 +254,16 @@ uint32_t usageSequence(void) {
 }
 
 static void store(uint64_t* field, uint64_t value, int order) {
-  if (order == __ATOMIC_SEQ_CST) __atomic_store_n(field, value, __ATOMIC_SEQ_CST);
-  else __atomic_store_n(field, value, __ATOMIC_RELEASE);
+  if (order == __ATOMIC_SEQ_CST)
+    __atomic_store_n(field, value, __ATOMIC_SEQ_CST);
+  else
+    __atomic_store_n(field, value, __ATOMIC_RELEASE);
 }
 
 static void publish(int card) { store(&self.slot->used[card], self.used[card], __ATOMIC_SEQ_CST); }
 
 /// Amounts of a card that the other processes use and want.
-struct Others {
+struct OtherProcesses {
   uint64_t used, want;
   int precedence;  ///< one with a lower slot wants, too
 };
@@ -266,7 +271,7 @@ struct Others {
 static uint64_t added(uint64_t a, uint64_t b) { return a + b < a ? UINT64_MAX : a + b; }
 
 /// Reads `want` before `used`: a grant raises `used` first, so that it is counted at least once.
-static void readOthers(int card, struct Others* out) {
+static void readOthers(int card, struct OtherProcesses* out) {
   out->used = out->want = 0;
   out->precedence = 0;
   uint32_t high = __atomic_load_n(&self.usage->high, __ATOMIC_SEQ_CST);
@@ -309,7 +314,7 @@ static int reserveWithin(int card, uint64_t bytes, uint64_t limit) {
   int granted = 0;
   for (int attempt = 0, cleared = 0; attempt < 20000; attempt++) {
     store(&self.slot->want, bytes, __ATOMIC_SEQ_CST);
-    struct Others others;
+    struct OtherProcesses others;
     readOthers(card, &others);
     if (added(added(others.used, others.want), mine + bytes) <= limit) {
       granted = 1;
@@ -381,7 +386,7 @@ uint64_t usageTotal(int card) {
   enterLocked();
   uint64_t total = self.used[card];
   if (self.slot != NULL) {
-    struct Others others;
+    struct OtherProcesses others;
     readOthers(card, &others);
     total = added(total, others.used);
   }

@@ -9,7 +9,7 @@
 
 namespace egpu::gpu::testing {
 
-enum Result : int {
+enum CudaResult : int {
   success = 0,
   invalidValue = 1,
   outOfMemory = 2,

@@ -11,9 +11,11 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <chrono>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <thread>
 
 namespace egpu::gpu::testing {
 
@@ -26,7 +28,7 @@ thread_local std::vector<Context*> stack;
 }  // namespace
 
 /// The state file. The mutex is robust: it survives a process that ends with it.
-struct Machine::State {
+struct GpuMachine::SharedAccounts {
   std::atomic<uint32_t> ready;
   pthread_mutex_t mutex;
   std::atomic<uint64_t> peak[kMaxDevices];
@@ -34,21 +36,35 @@ struct Machine::State {
 };
 
 int64_t now() {
+  auto& machine = GpuMachine::get();
+  if (machine.simulatesTime) return machine.simulatedTime;
   timespec t{};
   clock_gettime(CLOCK_MONOTONIC, &t);
   return t.tv_sec * int64_t{1000000000} + t.tv_nsec;
 }
 
-Machine& Machine::get() {
-  static Machine* machine = new Machine;  // never destroyed: threads may call until the process ends
+void waitUntil(int64_t time) {
+  auto& machine = GpuMachine::get();
+  if (machine.simulatesTime) {
+    int64_t before = machine.simulatedTime;
+    while (before < time && !machine.simulatedTime.compare_exchange_weak(before, time)) {
+    }
+    return;
+  }
+  for (int64_t left; (left = time - now()) > 0;) std::this_thread::sleep_for(std::chrono::nanoseconds(left));
+}
+
+GpuMachine& GpuMachine::get() {
+  static GpuMachine* machine = new GpuMachine;  // never destroyed: threads may call until the process ends
   return *machine;
 }
 
-Machine::Machine() : node_(nvidia::testing::currentNode()) {
+GpuMachine::GpuMachine() : node_(nvidia::testing::currentNode()) {
   if (!node_) node_ = std::make_shared<nvidia::testing::FakeNode>();
   if (const char* path = std::getenv("ELASTICGPU_FAKE_NVML")) {
     const auto file = YAML::LoadFile(path);
     for (const auto& entry : file["kernels"]) kernels_[entry.first.as<std::string>()] = entry.second.as<int64_t>();
+    simulatesTime = file["clock"] && file["clock"].as<std::string>() == "simulated";
     for (const auto& name : file["newerFunctions"]) newerFunctions_.push_back(name.as<std::string>());
   }
   for (int i = 0; i < deviceCount(); ++i) {
@@ -63,16 +79,16 @@ Machine::Machine() : node_(nvidia::testing::currentNode()) {
   if (arena != MAP_FAILED) next_ = reinterpret_cast<Address>(arena), end_ = next_ + kArena;
 }
 
-void Machine::openState(const char* path) {
+void GpuMachine::openState(const char* path) {
   const int file = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0666);
-  if (file < 0 || ftruncate(file, sizeof(State)) != 0) {
+  if (file < 0 || ftruncate(file, sizeof(SharedAccounts)) != 0) {
     std::fprintf(stderr, "fake libcuda: cannot open %s: %s\n", path, std::strerror(errno));
     std::abort();
   }
-  void* mapped = mmap(nullptr, sizeof(State), PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
+  void* mapped = mmap(nullptr, sizeof(SharedAccounts), PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
   close(file);
   if (mapped == MAP_FAILED) std::abort();
-  state_ = static_cast<State*>(mapped);
+  state_ = static_cast<SharedAccounts*>(mapped);
   uint32_t untouched = 0;
   if (state_->ready.compare_exchange_strong(untouched, 1)) {
     pthread_mutexattr_t attributes;
@@ -101,7 +117,7 @@ class StateLock {
 }  // namespace
 
 /// Takes an account for this process, also in a child after a fork. The state's mutex is held.
-void Machine::joinState() {
+void GpuMachine::joinState() {
   if (pid_ == getpid()) return;
   pid_ = getpid();
   for (auto& used : mine_) used = 0;
@@ -116,7 +132,7 @@ void Machine::joinState() {
 }
 
 /// The state's mutex is held. The driver frees the memory of a process that has ended.
-uint64_t Machine::sum(Device device) {
+uint64_t GpuMachine::sum(Device device) {
   uint64_t out = 0;
   for (auto& account : state_->accounts) {
     const auto pid = static_cast<pid_t>(account.pid.load());
@@ -129,7 +145,7 @@ uint64_t Machine::sum(Device device) {
   return out;
 }
 
-Result Machine::charge(Device device, uint64_t bytes) {
+CudaResult GpuMachine::charge(Device device, uint64_t bytes) {
   const uint64_t most = node_->devices[device].memory;
   if (state_ == nullptr) {
     uint64_t before = mine_[device].load();
@@ -151,7 +167,7 @@ Result Machine::charge(Device device, uint64_t bytes) {
   return success;
 }
 
-void Machine::release(Device device, uint64_t bytes) {
+void GpuMachine::release(Device device, uint64_t bytes) {
   if (state_ != nullptr) {
     const StateLock lock(state_->mutex);
     joinState();
@@ -162,21 +178,23 @@ void Machine::release(Device device, uint64_t bytes) {
   mine_[device] -= bytes;
 }
 
-uint64_t Machine::used(Device device) {
+uint64_t GpuMachine::used(Device device) {
   if (state_ == nullptr) return mine_[device];
   const StateLock lock(state_->mutex);
   joinState();
   return sum(device);
 }
 
-uint64_t Machine::peak(Device device) { return state_ == nullptr ? peak_[device].load() : state_->peak[device].load(); }
+uint64_t GpuMachine::peak(Device device) {
+  return state_ == nullptr ? peak_[device].load() : state_->peak[device].load();
+}
 
-int64_t Machine::durationOf(const std::string& kernel) const {
+int64_t GpuMachine::durationOf(const std::string& kernel) const {
   const auto found = kernels_.find(kernel);
   return found == kernels_.end() ? 10000 : found->second;
 }
 
-Address Machine::reserve(uint64_t bytes) {
+Address GpuMachine::reserve(uint64_t bytes) {
   bytes = (bytes + kAlignment - 1) / kAlignment * kAlignment;
   const std::lock_guard lock(ranges_);
   if (const auto found = freeRanges_.find(bytes); found != freeRanges_.end() && !found->second.empty()) {
@@ -191,7 +209,7 @@ Address Machine::reserve(uint64_t bytes) {
   return out;
 }
 
-void Machine::unreserve(Address address, uint64_t bytes) {
+void GpuMachine::unreserve(Address address, uint64_t bytes) {
   bytes = (bytes + kAlignment - 1) / kAlignment * kAlignment;
   if (bytes >= kDropAtOnce) {
     const Address from = (address + 4095) & ~Address{4095}, to = (address + bytes) & ~Address{4095};

@@ -44,7 +44,7 @@ struct Stream {
   Context* context = nullptr;
   unsigned flags = 0;
   int priority = 0;
-  int64_t end = 0;            ///< time at which its last work ends
+  int64_t end = 0;           ///< time at which its last work ends
   Graph* capture = nullptr;  ///< not null while it is captured
 };
 
@@ -57,10 +57,10 @@ struct Allocation {
   uint64_t id = 0;
 };
 
-class Machine {
+class GpuMachine {
  public:
   /// Reads $ELASTICGPU_FAKE_NVML (tests/nvml/README.md and the keys of README.md here).
-  static Machine& get();
+  static GpuMachine& get();
 
   int deviceCount() const { return static_cast<int>(node_->devices.size()); }
   const nvidia::testing::FakeDevice& device(Device number) const { return node_->devices.at(number); }
@@ -70,7 +70,7 @@ class Machine {
   const std::vector<std::string>& newerFunctions() const { return newerFunctions_; }
 
   /// Takes physical memory of a card. Returns success or outOfMemory. `used` and the peak include it at once.
-  Result charge(Device device, uint64_t bytes);
+  CudaResult charge(Device device, uint64_t bytes);
   void release(Device device, uint64_t bytes);
   /// Bytes in use by all processes that run, and the most at any time.
   uint64_t used(Device device);
@@ -92,10 +92,12 @@ class Machine {
   uint64_t graphUsed[kMaxDevices] = {}, graphReserved[kMaxDevices] = {};
   int64_t deviceEnd[kMaxDevices] = {};  ///< time at which a card's last work ends
   std::atomic<bool> initialized{false};
+  bool simulatesTime = false;
+  std::atomic<int64_t> simulatedTime{0};
 
  private:
-  struct State;
-  Machine();
+  struct SharedAccounts;
+  GpuMachine();
   void openState(const char* path);
   void joinState();
   uint64_t sum(Device device);
@@ -103,7 +105,7 @@ class Machine {
   std::shared_ptr<const nvidia::testing::FakeNode> node_;
   std::map<std::string, int64_t> kernels_;
   std::vector<std::string> newerFunctions_;
-  State* state_ = nullptr;
+  SharedAccounts* state_ = nullptr;
   ProcessAccount* account_ = nullptr;
   std::atomic<int64_t> pid_{0};
   std::atomic<uint64_t> mine_[kMaxDevices] = {};
@@ -119,11 +121,14 @@ void pushContext(Context* context);
 Context* popContext();
 void removeContext(const Context* context);
 
-int64_t now();  ///< nanoseconds, CLOCK_MONOTONIC
+/// The card's clock in nanoseconds: CLOCK_MONOTONIC, or with `clock: simulated` the end of awaited work.
+int64_t now();
+/// Waits until a time on the card's clock.
+void waitUntil(int64_t time);
 
 /// Allocates as cuMemAlloc does, of a kind of Allocation.
-Result allocate(Address* out, uint64_t bytes, int kind);
-Result freeAllocation(Address address);
+CudaResult allocate(Address* out, uint64_t bytes, int kind);
+CudaResult freeAllocation(Address address);
 /// Frees the allocations of a context.
 void endContext(const Context* context);
 /// Releases memory that pools do not need, as at the end of work.
@@ -131,7 +136,7 @@ void trimPools();
 /// Stream of a handle; the default streams of the current context for 0, 1 and 2. Null without a context.
 Stream* streamOf(void* handle);
 /// Memory node of a stream that is captured.
-Result captureAlloc(Stream* stream, Address* out, uint64_t bytes);
-Result captureFree(Stream* stream, Address address);
+CudaResult captureAlloc(Stream* stream, Address* out, uint64_t bytes);
+CudaResult captureFree(Stream* stream, Address address);
 
 }  // namespace egpu::gpu::testing

@@ -14,11 +14,12 @@ uint64_t rounded(uint64_t bytes, uint64_t unit) { return (bytes + unit - 1) / un
 
 bool hasPhysicalMemory(int kind) { return kind == 0 || kind == 1; }
 
-/// Grows a pool for an allocation. Memory within a pool never fragments: the driver maps it anew.
-Result growPool(Pool* pool, uint64_t bytes) {
+/// Grows a pool for an allocation. Memory within a pool never fragments: the driver can map it to other addresses.
+CudaResult growPool(Pool* pool, uint64_t bytes) {
   if (pool->used + bytes > pool->reserved) {
     const uint64_t growth = rounded(pool->used + bytes - pool->reserved, kChunk);
-    if (const Result result = pool->onDevice ? Machine::get().charge(pool->device, growth) : success) return result;
+    if (const CudaResult result = pool->onDevice ? GpuMachine::get().charge(pool->device, growth) : success)
+      return result;
     pool->reserved += growth;
   }
   pool->used += bytes;
@@ -28,12 +29,12 @@ Result growPool(Pool* pool, uint64_t bytes) {
 void trimPool(Pool* pool, uint64_t keep) {
   const uint64_t target = std::max(keep, rounded(pool->used, kChunk));
   if (pool->reserved <= target) return;
-  if (pool->onDevice) Machine::get().release(pool->device, pool->reserved - target);
+  if (pool->onDevice) GpuMachine::get().release(pool->device, pool->reserved - target);
   pool->reserved = target;
 }
 
-Result allocateFromPool(Address* out, uint64_t bytes, Pool* pool, void* handle) {
-  auto& machine = Machine::get();
+CudaResult allocateFromPool(Address* out, uint64_t bytes, Pool* pool, void* handle) {
+  auto& machine = GpuMachine::get();
   if (out == nullptr || bytes == 0) return invalidValue;
   Stream* stream = streamOf(handle);
   if (stream == nullptr) return invalidContext;
@@ -41,14 +42,14 @@ Result allocateFromPool(Address* out, uint64_t bytes, Pool* pool, void* handle) 
   if (stream->capture != nullptr) return captureAlloc(stream, out, bytes);
   if (pool == nullptr) pool = machine.currentPools[stream->context->device];
   if (!machine.pools.contains(pool)) return invalidValue;
-  if (const Result result = growPool(pool, rounded(bytes, 512))) return result;
+  if (const CudaResult result = growPool(pool, rounded(bytes, 512))) return result;
   *out = machine.reserve(bytes);
   machine.allocations[*out] = {bytes, pool->device, 3, nullptr, pool, machine.nextId++};
   return success;
 }
 
-Result freeAsync(Address address, void* handle) {
-  auto& machine = Machine::get();
+CudaResult freeAsync(Address address, void* handle) {
+  auto& machine = GpuMachine::get();
   Stream* stream = streamOf(handle);
   if (stream == nullptr) return invalidContext;
   {
@@ -68,13 +69,13 @@ Result freeAsync(Address address, void* handle) {
 
 }  // namespace
 
-Result allocate(Address* out, uint64_t bytes, int kind) {
-  auto& machine = Machine::get();
+CudaResult allocate(Address* out, uint64_t bytes, int kind) {
+  auto& machine = GpuMachine::get();
   Context* context = current();
   if (context == nullptr) return machine.initialized ? invalidContext : notInitialized;
   if (out == nullptr || bytes == 0) return invalidValue;
   if (hasPhysicalMemory(kind))
-    if (const Result result = machine.charge(context->device, bytes)) return result;
+    if (const CudaResult result = machine.charge(context->device, bytes)) return result;
   const Address address = machine.reserve(bytes);
   if (address == 0) return outOfMemory;
   const std::lock_guard lock(machine.mutex);
@@ -83,8 +84,8 @@ Result allocate(Address* out, uint64_t bytes, int kind) {
   return success;
 }
 
-Result freeAllocation(Address address) {
-  auto& machine = Machine::get();
+CudaResult freeAllocation(Address address) {
+  auto& machine = GpuMachine::get();
   Allocation found;
   {
     const std::lock_guard lock(machine.mutex);
@@ -103,7 +104,7 @@ Result freeAllocation(Address address) {
 }
 
 void endContext(const Context* context) {
-  auto& machine = Machine::get();
+  auto& machine = GpuMachine::get();
   const std::lock_guard lock(machine.mutex);
   for (auto at = machine.allocations.begin(); at != machine.allocations.end();) {
     if (at->second.context != context || at->second.kind > 2) {
@@ -125,7 +126,7 @@ void endContext(const Context* context) {
 }
 
 void trimPools() {
-  auto& machine = Machine::get();
+  auto& machine = GpuMachine::get();
   const std::lock_guard lock(machine.mutex);
   for (void* pool : machine.pools) trimPool(static_cast<Pool*>(pool), static_cast<Pool*>(pool)->threshold);
 }
@@ -135,13 +136,13 @@ EGPU_FAKE cuMemAllocManaged(Address* out, std::size_t bytes, unsigned) { return 
 
 EGPU_FAKE cuMemAllocPitch_v2(Address* out, std::size_t* pitch, std::size_t width, std::size_t height, unsigned) {
   if (pitch == nullptr || width == 0 || height == 0) return invalidValue;
-  const Result result = allocate(out, rounded(width, 512) * height, 0);
+  const CudaResult result = allocate(out, rounded(width, 512) * height, 0);
   if (result == success) *pitch = rounded(width, 512);
   return result;
 }
 
 EGPU_FAKE cuMemFree_v2(Address address) {
-  if (!Machine::get().initialized) return notInitialized;
+  if (!GpuMachine::get().initialized) return notInitialized;
   return address == 0 ? success : freeAllocation(address);
 }
 
@@ -152,7 +153,7 @@ EGPU_FAKE cuMemAllocHost_v2(void** out, std::size_t bytes) { return cuMemHostAll
 EGPU_FAKE cuMemFreeHost(void* address) { return freeAllocation(reinterpret_cast<Address>(address)); }
 
 EGPU_FAKE cuMemGetInfo_v2(std::size_t* free, std::size_t* total) {
-  auto& machine = Machine::get();
+  auto& machine = GpuMachine::get();
   const Context* context = current();
   if (context == nullptr) return invalidContext;
   const auto memory = machine.device(context->device).memory;
@@ -162,7 +163,7 @@ EGPU_FAKE cuMemGetInfo_v2(std::size_t* free, std::size_t* total) {
 }
 
 EGPU_FAKE cuMemGetAddressRange_v2(Address* base, std::size_t* size, Address address) {
-  auto& machine = Machine::get();
+  auto& machine = GpuMachine::get();
   const std::lock_guard lock(machine.mutex);
   auto found = machine.allocations.upper_bound(address);
   if (found == machine.allocations.begin()) return invalidValue;
@@ -245,7 +246,7 @@ static uint64_t elementBytes(int format, unsigned channels) {
 }
 
 static int createArray(void** out, const Array3dDesc& of, unsigned levels) {
-  auto& machine = Machine::get();
+  auto& machine = GpuMachine::get();
   Context* context = current();
   if (context == nullptr) return invalidContext;
   uint64_t bytes = 0;
@@ -257,7 +258,7 @@ static int createArray(void** out, const Array3dDesc& of, unsigned levels) {
   }
   if (bytes == 0) return invalidValue;
   if ((of.flags & 0xc0) != 0) bytes = 0;  // sparse, or mapped later
-  if (const Result result = machine.charge(context->device, bytes)) return result;
+  if (const CudaResult result = machine.charge(context->device, bytes)) return result;
   void* handle = new char[16];
   const std::lock_guard lock(machine.mutex);
   machine.arrays[handle] = {bytes, context->device, 0, context, nullptr, machine.nextId++};
@@ -266,7 +267,7 @@ static int createArray(void** out, const Array3dDesc& of, unsigned levels) {
 }
 
 static int destroyArray(void* handle) {
-  auto& machine = Machine::get();
+  auto& machine = GpuMachine::get();
   Allocation found;
   {
     const std::lock_guard lock(machine.mutex);
@@ -308,27 +309,27 @@ EGPU_FAKE cuMemFreeAsync(Address address, void* stream) { return freeAsync(addre
 EGPU_FAKE cuMemFreeAsync_ptsz(Address address, void* stream) { return freeAsync(address, stream); }
 
 EGPU_FAKE cuDeviceGetDefaultMemPool(void** out, Device device) {
-  auto& machine = Machine::get();
+  auto& machine = GpuMachine::get();
   if (device < 0 || device >= machine.deviceCount()) return invalidDevice;
   *out = machine.defaultPools[device].get();
   return success;
 }
 EGPU_FAKE cuDeviceGetMemPool(void** out, Device device) {
-  auto& machine = Machine::get();
+  auto& machine = GpuMachine::get();
   if (device < 0 || device >= machine.deviceCount()) return invalidDevice;
   const std::lock_guard lock(machine.mutex);
   *out = machine.currentPools[device];
   return success;
 }
 EGPU_FAKE cuDeviceSetMemPool(Device device, void* pool) {
-  auto& machine = Machine::get();
+  auto& machine = GpuMachine::get();
   const std::lock_guard lock(machine.mutex);
   if (!machine.pools.contains(pool)) return invalidValue;
   machine.currentPools[device] = static_cast<Pool*>(pool);
   return success;
 }
 EGPU_FAKE cuMemPoolCreate(void** out, const AllocationProp* of) {
-  auto& machine = Machine::get();
+  auto& machine = GpuMachine::get();
   auto* pool = new Pool{of->location.id, of->location.type == 1, 0, 0, 0};
   const std::lock_guard lock(machine.mutex);
   machine.pools.insert(pool);
@@ -336,7 +337,7 @@ EGPU_FAKE cuMemPoolCreate(void** out, const AllocationProp* of) {
   return success;
 }
 EGPU_FAKE cuMemPoolDestroy(void* handle) {
-  auto& machine = Machine::get();
+  auto& machine = GpuMachine::get();
   auto* pool = static_cast<Pool*>(handle);
   const std::lock_guard lock(machine.mutex);
   for (const auto& own : machine.defaultPools)
@@ -348,17 +349,17 @@ EGPU_FAKE cuMemPoolDestroy(void* handle) {
   return success;
 }
 EGPU_FAKE cuMemPoolTrimTo(void* pool, std::size_t keep) {
-  const std::lock_guard lock(Machine::get().mutex);
+  const std::lock_guard lock(GpuMachine::get().mutex);
   trimPool(static_cast<Pool*>(pool), keep);
   return success;
 }
 EGPU_FAKE cuMemPoolSetAttribute(void* pool, int attribute, void* value) {
-  const std::lock_guard lock(Machine::get().mutex);
+  const std::lock_guard lock(GpuMachine::get().mutex);
   if (attribute == 4) static_cast<Pool*>(pool)->threshold = *static_cast<uint64_t*>(value);
   return success;
 }
 EGPU_FAKE cuMemPoolGetAttribute(void* handle, int attribute, void* value) {
-  const std::lock_guard lock(Machine::get().mutex);
+  const std::lock_guard lock(GpuMachine::get().mutex);
   const auto* pool = static_cast<Pool*>(handle);
   if (attribute < 4) return *static_cast<int*>(value) = 1, success;
   *static_cast<uint64_t*>(value) = attribute == 4 ? pool->threshold : attribute <= 6 ? pool->reserved : pool->used;
@@ -368,17 +369,17 @@ EGPU_FAKE cuMemPoolGetAttribute(void* handle, int attribute, void* value) {
 // ---- virtual memory management
 
 namespace {
-struct Physical {
+struct BackedMemory {
   uint64_t size;
   Device device;
   bool onDevice;
   int references;
 };
-std::map<Address, std::pair<uint64_t, Physical*>> mapped;  // guarded by the machine's mutex
+std::map<Address, std::pair<uint64_t, BackedMemory*>> mapped;  // guarded by the machine's mutex
 
-void unreference(Physical* physical) {
+void unreference(BackedMemory* physical) {
   if (--physical->references > 0) return;
-  if (physical->onDevice) Machine::get().release(physical->device, physical->size);
+  if (physical->onDevice) GpuMachine::get().release(physical->device, physical->size);
   delete physical;
 }
 }  // namespace
@@ -387,36 +388,36 @@ EGPU_FAKE cuMemGetAllocationGranularity(std::size_t* out, const AllocationProp*,
 
 EGPU_FAKE cuMemAddressReserve(Address* out, std::size_t bytes, std::size_t, Address, unsigned long long) {
   if (bytes == 0 || bytes % kChunk != 0) return invalidValue;
-  *out = Machine::get().reserve(bytes);
+  *out = GpuMachine::get().reserve(bytes);
   return *out == 0 ? outOfMemory : success;
 }
 EGPU_FAKE cuMemAddressFree(Address address, std::size_t bytes) {
-  Machine::get().unreserve(address, bytes);
+  GpuMachine::get().unreserve(address, bytes);
   return success;
 }
 EGPU_FAKE cuMemCreate(uint64_t* out, std::size_t bytes, const AllocationProp* of, unsigned long long) {
   if (bytes == 0 || bytes % kChunk != 0) return invalidValue;
   const bool onDevice = of->location.type == 1;
   if (onDevice)
-    if (const Result result = Machine::get().charge(of->location.id, bytes)) return result;
-  *out = reinterpret_cast<uint64_t>(new Physical{bytes, of->location.id, onDevice, 1});
+    if (const CudaResult result = GpuMachine::get().charge(of->location.id, bytes)) return result;
+  *out = reinterpret_cast<uint64_t>(new BackedMemory{bytes, of->location.id, onDevice, 1});
   return success;
 }
 EGPU_FAKE cuMemRelease(uint64_t handle) {
-  const std::lock_guard lock(Machine::get().mutex);
-  unreference(reinterpret_cast<Physical*>(handle));
+  const std::lock_guard lock(GpuMachine::get().mutex);
+  unreference(reinterpret_cast<BackedMemory*>(handle));
   return success;
 }
 EGPU_FAKE cuMemMap(Address at, std::size_t bytes, std::size_t, uint64_t handle, unsigned long long) {
-  const std::lock_guard lock(Machine::get().mutex);
-  auto* physical = reinterpret_cast<Physical*>(handle);
+  const std::lock_guard lock(GpuMachine::get().mutex);
+  auto* physical = reinterpret_cast<BackedMemory*>(handle);
   if (mapped.contains(at)) return invalidValue;
   mapped[at] = {bytes, physical};
   ++physical->references;
   return success;
 }
 EGPU_FAKE cuMemUnmap(Address from, std::size_t bytes) {
-  const std::lock_guard lock(Machine::get().mutex);
+  const std::lock_guard lock(GpuMachine::get().mutex);
   auto at = mapped.lower_bound(from);
   if (at == mapped.end() || at->first >= from + bytes) return invalidValue;
   while (at != mapped.end() && at->first < from + bytes) {
@@ -426,7 +427,7 @@ EGPU_FAKE cuMemUnmap(Address from, std::size_t bytes) {
   return success;
 }
 EGPU_FAKE cuMemRetainAllocationHandle(uint64_t* out, void* address) {
-  const std::lock_guard lock(Machine::get().mutex);
+  const std::lock_guard lock(GpuMachine::get().mutex);
   auto at = mapped.upper_bound(reinterpret_cast<Address>(address));
   if (at == mapped.begin()) return invalidValue;
   --at;

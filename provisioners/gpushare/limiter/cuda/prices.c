@@ -1,22 +1,22 @@
-#include "provisioners/gpushare/limiter/prices.h"
+#include "provisioners/gpushare/limiter/cuda/prices.h"
 
 #include <string.h>
 #include <time.h>
 
 #include "provisioners/gpushare/limiter/bucket.h"
-#include "provisioners/gpushare/limiter/captures.h"
-#include "provisioners/gpushare/limiter/cards.h"
+#include "provisioners/gpushare/limiter/cuda/captures.h"
+#include "provisioners/gpushare/limiter/cuda/cards.h"
 #include "provisioners/gpushare/limiter/old_libc.h"
 
 enum {
   kPrices = 8192,
   kProbes = 16,
   kSamples = 64,
-  kFirstSamples = 3,        ///< the first launches of a kernel are all measured
-  kSampleEvery = 32,        ///< then one in so many
-  kLongKernel = 1000000,    ///< ns; each launch of a longer kernel is measured
-  kMinSleep = 50000,        ///< ns
-  kMaxSleep = 5000000,      ///< ns; limits that change take effect within this time
+  kFirstSamples = 3,      ///< the first launches of a kernel are measured
+  kSampleEvery = 32,      ///< then one in so many
+  kLongKernel = 1000000,  ///< ns; each launch of a longer kernel is measured
+  kMinSleep = 50000,      ///< ns
+  kMaxSleep = 5000000,    ///< ns; limits that change take effect within this time
 };
 
 /// All fields are atomic. A key stays in its cell; 0 is free.
@@ -24,7 +24,7 @@ static struct Price {
   uint64_t key, nanoseconds;  ///< 0: not known yet
   uint32_t launches, spare;
 } prices[kPrices];
-static struct Price otherPrices;  ///< of all keys that found no cell
+static struct Price otherPrices;  ///< price of all keys without a cell
 
 enum { kFree = 0, kClaimed = 1, kRecorded = 2 };
 
@@ -76,7 +76,7 @@ void setPrice(uint64_t key, uint64_t nanoseconds) {
 
 static struct egpu_limiter_bucket* bucketOf(int card) { return &usagePage()->bucket[card]; }
 
-/// Charges the difference between a launch's duration and what it was charged, and updates its price.
+/// Charges the difference between a launch's duration and its charge, and updates the price.
 static void settle(struct Sample* sample, float milliseconds) {
   uint32_t factor = 0;
   if (!(milliseconds >= 0) || milliseconds > 1e6F) return;
@@ -157,7 +157,9 @@ static struct Sample* beginSample(Handle context, struct Price* price, const str
 static int isSampleDue(struct Price* price, uint64_t nanoseconds) {
   const uint32_t launches = __atomic_load_n(&price->launches, __ATOMIC_RELAXED);
   __atomic_store_n(&price->launches, launches + 1, __ATOMIC_RELAXED);
-  return launches < kFirstSamples || launches % kSampleEvery == 0 || nanoseconds >= kLongKernel;
+  // Until a price is known, each launch is measured and looks for measurements that have ended.
+  return __atomic_load_n(&price->nanoseconds, __ATOMIC_RELAXED) == 0 || launches < kFirstSamples ||
+         launches % kSampleEvery == 0 || nanoseconds >= kLongKernel;
 }
 
 static __attribute__((noinline)) void waitForTokens(int card) {
@@ -236,8 +238,8 @@ void pricesForgetContext(Handle context) {
     struct Sample* sample = &samples[i];
     int state = kFree;
     if (!__atomic_compare_exchange_n(&sample->state, &state, kClaimed, 0, __ATOMIC_ACQUIRE, __ATOMIC_RELAXED) &&
-        (state != kRecorded || !__atomic_compare_exchange_n(&sample->state, &state, kClaimed, 0, __ATOMIC_ACQUIRE,
-                                                            __ATOMIC_RELAXED)))
+        (state != kRecorded ||
+         !__atomic_compare_exchange_n(&sample->state, &state, kClaimed, 0, __ATOMIC_ACQUIRE, __ATOMIC_RELAXED)))
       continue;  // a launch of another thread in a context that ends: its events fail
     if (sample->context == context) {
       if (EGPU_HAS_REAL(cuEventDestroy_v2)) {

@@ -1,8 +1,8 @@
 // The end of a context frees its memory.
-#include "provisioners/gpushare/limiter/charge.h"
+#include "provisioners/gpushare/limiter/cuda/charge.h"
+#include "provisioners/gpushare/limiter/cuda/pools.h"
+#include "provisioners/gpushare/limiter/cuda/prices.h"
 #include "provisioners/gpushare/limiter/old_libc.h"
-#include "provisioners/gpushare/limiter/pools.h"
-#include "provisioners/gpushare/limiter/prices.h"
 
 #define EGPU_LIMITED(name) int EGPU_HIDDEN limited_##name
 

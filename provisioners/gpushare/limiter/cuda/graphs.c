@@ -1,12 +1,12 @@
-#include "provisioners/gpushare/limiter/graphs.h"
+#include "provisioners/gpushare/limiter/cuda/graphs.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-#include "provisioners/gpushare/limiter/cards.h"
+#include "provisioners/gpushare/limiter/cuda/cards.h"
+#include "provisioners/gpushare/limiter/cuda/pools.h"
+#include "provisioners/gpushare/limiter/cuda/prices.h"
 #include "provisioners/gpushare/limiter/old_libc.h"
-#include "provisioners/gpushare/limiter/pools.h"
-#include "provisioners/gpushare/limiter/prices.h"
 
 #define EGPU_LIMITED(name) int EGPU_HIDDEN limited_##name
 
@@ -42,8 +42,8 @@ static void addNode(Handle node, int depth, struct GraphCost* cost) {
     struct KernelNode kernel;
     memset(&kernel, 0, sizeof kernel);
     if (EGPU_REAL(cuGraphKernelNodeGetParams, Handle, void*)(node, &kernel) == kSuccess)
-      cost->nanoseconds += priceOf(
-          kernelKey(kernel.function, (uint64_t)kernel.grid[0] * kernel.grid[1] * kernel.grid[2]));
+      cost->nanoseconds +=
+          priceOf(kernelKey(kernel.function, (uint64_t)kernel.grid[0] * kernel.grid[1] * kernel.grid[2]));
   } else if (type == kNodeMemAlloc && EGPU_HAS_REAL(cuGraphMemAllocNodeGetParams)) {
     struct MemAllocNode alloc;
     memset(&alloc, 0, sizeof alloc);
@@ -57,7 +57,8 @@ static void addNode(Handle node, int depth, struct GraphCost* cost) {
 
 static void addGraph(Handle graph, int depth, struct GraphCost* cost) {
   size_t count = 0;
-  if (depth > kMaxDepth || EGPU_REAL(cuGraphGetNodes, Handle, Handle*, size_t*)(graph, NULL, &count) != kSuccess) return;
+  if (depth > kMaxDepth || EGPU_REAL(cuGraphGetNodes, Handle, Handle*, size_t*)(graph, NULL, &count) != kSuccess)
+    return;
   Handle* nodes = count == 0 ? NULL : calloc(count, sizeof *nodes);
   if (nodes == NULL) return;
   if (EGPU_REAL(cuGraphGetNodes, Handle, Handle*, size_t*)(graph, nodes, &count) == kSuccess)
@@ -84,22 +85,24 @@ static int instantiated(int result, Handle* executable, Handle graph) {
 }
 
 EGPU_LIMITED(cuGraphInstantiate)(Handle* out, Handle graph, Handle* node, char* log, size_t size) {
-  return instantiated(EGPU_REAL(cuGraphInstantiate, Handle*, Handle, Handle*, char*, size_t)(out, graph, node, log, size),
-                      out, graph);
+  return instantiated(
+      EGPU_REAL(cuGraphInstantiate, Handle*, Handle, Handle*, char*, size_t)(out, graph, node, log, size), out, graph);
 }
 
 EGPU_LIMITED(cuGraphInstantiate_v2)(Handle* out, Handle graph, Handle* node, char* log, size_t size) {
   return instantiated(
-      EGPU_REAL(cuGraphInstantiate_v2, Handle*, Handle, Handle*, char*, size_t)(out, graph, node, log, size), out, graph);
+      EGPU_REAL(cuGraphInstantiate_v2, Handle*, Handle, Handle*, char*, size_t)(out, graph, node, log, size), out,
+      graph);
 }
 
 EGPU_LIMITED(cuGraphInstantiateWithFlags)(Handle* out, Handle graph, unsigned long long flags) {
-  return instantiated(EGPU_REAL(cuGraphInstantiateWithFlags, Handle*, Handle, unsigned long long)(out, graph, flags), out,
-                      graph);
+  return instantiated(EGPU_REAL(cuGraphInstantiateWithFlags, Handle*, Handle, unsigned long long)(out, graph, flags),
+                      out, graph);
 }
 
 EGPU_LIMITED(cuGraphInstantiateWithParams)(Handle* out, Handle graph, void* parameters) {
-  return instantiated(EGPU_REAL(cuGraphInstantiateWithParams, Handle*, Handle, void*)(out, graph, parameters), out, graph);
+  return instantiated(EGPU_REAL(cuGraphInstantiateWithParams, Handle*, Handle, void*)(out, graph, parameters), out,
+                      graph);
 }
 
 EGPU_LIMITED(cuGraphInstantiateWithParams_ptsz)(Handle* out, Handle graph, void* parameters) {

@@ -1,4 +1,4 @@
-#include "provisioners/gpushare/limiter/cards.h"
+#include "provisioners/gpushare/limiter/cuda/cards.h"
 
 #include "provisioners/gpushare/limiter/old_libc.h"
 
@@ -12,8 +12,10 @@ static uint64_t contexts[kContexts];
 static int findCard(int device) {
   uint8_t uuid[16];
   int result = kNotFound;
-  if (EGPU_HAS_REAL(cuDeviceGetUuid_v2)) result = EGPU_REAL(cuDeviceGetUuid_v2, uint8_t*, int)(uuid, device);
-  else if (EGPU_HAS_REAL(cuDeviceGetUuid)) result = EGPU_REAL(cuDeviceGetUuid, uint8_t*, int)(uuid, device);
+  if (EGPU_HAS_REAL(cuDeviceGetUuid_v2))
+    result = EGPU_REAL(cuDeviceGetUuid_v2, uint8_t*, int)(uuid, device);
+  else if (EGPU_HAS_REAL(cuDeviceGetUuid))
+    result = EGPU_REAL(cuDeviceGetUuid, uint8_t*, int)(uuid, device);
   return result == kSuccess ? usageFindCard(uuid) : kUnlistedRefused;
 }
 
@@ -41,7 +43,8 @@ int currentContext(Handle* context, int* device) {
     return 0;
   }
   if (EGPU_REAL(cuCtxGetDevice, int*)(device) != kSuccess || *device < 0) return -1;
-  if (*device < 255) __atomic_store_n(cell, (uint64_t)(uintptr_t)*context << 8 | (unsigned)(*device + 1), __ATOMIC_RELAXED);
+  if (*device < 255)
+    __atomic_store_n(cell, (uint64_t)(uintptr_t)*context << 8 | (unsigned)(*device + 1), __ATOMIC_RELAXED);
   return 0;
 }
 

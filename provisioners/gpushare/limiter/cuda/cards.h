@@ -1,8 +1,8 @@
 /* The card and the context that a call concerns. Any thread. */
-#ifndef EGPU_PROVISIONERS_GPUSHARE_LIMITER_CARDS_H
-#define EGPU_PROVISIONERS_GPUSHARE_LIMITER_CARDS_H
+#ifndef EGPU_PROVISIONERS_GPUSHARE_LIMITER_CUDA_CARDS_H
+#define EGPU_PROVISIONERS_GPUSHARE_LIMITER_CUDA_CARDS_H
 
-#include "provisioners/gpushare/limiter/driver.h"
+#include "provisioners/gpushare/limiter/cuda/driver.h"
 #include "provisioners/gpushare/limiter/usage.h"
 
 /** Place of the card of a device number (usageFindCard). A number that the driver does not know is refused. */

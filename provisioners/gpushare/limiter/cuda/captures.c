@@ -1,4 +1,4 @@
-#include "provisioners/gpushare/limiter/captures.h"
+#include "provisioners/gpushare/limiter/cuda/captures.h"
 
 #include "provisioners/gpushare/limiter/old_libc.h"
 
@@ -52,27 +52,27 @@ EGPU_LIMITED(cuStreamBeginCapture_v2_ptsz)(Handle stream, int mode) {
   return EGPU_REAL(cuStreamBeginCapture_v2_ptsz, Handle, int)(stream, mode);
 }
 
-#define EGPU_BEGIN_TO_GRAPH(name)                                                                                      \
-  EGPU_LIMITED(name)(Handle stream, Handle graph, const Handle* nodes, const void* edges, size_t count, int mode) {    \
-    noteCapture();                                                                                                     \
-    return EGPU_REAL(name, Handle, Handle, const Handle*, const void*, size_t, int)(stream, graph, nodes, edges,       \
-                                                                                    count, mode);                      \
+#define EGPU_BEGIN_TO_GRAPH(name)                                                                                   \
+  EGPU_LIMITED(name)(Handle stream, Handle graph, const Handle* nodes, const void* edges, size_t count, int mode) { \
+    noteCapture();                                                                                                  \
+    return EGPU_REAL(name, Handle, Handle, const Handle*, const void*, size_t, int)(stream, graph, nodes, edges,    \
+                                                                                    count, mode);                   \
   }
 EGPU_BEGIN_TO_GRAPH(cuStreamBeginCaptureToGraph)
 EGPU_BEGIN_TO_GRAPH(cuStreamBeginCaptureToGraph_ptsz)
 
-#define EGPU_BEGIN_TO_CIG(name)                            \
-  EGPU_LIMITED(name)(Handle stream, void* parameters) {    \
-    noteCapture();                                         \
+#define EGPU_BEGIN_TO_CIG(name)                                \
+  EGPU_LIMITED(name)(Handle stream, void* parameters) {        \
+    noteCapture();                                             \
     return EGPU_REAL(name, Handle, void*)(stream, parameters); \
   }
 EGPU_BEGIN_TO_CIG(cuStreamBeginCaptureToCig)
 EGPU_BEGIN_TO_CIG(cuStreamBeginCaptureToCig_ptsz)
 
-#define EGPU_BEGIN_RECAPTURE(name)                                                                       \
-  EGPU_LIMITED(name)(Handle stream, int mode, Handle graph, void* callback, void* data) {                \
-    noteCapture();                                                                                       \
-    return EGPU_REAL(name, Handle, int, Handle, void*, void*)(stream, mode, graph, callback, data);      \
+#define EGPU_BEGIN_RECAPTURE(name)                                                                  \
+  EGPU_LIMITED(name)(Handle stream, int mode, Handle graph, void* callback, void* data) {           \
+    noteCapture();                                                                                  \
+    return EGPU_REAL(name, Handle, int, Handle, void*, void*)(stream, mode, graph, callback, data); \
   }
 EGPU_BEGIN_RECAPTURE(cuStreamBeginRecaptureToGraph)
 EGPU_BEGIN_RECAPTURE(cuStreamBeginRecaptureToGraph_ptsz)

@@ -1,14 +1,14 @@
 // The stand-in for libcuda.so.1: start, and the look-up of functions.
 #include <string.h>
 
-#include "provisioners/gpushare/limiter/allocations.h"
-#include "provisioners/gpushare/limiter/driver.h"
-#include "provisioners/gpushare/limiter/graphs.h"
+#include "provisioners/gpushare/limiter/cuda/allocations.h"
+#include "provisioners/gpushare/limiter/cuda/driver.h"
+#include "provisioners/gpushare/limiter/cuda/graphs.h"
+#include "provisioners/gpushare/limiter/cuda/pools.h"
+#include "provisioners/gpushare/limiter/cuda/prices.h"
+#include "provisioners/gpushare/limiter/cuda/vmm.h"
 #include "provisioners/gpushare/limiter/old_libc.h"
-#include "provisioners/gpushare/limiter/pools.h"
-#include "provisioners/gpushare/limiter/prices.h"
 #include "provisioners/gpushare/limiter/usage.h"
-#include "provisioners/gpushare/limiter/vmm.h"
 
 #define EGPU_LIMITED(name) int EGPU_HIDDEN limited_##name
 
@@ -57,8 +57,10 @@ static int replace(void** function) {
   const int at = egpuExportAt(*function);
   if (at < 0) return 0;
   void* limited = kExports[at].limited;
-  if (limited != NULL) *function = limited;
-  else if (egpuReal[at] != NULL) *function = egpuReal[at];
+  if (limited != NULL)
+    *function = limited;
+  else if (egpuReal[at] != NULL)
+    *function = egpuReal[at];
   return 1;
 }
 
@@ -75,7 +77,7 @@ static int ask(const struct LookUp* of, int version) {
   if (of->generation == 1)
     return EGPU_REAL(cuGetProcAddress, const char*, void**, int, uint64_t)(of->name, of->function, version, of->flags);
   return EGPU_REAL(cuGetProcAddress_v2, const char*, void**, int, uint64_t, int*)(of->name, of->function, version,
-                                                                                    of->flags, of->status);
+                                                                                  of->flags, of->status);
 }
 
 /// Asks the driver. A limited name whose function is newer than the limiter gets the newest function that it knows.

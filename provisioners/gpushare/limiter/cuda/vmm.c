@@ -1,9 +1,9 @@
-#include "provisioners/gpushare/limiter/vmm.h"
+#include "provisioners/gpushare/limiter/cuda/vmm.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-#include "provisioners/gpushare/limiter/cards.h"
+#include "provisioners/gpushare/limiter/cuda/cards.h"
 #include "provisioners/gpushare/limiter/old_libc.h"
 
 #define EGPU_LIMITED(name) int EGPU_HIDDEN limited_##name
@@ -62,12 +62,12 @@ static uint64_t endIfUnused(struct Physical* physical, int* card) {
   return bytes;
 }
 
-EGPU_LIMITED(cuMemCreate)(uint64_t* out, size_t bytes, const struct AllocationProperties* of, unsigned long long flags) {
+EGPU_LIMITED(cuMemCreate)
+(uint64_t* out, size_t bytes, const struct AllocationProperties* of, unsigned long long flags) {
   int card = kUnlistedPassed;
   if (of != NULL && of->location.type == kLocationDevice) card = cardOfDevice(of->location.id);
   if (!usageReserve(card, bytes)) return kOutOfMemory;
-  const int result =
-      EGPU_REAL(cuMemCreate, uint64_t*, size_t, const void*, unsigned long long)(out, bytes, of, flags);
+  const int result = EGPU_REAL(cuMemCreate, uint64_t*, size_t, const void*, unsigned long long)(out, bytes, of, flags);
   struct Physical* physical = result == kSuccess && card >= 0 ? malloc(sizeof *physical) : NULL;
   if (result != kSuccess) usageReturn(card, bytes);
   if (physical == NULL) return result;
@@ -87,8 +87,10 @@ EGPU_LIMITED(cuMemRelease)(uint64_t handle) {
   struct Physical* physical = *findPhysical(handle);
   if (physical != NULL) physical->handles--;
   const int result = EGPU_REAL(cuMemRelease, uint64_t)(handle);
-  if (physical != NULL && result != kSuccess) physical->handles++;
-  else if (physical != NULL) bytes = endIfUnused(physical, &card);
+  if (physical != NULL && result != kSuccess)
+    physical->handles++;
+  else if (physical != NULL)
+    bytes = endIfUnused(physical, &card);
   lockRelease(&lock);
   usageReturn(card, bytes);
   return result;
@@ -124,8 +126,8 @@ static void addMapping(struct Mapping** list, uint64_t at, uint64_t bytes, uint6
 }
 
 EGPU_LIMITED(cuMemMap)(DevicePointer at, size_t bytes, size_t offset, uint64_t handle, unsigned long long flags) {
-  const int result = EGPU_REAL(cuMemMap, DevicePointer, size_t, size_t, uint64_t, unsigned long long)(
-      at, bytes, offset, handle, flags);
+  const int result = EGPU_REAL(cuMemMap, DevicePointer, size_t, size_t, uint64_t, unsigned long long)(at, bytes, offset,
+                                                                                                      handle, flags);
   if (result == kSuccess) addMapping(&mappings[bucketAt(at)], at, bytes, handle);
   return result;
 }

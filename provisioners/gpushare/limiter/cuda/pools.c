@@ -1,10 +1,10 @@
-#include "provisioners/gpushare/limiter/pools.h"
+#include "provisioners/gpushare/limiter/cuda/pools.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-#include "provisioners/gpushare/limiter/captures.h"
-#include "provisioners/gpushare/limiter/cards.h"
+#include "provisioners/gpushare/limiter/cuda/captures.h"
+#include "provisioners/gpushare/limiter/cuda/cards.h"
 #include "provisioners/gpushare/limiter/old_libc.h"
 
 #define EGPU_LIMITED(name) int EGPU_HIDDEN limited_##name
@@ -71,7 +71,6 @@ static void compare(struct Pool* pool) {
   if (reserved > pool->charged) usageForce(pool->card, reserved - pool->charged);
   if (reserved < pool->charged) usageReturn(pool->card, pool->charged - reserved);
   pool->charged = reserved;
-  if (pool->used > reserved) pool->used = reserved;  // a context has ended with its allocations
 }
 
 void poolsUpdate(void) {
@@ -98,11 +97,13 @@ void poolsContextEnded(void) {
   lockRelease(&listLock);
   for (; pool != NULL; pool = pool->next) {
     lockAcquire(&pool->lock);
-    pool->released = 1;
+    if (!pool->ended && pool->card >= 0) {
+      compare(pool);
+      // Only here: a release of another thread that is not recorded yet would otherwise be subtracted twice.
+      if (pool->used > pool->charged) pool->used = pool->charged;
+    }
     lockRelease(&pool->lock);
-    __atomic_store_n(&anyReleased, 1, __ATOMIC_RELAXED);
   }
-  poolsUpdate();
 }
 
 static uint64_t rounded(uint64_t bytes, uint64_t unit) {
@@ -279,8 +280,8 @@ EGPU_LIMITED(cuMemGetMemPool)(Handle* out, struct MemLocation* location, int typ
 
 /// Memory of a pool of another process is charged there.
 EGPU_LIMITED(cuMemPoolImportFromShareableHandle)(Handle* out, void* handle, int type, unsigned long long flags) {
-  const int result = EGPU_REAL(cuMemPoolImportFromShareableHandle, Handle*, void*, int, unsigned long long)(
-      out, handle, type, flags);
+  const int result =
+      EGPU_REAL(cuMemPoolImportFromShareableHandle, Handle*, void*, int, unsigned long long)(out, handle, type, flags);
   if (result == kSuccess) poolOf(*out, kUnlistedPassed);
   return result;
 }
@@ -338,8 +339,10 @@ int graphMemoryBegin(int device, uint64_t bytes) {
   const uint64_t spare = graphCharged[device] > used ? graphCharged[device] - used : 0;
   const uint64_t growth = bytes <= spare ? 0 : rounded(bytes - spare, kPoolChunk);
   const int granted = growth == 0 || usageReserve(cardOfDevice(device), growth);
-  if (granted) graphCharged[device] += growth;
-  else lockRelease(&graphLock);
+  if (granted)
+    graphCharged[device] += growth;
+  else
+    lockRelease(&graphLock);
   return granted;  // the lock is held until graphMemoryEnd
 }
 

@@ -1,7 +1,7 @@
 /* The parts of CUDA's driver interface that the limiter uses: codes, types and leading members of structs, from
  * NVIDIA's public documentation. Handles are opaque pointers. */
-#ifndef EGPU_PROVISIONERS_GPUSHARE_LIMITER_DRIVER_H
-#define EGPU_PROVISIONERS_GPUSHARE_LIMITER_DRIVER_H
+#ifndef EGPU_PROVISIONERS_GPUSHARE_LIMITER_CUDA_DRIVER_H
+#define EGPU_PROVISIONERS_GPUSHARE_LIMITER_CUDA_DRIVER_H
 
 #include <stddef.h>
 #include <stdint.h>
@@ -9,7 +9,7 @@
 #include "cuda_exports.h"
 #include "provisioners/gpushare/limiter/forward.h"
 
-/** Calls the real library's function, whose parameters have the given types. It may be NULL: EGPU_HAS_REAL. */
+/** The real library's function, with the given types of parameters. NULL if it has none: EGPU_HAS_REAL. */
 #define EGPU_REAL(name, ...) ((int (*)(__VA_ARGS__))egpuReal[kExport_##name])
 #define EGPU_HAS_REAL(name) (egpuReal[kExport_##name] != NULL)
 

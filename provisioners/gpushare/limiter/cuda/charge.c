@@ -1,4 +1,4 @@
-#include "provisioners/gpushare/limiter/charge.h"
+#include "provisioners/gpushare/limiter/cuda/charge.h"
 
 #include <string.h>
 
@@ -20,8 +20,10 @@ int chargeCurrent(struct Charge* charge, uint64_t bytes, int kind) {
 int chargeEnd(struct Charge* charge, int result, uint64_t key) {
   if (!charge->open) return result;
   charge->allocation.key = key;
-  if (result != kSuccess) usageReturn(charge->allocation.card, charge->allocation.bytes);
-  else allocationAdd(&charge->allocation);  // without memory for the record the bytes stay charged
+  if (result != kSuccess)
+    usageReturn(charge->allocation.card, charge->allocation.bytes);
+  else
+    allocationAdd(&charge->allocation);  // without memory for the record the bytes stay charged
   return result;
 }
 
@@ -31,8 +33,10 @@ void releaseBegin(struct Charge* charge, uint64_t key, int kind) {
 
 int releaseEnd(struct Charge* charge, int result) {
   if (!charge->open) return result;
-  if (result != kSuccess) allocationAdd(&charge->allocation);
-  else usageReturn(charge->allocation.card, charge->allocation.bytes);
+  if (result != kSuccess)
+    allocationAdd(&charge->allocation);
+  else
+    usageReturn(charge->allocation.card, charge->allocation.bytes);
   return result;
 }
 

@@ -1,11 +1,11 @@
-// Plain allocations, arrays, and what the driver reports about memory.
+// Plain allocations, arrays, and the amounts of memory that the driver reports.
 #include <limits.h>
 #include <string.h>
 
-#include "provisioners/gpushare/limiter/charge.h"
+#include "provisioners/gpushare/limiter/cuda/charge.h"
+#include "provisioners/gpushare/limiter/cuda/pools.h"
+#include "provisioners/gpushare/limiter/cuda/vmm.h"
 #include "provisioners/gpushare/limiter/old_libc.h"
-#include "provisioners/gpushare/limiter/pools.h"
-#include "provisioners/gpushare/limiter/vmm.h"
 
 #define EGPU_LIMITED(name) int EGPU_HIDDEN limited_##name
 
@@ -49,16 +49,16 @@ static uint64_t pitchedBytes(uint64_t width, uint64_t height) {
 EGPU_LIMITED(cuMemAllocPitch_v2)(DevicePointer* out, size_t* pitch, size_t width, size_t height, unsigned element) {
   struct Charge charge;
   if (chargeCurrent(&charge, pitchedBytes(width, height), kDeviceMemory) != kSuccess) return kOutOfMemory;
-  const int result = EGPU_REAL(cuMemAllocPitch_v2, DevicePointer*, size_t*, size_t, size_t, unsigned)(
-      out, pitch, width, height, element);
+  const int result = EGPU_REAL(cuMemAllocPitch_v2, DevicePointer*, size_t*, size_t, size_t, unsigned)(out, pitch, width,
+                                                                                                      height, element);
   return result == kSuccess ? endPitch(&charge, result, *out, *pitch, height) : chargeEnd(&charge, result, 0);
 }
 
 EGPU_LIMITED(cuMemAllocPitch)(unsigned* out, unsigned* pitch, unsigned width, unsigned height, unsigned element) {
   struct Charge charge;
   if (chargeCurrent(&charge, pitchedBytes(width, height), kDeviceMemory) != kSuccess) return kOutOfMemory;
-  const int result = EGPU_REAL(cuMemAllocPitch, unsigned*, unsigned*, unsigned, unsigned, unsigned)(
-      out, pitch, width, height, element);
+  const int result = EGPU_REAL(cuMemAllocPitch, unsigned*, unsigned*, unsigned, unsigned, unsigned)(out, pitch, width,
+                                                                                                    height, element);
   return result == kSuccess ? endPitch(&charge, result, *out, *pitch, height) : chargeEnd(&charge, result, 0);
 }
 
@@ -87,17 +87,16 @@ EGPU_LIMITED(cuMemFree)(unsigned address) {
   return releaseEnd(&charge, EGPU_REAL(cuMemFree, unsigned)(address));
 }
 
-/// Bytes of an array's element, from the low numbers of CUarray_format; 8 per channel for those that are not known, which
+/// Bytes of an array's element, from the numbers of CUarray_format; 8 per channel for formats that are not known, which
 /// is the most of all.
 static unsigned elementBytes(int format, unsigned channels) {
   static const struct {
     int format;
     unsigned bytes;
     int whole;  ///< bytes of all channels
-  } kFormats[] = {{0x01, 1, 0}, {0x02, 2, 0}, {0x03, 4, 0}, {0x08, 1, 0}, {0x09, 2, 0}, {0x0a, 4, 0},
-                  {0x10, 2, 0}, {0x20, 4, 0}, {0xc0, 1, 1}, {0xc1, 2, 1}, {0xc2, 4, 1}, {0xc3, 2, 1},
-                  {0xc4, 4, 1}, {0xc5, 8, 1}, {0xc6, 1, 1}, {0xc7, 2, 1}, {0xc8, 4, 1}, {0xc9, 2, 1},
-                  {0xca, 4, 1}, {0xcb, 8, 1}, {0x50, 4, 1}};
+  } kFormats[] = {{0x01, 1, 0}, {0x02, 2, 0}, {0x03, 4, 0}, {0x08, 1, 0}, {0x09, 2, 0}, {0x0a, 4, 0}, {0x10, 2, 0},
+                  {0x20, 4, 0}, {0xc0, 1, 1}, {0xc1, 2, 1}, {0xc2, 4, 1}, {0xc3, 2, 1}, {0xc4, 4, 1}, {0xc5, 8, 1},
+                  {0xc6, 1, 1}, {0xc7, 2, 1}, {0xc8, 4, 1}, {0xc9, 2, 1}, {0xca, 4, 1}, {0xcb, 8, 1}, {0x50, 4, 1}};
   for (unsigned i = 0; i < sizeof kFormats / sizeof *kFormats; i++)
     if (kFormats[i].format == format) return kFormats[i].whole ? kFormats[i].bytes : kFormats[i].bytes * channels;
   if (format >= 0x91 && format <= 0x9e) return 1;  // compressed blocks: at most 16 bytes per 4 x 4 elements
@@ -133,8 +132,8 @@ static uint64_t keyOf(int result, Handle* array) { return result == kSuccess ? (
 
 EGPU_LIMITED(cuArrayCreate_v2)(Handle* out, const struct ArrayDescriptor* of) {
   struct Charge charge = {0};
-  const struct Array3dDescriptor whole = {of ? of->width : 0, of ? of->height : 0, 0, of ? of->format : 0,
-                                          of ? of->channels : 0, 0};
+  const struct Array3dDescriptor whole = {of ? of->width : 0,  of ? of->height : 0,   0,
+                                          of ? of->format : 0, of ? of->channels : 0, 0};
   if (of != NULL && chargeArray(&charge, &whole, 1) != kSuccess) return kOutOfMemory;
   const int result = EGPU_REAL(cuArrayCreate_v2, Handle*, const void*)(out, of);
   return chargeEnd(&charge, result, keyOf(result, out));
@@ -142,8 +141,8 @@ EGPU_LIMITED(cuArrayCreate_v2)(Handle* out, const struct ArrayDescriptor* of) {
 
 EGPU_LIMITED(cuArrayCreate)(Handle* out, const struct ArrayDescriptorOld* of) {
   struct Charge charge = {0};
-  const struct Array3dDescriptor whole = {of ? of->width : 0, of ? of->height : 0, 0, of ? of->format : 0,
-                                          of ? of->channels : 0, 0};
+  const struct Array3dDescriptor whole = {of ? of->width : 0,  of ? of->height : 0,   0,
+                                          of ? of->format : 0, of ? of->channels : 0, 0};
   if (of != NULL && chargeArray(&charge, &whole, 1) != kSuccess) return kOutOfMemory;
   const int result = EGPU_REAL(cuArrayCreate, Handle*, const void*)(out, of);
   return chargeEnd(&charge, result, keyOf(result, out));
@@ -187,7 +186,7 @@ EGPU_LIMITED(cuMipmappedArrayDestroy)(Handle array) {
   return result;
 }
 
-/// Lowers what the driver reports about the current card to its share.
+/// Lowers reported amounts of the current card's memory to the share.
 static void clampInfo(uint64_t* freeBytes, uint64_t* total) {
   Handle context;
   int device;
@@ -203,7 +202,8 @@ static void clampInfo(uint64_t* freeBytes, uint64_t* total) {
 
 EGPU_LIMITED(cuMemGetInfo_v2)(size_t* freeBytes, size_t* total) {
   uint64_t ofFree = 0, ofTotal = 0;
-  const int result = EGPU_REAL(cuMemGetInfo_v2, uint64_t*, uint64_t*)(freeBytes ? &ofFree : NULL, total ? &ofTotal : NULL);
+  const int result =
+      EGPU_REAL(cuMemGetInfo_v2, uint64_t*, uint64_t*)(freeBytes ? &ofFree : NULL, total ? &ofTotal : NULL);
   if (result != kSuccess) return result;
   clampInfo(&ofFree, &ofTotal);
   if (freeBytes != NULL) *freeBytes = ofFree;

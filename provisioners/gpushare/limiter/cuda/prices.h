@@ -1,10 +1,10 @@
 /* GPU time of kernels and graphs: each launch is charged its price, a moving average of measured launches. A measured
  * launch has an event before and after it; when both have passed, the difference from its charge is corrected. Any
  * thread. */
-#ifndef EGPU_PROVISIONERS_GPUSHARE_LIMITER_PRICES_H
-#define EGPU_PROVISIONERS_GPUSHARE_LIMITER_PRICES_H
+#ifndef EGPU_PROVISIONERS_GPUSHARE_LIMITER_CUDA_PRICES_H
+#define EGPU_PROVISIONERS_GPUSHARE_LIMITER_CUDA_PRICES_H
 
-#include "provisioners/gpushare/limiter/driver.h"
+#include "provisioners/gpushare/limiter/cuda/driver.h"
 
 struct Price;
 struct Sample;

@@ -1,10 +1,10 @@
 /* Memory pools (stream-ordered allocations) and graphs' memory, charged by the bytes that the driver has reserved for
  * them. Reserved memory grows by an allocation that the pool's free memory cannot serve, and shrinks at the end of
  * work. Any thread. */
-#ifndef EGPU_PROVISIONERS_GPUSHARE_LIMITER_POOLS_H
-#define EGPU_PROVISIONERS_GPUSHARE_LIMITER_POOLS_H
+#ifndef EGPU_PROVISIONERS_GPUSHARE_LIMITER_CUDA_POOLS_H
+#define EGPU_PROVISIONERS_GPUSHARE_LIMITER_CUDA_POOLS_H
 
-#include "provisioners/gpushare/limiter/allocations.h"
+#include "provisioners/gpushare/limiter/cuda/allocations.h"
 
 struct PoolRelease {
   struct Allocation allocation;

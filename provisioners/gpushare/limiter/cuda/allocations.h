@@ -1,8 +1,8 @@
 /* Charged memory of this process: key (address or handle) to size, card and context. Any thread. */
-#ifndef EGPU_PROVISIONERS_GPUSHARE_LIMITER_ALLOCATIONS_H
-#define EGPU_PROVISIONERS_GPUSHARE_LIMITER_ALLOCATIONS_H
+#ifndef EGPU_PROVISIONERS_GPUSHARE_LIMITER_CUDA_ALLOCATIONS_H
+#define EGPU_PROVISIONERS_GPUSHARE_LIMITER_CUDA_ALLOCATIONS_H
 
-#include "provisioners/gpushare/limiter/driver.h"
+#include "provisioners/gpushare/limiter/cuda/driver.h"
 
 enum AllocationKind { kDeviceMemory = 1, kArrayMemory = 2, kPoolMemory = 3 };
 

@@ -1,4 +1,4 @@
-#include "provisioners/gpushare/limiter/allocations.h"
+#include "provisioners/gpushare/limiter/cuda/allocations.h"
 
 #include <stdlib.h>
 #include <string.h>

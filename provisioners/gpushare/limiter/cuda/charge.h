@@ -1,9 +1,9 @@
 /* Charging one allocation: reserve, call the driver, record or return. Any thread. */
-#ifndef EGPU_PROVISIONERS_GPUSHARE_LIMITER_CHARGE_H
-#define EGPU_PROVISIONERS_GPUSHARE_LIMITER_CHARGE_H
+#ifndef EGPU_PROVISIONERS_GPUSHARE_LIMITER_CUDA_CHARGE_H
+#define EGPU_PROVISIONERS_GPUSHARE_LIMITER_CUDA_CHARGE_H
 
-#include "provisioners/gpushare/limiter/allocations.h"
-#include "provisioners/gpushare/limiter/cards.h"
+#include "provisioners/gpushare/limiter/cuda/allocations.h"
+#include "provisioners/gpushare/limiter/cuda/cards.h"
 
 struct Charge {
   struct Allocation allocation;
