@@ -14,7 +14,7 @@ constexpr int64_t kSlice = 2000000;       // ns that the driver gives a program 
 constexpr int64_t kLaunchTime = 5000;     // ns of the host per launch
 constexpr std::size_t kQueue = 64;        // kernels that a program launches ahead
 constexpr int64_t kLongKernel = 1000000;  // ns, as in prices.c: each launch of a longer kernel is measured
-constexpr unsigned kSampleEvery = 32;     // and one in so many of the others
+constexpr unsigned kSampleEvery = 128;    // and one in so many of the others
 constexpr int64_t kEnd = 20000000000, kWarmUp = 5000000000;
 
 struct Kernel {

@@ -15,9 +15,9 @@ using Kernels = std::vector<int64_t>;
 struct SharesSetting {
   uint32_t cores[2] = {300, 700};  ///< milli-cards
   Kernels kernels[2];
-  double noise = 0.02;          ///< relative error of the measured utilisation
-  int64_t period = 1000000000;  ///< between two factors of the agent, ns
-  bool corrected = true;        ///< false: the factor stays 1
+  double noise = 0.02;         ///< relative error of the measured utilisation
+  int64_t period = 250000000;  ///< between two factors of the agent, ns
+  bool corrected = true;       ///< false: the factor stays 1
 };
 
 /// Percent of the time that the card worked for each program.

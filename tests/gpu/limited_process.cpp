@@ -58,9 +58,9 @@ void SharedFiles::limit(uint64_t first, uint64_t second, uint32_t cores, uint32_
 
 uint64_t SharedFiles::usedBy(int64_t pid, uint32_t card) const {
   uint64_t sum = 0;
-  for (const auto& slot : usage->slot)
-    if (static_cast<int64_t>(__atomic_load_n(&slot.owner, __ATOMIC_ACQUIRE) >> 32) == pid)
-      sum += __atomic_load_n(&slot.used[card], __ATOMIC_ACQUIRE);
+  for (unsigned i = 0; i < EGPU_LIMITER_SLOTS; ++i)
+    if (static_cast<int64_t>(__atomic_load_n(&usage->slot[i].owner, __ATOMIC_ACQUIRE) >> 32) == pid)
+      sum += __atomic_load_n(&usage->used[card][i], __ATOMIC_ACQUIRE);
   return sum;
 }
 

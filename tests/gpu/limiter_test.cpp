@@ -347,7 +347,7 @@ class LimiterTimeTest : public LimiterTest {
   /// Lets the limiter settle the launches that it measured: it does so at the next one that it measures.
   void settle() {
     ASSERT_EQ(cuda("cuStreamSynchronize", stream), success);
-    for (int i = 0; i < 40; ++i) ASSERT_EQ(launch(small), success);
+    for (int i = 0; i < 130; ++i) ASSERT_EQ(launch(small), success);
     ASSERT_EQ(cuda("cuStreamSynchronize", stream), success);
   }
   uint64_t spent() const { return __atomic_load_n(&files.usage->bucket[0].spent, __ATOMIC_RELAXED); }

@@ -1,6 +1,7 @@
 /* GPU time as tokens (struct egpu_limiter_bucket), shared by the processes of a container. The clock is an argument, so
- * that simulations use the same code. Whatever the page contains, the tokens are between the greatest debt and one
- * burst. Any thread, any process. */
+ * that simulations use the same code. Time adds tokens up to one burst. A launch that took less time than it was
+ * charged returns tokens, so there may be more than a burst, up to egpu_bucket_most. Whatever the page contains, the tokens are
+ * between the greatest debt and that. Any thread, any process. */
 #ifndef EGPU_PROVISIONERS_GPUSHARE_LIMITER_BUCKET_H
 #define EGPU_PROVISIONERS_GPUSHARE_LIMITER_BUCKET_H
 
@@ -27,14 +28,17 @@ static inline int64_t egpu_bucket_tokens(const struct egpu_limiter_bucket* bucke
                    __atomic_load_n(&bucket->spent, __ATOMIC_RELAXED));
 }
 
-/** Greatest number of tokens for a share of `cores` milli-cards. */
+/** Greatest number of tokens that time adds, for a share of `cores` milli-cards. */
 static inline int64_t egpu_bucket_burst(uint32_t cores) {
   return (int64_t)EGPU_BUCKET_BURST_TIME / EGPU_LIMITER_WHOLE * cores;
 }
 
+/** Greatest number of tokens, with those that were returned. */
+static inline int64_t egpu_bucket_most(uint32_t cores) { return 10 * egpu_bucket_burst(cores); }
+
 /** True if a launch may proceed. Also false for numbers of tokens that cannot be: refill, then ask again. */
 static inline int egpu_bucket_allows(const struct egpu_limiter_bucket* bucket, uint32_t cores) {
-  return (uint64_t)egpu_bucket_tokens(bucket) <= (uint64_t)egpu_bucket_burst(cores);
+  return (uint64_t)egpu_bucket_tokens(bucket) <= (uint64_t)egpu_bucket_most(cores);
 }
 
 /** Charges nanoseconds; negative to correct. */

@@ -76,8 +76,7 @@ uint64_t egpu_limiter_used(const struct egpu_limiter_usage* usage, uint32_t card
   uint64_t sum = 0;
   uint32_t high = __atomic_load_n(&usage->high, __ATOMIC_ACQUIRE);
   if (high > EGPU_LIMITER_SLOTS) high = EGPU_LIMITER_SLOTS;
-  for (uint32_t i = 0; i < high; i++)
-    sum = addSaturated(sum, __atomic_load_n(&usage->slot[i].used[card], __ATOMIC_RELAXED));
+  for (uint32_t i = 0; i < high; i++) sum = addSaturated(sum, __atomic_load_n(&usage->used[card][i], __ATOMIC_RELAXED));
   return sum;
 }
 
@@ -88,8 +87,9 @@ uint32_t egpu_limiter_clear(struct egpu_limiter_usage* usage, egpu_limiter_runs 
     const uint64_t owner = __atomic_load_n(&slot->owner, __ATOMIC_ACQUIRE);
     const uint64_t started = __atomic_load_n(&slot->started, __ATOMIC_ACQUIRE);
     if (owner == 0 || runs(context, owner, started, __atomic_load_n(&slot->pidNamespace, __ATOMIC_RELAXED))) continue;
-    __atomic_store_n(&slot->want, 0, __ATOMIC_RELAXED);
-    for (uint32_t card = 0; card < EGPU_LIMITER_CARDS; card++) __atomic_store_n(&slot->used[card], 0, __ATOMIC_RELAXED);
+    __atomic_store_n(&usage->want[i].bytes, 0, __ATOMIC_RELAXED);
+    for (uint32_t card = 0; card < EGPU_LIMITER_CARDS; card++)
+      __atomic_store_n(&usage->used[card][i], 0, __ATOMIC_RELAXED);
     __atomic_store_n(&slot->started, 0, __ATOMIC_RELAXED);
     __atomic_store_n(&slot->pidNamespace, 0, __ATOMIC_RELAXED);
     __atomic_store_n(&slot->owner, 0, __ATOMIC_RELEASE);

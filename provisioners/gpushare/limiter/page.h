@@ -77,15 +77,18 @@ struct egpu_limiter_bucket {
   uint64_t spare[5];
 };
 
-/** Usage by one process. */
+/** Owner of a slot. */
 struct egpu_limiter_slot {
   uint64_t owner;        /**< PID << 32 | a number that differs between owners; 0: free */
   uint64_t started;      /**< start time of the process, field 22 of /proc/PID/stat; 0: not known yet */
   uint64_t pidNamespace; /**< inode of its PID namespace */
-  uint64_t want;         /**< bytes */
-  uint64_t wantCard;
-  uint64_t spare[3];
-  uint64_t used[EGPU_LIMITER_CARDS]; /**< bytes */
+  uint64_t spare;
+};
+
+/** Reservation that a slot is about to make. */
+struct egpu_limiter_want {
+  uint64_t bytes; /**< 0: none */
+  uint64_t card;
 };
 
 struct egpu_limiter_usage {
@@ -95,6 +98,9 @@ struct egpu_limiter_usage {
   uint64_t spare[6];
   struct egpu_limiter_bucket bucket[EGPU_LIMITER_CARDS];
   struct egpu_limiter_slot slot[EGPU_LIMITER_SLOTS];
+  /* Dense, because a reservation reads these of all slots. */
+  struct egpu_limiter_want want[EGPU_LIMITER_SLOTS];
+  uint64_t used[EGPU_LIMITER_CARDS][EGPU_LIMITER_SLOTS]; /**< bytes */
 };
 
 /** FNV-1a of `size` bytes. */

@@ -15,7 +15,7 @@
 #include "provisioners/gpushare/limiter/folder.h"
 #include "provisioners/gpushare/limiter/old_libc.h"
 
-enum { kNew = 0, kAttaching = 1, kAttached = 2 };
+enum { kNew = 0, kAttaching = 1, kAttached = kUsageAttached };
 
 static struct {
   const struct egpu_limiter_limits* limits;
@@ -26,16 +26,18 @@ static struct {
   int pid;     ///< compared if it does not
   void (*forget)(void);
 
-  struct Lock lock;  ///< guards all below, except atomic reads of `sequence`, `computes`, `cores` and `factors`
+  struct Lock lock;                ///< guards all below, except atomic reads of `cores` and `factors`
   struct egpu_limiter_slot* slot;  ///< NULL: all slots were taken
+  uint32_t place;                  ///< of `slot`
   uint64_t owner;
   uint64_t used[EGPU_LIMITER_CARDS];  ///< the truth about this process; the slot is its copy
   struct egpu_limiter_bank bank;      ///< the last valid one
-  uint32_t sequence;                  ///< last seen; its bank may have been refused
-  uint32_t generation;                ///< number of changes of `bank`, and of forks
-  int computes;
   uint32_t cores[EGPU_LIMITER_CARDS], factors[EGPU_LIMITER_CARDS];
 } self;
+
+static const int kNeverAttached = kNew;
+static const uint32_t kNoSequence = 0;
+struct UsageFast usageFast = {&kNeverAttached, &kNoSequence, 0, 0, 0};
 
 void lockAcquire(struct Lock* lock) {
   for (int tries = 0; __atomic_exchange_n(&lock->held, 1, __ATOMIC_ACQUIRE) != 0; tries++) {
@@ -123,18 +125,18 @@ static void adoptBank(const struct egpu_limiter_bank* bank) {
     __atomic_store_n(&self.cores[i], cores, __ATOMIC_RELAXED);
     __atomic_store_n(&self.factors[i], card->factor == 0 ? EGPU_LIMITER_FACTOR_ONE : card->factor, __ATOMIC_RELAXED);
   }
-  __atomic_store_n(&self.computes, computes, __ATOMIC_RELAXED);
-  __atomic_add_fetch(&self.generation, 1, __ATOMIC_RELEASE);
+  __atomic_store_n(&usageFast.computes, computes, __ATOMIC_RELAXED);
+  __atomic_add_fetch(&usageFast.generation, 1, __ATOMIC_RELEASE);
 }
 
 /// Takes over changed limits. The lock is held.
 static void readLimits(void) {
   if (!self.valid) return;
   const uint32_t sequence = __atomic_load_n(&self.limits->sequence, __ATOMIC_ACQUIRE);
-  if (sequence == self.sequence) return;
+  if (sequence == __atomic_load_n(&usageFast.seen, __ATOMIC_RELAXED)) return;
   struct egpu_limiter_bank bank;
   if (egpu_limiter_get(self.limits, &bank) == 0) adoptBank(&bank);
-  __atomic_store_n(&self.sequence, sequence, __ATOMIC_RELEASE);
+  __atomic_store_n(&usageFast.seen, sequence, __ATOMIC_RELEASE);
 }
 
 static int tryTakeSlot(void) {
@@ -149,7 +151,8 @@ static int tryTakeSlot(void) {
     }
     __atomic_store_n(&slot->pidNamespace, pidNamespace(), __ATOMIC_RELAXED);
     __atomic_store_n(&slot->started, startTime(getpid()), __ATOMIC_RELEASE);
-    __atomic_store_n(&self.slot, slot, __ATOMIC_RELAXED);
+    self.slot = slot;
+    self.place = i;
     return 1;
   }
   return 0;
@@ -158,7 +161,7 @@ static int tryTakeSlot(void) {
 /// Takes a slot, and writes what this process holds into it. The lock is held.
 static void takeSlot(void) {
   static uint32_t attempts;
-  __atomic_store_n(&self.slot, NULL, __ATOMIC_RELAXED);
+  self.slot = NULL;
   if (!self.valid) return;
   self.owner = (uint64_t)(uint32_t)getpid() << 32 | (++attempts & 0xffffff) | (uint64_t)1 << 24;
   clearEnded();
@@ -167,7 +170,7 @@ static void takeSlot(void) {
     return;
   }
   for (uint32_t card = 0; card < EGPU_LIMITER_CARDS; card++)
-    __atomic_store_n(&self.slot->used[card], self.used[card], __ATOMIC_SEQ_CST);
+    __atomic_store_n(&self.usage->used[card][self.place], self.used[card], __ATOMIC_SEQ_CST);
 }
 
 /// First call in a process, or in a child after a fork.
@@ -179,7 +182,7 @@ static void attach(void) {
     self.pid = getpid();
     if (self.forget != NULL) self.forget();
     takeSlot();
-    __atomic_add_fetch(&self.generation, 1, __ATOMIC_RELEASE);
+    __atomic_add_fetch(&usageFast.generation, 1, __ATOMIC_RELEASE);
     __atomic_store_n(self.phase, kAttached, __ATOMIC_RELEASE);
   }
   while (__atomic_load_n(self.phase, __ATOMIC_ACQUIRE) != kAttached) sched_yield();
@@ -212,7 +215,9 @@ void usageOpen(void) {
     return;
   }
   self.valid = 1;
-  self.sequence = __atomic_load_n(&self.limits->sequence, __ATOMIC_ACQUIRE) - 1;  // read again at the first use
+  usageFast.seen = __atomic_load_n(&self.limits->sequence, __ATOMIC_ACQUIRE) - 1;  // read again at the first use
+  usageFast.sequence = &self.limits->sequence;
+  if (self.wipes) usageFast.attached = self.phase;  // else each call compares the PID
   adoptBank(&bank);
 }
 
@@ -245,12 +250,12 @@ int usageFindCard(const uint8_t uuid[16]) {
 uint32_t usageSequence(void) {
   enter();
   if (self.valid &&
-      __atomic_load_n(&self.limits->sequence, __ATOMIC_ACQUIRE) != __atomic_load_n(&self.sequence, __ATOMIC_ACQUIRE)) {
+      __atomic_load_n(&self.limits->sequence, __ATOMIC_ACQUIRE) != __atomic_load_n(&usageFast.seen, __ATOMIC_ACQUIRE)) {
     lockAcquire(&self.lock);
     readLimits();
     lockRelease(&self.lock);
   }
-  return __atomic_load_n(&self.generation, __ATOMIC_ACQUIRE);
+  return __atomic_load_n(&usageFast.generation, __ATOMIC_ACQUIRE);
 }
 
 static void store(uint64_t* field, uint64_t value, int order) {
@@ -260,7 +265,7 @@ static void store(uint64_t* field, uint64_t value, int order) {
     __atomic_store_n(field, value, __ATOMIC_RELEASE);
 }
 
-static void publish(int card) { store(&self.slot->used[card], self.used[card], __ATOMIC_SEQ_CST); }
+static void publish(int card) { store(&self.usage->used[card][self.place], self.used[card], __ATOMIC_SEQ_CST); }
 
 /// Amounts of a card that the other processes use and want.
 struct OtherProcesses {
@@ -270,22 +275,30 @@ struct OtherProcesses {
 
 static uint64_t added(uint64_t a, uint64_t b) { return a + b < a ? UINT64_MAX : a + b; }
 
-/// Reads `want` before `used`: a grant raises `used` first, so that it is counted at least once.
+/// Reads all `want` before all `used`: a grant raises `used` first, so that it is counted at least once.
 static void readOthers(int card, struct OtherProcesses* out) {
-  out->used = out->want = 0;
-  out->precedence = 0;
+  const struct egpu_limiter_want* wants = self.usage->want;
+  const uint64_t* amounts = self.usage->used[card];
+  const uint32_t mine = self.place;
+  uint64_t want = 0, used = 0;
+  int overflow = 0;
   uint32_t high = __atomic_load_n(&self.usage->high, __ATOMIC_SEQ_CST);
   if (high > EGPU_LIMITER_SLOTS) high = EGPU_LIMITER_SLOTS;
+  out->precedence = 0;
   for (uint32_t i = 0; i < high; i++) {
-    const struct egpu_limiter_slot* slot = &self.usage->slot[i];
-    if (slot == self.slot) continue;
-    const uint64_t want = __atomic_load_n(&slot->want, __ATOMIC_SEQ_CST);
-    if (want != 0 && __atomic_load_n(&slot->wantCard, __ATOMIC_RELAXED) == (uint64_t)card) {
-      out->want = added(out->want, want);
-      if (slot < self.slot) out->precedence = 1;
-    }
-    out->used = added(out->used, __atomic_load_n(&slot->used[card], __ATOMIC_SEQ_CST));
+    const uint64_t bytes = __atomic_load_n(&wants[i].bytes, __ATOMIC_SEQ_CST);
+    if (__builtin_expect(bytes == 0, 1) || i == mine ||
+        __atomic_load_n(&wants[i].card, __ATOMIC_RELAXED) != (uint64_t)card)
+      continue;
+    want = added(want, bytes);
+    if (i < mine) out->precedence = 1;
   }
+  for (uint32_t i = 0; i < high; i++) {
+    const uint64_t more = __atomic_load_n(&amounts[i], __ATOMIC_SEQ_CST);
+    overflow |= __builtin_add_overflow(used, i == mine ? 0 : more, &used);
+  }
+  out->want = want;
+  out->used = overflow ? UINT64_MAX : used;
 }
 
 uint64_t usageNow(void) {
@@ -310,10 +323,11 @@ static int clearedEnded(void) {
 static int reserveWithin(int card, uint64_t bytes, uint64_t limit) {
   const uint64_t mine = self.used[card];
   if (mine > limit || bytes > limit - mine) return 0;
-  store(&self.slot->wantCard, (uint64_t)card, __ATOMIC_RELEASE);
+  struct egpu_limiter_want* wanted = &self.usage->want[self.place];
+  store(&wanted->card, (uint64_t)card, __ATOMIC_RELEASE);
   int granted = 0;
   for (int attempt = 0, cleared = 0; attempt < 20000; attempt++) {
-    store(&self.slot->want, bytes, __ATOMIC_SEQ_CST);
+    store(&wanted->bytes, bytes, __ATOMIC_SEQ_CST);
     struct OtherProcesses others;
     readOthers(card, &others);
     if (added(added(others.used, others.want), mine + bytes) <= limit) {
@@ -324,7 +338,7 @@ static int reserveWithin(int card, uint64_t bytes, uint64_t limit) {
       if (cleared++ || !clearedEnded()) break;
       continue;
     }
-    if (others.precedence) store(&self.slot->want, 0, __ATOMIC_SEQ_CST);
+    if (others.precedence) store(&wanted->bytes, 0, __ATOMIC_SEQ_CST);
     if (attempt % 64 == 63) sched_yield();
     if (attempt == 10000) clearedEnded();
     for (int i = 0; i < 32; i++) __builtin_ia32_pause();
@@ -333,7 +347,7 @@ static int reserveWithin(int card, uint64_t bytes, uint64_t limit) {
     self.used[card] = mine + bytes;
     publish(card);
   }
-  store(&self.slot->want, 0, __ATOMIC_RELEASE);
+  store(&wanted->bytes, 0, __ATOMIC_RELEASE);
   return granted;
 }
 
@@ -381,17 +395,16 @@ uint64_t usageLimit(int card) {
   return limit;
 }
 
-uint64_t usageTotal(int card) {
-  if (card < 0) return 0;
+uint64_t usageShare(int card, uint64_t* used) {
+  *used = 0;
+  if (card < 0) return usageLimit(card);
   enterLocked();
-  uint64_t total = self.used[card];
-  if (self.slot != NULL) {
-    struct OtherProcesses others;
-    readOthers(card, &others);
-    total = added(total, others.used);
-  }
+  const uint64_t limit = (uint32_t)card < self.bank.cards ? self.bank.card[card].memory : 0;
+  struct OtherProcesses others = {0, 0, 0};
+  if (self.slot != NULL) readOthers(card, &others);
+  *used = added(self.used[card], others.used);
   lockRelease(&self.lock);
-  return total;
+  return limit;
 }
 
 uint32_t usageCores(int card, uint32_t* factor) {
@@ -400,4 +413,4 @@ uint32_t usageCores(int card, uint32_t* factor) {
   return __atomic_load_n(&self.cores[card], __ATOMIC_RELAXED);
 }
 
-int usageLimitsCompute(void) { return __atomic_load_n(&self.computes, __ATOMIC_RELAXED); }
+int usageLimitsCompute(void) { return __atomic_load_n(&usageFast.computes, __ATOMIC_RELAXED); }

@@ -9,8 +9,9 @@
 #include "provisioners/gpushare/limiter/page.h"
 
 enum {
-  kUnlistedPassed = -1,  ///< a card that is not listed and not limited
-  kUnlistedRefused = -2  ///< a card that is not listed, of which nothing is granted
+  kUnlistedPassed = -1,   ///< a card that is not listed and not limited
+  kUnlistedRefused = -2,  ///< a card that is not listed, of which nothing is granted
+  kUsageAttached = 2      ///< value of UsageFast.attached in a process that has its slot
 };
 
 /** Spin lock that yields. Zero is unlocked. */
@@ -37,6 +38,27 @@ int usageFindCard(const uint8_t uuid[16]) EGPU_HIDDEN;
 /** Number that changes with the limits: results of usageFindCard hold until then. Also detects a fork. */
 uint32_t usageSequence(void) EGPU_HIDDEN;
 
+/** The common case of usageSequence, for calls per kernel. All fields are atomic. */
+struct UsageFast {
+  const int* attached;       /**< 0 in a child after a fork */
+  const uint32_t* sequence;  /**< of the limits file */
+  uint32_t seen, generation; /**< the last sequence, and the result for it */
+  int computes;              /**< a card has a limit of compute */
+};
+extern struct UsageFast usageFast EGPU_HIDDEN;
+
+static inline int usageIsCurrent(void) {
+  return __atomic_load_n(usageFast.attached, __ATOMIC_ACQUIRE) == kUsageAttached &&
+         __atomic_load_n(usageFast.sequence, __ATOMIC_ACQUIRE) == __atomic_load_n(&usageFast.seen, __ATOMIC_ACQUIRE);
+}
+static inline uint32_t usageSequenceFast(void) {
+  return usageIsCurrent() ? __atomic_load_n(&usageFast.generation, __ATOMIC_ACQUIRE) : usageSequence();
+}
+/** True if no card has a limit of compute. */
+static inline int usageIsComputeFree(void) {
+  return usageIsCurrent() && !__atomic_load_n(&usageFast.computes, __ATOMIC_RELAXED);
+}
+
 /** Reserves bytes of a card. Returns 1, or 0 if the limit does not allow it. */
 int usageReserve(int card, uint64_t bytes) EGPU_HIDDEN;
 /** Adds bytes that are in use already, whatever the limit. */
@@ -44,8 +66,8 @@ void usageForce(int card, uint64_t bytes) EGPU_HIDDEN;
 void usageReturn(int card, uint64_t bytes) EGPU_HIDDEN;
 /** Bytes of a card that may be used, EGPU_LIMITER_NO_LIMIT without a limit. */
 uint64_t usageLimit(int card) EGPU_HIDDEN;
-/** Bytes of a card that all processes use. */
-uint64_t usageTotal(int card) EGPU_HIDDEN;
+/** The same, and the bytes of the card that all processes use. */
+uint64_t usageShare(int card, uint64_t* used) EGPU_HIDDEN;
 
 /** Limits of compute of a card: milli-cards, 0 without a limit, and the factor. */
 uint32_t usageCores(int card, uint32_t* factor) EGPU_HIDDEN;

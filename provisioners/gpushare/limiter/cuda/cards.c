@@ -19,15 +19,27 @@ static int findCard(int device) {
   return result == kSuccess ? usageFindCard(uuid) : kUnlistedRefused;
 }
 
-int cardOfDevice(int device) {
+int cardOfDevice(int device) { return cardOfDeviceAt(device, usageSequence()); }
+
+int cardOfDeviceAt(int device, uint32_t sequence) {
+  const uint64_t generation = sequence;
   if (device < 0) return kUnlistedRefused;
-  const uint64_t generation = usageSequence();
   if (device >= kDevices) return findCard(device);
   const uint64_t known = __atomic_load_n(&places[device], __ATOMIC_RELAXED);
   if (known != 0 && known >> 32 == generation) return (int)(known & 0xff) - 3;
   const int place = findCard(device);
   __atomic_store_n(&places[device], generation << 32 | (uint64_t)(place + 3), __ATOMIC_RELAXED);
   return place;
+}
+
+int onlyCardAt(uint32_t sequence) {
+  static int devices;  // atomic; 0: not asked yet
+  int count = __atomic_load_n(&devices, __ATOMIC_RELAXED);
+  if (__builtin_expect(count == 0, 0)) {
+    if (EGPU_REAL(cuDeviceGetCount, int*)(&count) != kSuccess) return kSeveralDevices;
+    __atomic_store_n(&devices, count, __ATOMIC_RELAXED);
+  }
+  return count == 1 ? cardOfDeviceAt(0, sequence) : kSeveralDevices;
 }
 
 static uint64_t* contextCell(Handle context) {

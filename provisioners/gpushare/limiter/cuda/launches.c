@@ -2,43 +2,69 @@
 #include "provisioners/gpushare/limiter/cuda/cards.h"
 #include "provisioners/gpushare/limiter/cuda/prices.h"
 #include "provisioners/gpushare/limiter/old_libc.h"
+#include "provisioners/gpushare/limiter/usage.h"
 
 #define EGPU_LIMITED(name) int EGPU_HIDDEN limited_##name
 
 static uint64_t blocksOf(const unsigned* grid) { return (uint64_t)grid[0] * grid[1] * grid[2]; }
 
-#define EGPU_LAUNCH_KERNEL(name, perThread)                                                                            \
-  EGPU_LIMITED(name)                                                                                                   \
-  (Handle function, unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsigned by, unsigned bz, unsigned shared,     \
-   Handle stream, void** parameters, void** extra) {                                                                   \
-    struct Launch launch;                                                                                              \
-    launchBegin(&launch, kernelKey(function, (uint64_t)gx* gy* gz), stream, perThread);                                \
-    return launchEnd(                                                                                                  \
-        &launch, EGPU_REAL(name, Handle, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, Handle, \
-                           void**, void**)(function, gx, gy, gz, bx, by, bz, shared, stream, parameters, extra));      \
+typedef int KernelLaunch(Handle, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, Handle, void**,
+                         void**);
+typedef int CooperativeLaunch(Handle, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, Handle,
+                              void**);
+typedef int ConfiguredLaunch(const struct LaunchConfig*, Handle, void**, void**);
+
+// Without a limit of compute, each wrapper is a jump to the driver; the limited launch is a function of its own for that.
+
+#define EGPU_LAUNCH_KERNEL(name, perThread)                                                                        \
+  static __attribute__((noinline)) int metered_##name(Handle function, unsigned gx, unsigned gy, unsigned gz,      \
+                                                      unsigned bx, unsigned by, unsigned bz, unsigned shared,      \
+                                                      Handle stream, void** parameters, void** extra) {            \
+    struct Launch launch;                                                                                          \
+    launchBegin(&launch, kernelKey(function, (uint64_t)gx* gy* gz), stream, perThread);                            \
+    KernelLaunch* const real = (KernelLaunch*)egpuReal[kExport_##name];                                            \
+    return launchEnd(&launch, real(function, gx, gy, gz, bx, by, bz, shared, stream, parameters, extra));          \
+  }                                                                                                                \
+  EGPU_LIMITED(name)                                                                                               \
+  (Handle function, unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsigned by, unsigned bz, unsigned shared, \
+   Handle stream, void** parameters, void** extra) {                                                               \
+    KernelLaunch* const next = usageIsComputeFree() ? (KernelLaunch*)egpuReal[kExport_##name] : metered_##name;    \
+    return next(function, gx, gy, gz, bx, by, bz, shared, stream, parameters, extra);                              \
   }
 EGPU_LAUNCH_KERNEL(cuLaunchKernel, 0)
 EGPU_LAUNCH_KERNEL(cuLaunchKernel_ptsz, 1)
 
-#define EGPU_LAUNCH_COOPERATIVE(name, perThread)                                                                       \
-  EGPU_LIMITED(name)                                                                                                   \
-  (Handle function, unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsigned by, unsigned bz, unsigned shared,     \
-   Handle stream, void** parameters) {                                                                                 \
-    struct Launch launch;                                                                                              \
-    launchBegin(&launch, kernelKey(function, (uint64_t)gx* gy* gz), stream, perThread);                                \
-    return launchEnd(                                                                                                  \
-        &launch, EGPU_REAL(name, Handle, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, Handle, \
-                           void**)(function, gx, gy, gz, bx, by, bz, shared, stream, parameters));                     \
+#define EGPU_LAUNCH_COOPERATIVE(name, perThread)                                                                   \
+  static __attribute__((noinline)) int metered_##name(Handle function, unsigned gx, unsigned gy, unsigned gz,      \
+                                                      unsigned bx, unsigned by, unsigned bz, unsigned shared,      \
+                                                      Handle stream, void** parameters) {                          \
+    struct Launch launch;                                                                                          \
+    launchBegin(&launch, kernelKey(function, (uint64_t)gx* gy* gz), stream, perThread);                            \
+    CooperativeLaunch* const real = (CooperativeLaunch*)egpuReal[kExport_##name];                                  \
+    return launchEnd(&launch, real(function, gx, gy, gz, bx, by, bz, shared, stream, parameters));                 \
+  }                                                                                                                \
+  EGPU_LIMITED(name)                                                                                               \
+  (Handle function, unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsigned by, unsigned bz, unsigned shared, \
+   Handle stream, void** parameters) {                                                                             \
+    CooperativeLaunch* const next =                                                                                \
+        usageIsComputeFree() ? (CooperativeLaunch*)egpuReal[kExport_##name] : metered_##name;                      \
+    return next(function, gx, gy, gz, bx, by, bz, shared, stream, parameters);                                     \
   }
 EGPU_LAUNCH_COOPERATIVE(cuLaunchCooperativeKernel, 0)
 EGPU_LAUNCH_COOPERATIVE(cuLaunchCooperativeKernel_ptsz, 1)
 
 #define EGPU_LAUNCH_EX(name, perThread)                                                                               \
-  EGPU_LIMITED(name)(const struct LaunchConfig* config, Handle function, void** parameters, void** extra) {           \
+  static __attribute__((noinline)) int metered_##name(const struct LaunchConfig* config, Handle function,             \
+                                                      void** parameters, void** extra) {                              \
     struct Launch launch = {.sample = NULL, .card = -1};                                                              \
     if (config != NULL) launchBegin(&launch, kernelKey(function, blocksOf(config->grid)), config->stream, perThread); \
-    return launchEnd(&launch,                                                                                         \
-                     EGPU_REAL(name, const void*, Handle, void**, void**)(config, function, parameters, extra));      \
+    ConfiguredLaunch* const real = (ConfiguredLaunch*)egpuReal[kExport_##name];                                       \
+    return launchEnd(&launch, real(config, function, parameters, extra));                                             \
+  }                                                                                                                   \
+  EGPU_LIMITED(name)(const struct LaunchConfig* config, Handle function, void** parameters, void** extra) {           \
+    ConfiguredLaunch* const next =                                                                                    \
+        usageIsComputeFree() ? (ConfiguredLaunch*)egpuReal[kExport_##name] : metered_##name;                          \
+    return next(config, function, parameters, extra);                                                                 \
   }
 EGPU_LAUNCH_EX(cuLaunchKernelEx, 0)
 EGPU_LAUNCH_EX(cuLaunchKernelEx_ptsz, 1)

@@ -192,10 +192,11 @@ static void clampInfo(uint64_t* freeBytes, uint64_t* total) {
   int device;
   if (currentContext(&context, &device) != 0) return;
   const int card = cardOfDevice(device);
-  const uint64_t limit = usageLimit(card);
-  if (limit == EGPU_LIMITER_NO_LIMIT) return;
+  uint64_t used;
   poolsUpdate();
-  const uint64_t used = usageTotal(card), rest = used < limit ? limit - used : 0;
+  const uint64_t limit = usageShare(card, &used);
+  if (limit == EGPU_LIMITER_NO_LIMIT) return;
+  const uint64_t rest = used < limit ? limit - used : 0;
   if (*total > limit) *total = limit;
   if (*freeBytes > rest) *freeBytes = rest;
 }

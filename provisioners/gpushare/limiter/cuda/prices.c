@@ -13,7 +13,9 @@ enum {
   kProbes = 16,
   kSamples = 64,
   kFirstSamples = 3,      ///< the first launches of a kernel are measured
-  kSampleEvery = 32,      ///< then one in so many
+  kShortKernel = 100000,  ///< ns
+  kSampleShort = 128,     ///< then one in so many launches of a shorter kernel,
+  kSampleEvery = 32,      ///< and one in so many of another one
   kLongKernel = 1000000,  ///< ns; each launch of a longer kernel is measured
   kMinSleep = 50000,      ///< ns
   kMaxSleep = 5000000,    ///< ns; limits that change take effect within this time
@@ -35,6 +37,8 @@ static struct Sample {
   int card;
   int64_t charged;
 } samples[kSamples];
+
+static int sampleCount;  ///< atomic: samples at and after this one have never been used
 
 static uint64_t mixed(uint64_t key) {
   key ^= key >> 33;
@@ -90,7 +94,8 @@ static void settle(struct Sample* sample, float milliseconds) {
 
 /// Settles the samples that the card has passed. Events may be asked from any context.
 static void pollSamples(void) {
-  for (int i = 0; i < kSamples; i++) {
+  const int count = __atomic_load_n(&sampleCount, __ATOMIC_RELAXED);
+  for (int i = 0; i < count; i++) {
     struct Sample* sample = &samples[i];
     int state = kRecorded;
     if (__atomic_load_n(&sample->state, __ATOMIC_RELAXED) != kRecorded ||
@@ -126,6 +131,10 @@ static struct Sample* claimSample(Handle context) {
       if (__atomic_load_n(&sample->state, __ATOMIC_RELAXED) != kFree ||
           !__atomic_compare_exchange_n(&sample->state, &state, kClaimed, 0, __ATOMIC_ACQUIRE, __ATOMIC_RELAXED))
         continue;
+      int count = __atomic_load_n(&sampleCount, __ATOMIC_RELAXED);
+      while (i >= count &&
+             !__atomic_compare_exchange_n(&sampleCount, &count, i + 1, 0, __ATOMIC_RELAXED, __ATOMIC_RELAXED)) {
+      }
       if (sample->context == (empty ? NULL : context)) return sample;
       __atomic_store_n(&sample->state, kFree, __ATOMIC_RELEASE);
     }
@@ -159,7 +168,7 @@ static int isSampleDue(struct Price* price, uint64_t nanoseconds) {
   __atomic_store_n(&price->launches, launches + 1, __ATOMIC_RELAXED);
   // Until a price is known, each launch is measured and looks for measurements that have ended.
   return __atomic_load_n(&price->nanoseconds, __ATOMIC_RELAXED) == 0 || launches < kFirstSamples ||
-         launches % kSampleEvery == 0 || nanoseconds >= kLongKernel;
+         launches % (nanoseconds < kShortKernel ? kSampleShort : kSampleEvery) == 0 || nanoseconds >= kLongKernel;
 }
 
 static __attribute__((noinline)) void waitForTokens(int card) {
@@ -181,8 +190,10 @@ static __attribute__((noinline)) void waitForTokens(int card) {
   }
 }
 
-static __attribute__((noinline)) struct Sample* measure(Handle context, struct Price* price,
-                                                        const struct Launch* launch) {
+static __attribute__((noinline)) struct Sample* measure(struct Price* price, const struct Launch* launch) {
+  Handle context;
+  int device;
+  if (currentContext(&context, &device) != 0) return NULL;
   const int mode = relaxCaptures();
   pollSamples();
   struct Sample* sample = beginSample(context, price, launch);
@@ -190,15 +201,21 @@ static __attribute__((noinline)) struct Sample* measure(Handle context, struct P
   return sample;
 }
 
-void launchBegin(struct Launch* launch, uint64_t key, Handle stream, int perThread) {
+static int currentCard(uint32_t sequence) {
   Handle context;
   int device;
+  const int only = onlyCardAt(sequence);
+  if (only != kSeveralDevices) return only;
+  return currentContext(&context, &device) == 0 ? cardOfDeviceAt(device, sequence) : -1;
+}
+
+void launchBegin(struct Launch* launch, uint64_t key, Handle stream, int perThread) {
   uint32_t factor;
   launch->sample = NULL;
   launch->card = -1;
-  usageSequence();
-  if (!usageLimitsCompute() || currentContext(&context, &device) != 0) return;
-  const int card = cardOfDevice(device);
+  const uint32_t sequence = usageSequenceFast();
+  if (!usageLimitsCompute()) return;
+  const int card = currentCard(sequence);
   const uint32_t cores = usageCores(card, &factor);
   if (cores == 0 || isCapturing(stream, perThread)) return;
   struct egpu_limiter_bucket* bucket = bucketOf(card);
@@ -210,7 +227,7 @@ void launchBegin(struct Launch* launch, uint64_t key, Handle stream, int perThre
   launch->perThread = perThread;
   launch->charged = egpu_bucket_price(nanoseconds, factor);
   egpu_bucket_charge(bucket, launch->charged);
-  if (__builtin_expect(isSampleDue(price, nanoseconds), 0)) launch->sample = measure(context, price, launch);
+  if (__builtin_expect(isSampleDue(price, nanoseconds), 0)) launch->sample = measure(price, launch);
 }
 
 int launchEnd(struct Launch* launch, int result) {
