@@ -1,7 +1,7 @@
 /* GPU time as tokens (struct egpu_limiter_bucket), shared by the processes of a container. The clock is an argument, so
  * that simulations use the same code. Time adds tokens up to one burst. A launch that took less time than it was
- * charged returns tokens, so there may be more than a burst, up to egpu_bucket_most. Whatever the page contains, the tokens are
- * between the greatest debt and that. Any thread, any process. */
+ * charged returns tokens, so there may be more than a burst, up to egpu_bucket_most. Whatever the page contains, the
+ * tokens are between the greatest debt and that number. Any thread, any process. */
 #ifndef EGPU_PROVISIONERS_GPUSHARE_LIMITER_BUCKET_H
 #define EGPU_PROVISIONERS_GPUSHARE_LIMITER_BUCKET_H
 

@@ -51,7 +51,7 @@ void egpu_limiter_set(struct egpu_limiter_limits* limits, const struct egpu_limi
 static int readBank(const struct egpu_limiter_limits* limits, uint32_t sequence, struct egpu_limiter_bank* out) {
   const uint64_t* from = (const uint64_t*)&limits->bank[sequence & 1];
   uint64_t* to = (uint64_t*)out;
-  for (size_t i = 0; i < sizeof *out / sizeof *to; i++) to[i] = __atomic_load_n(&from[i], __ATOMIC_RELAXED);
+  for (size_t i = 0; i < sizeof *out / sizeof *to; i++) to[i] = __atomic_load_n(&from[i], __ATOMIC_ACQUIRE);
   return out->cards <= EGPU_LIMITER_CARDS &&
                  out->checksum == egpu_limiter_checksum(out, offsetof(struct egpu_limiter_bank, checksum))
              ? 0
@@ -63,7 +63,6 @@ int egpu_limiter_get(const struct egpu_limiter_limits* limits, struct egpu_limit
   for (int attempt = 0; attempt < 64; attempt++) {
     const uint32_t sequence = __atomic_load_n(&limits->sequence, __ATOMIC_ACQUIRE);
     const int result = readBank(limits, sequence, out);
-    __atomic_thread_fence(__ATOMIC_ACQUIRE);
     if (__atomic_load_n(&limits->sequence, __ATOMIC_RELAXED) == sequence) return result;
   }
   return -1;

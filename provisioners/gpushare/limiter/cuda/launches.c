@@ -14,7 +14,7 @@ typedef int CooperativeLaunch(Handle, unsigned, unsigned, unsigned, unsigned, un
                               void**);
 typedef int ConfiguredLaunch(const struct LaunchConfig*, Handle, void**, void**);
 
-// Without a limit of compute, each wrapper is a jump to the driver; the limited launch is a function of its own for that.
+// Without a limit of compute, each wrapper is a jump to the driver. The metered launch is another function for that.
 
 #define EGPU_LAUNCH_KERNEL(name, perThread)                                                                        \
   static __attribute__((noinline)) int metered_##name(Handle function, unsigned gx, unsigned gy, unsigned gz,      \
