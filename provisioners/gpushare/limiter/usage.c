@@ -179,7 +179,7 @@ static void attach(void) {
   if (__atomic_compare_exchange_n(self.phase, &expected, kAttaching, 0, __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE)) {
     self.lock.held = 0;  // a thread of the parent may have held it
     memset(self.used, 0, sizeof self.used);
-    self.pid = getpid();
+    __atomic_store_n(&self.pid, getpid(), __ATOMIC_RELAXED);
     if (self.forget != NULL) self.forget();
     takeSlot();
     __atomic_add_fetch(&usageFast.generation, 1, __ATOMIC_RELEASE);
@@ -188,10 +188,17 @@ static void attach(void) {
   while (__atomic_load_n(self.phase, __ATOMIC_ACQUIRE) != kAttached) sched_yield();
 }
 
-/// Without MADV_WIPEONFORK (Linux before 4.14) each call compares the PID instead.
-static inline void enter(void) {
-  if (__builtin_expect(self.pid != 0 && !self.wipes, 0) && self.pid != getpid())
+/// Without MADV_WIPEONFORK (Linux before 4.14) each call compares the PID instead. One thread of a child notices.
+static void comparePid(void) {
+  int parent = __atomic_load_n(&self.pid, __ATOMIC_RELAXED);
+  const int own = getpid();
+  if (parent != 0 && parent != own &&
+      __atomic_compare_exchange_n(&self.pid, &parent, own, 0, __ATOMIC_ACQ_REL, __ATOMIC_RELAXED))
     __atomic_store_n(self.phase, kNew, __ATOMIC_RELEASE);
+}
+
+static inline void enter(void) {
+  if (__builtin_expect(!self.wipes, 0)) comparePid();
   if (__builtin_expect(__atomic_load_n(self.phase, __ATOMIC_ACQUIRE) != kAttached, 0)) attach();
 }
 
