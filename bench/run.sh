@@ -17,6 +17,10 @@ if [ $# -lt 2 ]; then
   "$bin/gang_bench"
   printf '\n== moves_bench\n'
   "$bin/moves_bench"
+  if [ -x "$bin/limiter_bench" ]; then
+    printf '\n== limiter_bench\n'
+    "$bin/limiter_bench"
+  fi
   printf '\n== openb\n'
   python3 "$(dirname "$0")/openb_table.py" "$bin" --picture "$(dirname "$0")/openb.svg"
   python3 "$(dirname "$0")/churn_table.py" "$bin"
