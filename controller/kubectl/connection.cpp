@@ -61,6 +61,8 @@ int64_t numberAt(const Json& object, std::initializer_list<std::string_view> pat
   return value.is_number() ? value.get<int64_t>() : otherwise;
 }
 
+std::string nameOf(const Json& object) { return textAt(object, {"metadata", "name"}); }
+
 std::string pathOf(std::string_view groupVersion, std::string_view space, std::string_view plural,
                    std::string_view name) {
   std::string path = groupVersion.find('/') == std::string_view::npos ? "/api/" : "/apis/";

@@ -66,10 +66,15 @@ class Connection {
   mutable std::atomic<int64_t> serverTime_{0};
 };
 
+/// Returns metadata.name.
+std::string nameOf(const Json& object);
+
 /// Path of an object or a list: pathOf("elasticgpu.io/v1alpha", "ns", "elasticgpuclaims", "name"). The core group is
 /// "v1". Empty namespace: cluster scope, or all namespaces. Empty name: the list.
 std::string pathOf(std::string_view groupVersion, std::string_view space, std::string_view plural,
                    std::string_view name = {});
 inline constexpr std::string_view kOurs = "elasticgpu.io/v1alpha";
+/// Namespace of controller and agents.
+inline constexpr const char* kSystemNamespace = "elastic-gpu-system";
 
 }  // namespace egpu::kubectl

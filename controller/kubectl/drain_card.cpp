@@ -161,18 +161,12 @@ base::Result<Plan> planFor(ClusterMirror& mirror, const std::string& name) {
   return plan;
 }
 
-std::string joined(const std::vector<std::string>& all) {
-  std::string out;
-  for (const auto& each : all) out += (out.empty() ? "" : ",") + base::printable(each);
-  return out;
-}
-
 std::string textOf(const Plan& plan, const OutputFlags& flags) {
   Table table;
   for (const char* header : {"CLAIM", "CORE", "MEMORY", "PODS", "TO", "OBSTACLE"}) table.column(header);
   for (const auto& t : plan.tenants)
     table.row({base::printable(t.claim), v1alpha::formatMilliCards(t.core), v1alpha::readableBytes(t.memory),
-               joined(t.pods), t.to, base::printable(!t.obstacle.empty() ? t.obstacle : t.to.empty() ? t.why : "")});
+               base::printable(joined(t.pods)), t.to, base::printable(!t.obstacle.empty() ? t.obstacle : t.to.empty() ? t.why : "")});
   return table.text(flags);
 }
 

@@ -123,6 +123,12 @@ void printText(std::string_view text) {
   std::fflush(stdout);
 }
 
+std::string joined(const std::vector<std::string>& all) {
+  std::string out;
+  for (const auto& each : all) out += (out.empty() ? "" : ", ") + each;
+  return out;
+}
+
 std::string toned(const std::string& word, Tone tone, bool color) {
   if (!color || tone == Tone::plain) return word;
   const char* code = tone == Tone::good ? "32" : tone == Tone::waiting ? "33" : "31";

@@ -52,6 +52,8 @@ bool isStructured(const OutputFlags& flags);
 void printValue(const Json& value, const OutputFlags& flags);
 /// Prints text to standard output, with a final newline.
 void printText(std::string_view text);
+/// Joins texts by ", ".
+std::string joined(const std::vector<std::string>& all);
 /// Colours a word by its meaning: ok green, waiting yellow, wrong red. Without colours returns it unchanged.
 enum class Tone { good, waiting, bad, plain };
 std::string toned(const std::string& word, Tone tone, bool color);

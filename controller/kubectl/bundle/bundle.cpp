@@ -18,8 +18,6 @@ namespace egpu::kubectl {
 
 namespace {
 
-constexpr const char* kSystem = "elastic-gpu-system";
-
 /// Kinds whose objects are all added. Of other kinds, wants() selects objects.
 const std::set<std::string, std::less<>>& wholeKinds() {
   static const std::set<std::string, std::less<>> kinds = {
@@ -52,7 +50,7 @@ bool isAboutUs(const Json& event) {
 bool wants(const std::string& kind, const Json& object) {
   if (wholeKinds().count(kind) != 0) return true;
   const auto name = textAt(object, {"metadata", "name"});
-  if (kind == "Pod") return textAt(object, {"metadata", "namespace"}) == kSystem || mentionsUs(object);
+  if (kind == "Pod") return textAt(object, {"metadata", "namespace"}) == kSystemNamespace || mentionsUs(object);
   if (kind == "ResourceClaim") return isOurRequest(object);
   if (kind == "ResourceSlice") return true;
   if (kind == "Event") return isAboutUs(object);
@@ -88,9 +86,9 @@ void addObjects(Archive& archive, const Inventory& inventory) {
 void addLogs(Archive& archive, const Connection& connection, const Inventory& inventory, int lines, std::string& left) {
   if (lines <= 0) return;
   for (const auto& pod : inventory.of("Pod")) {
-    if (textAt(pod, {"metadata", "namespace"}) != kSystem) continue;
+    if (textAt(pod, {"metadata", "namespace"}) != kSystemNamespace) continue;
     const auto name = textAt(pod, {"metadata", "name"});
-    const auto log = connection.text(pathOf("v1", kSystem, "pods", name) + "/log?tailLines=" + std::to_string(lines));
+    const auto log = connection.text(pathOf("v1", kSystemNamespace, "pods", name) + "/log?tailLines=" + std::to_string(lines));
     if (log)
       archive.add("logs/" + name + ".log", redactedText(*log));
     else

@@ -13,7 +13,6 @@ using Level = Finding::Level;
 constexpr int kOldestMinor = 34;         // Dynamic Resource Allocation v1
 constexpr int kMutatingPolicyMinor = 36;  // MutatingAdmissionPolicy v1
 
-std::string nameOf(const Json& object) { return textAt(object, {"metadata", "name"}); }
 std::string refOf(const Json& object) { return textAt(object, {"kind"}) + "/" + nameOf(object); }
 
 /// Folder of the manifests that contains a kind.

@@ -21,7 +21,6 @@ struct KindToRead {
 
 constexpr const char* kAdmission = "admissionregistration.k8s.io/v1";
 constexpr const char* kRbac = "rbac.authorization.k8s.io/v1";
-constexpr const char* kSystem = "elastic-gpu-system";
 
 const std::vector<KindToRead>& kindsToRead() {
   static const std::vector<KindToRead> kinds = {
@@ -35,15 +34,15 @@ const std::vector<KindToRead>& kindsToRead() {
       {"MutatingAdmissionPolicyBinding", kAdmission, "mutatingadmissionpolicybindings"},
       {"ClusterRole", kRbac, "clusterroles"},
       {"ClusterRoleBinding", kRbac, "clusterrolebindings"},
-      {"Role", kRbac, "roles", "", kSystem},
-      {"RoleBinding", kRbac, "rolebindings", "", kSystem},
-      {"Deployment", "apps/v1", "deployments", "", kSystem},
-      {"DaemonSet", "apps/v1", "daemonsets", "", kSystem},
+      {"Role", kRbac, "roles", "", kSystemNamespace},
+      {"RoleBinding", kRbac, "rolebindings", "", kSystemNamespace},
+      {"Deployment", "apps/v1", "deployments", "", kSystemNamespace},
+      {"DaemonSet", "apps/v1", "daemonsets", "", kSystemNamespace},
       {"DeviceClass", "resource.k8s.io/v1", "deviceclasses"},
       {"ResourceSlice", "resource.k8s.io/v1", "resourceslices"},
       {"ResourceClaim", "resource.k8s.io/v1", "resourceclaims"},
       {"DeviceTaintRule", "resource.k8s.io/v1", "devicetaintrules"},
-      {"Lease", "coordination.k8s.io/v1", "leases", "", kSystem},
+      {"Lease", "coordination.k8s.io/v1", "leases", "", kSystemNamespace},
       {"NodeLease", "coordination.k8s.io/v1", "leases", "", "kube-node-lease"},
       {"CertificateSigningRequest", "certificates.k8s.io/v1", "certificatesigningrequests"},
       {"ElasticGPU", "elasticgpu.io/v1alpha", "elasticgpus"},

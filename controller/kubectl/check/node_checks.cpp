@@ -14,7 +14,6 @@ using Level = Finding::Level;
 
 constexpr int kOldestDriver = 455;
 
-std::string nameOf(const Json& object) { return textAt(object, {"metadata", "name"}); }
 std::string nodeOf(const Json& pod) { return textAt(pod, {"spec", "nodeName"}); }
 
 bool isLive(const Json& pod) {

@@ -6,6 +6,7 @@
 #include "api/v1alpha/keys.h"
 #include "api/v1alpha/quantity.h"
 #include "controller/base/timestamp.h"
+#include "controller/kubectl/output.h"
 
 namespace egpu::kubectl {
 
@@ -32,12 +33,6 @@ void take(ChainStep& step, const Json& condition, StepState state) {
   step.reason = textAt(condition, {"reason"});
   step.message = textAt(condition, {"message"});
   step.since = timeAt(condition, {"lastTransitionTime"});
-}
-
-std::string joined(const std::vector<std::string>& all) {
-  std::string out;
-  for (const auto& each : all) out += (out.empty() ? "" : ", ") + each;
-  return out;
 }
 
 /// The state of a pod's containers that wait; false if none does.
