@@ -215,6 +215,19 @@ typedef struct egpu_process_use {
   int64_t sm_percent; /**< 0…100: this process's part of the percentage in egpu_use; -1 if unknown */
 } egpu_process_use;
 
+/** What keeps a device's containers within its share, for status.isolation of the device and its claim. memory, compute
+ *  and faults are each "Enforced": a container cannot exceed its share or stop others; "Soft": only programs that work
+ *  around the mechanism can; or "None".
+ *  OWNERSHIP: the plugin's; the host copies it before reply_isolation returns.
+ *  ERRORS: with a mode that is not a DNS label, or another level, the answer counts as garbage. */
+typedef struct egpu_isolation {
+  size_t struct_size;
+  const char* mode;    /**< the mechanism: "whole-card", "mig", "driver", "limiter", "mps", "hami-core", "none", … */
+  const char* memory;  /**< memory beyond the grant */
+  const char* compute; /**< compute time beyond the grant while others want it */
+  const char* faults;  /**< a fault of one container stops containers of others */
+} egpu_isolation;
+
 /** Functions of the host.
  *  OWNERSHIP: the host's; valid and unchanged from the entry call until the process ends.
  *  THREADING: all may be called from any thread; functions that take a call may be called only while its slot runs.
@@ -265,6 +278,9 @@ typedef struct egpu_host {
   /** prefer: excludes the candidate with this index. The claim avoids that node for two minutes, longer after each
    *  veto, or until the node changes. why: a sentence for people, which appears in the claim's condition. */
   int (*reply_veto)(const egpu_call* call, size_t candidate, const char* why);
+  /** provision, resize: what keeps the device's containers within its share, with every answer of EGPU_OK or
+   *  EGPU_NO_CHANGE. Without a call it is unknown, and the objects' status.isolation is absent. */
+  int (*reply_isolation)(const egpu_call* call, const egpu_isolation* isolation);
 } egpu_host;
 
 /** Functions of the plugin. describe, validate, provision, deprovision, list and mount are required. Any other slot may

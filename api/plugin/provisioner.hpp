@@ -87,6 +87,24 @@ struct Description {
   std::string name, version, source, isolation;
 };
 
+/// What keeps a device's containers within its share: a mechanism, and "Enforced", "Soft" or "None" for each resource.
+struct Isolation {
+  std::string mode, memory, compute, faults;
+};
+/// True if the device has all of each of its cards, so that nobody shares them.
+inline bool hasWholeCards(const Device& device) {
+  for (const auto& card : device.cards)
+    if (card.core < 1000 || card.cardMemory <= 0 || card.memory < card.cardMemory) return false;
+  return !device.cards.empty();
+}
+/// True for admin access: the device has no share of any card.
+inline bool isAdminAccess(const Device& device) {
+  for (const auto& card : device.cards)
+    if (card.core != 0 || card.memory != 0) return false;
+  return !device.cards.empty();
+}
+inline Isolation wholeCardIsolation() { return {"whole-card", "Enforced", "Enforced", "Enforced"}; }
+
 /// The running call: its identity and the reply functions. Valid while the slot runs, on any thread.
 class Call {
  public:
@@ -131,6 +149,13 @@ class Call {
   void preferred(std::size_t candidate) { host_.reply_prefer(&call_, candidate); }
   /// prefer: excludes this candidate.
   void veto(std::size_t candidate, const std::string& why) { host_.reply_veto(&call_, candidate, why.c_str()); }
+  /// provision, resize: what keeps the device's containers within its share, as in egpu_isolation. An older host does
+  /// not report it.
+  void isolation(const Isolation& i) {
+    if (!EGPU_HAS(&host_, egpu_host, reply_isolation)) return;
+    const egpu_isolation out{sizeof out, i.mode.c_str(), i.memory.c_str(), i.compute.c_str(), i.faults.c_str()};
+    host_.reply_isolation(&call_, &out);
+  }
   void description(const Description& d) {
     egpu_description out{};
     out.struct_size = sizeof out;

@@ -116,6 +116,15 @@ struct ElasticGPUSpec {
   bool operator==(const ElasticGPUSpec&) const = default;
 };
 
+/// What keeps the containers of a device within its share, as its provisioner reports it. Each level is Enforced, Soft
+/// (only programs that work around the mechanism exceed it) or None.
+struct Isolation {
+  std::string mode;     ///< the mechanism, such as mps; "none" = none
+  std::string memory;   ///< memory beyond the grant
+  std::string compute;  ///< compute time beyond the grant while others want it
+  std::string faults;   ///< a fault of one container stops containers of others
+  bool operator==(const Isolation&) const = default;
+};
 /// For printer columns: amounts charged on a card (written by the auditor, debounced) or granted to a device.
 struct AllocatedSummary {
   int64_t core = 0, memory = 0, claims = 0;
@@ -141,8 +150,9 @@ struct ElasticGPUStatus {
   std::string reason, message;
   std::vector<Condition> conditions;
   HeapOptional<AllocatedSummary> allocated;
-  HeapOptional<CardUsage> usage;     ///< cards only
-  HeapOptional<DeviceSize> inForce;  ///< devices only: amounts in force after a resize; replaces those in spec.cards
+  HeapOptional<CardUsage> usage;      ///< cards only
+  HeapOptional<DeviceSize> inForce;   ///< devices only: amounts in force after a resize; replaces those in spec.cards
+  HeapOptional<Isolation> isolation;  ///< devices only; absent = not reported by the provisioner
   bool operator==(const ElasticGPUStatus&) const = default;
 };
 /// A card (spec.card) or a device (spec.cards).
@@ -204,10 +214,11 @@ struct ElasticGPUClaimStatus {
   std::string phase;  ///< Pending | Bound | Lost; empty = not yet written
   std::string elasticGPUName;
   std::string nodeName;
-  std::string className;    ///< egpuClassName: the class in effect, from either field or the default
-  StringMap capacity;       ///< granted amounts, as text for people: core "10%", memory "4Gi"
-  StringMap requests;       ///< requests in force, as written in the spec; resizable claims only
-  std::string alternative;  ///< name of the alternative in spec.firstAvailable that it got
+  std::string className;              ///< egpuClassName: the class in effect, from either field or the default
+  StringMap capacity;                 ///< granted amounts, as text for people: core "10%", memory "4Gi"
+  StringMap requests;                 ///< requests in force, as written in the spec; resizable claims only
+  std::string alternative;            ///< name of the alternative in spec.firstAvailable that it got
+  HeapOptional<Isolation> isolation;  ///< of its device
   HeapOptional<ClaimUsage> usage;
   int64_t priority = 0;  ///< priority at the time of the write
   HeapOptional<Nomination> nominated;

@@ -77,6 +77,7 @@ Allocator::~Allocator() = default;
 scheduler::Decision Allocator::decideAndAssume(const SchedulingRequest& ask, const scheduler::NodePredicate& suits) {
   const std::vector<SchedulingRequest> asks{ask};
   base::MutexLock lock(state_->mutex);
+  if (state_->isOutdated(ask.turn)) return {};
   auto& nominator = state_->nominator;
   PlacementAttempt attempt(*state_, asks, PlacementAttempt::GroupKind::onOneNode);
   const auto filled = nominator.filledNodes(asks);
@@ -101,6 +102,14 @@ scheduler::Decision Allocator::decideAndAssume(const SchedulingRequest& ask, con
   attempt.finish(*state_);
   if (!decision.fits && !decision.excess) reservationSearch_.reserveFor(asks, suits, {});
   return decision;
+}
+
+uint64_t Allocator::releases() const { return state_->releases; }
+
+bool Allocator::isOutdated(const QueueOrder& order) const {
+  if (!order.releases) return false;
+  const base::MutexLock lock(state_->mutex);
+  return state_->isOutdated(order);
 }
 
 bool Allocator::mayFit(const SchedulingRequest& ask) {
@@ -153,6 +162,7 @@ std::vector<scheduler::Decision> Allocator::candidates(const SchedulingRequest& 
 scheduler::Together Allocator::decideTogether(const std::vector<SchedulingRequest>& asks,
                                               const scheduler::NodePredicate& suits) {
   base::MutexLock lock(state_->mutex);
+  if (!asks.empty() && state_->isOutdated(asks.front().turn)) return {};
   auto& nominator = state_->nominator;
   auto& cluster = state_->cluster.cluster();
   PlacementAttempt attempt(*state_, asks, PlacementAttempt::GroupKind::onOneNode);
@@ -182,7 +192,7 @@ std::optional<scheduler::GangDecision> Allocator::decideGang(const std::vector<S
                                                              const std::vector<GangMemberConstraints>& places,
                                                              const std::vector<scheduler::TopologyGroup>* within) {
   base::MutexLock lock(state_->mutex);
-  if (state_->cluster.isAnyPlaced(asks)) return std::nullopt;
+  if (state_->cluster.isAnyPlaced(asks) || state_->isOutdated(asks.front().turn)) return std::nullopt;
   auto& nominator = state_->nominator;
   PlacementAttempt attempt(*state_, asks, PlacementAttempt::GroupKind::gang);
   attempt.isIrreproducible = true;

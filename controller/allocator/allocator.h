@@ -64,6 +64,12 @@ class Allocator {
   /// Decides one request within the quotas of its namespace and, if it fits, assumes its allocations under
   /// "claim/<uid>". Drops an earlier assumption of the claim. `excess` is set if a quota is why it does not fit.
   scheduler::Decision decideAndAssume(const SchedulingRequest& ask, const scheduler::NodePredicate& suits = {});
+  /// Number of times that freed capacity was announced (onCapacity(), onQuota()). Takes no lock.
+  uint64_t releases() const;
+  /// True if capacity was freed, on a card or in a quota, after the queue admitted the request: the first request in
+  /// queue order that it suits gets it. decideAndAssume(), decideTogether() and decideGang() then decide nothing, and
+  /// the caller asks the queue again. Stays true for the same admission.
+  bool isOutdated(const QueueOrder& order) const;
   /// False if decideAndAssume() would find no capacity whatever nodes suit; true if it may. Caches requests that do not
   /// fit until capacity is freed, on a card or in the quotas of their namespace.
   bool mayFit(const SchedulingRequest& ask);
@@ -78,8 +84,8 @@ class Allocator {
   /// scheduler::decideGang(). Respects the namespace's quotas, and nominations and reservations that block all of the
   /// requests. Tries nominated nodes first if each member has one. `within`: groups of nodes, one of which must hold
   /// all members. Releases the lock between groups, and between members whose search takes long. May reserve nodes for
-  /// a gang that does not fit (scheduler/choice/plan_reservations.h). Returns nullopt if a member is assumed or has a
-  /// device already; the caller then evaluates the gang again. So of two concurrent callers for one gang, only one
+  /// a gang that does not fit (scheduler/choice/plan_reservations.h). Returns nullopt if the request of the first
+  /// member is outdated, or a member is assumed or has a device already; the caller then evaluates the gang again. So of two concurrent callers for one gang, only one
   /// decides.
   std::optional<scheduler::GangDecision> decideGang(const std::vector<SchedulingRequest>& asks,
                                                     const std::vector<GangMemberConstraints>& places,

@@ -223,6 +223,11 @@ bool AllocatorState::hasNews() const {
   return cluster.hasFreed() || nominator.hasFreed() || reservations.hasFreed() || quotas.hasChanges();
 }
 
+bool AllocatorState::isOutdated(const QueueOrder& order) const {
+  return order.releases && (*order.releases != releases || cluster.hasFreed() || nominator.hasFreed() ||
+                            reservations.hasFreed() || quotas.hasFreed());
+}
+
 void AllocatorState::announce() {
   bool freed = false;
   std::vector<scheduler::QuotaBook::Change> changes;
@@ -234,8 +239,13 @@ void AllocatorState::announce() {
       freed = freed || each;
     if (freed) unschedulable.clear();
     if (quotas.hasChanges()) changes = quotas.takeChanges();
+    bool quotaFreed = false;
     for (const auto& change : changes)
-      if (change.freed) unschedulable.forgetQuotasOf(change.namespace_);
+      if (change.freed) {
+        unschedulable.forgetQuotasOf(change.namespace_);
+        quotaFreed = true;
+      }
+    if (freed || quotaFreed) ++releases;
   }
   if (freed && onCapacity) onCapacity();
   for (const auto& change : changes)

@@ -113,12 +113,15 @@ struct AllocatorState {
   void refreshDevice(const std::string& name) EGPU_EXCLUDES(mutex);
   /// True if announce() would call a listener.
   bool hasNews() const EGPU_REQUIRES(mutex);
+  /// See Allocator::isOutdated().
+  bool isOutdated(const QueueOrder& order) const EGPU_REQUIRES(mutex);
   /// Takes the changes since the last call, and calls the listeners without the mutex.
   void announce() EGPU_EXCLUDES(mutex);
 
   cache::Stores& stores;
   HolderAges ages;
   PendingWrites writes;
+  std::atomic<uint64_t> releases{0};            ///< announced; written with `mutex` held, read without it
   std::atomic<bool> hasReservations{false};     ///< written with `mutex` held, read without it
   std::atomic<bool> isSearchingForNode{false};  ///< a search for a node to reserve runs without `mutex`
   // Listeners; see Allocator. Set before the stores fill.

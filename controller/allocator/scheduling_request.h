@@ -20,6 +20,9 @@ struct QueueOrder {
   int64_t since = 0;         ///< creation of the claim
   int64_t waitingSince = 0;  ///< pending since then, according to the claim's status
   int64_t now = 0;
+  /// Releases (Allocator::releases()) that were announced when the queue admitted the request; see
+  /// Allocator::isOutdated(). nullopt = nothing before it in queue order needs what is released.
+  std::optional<uint64_t> releases{};
 };
 
 /// Request of one claim.

@@ -117,6 +117,13 @@ void fields(auto& v, Is<v1alpha::CardUsage> auto& o) {
   v("time", o.time);
 }
 
+void fields(auto& v, Is<v1alpha::Isolation> auto& o) {
+  v("mode", o.mode);
+  v("memory", o.memory);
+  v("compute", o.compute);
+  v("faults", o.faults);
+}
+
 void fields(auto& v, Is<v1alpha::ClaimUsage> auto& o) {
   v("core", o.core);
   v("memory", o.memory);
@@ -132,6 +139,7 @@ void fields(auto& v, Is<v1alpha::ElasticGPUStatus> auto& o) {
   v("allocated", o.allocated);
   v("usage", o.usage);
   v("inForce", o.inForce);
+  v("isolation", o.isolation);
 }
 
 void fields(auto& v, Is<v1alpha::ElasticGPU> auto& o) {
@@ -177,6 +185,7 @@ void fields(auto& v, Is<v1alpha::ElasticGPUClaimStatus> auto& o) {
   v("capacity", o.capacity);
   v("requests", o.requests);
   v("alternative", o.alternative);
+  v("isolation", o.isolation);
   v("usage", o.usage);
   v("priority", o.priority);
   v("nominated", o.nominated);

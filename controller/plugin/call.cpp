@@ -68,6 +68,18 @@ bool cdiName(std::string_view name) {
          word(name.substr(equals + 1), ".-_:");
 }
 
+std::string isolationGarbage(const v1alpha::Isolation& isolation) {
+  const auto& mode = isolation.mode;
+  const bool isLabel = !mode.empty() && mode.size() <= 63 && lowerAlnum(mode.front()) && lowerAlnum(mode.back()) &&
+                       std::all_of(mode.begin(), mode.end(), [](char c) { return lowerAlnum(c) || c == '-'; });
+  if (!isLabel) return "gave the isolation mode \"" + mode + "\", which is not a DNS label";
+  for (const auto& [what, level] : {std::pair("memory", &isolation.memory), std::pair("compute", &isolation.compute),
+                                    std::pair("faults", &isolation.faults)})
+    if (!oneOf(*level, {"Enforced", "Soft", "None"}))
+      return "gave the isolation \"" + *level + "\" for " + what + "; known are Enforced, Soft, None";
+  return {};
+}
+
 std::string editsGarbage(const ContainerEdits& edits) {
   for (const auto& [name, value] : edits.env)
     if (name.empty() || name.find('=') != std::string::npos || !printable(name))
@@ -143,6 +155,9 @@ std::string_view toString(Slot slot) {
 
 std::string findGarbage(Slot slot, const Answer& answer) {
   if (answer.outcome != ReplyCode::ok && answer.outcome != ReplyCode::noChange) return {};
+  if (answer.isolation)
+    if (const auto garbage = isolationGarbage(*answer.isolation); !garbage.empty())
+      return std::string(toString(slot)) + " " + garbage;
   if (slot == Slot::describe) return describeGarbage(answer.description);
   if (slot == Slot::mount) return editsGarbage(answer.edits);
   if (slot == Slot::discover) return gpusGarbage(answer.gpus);
@@ -194,7 +209,7 @@ DeviceRequest foreign(const DeviceRequest& request) {
   return rest;
 }
 
-Reply plain(Answer answer) { return {answer.outcome, std::move(answer.message)}; }
+Reply plain(Answer answer) { return {answer.outcome, std::move(answer.message), std::move(answer.isolation)}; }
 
 }  // namespace
 

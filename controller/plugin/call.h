@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -57,6 +58,7 @@ struct Answer {
   std::vector<CardUse> use;
   std::vector<uint32_t> order;
   std::vector<Veto> vetoes;
+  std::optional<v1alpha::Isolation> isolation;
 };
 
 /// Maximum number of candidates of a prefer call; provisioner.h documents it.

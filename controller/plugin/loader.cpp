@@ -241,12 +241,24 @@ int hostVeto(const egpu_call* call, size_t candidate, const char* why) {
   return EGPU_OK;
 }
 
+int hostIsolation(const egpu_call* call, const egpu_isolation* i) {
+  Running& r = running(call);
+  const base::MutexLock lock(r.mutex);
+  if (!i || !EGPU_HAS(i, egpu_isolation, faults)) {
+    r.misuse = "the isolation that it replied is null or too short";
+    return EGPU_INVALID;
+  }
+  if (!r.take({i->mode, i->memory, i->compute, i->faults})) return EGPU_INVALID;
+  r.answer.isolation = {i->mode, i->memory, i->compute, i->faults};
+  return EGPU_OK;
+}
+
 }  // extern "C"
 
 const egpu_host kHost = {sizeof(egpu_host), EGPU_ABI_VERSION, hostLog,    hostRemaining, hostCancelled,
                          hostMessage,       hostDescription,  hostKey,    hostEnv,       hostDeviceNode,
                          hostMount,         hostCdiDevice,    hostGpu,    hostHealth,    hostProcess,
-                         hostUse,           hostProcessUse,   hostPrefer, hostVeto};
+                         hostUse,           hostProcessUse,   hostPrefer, hostVeto,      hostIsolation};
 
 /// Returns the C view of a map; points into it.
 std::vector<egpu_pair> pairsOf(const core::StringMap& map) {

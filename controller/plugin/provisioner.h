@@ -3,12 +3,14 @@
 
 #include <chrono>
 #include <functional>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "api/core/container_edits.h"
 #include "api/core/meta.h"
+#include "api/v1alpha/types.h"
 #include "controller/base/status.h"
 
 namespace egpu::plugin {
@@ -35,6 +37,7 @@ bool indefinite(ReplyCode outcome);
 struct Reply {
   ReplyCode outcome = ReplyCode::ok;
   std::string message;
+  std::optional<v1alpha::Isolation> isolation{};  ///< provision and resize; nullopt = the plugin does not report it
   bool ok() const { return outcome == ReplyCode::ok || outcome == ReplyCode::noChange; }
 };
 

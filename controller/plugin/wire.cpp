@@ -232,6 +232,9 @@ std::string encodeAnswer(uint64_t id, const Answer& answer) {
        [&](const auto& u) { put(out, u.uuid), put(out, u.memory), put(out, u.smPercent), put(out, u.processes); });
   list(answer.order, [&](const auto& n) { put(out, n); });
   list(answer.vetoes, [&](const auto& v) { put(out, v.candidate), put(out, v.why); });
+  put(out, static_cast<uint8_t>(answer.isolation.has_value()));
+  if (const auto& isolation = answer.isolation)
+    put(out, isolation->mode), put(out, isolation->memory), put(out, isolation->compute), put(out, isolation->faults);
   return finish(std::move(out));
 }
 
@@ -306,6 +309,11 @@ bool decode(std::string_view body, Answer& out) {
     veto.candidate = r.number<uint32_t>(), veto.why = r.text();
     out.vetoes.push_back(std::move(veto));
   });
+  if (r.number<uint8_t>() != 0) {
+    auto& isolation = out.isolation.emplace();
+    isolation.mode = r.text(), isolation.memory = r.text();
+    isolation.compute = r.text(), isolation.faults = r.text();
+  }
   return r.done();
 }
 

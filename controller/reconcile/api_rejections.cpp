@@ -92,6 +92,7 @@ void ApiRejections::note(const QueueKey& key, const base::Status& why, std::stop
     case Concern::kept:
     case Concern::room:
     case Concern::plans:
+    case Concern::explain:
     case Concern::usage:
       return;
   }

@@ -6,7 +6,7 @@
 namespace egpu::reconcile {
 namespace {
 
-constexpr std::array<std::pair<std::string_view, Concern>, 17> kConcerns{{{"claim", Concern::claim},
+constexpr std::array<std::pair<std::string_view, Concern>, 18> kConcerns{{{"claim", Concern::claim},
                                                                           {"gang", Concern::gang},
                                                                           {"device", Concern::device},
                                                                           {"card", Concern::card},
@@ -20,6 +20,7 @@ constexpr std::array<std::pair<std::string_view, Concern>, 17> kConcerns{{{"clai
                                                                           {"kept", Concern::kept},
                                                                           {"room", Concern::room},
                                                                           {"plans", Concern::plans},
+                                                                          {"explain", Concern::explain},
                                                                           {"usage", Concern::usage},
                                                                           {"quota", Concern::quota},
                                                                           {"template", Concern::claimTemplate}}};

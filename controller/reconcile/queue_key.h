@@ -24,6 +24,7 @@ enum class Concern {
   kept,
   room,
   plans,
+  explain,
   usage,
   quota,
   claimTemplate
@@ -59,6 +60,8 @@ inline std::string keptKey() { return "kept/all"; }
 inline std::string roomKey() { return "room/all"; }
 /// Key for the requeueing of claims that wait until victims may be searched for them.
 inline std::string plansKey() { return "plans/all"; }
+/// Key for the texts why claims fit nowhere.
+inline std::string explainKey() { return "explain/all"; }
 inline std::string quotaKey(const core::ObjectKey& key) { return "quota/" + key.str(); }
 /// Key for the usage of a claim's cards.
 inline std::string usageKey(const core::ObjectKey& claim) { return "usage/" + claim.str(); }

@@ -108,7 +108,7 @@ Outcome Reconciler::node(const std::string& name) {
   auto pods = stores_.gatedPods();
   std::sort(pods.begin(), pods.end(),
             [](const auto& a, const auto& b) { return ageOf(a->metadata) < ageOf(b->metadata); });
-  waiting_.room.grew();  // claims for which the node's taints count, and ungated pods
+  waiting_.room.grew(cluster_.releases());  // claims for which the node's taints count, and ungated pods
   enqueue_(roomKey());
   for (const auto& pod : pods) enqueue_(podKey(core::keyOf(pod->metadata)));
   for (const auto& device : stores_.devicesInPhase(phase::kAvailable))
@@ -230,6 +230,12 @@ Outcome Reconciler::room() {
   return next.again ? Outcome::after(*next.again) : Outcome::done();
 }
 
+Outcome Reconciler::explain() {
+  const auto explained = waiting_.explainer.explain();
+  for (const auto& key : explained.queueKeys) enqueue_(key);
+  return explained.isMoreRequested ? Outcome::requeueNow() : Outcome::done();
+}
+
 Outcome Reconciler::stepOf(const QueueKey& key, std::stop_token stop) {
   const auto& object = key.object;
   switch (key.concern) {
@@ -270,6 +276,8 @@ Outcome Reconciler::stepOf(const QueueKey& key, std::stop_token stop) {
       return room();
     case Concern::plans:
       return claimParts_.preemptor.startNextSearch();
+    case Concern::explain:
+      return explain();
   }
   return Outcome::done();
 }

@@ -109,6 +109,7 @@ class Reconciler {
   Outcome kept();
   /// Gives turns to keys that wait for capacity.
   Outcome room();
+  Outcome explain();
   /// True if the capacity that is free now may suit the needs.
   bool mayFit(const RoomNeeds& needs);
   Outcome stepOf(const QueueKey& key, std::stop_token stop);

@@ -73,6 +73,7 @@ std::optional<v1alpha::DeviceUsage> useOf(const cache::Gpu* card, const std::str
 Routing::Routing(cache::Stores& stores, cache::Allocator& cluster, plugin::Registry& registry, ClassSync& classes,
                  Users& users, Waiting& waiting, Provisioning& provisioning, AmountsSync& amounts, Enqueue enqueue)
     : stores_(stores),
+      cluster_(cluster),
       classes_(classes),
       users_(users),
       waiting_(waiting),
@@ -122,7 +123,7 @@ Routing::~Routing() {
 }
 
 void Routing::roomChanged() {
-  waiting_.room.grew();
+  waiting_.room.grew(cluster_.releases());
   enqueue_(roomKey());
 }
 

@@ -74,6 +74,7 @@ class Routing {
   };
 
   cache::Stores& stores_;
+  cache::Allocator& cluster_;
   ClassSync& classes_;
   Users& users_;
   Waiting& waiting_;

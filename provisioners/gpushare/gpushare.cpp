@@ -29,19 +29,19 @@ using namespace egpu::sdk;
 constexpr std::int64_t kMiB = 1 << 20;
 constexpr std::int64_t kWholeCard = 1000;  // milli-cards
 
-enum class Isolation { none, hamiCore, mps };
+enum class Mode { none, hamiCore, mps };
 
-bool parseIsolation(const std::string& text, Isolation& out) {
-  if (text == "none") return out = Isolation::none, true;
-  if (text == "hami-core") return out = Isolation::hamiCore, true;
-  if (text == "mps") return out = Isolation::mps, true;
+bool parseMode(const std::string& text, Mode& out) {
+  if (text == "none") return out = Mode::none, true;
+  if (text == "hami-core") return out = Mode::hamiCore, true;
+  if (text == "mps") return out = Mode::mps, true;
   return false;
 }
 
-Isolation isolationOf(const Parameters& parameters) {
-  Isolation isolation = Isolation::none;
-  parseIsolation(parameter(parameters, "isolation", "none"), isolation);
-  return isolation;
+Mode modeOf(const Parameters& parameters) {
+  Mode mode = Mode::none;
+  parseMode(parameter(parameters, "isolation", "none"), mode);
+  return mode;
 }
 
 /// State folder on the host: $ELASTICGPU_STATE_DIR. The operator mounts the libraries there, and this plugin creates
@@ -142,15 +142,15 @@ class GpuShare final : public Provisioner {
 
   Status validate(const Parameters& parameters) override {
     if (Status status = refuseUnknown(parameters, {"isolation"}); status.code != EGPU_OK) return status;
-    Isolation isolation{};
+    Mode mode{};
     const std::string given = parameter(parameters, "isolation", "none");
-    if (!parseIsolation(given, isolation))
-      return invalid("isolation is \"" + given + "\"; known are none, hami-core, mps");
+    if (!parseMode(given, mode)) return invalid("isolation is \"" + given + "\"; known are none, hami-core, mps");
     return ok();
   }
 
-  Status provision(Call&, const Device& device) override {
+  Status provision(Call& call, const Device& device) override {
     if (Status status = fits(device); status.code != EGPU_OK) return status;
+    call.isolation(provided(device));
     return records_.add(device);
   }
 
@@ -158,8 +158,9 @@ class GpuShare final : public Provisioner {
 
   /// Needs no work: the node gives containers the amounts in force. Devices provisioned by an earlier process are
   /// unknown, so any content is replaced.
-  Status resize(Call&, const Device& device) override {
+  Status resize(Call& call, const Device& device) override {
     if (Status status = fits(device); status.code != EGPU_OK) return status;
+    call.isolation(provided(device));
     return records_.replace(device);
   }
 
@@ -171,15 +172,15 @@ class GpuShare final : public Provisioner {
   Status stage(Call&, const Device& device) override {
     Status cards = egpu::nvidia::stageCards(device);
     if (cards.code != EGPU_OK && cards.code != EGPU_NO_CHANGE) return cards;
-    switch (isolationFor(device)) {
-      case Isolation::none:
+    switch (modeFor(device)) {
+      case Mode::none:
         return cards;
-      case Isolation::hamiCore:
+      case Mode::hamiCore:
         if (!plainName(device.key)) return invalid("the key \"" + device.key + "\" cannot name a folder");
         if (!makeShared(cacheDir(device.key))) return cannotMake(cacheDir(device.key));
         if (const std::lock_guard lock(locking_); !makeLock()) return cannotMake(lockDir());
         return ok();
-      case Isolation::mps:
+      case Mode::mps:
         for (const auto& card : device.cards)
           if (::access((pipeDir(card.uuid) + "/control").c_str(), F_OK) != 0)
             return unavailable("no MPS control daemon serves " + card.uuid +
@@ -211,10 +212,10 @@ class GpuShare final : public Provisioner {
       call.env("ELASTICGPU_MEMORY_" + n, std::to_string(device.cards[i].memory));  // bytes
     }
     if (Status status = egpu::nvidia::mountCards(call, device); status.code != EGPU_OK) return status;
-    const Isolation isolation = isolationFor(device);
-    call.env("ELASTICGPU_ISOLATION", observes(device) ? "none" : parameter(device.parameters, "isolation", "none"));
-    if (isolation == Isolation::hamiCore) editForHamiCore(call, device);
-    if (isolation == Isolation::mps) editForMps(call, device);
+    const Mode mode = modeFor(device);
+    call.env("ELASTICGPU_ISOLATION", provided(device).mode);
+    if (mode == Mode::hamiCore) editForHamiCore(call, device);
+    if (mode == Mode::mps) editForMps(call, device);
     return ok();
   }
 
@@ -229,13 +230,21 @@ class GpuShare final : public Provisioner {
   }
 
  private:
-  /// True if the device has no share of any card (adminAccess).
-  static bool observes(const Device& device) {
-    return !device.cards.empty() && std::all_of(device.cards.begin(), device.cards.end(),
-                                                [](const Card& card) { return card.core == 0 && card.memory == 0; });
+  /// Nobody shares a whole card, so it needs no limit.
+  static Mode modeFor(const Device& device) {
+    return isAdminAccess(device) || hasWholeCards(device) ? Mode::none : modeOf(device.parameters);
   }
-  static Isolation isolationFor(const Device& device) {
-    return observes(device) ? Isolation::none : isolationOf(device.parameters);
+  static Isolation provided(const Device& device) {
+    if (hasWholeCards(device)) return wholeCardIsolation();
+    switch (modeFor(device)) {
+      case Mode::none:
+        break;
+      case Mode::hamiCore:
+        return {"hami-core", "Soft", "Soft", "Soft"};
+      case Mode::mps:  // clients share one server, and its faults
+        return {"mps", "Soft", "Soft", "None"};
+    }
+    return {"none", "None", "None", "Soft"};
   }
 
   static Status cannotMake(const std::string& folder) {
@@ -254,22 +263,22 @@ class GpuShare final : public Provisioner {
 
   /// Checks that the mechanism can represent the device's shares.
   static Status fits(const Device& device) {
-    const Isolation isolation = isolationFor(device);
+    const Mode mode = modeFor(device);
     for (const auto& card : device.cards) {
       if (card.core < 0 || card.core > kWholeCard || card.memory < 0)
         return invalid("card " + card.uuid + ": core " + std::to_string(card.core) + " and memory " +
                        std::to_string(card.memory) + " are not a share of a card");
-      if (observes(device)) continue;  // admin access: no limit
+      if (isAdminAccess(device)) continue;  // admin access: no limit
       if (card.core == 0 && card.memory == 0) return invalid("card " + card.uuid + ": an empty share beside others");
       if (card.core < kWholeCard && egpu::nvidia::hasUnifiedMemory(card.model))
         return invalid("card " + card.uuid + " (" + card.model +
                        ") has unified memory, which programs on the CPU use, too: "
                        "shares of it can't be enforced. Claim whole cards, elasticgpu.io/gpu");
       // 0m would mean no limit.
-      if (isolation == Isolation::hamiCore && card.memory < kMiB)
+      if (mode == Mode::hamiCore && card.memory < kMiB)
         return invalid("card " + card.uuid + ": hami-core needs a memory share of at least 1 MiB");
     }
-    if (isolation == Isolation::mps && device.cards.size() > 1)
+    if (mode == Mode::mps && device.cards.size() > 1)
       return invalid("mps serves shares of one card; this device has " + std::to_string(device.cards.size()));
     return ok();
   }

@@ -187,6 +187,7 @@ class Mock final : public Provisioner {
       return inProgress("step " + std::to_string(calls) + " of " + std::to_string(script.inProgress));
     }
     Status status = act(call, script, "provision", calls - script.inProgress);
+    if (status.code == EGPU_OK) call.isolation(provided(device));
     if (status.code == EGPU_OK) return note(device.key, fingerprint) ? ok() : noChange();
     forget(device.key);
     return status;
@@ -210,6 +211,7 @@ class Mock final : public Provisioner {
     found->second.resizeNumber = device.resizeNumber;
     found->second.fingerprint = Records::fingerprint(device);
     store_.save(device.key);
+    call.isolation(provided(device));
     return ok();
   }
 
@@ -273,6 +275,11 @@ class Mock final : public Provisioner {
   }
 
  private:
+  /// Its shares are simulated: nothing limits them.
+  static Isolation provided(const Device& device) {
+    return hasWholeCards(device) ? wholeCardIsolation() : Isolation{"none", "None", "None", "None"};
+  }
+
   /// Records that the key has a device; returns false if it already had one.
   bool note(const std::string& key, const std::string& fingerprint) {
     const std::lock_guard lock(store_.mutex);

@@ -21,8 +21,9 @@ class Physical final : public Provisioner {
 
   Status validate(const Parameters& parameters) override { return refuseUnknown(parameters, {}); }
 
-  Status provision(Call&, const Device& device) override {
+  Status provision(Call& call, const Device& device) override {
     if (Status status = whole(device); status.code != EGPU_OK) return status;
+    call.isolation(isAdminAccess(device) ? Isolation{"none", "None", "None", "Soft"} : wholeCardIsolation());
     return records_.add(device);
   }
 

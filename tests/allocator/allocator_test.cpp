@@ -45,6 +45,36 @@ TEST_F(AllocatorTest, ForgettingTellsThoseWhoWait) {
   EXPECT_TRUE(view.decideAndAssume(ask("other", 600)).fits);
 }
 
+TEST_F(AllocatorTest, ARequestAdmittedBeforeAReleaseIsNotDecided) {
+  ASSERT_TRUE(view.decideAndAssume(ask("k", 600)).fits);
+  auto later = ask("later", 600);
+  later.turn.releases = view.releases();
+  EXPECT_FALSE(view.isOutdated(later.turn));
+  EXPECT_FALSE(view.decideAndAssume(later).fits);
+  EXPECT_FALSE(view.isOutdated(later.turn)) << "it does not fit, and nothing was released";
+  uint64_t announced = 0;
+  view.onCapacity([&] { announced = view.releases(); });
+  view.forget("k");
+  EXPECT_TRUE(view.isOutdated(later.turn));
+  EXPECT_FALSE(view.decideAndAssume(later).fits);
+  EXPECT_TRUE(view.decideTogether({later, ask("other", 100)}, {}).decisions.empty());
+  EXPECT_FALSE(view.decideGang({later}, {{}})) << "to be evaluated again";
+  EXPECT_TRUE(view.assumed().empty());
+  EXPECT_TRUE(view.decideAndAssume(ask("first", 300)).fits) << "no other comes before it";
+  later.turn.releases = announced;
+  EXPECT_FALSE(view.isOutdated(later.turn));
+  EXPECT_TRUE(view.decideAndAssume(later).fits);
+}
+
+TEST_F(AllocatorTest, DroppingTheOwnEarlierDecisionDoesNotOutdateARequest) {
+  auto again = ask("k", 600);
+  ASSERT_TRUE(view.decideAndAssume(again).fits);
+  again.turn.releases = view.releases();
+  EXPECT_TRUE(view.decideAndAssume(again).fits);
+  again.turn.releases = view.releases();
+  EXPECT_TRUE(view.decideGang({ask("g", 100)}, {{}}));
+}
+
 TEST_F(AllocatorTest, TellsOfEachDecision) {
   std::vector<bool> told;
   view.onDecision([&](bool fits, double seconds) {

@@ -85,6 +85,24 @@ class QuotaOfViewTest : public AllocatorTest {
   int wakes = 0;
 };
 
+TEST_F(QuotaOfViewTest, FreedQuotaOutdatesRequestsThatWereAdmittedBefore) {
+  ASSERT_TRUE(view.decideAndAssume(waiting("holder", 500, 0, 0, 0)).fits);
+  auto later = waiting("later", 200, 0, 1, 1);
+  later.turn.releases = view.releases();
+  EXPECT_FALSE(view.isOutdated(later.turn));
+  ASSERT_TRUE(view.decideAndAssume(waiting("refused", 400, 9, 1, 1)).excess);
+  EXPECT_FALSE(view.isOutdated(later.turn)) << "nothing was released";
+  Quota larger = *stores.quotas.get({"ns", "team"});
+  larger.metadata.resourceVersion = next();
+  larger.spec.hard = {{"gpu-core", "90"}};
+  stores.quotas.informed(larger);
+  EXPECT_TRUE(view.isOutdated(later.turn));
+  EXPECT_FALSE(view.decideAndAssume(later).fits);
+  EXPECT_EQ(wakes, 1);
+  later.turn.releases = view.releases();
+  EXPECT_TRUE(view.decideAndAssume(later).fits);
+}
+
 TEST_F(QuotaOfViewTest, AReservationIsForOneThatWaitedForLongAndIsWithinTheQuotaAtAll) {
   ASSERT_TRUE(view.decideAndAssume(waiting("holder", 500, 0, 0, 0)).fits);
   EXPECT_TRUE(view.decideAndAssume(waiting("big", 600, 9, 0, 599)).excess);

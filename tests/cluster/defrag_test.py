@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Proves moves on a real cluster. Each share of a Deployment is alone on a card that could be used whole; a disruption budget permits one eviction at a
 time. defrag --execute, and single moves over HTTP, bring the shares together with the caller's rights; a caller without the right to evict moves nothing.
-Both are repeated with claims created by users, which keep their identity while they move.
+Both are repeated with claims created by users, which keep their identity while they move. For a gang, the moves free a card for each member.
 
 defrag_test.py BIN_DIR [PART...]
 """
@@ -129,20 +129,24 @@ class Ground:
         expect_clean(self.client, self.report, "once all is given back")
 
 
-def execute(ground, who="moves"):
+def defrag(ground, who, *args):
     kubeconfig = ground.cluster.folder / f"{who}.kubeconfig"
     write_kubeconfig(kubeconfig, ground.cluster.url, ground.cluster.pki, who, ground.tokens[who])
-    return subprocess.run([ground.binary, "defrag", "--execute", f"--kubeconfig={kubeconfig}", f"--server={ground.operations}"],
+    return subprocess.run([ground.binary, "defrag", *args, f"--kubeconfig={kubeconfig}", f"--server={ground.operations}"],
                           capture_output=True, text=True, timeout=1300, check=False)
 
 
-def carried_out(ground):
+def execute(ground, who="moves", *claim):
+    return defrag(ground, who, "--execute", *claim)
+
+
+def carried_out(ground, *claim):
     """Executes until all moves are done: the previous pod's replacement may not be ready yet, and the budget then blocks the next eviction. Returns how
     often it stopped."""
     stopped = []
 
     def done():
-        once = execute(ground)
+        once = execute(ground, "moves", *claim)
         if once.returncode == 1 and "may not be evicted now" in once.stderr:
             stopped.append(once.stderr.strip())
             return False
@@ -227,7 +231,27 @@ def made_by_hand_over_http(ground):
     made_by_hand(ground, moved_over_http)
 
 
-PARTS = (by_command, over_http, made_by_hand, made_by_hand_over_http)
+def for_a_gang(ground):
+    """The pods of a gang need whole cards on which shares are alone: defrag names the moves, makes them within the budget, and the gang runs."""
+    before = ground.scattered({"maxUnavailable": 1})
+    ground.deploy("train", "train", SMALL, {"egpu.elasticgpu.io/class": "fixed", "egpu.elasticgpu.io/gpu": "1",
+                                            "elasticgpu.io/gang": "train", "elasticgpu.io/gang-size": str(SMALL)})
+    pending = lambda: [each["metadata"]["name"] for each in ground.client.items(claims()) if each.get("status", {}).get("phase") == "Pending" and any(
+        condition["type"] == "Bound" and condition["reason"] == "NoFit" for condition in each["status"].get("conditions", []))]
+    until("a member reports that the gang does not fit", pending)
+    member = pending()[0]
+    plan = defrag(ground, "moves", "--plan", member)
+    ground.check("the plan is for all members", plan.returncode == 0 and f"2 moves would make gang train fit: 0 of {SMALL} open members fit" in plan.stdout, plan)
+    ground.check("a plan moves nothing", ground.running("small") == before)
+    carried_out(ground, member)
+    until("the gang runs", lambda: len(ground.running("train")) == SMALL)
+    until("the shares run again", lambda: len(ground.running("small")) == SMALL)
+    ground.check("both shares were evicted, once", not ground.running("small") & before)
+    expect_clean(ground.client, ground.report, "with the gang on the freed cards")
+    ground.away(("small", "anchor", "train"))
+
+
+PARTS = (by_command, over_http, made_by_hand, made_by_hand_over_http, for_a_gang)
 
 
 def main():

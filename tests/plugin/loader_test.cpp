@@ -232,6 +232,22 @@ TEST(FindGarbageTest, JudgesEditsNamesAndPaths) {
   EXPECT_NE(with([](Answer& b) { b.edits.cdiDevices[0] = "nvidia.com/gpu=a b"; }), "");
 }
 
+TEST(FindGarbageTest, JudgesTheIsolationOfADevice) {
+  Answer a;
+  a.isolation = {"whole-card", "Enforced", "Soft", "None"};
+  EXPECT_EQ(findGarbage(Slot::provision, a), "");
+  for (const char* mode : {"", "MPS", "-a", "a-", "a b", "a.b"}) {
+    Answer bad = a;
+    bad.isolation->mode = mode;
+    EXPECT_THAT(findGarbage(Slot::provision, bad), HasSubstr("provision gave the isolation mode \"")) << mode;
+  }
+  for (auto level : {&v1alpha::Isolation::memory, &v1alpha::Isolation::compute, &v1alpha::Isolation::faults}) {
+    Answer bad = a;
+    (*bad.isolation).*level = "Advisory";
+    EXPECT_THAT(findGarbage(Slot::resize, bad), HasSubstr("known are Enforced, Soft, None"));
+  }
+}
+
 TEST(FindGarbageTest, JudgesDescriptions) {
   Answer a;
   a.description = {"gpushare.provisioner.elasticgpu.io", "1", "gpuShare", "Advisory"};

@@ -65,6 +65,12 @@ TEST(SanityTest, NoticesAPluginThatTakesANewClaimForOtherContent) {
   EXPECT_THAT(run.output, HasSubstr("provision answered exists"));
 }
 
+TEST(SanityTest, NoticesAnIsolationThatChanges) {
+  const Trial run = sanity("--only isolation " + zoo("changes_isolation"));
+  EXPECT_EQ(run.status, 1) << run.output;
+  EXPECT_THAT(run.output, HasSubstr("provision changed the isolation"));
+}
+
 TEST(SanityTest, NoticesAnIgnoredDeadline) {
   const Trial run = sanity("--only deadline " + zoo("hangs"));
   EXPECT_EQ(run.status, 1) << run.output;

@@ -40,6 +40,7 @@ Answer someAnswer() {
   a.use = {{"GPU-0", int64_t{3} << 30, 100, 2}, {"GPU-1", -1, -1, -1}};
   a.order = {2, 0};
   a.vetoes = {{1, "not there"}};
+  a.isolation = {"mps", "Soft", "Soft", "None"};
   return a;
 }
 
@@ -91,6 +92,7 @@ TEST(WireTest, AnswersComeBackAsTheyWere) {
   EXPECT_EQ(a.use, want.use);
   EXPECT_EQ(a.order, want.order);
   EXPECT_EQ(a.vetoes, want.vetoes);
+  EXPECT_EQ(a.isolation, want.isolation);
 }
 
 TEST(WireTest, ConfinedComesBackAsItWas) {

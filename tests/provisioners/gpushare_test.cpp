@@ -91,6 +91,37 @@ TEST_F(GpuShareTest, MountTellsTheContainerItsShares) {
   EXPECT_TRUE(reply.edits.mounts.empty());
 }
 
+TEST_F(GpuShareTest, ReportsWhatKeepsContainersWithinTheirShare) {
+  const auto reported = [&](std::vector<CardShare> cards, const char* mode) {
+    const auto asked = device("i", std::move(cards), {{"isolation", mode}});
+    const auto reply = plugin->provision(asked);
+    EXPECT_EQ(outcomeOf(reply), ReplyCode::ok) << said;
+    EXPECT_EQ(plugin->provision(asked).isolation, reply.isolation) << "also when it is repeated";
+    EXPECT_EQ(plugin->resize(asked).isolation, reply.isolation);
+    EXPECT_EQ(env(plugin->mount(asked, "p", "c").edits, "ELASTICGPU_ISOLATION"), reply.isolation->mode);
+    EXPECT_EQ(outcomeOf(plugin->deprovision("i")), ReplyCode::ok);
+    return *reply.isolation;
+  };
+  using I = v1alpha::Isolation;
+  const auto share = card(0, 100, 4 * kGiB), whole = card(0, 1000, 16 * kGiB), memory = card(0, 1000, 15 * kGiB);
+  EXPECT_EQ(reported({share}, "none"), (I{"none", "None", "None", "Soft"}));
+  EXPECT_EQ(reported({share}, "hami-core"), (I{"hami-core", "Soft", "Soft", "Soft"}));
+  EXPECT_EQ(reported({share}, "mps"), (I{"mps", "Soft", "Soft", "None"}));
+  for (const char* mode : {"none", "hami-core", "mps"}) {
+    EXPECT_EQ(reported({whole}, mode), (I{"whole-card", "Enforced", "Enforced", "Enforced"}));
+    EXPECT_EQ(reported({card(0, 0, 0)}, mode), (I{"none", "None", "None", "Soft"})) << "admin access";
+  }
+  EXPECT_EQ(reported({memory}, "mps").mode, "mps") << "others may share its memory";
+  EXPECT_EQ(reported({whole, card(1, 500, 8 * kGiB)}, "hami-core").mode, "hami-core");
+}
+
+TEST_F(GpuShareTest, AWholeCardGetsNoLimiter) {
+  const auto edits =
+      plugin->mount(device("w", {card(0, 1000, 16 * kGiB)}, {{"isolation", "hami-core"}}), "p", "c").edits;
+  EXPECT_EQ(env(edits, "CUDA_DEVICE_MEMORY_LIMIT_0"), "(unset)");
+  EXPECT_EQ(mountedAt(edits, "/etc/ld.so.preload"), "(nothing)");
+}
+
 TEST_F(GpuShareTest, AnObserverSeesItsCardsWithoutALimit) {
   for (const char* isolation : {"none", "hami-core", "mps"}) {
     const auto eye = device("eye", {card(0, 0, 0), card(3, 0, 0)}, {{"isolation", isolation}});

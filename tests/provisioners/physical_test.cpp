@@ -28,7 +28,9 @@ TEST_F(PhysicalTest, GivesWholeCardsOnly) {
   EXPECT_THAT(said, HasSubstr("GPU-1"));
   EXPECT_TRUE(plugin->list().keys.empty());
   const auto two = device("a", {card(4, 1000, 16 * kGiB), card(5, 1000, 16 * kGiB)});
-  EXPECT_EQ(outcomeOf(plugin->provision(two)), ReplyCode::ok);
+  const auto reply = plugin->provision(two);
+  EXPECT_EQ(outcomeOf(reply), ReplyCode::ok);
+  EXPECT_EQ(reply.isolation, (v1alpha::Isolation{"whole-card", "Enforced", "Enforced", "Enforced"}));
   EXPECT_EQ(outcomeOf(plugin->provision(two)), ReplyCode::noChange);
   EXPECT_THAT(plugin->list().keys, ElementsAre("a"));
   EXPECT_FALSE(plugin->description().resizes);

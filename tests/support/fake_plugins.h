@@ -6,6 +6,7 @@
 #include <functional>
 #include <map>
 #include <mutex>
+#include <optional>
 #include <set>
 #include <string>
 #include <utility>
@@ -45,6 +46,7 @@ class FakeProvisioner final : public plugin::Provisioner {
         if (next_.size() > 1 || !sticky_) next_.pop_front();
       }
       if (reply.ok()) made_.insert(request.key);
+      reply.isolation = isolation_;
     }
     if (after) after();
     return reply;
@@ -77,6 +79,7 @@ class FakeProvisioner final : public plugin::Provisioner {
         reply = {plugin::ReplyCode::exists, "a later resize was done already"};
       else if (reply.ok())
         size = request;
+      reply.isolation = isolation_;
     }
     if (after) after();
     return reply;
@@ -105,6 +108,8 @@ class FakeProvisioner final : public plugin::Provisioner {
     return wishes_;
   }
 
+  /// Sets the isolation of the next answers. Call it only while the plugin is not in use.
+  void isolateBy(std::optional<v1alpha::Isolation> isolation) { isolation_ = std::move(isolation); }
   /// Sets the answers of the next provisions; sticky: the last answer repeats forever.
   void answer(std::deque<plugin::Reply> replies, bool sticky = false) {
     std::lock_guard lock(mutex_);
@@ -169,6 +174,7 @@ class FakeProvisioner final : public plugin::Provisioner {
   std::map<std::string, plugin::DeviceRequest> sizes_;
   int resizes_ = 0;
   plugin::Reply deprovisions_;
+  std::optional<v1alpha::Isolation> isolation_;
   bool sticky_ = false;
   int provisions_ = 0, validations_ = 0, validationsFail_ = 0;
 };

@@ -61,6 +61,8 @@ class QuotaAccounting {
   /// Nominated or reserved quota of the namespace was freed.
   void noteFreed(std::string_view namespace_) { book_.noteFreed(namespace_); }
   bool hasChanges() const { return book_.changed(); }
+  /// True if one of them freed quota.
+  bool hasFreed() const { return book_.hasFreed(); }
   /// Returns and clears the namespaces whose quotas or usage changed.
   std::vector<scheduler::QuotaBook::Change> takeChanges() { return book_.takeChanges(); }
 

@@ -4,6 +4,7 @@
 #include <atomic>
 #include <filesystem>
 #include <fstream>
+#include <optional>
 #include <set>
 #include <thread>
 #include <utility>
@@ -162,6 +163,19 @@ std::string anotherClaim(PluginUnderTest& s) {
   return firstOf([&] { return provision(s, d); }, [&] { return repeated([&] { return provision(s, next); }); },
                  [&] { return provision(s, d); }, [&] { return deprovision(s, d.key); },
                  [&] { return gone(s, d.key); });
+}
+
+std::string isolation(PluginUnderTest& s) {
+  const DeviceRequest d = s.device();
+  std::optional<v1alpha::Isolation> first;
+  const auto again = [&]() -> std::string {
+    const Reply reply = s.settle([&] { return s.plugin().provision(d); });
+    if (!reply.ok()) return good("provision", reply);
+    if (!first) first = reply.isolation;
+    return reply.isolation == first ? std::string() : "provision changed the isolation that it replies for a key";
+  };
+  return firstOf([&] { return repeated(again); }, [&] { return first ? s.killAndRecover() : std::string(); },
+                 [&] { return repeated(again); }, [&] { return deprovision(s, d.key); });
 }
 
 std::string deprovisionRepeats(PluginUnderTest& s) {
@@ -393,6 +407,7 @@ const std::vector<Check>& checks() {
       {"provision-10", "provision repeats with its key", provisionRepeats},
       {"conflict", "the same key with other content is refused, without effect", conflict},
       {"another-claim", "a retained device goes to its next claim under its key", anotherClaim},
+      {"isolation", "provision replies the same isolation each time, also after a restart, or none", isolation},
       {"deprovision-10", "deprovision repeats with its key", deprovisionRepeats},
       {"deprovision-unknown", "deprovision of an unknown key succeeds", deprovisionUnknown},
       {"list", "list replies what exists, once", listIsTrue},

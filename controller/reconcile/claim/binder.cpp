@@ -239,20 +239,33 @@ base::Result<cache::Gpu> Binder::writeTarget(const cache::Gpu& device, const v1a
   return writer_.patch(device, body, {}, stop);
 }
 
-base::Result<cache::Gpu> Binder::commitTarget(const cache::Gpu& device, std::stop_token stop) {
+base::Result<cache::Gpu> Binder::commitTarget(const cache::Gpu& device,
+                                              const std::optional<v1alpha::Isolation>& isolation,
+                                              std::stop_token stop) {
   auto now = device;
   now.status.inForce = device.spec.target;
+  if (isolation) now.status.isolation = *isolation;
   now.status.allocated = summaryOf(now, true);
   return setStatus(device, now.status, stop);
 }
 
-base::Result<cache::Gpu> Binder::commitDevice(const cache::Gpu& device, std::stop_token stop) {
-  return setPhase(device, phase::kBound, "", "", stop);
+base::Result<cache::Gpu> Binder::commitDevice(const cache::Gpu& device,
+                                              const std::optional<v1alpha::Isolation>& isolation,
+                                              std::stop_token stop) {
+  auto after = device.status;
+  after.isolation.reset();
+  if (isolation) after.isolation = *isolation;
+  return setPhase(device, std::move(after), phase::kBound, "", "", stop);
 }
 
 base::Result<cache::Gpu> Binder::setPhase(const cache::Gpu& device, std::string_view phase, std::string_view reason,
                                           const std::string& message, std::stop_token stop) {
-  auto after = device.status;
+  return setPhase(device, device.status, phase, reason, message, stop);
+}
+
+base::Result<cache::Gpu> Binder::setPhase(const cache::Gpu& device, v1alpha::ElasticGPUStatus after,
+                                          std::string_view phase, std::string_view reason, const std::string& message,
+                                          std::stop_token stop) {
   after.phase = std::string(phase);
   after.reason = std::string(reason);
   after.message = base::shortened(base::printable(message), kMaxMessageLength);

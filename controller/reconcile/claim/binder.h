@@ -44,9 +44,11 @@ class Binder {
   base::Result<cache::Gpu> writeTarget(const cache::Gpu& device, const v1alpha::DeviceSize& target,
                                        std::stop_token stop);
   /// R4: the target is in force.
-  base::Result<cache::Gpu> commitTarget(const cache::Gpu& device, std::stop_token stop);
+  base::Result<cache::Gpu> commitTarget(const cache::Gpu& device, const std::optional<v1alpha::Isolation>& isolation,
+                                        std::stop_token stop);
   /// W4.
-  base::Result<cache::Gpu> commitDevice(const cache::Gpu& device, std::stop_token stop);
+  base::Result<cache::Gpu> commitDevice(const cache::Gpu& device, const std::optional<v1alpha::Isolation>& isolation,
+                                        std::stop_token stop);
   /// W5: adds the finalizer and the name, as far as they are missing.
   base::Result<cache::Claim> commitClaim(const cache::Claim& claim, const cache::Gpu& device, std::stop_token stop);
 
@@ -61,6 +63,9 @@ class Binder {
                                    const std::string& now, std::stop_token stop);
 
  private:
+  /// setPhase() with other changes of the status.
+  base::Result<cache::Gpu> setPhase(const cache::Gpu& device, v1alpha::ElasticGPUStatus after, std::string_view phase,
+                                    std::string_view reason, const std::string& message, std::stop_token stop);
   base::Result<cache::Gpu> setStatus(const cache::Gpu& device, const v1alpha::ElasticGPUStatus& after,
                                      std::stop_token stop);
   /// Permitted changes of an existing entry.

@@ -83,7 +83,7 @@ Outcome ClaimSync::reconcileUnbound(const ClaimPtr& claim, std::stop_token stop)
     context_.cluster.releaseReservation(claim->metadata.uid);
     return *outcome;
   }
-  const auto asked = parts_.resolver.resolve(*claim);
+  auto asked = parts_.resolver.resolve(*claim);
   if (asked.later) return Outcome::after(context_.timeouts.busyPluginInterval);
   if (!asked.cls) {  // classes and claims come by different watches
     const auto exists = classExistsNow(context_, *claim, stop);
@@ -98,7 +98,8 @@ Outcome ClaimSync::reconcileUnbound(const ClaimPtr& claim, std::stop_token stop)
   if (auto refusal = context_.waiting.provisioners.refusal(claim->metadata.uid); !refusal.empty())
     return reportProvisionRefusal(*claim, refusal);
   if (inGang(context_.stores, *claim)) return gang_.reconcileMember(claim, asked, stop);
-  return isDecidedByPod(context_.stores, *claim) ? leaveToConsumer(claim) : placement_.reconcile(*claim, asked, stop);
+  return isDecidedByPod(context_.stores, *claim) ? leaveToConsumer(claim)
+                                                 : placement_.reconcile(*claim, std::move(asked), stop);
 }
 
 Outcome ClaimSync::reportProvisionRefusal(const cache::Claim& claim, const std::string& refusal) {

@@ -169,6 +169,7 @@ void ClaimStatus::putPending(const cache::Claim& claim, const ConditionUpdate& u
   // With a Bound device, status.requests shows the device's requests, in case it stays (V4).
   if (!hasBoundDevice(stores_, claim)) after.requests.clear();
   after.alternative.clear();
+  after.isolation.reset();
   after.usage.reset();
   after.priority = priorityOf(stores_, claim).value;
   after.nominated = update.nominated;
@@ -253,6 +254,7 @@ void ClaimStatus::putInForce(const cache::Claim& claim, const cache::Gpu& device
   }
   if (core > 0) after.capacity["core"] = v1alpha::formatMilliCards(core);
   if (memory > 0) after.capacity["memory"] = v1alpha::formatBytes(memory);
+  after.isolation = device.status.isolation;
   const auto& was = claim.status.requests;
   if (mayResize(claim, device)) {
     // Until status.requests is set, the API server rejects changes of the requests in the spec.

@@ -2,6 +2,7 @@
 // decides for all members, and each member's step writes its own intent.
 #pragma once
 
+#include <memory>
 #include <optional>
 #include <stop_token>
 #include <string>
@@ -42,15 +43,15 @@ class GangSync {
   struct GangTry {
     const GangMembers& members;
     const std::vector<cache::Allocator::SchedulingRequest>& asks;
-    GangPods& pods;
-    const std::vector<scheduler::TopologyGroup>* within;
+    std::shared_ptr<GangPods> pods;
+    std::shared_ptr<const std::vector<scheduler::TopologyGroup>> within;  ///< null = any nodes
     bool preempts = false;
   };
   Outcome reportUnschedulable(const cache::Claim& claim, const std::string& queueKey, const GangTry& tried,
                               const scheduler::GangShort& lacking);
-  /// Message per stage why the lacking member fits nowhere beside the others, and remedies; empty if the search found
-  /// another reason.
-  std::string whyMemberLacks(const GangTry& tried);
+  /// Returns a function that explains per stage why the lacking member fits nowhere beside the others, with remedies.
+  /// It returns an empty text if the search finds another reason. It uses the pods of the attempt.
+  Explainer::Explain explanationOf(const GangTry& tried) const;
   /// Requeues members, and claims that are no members, if the gang's last step changed something for their steps.
   void requeueMembers(const core::ObjectKey& gang, const GangRoster* before, const GangRoster& now,
                       const GangMembers& members);

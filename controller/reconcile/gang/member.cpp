@@ -102,22 +102,24 @@ Outcome GangSync::decide(const cache::Claim& claim, const GangMembers& members, 
                          std::stop_token stop) {
   const auto& gang = members.gang;
   GangAsks gathered;
-  GangPods pods(context_.stores, context_.volumes, context_.waiting.nodes);
-  if (auto outcome = resolveMembers(claim, members, pods, gathered, stop)) {
+  const auto pods = std::make_shared<GangPods>(context_.stores, context_.volumes, context_.waiting.nodes);
+  if (auto outcome = resolveMembers(claim, members, *pods, gathered, stop)) {
     if (!outcome->updates.empty() || outcome->isDone())  // the gang is not decided as a whole now
       for (const auto& each : members.open) context_.cluster.releaseReservation(each->metadata.uid);
     return *std::move(outcome);
   }
   auto& asks = gathered.asks;
   useGroupOrder(asks);
-  const bool maySearch =
+  const auto admission =
       context_.waiting.room.add(queueKey, ageOf(claim.metadata), asks.front().turn.priority, {{asks.front()}});
-  if (!maySearch) return Outcome::after(context_.timeouts.queueYieldTimeout);
-  const auto groups = gang.topology.empty() ? std::vector<scheduler::TopologyGroup>()
-                                            : topologyGroups(context_.stores, gang.topology, members.standsOn);
-  const auto* within = gang.topology.empty() ? nullptr : &groups;
-  auto places = pods.places();
-  const auto decided = context_.cluster.decideGang(asks, places, within);
+  if (!admission.isGranted) return Outcome::after(context_.timeouts.queueYieldTimeout);
+  for (auto& ask : asks) ask.turn.releases = admission.releases;
+  std::shared_ptr<const std::vector<scheduler::TopologyGroup>> within;
+  if (!gang.topology.empty())
+    within = std::make_shared<const std::vector<scheduler::TopologyGroup>>(
+        topologyGroups(context_.stores, gang.topology, members.standsOn));
+  auto places = pods->places();
+  const auto decided = context_.cluster.decideGang(asks, places, within.get());
   using Found = UnschedulableQueue::Found;
   const auto found = !decided ? Found::unknown : decided->lacking ? Found::nothing : Found::room;
   if (context_.waiting.room.decided(queueKey, found)) context_.enqueue(roomKey());
@@ -127,12 +129,12 @@ Outcome GangSync::decide(const cache::Claim& claim, const GangMembers& members, 
     const auto& excess = decided->lacking->excess;
     const bool preempts = gathered.preempt && !members.oneLeaves && (!excess || excess->releasesMayHelp());
     if (preempts)
-      if (auto making = parts_.preemptor.nominateVictimsForGroup(gang.text(), queueKey,
-                                                                 {members.open, asks, std::move(places), within}, stop))
+      if (auto making = parts_.preemptor.nominateVictimsForGroup(
+              gang.text(), queueKey, {members.open, asks, std::move(places), within.get()}, stop))
         return *std::move(making);
     return reportUnschedulable(claim, queueKey, {members, asks, pods, within, preempts}, *decided->lacking);
   }
-  if (!pods.promise(decided->decisions)) {  // another pod was promised the capacity meanwhile
+  if (!pods->promise(decided->decisions)) {  // another pod was promised the capacity meanwhile
     for (const auto& ask : asks) context_.cluster.forget(ask.claimUid);
     return Outcome::requeueNow();
   }
@@ -141,14 +143,16 @@ Outcome GangSync::decide(const cache::Claim& claim, const GangMembers& members, 
   return Outcome::done();
 }
 
-std::string GangSync::whyMemberLacks(const GangTry& tried) {
-  auto places = tried.pods.places();
-  const auto explanation = context_.cluster.queries().explainGang(
-      tried.asks, places, tried.within,
-      [&tried](std::size_t member, std::string_view node) { return tried.pods.whyUnsuited(member, node); });
-  if (explanation.stages.empty()) return {};
-  // The pod's other claims take the capacity: the claim fits by itself.
-  return explanation.stages.back().after > 0 ? "no node has capacity for all claims of its pod" : explanation.text();
+Explainer::Explain GangSync::explanationOf(const GangTry& tried) const {
+  return [&queries = context_.cluster.queries(), asks = tried.asks, pods = tried.pods,
+          within = tried.within]() -> std::string {
+    const auto explanation = queries.explainGang(
+        asks, pods->places(), within.get(),
+        [&pods](std::size_t member, std::string_view node) { return pods->whyUnsuited(member, node); });
+    if (explanation.stages.empty()) return {};
+    // The pod's other claims take the capacity: the claim fits by itself.
+    return explanation.stages.back().after > 0 ? "no node has capacity for all claims of its pod" : explanation.text();
+  };
 }
 
 Outcome GangSync::reportUnschedulable(const cache::Claim& claim, const std::string& queueKey, const GangTry& tried,
@@ -167,31 +171,37 @@ Outcome GangSync::reportUnschedulable(const cache::Claim& claim, const std::stri
     const auto counts = lacking.fit + 1 == members.open.size() ? GroupUsage::all : GroupUsage::some;
     auto over = parts_.report.overQuota(claim, *lacking.excess, why + ": ", counts);
     // Cards that the quota does not count may be on nodes that are short of CPU or memory: requeue as below.
-    return pods.anyShort() ? Outcome::after(context_.timeouts.gangRecheckInterval).reports(std::move(over.updates))
-                           : over;
+    return pods->anyShort() ? Outcome::after(context_.timeouts.gangRecheckInterval).reports(std::move(over.updates))
+                            : over;
   }
   if (!gang.topology.empty() && lacking.group.empty()) why += ": no node has label " + gang.topology;
   std::string rest;
-  if (const auto unsuited = pods.text(lacking.member); !unsuited.empty()) rest += "; " + unsuited;
+  if (const auto unsuited = pods->text(lacking.member); !unsuited.empty()) rest += "; " + unsuited;
   const auto vain = preempts
                         ? parts_.preemptor.preemption().noVictimsMessage(claim.metadata.uid, gang.text(), "members")
                         : std::string();
   if (!vain.empty()) rest += "; " + vain;
-  // Every release changes the count and the explanation, so they are written at intervals only.
-  const auto* reported = findCondition(claim.status.conditions, kBound);
-  const bool same = reported != nullptr && reported->reason == reason::kNoFit && reported->message.ends_with(rest) &&
-                    reported->message.find("members of " + gang.text() + " fit") != std::string::npos;
-  const bool stands = !context_.waiting.room.mayExplain(claim.metadata.uid) && same;
-  if (const auto text = stands ? std::string() : whyMemberLacks(tried); !text.empty()) why += ": " + text;
-  why += rest;
   const auto turn = preempts ? parts_.preemptor.awaitSearch(claim, queueKey) : std::chrono::milliseconds(0);
-  auto update = notBound(claim, reason::kNoFit, std::move(why));
   // A release of CPU or memory is no event of a claim.
-  const auto next = pods.anyShort() && (turn.count() == 0 || turn > context_.timeouts.gangRecheckInterval)
+  const auto next = pods->anyShort() && (turn.count() == 0 || turn > context_.timeouts.gangRecheckInterval)
                         ? context_.timeouts.gangRecheckInterval
                         : turn;
-  if (stands) return Outcome::after(next.count() > 0 ? next : context_.timeouts.explainInterval);
-  return (next.count() > 0 ? Outcome::after(next) : Outcome::done()).reports(std::move(update));
+  const auto explained = context_.waiting.explainer.take(claim.metadata.uid);
+  if (!explained) {
+    // Every release changes the count and the explanation, so they are written at intervals only.
+    const auto* reported = findCondition(claim.status.conditions, kBound);
+    const bool same = reported != nullptr && reported->reason == reason::kNoFit && reported->message.ends_with(rest) &&
+                      reported->message.find("members of " + gang.text() + " fit") != std::string::npos;
+    if (!context_.waiting.room.mayExplain(claim.metadata.uid) && same)
+      return Outcome::after(next.count() > 0 ? next : context_.timeouts.explainInterval);
+    context_.waiting.explainer.request(claim.metadata.uid, queueKey, explanationOf(tried));
+    context_.enqueue(explainKey());
+    return next.count() > 0 ? Outcome::after(next) : Outcome::done();
+  }
+  if (!explained->empty()) why += ": " + *explained;
+  why += rest;
+  return (next.count() > 0 ? Outcome::after(next) : Outcome::done())
+      .reports(notBound(claim, reason::kNoFit, std::move(why)));
 }
 
 }  // namespace egpu::reconcile

@@ -57,7 +57,7 @@ Outcome IntentSync::provision(const ClaimPtr& claim, const GpuPtr& device, std::
     if (!now || now->metadata.uid != claim->metadata.uid) return Outcome::done();  // its device's step continues
     return notProvisioned(*now, *device, *reply, stop);
   }
-  const auto now = context_.binder.commitDevice(*device, stop);  // W4
+  const auto now = context_.binder.commitDevice(*device, reply->isolation, stop);  // W4
   if (!now.ok()) {
     // 409, 404: the device was read again. Bound: continue. Rolled back meanwhile: its undo may have run before the
     // plugin provisioned, so undo that, too.

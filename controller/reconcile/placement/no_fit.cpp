@@ -22,30 +22,29 @@ constexpr std::size_t kMaxNamed = 3;            ///< cards or devices named in a
 constexpr std::size_t kMaxTroubleLength = 200;  ///< characters of a card's trouble in a message
 }  // namespace
 
-std::string UnschedulableReport::whyNot(const cache::Claim& claim, const ResolvedClaim& asked,
-                                        const scheduler::NodePredicate& suits, const std::string& nodes,
-                                        const scheduler::WhyUnsuited& whyUnsuited) const {
-  std::string text;
-  for (std::size_t i = 0; i < asked.alternatives(); ++i) {
-    auto ask = i == 0 ? asked.of(claim) : asked.alternative(i).of(claim);
-    const auto why = context_.cluster.queries()
-                         .explain(context_.cluster.queries().withinQuota(ask), suits, nodes, whyUnsuited)
-                         .text();
-    if (i < claim.spec.firstAvailable.size()) text += (i == 0 ? "" : "; ") + claim.spec.firstAvailable[i].name + ": ";
-    text += why;
-  }
-  return text;
+Explainer::Explain UnschedulableReport::explanationOf(const NoFit& found) const {
+  struct Alternative {
+    std::string name;  ///< empty: the claim has no alternatives
+    cache::SchedulingRequest ask;
+  };
+  std::vector<Alternative> all;
+  const auto& listed = found.claim.spec.firstAvailable;
+  for (std::size_t i = 0; i < found.asked.alternatives(); ++i)
+    all.push_back({i < listed.size() ? listed[i].name : std::string(), found.asked.alternative(i).of(found.claim)});
+  return [&queries = context_.cluster.queries(), all = std::move(all), suits = found.suits(), nodes = found.nodes,
+          whyUnsuited = found.whyUnsuited] {
+    std::string text;
+    for (const auto& [name, ask] : all) {
+      if (!name.empty()) text += (text.empty() ? "" : "; ") + name + ": ";
+      text += queries.explain(queries.withinQuota(ask), suits, nodes, whyUnsuited).text();
+    }
+    return text;
+  };
 }
 
-Outcome UnschedulableReport::noFit(const cache::Claim& claim, const ResolvedClaim& asked,
-                                   const scheduler::NodePredicate& suits, const std::string& nodes,
-                                   const std::function<std::string()>& more,
-                                   const scheduler::WhyUnsuited& whyUnsuited) {
-  const auto* old = findCondition(claim.status.conditions, kBound);
-  const bool told = old != nullptr && old->reason == reason::kNoFit && claim.status.phase == phase::kPending;
-  // The explanation changes with every release, so it is written at intervals only.
-  if (!context_.waiting.room.mayExplain(claim.metadata.uid) && told)
-    return Outcome::after(context_.timeouts.explainInterval);
+Outcome UnschedulableReport::noFit(const NoFit& found) {
+  const auto& [claim, asked, queueKey, suits, nodes, whyUnsuited, more] = found;
+  const auto& uid = claim.metadata.uid;
   if (isStatic(claim)) {
     auto why = context_.cluster.allocationMap().quarantineReason(claim.spec.elasticGPUName);
     if (const auto card = context_.stores.cards.get({"", claim.spec.elasticGPUName}))
@@ -54,10 +53,20 @@ Outcome UnschedulableReport::noFit(const cache::Claim& claim, const ResolvedClai
       return Outcome::done().reports(
           notBound(claim, reason::kNoFit, "card " + claim.spec.elasticGPUName + " is not available: " + why));
   }
-  auto why = whyNot(claim, asked, suits, nodes, whyUnsuited);
-  if (auto rejections = context_.waiting.nodes.text(claim.metadata.uid); !rejections.empty()) why += "; " + rejections;
+  auto explained = context_.waiting.explainer.take(uid);
+  if (!explained) {
+    // The explanation changes with every release, so it is written at intervals only.
+    const auto* old = findCondition(claim.status.conditions, kBound);
+    const bool isReported = old != nullptr && old->reason == reason::kNoFit && claim.status.phase == phase::kPending;
+    if (!context_.waiting.room.mayExplain(uid) && isReported) return Outcome::after(context_.timeouts.explainInterval);
+    context_.waiting.explainer.request(uid, queueKey, explanationOf(found));
+    context_.enqueue(explainKey());
+    return Outcome::done();
+  }
+  auto why = *std::move(explained);
+  if (auto rejections = context_.waiting.nodes.text(uid); !rejections.empty()) why += "; " + rejections;
   if (auto rest = context_.cluster.queries().keptFrom(asked.of(claim)); !rest.empty()) why += "; " + rest;
-  if (auto rest = context_.cluster.queries().reservationText(claim.metadata.uid); !rest.empty()) why += "; " + rest;
+  if (auto rest = context_.cluster.queries().reservationText(uid); !rest.empty()) why += "; " + rest;
   if (auto rest = unavailableCapacityMessage(asked.request); !rest.empty()) why += "; " + rest;
   if (auto hint = bareMemoryHint(context_.stores, claim.spec.requests, asked.request); !hint.empty())
     why += "; " + hint;

@@ -34,6 +34,7 @@ std::variant<scheduler::Decision, Outcome> ClaimPlacement::decideAsPreferred(con
   for (const auto& node : preferredNodes(claim, asked, candidates, *answer)) {
     ask.request.pinnedNode = node;
     if (auto decision = context_.cluster.decideAndAssume(ask, suits); decision.fits) return decision;
+    if (context_.cluster.isOutdated(ask.turn)) return Outcome::requeueNow();
   }
   // All are vetoed, or were taken meanwhile: the next attempt has other candidates.
   context_.waiting.nodes.choiceFailed(uid);
@@ -100,40 +101,48 @@ Outcome ClaimPlacement::noneFits(const cache::Claim& claim, const ResolvedClaim&
     const auto taints = untoleratedText(context_.stores, *asked.cls);
     return taints.empty() ? taints : "nodes that class " + asked.cls->metadata.name + " does not tolerate: " + taints;
   };
-  const auto whyUnsuited = [&](std::string_view node) {
-    return std::string(context_.waiting.nodes.rejected(claim.metadata.uid, node) ? kLeftAlone : kUntolerated);
+  const auto whyUnsuited = [&backoff = context_.waiting.nodes, uid = claim.metadata.uid](std::string_view node) {
+    return std::string(backoff.rejected(uid, node) ? kLeftAlone : kUntolerated);
   };
-  return parts_.report.noFit(claim, asked, suits, nodes, more, whyUnsuited);
+  return parts_.report.noFit(
+      {claim, asked, claimKey(core::keyOf(claim.metadata)), [&suits] { return suits; }, nodes, whyUnsuited, more});
 }
 
-Outcome ClaimPlacement::reconcile(const cache::Claim& claim, const ResolvedClaim& asked, std::stop_token stop) {
+Outcome ClaimPlacement::reconcile(const cache::Claim& claim, ResolvedClaim asked, std::stop_token stop) {
   const auto queueKey = claimKey(core::keyOf(claim.metadata));
   const auto& uid = claim.metadata.uid;
   // Before deciding: capacity that becomes free, and taints that are removed, from now on requeue this claim.
-  const bool maySearch =
+  const auto admission =
       context_.waiting.room.add(queueKey, ageOf(claim.metadata), asked.order.priority, needsOf(claim, asked));
-  if (!maySearch) return Outcome::after(context_.timeouts.queueYieldTimeout);
+  if (!admission.isGranted) return Outcome::after(context_.timeouts.queueYieldTimeout);
+  asked.order.releases = admission.releases;
   // No pod is known, so the tolerations of the class count.
   const bool anyRejected = context_.waiting.nodes.anyRejected(uid);
   const auto nodes = anyRejected ? std::string() : toleratedNodesText(context_.stores, *asked.cls);
   const auto tolerated = toleratedNodes(context_.stores, *asked.cls);
-  const auto suits = !anyRejected ? tolerated : scheduler::NodePredicate([this, &uid, &tolerated](auto node) {
-    return !context_.waiting.nodes.rejected(uid, node) && (!tolerated || tolerated(node));
-  });
+  const auto suits = !anyRejected
+                         ? tolerated
+                         : scheduler::NodePredicate([&backoff = context_.waiting.nodes, uid, tolerated](auto node) {
+                             return !backoff.rejected(uid, node) && (!tolerated || tolerated(node));
+                           });
   auto decided = decideFirst(claim, asked, suits, nodes);
   using Found = UnschedulableQueue::Found;
-  if (auto* later = std::get_if<Outcome>(&decided)) {
+  const auto* tried = std::get_if<std::vector<scheduler::Decision>>(&decided);
+  if (tried != nullptr && !tried->back().fits && context_.cluster.isOutdated(asked.order)) {
+    decided = Outcome::requeueNow();
+    tried = nullptr;
+  }
+  if (tried == nullptr) {
     if (context_.waiting.room.decided(queueKey, Found::unknown)) context_.enqueue(roomKey());
-    return std::move(*later);
+    return std::get<Outcome>(std::move(decided));
   }
-  const auto& tried = std::get<std::vector<scheduler::Decision>>(decided);
-  if (context_.waiting.room.decided(queueKey, tried.back().fits ? Found::room : Found::nothing))
+  if (context_.waiting.room.decided(queueKey, tried->back().fits ? Found::room : Found::nothing))
     context_.enqueue(roomKey());
-  if (tried.back().fits) {
+  if (tried->back().fits) {
     context_.waiting.remove(queueKey);
-    return parts_.intents.write(claim, *asked.cls, tried.back(), stop);
+    return parts_.intents.write(claim, *asked.cls, tried->back(), stop);
   }
-  auto outcome = noneFits(claim, asked, tried, suits, nodes, stop);
+  auto outcome = noneFits(claim, asked, *tried, suits, nodes, stop);
   const auto wait = context_.waiting.nodes.untilNextNode(uid);
   return outcome.isDone() && wait.count() > 0 ? Outcome::after(wait).reports(std::move(outcome.updates)) : outcome;
 }

@@ -18,7 +18,7 @@ class ClaimPlacement {
  public:
   ClaimPlacement(const ClaimContext& context, ClaimParts& parts) : context_(context), parts_(parts) {}
 
-  Outcome reconcile(const cache::Claim& claim, const ResolvedClaim& asked, std::stop_token stop);
+  Outcome reconcile(const cache::Claim& claim, ResolvedClaim asked, std::stop_token stop);
 
  private:
   /// Decisions for the alternatives that were tried, see scheduler::decideFirst(). An outcome: nothing could be decided

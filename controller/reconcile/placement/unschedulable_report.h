@@ -20,20 +20,29 @@ class UnschedulableReport {
  public:
   UnschedulableReport(const ClaimContext& context, Preemptor& preemptor) : context_(context), preemptor_(preemptor) {}
 
-  /// Reports that nothing fits. more: further text, called only if it is reported. whyUnsuited: why `suits` rejects a
-  /// node.
-  Outcome noFit(const cache::Claim& claim, const ResolvedClaim& asked, const scheduler::NodePredicate& suits,
-                const std::string& nodes, const std::function<std::string()>& more = {},
-                const scheduler::WhyUnsuited& whyUnsuited = {});
+  /// A claim that fits nowhere.
+  struct NoFit {
+    const cache::Claim& claim;
+    const ResolvedClaim& asked;
+    std::string queueKey;  ///< key of the step that reports
+    /// Returns the predicate that the decision used. It is called on another thread, after the step: it must own what
+    /// it uses.
+    std::function<scheduler::NodePredicate()> suits;
+    std::string nodes{};                   ///< key of the predicate: cache::SchedulingRequest::nodes
+    scheduler::WhyUnsuited whyUnsuited{};  ///< why it rejects a node; called like the predicate
+    std::function<std::string()> more{};   ///< further text, called only if it is reported
+  };
+  /// Reports that nothing fits. The text is made outside of the step: the first call requests it (Explainer) and
+  /// reports nothing, and the step that follows reports it.
+  Outcome noFit(const NoFit& found);
   /// Reports an exceeded quota. first: text put before the report, about claims that are decided with it. counts: which
   /// of those the excess counts.
   Outcome overQuota(const cache::Claim& claim, const scheduler::QuotaExcess& excess, const std::string& first = {},
                     GroupUsage counts = GroupUsage::nobody);
 
  private:
-  /// Explains why a claim, or each of its alternatives, fits nowhere.
-  std::string whyNot(const cache::Claim& claim, const ResolvedClaim& asked, const scheduler::NodePredicate& suits,
-                     const std::string& nodes, const scheduler::WhyUnsuited& whyUnsuited) const;
+  /// Returns a function that explains why the claim, or each of its alternatives, fits nowhere.
+  Explainer::Explain explanationOf(const NoFit& found) const;
   /// Message about unavailable capacity: cards that are not schedulable, and devices without a claim that hold cards.
   std::string unavailableCapacityMessage(const scheduler::Request& request) const;
   /// Devices without a claim that hold requested cards.

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <memory>
+#include <set>
 #include <utility>
 
 #include "controller/reconcile/pod/node_fit/resources.h"
@@ -93,6 +94,13 @@ void NodeChoice::lookAtAll() {
     look(onlyNode_);
   else
     stores_.nodes.forEach([this](const auto& node) { look(node->metadata.name); });
+}
+
+scheduler::NodePredicate NodeChoice::suitable() {
+  const auto names = std::make_shared<std::set<std::string, std::less<>>>();
+  for (const auto& [name, verdict] : seen_)
+    if (verdict.fit == Fit::suits && suits(name)) names->insert(name);
+  return [names](std::string_view node) { return names->contains(node); };
 }
 
 bool NodeChoice::anySuits() {

@@ -39,6 +39,8 @@ class NodeChoice {
   std::vector<scheduler::NodePredicate> groups();
   /// After lookAtAll(): nodes that would suit once pods of lower priority are evicted; null if there are none.
   scheduler::NodePredicate byEviction();
+  /// After lookAtAll(): suits() as it answers now. The result does not refer to this object.
+  scheduler::NodePredicate suitable();
   /// After lookAtAll(): true if a node suits.
   bool anySuits();
   /// After lookAtAll(): true if a node is short only of CPU, memory or pod slots, which other pods may release.

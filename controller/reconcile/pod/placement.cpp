@@ -92,7 +92,7 @@ Outcome PodPlacement::reconcile(const core::Pod& pod, const std::vector<UsedClai
       apart->updates.insert(apart->updates.end(), open.begin(), open.end());
       return *std::move(apart);
     }
-  const auto choice = choiceOf(pod, used, &outcome);
+  auto choice = choiceOf(pod, used, &outcome);
   if (!choice) return outcome;
   const bool chosen = !context_.waiting.chosen.nodeOf(pod).empty();  // then the scheduler's own backoff is enough
   if (choice->wait.count() > 0 && !chosen) return Outcome::after(choice->wait);
@@ -109,8 +109,12 @@ Outcome PodPlacement::reconcile(const core::Pod& pod, const std::vector<UsedClai
   auto tried = decideFirst(*choice, nodes);
   auto& together = tried.together;
   if (together.decisions.empty() && forgetRefusedNodes(choice->asks)) tried = decideFirst(*choice, nodes);
-  const auto found = together.decisions.empty() ? UnschedulableQueue::Found::nothing : UnschedulableQueue::Found::room;
+  using Found = UnschedulableQueue::Found;
+  const bool isOutdated =
+      together.decisions.empty() && !choice->asks.empty() && context_.cluster.isOutdated(choice->asks.front().turn);
+  const auto found = isOutdated ? Found::unknown : together.decisions.empty() ? Found::nothing : Found::room;
   if (context_.waiting.room.decided(podKey(core::keyOf(pod.metadata)), found)) context_.enqueue(roomKey());
+  if (isOutdated) return Outcome::requeueNow();
   if (together.decisions.empty()) {
     if (!tried.firstOverQuota && !together.excess) reserveNode(*choice, nodes);
     return notifyBinder(pod, noneFits(pod, used, *choice, together, nodes, stop));
@@ -156,14 +160,16 @@ Outcome PodPlacement::notifyBinder(const core::Pod& pod, Outcome outcome) {
   return outcome;
 }
 
-bool PodPlacement::awaitCapacity(const core::Pod& pod, const Choice& choice) {
+bool PodPlacement::awaitCapacity(const core::Pod& pod, Choice& choice) {
   const auto key = core::keyOf(pod.metadata);
   const auto priority = choice.asks.empty() ? 0 : choice.asks.front().turn.priority;
   auto needs = choice.asks.empty() ? RoomNeeds() : needsOf(*choice.open.front()->claim, choice.asked.front());
-  const bool maySearch = context_.waiting.room.add(podKey(key), ageOf(pod.metadata), priority, std::move(needs));
+  const auto admission = context_.waiting.room.add(podKey(key), ageOf(pod.metadata), priority, std::move(needs));
+  for (auto& asked : choice.asked) asked.order.releases = admission.releases;
+  for (auto& ask : choice.asks) ask.turn.releases = admission.releases;
   const base::MutexLock lock(mutex_);
   podsWaitingForNodeResources_[key] = {ageOf(pod.metadata), cache::requestsOf(pod)};
-  return maySearch;
+  return admission.isGranted;
 }
 
 Outcome PodPlacement::overQuota(const core::Pod& pod, const std::vector<UsedClaim>& used, const Choice& choice,
@@ -255,7 +261,7 @@ Outcome PodPlacement::noFit(const core::Pod& pod, const std::vector<UsedClaim>& 
     for (const auto* one : open) add(context_.waiting.consumers.text(core::keyOf(one->claim->metadata)));
     return text;
   };
-  const auto suits = [&](std::string_view name) { return nodes.suits(name); };
+  const auto suits = [&nodes] { return nodes.suitable(); };
   Soonest next;
   std::vector<ConditionUpdate> updates;
   std::vector<const UsedClaim*> fitting;
@@ -268,7 +274,8 @@ Outcome PodPlacement::noFit(const core::Pod& pod, const std::vector<UsedClaim>& 
       continue;
     }
     if (olderPodReports(pod, *open[i]->claim) || plannedByAnother(pod, choice, *open[i]->claim)) continue;
-    const auto outcome = parts_.report.noFit(*open[i]->claim, choice.asked[i], suits, {}, more);
+    const auto outcome =
+        parts_.report.noFit({*open[i]->claim, choice.asked[i], podKey(core::keyOf(pod.metadata)), suits, {}, {}, more});
     updates.insert(updates.end(), outcome.updates.begin(), outcome.updates.end());
     next.add(outcome.delay);
   }

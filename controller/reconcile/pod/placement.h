@@ -68,9 +68,9 @@ class PodPlacement {
   static Requests asksOf(const Choice& choice, const std::vector<std::size_t>& which);
   /// Requests a node reservation for claims that fit no node now: Allocator::reserveNodeFor().
   void reserveNode(const Choice& choice, NodeChoice& nodes);
-  /// Registers the pod and its requests as pending. Returns false if the pod yields to other keys
-  /// (UnschedulableQueue::add).
-  bool awaitCapacity(const core::Pod& pod, const Choice& choice) EGPU_EXCLUDES(mutex_);
+  /// Registers the pod and its requests as pending, and admits the requests. Returns false if the pod yields to other
+  /// keys (UnschedulableQueue::add).
+  bool awaitCapacity(const core::Pod& pod, Choice& choice) EGPU_EXCLUDES(mutex_);
   /// Allows the nodes again on which the API server refused one of the claims. Returns whether there were any.
   bool forgetRefusedNodes(const Requests& asks);
   Outcome writeIntents(const core::Pod& pod, const Choice& choice, const std::vector<scheduler::Decision>& decisions,

@@ -204,7 +204,8 @@ Outcome ClaimResize::applyTarget(const cache::Claim& claim, const cache::Gpu& de
   const bool asked = !changesMemoryOnly(device) || context_.provisioning.cannotResize(device).empty();
   const auto reply = asked ? context_.provisioning.resize(device) : plugin::Reply{};
   if (!reply) return Outcome::after(context_.provisioning.delay(device));
-  if (reply->ok()) return Outcome::nextState(context_.binder.commitTarget(device, stop).status());  // R4
+  if (reply->ok())
+    return Outcome::nextState(context_.binder.commitTarget(device, reply->isolation, stop).status());  // R4
   const auto text = textOf(*reply, device);
   switch (reply->outcome) {
     case plugin::ReplyCode::inProgress:

@@ -32,7 +32,8 @@ bool UnschedulableQueue::yieldsTo(const std::string& other, const std::string& q
   return vain == vain_.end() || vain->second < kVainTurns || space == namespaceOf(queueKey);
 }
 
-bool UnschedulableQueue::add(const std::string& queueKey, const Age& age, int64_t priority, RoomNeeds needs) {
+UnschedulableQueue::Admission UnschedulableQueue::add(const std::string& queueKey, const Age& age, int64_t priority,
+                                                      RoomNeeds needs) {
   const std::lock_guard lock(mutex_);
   const auto now = clock_.now();
   const Position at{{-priority, age}, queueKey};
@@ -46,15 +47,16 @@ bool UnschedulableQueue::add(const std::string& queueKey, const Age& age, int64_
   if (turn_ && turn_->at.second == queueKey) turn_->begun = true;
   if (!inRound_ || has || isBeforeOthers(at)) {
     yieldsSince_.erase(queueKey);
-    return true;
+    const bool isFirst = keysInOrder_.begin()->second == queueKey;
+    return {true, isFirst ? std::nullopt : std::optional(releases_)};
   }
   const auto since = yieldsSince_.try_emplace(queueKey, now).first;
   if (now - since->second >= timeouts_.queueYieldTimeout) {
     yieldsSince_.erase(since);
-    return true;
+    return {true};
   }
   entry.yields = true;
-  return false;
+  return {};
 }
 
 void UnschedulableQueue::remove(const std::string& queueKey) {
@@ -66,8 +68,9 @@ void UnschedulableQueue::remove(const std::string& queueKey) {
   keys_.erase(known);
 }
 
-void UnschedulableQueue::grew() {
+void UnschedulableQueue::grew(uint64_t releases) {
   const std::lock_guard lock(mutex_);
+  releases_ = std::max(releases_, releases);
   ++round_;
   beginRound();
 }

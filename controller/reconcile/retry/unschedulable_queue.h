@@ -62,14 +62,21 @@ class UnschedulableQueue {
 
   UnschedulableQueue(base::Clock& clock, const Timeouts& timeouts) : clock_(clock), timeouts_(timeouts) {}
 
+  struct Admission {
+    bool isGranted = false;  ///< false: the key must yield, and gets a turn in this round
+    /// Releases that grew() has announced, if other keys come before this one: for the requests that are decided now
+    /// (cache::QueueOrder::releases). What is released from now on belongs to those keys first.
+    std::optional<uint64_t> releases{};
+  };
   /// Adds the queue key of a claim, pod or gang of that age. Call before deciding, so that capacity freed from then on
-  /// requeues it. False: the key must yield, and gets a turn in this round.
-  bool add(const std::string& queueKey, const Age& age, int64_t priority = 0, RoomNeeds needs = {});
+  /// requeues it.
+  Admission add(const std::string& queueKey, const Age& age, int64_t priority = 0, RoomNeeds needs = {});
   void remove(const std::string& queueKey);
   std::size_t size() const;
 
-  /// Begins a round, or repeats the present one from its first key: capacity may have been freed.
-  void grew();
+  /// Begins a round, or repeats the present one from its first key: capacity may have been freed. releases: number of
+  /// releases by then (cache::Allocator::releases()).
+  void grew(uint64_t releases);
   struct Next {
     std::vector<std::string> keys;  ///< keys to enqueue: the one that has the turn, or those to be evaluated
     std::optional<std::chrono::milliseconds> again;  ///< time of the next call of next(); nullopt: after grew()
@@ -121,6 +128,7 @@ class UnschedulableQueue {
   bool inRound_ = false, passedOver_ = false;  ///< passedOver_: a key was skipped because of its backoff
   std::optional<Steady> repeatAt_;             ///< start of the round that follows for skipped keys
   uint64_t round_ = 0;
+  uint64_t releases_ = 0;            ///< announced by grew()
   std::optional<Position> visited_;  ///< last key considered in this round
   std::optional<Turn> turn_;
   std::map<std::string, std::size_t, std::less<>> vain_;  ///< unsuccessful turns in a row, by namespace

@@ -8,6 +8,7 @@
 #include "controller/base/clock.h"
 #include "controller/reconcile/gang/gang_deadlines.h"
 #include "controller/reconcile/gang/gang_rosters.h"
+#include "controller/reconcile/placement/explainer.h"
 #include "controller/reconcile/pod/chosen_nodes.h"
 #include "controller/reconcile/pod/consumer_turns.h"
 #include "controller/reconcile/resize/resize_backoff.h"
@@ -27,7 +28,8 @@ struct Waiting {
         provisioners(clock),
         gangs(clock),
         resizes(clock, timeouts),
-        consumers(clock, timeouts, chosen) {}
+        consumers(clock, timeouts, chosen),
+        explainer(clock) {}
 
   UnschedulableQueue room;
   QuotaRefusals refusals;
@@ -39,6 +41,7 @@ struct Waiting {
   ChosenNodes chosen;
   ConsumerTurns consumers;
   ReleasedClaims released;
+  Explainer explainer;
 
   /// Removes the key from the queue for capacity until its next step.
   void remove(const std::string& queueKey) { room.remove(queueKey); }
@@ -55,11 +58,12 @@ struct Waiting {
     nodes.forgetClaim(claimUid);
     provisioners.forgetClaim(claimUid);
     consumers.forgetClaim(claimUid);
+    explainer.forgetClaim(claimUid);
   }
   /// Number of claims and gangs with state here; for tests.
   std::size_t claims() const {
     return room.claims() + refusals.claims() + nodes.claims() + provisioners.claims() + gangs.claims() +
-           rosters.size() + resizes.claims() + released.claims() + consumers.claims();
+           rosters.size() + resizes.claims() + released.claims() + consumers.claims() + explainer.claims();
   }
 };
 

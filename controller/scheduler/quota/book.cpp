@@ -380,17 +380,29 @@ std::optional<uint64_t> QuotaBook::refusing(std::string_view namespace_) const {
   return space->version;
 }
 
+bool QuotaBook::isFreed(std::string_view namespace_, bool limitsChanged) const {
+  const auto space = spaces_.find(namespace_);
+  if (limitsChanged || space == spaces_.end()) return limitsChanged;
+  const auto isBelowRefused = [](const Counted& counted) {
+    for (std::size_t i = 0; i < kQuotaKeys && counted.refusedAt; ++i)
+      if (counted.used[i] < (*counted.refusedAt)[i]) return true;
+    return false;
+  };
+  return std::any_of(space->second.quotas.begin(), space->second.quotas.end(), isBelowRefused);
+}
+
+bool QuotaBook::hasFreed() const {
+  return std::any_of(changed_.begin(), changed_.end(),
+                     [this](const auto& change) { return isFreed(change.first, change.second); });
+}
+
 std::vector<QuotaBook::Change> QuotaBook::takeChanges() {
   std::vector<Change> changes;
   for (auto& [name, limits] : changed_) {
-    Change change{name, limits};
-    if (const auto space = spaces_.find(name); space != spaces_.end())
-      for (auto& [quota, used, refusedAt, held, heldFor] : space->second.quotas)
-        for (std::size_t i = 0; i < kQuotaKeys && refusedAt; ++i)
-          change.freed = change.freed || used[i] < (*refusedAt)[i];
+    const Change change{name, isFreed(name, limits)};
     if (const auto space = spaces_.find(name); change.freed && space != spaces_.end())
       for (auto& counted : space->second.quotas) counted.refusedAt.reset();
-    changes.push_back(std::move(change));
+    changes.push_back(change);
   }
   changed_.clear();
   return changes;

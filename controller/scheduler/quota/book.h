@@ -104,6 +104,8 @@ class QuotaBook {
     bool freed = false;  ///< rejected claims may be within its quotas now
   };
   bool changed() const { return !changed_.empty(); }
+  /// True if takeChanges() would report a namespace as freed.
+  bool hasFreed() const;
   /// Returns and clears the namespaces that changed since the last call.
   std::vector<Change> takeChanges();
 
@@ -138,6 +140,8 @@ class QuotaBook {
     std::string name, id;
     auto operator<=>(const Share&) const = default;
   };
+  /// True if rejected claims of the namespace may be within its quotas now.
+  bool isFreed(std::string_view namespace_, bool limitsChanged) const;
   /// Shares of the exceeded quota, without the requesting claims.
   std::vector<Share> sharesOf(const QuotaExcess& excess) const;
 

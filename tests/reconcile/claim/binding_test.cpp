@@ -34,6 +34,22 @@ TEST_F(BindingTest, C8_ImmediateClaimIsBoundWithFiveWrites) {
   EXPECT_EQ(world.plugin.made().count(device.metadata.uid), 1u);
 }
 
+TEST_F(BindingTest, C8_TheIsolationThatTheProvisionerReportsIsInTheStatus) {
+  const v1alpha::Isolation mps{"mps", "Soft", "Soft", "None"};
+  world.plugin.isolateBy(mps);
+  world.addClaim("a", "share", {{"gpu-core", "10"}});
+  settle();
+  ASSERT_TRUE(world.claim("a").status.isolation);
+  EXPECT_EQ(*world.claim("a").status.isolation, mps);
+  EXPECT_EQ(*world.gpu(deviceOf("a")).status.isolation, mps);
+  world.plugin.isolateBy(std::nullopt);
+  world.addClaim("b", "share", {{"gpu-core", "10"}});
+  settle();
+  EXPECT_EQ(world.claim("b").status.phase, "Bound");
+  EXPECT_FALSE(world.claim("b").status.isolation) << "not reported: unknown";
+  EXPECT_FALSE(world.gpu(deviceOf("b")).status.isolation);
+}
+
 TEST_F(BindingTest, C8_NothingIsWrittenWhenNothingChanges) {
   world.addClaim("a", "share", {{"gpu-core", "10"}});
   world.addClaim("b", "share", {{"gpu-core", "300"}});

@@ -72,6 +72,16 @@ TEST_F(ResizeTest, C15_GrowsOnItsCard) {
   EXPECT_EQ(told("a Normal Resized"), 1);
 }
 
+TEST_F(ResizeTest, R4_TheIsolationOfTheNewAmountsIsReported) {
+  world.plugin.isolateBy(v1alpha::Isolation{"mps", "Soft", "Soft", "None"});
+  claim("a", {{"gpu-core", "30"}, {"gpu-memory", "4Gi"}});
+  const v1alpha::Isolation whole{"whole-card", "Enforced", "Enforced", "Enforced"};
+  world.plugin.isolateBy(whole);
+  resize("a", R"({"elasticgpu.io/gpu-core":"100","elasticgpu.io/gpu-memory":"16Gi"})");
+  EXPECT_EQ(*device("a").status.isolation, whole);
+  EXPECT_EQ(*world.claim("a").status.isolation, whole);
+}
+
 TEST_F(ResizeTest, ADeviceThatIsBeingDeletedStaysAsItIsAndItsClaimSaysSo) {
   claim("a", {{"gpu-core", "30"}, {"gpu-memory", "4Gi"}});
   const auto name = deviceOf("a");

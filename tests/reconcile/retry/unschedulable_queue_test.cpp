@@ -20,9 +20,11 @@ class UnschedulableQueueTest : public ::testing::Test {
  protected:
   static std::string keyOf(int i) { return "k" + std::string(i < 10 ? "0" : "") + std::to_string(i); }
   /// The claim's uid is its queue key.
-  bool add(const std::string& key, int64_t priority = 0) {
+  bool add(const std::string& key, int64_t priority = 0) { return admit(key, priority).isGranted; }
+  UnschedulableQueue::Admission admit(const std::string& key, int64_t priority = 0) {
     return room.add(key, {"2026-01-01T00:00:00Z", key}, priority, {{{key, "default/" + key, {}, {}}}});
   }
+  void grew() { room.grew(++releases); }
   /// A step of the key that searches for capacity.
   bool decides(const std::string& key, int64_t priority = 0) {
     EXPECT_TRUE(add(key, priority));
@@ -52,6 +54,7 @@ class UnschedulableQueueTest : public ::testing::Test {
   base::ManualClock clock;
   UnschedulableQueue room{clock, kDefaultTimeouts};
   std::set<std::string> fits;
+  uint64_t releases = 0;
 };
 
 TEST_F(UnschedulableQueueTest, TheHighestPriorityHasTheFirstTurnThenTheOldest) {
@@ -59,7 +62,7 @@ TEST_F(UnschedulableQueueTest, TheHighestPriorityHasTheFirstTurnThenTheOldest) {
   add("a", 0);
   add("c", 5);
   EXPECT_EQ(next().keys, Keys());
-  room.grew();
+  grew();
   EXPECT_EQ(next().keys, Keys{"c"});
   EXPECT_EQ(next().keys, Keys()) << "it has not decided";
   EXPECT_FALSE(room.decided("a", Found::nothing));
@@ -71,10 +74,25 @@ TEST_F(UnschedulableQueueTest, TheHighestPriorityHasTheFirstTurnThenTheOldest) {
   EXPECT_EQ(next().keys, Keys());
 }
 
+TEST_F(UnschedulableQueueTest, OnlyTheFirstKeyMayTakeWhatIsReleasedAfterItsAdmission) {
+  grew();
+  EXPECT_EQ(next().keys, Keys());
+  EXPECT_EQ(admit("b").releases, std::nullopt) << "no other key waits";
+  EXPECT_EQ(admit("a").releases, std::nullopt) << "it comes first";
+  EXPECT_EQ(admit("b").releases, 1U);
+  grew();
+  const auto yields = admit("b");
+  EXPECT_FALSE(yields.isGranted);
+  EXPECT_EQ(next().keys, Keys{"a"});
+  EXPECT_TRUE(decides("a"));
+  EXPECT_EQ(next().keys, Keys{"b"});
+  EXPECT_EQ(admit("b").releases, 2U) << "in its turn too: later releases belong to a";
+}
+
 TEST_F(UnschedulableQueueTest, AStepThatBeganBeforeTheTurnDoesNotEndIt) {
   add("a");
   add("b");
-  room.grew();
+  grew();
   EXPECT_EQ(next().keys, Keys{"a"});
   EXPECT_FALSE(room.decided("a", Found::nothing)) << "of a step that may have decided before there was room";
   EXPECT_TRUE(room.hasTurn("a"));
@@ -85,11 +103,11 @@ TEST_F(UnschedulableQueueTest, AStepThatBeganBeforeTheTurnDoesNotEndIt) {
 
 TEST_F(UnschedulableQueueTest, OneWithATurnTakesNothingThatBecameFreeSince) {
   addMany(3);
-  room.grew();
+  grew();
   EXPECT_EQ(next().keys, Keys{keyOf(0)});
   EXPECT_TRUE(decides(keyOf(0)));
   EXPECT_EQ(next().keys, Keys{keyOf(1)});
-  room.grew();
+  grew();
   EXPECT_FALSE(add(keyOf(1))) << "k00 may take what became free";
   EXPECT_TRUE(room.decided(keyOf(1), Found::nothing));
   EXPECT_EQ(round(), (Keys{keyOf(0), keyOf(1), keyOf(2)}));
@@ -98,7 +116,7 @@ TEST_F(UnschedulableQueueTest, OneWithATurnTakesNothingThatBecameFreeSince) {
 TEST_F(UnschedulableQueueTest, OfManyOnlyThoseThatMayFitHaveATurn) {
   addMany(40);
   fits = {keyOf(7), keyOf(3)};
-  room.grew();
+  grew();
   EXPECT_EQ(round(), (Keys{keyOf(3), keyOf(7)}));
 }
 
@@ -108,7 +126,7 @@ TEST_F(UnschedulableQueueTest, NobodyElseYieldsForLongToANamespaceWhoseTurnsAreI
     add(at(i), 1);
     fits.insert(at(i));
   }
-  room.grew();
+  grew();
   const auto findNothing = [&](int i) {
     EXPECT_EQ(next().keys, Keys{at(i)});
     add(at(i), 1);
@@ -127,7 +145,7 @@ TEST_F(UnschedulableQueueTest, OthersYieldToANamespaceWhoseTurnsFindRoom) {
     add(at(i), 1);
     fits.insert(at(i));
   }
-  room.grew();
+  grew();
   for (int i = 0; i < 70; ++i) {
     EXPECT_EQ(next().keys, Keys{at(i)});
     add(at(i), 1);
@@ -141,14 +159,14 @@ TEST_F(UnschedulableQueueTest, OthersYieldToANamespaceWhoseTurnsFindRoom) {
 TEST_F(UnschedulableQueueTest, OneWhoseNeedsAreNotKnownHasATurn) {
   addMany(40);
   room.add("unknown", {"2026-01-01T00:00:00Z", "z"});
-  room.grew();
+  grew();
   const auto turns = room.next([](const RoomNeeds& needs) { return needs.anyOf.empty(); });
   EXPECT_EQ(turns.keys, Keys{"unknown"});
 }
 
 TEST_F(UnschedulableQueueTest, TheOthersLookAFewAtATimeAndThenThereIsRest) {
   addMany(40);
-  room.grew();
+  grew();
   EXPECT_EQ(round(), Keys());
   EXPECT_EQ(next().again, kDefaultTimeouts.explainInterval);
   std::set<std::string> looked;
@@ -172,7 +190,7 @@ TEST_F(UnschedulableQueueTest, ThoseThatLookAreReachedWhileRoomChangesAllTheTime
   addMany(100);
   std::set<std::string> looked;
   for (int i = 0; i < 400; ++i) {
-    room.grew();
+    grew();
     for (auto turns = next();; turns = next()) {
       for (const auto& key : turns.keys) {
         looked.insert(key);
@@ -188,14 +206,14 @@ TEST_F(UnschedulableQueueTest, ThoseThatLookAreReachedWhileRoomChangesAllTheTime
 TEST_F(UnschedulableQueueTest, OneThatComesLaterYieldsAndHasATurnInTheRound) {
   addMany(40);
   fits = {keyOf(5)};
-  room.grew();
+  grew();
   EXPECT_FALSE(add("late")) << "k05 may take what became free";
   EXPECT_EQ(round(), (Keys{keyOf(5), "late"}));
 }
 
 TEST_F(UnschedulableQueueTest, OneThatComesBeforeTheOthersDoesNotYield) {
   addMany(40);
-  room.grew();
+  grew();
   EXPECT_TRUE(add(keyOf(0)));
   EXPECT_TRUE(add("urgent", 10));
   EXPECT_FALSE(add(keyOf(1)));
@@ -204,7 +222,7 @@ TEST_F(UnschedulableQueueTest, OneThatComesBeforeTheOthersDoesNotYield) {
 TEST_F(UnschedulableQueueTest, NobodyYieldsForLong) {
   addMany(40);
   fits = {keyOf(0)};
-  room.grew();
+  grew();
   EXPECT_EQ(next().keys, Keys{keyOf(0)});
   EXPECT_FALSE(add("late"));
   clock.advance(kDefaultTimeouts.queueYieldTimeout);
@@ -214,7 +232,7 @@ TEST_F(UnschedulableQueueTest, NobodyYieldsForLong) {
 TEST_F(UnschedulableQueueTest, OneThatDoesNotStepLosesItsTurn) {
   addMany(40);
   fits = {keyOf(0), keyOf(1)};
-  room.grew();
+  grew();
   EXPECT_EQ(next().keys, Keys{keyOf(0)});
   EXPECT_EQ(next().again, kDefaultTimeouts.queueTurnTimeout);
   clock.advance(kDefaultTimeouts.queueTurnTimeout);
@@ -226,7 +244,7 @@ TEST_F(UnschedulableQueueTest, ANamespaceWhoseStepsHangIsWaitedForOnce) {
   const auto keyIn = [](const std::string& ns, int i) { return "claim/" + ns + "/" + keyOf(i); };
   for (int i = 0; i < 10; ++i) EXPECT_TRUE(add(keyIn("hangs", i), 1));
   for (int i = 0; i < 2; ++i) EXPECT_TRUE(add(keyIn("other", i)));
-  room.grew();
+  grew();
   EXPECT_EQ(next().keys, Keys{keyIn("hangs", 0)});
   clock.advance(kDefaultTimeouts.queueTurnTimeout);
   const auto turns = next();
@@ -240,7 +258,7 @@ TEST_F(UnschedulableQueueTest, RoundsThatFollowEachOtherReachAllKeys) {
   for (int i = 0; i < 40; ++i) fits.insert(keyOf(i));
   std::set<std::string> had;
   for (int i = 0; i < 40; ++i) {
-    room.grew();
+    grew();
     for (const auto& key : next().keys) {
       had.insert(key);
       add(key);
@@ -261,7 +279,7 @@ TEST_F(UnschedulableQueueTest, RoundsThatFollowEachOtherReachAllKeys) {
 TEST_F(UnschedulableQueueTest, OneThatGoesAwayIsNotWaitedFor) {
   add("a");
   add("b");
-  room.grew();
+  grew();
   room.remove("a");
   EXPECT_EQ(next().keys, Keys{"b"});
   EXPECT_EQ(room.size(), 1U);
