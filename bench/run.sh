@@ -17,6 +17,8 @@ if [ $# -lt 2 ]; then
   "$bin/gang_bench"
   printf '\n== moves_bench\n'
   "$bin/moves_bench"
+  printf '\n== kubectl egpu\n'
+  python3 "$(dirname "$0")/kubectl_verbs.py" "$bin"
   printf '\n== openb\n'
   python3 "$(dirname "$0")/openb_table.py" "$bin" --picture "$(dirname "$0")/openb.svg"
   python3 "$(dirname "$0")/churn_table.py" "$bin"

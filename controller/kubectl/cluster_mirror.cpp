@@ -75,7 +75,9 @@ base::Result<std::unique_ptr<ClusterMirror>> ClusterMirror::read(const Connectio
       [&] { return fill(connection, s.templates); },
       [&] { return fill(connection, s.carrierTemplates); },
       [&] { return fill(connection, s.priorityClasses); },
-      [&] { return fillIfServed(connection, s.taintRules, {"v1", "v1beta2"}).status(); },
+      [&] {
+        return fillIfServed(connection, s.taintRules, {"v1", "v1beta2"}).status();
+      },
       [&] {
         const auto served = fillIfServed(connection, s.podGroups, {"v1beta1", "v1alpha3", "v1alpha2"});
         s.podGroupsServed = served.ok() && *served;

@@ -38,10 +38,10 @@ void addNames(Words& out, const std::vector<std::string>& args, std::string_view
   const auto connection = Connection::open(clientOf(args));
   if (!connection) return;
   const auto& space = namespaced ? (*connection)->space() : std::string();
-  const auto page = (*connection)->get(pathOf(version, space, plural) + "?limit=500" + (query.empty() ? "" : "&" + query));
+  const auto page =
+      (*connection)->get(pathOf(version, space, plural) + "?limit=500" + (query.empty() ? "" : "&" + query));
   if (!page) return;
-  for (const auto& item : at(*page, {"items"}))
-    out.words.emplace_back(prefix + textAt(item, {"metadata", "name"}), "");
+  for (const auto& item : at(*page, {"items"})) out.words.emplace_back(prefix + textAt(item, {"metadata", "name"}), "");
 }
 
 /// Values of a flag; false if the flag has no known ones.
@@ -149,7 +149,11 @@ _kubectl-egpu() {
 compdef _kubectl-egpu kubectl-egpu
 )sh";
   return R"sh(# kubectl-egpu completion fish | source
-complete -c kubectl-egpu -f -a '(set -l words (commandline -opc) (commandline -ct); kubectl-egpu __complete $words[2..-1] 2>/dev/null | string match -v -r "^:[0-9]+\$")'
+function __kubectl_egpu_words
+  set -l words (commandline -opc) (commandline -ct)
+  kubectl-egpu __complete $words[2..-1] 2>/dev/null | string match -v -r '^:[0-9]+$'
+end
+complete -c kubectl-egpu -f -a '(__kubectl_egpu_words)'
 )sh";
 }
 

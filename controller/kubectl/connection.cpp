@@ -151,8 +151,8 @@ base::Result<Json> Connection::send(kube::Method method, const std::string& path
   kube::HttpRequest request;
   request.method = method;
   request.target = path;
-  request.headers.emplace_back("Content-Type", method == kube::Method::patch ? "application/merge-patch+json"
-                                                                             : "application/json");
+  request.headers.emplace_back("Content-Type",
+                               method == kube::Method::patch ? "application/merge-patch+json" : "application/json");
   if (!body.is_null()) request.body = body.dump();
   const auto answer = exchange(std::move(request));
   if (!answer) return answer.status();

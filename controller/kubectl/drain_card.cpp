@@ -119,9 +119,10 @@ void tryElsewhere(ClusterMirror& mirror, Plan& plan) {
     Json spec = {{"egpuClassName", claim->status.className}};
     if (!requests.empty()) spec["resources"] = {{"requests", requests}};
     steps.push_back({{"release", tenant.claim}});
-    steps.push_back({{"create",
-                      {{"metadata", {{"name", claim->metadata.name + "-moved"}, {"namespace", claim->metadata.namespace_}}},
-                       {"spec", spec}}}});
+    steps.push_back(
+        {{"create",
+          {{"metadata", {{"name", claim->metadata.name + "-moved"}, {"namespace", claim->metadata.namespace_}}},
+           {"spec", spec}}}});
     asked.push_back(&tenant);
   }
   if (steps.empty()) return;
@@ -140,7 +141,8 @@ void tryElsewhere(ClusterMirror& mirror, Plan& plan) {
 
 base::Result<Plan> planFor(ClusterMirror& mirror, const std::string& name) {
   const auto card = mirror.stores().cards.get({"", name});
-  if (!card) return Status(Code::notFound, "there is no card \"" + name + "\": kubectl egpu map -o wide lists the names");
+  if (!card)
+    return Status(Code::notFound, "there is no card \"" + name + "\": kubectl egpu map -o wide lists the names");
   Plan plan{.card = name, .node = card->spec.card->nodeName, .index = card->spec.card->index};
   const auto map = mirror.allocator().allocationMap().map({.node = plan.node});
   const auto pods = server::podsOf(map, mirror.stores());
@@ -148,7 +150,8 @@ base::Result<Plan> planFor(ClusterMirror& mirror, const std::string& name) {
     for (const auto& each : node.cards) {
       if (each.name != name) continue;
       for (const auto& a : each.allocations) {
-        Tenant tenant{.claim = a.claim, .device = a.device, .deviceUid = a.deviceUid, .core = a.core, .memory = a.memory};
+        Tenant tenant{
+            .claim = a.claim, .device = a.device, .deviceUid = a.deviceUid, .core = a.core, .memory = a.memory};
         if (const auto it = pods.find(a.claim); it != pods.end()) tenant.pods = it->second;
         judge(mirror.stores(), tenant);
         plan.tenants.push_back(std::move(tenant));
@@ -162,11 +165,14 @@ base::Result<Plan> planFor(ClusterMirror& mirror, const std::string& name) {
 }
 
 std::string textOf(const Plan& plan, const OutputFlags& flags) {
-  Table table;
+  KubectlTable table;
   for (const char* header : {"CLAIM", "CORE", "MEMORY", "PODS", "TO", "OBSTACLE"}) table.column(header);
   for (const auto& t : plan.tenants)
     table.row({base::printable(t.claim), v1alpha::formatMilliCards(t.core), v1alpha::readableBytes(t.memory),
-               base::printable(joined(t.pods)), t.to, base::printable(!t.obstacle.empty() ? t.obstacle : t.to.empty() ? t.why : "")});
+               base::printable(joined(t.pods)), t.to,
+               base::printable(!t.obstacle.empty() ? t.obstacle
+                               : t.to.empty()      ? t.why
+                                                   : "")});
   return table.text(flags);
 }
 
@@ -244,7 +250,9 @@ class Draining {
       const auto now = connection_.get(card);
       if (!now) return now.status();
       if (at(*now, {"spec", "allocations", tenant.deviceUid}).is_null()) return Status::okay();
-      if (isOver()) return {Code::deadline, "claim " + tenant.claim + " is still on card " + plan_.card + "; the DeviceTaintRule stays"};
+      if (isOver())
+        return {Code::deadline,
+                "claim " + tenant.claim + " is still on card " + plan_.card + "; the DeviceTaintRule stays"};
       std::this_thread::sleep_for(kPoll);
     }
   }
@@ -268,10 +276,11 @@ int undo(const Connection& connection, const std::string& card) {
 
 int execute(const Connection& connection, const DrainCardOptions& options, const Plan& plan) {
   if (const auto done = Draining(connection, plan, options.timeout).run(); !done.ok()) return fail("", done);
-  const auto stays = std::count_if(plan.tenants.begin(), plan.tenants.end(), [](const auto& t) { return !t.obstacle.empty(); });
+  const auto stays =
+      std::count_if(plan.tenants.begin(), plan.tenants.end(), [](const auto& t) { return !t.obstacle.empty(); });
   if (stays == 0) {
-    printText("card " + base::printable(plan.card) + " is empty. kubectl egpu drain-card " + base::printable(plan.card) +
-              " --undo offers it again");
+    printText("card " + base::printable(plan.card) + " is empty. kubectl egpu drain-card " +
+              base::printable(plan.card) + " --undo offers it again");
     return kDone;
   }
   for (const auto& t : plan.tenants)
@@ -299,7 +308,8 @@ int drainCardVerb(const DrainCardOptions& options) {
   } else {
     printText(textOf(*plan, options.output));
   }
-  if (!options.output.noHeaders) printText("\nNothing is changed. --execute takes the card out of use and evicts these pods.");
+  if (!options.output.noHeaders)
+    printText("\nNothing is changed. --execute takes the card out of use and evicts these pods.");
   return kDone;
 }
 

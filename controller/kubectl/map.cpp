@@ -21,8 +21,9 @@ constexpr std::size_t kBarsColumns = 100;
 
 /// "[####......]": the used part of the whole.
 std::string barOf(int64_t used, int64_t whole) {
-  const auto full = whole <= 0 ? 0 : static_cast<std::size_t>(std::clamp<int64_t>(
-                                         (used * static_cast<int64_t>(kBar) + whole - 1) / whole, 0, kBar));
+  const auto full = whole <= 0 ? 0
+                               : static_cast<std::size_t>(std::clamp<int64_t>(
+                                     (used * static_cast<int64_t>(kBar) + whole - 1) / whole, 0, kBar));
   return "[" + std::string(full, '#') + std::string(kBar - full, '.') + "]";
 }
 
@@ -47,12 +48,12 @@ std::string stateOf(const cache::MapNode& node, const cache::MapCard& card) {
   return node.schedulable ? "Offered" : "NodeCordoned";
 }
 
-Table tableOf(const cache::AllocationMap& map, const server::ClaimPods& pods) {
-  Table table;
+KubectlTable tableOf(const cache::AllocationMap& map, const server::ClaimPods& pods) {
+  KubectlTable table;
   for (const char* header : {"NODE", "CARD", "MODEL", "CORE", "MEMORY", "CLAIMS"}) table.column(header);
-  table.column("USED", Table::Show::wide);
-  table.column("PODS", Table::Show::wide);
-  table.column("NAME", Table::Show::wide);
+  table.column("USED", KubectlTable::Show::wide);
+  table.column("PODS", KubectlTable::Show::wide);
+  table.column("NAME", KubectlTable::Show::wide);
   table.column("STATE");
   for (const auto& node : map.nodes)
     for (const auto& card : node.cards)

@@ -75,16 +75,16 @@ std::string ageOf(int64_t since, int64_t now) {
 
 std::string ageOf(const std::string& rfc3339, int64_t now) { return ageOf(base::unixSeconds(rfc3339), now); }
 
-void Table::column(std::string header, Show show) { columns_.push_back({std::move(header), show}); }
+void KubectlTable::column(std::string header, Show show) { columns_.push_back({std::move(header), show}); }
 
-void Table::row(std::vector<std::string> cells) {
+void KubectlTable::row(std::vector<std::string> cells) {
   cells.resize(columns_.size());
   for (auto& cell : cells)
     if (cell.empty()) cell = "<none>";
   rows_.push_back(std::move(cells));
 }
 
-std::string Table::text(const OutputFlags& flags) const {
+std::string KubectlTable::text(const OutputFlags& flags) const {
   std::vector<std::size_t> shown, width;
   for (std::size_t c = 0; c < columns_.size(); ++c)
     if (columns_[c].show == Show::always || flags.output == "wide") shown.push_back(c);

@@ -26,7 +26,7 @@ std::string ageOf(int64_t since, int64_t now);
 std::string ageOf(const std::string& rfc3339, int64_t now);
 
 /// A table as kubectl prints it: columns aligned by blanks, three blanks between them, empty cells "<none>".
-class Table {
+class KubectlTable {
  public:
   enum class Show { always, wide };
   /// Adds a column. Columns of Show::wide appear only in wide tables.

@@ -48,9 +48,7 @@ base::Result<std::string> bodyOf(const QuestionOptions& options) {
   return std::move(*body);
 }
 
-std::string fileNameOf(const QuestionOptions& options) {
-  return options.file == "-" ? "standard input" : options.file;
-}
+std::string fileNameOf(const QuestionOptions& options) { return options.file == "-" ? "standard input" : options.file; }
 
 /// Asks for the answer as text for people, or as JSON.
 std::string formatted(const QuestionOptions& options, std::string target) {
@@ -60,7 +58,8 @@ std::string formatted(const QuestionOptions& options, std::string target) {
   }
   const bool wide = options.output.output == "wide";
   kube::addQuery(target, "format", "text");
-  kube::addQuery(target, "columns", wide ? "0" : std::to_string(std::clamp<std::size_t>(terminalColumns(kColumns), 40, kColumns)));
+  kube::addQuery(target, "columns",
+                 wide ? "0" : std::to_string(std::clamp<std::size_t>(terminalColumns(kColumns), 40, kColumns)));
   if (wide) kube::addQuery(target, "wide", "1");
   if (wantsColor(options.output.color)) kube::addQuery(target, "color", "1");
   return target;
@@ -90,15 +89,15 @@ int printPlaces(const std::vector<WorkloadPlace>& places, const QuestionOptions&
     printValue({{"fits", all}, {"count", fitting}, {"places", list}}, options.output);
     return all ? kDone : kNegative;
   }
-  Table table;
+  KubectlTable table;
   for (const char* header : {"KIND", "NAME", "FITS", "NODE", "CARDS", "MESSAGE"}) table.column(header);
   const bool color = wantsColor(options.output.color);
   for (const auto& place : places) {
     std::string cards;
     for (const auto& card : place.cards) cards += (cards.empty() ? "" : ",") + base::printable(card);
     table.row({place.kind, base::printable(place.name),
-               toned(place.fits ? "yes" : "no", place.fits ? Tone::good : Tone::bad, color), base::printable(place.node),
-               cards, base::printable(place.message)});
+               toned(place.fits ? "yes" : "no", place.fits ? Tone::good : Tone::bad, color),
+               base::printable(place.node), cards, base::printable(place.message)});
   }
   std::string out = table.text(options.output);
   if (!options.output.noHeaders)
@@ -119,11 +118,11 @@ int askOne(const QuestionOptions& options, ClusterMirror& mirror, const std::str
 }
 
 /// One row per class: claims of its usual or the given size that fit.
-Table fitTable(const Json& answer) {
-  Table table;
+KubectlTable fitTable(const Json& answer) {
+  KubectlTable table;
   for (const char* header : {"CLASS", "FIT", "SIZE", "BY MODEL"}) table.column(header);
-  table.column("SIZE OF", Table::Show::wide);
-  table.column("LIMIT", Table::Show::wide);
+  table.column("SIZE OF", KubectlTable::Show::wide);
+  table.column("LIMIT", KubectlTable::Show::wide);
   for (const auto& each : at(answer, {"forecasts"})) {
     std::string size, models;
     for (const auto& [key, value] : at(each, {"subject", "requests"}).items())

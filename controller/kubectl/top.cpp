@@ -19,7 +19,7 @@ namespace egpu::kubectl {
 namespace {
 
 /// Use of one claim beside its grant.
-struct ClaimUse {
+struct UsageRow {
   std::string space, name, node;
   std::string core, memory;          ///< granted, as text
   std::string usedCore, usedMemory;  ///< empty = not reported
@@ -50,7 +50,7 @@ std::map<std::string, LiveUse> liveUse(const Connection& connection) {
   return live;
 }
 
-base::Result<std::vector<ClaimUse>> read(const Connection& connection, const TopOptions& options) {
+base::Result<std::vector<UsageRow>> read(const Connection& connection, const TopOptions& options) {
   const std::string space = options.client.allNamespaces ? std::string() : connection.space();
   base::Result<std::vector<Json>> claims = std::vector<Json>();
   if (options.claim.empty()) {
@@ -62,10 +62,10 @@ base::Result<std::vector<ClaimUse>> read(const Connection& connection, const Top
   }
   if (!claims) return claims.status();
   const auto live = liveUse(connection);
-  std::vector<ClaimUse> all;
+  std::vector<UsageRow> all;
   for (const auto& claim : *claims) {
     if (textAt(claim, {"status", "phase"}) != "Bound") continue;
-    ClaimUse use{.space = textAt(claim, {"metadata", "namespace"}),
+    UsageRow use{.space = textAt(claim, {"metadata", "namespace"}),
                  .name = textAt(claim, {"metadata", "name"}),
                  .node = textAt(claim, {"status", "nodeName"}),
                  .core = textAt(claim, {"status", "capacity", "core"}),
@@ -85,25 +85,25 @@ base::Result<std::vector<ClaimUse>> read(const Connection& connection, const Top
   return all;
 }
 
-std::string textOf(const std::vector<ClaimUse>& all, const TopOptions& options, int64_t now) {
-  Table table;
+std::string textOf(const std::vector<UsageRow>& all, const TopOptions& options, int64_t now) {
+  KubectlTable table;
   if (options.client.allNamespaces) table.column("NAMESPACE");
   for (const char* header : {"NAME", "CORE", "CORE USED", "MEMORY", "MEMORY USED", "REPORTED"}) table.column(header);
-  table.column("NODE", Table::Show::wide);
+  table.column("NODE", KubectlTable::Show::wide);
   for (const auto& use : all) {
     std::vector<std::string> cells;
     if (options.client.allNamespaces) cells.push_back(base::printable(use.space));
     const auto unknown = [](const std::string& text) { return text.empty() ? std::string("<unknown>") : text; };
-    for (const auto& cell : {base::printable(use.name), use.core, unknown(use.usedCore), use.memory,
-                             unknown(use.usedMemory), use.time.empty() ? "<unknown>" : ageOf(use.time, now),
-                             base::printable(use.node)})
+    for (const auto& cell :
+         {base::printable(use.name), use.core, unknown(use.usedCore), use.memory, unknown(use.usedMemory),
+          use.time.empty() ? "<unknown>" : ageOf(use.time, now), base::printable(use.node)})
       cells.push_back(cell);
     table.row(std::move(cells));
   }
   return table.text(options.output);
 }
 
-Json valueOf(const std::vector<ClaimUse>& all) {
+Json valueOf(const std::vector<UsageRow>& all) {
   Json items = Json::array();
   for (const auto& use : all)
     items.push_back({{"namespace", use.space},
@@ -117,7 +117,8 @@ Json valueOf(const std::vector<ClaimUse>& all) {
 int once(const Connection& connection, const TopOptions& options) {
   const auto all = read(connection, options);
   if (!all) return fail("", all.status());
-  const auto now = std::chrono::duration_cast<std::chrono::seconds>(connection.clock().wall().time_since_epoch()).count();
+  const auto now =
+      std::chrono::duration_cast<std::chrono::seconds>(connection.clock().wall().time_since_epoch()).count();
   if (isStructured(options.output)) {
     printValue(valueOf(*all), options.output);
   } else if (all->empty()) {

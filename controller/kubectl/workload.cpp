@@ -35,7 +35,8 @@ bool podsOfController(const std::string& kind, const Json& object, PodSource& ou
     out.count = numberAt(object, {"spec", "replicas"}, 1);
   } else if (kind == "Job") {
     out.pod = &at(object, {"spec", "template"});
-    out.count = std::min(numberAt(object, {"spec", "parallelism"}, 1), numberAt(object, {"spec", "completions"}, kMaxPods + 1));
+    out.count =
+        std::min(numberAt(object, {"spec", "parallelism"}, 1), numberAt(object, {"spec", "completions"}, kMaxPods + 1));
   } else if (kind == "CronJob") {
     return podsOfController("Job", at(object, {"spec", "jobTemplate"}), out);
   } else {
@@ -80,7 +81,8 @@ class WorkloadReader {
     } else if (PodSource source; podsOfController(kind, object, source)) {
       return expand(kind, object, source, number);
     } else {
-      out_.ignored.push_back(kind + " " + textAt(object, {"metadata", "name"}) + " is not placed: it has no pods that are known here");
+      out_.ignored.push_back(kind + " " + textAt(object, {"metadata", "name"}) +
+                             " is not placed: it has no pods that are known here");
     }
     return Status::okay();
   }

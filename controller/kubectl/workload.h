@@ -23,8 +23,10 @@ struct Workload {
   bool hasController = false;
   /// True if the objects have to be placed together. Otherwise they are one claim, one pod with its claims, or a
   /// question with steps.
-  bool isJoint() const { return !hasQuestions && (hasController || pods.size() + claims.size() > 1 || !classes.empty() ||
-                                                  !templates.empty()); }
+  bool isJoint() const {
+    return !hasQuestions &&
+           (hasController || pods.size() + claims.size() > 1 || !classes.empty() || !templates.empty());
+  }
 };
 
 /// Reads YAML or JSON, with several documents and Lists. Code::invalid names document and field.

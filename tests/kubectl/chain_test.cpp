@@ -1,11 +1,12 @@
 // The chain of `kubectl egpu why`, from objects.
+#include "controller/kubectl/why/chain.h"
+
 #include <gmock/gmock.h>
 
 #include <fstream>
 #include <regex>
 
 #include "controller/kubectl/output.h"
-#include "controller/kubectl/why/chain.h"
 
 namespace egpu::kubectl {
 namespace {
@@ -15,7 +16,10 @@ using testing::HasSubstr;
 using testing::IsEmpty;
 
 Json condition(const char* type, const char* status, const char* reason, const char* message) {
-  return {{"type", type}, {"status", status}, {"reason", reason}, {"message", message},
+  return {{"type", type},
+          {"status", status},
+          {"reason", reason},
+          {"message", message},
           {"lastTransitionTime", "2026-01-02T03:04:05Z"}};
 }
 
@@ -125,18 +129,18 @@ TEST(Help, KnowsEveryReason) {
 }
 
 TEST(Ages, AreKubectls) {
-  const std::pair<int64_t, const char*> cases[] = {{45, "45s"},      {119, "119s"},   {120, "2m"},         {312, "5m12s"},
-                                                   {1800, "30m"},    {10'799, "179m"}, {10'800, "3h"},      {12'000, "3h20m"},
-                                                   {86'400, "24h"},  {180'000, "2d2h"}, {864'000, "10d"}};
+  const std::pair<int64_t, const char*> cases[] = {
+      {45, "45s"},    {119, "119s"},     {120, "2m"},     {312, "5m12s"},    {1800, "30m"},   {10'799, "179m"},
+      {10'800, "3h"}, {12'000, "3h20m"}, {86'400, "24h"}, {180'000, "2d2h"}, {864'000, "10d"}};
   for (const auto& [seconds, text] : cases) EXPECT_EQ(ageOf(1000, 1000 + seconds), text);
   EXPECT_EQ(ageOf(0, 5), "<unknown>");
 }
 
 TEST(Tables, AlignByWhatATerminalShows) {
-  Table table;
+  KubectlTable table;
   table.column("NAME");
   table.column("STATE");
-  table.column("NODE", Table::Show::wide);
+  table.column("NODE", KubectlTable::Show::wide);
   table.row({"a", toned("Done", Tone::good, true), "n"});
   table.row({"longer", "", "m"});
   EXPECT_EQ(table.text({}), "NAME     STATE\na        \033[32mDone\033[0m\nlonger   <none>\n");

@@ -321,6 +321,38 @@ def tenant(r, e, front):
     front.allowed = None
 
 
+# Names that documents use -> objects of this test.
+PLACES = {"POD": "user", "CLAIM": "small", "NAMESPACE": "default", "NODE": "n-0", "CLASS": "share", "test-cuda-1": "user", "infer-0": "n-0", "like=train-0": "like=n-1",
+          "train,gpu-core=50": "small,gpu-core=50", "CLAIM,gpu-core=50": "small,gpu-core=50"}
+
+
+def commands_of_documents():
+    """Yields each `kubectl egpu` command of README.md and the guide, in the order of the files."""
+    guide = os.path.join(ROOT, "manifests", "guide")
+    for path in [os.path.join(ROOT, "README.md"), *(os.path.join(guide, n) for n in sorted(os.listdir(guide)))]:
+        with open(path, encoding="utf-8") as f:
+            text = f.read()
+        for line in text.splitlines():
+            for found in re.findall(r"^kubectl egpu [^#\n]+|`kubectl egpu ([^`]+)`", line):
+                command = found if found else re.match(r"kubectl egpu ([^#\n]+)", line)[1]
+                if command.strip() != "why":  # a mention of the verb
+                    yield os.path.basename(path), command.strip()
+
+
+def guide(r, e, kubectl, work):
+    """Runs each command of the documents. 3: answered in the negative."""
+    kubectl.ok("patch", "egpuclass", "share", "--type=merge", "-p", '{"parameters": {"resizable": "true"}}')
+    card = e.json("map", "--idle")["nodes"] or e.json("map")["nodes"]
+    PLACES["CARD"] = next(c["name"] for n in card for c in n["cards"] if not c["claims"])
+    commands = list(commands_of_documents())
+    r.check("the documents have commands", len(commands) >= 20, commands)
+    for page, command in commands:
+        words = [PLACES.get(w, w) for w in command.split()]
+        words = [os.path.join(ROOT, w) if w.startswith("manifests/") else w for w in words]
+        done = subprocess.run([kubectl.binary, "egpu", *words], env=kubectl.env, cwd=work, capture_output=True, timeout=60, check=False)
+        r.check(f"{page}: kubectl egpu {command}", done.returncode in (0, 3) and (done.stdout or done.stderr), done)
+
+
 def documents(r):
     """krew's manifest and k9s' plugins name verbs that exist."""
     with open(os.path.join(ROOT, "manifests", "kubectl", "krew.yaml"), encoding="utf-8") as f:
@@ -357,6 +389,7 @@ def main(bin_dir):
         tenant(r, e, front)
         bundle(r, e, s, front, s.work)
         drain(r, e, kubectl)
+        guide(r, e, kubectl, s.work)
         documents(r)
     finally:
         if front:

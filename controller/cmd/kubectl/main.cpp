@@ -38,7 +38,9 @@ void addSeconds(CLI::App& app, const std::string& flag, std::chrono::seconds& o,
          flag, [&o](const int64_t& s) { o = std::chrono::seconds(s); }, what)
       ->transform(CLI::AsNumberWithUnit(std::map<std::string, int64_t>{{"s", 1}, {"m", 60}, {"h", 3600}},
                                         CLI::AsNumberWithUnit::UNIT_REQUIRED))
-      ->check([](const std::string& s) { return s.front() == '-' || s == "0" ? "valid are durations above 0, such as 30s" : ""; })
+      ->check([](const std::string& s) {
+        return s.front() == '-' || s == "0" ? "valid are durations above 0, such as 30s" : "";
+      })
       ->type_name("DURATION")
       ->default_str(std::to_string(o.count()) + "s");
 }
@@ -64,8 +66,8 @@ void addOutput(CLI::App& app, OutputFlags& o, std::vector<std::string> more = {}
       ->capture_default_str();
 }
 
-CLI::App* addVerb(CLI::App& app, const std::string& name, const std::string& what, VerbOptions& o, bool everywhere = false,
-                  const std::vector<std::string>& outputs = {}) {
+CLI::App* addVerb(CLI::App& app, const std::string& name, const std::string& what, VerbOptions& o,
+                  bool everywhere = false, const std::vector<std::string>& outputs = {}) {
   auto* sub = app.add_subcommand(name, what);
   addOutput(*sub, o.output, outputs);
   addClient(*sub, o.client, everywhere);
@@ -74,7 +76,8 @@ CLI::App* addVerb(CLI::App& app, const std::string& name, const std::string& wha
 }
 
 /// Adds a flag that becomes a parameter of the question.
-void addField(CLI::App& app, QuestionOptions& o, const std::string& flag, const std::string& field, const std::string& what) {
+void addField(CLI::App& app, QuestionOptions& o, const std::string& flag, const std::string& field,
+              const std::string& what) {
   app.add_option_function<std::string>(
          flag, [&o, field](const std::string& value) { o.fields.emplace_back(field, value); }, what)
       ->take_all()
@@ -91,20 +94,25 @@ void addAmounts(CLI::App& app, QuestionOptions& o) {
 }
 
 void addQuestions(CLI::App& app, AllOptions& o) {
-  auto* fit = addVerb(app, "fit", "How many more claims fit: of each class, or one, of their usual or a given size", o.fit);
+  auto* fit =
+      addVerb(app, "fit", "How many more claims fit: of each class, or one, of their usual or a given size", o.fit);
   addField(*fit, o.fit, "CLASS", "class", "A class (default: each)");
   addAmounts(*fit, o.fit);
-  auto* attempt = addVerb(app, "try", "Where a Pod, a claim or a whole Deployment would go, and what changes would do", o.attempt);
+  auto* attempt =
+      addVerb(app, "try", "Where a Pod, a claim or a whole Deployment would go, and what changes would do", o.attempt);
   addField(*attempt, o.attempt, "CLAIM", "claim", "An existing ElasticGPUClaim");
-  attempt->add_option("-f,--filename", o.attempt.file,
-                      "Manifests: claims, Pods, Deployments, StatefulSets, Jobs and others, or a question; - = standard input");
+  attempt->add_option(
+      "-f,--filename", o.attempt.file,
+      "Manifests: claims, Pods, Deployments, StatefulSets, Jobs and others, or a question; - = standard input");
   attempt->add_flag("--explain", o.attempt.explain, "How many nodes and cards each stage leaves, and why");
-  addField(*attempt, o.attempt, "--class", "class", "Class of a claim of the amounts below (default: the default class)");
+  addField(*attempt, o.attempt, "--class", "class",
+           "Class of a claim of the amounts below (default: the default class)");
   addAmounts(*attempt, o.attempt);
   addField(*attempt, o.attempt, "--card", "card", "On this card only (an ElasticGPU's name)");
   addField(*attempt, o.attempt, "--top", "top", "How many of the fitting nodes to show (default: 5)");
   addField(*attempt, o.attempt, "--names", "names", "How many rejected nodes and cards to name per stage (default: 5)");
-  addField(*attempt, o.attempt, "--drain", "drain", "Step: empty this node; repeatable, as all steps, which are tried in their order");
+  addField(*attempt, o.attempt, "--drain", "drain",
+           "Step: empty this node; repeatable, as all steps, which are tried in their order");
   addField(*attempt, o.attempt, "--add", "add",
            "Step: add nodes, NAME,like=NODE[,count=N] or NAME,model=M,cards=N,memory=16Gi[,tflops=N][,count=N]");
   addField(*attempt, o.attempt, "--release", "release", "Step: release this claim, [NAMESPACE/]CLAIM");
@@ -113,7 +121,8 @@ void addQuestions(CLI::App& app, AllOptions& o) {
 }
 
 void addVerbs(CLI::App& app, AllOptions& o) {
-  auto* map = addVerb(app, "map", "Every node and card, with its claims and the pods that use them", o.map, false, {"bars", "backendai"});
+  auto* map = addVerb(app, "map", "Every node and card, with its claims and the pods that use them", o.map, false,
+                      {"bars", "backendai"});
   map->add_option("--node", o.map.node, "Only this node");
   map->add_flag("--idle", o.map.idle, "Only nodes without a claim");
   auto* why = addVerb(app, "why", "Where a pod or a claim stands, since when, and what would help", o.why);
@@ -123,21 +132,26 @@ void addVerbs(CLI::App& app, AllOptions& o) {
   top->add_flag("-w,--watch", o.top.watch, "Print again at each interval, until interrupted");
   addSeconds(*top, "--interval", o.top.interval, "Time between two tables");
   addQuestions(app, o);
-  auto* drain = addVerb(app, "drain-card", "Take a card out of use: its claims, their pods, and where they would go", o.drainCard);
+  auto* drain = addVerb(app, "drain-card", "Take a card out of use: its claims, their pods, and where they would go",
+                        o.drainCard);
   drain->add_option("CARD", o.drainCard.card, "An ElasticGPU's name: kubectl egpu map -o wide")->required();
-  auto* execute = drain->add_flag("--execute", o.drainCard.execute, "Keep new claims off the card, and evict the pods, one at a time");
+  auto* execute = drain->add_flag("--execute", o.drainCard.execute,
+                                  "Keep new claims off the card, and evict the pods, one at a time");
   drain->add_flag("--undo", o.drainCard.undo, "Offer the card again")->excludes(execute);
   addSeconds(*drain, "--timeout", o.drainCard.timeout, "Time until --execute ends with an error");
   auto* check = addVerb(app, "check", "Whether cluster and installation are as Elastic GPU needs them", o.check);
   check->add_flag("--wait", o.check.wait, "Repeat until there is no error, or the time is over");
   addSeconds(*check, "--timeout", o.check.timeout, "Time for --wait");
   auto* bundle = addVerb(app, "bundle", "Archive for a bug report, without secrets", o.bundle);
-  bundle->add_option("--file", o.bundle.file, "Archive to write; - = standard output (default: egpu-bundle-TIME.tar.gz)");
+  bundle->add_option("--file", o.bundle.file,
+                     "Archive to write; - = standard output (default: egpu-bundle-TIME.tar.gz)");
   bundle->add_option("--logs", o.bundle.logLines, "Lines of log per pod of the installation; 0 = none")
       ->check(CLI::Range(0, 100'000))
       ->capture_default_str();
   auto* completion = app.add_subcommand("completion", "Completion script for a shell");
-  completion->add_option("SHELL", o.shell, "bash, zsh or fish")->required()->check(CLI::IsMember({"bash", "zsh", "fish"}));
+  completion->add_option("SHELL", o.shell, "bash, zsh or fish")
+      ->required()
+      ->check(CLI::IsMember({"bash", "zsh", "fish"}));
 }
 
 int dispatch(const CLI::App& app, const AllOptions& o) {
@@ -162,7 +176,8 @@ Grammar grammarOf(const CLI::App& app) {
     flags.description = sub->get_description();
     for (const auto* option : sub->get_options()) {
       if (option->get_lnames().empty()) continue;
-      flags.flags.push_back({"--" + option->get_lnames().front(), option->get_description(), option->get_items_expected() > 0});
+      flags.flags.push_back(
+          {"--" + option->get_lnames().front(), option->get_description(), option->get_items_expected() > 0});
     }
   }
   return grammar;

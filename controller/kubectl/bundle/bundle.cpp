@@ -21,8 +21,9 @@ namespace {
 /// Kinds whose objects are all added. Of other kinds, wants() selects objects.
 const std::set<std::string, std::less<>>& wholeKinds() {
   static const std::set<std::string, std::less<>> kinds = {
-      "Node", "DeviceClass", "DeviceTaintRule", "Lease", "NodeLease", "ElasticGPU", "ElasticGPUClaim",
-      "ElasticGPUClass", "ElasticGPUQuota", "ElasticGPUClaimTemplate", "Deployment", "DaemonSet"};
+      "Node",       "DeviceClass",     "DeviceTaintRule", "Lease",           "NodeLease",
+      "ElasticGPU", "ElasticGPUClaim", "ElasticGPUClass", "ElasticGPUQuota", "ElasticGPUClaimTemplate",
+      "Deployment", "DaemonSet"};
   return kinds;
 }
 
@@ -88,7 +89,8 @@ void addLogs(Archive& archive, const Connection& connection, const Inventory& in
   for (const auto& pod : inventory.of("Pod")) {
     if (textAt(pod, {"metadata", "namespace"}) != kSystemNamespace) continue;
     const auto name = textAt(pod, {"metadata", "name"});
-    const auto log = connection.text(pathOf("v1", kSystemNamespace, "pods", name) + "/log?tailLines=" + std::to_string(lines));
+    const auto log =
+        connection.text(pathOf("v1", kSystemNamespace, "pods", name) + "/log?tailLines=" + std::to_string(lines));
     if (log)
       archive.add("logs/" + name + ".log", redactedText(*log));
     else
@@ -128,7 +130,8 @@ int bundleVerb(const BundleOptions& options) {
   }
   const auto file = options.file.empty() ? fileNameFor(inventory->localTime) : options.file;
   if (const auto written = base::writePrivateFile(file, *bytes); !written.ok()) return fail("--file", written);
-  printText("Written: " + base::printable(file) + ". It has no Secrets, environment values, commands or foreign annotations; "
+  printText("Written: " + base::printable(file) +
+            ". It has no Secrets, environment values, commands or foreign annotations; "
             "names of namespaces, pods and images are in it. Read it before you send it.");
   if (!left.empty()) std::fprintf(stderr, "Left out, for lack of rights:\n%s", base::printable(left, '\n').c_str());
   return kDone;

@@ -30,7 +30,8 @@ bool secondsLeft(const std::string& pem, int64_t now, int64_t& left) {
   const std::unique_ptr<BIO, BioDeleter> bio(BIO_new_mem_buf(pem.data(), static_cast<int>(pem.size())));
   const std::unique_ptr<X509, CertificateDeleter> certificate(PEM_read_bio_X509(bio.get(), nullptr, nullptr, nullptr));
   if (!certificate) return false;
-  const std::unique_ptr<ASN1_TIME, decltype(&ASN1_TIME_free)> from(ASN1_TIME_set(nullptr, static_cast<time_t>(now)), &ASN1_TIME_free);
+  const std::unique_ptr<ASN1_TIME, decltype(&ASN1_TIME_free)> from(ASN1_TIME_set(nullptr, static_cast<time_t>(now)),
+                                                                   &ASN1_TIME_free);
   int days = 0, seconds = 0;
   if (!from || ASN1_TIME_diff(&days, &seconds, from.get(), X509_get0_notAfter(certificate.get())) != 1) return false;
   left = days * kDay + seconds;
@@ -54,17 +55,21 @@ Findings checkCertificates(const Inventory& inventory) {
     if (!secondsLeft(pem, now, left))
       found.push_back({Level::error, "certificate", object, "it can't be read", mend});
     else if (left < 0)
-      found.push_back({Level::error, "certificate", object, "it expired " + std::to_string(-left / kDay) + " days ago", mend});
+      found.push_back(
+          {Level::error, "certificate", object, "it expired " + std::to_string(-left / kDay) + " days ago", mend});
     else if (left < kSoon)
-      found.push_back({Level::warning, "certificate", object, "it expires in " + std::to_string(left / kDay) + " days", mend});
+      found.push_back(
+          {Level::warning, "certificate", object, "it expires in " + std::to_string(left / kDay) + " days", mend});
   }
   for (const auto& request : inventory.of("CertificateSigningRequest")) {
     const auto name = textAt(request, {"metadata", "name"}), signer = textAt(request, {"spec", "signerName"});
     const auto made = base::unixSeconds(textAt(request, {"metadata", "creationTimestamp"}));
-    if (!isKubeletSigner(signer) || !at(request, {"status", "conditions"}).empty() || now - made < kUnapproved) continue;
-    found.push_back({Level::warning, "certificate", "CertificateSigningRequest/" + name,
-                     "the request of " + textAt(request, {"spec", "username"}) + " is not approved: its certificate will expire",
-                     "kubectl certificate approve " + name});
+    if (!isKubeletSigner(signer) || !at(request, {"status", "conditions"}).empty() || now - made < kUnapproved)
+      continue;
+    found.push_back(
+        {Level::warning, "certificate", "CertificateSigningRequest/" + name,
+         "the request of " + textAt(request, {"spec", "username"}) + " is not approved: its certificate will expire",
+         "kubectl certificate approve " + name});
   }
   return found;
 }

@@ -28,7 +28,11 @@ void print(const Findings& found, const OutputFlags& flags) {
   if (isStructured(flags)) {
     Json list = Json::array();
     for (const auto& f : found)
-      list.push_back({{"level", nameOf(f.level)}, {"check", f.check}, {"object", f.object}, {"problem", f.problem}, {"mend", f.mend}});
+      list.push_back({{"level", nameOf(f.level)},
+                      {"check", f.check},
+                      {"object", f.object},
+                      {"problem", f.problem},
+                      {"mend", f.mend}});
     printValue({{"checks", kChecks},
                 {"errors", count(found, Level::error)},
                 {"warnings", count(found, Level::warning)},
@@ -37,17 +41,21 @@ void print(const Findings& found, const OutputFlags& flags) {
                flags);
     return;
   }
-  Table table;
+  KubectlTable table;
   for (const char* header : {"LEVEL", "CHECK", "OBJECT", "PROBLEM", "MEND"}) table.column(header);
   const bool color = wantsColor(flags.color);
   for (const auto& f : found)
-    table.row({toned(nameOf(f.level), f.level == Level::error ? Tone::bad : f.level == Level::warning ? Tone::waiting : Tone::plain, color),
+    table.row({toned(nameOf(f.level),
+                     f.level == Level::error     ? Tone::bad
+                     : f.level == Level::warning ? Tone::waiting
+                                                 : Tone::plain,
+                     color),
                f.check, base::printable(f.object), base::printable(f.problem), base::printable(f.mend)});
   std::string out = table.empty() ? "" : table.text(flags) + "\n";
   if (!flags.noHeaders)
     out += std::to_string(kChecks) + " checks: " + std::to_string(count(found, Level::error)) + " errors, " +
-           std::to_string(count(found, Level::warning)) + " warnings, " + std::to_string(count(found, Level::notChecked)) +
-           " kinds not checked.\n";
+           std::to_string(count(found, Level::warning)) + " warnings, " +
+           std::to_string(count(found, Level::notChecked)) + " kinds not checked.\n";
   if (!out.empty()) printText(out);
 }
 
@@ -55,13 +63,15 @@ void print(const Findings& found, const OutputFlags& flags) {
 
 Findings checkAll(const Inventory& inventory) {
   Findings all;
-  for (const auto check : {checkVersion, checkDefinitions, checkPolicies, checkRights, checkController, checkAgents,
-                           checkDrivers, checkRuntime, checkForeign, checkVisibleDevices, checkClocks, checkCertificates}) {
+  for (const auto check :
+       {checkVersion, checkDefinitions, checkPolicies, checkRights, checkController, checkAgents, checkDrivers,
+        checkRuntime, checkForeign, checkVisibleDevices, checkClocks, checkCertificates}) {
     auto found = check(inventory);
     all.insert(all.end(), std::make_move_iterator(found.begin()), std::make_move_iterator(found.end()));
   }
   for (const auto& [kind, why] : inventory.unreadable)
-    all.push_back({Level::notChecked, "read", kind, why, "kubectl egpu check  # as a user who may read it, such as cluster-admin"});
+    all.push_back({Level::notChecked, "read", kind, why,
+                   "kubectl egpu check  # as a user who may read it, such as cluster-admin"});
   std::stable_sort(all.begin(), all.end(), [](const auto& a, const auto& b) { return a.level < b.level; });
   return all;
 }

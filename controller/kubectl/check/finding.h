@@ -23,18 +23,18 @@ struct Finding {
 using Findings = std::vector<Finding>;
 
 /// The checks. Each is pure: it reads the inventory, and returns nothing for a kind that could not be read.
-Findings checkVersion(const Inventory& inventory);       ///< Kubernetes and kubelets; the APIs of feature gates
-Findings checkDefinitions(const Inventory& inventory);   ///< CustomResourceDefinitions, DeviceClass
-Findings checkPolicies(const Inventory& inventory);      ///< admission policies and their bindings
-Findings checkRights(const Inventory& inventory);        ///< roles and bindings of controller, agents and users
-Findings checkController(const Inventory& inventory);    ///< Deployment and Lease
-Findings checkAgents(const Inventory& inventory);        ///< one ready agent per GPU node, which publishes cards
-Findings checkDrivers(const Inventory& inventory);       ///< driver version, cards in trouble, classes' plugins
-Findings checkRuntime(const Inventory& inventory);       ///< container runtime and CDI
-Findings checkForeign(const Inventory& inventory);       ///< other device plugins and drivers on our nodes
+Findings checkVersion(const Inventory& inventory);         ///< Kubernetes and kubelets; the APIs of feature gates
+Findings checkDefinitions(const Inventory& inventory);     ///< CustomResourceDefinitions, DeviceClass
+Findings checkPolicies(const Inventory& inventory);        ///< admission policies and their bindings
+Findings checkRights(const Inventory& inventory);          ///< roles and bindings of controller, agents and users
+Findings checkController(const Inventory& inventory);      ///< Deployment and Lease
+Findings checkAgents(const Inventory& inventory);          ///< one ready agent per GPU node, which publishes cards
+Findings checkDrivers(const Inventory& inventory);         ///< driver version, cards in trouble, classes' plugins
+Findings checkRuntime(const Inventory& inventory);         ///< container runtime and CDI
+Findings checkForeign(const Inventory& inventory);         ///< other device plugins and drivers on our nodes
 Findings checkVisibleDevices(const Inventory& inventory);  ///< containers that reach cards without a claim
-Findings checkClocks(const Inventory& inventory);        ///< of nodes, controller and this machine
-Findings checkCertificates(const Inventory& inventory);  ///< of the kubeconfig, and requests of kubelets
+Findings checkClocks(const Inventory& inventory);          ///< of nodes, controller and this machine
+Findings checkCertificates(const Inventory& inventory);    ///< of the kubeconfig, and requests of kubelets
 
 /// Runs all checks. Kinds that could not be read are reported with Level::notChecked.
 Findings checkAll(const Inventory& inventory);

@@ -10,7 +10,7 @@ namespace {
 
 using Level = Finding::Level;
 
-constexpr int kOldestMinor = 34;         // Dynamic Resource Allocation v1
+constexpr int kOldestMinor = 34;          // Dynamic Resource Allocation v1
 constexpr int kMutatingPolicyMinor = 36;  // MutatingAdmissionPolicy v1
 
 std::string refOf(const Json& object) { return textAt(object, {"kind"}) + "/" + nameOf(object); }
@@ -26,8 +26,7 @@ std::vector<std::string> expressionsOf(const Json& policy) {
   for (const char* list : {"variables", "matchConditions", "validations", "mutations"})
     for (const auto& each : at(policy, {"spec", list})) {
       out.push_back(textAt(each, {"expression"}));
-      for (const char* patch : {"applyConfiguration", "jsonPatch"})
-        out.push_back(textAt(each, {patch, "expression"}));
+      for (const char* patch : {"applyConfiguration", "jsonPatch"}) out.push_back(textAt(each, {patch, "expression"}));
     }
   return out;
 }
@@ -64,7 +63,8 @@ bool permits(const Json& role, const std::string& group, const std::string& reso
   };
   const auto& rules = at(role, {"rules"});
   return std::any_of(rules.begin(), rules.end(), [&](const Json& rule) {
-    return has(at(rule, {"apiGroups"}), group) && has(at(rule, {"resources"}), resource) && has(at(rule, {"verbs"}), verb);
+    return has(at(rule, {"apiGroups"}), group) && has(at(rule, {"resources"}), resource) &&
+           has(at(rule, {"verbs"}), verb);
   });
 }
 
@@ -101,7 +101,8 @@ Findings checkVersion(const Inventory& inventory) {
   for (const auto& name : gpuNodes(inventory)) {
     const auto kubelet = textAt(inventory.find("Node", name), {"status", "nodeInfo", "kubeletVersion"});
     if (const int node = minorOf(kubelet); node > 0 && node < kOldestMinor && !inventory.isStandalone())
-      found.push_back({Level::error, "kubelet-version", "Node/" + name, "its kubelet is " + kubelet + ", 1.34 is the oldest",
+      found.push_back({Level::error, "kubelet-version", "Node/" + name,
+                       "its kubelet is " + kubelet + ", 1.34 is the oldest",
                        "upgrade the kubelet of node " + name + " to 1.34 or later"});
   }
   return found;
@@ -137,7 +138,8 @@ Findings checkDefinitions(const Inventory& inventory) {
   const auto& device = inventory.find("DeviceClass", "elasticgpu.io");
   const char* mend = "kubectl apply -f manifests/admission/deviceclass.yaml";
   if (device.is_null()) {
-    found.push_back({Level::error, "device-class", "DeviceClass/elasticgpu.io", "it is missing: no ResourceClaim is valid", mend});
+    found.push_back(
+        {Level::error, "device-class", "DeviceClass/elasticgpu.io", "it is missing: no ResourceClaim is valid", mend});
   } else {
     const auto& selectors = at(device, {"spec", "selectors"});
     if (selectors.empty() || textAt(selectors[0], {"cel", "expression"}) != "false")
@@ -186,10 +188,12 @@ Findings checkRights(const Inventory& inventory) {
       const auto& subjects = at(binding, {"subjects"});
       for (const auto& subject : at(wanted, {"subjects"}))
         if (std::none_of(subjects.begin(), subjects.end(), [&](const Json& each) {
-              return textAt(each, {"kind"}) == textAt(subject, {"kind"}) && nameOf({{"metadata", each}}) == nameOf({{"metadata", subject}}) &&
+              return textAt(each, {"kind"}) == textAt(subject, {"kind"}) &&
+                     nameOf({{"metadata", each}}) == nameOf({{"metadata", subject}}) &&
                      textAt(each, {"namespace"}) == textAt(subject, {"namespace"});
             }))
-          found.push_back({Level::error, "rights", refOf(wanted), "its subjects lack " + textAt(subject, {"name"}), mend});
+          found.push_back(
+              {Level::error, "rights", refOf(wanted), "its subjects lack " + textAt(subject, {"name"}), mend});
     }
   return found;
 }

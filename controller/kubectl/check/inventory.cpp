@@ -73,7 +73,8 @@ const std::vector<Json>& Inventory::of(const std::string& kind) const {
 const Json& Inventory::find(const std::string& kind, const std::string& name, const std::string& space) const {
   static const Json none;
   for (const auto& each : of(kind))
-    if (textAt(each, {"metadata", "name"}) == name && (space.empty() || textAt(each, {"metadata", "namespace"}) == space))
+    if (textAt(each, {"metadata", "name"}) == name &&
+        (space.empty() || textAt(each, {"metadata", "namespace"}) == space))
       return each;
   return none;
 }
@@ -120,7 +121,8 @@ base::Result<Inventory> takeInventory(const Connection& connection) {
       for (const auto& kind : at(*kinds, {"resources"}))
         out.served.push_back(std::string(group) + "/" + textAt(kind, {"name"}));
   out.serverTime = connection.serverTime();
-  out.localTime = std::chrono::duration_cast<std::chrono::seconds>(connection.clock().wall().time_since_epoch()).count();
+  out.localTime =
+      std::chrono::duration_cast<std::chrono::seconds>(connection.clock().wall().time_since_epoch()).count();
   const auto& endpoint = connection.endpoint();
   out.certificates["certificate-authority"] = contents(endpoint.caData, endpoint.caFile);
   out.certificates["client-certificate"] = contents(endpoint.clientCertificateData, endpoint.clientCertificateFile);

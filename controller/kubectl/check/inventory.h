@@ -10,11 +10,11 @@
 namespace egpu::kubectl {
 
 struct Inventory {
-  Json version;                                    ///< of the API server
-  std::map<std::string, std::vector<Json>> lists;  ///< by kind: "Node", …; see kKinds in inventory.cpp
-  std::map<std::string, std::string> unreadable;   ///< kind → why it could not be read
-  std::vector<std::string> served;                 ///< "resource.k8s.io/v1/resourceclaims", of the groups that matter
-  int64_t serverTime = 0, localTime = 0;           ///< seconds since 1970; 0 = unknown
+  Json version;                                     ///< of the API server
+  std::map<std::string, std::vector<Json>> lists;   ///< by kind: "Node", …; see kKinds in inventory.cpp
+  std::map<std::string, std::string> unreadable;    ///< kind → why it could not be read
+  std::vector<std::string> served;                  ///< "resource.k8s.io/v1/resourceclaims", of the groups that matter
+  int64_t serverTime = 0, localTime = 0;            ///< seconds since 1970; 0 = unknown
   std::map<std::string, std::string> certificates;  ///< PEM texts of the kubeconfig by field; no keys
 
   const std::vector<Json>& of(const std::string& kind) const;

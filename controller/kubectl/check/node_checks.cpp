@@ -32,8 +32,9 @@ bool hasAgentLabel(const Json& node) {
   const auto& labels = at(node, {"metadata", "labels"});
   if (at(labels, {"elasticgpu.io/agent"}) == "true") return true;
   if (at(labels, {"elasticgpu.io/agent"}) == "false") return false;
-  for (const char* label : {"feature.node.kubernetes.io/pci-10de.present", "feature.node.kubernetes.io/pci-0300_10de.present",
-                            "feature.node.kubernetes.io/pci-0302_10de.present", "nvidia.com/gpu.present"})
+  for (const char* label :
+       {"feature.node.kubernetes.io/pci-10de.present", "feature.node.kubernetes.io/pci-0300_10de.present",
+        "feature.node.kubernetes.io/pci-0302_10de.present", "nvidia.com/gpu.present"})
     if (at(labels, {label}) == "true") return true;
   return false;
 }
@@ -60,7 +61,8 @@ int runtimeVersion(const std::string& text, const std::string& name) {
 }
 
 /// Warnings about an object of the kind, by its name: the last message.
-std::map<std::string, std::string> warnings(const Inventory& inventory, const std::string& kind, const std::string& reason) {
+std::map<std::string, std::string> warnings(const Inventory& inventory, const std::string& kind,
+                                            const std::string& reason) {
   std::map<std::string, std::string> out;
   for (const auto& event : inventory.of("Event"))
     if (textAt(event, {"involvedObject", "kind"}) == kind && textAt(event, {"reason"}) == reason)
@@ -69,12 +71,14 @@ std::map<std::string, std::string> warnings(const Inventory& inventory, const st
 }
 
 bool isForeignPlugin(const Json& pod, std::string& image) {
-  static const char* const kNames[] = {"nvidia-device-plugin", "k8s-device-plugin", "hami-device-plugin",
-                                       "volcano-vgpu-device-plugin", "gpu-device-plugin", "projecthami/hami", "gpushare-device-plugin"};
+  static const char* const kNames[] = {"nvidia-device-plugin",       "k8s-device-plugin", "hami-device-plugin",
+                                       "volcano-vgpu-device-plugin", "gpu-device-plugin", "projecthami/hami",
+                                       "gpushare-device-plugin"};
   for (const auto& container : at(pod, {"spec", "containers"})) {
     image = textAt(container, {"image"});
     for (const char* name : kNames)
-      if (image.find(name) != std::string::npos || textAt(container, {"name"}).find(name) != std::string::npos) return true;
+      if (image.find(name) != std::string::npos || textAt(container, {"name"}).find(name) != std::string::npos)
+        return true;
   }
   return false;
 }
@@ -92,7 +96,8 @@ bool asksForAll(const Json& pod) {
 
 /// True if an image of the pod is one of those that set NVIDIA_VISIBLE_DEVICES=all themselves.
 bool hasCudaImage(const Json& pod, std::string& image) {
-  static const char* const kImages[] = {"nvidia/cuda", "nvcr.io/nvidia", "pytorch/pytorch", "tensorflow/tensorflow", "vllm/vllm"};
+  static const char* const kImages[] = {"nvidia/cuda", "nvcr.io/nvidia", "pytorch/pytorch", "tensorflow/tensorflow",
+                                        "vllm/vllm"};
   for (const auto& container : at(pod, {"spec", "containers"})) {
     image = textAt(container, {"image"});
     for (const char* each : kImages)
@@ -119,11 +124,12 @@ std::vector<std::string> gpuNodes(const Inventory& inventory) {
 
 Findings checkAgents(const Inventory& inventory) {
   Findings found;
-  if (inventory.isStandalone() || !inventory.isRead("DaemonSet") || !inventory.isRead("Pod") || !inventory.isRead("Node"))
+  if (inventory.isStandalone() || !inventory.isRead("DaemonSet") || !inventory.isRead("Pod") ||
+      !inventory.isRead("Node"))
     return found;
   if (inventory.find("DaemonSet", "elastic-gpu-agent").is_null()) {
-    found.push_back({Level::error, "agent", "DaemonSet/elastic-gpu-agent", "it is missing in namespace elastic-gpu-system",
-                     "kubectl apply -k manifests"});
+    found.push_back({Level::error, "agent", "DaemonSet/elastic-gpu-agent",
+                     "it is missing in namespace elastic-gpu-system", "kubectl apply -k manifests"});
     return found;
   }
   std::map<std::string, const Json*> agents;
@@ -153,7 +159,8 @@ Findings checkDrivers(const Inventory& inventory) {
   Findings found;
   for (const auto& [node, message] : warnings(inventory, "Node", "DiscoveryWarning"))
     found.push_back({Level::error, "driver", "Node/" + node, message,
-                     "install the driver on node " + node + ", or set the agent's --driver-root (manifests/guide/node-requirements.md)"});
+                     "install the driver on node " + node +
+                         ", or set the agent's --driver-root (manifests/guide/node-requirements.md)"});
   std::set<std::string> old;
   for (const auto& gpu : inventory.of("ElasticGPU")) {
     const auto node = cardNodeOf(gpu);
@@ -166,8 +173,9 @@ Findings checkDrivers(const Inventory& inventory) {
     if (textAt(healthy, {"status"}) != "False") continue;
     const auto reason = textAt(healthy, {"reason"});
     if (reason == "Probation" || reason == "ForeignUse") continue;  // it ends by itself; checkForeign()
-    found.push_back({reason == "DriverNotAnswering" ? Level::error : Level::warning, "card", "ElasticGPU/" + nameOf(gpu),
-                     reason + ": " + textAt(healthy, {"message"}), "manifests/guide/card-maintenance.md#reset-a-card, node " + node});
+    found.push_back({reason == "DriverNotAnswering" ? Level::error : Level::warning, "card",
+                     "ElasticGPU/" + nameOf(gpu), reason + ": " + textAt(healthy, {"message"}),
+                     "manifests/guide/card-maintenance.md#reset-a-card, node " + node});
   }
   for (const auto& cls : inventory.of("ElasticGPUClass"))
     for (const auto& condition : at(cls, {"status", "conditions"}))
@@ -199,12 +207,17 @@ Findings checkRuntime(const Inventory& inventory) {
   std::set<std::string> told;
   for (const auto& event : inventory.of("Event")) {
     const auto message = textAt(event, {"message"});
-    if (message.find("CDI device") == std::string::npos || message.find("elasticgpu.io/") == std::string::npos) continue;
+    if (message.find("CDI device") == std::string::npos || message.find("elasticgpu.io/") == std::string::npos)
+      continue;
     std::string node = textAt(event, {"source", "host"});
-    if (node.empty()) node = nodeOf(inventory.find("Pod", textAt(event, {"involvedObject", "name"}), textAt(event, {"involvedObject", "namespace"})));
+    if (node.empty())
+      node = nodeOf(inventory.find("Pod", textAt(event, {"involvedObject", "name"}),
+                                   textAt(event, {"involvedObject", "namespace"})));
     if (!told.insert(node).second) continue;
-    found.push_back({Level::error, "cdi", "Node/" + node, "its container runtime does not read CDI files: " + message,
-                     "in /etc/containerd/config.toml on node " + node + ": enable_cdi = true, cdi_spec_dirs = [\"/etc/cdi\", \"/var/run/cdi\"]; then restart containerd"});
+    found.push_back(
+        {Level::error, "cdi", "Node/" + node, "its container runtime does not read CDI files: " + message,
+         "in /etc/containerd/config.toml on node " + node +
+             ": enable_cdi = true, cdi_spec_dirs = [\"/etc/cdi\", \"/var/run/cdi\"]; then restart containerd"});
   }
   return found;
 }
@@ -213,7 +226,8 @@ Findings checkForeign(const Inventory& inventory) {
   Findings found;
   for (const auto& name : gpuNodes(inventory)) {
     const auto& allocatable = at(inventory.find("Node", name), {"status", "allocatable"});
-    for (const char* resource : {"nvidia.com/gpu", "nvidia.com/gpu.shared", "nvidia.com/gpumem", "volcano.sh/vgpu-number"}) {
+    for (const char* resource :
+         {"nvidia.com/gpu", "nvidia.com/gpu.shared", "nvidia.com/gpumem", "volcano.sh/vgpu-number"}) {
       const auto& amount = at(allocatable, {resource});
       if (amount.is_null() || amount == "0" || amount == 0) continue;
       found.push_back({Level::error, "foreign-device-plugin", "Node/" + name,
@@ -229,17 +243,20 @@ Findings checkForeign(const Inventory& inventory) {
     const auto space = textAt(pod, {"metadata", "namespace"});
     found.push_back({Level::error, "foreign-device-plugin", "Pod/" + space + "/" + nameOf(pod),
                      "a device plugin runs on node " + node + ", whose cards are Elastic GPU's (" + image + ")",
-                     "kubectl label node " + node + " nvidia.com/gpu.deploy.device-plugin=false  # or exclude the node from its DaemonSet"});
+                     "kubectl label node " + node +
+                         " nvidia.com/gpu.deploy.device-plugin=false  # or exclude the node from its DaemonSet"});
   }
   std::set<std::string> told;
   for (const auto& slice : inventory.of("ResourceSlice")) {
     const auto node = textAt(slice, {"spec", "nodeName"}), driver = textAt(slice, {"spec", "driver"});
     if (driver != "gpu.nvidia.com" || !hasCards(inventory, node) || !told.insert(node).second) continue;
-    found.push_back({Level::error, "foreign-dra-driver", "Node/" + node, "NVIDIA's DRA driver offers its cards, too",
-                     "exclude node " + node + " from the kubelet plugin of nvidia-dra-driver-gpu (its ComputeDomains can stay)"});
+    found.push_back(
+        {Level::error, "foreign-dra-driver", "Node/" + node, "NVIDIA's DRA driver offers its cards, too",
+         "exclude node " + node + " from the kubelet plugin of nvidia-dra-driver-gpu (its ComputeDomains can stay)"});
   }
   for (const auto& gpu : inventory.of("ElasticGPU"))
-    if (const auto& healthy = healthyOf(gpu); textAt(healthy, {"status"}) == "False" && textAt(healthy, {"reason"}) == "ForeignUse")
+    if (const auto& healthy = healthyOf(gpu);
+        textAt(healthy, {"status"}) == "False" && textAt(healthy, {"reason"}) == "ForeignUse")
       found.push_back({Level::error, "foreign-use", "ElasticGPU/" + nameOf(gpu), textAt(healthy, {"message"}),
                        "delete the pod, or end the process, that the message names; the card returns after 5 minutes"});
   return found;
@@ -248,20 +265,25 @@ Findings checkForeign(const Inventory& inventory) {
 Findings checkVisibleDevices(const Inventory& inventory) {
   Findings found;
   const auto reachable = warnings(inventory, "Node", "CardsReachableWithoutClaim");
-  const char* mend = "in /etc/nvidia-container-runtime/config.toml of each node: "
-                     "accept-nvidia-visible-devices-envvar-when-unprivileged = false; then kubectl apply -f manifests/admission/optional/visible-devices.yaml";
+  const char* mend =
+      "in /etc/nvidia-container-runtime/config.toml of each node: "
+      "accept-nvidia-visible-devices-envvar-when-unprivileged = false; then kubectl apply -f "
+      "manifests/admission/optional/visible-devices.yaml";
   for (const auto& [node, message] : reachable) {
     std::string pods, image;
     for (const auto& pod : inventory.of("Pod"))
       if (isLive(pod) && nodeOf(pod) == node && !usesClaims(pod) && !asksForAll(pod) && hasCudaImage(pod, image))
-        pods += (pods.empty() ? "; images that may ask for all cards: " : ", ") + textAt(pod, {"metadata", "namespace"}) + "/" + nameOf(pod) + " (" + image + ")";
+        pods += (pods.empty() ? "; images that may ask for all cards: " : ", ") +
+                textAt(pod, {"metadata", "namespace"}) + "/" + nameOf(pod) + " (" + image + ")";
     found.push_back({Level::error, "visible-devices", "Node/" + node, message + pods, mend});
   }
   for (const auto& pod : inventory.of("Pod"))
     if (isLive(pod) && hasCards(inventory, nodeOf(pod)) && !usesClaims(pod) && asksForAll(pod))
-      found.push_back({Level::error, "visible-devices", "Pod/" + textAt(pod, {"metadata", "namespace"}) + "/" + nameOf(pod),
+      found.push_back({Level::error, "visible-devices",
+                       "Pod/" + textAt(pod, {"metadata", "namespace"}) + "/" + nameOf(pod),
                        "it sets NVIDIA_VISIBLE_DEVICES=all without a claim, on node " + nodeOf(pod),
-                       "kubectl -n " + textAt(pod, {"metadata", "namespace"}) + " delete pod " + nameOf(pod) + "  # and give its template a claim"});
+                       "kubectl -n " + textAt(pod, {"metadata", "namespace"}) + " delete pod " + nameOf(pod) +
+                           "  # and give its template a claim"});
   return found;
 }
 
@@ -272,7 +294,8 @@ Findings checkClocks(const Inventory& inventory) {
   if (now == 0) return found;
   const auto skew = inventory.localTime - now;
   if (skew > kHere || skew < -kHere)
-    found.push_back({Level::warning, "clock", "APIServer/", "its clock and this machine's differ by " + std::to_string(skew) + " s",
+    found.push_back({Level::warning, "clock", "APIServer/",
+                     "its clock and this machine's differ by " + std::to_string(skew) + " s",
                      "timedatectl set-ntp true  # on this machine, or on the control plane"});
   for (const auto& lease : inventory.of("NodeLease")) {
     const auto name = nameOf(lease);
@@ -280,11 +303,13 @@ Findings checkClocks(const Inventory& inventory) {
     const auto renewed = base::unixSeconds(textAt(lease, {"spec", "renewTime"}));
     if (renewed == 0 || node.is_null() || !isReady(node)) continue;
     if (renewed > now + kAhead)
-      found.push_back({Level::error, "clock", "Node/" + name, "its clock is " + std::to_string(renewed - now) + " s ahead of the API server's",
+      found.push_back({Level::error, "clock", "Node/" + name,
+                       "its clock is " + std::to_string(renewed - now) + " s ahead of the API server's",
                        "timedatectl set-ntp true  # on node " + name});
     else if (renewed < now - kBehind)
       found.push_back({Level::error, "clock", "Node/" + name,
-                       "its clock is " + std::to_string(now - renewed) + " s behind the API server's, or its kubelet does not renew its Lease",
+                       "its clock is " + std::to_string(now - renewed) +
+                           " s behind the API server's, or its kubelet does not renew its Lease",
                        "timedatectl set-ntp true  # on node " + name});
   }
   return found;

@@ -133,8 +133,8 @@ ChainStep claimStep(const ClaimEvidence& c) {
   } else {
     step.state = StepState::done;
     const auto className = textAt(c.claim, {"status", "egpuClassName"});
-    step.message = phase.empty() ? "not seen by the controller yet"
-                                 : phase + (className.empty() ? "" : ", class " + className);
+    step.message =
+        phase.empty() ? "not seen by the controller yet" : phase + (className.empty() ? "" : ", class " + className);
     if (phase.empty()) {
       step.state = StepState::waiting;
       step.reason = "NoStatus";
@@ -214,7 +214,7 @@ ChainStep resourceClaimStep(const ClaimEvidence& c) {
   } else if (c.resourceClaim.is_null()) {
     step.object.clear();
     step.state = c.usedByPod && textAt(c.claim, {"status", "phase"}) == keys::phase::kBound ? StepState::waiting
-                                                                                              : StepState::open;
+                                                                                            : StepState::open;
     step.reason = step.state == StepState::waiting ? "NoResourceClaim" : "";
     step.message = "the controller creates it when a pod uses the claim";
   } else if (at(c.resourceClaim, {"status", "allocation"}).is_null()) {
@@ -287,7 +287,8 @@ ChainStep deviceStep(const ClaimEvidence& c) {
     step.state = StepState::done;
     step.since = timeAt(bound, {"lastTransitionTime"});
     const auto granted = textAt(c.claim, {"status", "capacity", "core"});
-    step.message = "Bound: " + granted + (granted.empty() ? "" : " ") + textAt(c.claim, {"status", "capacity", "memory"});
+    step.message =
+        "Bound: " + granted + (granted.empty() ? "" : " ") + textAt(c.claim, {"status", "capacity", "memory"});
     if (const auto used = textAt(c.claim, {"status", "usage", "text"}); !used.empty()) step.message += ", uses " + used;
   } else {
     take(step, bound, StepState::waiting);
@@ -334,7 +335,7 @@ std::vector<Chain> chainsOf(const Evidence& evidence) {
   for (const auto& c : evidence.claims) {
     Chain chain;
     chain.claim = c.space + "/" + c.name;
-    chain.steps = {podStep(evidence),        claimStep(c), decisionStep(c), ledgerStep(c),
+    chain.steps = {podStep(evidence),    claimStep(c), decisionStep(c), ledgerStep(c),
                    resourceClaimStep(c), nodeStep(c),  deviceStep(c)};
     if (chain.steps[1].state != StepState::done)
       for (std::size_t i = 2; i < chain.steps.size(); ++i)

@@ -42,7 +42,8 @@ class Gathering {
       kind = kindOf(subject.substr(0, slash));
       out_.name = subject.substr(slash + 1);
       if (kind.empty())
-        return Status(Code::invalid, "\"" + subject.substr(0, slash) + "\" is not known; valid are pod/NAME, claim/NAME");
+        return Status(Code::invalid,
+                      "\"" + subject.substr(0, slash) + "\" is not known; valid are pod/NAME, claim/NAME");
     }
     if (out_.name.empty()) return Status(Code::invalid, "the name is empty; valid are NAME, pod/NAME, claim/NAME");
     if (auto status = find(kind); !status.ok()) return status;

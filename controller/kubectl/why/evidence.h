@@ -31,8 +31,8 @@ struct Evidence {
 };
 
 /// Reads a few single objects, so that the time does not depend on the size of the cluster. subject: NAME, pod/NAME or
-/// claim/NAME (also by the resource's other names). A NAME is a pod if there is one, else a claim. Code::notFound: there
-/// is neither.
+/// claim/NAME (also by the resource's other names). A NAME is a pod if there is one, else a claim. Code::notFound: none
+/// exists.
 base::Result<Evidence> gather(const Connection& connection, const std::string& subject);
 
 }  // namespace egpu::kubectl

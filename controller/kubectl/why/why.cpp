@@ -38,7 +38,7 @@ std::string said(const ChainStep& step) {
 
 std::string tableOf(const Chain& chain, const OutputFlags& flags, int64_t now) {
   const bool color = wantsColor(flags.color);
-  Table table;
+  KubectlTable table;
   for (const char* header : {"STEP", "STATE", "SINCE", "OBJECT", "MESSAGE"}) table.column(header);
   for (const auto& step : chain.steps)
     table.row({step.step, toned(toString(step.state), toneOf(step.state), color),
@@ -62,8 +62,7 @@ Json valueOf(const Chain& chain) {
   for (const auto& step : chain.steps) {
     Json one = {{"step", step.step}, {"state", toString(step.state)}};
     if (!step.object.empty()) one["object"] = step.object;
-    if (step.since != 0)
-      one["since"] = base::rfc3339(base::Clock::Wall(std::chrono::seconds(step.since)));
+    if (step.since != 0) one["since"] = base::rfc3339(base::Clock::Wall(std::chrono::seconds(step.since)));
     if (!step.reason.empty()) one["reason"] = step.reason;
     if (!step.message.empty()) one["message"] = step.message;
     steps.push_back(std::move(one));
