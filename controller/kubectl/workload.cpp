@@ -9,6 +9,7 @@
 #include "api/v1alpha/pod_claims.h"
 #include "controller/base/clock.h"
 #include "controller/codec/codec.h"
+#include "controller/kube/query.h"
 
 namespace egpu::kubectl {
 
@@ -147,7 +148,9 @@ class Placing {
   }
 
   base::Result<Json> ask(const Json& list, const std::string& space) {
-    auto answer = mirror_.ask("/simulate?format=json&top=0&names=0&namespace=" + space, list.dump());
+    std::string target = "/simulate?format=json&top=0&names=0";
+    kube::addQuery(target, "namespace", space);
+    auto answer = mirror_.ask(target, list.dump());
     while (answer.body.ends_with('\n')) answer.body.pop_back();
     if (answer.status != 200) return Status(Code::invalid, answer.body);
     return Json::parse(answer.body);
@@ -206,8 +209,9 @@ class Placing {
   /// Puts a device into the copy of the cluster, so that its capacity counts as used, and its claim as bound.
   void take(const Json& answer, const std::string& space, const std::string& node) {
     if (at(answer, {"decision", "fits"}) != true) return;
-    auto key = textAt(answer, {"subject", "claim"});
+    const auto claimName = textAt(answer, {"subject", "claim"});
     const auto number = std::to_string(++devices_);
+    const auto key = claimName.empty() ? space + "/tried-" + number : claimName;
     cache::Gpu device;
     device.metadata.name = std::string(keys::kDevicePrefix) + "tried-" + number;
     device.metadata.uid = "tried-" + number;

@@ -22,10 +22,11 @@ struct Workload {
   bool hasQuestions = false;             ///< a document without a kind: claim and steps, as for /simulate
   bool hasController = false;
   /// True if the objects have to be placed together. Otherwise they are one claim, one pod with its claims, or a
-  /// question with steps.
+  /// question with steps, for which the controller's code has an answer with more details.
   bool isJoint() const {
-    return !hasQuestions &&
-           (hasController || pods.size() + claims.size() > 1 || !classes.empty() || !templates.empty());
+    if (hasQuestions) return false;
+    return hasController || pods.size() > 1 || (pods.empty() && claims.size() > 1) || !classes.empty() ||
+           !templates.empty();
   }
 };
 

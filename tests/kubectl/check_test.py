@@ -9,6 +9,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
+import time
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.realpath(__file__)), "..", "e2e"))
 from front import LISTS, SYSTEM, Front, installation, stamp  # noqa: E402
@@ -100,6 +101,10 @@ class Planted:
         self.gpu_changes.append(lambda items: change(next(g for g in items if g["spec"].get("card", {}).get("nodeName") == "n-0")))
 
 
+def unserved_mutating(value):
+    return {**value, "resources": [r for r in value.get("resources", []) if not r["name"].startswith("mutatingadmission")]}
+
+
 def unhealthy(reason, message):
     def change(gpu):
         gpu.setdefault("status", {})["conditions"] = [{"type": "Healthy", "status": "False", "reason": reason, "message": message}]
@@ -117,7 +122,7 @@ def faults():
         p.front.edits[RESOURCE_KINDS] = lambda v: {**v, "resources": []}
 
     def without_mutating(p):
-        p.front.edits[ADMISSION_KINDS] = lambda v: v
+        p.front.edits[ADMISSION_KINDS] = unserved_mutating
 
     def lose_rule(p):
         def strip(x):
@@ -235,21 +240,37 @@ def innocents():
         "containers": [{"name": "m", "env": [{"name": "NVIDIA_VISIBLE_DEVICES", "value": "all"}]}]}})
     yield "a finished pod of another plugin", lambda p: p.front.lists[PODS].append({**pod("done", "n-0", "projecthami/hami:v2"), "status": {"phase": "Succeeded"}})
     yield "a card on probation", lambda p: p.gpu(unhealthy("Probation", "free of errors for 10 s"))
-    yield "the API server of 1.35 without mutating policies", lambda p: (setattr(p.front, "version", "v1.35.2"), p.front.edits.__setitem__(ADMISSION_KINDS, lambda v: v))
+    yield "the API server of 1.35 without mutating policies", lambda p: (setattr(p.front, "version", "v1.35.2"), p.front.edits.__setitem__(ADMISSION_KINDS, unserved_mutating))
     yield "CRI-O", lambda p: p.node(lambda n: n["status"]["nodeInfo"].__setitem__("containerRuntimeVersion", "cri-o://1.34.1"))
 
 
+CA = """
+[ca]
+default_ca = c
+[c]
+new_certs_dir = {work}
+database = {work}/index
+serial = {work}/serial
+default_md = sha256
+policy = p
+[p]
+commonName = supplied
+"""
+
+
 def certificate(work, days):
-    """Returns a self-signed certificate that expired or expires so many days from now, as PEM."""
-    key, cert = os.path.join(work, "key"), os.path.join(work, f"cert{days}")
-    subprocess.run(["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-keyout", key, "-out", cert, "-subj", "/CN=ann", "-days", "1"],
-                   check=True, capture_output=True)
-    if days < 0:  # openssl 3.0's req takes no date in the past: sign again with one
-        request = os.path.join(work, "request")
-        subprocess.run(["openssl", "req", "-new", "-key", key, "-out", request, "-subj", "/CN=ann"], check=True, capture_output=True)
-        subprocess.run(["openssl", "x509", "-req", "-in", request, "-signkey", key, "-out", cert, "-days", str(days)], check=True, capture_output=True)
+    """Returns a self-signed certificate that expires or, if negative, expired so many days from now, and its key, as PEM."""
+    key, cert, request, config = (os.path.join(work, n) for n in ("key", f"cert{days}", "request", "config"))
+    for name, text in ("index", ""), ("serial", "01"), ("config", CA.format(work=work)):
+        with open(os.path.join(work, name), "w", encoding="utf-8") as f:
+            f.write(text)
+    end = time.strftime("%Y%m%d%H%M%SZ", time.gmtime(time.time() + days * 86400))
+    subprocess.run(["openssl", "req", "-new", "-newkey", "rsa:2048", "-nodes", "-keyout", key, "-out", request, "-subj", "/CN=ann"], check=True, capture_output=True)
+    subprocess.run(["openssl", "ca", "-batch", "-selfsign", "-config", config, "-keyfile", key, "-in", request, "-out", cert, "-startdate", "20200101000000Z",
+                    "-enddate", end], check=True, capture_output=True)
     with open(cert, "rb") as f, open(key, "rb") as k:
-        return f.read(), k.read()
+        text = f.read()
+        return text[text.index(b"-----BEGIN"):], k.read()
 
 
 def main(bin_dir):

@@ -27,6 +27,7 @@ apiVersion: elasticgpu.io/v1alpha
 kind: ElasticGPUClass
 metadata: {name: share, annotations: {elasticgpu.io/is-default-class: "true"}}
 provisioner: gpushare.provisioner.elasticgpu.io
+parameters: {resizable: "true"}
 ---
 apiVersion: elasticgpu.io/v1alpha
 kind: ElasticGPUClass
@@ -143,7 +144,9 @@ def tables(r, e, kubectl):
     r.check("top of nothing says so", "No bound claims found in namespace none." in e.run("top", "-n", "none").stderr.decode())
     rows = columns(e.ok("fit"))
     r.check("fit: a row per class", rows[0] == ["CLASS", "FIT", "SIZE", "BY MODEL"] and [x[0] for x in rows[1:]] == ["moves", "share"], rows)
-    r.check("fit of a size", e.json("fit", "share", "--gpu", "1")["forecasts"][0]["count"] == 2)
+    free = sum(not c["claims"] for n in e.json("map")["nodes"] for c in n["cards"])
+    whole = e.json("fit", "share", "--gpu", "1")["forecasts"]
+    r.check("fit of a size", [f["count"] for f in whole] == [free], (whole, free))
     e.refused("fit of an unknown class", ["fit", "none"], ["there are"])
     r.check("colour on demand only", "\033[" not in e.ok("check") and "\033[" in e.ok("why", "small", "--color", "always"))
     r.check("NO_COLOR", "\033[" not in on_terminal(e, {"NO_COLOR": "1", "TERM": "xterm"}) and "\033[" in on_terminal(e, {"TERM": "xterm"}))
@@ -239,14 +242,14 @@ def completion(r, e, kubectl):
     r.check("bash completes with it", done.stdout.decode().strip() == "small", done)
 
 
-SECRETS = ["planted-env-secret", "planted-arg-secret", "planted-annotation", "planted-last-applied", "planted-label-token", "planted-kubeconfig-token",
+SECRETS = ["planted-env-secret", "planted-arg-secret", "planted-annotation", "planted-last-applied", "planted-kubeconfig-token",
            "planted-parameter", "cGxhbnRlZC1zZWNyZXQ=", "eyJhbGciOiJSUzI1NiJ9.eyJzdWIiOiJwbGFudGVkIn0.c2ln", "planted-url-password", "planted-log-token"]
 
 
 def bundle(r, e, s, front, work):
     """Plants secrets where users keep them, and searches the archive for them."""
     kubectl = e.kubectl
-    kubectl.ok("annotate", "egpuc", "small", "example.com/note=planted-annotation",
+    kubectl.ok("annotate", "--overwrite", "egpuc", "small", "example.com/note=planted-annotation",
                'kubectl.kubernetes.io/last-applied-configuration={"data":"planted-last-applied"}')
     kubectl.ok("annotate", "pod", "user", "example.com/token=planted-annotation")
     kubectl.ok("create", "-f", "-", stdin="""
@@ -258,8 +261,13 @@ reason: Failed
 message: 'pull from https://ann:planted-url-password@registry failed: Authorization: Bearer eyJhbGciOiJSUzI1NiJ9.eyJzdWIiOiJwbGFudGVkIn0.c2ln password=planted-arg-secret'
 involvedObject: {kind: Pod, name: user, namespace: default}
 """)
-    kubectl.ok("apply", "-f", "-", stdin=CLASSES.split("---")[0].replace("name: share, annotations: {elasticgpu.io/is-default-class: \"true\"}", "name: secretive")
-               + "parameters: {apiToken: planted-parameter}\n")
+    kubectl.ok("apply", "-f", "-", stdin="""
+apiVersion: elasticgpu.io/v1alpha
+kind: ElasticGPUClass
+metadata: {name: secretive}
+provisioner: gpushare.provisioner.elasticgpu.io
+parameters: {apiToken: planted-parameter}
+""")
     front.lists["/api/v1/namespaces/default/secrets"] = front.lists["/api/v1/secrets"] = [{"metadata": {"name": "s"}, "data": {"k": "cGxhbnRlZC1zZWNyZXQ="}}]
     agent = {"kind": "Pod", "metadata": {"name": "agent-1", "namespace": "elastic-gpu-system"}, "spec": {"containers": [{"name": "m", "image": "x"}]}}
     front.edits["/api/v1/pods"] = lambda v: v["items"].append(agent)
@@ -341,7 +349,6 @@ def commands_of_documents():
 
 def guide(r, e, kubectl, work):
     """Runs each command of the documents. 3: answered in the negative."""
-    kubectl.ok("patch", "egpuclass", "share", "--type=merge", "-p", '{"parameters": {"resizable": "true"}}')
     card = e.json("map", "--idle")["nodes"] or e.json("map")["nodes"]
     PLACES["CARD"] = next(c["name"] for n in card for c in n["cards"] if not c["claims"])
     commands = list(commands_of_documents())
@@ -379,7 +386,7 @@ def main(bin_dir):
                    "{apiVersion: v1, kind: Pod, metadata: {name: plain}, spec: {containers: [{name: m, image: x}]}}\n")
         until(lambda: kubectl.json("get", "pod", "user")["status"]["phase"] == "Running")
         until(lambda: b"NoFit" in kubectl.run("get", "egpuc", "large").stdout)
-        until(lambda: kubectl.json("get", "egpuc", "theirs")["status"]["phase"] == "Bound")
+        until(lambda: kubectl.json("get", "egpuc", "theirs", "-n", "team-b")["status"]["phase"] == "Bound")
         until(lambda: kubectl.json("get", "egpuc", "classless")["status"]["conditions"])
         front = Front(kubectl.ok("config", "view", "-o", "jsonpath={.clusters[0].cluster.server}").strip())
         why(r, e, kubectl)

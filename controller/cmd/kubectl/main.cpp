@@ -183,6 +183,17 @@ Grammar grammarOf(const CLI::App& app) {
   return grammar;
 }
 
+/// Reports an unknown verb by name, because the parser would only report a missing one.
+bool isVerb(const CLI::App& app, const std::string& name) {
+  std::string known;
+  for (const auto* each : app.get_subcommands(nullptr)) {
+    if (each->get_name() == name) return true;
+    known += (known.empty() ? "" : ", ") + each->get_name();
+  }
+  fail("unknown verb \"" + name + "\"; known are " + known);
+  return false;
+}
+
 int execute(int argc, char** argv) {
   egpu::base::log::configure(egpu::base::log::Level::off, false);
   CLI::App app{"Asks about GPUs of Elastic GPU, with your own rights at the API server"};
@@ -201,11 +212,7 @@ int execute(int argc, char** argv) {
     args.erase(args.begin());
     args.emplace_back("--help");
   }
-  if (!args.empty() && args.front().front() != '-' && app.get_subcommand_no_throw(args.front()) == nullptr) {
-    std::string known;
-    for (const auto* each : app.get_subcommands(nullptr)) known += (known.empty() ? "" : ", ") + each->get_name();
-    return fail("unknown verb \"" + args.front() + "\"; known are " + known, kUsage);
-  }
+  if (!args.empty() && !args.front().starts_with("-") && !isVerb(app, args.front())) return kUsage;
   app.failure_message([](const CLI::App* at, const CLI::Error& e) {
     const auto verb = at->get_subcommands().empty() ? std::string() : " " + at->get_subcommands().front()->get_name();
     return "error: " + egpu::base::printable(e.what(), '\n') + "\nkubectl egpu" + verb + " --help lists the flags.\n";

@@ -16,7 +16,7 @@ using Level = Finding::Level;
 
 constexpr std::chrono::seconds kWaitStep{5};
 
-const char* nameOf(Level level) {
+const char* levelName(Level level) {
   return level == Level::error ? "Error" : level == Level::warning ? "Warning" : "NotChecked";
 }
 
@@ -28,7 +28,7 @@ void print(const Findings& found, const OutputFlags& flags) {
   if (isStructured(flags)) {
     Json list = Json::array();
     for (const auto& f : found)
-      list.push_back({{"level", nameOf(f.level)},
+      list.push_back({{"level", levelName(f.level)},
                       {"check", f.check},
                       {"object", f.object},
                       {"problem", f.problem},
@@ -45,7 +45,7 @@ void print(const Findings& found, const OutputFlags& flags) {
   for (const char* header : {"LEVEL", "CHECK", "OBJECT", "PROBLEM", "MEND"}) table.column(header);
   const bool color = wantsColor(flags.color);
   for (const auto& f : found)
-    table.row({toned(nameOf(f.level),
+    table.row({toned(levelName(f.level),
                      f.level == Level::error     ? Tone::bad
                      : f.level == Level::warning ? Tone::waiting
                                                  : Tone::plain,

@@ -189,7 +189,7 @@ Findings checkRights(const Inventory& inventory) {
       for (const auto& subject : at(wanted, {"subjects"}))
         if (std::none_of(subjects.begin(), subjects.end(), [&](const Json& each) {
               return textAt(each, {"kind"}) == textAt(subject, {"kind"}) &&
-                     nameOf({{"metadata", each}}) == nameOf({{"metadata", subject}}) &&
+                     textAt(each, {"name"}) == textAt(subject, {"name"}) &&
                      textAt(each, {"namespace"}) == textAt(subject, {"namespace"});
             }))
           found.push_back(
