@@ -25,9 +25,14 @@ Json condition(const char* type, const char* status, const char* reason, const c
 
 /// A bound claim with its pod: each step is done.
 Evidence bound() {
-  Evidence e{.kind = "pod", .space = "team", .name = "p"};
+  Evidence e;
+  e.kind = "pod";
+  e.space = "team";
+  e.name = "p";
   e.pod = {{"metadata", {{"name", "p"}}}, {"spec", {{"nodeName", "n"}}}, {"status", {{"phase", "Running"}}}};
-  ClaimEvidence c{.space = "team", .name = "c"};
+  ClaimEvidence c;
+  c.space = "team";
+  c.name = "c";
   c.usedByPod = true;
   c.claim = {{"metadata", {{"uid", "u"}}},
              {"status",
@@ -145,7 +150,9 @@ TEST(Tables, AlignByWhatATerminalShows) {
   table.row({"longer", "", "m"});
   EXPECT_EQ(table.text({}), "NAME     STATE\na        \033[32mDone\033[0m\nlonger   <none>\n");
   EXPECT_THAT(table.text({.output = "wide"}), HasSubstr("NODE"));
-  EXPECT_THAT(table.text({.noHeaders = true}), testing::StartsWith("a        "));
+  OutputFlags bare;
+  bare.noHeaders = true;
+  EXPECT_THAT(table.text(bare), testing::StartsWith("a        "));
 }
 
 }  // namespace

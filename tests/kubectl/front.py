@@ -1,6 +1,7 @@
 """A server in front of the embedded API server: adds kinds that it does not serve, changes objects on their way, and refuses what a role does not permit.
 Loopback only."""
 import copy
+import functools
 import glob
 import http.server
 import json
@@ -18,6 +19,7 @@ ROOT = os.path.realpath(os.path.join(os.path.dirname(__file__), "..", ".."))
 ADMISSION = "/apis/admissionregistration.k8s.io/v1"
 RBAC = "/apis/rbac.authorization.k8s.io/v1"
 SYSTEM = "elastic-gpu-system"
+LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 LISTS = {
     "CustomResourceDefinition": "/apis/apiextensions.k8s.io/v1/customresourcedefinitions",
     "ValidatingAdmissionPolicy": f"{ADMISSION}/validatingadmissionpolicies",
@@ -34,15 +36,21 @@ LISTS = {
 }
 
 
-def manifests(*patterns):
-    """Returns the objects of the manifests."""
+@functools.cache
+def parsed(*patterns):
+    """Reads the manifests once: the definitions are long."""
     found = []
     for pattern in patterns:
         for path in sorted(glob.glob(os.path.join(ROOT, "manifests", pattern))):
             if "kustomization" not in path:
                 with open(path, encoding="utf-8") as f:
-                    found += [o for o in yaml.safe_load_all(f) if o]
+                    found += [o for o in yaml.load_all(f, Loader=LOADER) if o]
     return found
+
+
+def manifests(*patterns):
+    """Returns the objects of the manifests, which the caller may change."""
+    return copy.deepcopy(parsed(*patterns))
 
 
 def installation():
