@@ -53,7 +53,7 @@ def median(kubectl, args, times):
 
 
 def measure(bin_dir, claims, verbs):
-    s = Standalone(bin_dir, nodes(claims), extra=["--log-level", "warn"])
+    s = Standalone(bin_dir, nodes(claims))
     try:
         kubectl = Kubectl("kubectl", s.kubeconfig, s.work)
         kubectl.env["PATH"] = os.path.realpath(bin_dir) + os.pathsep + kubectl.env["PATH"]

@@ -15,7 +15,7 @@ namespace egpu::kubectl {
 /// Not thread-safe.
 class ClusterMirror {
  public:
-  /// Lists all kinds that decisions depend on. Code::forbidden names the missing right and who can grant it.
+  /// Lists all kinds that decisions depend on. Code::forbidden names the missing right and the role.
   static base::Result<std::unique_ptr<ClusterMirror>> read(const Connection& connection);
 
   cache::Stores& stores() { return stores_; }

@@ -308,7 +308,7 @@ def permitted(rules, verb, group, resource):
 
 
 def tenant(r, e, front):
-    """A tenant has the roles view and edit in namespace default by a RoleBinding, and what everybody has. Kubernetes' own view permits pods and events."""
+    """A tenant has the roles view and edit in namespace default by a RoleBinding, and the rights of all users. Kubernetes' own view permits pods and events."""
     own = rules_of("elastic-gpu-view", "elastic-gpu-edit") + [{"apiGroups": [""], "resources": ["pods", "events"], "verbs": ["get", "list", "watch"]}]
     everybody = rules_of("elastic-gpu-classes")
     front.allowed = lambda verb, group, resource, space, name: permitted(everybody, verb, group, resource) or (space == "default" and permitted(own, verb, group, resource))

@@ -125,7 +125,7 @@ void addVerbs(CLI::App& app, AllOptions& o) {
                       {"bars", "backendai"});
   map->add_option("--node", o.map.node, "Only this node");
   map->add_flag("--idle", o.map.idle, "Only nodes without a claim");
-  auto* why = addVerb(app, "why", "Where a pod or a claim stands, since when, and what would help", o.why);
+  auto* why = addVerb(app, "why", "State of a pod or a claim, since when, and the remedies", o.why);
   why->add_option("POD|CLAIM", o.why.subject, "NAME, pod/NAME or claim/NAME")->required();
   auto* top = addVerb(app, "top", "Use of the bound claims beside their grants", o.top, true);
   top->add_option("CLAIM", o.top.claim, "Only this claim");

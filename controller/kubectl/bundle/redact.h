@@ -1,4 +1,4 @@
-// Removes what may be secret from objects and logs.
+// Removes possible secrets from objects and logs.
 #pragma once
 
 #include <string>

@@ -12,7 +12,7 @@ struct Finding {
   enum class Level {
     error,       ///< claims are not served, or not safely
     warning,     ///< works, but not as it should
-    notChecked,  ///< the user may not read what the check needs
+    notChecked,  ///< the user may not read an object of the check
   };
   Level level = Level::error;
   std::string check;    ///< name of the check, such as "crd"
@@ -33,8 +33,8 @@ Findings checkDrivers(const Inventory& inventory);         ///< driver version, 
 Findings checkRuntime(const Inventory& inventory);         ///< container runtime and CDI
 Findings checkForeign(const Inventory& inventory);         ///< other device plugins and drivers on our nodes
 Findings checkVisibleDevices(const Inventory& inventory);  ///< containers that reach cards without a claim
-Findings checkClocks(const Inventory& inventory);          ///< of nodes, controller and this machine
-Findings checkCertificates(const Inventory& inventory);    ///< of the kubeconfig, and requests of kubelets
+Findings checkClocks(const Inventory& inventory);          ///< clocks of nodes, controller and this machine
+Findings checkCertificates(const Inventory& inventory);    ///< certificates of the kubeconfig, requests of kubelets
 
 /// Runs all checks. Kinds that could not be read are reported with Level::notChecked.
 Findings checkAll(const Inventory& inventory);

@@ -1,4 +1,4 @@
-// What `check` and `bundle` read of a cluster: the objects by kind, with the kinds that the user may not read.
+// Objects of a cluster for `check` and `bundle`, by kind, with the kinds that the user may not read.
 #pragma once
 
 #include <map>
@@ -10,7 +10,7 @@
 namespace egpu::kubectl {
 
 struct Inventory {
-  Json version;                                     ///< of the API server
+  Json version;                                     ///< version of the API server
   std::map<std::string, std::vector<Json>> lists;   ///< by kind: "Node", …; see kKinds in inventory.cpp
   std::map<std::string, std::string> unreadable;    ///< kind → why it could not be read
   std::vector<std::string> served;                  ///< "resource.k8s.io/v1/resourceclaims", of the groups that matter

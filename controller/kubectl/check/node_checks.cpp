@@ -242,7 +242,7 @@ Findings checkForeign(const Inventory& inventory) {
     if (!isLive(pod) || !hasCards(inventory, node) || !isForeignPlugin(pod, image)) continue;
     const auto space = textAt(pod, {"metadata", "namespace"});
     found.push_back({Level::error, "foreign-device-plugin", "Pod/" + space + "/" + nameOf(pod),
-                     "a device plugin runs on node " + node + ", whose cards are Elastic GPU's (" + image + ")",
+                     "a device plugin runs on node " + node + " with cards of Elastic GPU (" + image + ")",
                      "kubectl label node " + node +
                          " nvidia.com/gpu.deploy.device-plugin=false  # or exclude the node from its DaemonSet"});
   }

@@ -32,7 +32,7 @@ struct Chain {
   /// Index of the step that the chain stands at: the first failed or waiting one behind the pod, else the pod. -1: all
   /// steps are done.
   int stopsAt = -1;
-  std::vector<std::string> help;  ///< what would help, best first; empty if all steps are done
+  std::vector<std::string> help;  ///< remedies, best first; empty if all steps are done
 };
 
 /// Pure. Returns one chain for each claim; one without a claim if a pod has none.

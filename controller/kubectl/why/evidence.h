@@ -14,7 +14,7 @@ namespace egpu::kubectl {
 struct ClaimEvidence {
   std::string space, name;
   Json claim, device, resourceClaim, node;
-  std::vector<Json> cards;                        ///< of the device, those that could be read
+  std::vector<Json> cards;                        ///< cards of the device that could be read
   std::map<std::string, std::string> unreadable;  ///< "device", "card", "node", "ResourceClaim" → error
   bool usedByPod = false;
 };

@@ -8,7 +8,7 @@ namespace egpu::kubectl {
 
 namespace {
 
-/// What helps against the reason of a step. A reason with several lines has the best one first. {NS} and {CLAIM} are
+/// Remedy for the reason of a step. A reason with several lines has the best one first. {NS} and {CLAIM} are
 /// replaced. tests/kubectl compares the reasons with those of api/v1alpha/keys.h.
 struct HelpText {
   std::string_view reason, text;
@@ -23,9 +23,9 @@ constexpr HelpText kHelpTexts[] = {
     {"ProvisionerUnavailable", "kubectl describe egpuclass: the condition Ready has the plugin's error"},
     {"ProvisionerUnavailable", "kubectl egpu check"},
     {"NoFit", "the message names the smallest change that would fit"},
-    {"NoFit", "kubectl egpu fit: what fits now"},
+    {"NoFit", "kubectl egpu fit: number of claims that fit now"},
     {"NoFit", "kubectl egpu try -n {NS} {CLAIM}: which claims of lower priority would go, and where it would go"},
-    {"QuotaExceeded", "kubectl -n {NS} get egpuquota: what is used; an administrator can raise spec.hard"},
+    {"QuotaExceeded", "kubectl -n {NS} get egpuquota: usage; an administrator can raise spec.hard"},
     {"QuotaExceeded", "or delete claims of the namespace: kubectl -n {NS} get egpuc"},
     {"ScalingQuotaExceeded", "kubectl -n {NS} get egpuquota: an administrator can raise spec.hard"},
     {"WaitingForConsumer", "create a pod that uses the claim; if there is one, its other claims are not bound yet"},
@@ -86,7 +86,7 @@ std::vector<std::string> helpFor(const std::string& reason, const std::string& s
   std::vector<std::string> help;
   for (const auto& each : kHelpTexts)
     if (each.reason == reason) help.emplace_back(each.text);
-  if (help.empty()) return {"the message says what is wrong; kubectl -n " + space + " describe shows more"};
+  if (help.empty()) return {"the message describes the problem; kubectl -n " + space + " describe shows more"};
   for (auto& text : help) {
     replace(text, "{NS}", space);
     replace(text, "{CLAIM}", claim);

@@ -11,7 +11,7 @@ namespace egpu::kubectl {
 
 namespace {
 
-constexpr std::size_t kMessageWidth = 72;  ///< of a table that is not wide; the full message follows the table
+constexpr std::size_t kMessageWidth = 72;  ///< bytes in a table that is not wide; the full message follows the table
 
 int64_t secondsOf(const base::Clock& clock) {
   return std::chrono::duration_cast<std::chrono::seconds>(clock.wall().time_since_epoch()).count();
