@@ -21,6 +21,8 @@ if [ $# -lt 2 ]; then
     printf '\n== limiter_bench\n'
     "$bin/limiter_bench"
   fi
+  printf '\n== kubectl egpu\n'
+  python3 "$(dirname "$0")/kubectl_verbs.py" "$bin"
   printf '\n== openb\n'
   python3 "$(dirname "$0")/openb_table.py" "$bin" --picture "$(dirname "$0")/openb.svg"
   python3 "$(dirname "$0")/churn_table.py" "$bin"

@@ -87,69 +87,43 @@ void addAsking(CLI::App& app, std::string& server, std::string& color, std::stri
       ->capture_default_str();
 }
 
-CLI::App* addMap(CLI::App& app, cmd::MapOptions& o) {
-  auto* sub = app.add_subcommand("map", "Show the allocation map: every node, card, claim and the pods that use it");
-  sub->add_option("--node", o.node, "Only this node");
-  sub->add_flag("--idle", o.idle, "Only nodes without a claim");
-  addAsking(*sub, o.server, o.color, o.output, {"table", "wide", "json", "yaml", "backendai"});
-  addCaller(*sub, o.caller);
-  sub->add_option_function<std::string>(
-         "--format", [&o](const std::string& format) { o.output = format == "text" ? "table" : format; },
-         "An older name of --output; text is table")
-      ->check(CLI::IsMember({"text", "json", "backendai"}));
-  return sub;
+/// Adds the flags that show or execute a plan.
+void addPlan(CLI::App& sub, cmd::DefragOptions& o) {
+  auto* plan = sub.add_flag_function(
+      "--plan", [](int64_t) {},
+      "Show which claims to move, and which pods are evicted for it; nothing is changed (the default)");
+  sub.add_flag("--execute", o.execute,
+               "Evict their pods, one at a time, planning again after each, with the permissions of --kubeconfig and "
+               "--context (default: as kubectl); a claim that outlives its pod is first annotated for the move")
+      ->excludes(plan);
+  addField(sub, o.question, "--moves", "moves",
+           "Maximum number of moves to free whole cards, up to 1000 (default: 100)");
+  sub.footer(
+      "The plan is made by the running controller on a copy of what it knows. Without --execute nothing is changed.");
 }
 
-CLI::App* addQuestion(CLI::App& app, cmd::QuestionOptions& o, const std::string& name, const std::string& what) {
-  o.question = name;
-  auto* sub = app.add_subcommand(name, what);
+CLI::App* addDefrag(CLI::App& app, cmd::DefragOptions& o) {
+  auto& question = o.question;
+  question.question = "defrag";
+  auto* sub =
+      app.add_subcommand("defrag", "Which claims to move so that one fits, or, without any, whole cards become free");
   const auto field = [&](const std::string& flag, const std::string& parameter, const std::string& text) {
-    return addField(*sub, o, flag, parameter, text);
+    return addField(*sub, question, flag, parameter, text);
   };
   field("CLAIM", "claim", "An existing ElasticGPUClaim");
   field("-n,--namespace", "namespace", "Namespace of claims that name none (default: default)");
-  sub->add_option("-f,--file", o.file,
-                  name == "simulate"
-                      ? "Claims, Pods, or claim and steps, as YAML or JSON, several documents too; - = standard input"
-                      : "Hypothetical claims, as YAML or JSON, several documents too; - = standard input");
+  sub->add_option("-f,--file", question.file,
+                  "Hypothetical claims, as YAML or JSON, several documents too; - = standard input");
   field("--class", "class", "Class of a hypothetical claim");
   field("--gpu", "gpu", "Its number of cards: whole ones, or the other amounts of each");
   field("--gpu-core", "gpu-core", "Its percent of a card");
   field("--gpu-memory", "gpu-memory", "Its memory: 8Gi; a bare number is GiB");
   field("--tflops", "tflops", "Its TFLOPS, instead of --gpu-core");
   field("--node", "node", "On this node only");
-  if (name != "forecast") field("--card", "card", "On this card only (an ElasticGPU's name)");
-  if (name == "explain" || name == "simulate")
-    field("--names", "names", "How many rejected nodes and cards to name per stage (default: 5, in JSON 20)");
-  if (name == "simulate") {
-    field("--top", "top", "How many of the fitting nodes to show (default: 5)");
-    field("--drain", "drain", "Step: empty this node; repeatable, as all steps, which are tried in their order");
-    field("--add", "add",
-          "Step: add nodes, NAME,like=NODE[,count=N] or NAME,model=M,cards=N,memory=16Gi[,tflops=N][,count=N]");
-    field("--release", "release", "Step: release this claim, [NAMESPACE/]CLAIM");
-    field("--resize", "resize",
-          "Step: resize a claim, [NAMESPACE/]CLAIM,gpu-core=40[,gpu-memory=8Gi]; what isn't named stays");
-  }
-  addAsking(*sub, o.server, o.color, o.output, {"table", "wide", "json", "yaml"});
-  addCaller(*sub, o.caller);
-  sub->footer("Answered by the running controller on a copy of what it knows: nothing is reserved or written.");
-  return sub;
-}
-
-CLI::App* addDefrag(CLI::App& app, cmd::DefragOptions& o) {
-  auto* sub = addQuestion(app, o.question, "defrag",
-                          "Which claims to move so that one fits, or, without any, whole cards become free");
-  auto* plan = sub->add_flag_function(
-      "--plan", [](int64_t) {},
-      "Show which claims to move, and which pods are evicted for it; nothing is changed (the default)");
-  sub->add_flag("--execute", o.execute,
-                "Evict their pods, one at a time, planning again after each, with the permissions of --kubeconfig and "
-                "--context (default: as kubectl); a claim that outlives its pod is first annotated for the move")
-      ->excludes(plan);
-  addField(*sub, o.question, "--moves", "moves",
-           "Maximum number of moves to free whole cards, up to 1000 (default: 100)");
-  sub->footer(
-      "The plan is made by the running controller on a copy of what it knows. Without --execute nothing is changed.");
+  field("--card", "card", "On this card only (an ElasticGPU's name)");
+  addAsking(*sub, question.server, question.color, question.output, {"table", "wide", "json", "yaml"});
+  addCaller(*sub, question.caller);
+  addPlan(*sub, o);
   return sub;
 }
 
@@ -214,21 +188,10 @@ int execute(int argc, char** argv) {
   app.add_subcommand(std::string(kStandalone),
                      "Run everything here: an embedded API server for kubectl, simulated nodes, the controller");
 
-  cmd::MapOptions map;
-  addMap(app, map);
-
-  cmd::QuestionOptions explain, simulate, forecast;
   cmd::DefragOptions defrag;
-  auto* explainApp =
-      addQuestion(app, explain, "explain", "Why a claim does not fit, and the smallest change that would");
-  auto* simulateApp = addQuestion(app, simulate, "simulate",
-                                  "Where a claim would go, and what would happen if nodes or claims changed");
-  auto* forecastApp = addQuestion(app, forecast, "forecast",
-                                  "How many more claims fit, of each class or one, of their usual or a given size");
-
-  auto* defragApp = addDefrag(app, defrag);
+  const auto* defragApp = addDefrag(app, defrag);
   cmd::JournalOptions journal;
-  auto* journalApp = addJournal(app, journal);
+  addJournal(app, journal);
 
   app.failure_message([](const CLI::App* at, const CLI::Error& e) {
     const auto command =
@@ -247,12 +210,8 @@ int execute(int argc, char** argv) {
   }
   cmd::configureLog(log);
   if (*runApp) return cmd::runCommand(run);
-  if (*explainApp) return cmd::questionCommand(explain);
-  if (*simulateApp) return cmd::questionCommand(simulate);
-  if (*forecastApp) return cmd::questionCommand(forecast);
   if (*defragApp) return cmd::defragCommand(defrag);
-  if (*journalApp) return cmd::journalCommand(journal);
-  return cmd::mapCommand(map);
+  return cmd::journalCommand(journal);
 }
 
 }  // namespace

@@ -84,16 +84,7 @@ struct CallerOptions {
   std::string kubeconfig, context;  ///< the credentials of a kubeconfig; both empty = no token
 };
 
-struct MapOptions {
-  std::string server = "http://127.0.0.1:9440";
-  CallerOptions caller;
-  std::string node;
-  bool idle = false;             ///< only nodes without a claim
-  std::string output = "table";  ///< table | wide | json | yaml | backendai
-  std::string color = "auto";    ///< auto | always | never
-};
-
-/// explain, simulate, forecast and defrag: a question to the running controller.
+/// defrag: a question to the running controller.
 struct QuestionOptions {
   std::string question;  ///< name of the path
   std::string server = "http://127.0.0.1:9440";
@@ -126,7 +117,6 @@ inline constexpr int kLeaseLost = 3;
 /// Each command returns the exit status of the process. It blocks until done or SIGTERM/SIGINT, and cleans up.
 int runCommand(const RunOptions& options);
 int standaloneCommand(const StandaloneOptions& options);
-int mapCommand(const MapOptions& options);
 int questionCommand(const QuestionOptions& options);
 int defragCommand(const DefragOptions& options);
 int journalCommand(const JournalOptions& options);

@@ -62,7 +62,7 @@ def up(folder, bin_dir, node_count, cards_each, real=False):
         if real:
             say("starting the real node")
             real_node.RealNode(cluster).start(admin).start_agent(bin_dir)
-        operations = installation.start_controller(cluster, bin_dir, arguments=["--ops-auth=off"])  # on loopback
+        installation.start_controller(cluster, bin_dir, arguments=["--ops-auth=off"])  # on loopback
     except BaseException:
         cluster.stop()
         raise
@@ -76,7 +76,7 @@ Kubernetes with {node_count} simulated nodes of {cards_each} cards runs in {fold
   kubectl get pods -o wide                        # Running, on their claims' nodes
 
 The controller runs as a process, with the rights of its service account ({folder}/controller.log);
-  {bin_dir}/elastic-gpu-controller map --server http://{operations.removeprefix('http://')}   shows who has what.
+  {bin_dir}/kubectl-egpu map --kubeconfig {cluster.kubeconfig}   shows who has what.
 Its Deployment is scaled to 0: pods on simulated nodes only look as if they ran.
 {REAL if real else ""}make cluster-down ends it all.""")
     return 0

@@ -75,7 +75,7 @@ class AuditLog:
 
 def written_rules(client, report):
     """The rules in the files are well formed, before anything runs."""
-    names = ("elastic-gpu-controller", "elastic-gpu-agent", "elastic-gpu-edit", "elastic-gpu-view", "elastic-gpu-classes")
+    names = ("elastic-gpu-controller", "elastic-gpu-agent", "elastic-gpu-edit", "elastic-gpu-view", "elastic-gpu-cluster-reader", "elastic-gpu-classes")
     rules = [rule for name in names for rule in client.get(ROLE.rsplit("/", 1)[0] + "/" + name)["rules"]]
     rules += client.get(LOCAL_ROLE)["rules"]
     words = [word for rule in rules for key in ("apiGroups", "resources", "verbs") for word in rule.get(key, [])]

@@ -76,7 +76,7 @@ def check_up(folder, bin_dir, report):
     shown = kubectl(done.stdout, "get", "nodes,egpu", "-o", "name")
     report.check("the kubeconfig that it names shows the nodes and cards",
                  shown.split() == ["node/gpu-0", "elasticgpu.elasticgpu.io/gpu-gpu-0-0", "elasticgpu.elasticgpu.io/gpu-gpu-0-1"], shown)
-    listed = re.search(r"(\S+/elastic-gpu-controller map --server \S+)", done.stdout).group(1).split()
+    listed = re.search(r"(\S+/kubectl-egpu map --kubeconfig \S+)", done.stdout).group(1).split()
     shown = subprocess.run(listed, capture_output=True, text=True, check=False)
     report.check("the map that it names shows the node", "gpu-0" in shown.stdout, shown.stdout + shown.stderr)
     again = tool("up", folder, bin_dir)

@@ -44,7 +44,7 @@ say "What the first pod's container got"
 run "$kubectl" describe pod test-cuda-1 | sed -n '/^Annotations:/,/^Status:/p;/^Events:/,$p'
 
 say "The allocation map"
-"$bin/elastic-gpu-controller" map --server "http://$(cat "$work/ops")"
+run "$bin/kubectl-egpu" map -o bars
 
 bound=$("$kubectl" get elasticgpuclaims -o jsonpath='{.items[*].status.phase}')
 running=$("$kubectl" get pods -o jsonpath='{.items[*].status.phase}')

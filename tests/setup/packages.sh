@@ -4,7 +4,7 @@
 # Needs root, or sudo, only if something is missing.
 set -euo pipefail
 
-build=(g++ cmake ninja-build pkg-config libcurl4-openssl-dev libssl-dev libyaml-cpp-dev nlohmann-json3-dev libspdlog-dev
+build=(g++ cmake ninja-build pkg-config libcurl4-openssl-dev libssl-dev zlib1g-dev libyaml-cpp-dev nlohmann-json3-dev libspdlog-dev
        libsimdjson-dev libcpp-httplib-dev libcli11-dev prometheus-cpp-dev libsqlite3-dev libre2-dev
        libseccomp-dev libgrpc++-dev libprotobuf-dev protobuf-compiler protobuf-compiler-grpc)
 # python3-venv: other parties' NVML clients (tests/nvml/clients_test.sh).

@@ -134,6 +134,7 @@ flags = set(re.findall(r'"(?:-\w,)?(--[a-z-]+)', code))
 commands = set(re.findall(r'add_subcommand\("(\w+)"|addQuestion\(\w+, "(\w+)"', code))
 commands = {each for pair in commands for each in pair if each} | set(re.findall(r'^\| `([a-z, `]+)` \|', read("controller/cmd/README.md"), re.M))
 commands = {each.strip(" `") for several in commands for each in several.split(",")}
+egpu_verbs = set(re.findall(r'(?:addVerb\(app, |add_subcommand\()"([a-z-]+)"', read("controller/cmd/kubectl/main.cpp")))
 kinds = {}
 for name in sorted(os.listdir(os.path.join(root, "manifests/crd"))):
     if name.startswith("elasticgpu.io_"):
@@ -147,7 +148,7 @@ BUILTIN = {"lease", "node", "nodes", "pod", "pods", "namespace", "deployment", "
 FOREIGN_FLAGS = {"--build-arg", "--dry-run", "--runtime-config", "--authorization-config", "--root-dir", "--gpu-reset", "--set", "--force-conflicts"}
 # Words of other systems and of Kubernetes that are no identifiers of this tree.
 FOREIGN_WORDS = {"AuthorizeWithSelectors", "GenericWorkload", "ResourceHealthStatus", "DeviceTaintRules", "SchedulingGated", "ContainerCreating"}
-VERBS = {"annotate", "apply", "auth", "cp", "delete", "describe", "drain", "get", "kustomize", "label", "logs", "patch", "port-forward", "rollout", "uncordon", "wait"}
+VERBS = {"annotate", "apply", "auth", "cp", "create", "delete", "describe", "drain", "get", "kustomize", "label", "logs", "patch", "port-forward", "rollout", "uncordon", "wait"}
 
 
 def is_key(key):
@@ -196,6 +197,13 @@ def command(path, number, words):
         return
     skip = {rest[i + 1] for i, each in enumerate(rest[:-1]) if each in ("-n", "-l", "-f", "-k", "-o", "--type", "--field-selector", "-p")}
     plain = [each for each in plain if each not in skip]
+    if plain[0] == "egpu":
+        for flag in (each.split("=")[0] for each in rest if each.startswith("--")):
+            if flag not in flags:
+                bad.append(f"{where}: there is no flag {flag}")
+        if len(plain) > 1 and plain[1] not in egpu_verbs | {"completion"}:
+            bad.append(f"{where}: kubectl egpu has no verb {' '.join(plain[1:2])}")
+        return
     if plain[0] not in VERBS:
         bad.append(f"{where}: kubectl has no command {plain[0]}, or the test does not know it")
     for option, file in zip(rest, rest[1:]):

@@ -1,0 +1,98 @@
+#include <algorithm>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "api/v1alpha/quantity.h"
+#include "api/v1alpha/usage.h"
+#include "controller/base/printable.h"
+#include "controller/kubectl/cluster_mirror.h"
+#include "controller/kubectl/output.h"
+#include "controller/kubectl/verbs.h"
+#include "controller/server/allocation_map.h"
+#include "controller/server/claim_pods.h"
+
+namespace egpu::kubectl {
+
+namespace {
+
+constexpr std::size_t kBar = 10;  ///< cells of the bar in a table
+constexpr std::size_t kBarsColumns = 100;
+
+/// "[####......]": the used part of the whole.
+std::string barOf(int64_t used, int64_t whole) {
+  const auto full = whole <= 0 ? 0
+                               : static_cast<std::size_t>(std::clamp<int64_t>(
+                                     (used * static_cast<int64_t>(kBar) + whole - 1) / whole, 0, kBar));
+  return "[" + std::string(full, '#') + std::string(kBar - full, '.') + "]";
+}
+
+std::string claimsOf(const allocator::MapCard& card) {
+  std::string out;
+  for (const auto& each : card.allocations)
+    out += (out.empty() ? "" : ",") + base::printable(each.claim) +
+           (each.adminAccess() ? " (admin access)" : "=" + v1alpha::formatMilliCards(each.core));
+  return out;
+}
+
+std::string podsOf(const allocator::MapCard& card, const server::ClaimPods& pods) {
+  std::string out;
+  for (const auto& each : card.allocations)
+    if (const auto it = pods.find(each.claim); it != pods.end())
+      for (const auto& pod : it->second) out += (out.empty() ? "" : ",") + base::printable(pod);
+  return out;
+}
+
+std::string stateOf(const allocator::MapNode& node, const allocator::MapCard& card) {
+  if (!card.offered) return card.why.empty() ? "NotOffered" : base::printable(card.why);
+  return node.schedulable ? "Offered" : "NodeCordoned";
+}
+
+KubectlTable tableOf(const allocator::AllocationMap& map, const server::ClaimPods& pods) {
+  KubectlTable table;
+  for (const char* header : {"NODE", "CARD", "MODEL", "CORE", "MEMORY", "CLAIMS"}) table.column(header);
+  table.column("USED", KubectlTable::Show::wide);
+  table.column("PODS", KubectlTable::Show::wide);
+  table.column("NAME", KubectlTable::Show::wide);
+  table.column("STATE");
+  for (const auto& node : map.nodes)
+    for (const auto& card : node.cards)
+      table.row({node.name.empty() ? "" : base::printable(node.name), std::to_string(card.index),
+                 base::printable(card.model),
+                 barOf(card.usedCore, card.core) + " " + v1alpha::formatMilliCards(card.usedCore),
+                 v1alpha::readableBytes(card.usedMemory) + "/" + v1alpha::readableBytes(card.memory), claimsOf(card),
+                 card.usage ? v1alpha::usageText(card.usage->smPercent, card.usage->memory) : std::string(),
+                 podsOf(card, pods), base::printable(card.name), stateOf(node, card)});
+  return table;
+}
+
+}  // namespace
+
+int mapVerb(const MapOptions& options) {
+  const auto connection = Connection::open(options.client);
+  if (!connection) return fail(connection.status().message());
+  const auto mirror = ClusterMirror::read(**connection);
+  if (!mirror) return fail("", mirror.status());
+  if (!options.node.empty() && !(*mirror)->stores().nodes.get({"", options.node}))
+    return fail("--node: there is no node \"" + options.node + "\"");
+  const auto map = (*mirror)->allocator().allocationMap().map({.node = options.node, .idle = options.idle});
+  const auto pods = server::podsOf(map, (*mirror)->stores());
+  if (isStructured(options.output)) {
+    printValue(Json::parse(server::toJson(map, pods)), options.output);
+  } else if (options.output.output == "backendai") {
+    printText(server::toBackendAi(map));
+  } else if (options.output.output == "bars") {
+    const auto columns = terminalColumns(kBarsColumns);
+    printText(server::toText(map, {.color = wantsColor(options.output.color), .columns = columns}, pods));
+  } else {
+    const auto table = tableOf(map, pods);
+    if (table.empty()) {
+      std::fputs("No cards found.\n", stderr);
+      return kDone;
+    }
+    printText(table.text(options.output));
+  }
+  return kDone;
+}
+
+}  // namespace egpu::kubectl
