@@ -76,7 +76,7 @@ def stamp(offset=0):
 
 
 class Front:
-    """lists: path -> objects that replace those of the server. edits: path -> function that changes a list or an object. version: of the API server;
+    """lists: path -> objects that replace those of the server. edits: path -> function that changes a list or an object. version: version of the API server;
     None = its own. allowed: function (verb, group, resource, namespace, name) -> bool; None = everything. `log` has the requested paths."""
 
     def __init__(self, server):

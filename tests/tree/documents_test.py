@@ -94,7 +94,7 @@ endings = set()
 for file in files(".h", ".hpp", ".c", ".cpp", ".inc", ".proto"):
     parts = file.split(os.sep)
     endings.update("/".join(parts[begin:]) for begin in range(len(parts)))
-FOREIGN_FILES = {"cuda.h", "cudaTypedefs.h", "nvml.h", "OpenAPIv2.proto", "hello.cpp"}  # of others, or examples
+FOREIGN_FILES = {"cuda.h", "cudaTypedefs.h", "nvml.h", "OpenAPIv2.proto", "hello.cpp"}  # files of other projects, and examples
 
 
 def source_files(path, number, text):
