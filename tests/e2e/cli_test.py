@@ -206,7 +206,7 @@ def questions(r, binary, s, ops, work):
     r.check("defrag -o json is JSON", json.loads(ask("defrag", "--class", "share", "--gpu", "1", "-o", "json"))["text"] == "it fits as it is")
     r.check("nothing has changed by asking", before == state(), before)
     refused(r, binary, "defrag for an unknown claim", ["defrag", "none", "--server", ops], ['no ElasticGPUClaim "default/none"'], 1)
-    refused(r, binary, "an unknown class", ["defrag", "--class", "none", "--server", ops], ["spec.egpuClassName", "there are share"], 1)
+    refused(r, binary, "an unknown class", ["defrag", "--class", "none", "--gpu", "1", "--server", ops], ["spec.egpuClassName", "there are share"], 1)
     refused(r, binary, "moves of a claim's plan", ["defrag", "large", "--moves", "2", "--server", ops], ["moves: applies to freeing whole cards"], 1)
     refused(r, binary, "no such file", ["defrag", "-f", "/nope", "--server", ops], ["--file", "/nope"], 2)
     odd = claim("odd", 10).replace("name: share", 'name: "\\e[31m"').replace("kind: ElasticGPUClaim", 'kind: "\\e[31m"')

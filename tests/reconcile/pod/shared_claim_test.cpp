@@ -84,7 +84,7 @@ TEST_F(SharedClaimTest, PodsThatDifferChooseInTurns) {
     for (int i = 0; i < 40; ++i) pod("p" + std::to_string(100 + i), {"shared"}, zone("z" + std::to_string(i)));
   });
   constexpr int kMax = ConsumerTurns::kMaxFirst + ConsumerTurns::kMaxNext;
-  EXPECT_LE(begun, 2 * kMax);
+  EXPECT_LE(begun, 2 * kMax + 1) << "the oldest pod searches once more to report, when the explanation is ready";
   EXPECT_NE(world.message("shared").find("in turns, 4 others"), std::string::npos) << world.message("shared");
   world.addClaim("other", "share", {{"gpu-core", "10"}});
   settle();
