@@ -84,11 +84,11 @@ struct Description {
   std::string name, version, source, isolation;
 };
 
-/// What keeps a device's containers within its share: a mechanism, and "Enforced", "Soft" or "None" for each resource.
+/// Isolation of a device's share: the mechanism, and "Enforced", "Soft" or "None" for each resource.
 struct Isolation {
   std::string mode, memory, compute, faults;
 };
-/// True if the device has all of each of its cards, so that nobody shares them.
+/// True if the device has all of each of its cards: no other device can share them.
 inline bool hasWholeCards(const Device& device) {
   for (const auto& card : device.cards)
     if (card.core < 1000 || card.cardMemory <= 0 || card.memory < card.cardMemory) return false;
@@ -146,7 +146,7 @@ class Call {
   void preferred(std::size_t candidate) { host_.reply_prefer(&call_, candidate); }
   /// prefer: excludes this candidate.
   void veto(std::size_t candidate, const std::string& why) { host_.reply_veto(&call_, candidate, why.c_str()); }
-  /// provision, resize: what keeps the device's containers within its share, as in egpu_isolation. An older host does
+  /// provision, resize: replies the isolation of the device's share, as in egpu_isolation. An older host does
   /// not report it.
   void isolation(const Isolation& i) {
     if (!EGPU_HAS(&host_, egpu_host, reply_isolation)) return;

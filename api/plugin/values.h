@@ -145,9 +145,9 @@ typedef struct egpu_process_use {
   int64_t sm_percent; /**< 0…100: this process's part of the percentage in egpu_use; -1 if unknown */
 } egpu_process_use;
 
-/** What keeps a device's containers within its share, for status.isolation of the device and its claim. memory, compute
- *  and faults are each "Enforced": a container cannot exceed its share or stop others; "Soft": only programs that work
- *  around the mechanism can; or "None".
+/** Isolation of a device's share, for status.isolation of the device and its claim. memory, compute and faults are each
+ *  "Enforced": a container cannot exceed its share or stop other containers; "Soft": only programs that work around the
+ *  mechanism can; or "None".
  *  OWNERSHIP: the plugin's; the host copies it before reply_isolation returns.
  *  ERRORS: with a mode that is not a DNS label, or another level, the answer counts as garbage. */
 typedef struct egpu_isolation {

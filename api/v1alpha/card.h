@@ -54,8 +54,8 @@ struct LedgerEntry {
   bool operator==(const LedgerEntry&) const = default;
 };
 
-/// What keeps the containers of a device within its share, as its provisioner reports it. Each level is Enforced, Soft
-/// (only programs that work around the mechanism exceed it) or None.
+/// Isolation of a device's share, as its provisioner reports it. Each level is Enforced, Soft (only programs that work
+/// around the mechanism exceed the share) or None.
 struct Isolation {
   std::string mode;     ///< the mechanism, such as mps; "none" = none
   std::string memory;   ///< memory beyond the grant

@@ -21,7 +21,7 @@ struct QueueOrder {
   int64_t waitingSince = 0;  ///< pending since then, according to the claim's status
   int64_t now = 0;
   /// Releases (Allocator::releases()) that were announced when the queue admitted the request; see
-  /// Allocator::isOutdated(). nullopt = nothing before it in queue order needs what is released.
+  /// Allocator::isOutdated(). nullopt = no request before it in queue order needs the released capacity.
   std::optional<uint64_t> releases{};
 };
 

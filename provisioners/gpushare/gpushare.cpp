@@ -230,7 +230,7 @@ class GpuShare final : public Provisioner {
   }
 
  private:
-  /// Nobody shares a whole card, so it needs no limit.
+  /// A whole card is not shared and needs no limit.
   static Mode modeFor(const Device& device) {
     return isAdminAccess(device) || hasWholeCards(device) ? Mode::none : modeOf(device.parameters);
   }

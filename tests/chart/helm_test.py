@@ -64,8 +64,8 @@ def earlier_chart(folder):
         (chart / path).write_text(yaml.safe_dump_all(documents, width=1000), encoding="utf-8")
 
     def without_a_column(crd):
-        for version in crd["spec"]["versions"]:
-            version["additionalPrinterColumns"].pop()
+        for columns in {id(each["additionalPrinterColumns"]): each["additionalPrinterColumns"] for each in crd["spec"]["versions"]}.values():
+            columns.pop()  # once: the versions share one list
 
     def with_an_argument(workload):
         if "template" in workload["spec"]:
@@ -230,7 +230,7 @@ class Site:
         self.use("taken-over")
         self.client.delete_all(pods())
         self.client.delete_all(claims())
-        until("devices are released", lambda: not [each for each in self.client.items(GPUS) if "card" not in each["spec"]])
+        until("devices are released", lambda: not [each for each in self.client.items(GPUS) if "card" not in each["spec"]], 60)
         installation.kubectl(self.cluster, "delete", "elasticgpus", "--all")
         self.stop_controller()
         self.run("Uninstall")
@@ -245,7 +245,7 @@ def main():
     with tempfile.TemporaryDirectory(prefix="egpu-helm-") as name, Cluster(pathlib.Path(name) / "cluster", wanted=parts.WHOLE) as cluster:
         client = installation.client_of(cluster)
         for each in WORKERS:
-            nodes.create_unless_there(client, NODES, nodes.node(each, {"elasticgpu.io/agent": "true"}))
+            nodes.create_unless_there(client, NODES, nodes.node(each, {"elasticgpu.io/agent": "true", "kubernetes.io/os": "linux"}))
         until("the nodes are ready", lambda: nodes.all_ready(client, WORKERS))
         folder = pathlib.Path(name) / "charts"
         folder.mkdir()

@@ -34,7 +34,7 @@ def own(world, pod_name, claim_name, cards, core, memory):
                 (given, names))
     world.check(f"{pod_name}: and its device", given.get("ELASTICGPU_DEVICE") == world.get("egpuc", claim_name)["status"]["elasticGPUName"], given)
     limits = [given.get(f"CUDA_DEVICE_MEMORY_LIMIT_{i}") for i in range(cards)]
-    if core == 1000:  # whole cards, which nobody shares
+    if core == 1000:  # whole cards have no limiter
         amounts = [given.get(f"ELASTICGPU_MEMORY_{i}") for i in range(cards)]
         world.check(f"{pod_name}: and its memory", amounts == [str(memory)] * cards, given)
         world.check(f"{pod_name}: and no limit", limits == [None] * cards and given.get("ELASTICGPU_ISOLATION") == "whole-card", given)

@@ -25,8 +25,8 @@ class UnschedulableReport {
     const cache::Claim& claim;
     const ResolvedClaim& asked;
     std::string queueKey;  ///< key of the step that reports
-    /// Returns the predicate that the decision used. It is called on another thread, after the step: it must own what
-    /// it uses.
+    /// Returns the predicate that the decision used. It is called on another thread, after the step: it must own
+    /// all objects that it uses.
     std::function<scheduler::NodePredicate()> suits;
     std::string nodes{};                   ///< key of the predicate: allocator::SchedulingRequest::nodes
     scheduler::WhyUnsuited whyUnsuited{};  ///< why it rejects a node; called like the predicate

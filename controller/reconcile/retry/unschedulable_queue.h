@@ -65,7 +65,7 @@ class UnschedulableQueue {
   struct Admission {
     bool isGranted = false;  ///< false: the key must yield, and gets a turn in this round
     /// Releases that grew() has announced, if other keys come before this one: for the requests that are decided now
-    /// (allocator::QueueOrder::releases). What is released from now on belongs to those keys first.
+    /// (allocator::QueueOrder::releases). Capacity released from now on belongs to those keys first.
     std::optional<uint64_t> releases{};
   };
   /// Adds the queue key of a claim, pod or gang of that age. Call before deciding, so that capacity freed from then on

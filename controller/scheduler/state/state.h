@@ -42,7 +42,7 @@ struct CardType {
 /// Allocation of one device on one card.
 struct CardAllocation {
   DeviceId device;
-  uint32_t nodeShare = kNone;  ///< of its amounts on the node, in State::nodeShares_
+  uint32_t nodeShare = kNone;  ///< index of its amounts on the node, in State::nodeShares_
   Amount charged;
 };
 
