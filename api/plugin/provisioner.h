@@ -133,7 +133,8 @@ typedef struct egpu_host {
   /** prefer: excludes the candidate with this index. The claim avoids that node for two minutes, longer after each
    *  veto, or until the node changes. why: a sentence for people, which appears in the claim's condition. */
   int (*reply_veto)(const egpu_call* call, size_t candidate, const char* why);
-  /** provision, resize: the isolation of the device's share, with every answer of EGPU_OK or EGPU_NO_CHANGE. Without a call it is unknown, and the objects' status.isolation is absent. */
+  /** provision, resize: the isolation of the device's share, with every answer of EGPU_OK or EGPU_NO_CHANGE. Without a
+   *  call it is unknown, and the objects' status.isolation is absent. */
   int (*reply_isolation)(const egpu_call* call, const egpu_isolation* isolation);
 } egpu_host;
 

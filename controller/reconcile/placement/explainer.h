@@ -32,8 +32,8 @@ class Explainer {
   /// Timeouts::explainInterval.
   std::optional<std::string> take(const std::string& claimUid) EGPU_EXCLUDES(mutex_);
   /// Requests a text, instead of one that was requested before. `make` is called on another thread, possibly before
-  /// this call returns: it must own all objects that it uses. Enqueue explainKey() afterwards. queueKey: requeued when the text is
-  /// ready.
+  /// this call returns: it must own all objects that it uses. Enqueue explainKey() afterwards. queueKey: requeued when
+  /// the text is ready.
   void request(const std::string& claimUid, std::string queueKey, Explain make) EGPU_EXCLUDES(mutex_);
   /// Drops the claim's request and text.
   void forgetClaim(const std::string& claimUid) EGPU_EXCLUDES(mutex_);
