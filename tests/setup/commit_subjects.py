@@ -5,7 +5,7 @@ import sys
 MAX_LENGTH = 72
 FORM = re.compile(r"([a-z0-9_./, -]+: )?[A-Z][a-z]+\b")
 # Words that a sentence may begin with, and an imperative does not.
-NOT_IMPERATIVE = re.compile(r"([a-z0-9_./, -]+: )?(Who|What|Which|The|A|An|Of|One|It|They|This|That|Where|When|If|As|No|Not|In|On|With|For|All|Figures|Tests|Some|"
+NOT_IMPERATIVE = re.compile(r"([a-z0-9_./, -]+: )?(?=[A-Z])(Who|What|Which|The|A|An|Of|One|It|They|This|That|Where|When|If|As|No|Not|In|On|With|For|All|Figures|Tests|Some|"
                             r"(?!(?i:feed|embed|need|shed|speed|seed|proceed|exceed|bring|ping|string)\b)\w+(ed|ing))\b")
 
 
@@ -19,7 +19,8 @@ def fault_of(subject):
 
 
 for subject, wanted in (("scheduler: Reserve nodes for gangs", True), ("Add a test", True), ("scheduler: Who waits", False), ("scheduler: reserved", False),
-                        ("x" * 73, False), ('Revert "' + "x" * 70 + '"', True), ("reconcile: Counting turns", False), ("Feed the cache", True)):
+                        ("x" * 73, False), ('Revert "' + "x" * 70 + '"', True), ("reconcile: Counting turns", False), ("Feed the cache", True),
+                        ("monitoring: Add alerts", True)):
     if (fault_of(subject) == "") != wanted:
         sys.exit(f"commit_subjects: a planted subject is judged wrongly: {subject}")
 bad = [(fault, subject) for subject in sys.stdin.read().splitlines() if (fault := fault_of(subject))]
