@@ -13,7 +13,8 @@ constexpr std::string_view kStem = "egpu-amounts";
 constexpr std::string_view kClassPart = "class-";
 constexpr std::size_t kMaxName = 253;
 
-/// Characters allowed in an amount. Parts other than amounts can contain every character that can be encoded.
+/// Characters allowed in an amount. Other parts (kParts) can contain every character that kEscaped has, besides
+/// letters and digits in lower case.
 constexpr std::string_view kAmountCharacters = "0123456789abcdefghijklmnopqrstuvwxyzEPTGMK.+-";
 /// Characters that need an escape in a name; kEscapes has the character that follows the hyphen for each.
 constexpr std::string_view kEscaped = "ABCDEFGHIJKLMNOPQRSTUVWXYZ.+- _/|()";

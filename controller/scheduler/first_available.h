@@ -29,7 +29,7 @@ class Combinations {
   /// `counts`: number of alternatives of each claim, at least 1.
   explicit Combinations(std::vector<std::size_t> counts) : counts_(std::move(counts)), at_(counts_.size(), 0) {}
 
-  /// Number of combinations, tried or not; at most kMax.
+  /// Product of the numbers of alternatives; at most kMax.
   std::size_t size() const;
   /// Index of the current alternative of each claim.
   const std::vector<std::size_t>& at() const { return at_; }

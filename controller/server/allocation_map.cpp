@@ -147,7 +147,8 @@ std::size_t barWidth(const TextOptions& options, std::size_t modelWidth) {
 
 bool idle(const MapCard& c) { return !c.usage || (c.usage->memory <= 0 && c.usage->smPercent <= 0); }
 bool empty(const MapCard& c) { return c.allocations.empty() && c.offered && idle(c); }
-/// True if one line can represent both cards: adjacent indexes, and equal in everything that the line shows.
+/// True if an empty card can join the line of the empty card before it: it has the next index, and is equal in all that
+/// the line shows.
 bool continuesRun(const MapCard& last, const MapCard& next) {
   return empty(next) && next.index == last.index + 1 && next.model == last.model && next.core == last.core &&
          next.memory == last.memory;

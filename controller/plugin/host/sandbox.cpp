@@ -155,7 +155,7 @@ void limitResources(const Sandbox& sandbox, bool countsApart) {
   if (sandbox.processes > 0) limit(RLIMIT_NPROC, sandbox.processes + (countsApart ? 0 : threadsOfUser()));
   mallopt(M_ARENA_MAX, kArenas);
 #if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
-  // Sanitizers reserve terabytes.
+  // Sanitizers reserve terabytes of address space, so this limit would end the process.
   if (sandbox.memory > 0) limit(RLIMIT_AS, sandbox.memory);
 #endif
 }

@@ -177,7 +177,7 @@ void Auditor::books(const cache::Gpu& card) {
   report(card, std::move(found));
 }
 
-/// Message of a card that is being deleted. It stays until the last claim has left it.
+/// Message of a card that is being deleted. The card stays until the last claim has left it.
 std::string Auditor::leaving(const cache::Gpu& card) const {
   constexpr std::size_t kMaxNamed = 4;
   const auto& entries = card.spec.allocations;

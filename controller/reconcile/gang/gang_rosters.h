@@ -61,7 +61,8 @@ class GangRosters {
     rosters_.erase(gang.str());
     withoutCards_.erase(gang.str());
   }
-  /// Returns the position of the member that a step last found without its cards; 0: none was found.
+  /// Returns the position of the member that a step last found without its cards, where the next search begins; 0 if
+  /// none was found.
   std::size_t firstWithoutCards(const core::ObjectKey& gang) const {
     const base::MutexLock lock(mutex_);
     const auto known = withoutCards_.find(gang.str());

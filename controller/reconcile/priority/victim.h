@@ -25,7 +25,7 @@ class VictimSync {
 
  private:
   /// Why a device must be released, after quorum reads of its preemptor and the claims that preempt with it. For many
-  /// claims the last check of their plan counts instead (priority/shared_plans.h).
+  /// claims, the result of the last check of their plan is used for a while instead (priority/shared_plans.h).
   struct Need {
     ClaimPtr preemptor{};                ///< null if no claim names the device
     bool isNeeded = false;               ///< all preemptors fit by their plan, but not without this device's release
