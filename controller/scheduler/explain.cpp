@@ -84,7 +84,7 @@ std::string counted(int64_t n, std::string_view noun) {
 /// Reason for cards of models that the request does not name. Lists the existing models if no card of the cluster has
 /// one of the request's models, because the name could be misspelt.
 std::string otherModelText(const Cluster::State& state, const Request& request) {
-  const std::string text = "of another model";
+  std::string text = "of another model";
   if (request.models.empty()) return text;
   std::set<std::string_view> models;
   for (const auto& [name, id] : state.nodesByName())
