@@ -95,7 +95,7 @@ class LettingAllIn {
 
   MovePlan run(const std::vector<TopologyGroup>* within) {
     MovePlan plan;
-    auto& gang = plan.gang.emplace();
+    auto& gang = plan.gang.emplace(MovePlan::Gang{});
     GangDecision now = decideGang(cluster_, members_, within, book_);
     if (!now.lacking) {
       gang = {std::move(now.decisions), std::move(now.group), members_.size()};
