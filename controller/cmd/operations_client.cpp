@@ -1,6 +1,5 @@
 #include "controller/cmd/operations_client.h"
 
-#include <sys/ioctl.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -13,6 +12,7 @@
 #include "controller/base/clock.h"
 #include "controller/base/files.h"
 #include "controller/base/printable.h"
+#include "controller/base/terminal.h"
 #include "controller/base/text.h"
 #include "controller/codec/codec.h"
 #include "controller/kube/config/credentials.h"
@@ -20,14 +20,6 @@
 #include "controller/kube/transport/curl_transport.h"
 
 namespace egpu::cmd {
-
-bool wantsColor(const std::string& mode) {
-  if (mode != "auto") return mode == "always";
-  const char* no = std::getenv("NO_COLOR");
-  if (no != nullptr && *no != '\0') return false;
-  const char* term = std::getenv("TERM");
-  return ::isatty(STDOUT_FILENO) != 0 && (term == nullptr || std::string_view(term) != "dumb");
-}
 
 std::string queryEncoded(const std::string& text) {
   static constexpr char hex[] = "0123456789ABCDEF";
@@ -58,19 +50,14 @@ std::string withField(const std::string& target, const std::string& name, const 
   return out + before + name + "=" + queryEncoded(value);
 }
 
-std::size_t terminalColumns(std::size_t otherwise) {
-  winsize size{};
-  return ::ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) != 0 || size.ws_col == 0 ? otherwise : size.ws_col;
-}
-
 std::string layoutQuery(const std::string& output, const std::string& color) {
   if (output != "table" && output != "wide") return "format=" + output;
   std::string query = "format=text&columns=";
   if (output == "wide")
     query += "0";
   else
-    query += std::to_string(std::clamp<std::size_t>(terminalColumns(kTableColumns), 40, kTableColumns));
-  return query + (wantsColor(color) ? "&color=1" : "");
+    query += std::to_string(std::clamp<std::size_t>(base::terminalColumns(kTableColumns), 40, kTableColumns));
+  return query + (base::wantsColor(color) ? "&color=1" : "");
 }
 
 namespace {

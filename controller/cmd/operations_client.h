@@ -11,17 +11,11 @@
 
 namespace egpu::cmd {
 
-/// True if output is coloured: "always", "never", or "auto": on a terminal, unless NO_COLOR is set or TERM is dumb.
-bool wantsColor(const std::string& mode);
-
 /// Percent-encodes a value for a query.
 std::string queryEncoded(const std::string& text);
 
 /// Returns the target with the query field set to that value, replacing earlier values.
 std::string withField(const std::string& target, const std::string& name, const std::string& value);
-
-/// Returns the columns of the terminal; `otherwise` if standard output is not a terminal.
-std::size_t terminalColumns(std::size_t otherwise);
 
 /// Returns the layout part of the query. output is table, wide, or the name of a server format. Tables have at most
 /// kTableColumns columns, and no more than the terminal, unless wide.

@@ -6,6 +6,7 @@
 #include "api/v1alpha/quantity.h"
 #include "api/v1alpha/usage.h"
 #include "controller/base/printable.h"
+#include "controller/base/terminal.h"
 #include "controller/kubectl/cluster_mirror.h"
 #include "controller/kubectl/output.h"
 #include "controller/kubectl/verbs.h"
@@ -82,8 +83,8 @@ int mapVerb(const MapOptions& options) {
   } else if (options.output.output == "backendai") {
     printText(server::toBackendAi(map));
   } else if (options.output.output == "bars") {
-    const auto columns = terminalColumns(kBarsColumns);
-    printText(server::toText(map, {.color = wantsColor(options.output.color), .columns = columns}, pods));
+    const auto columns = base::terminalColumns(kBarsColumns);
+    printText(server::toText(map, {.color = base::wantsColor(options.output.color), .columns = columns}, pods));
   } else {
     const auto table = tableOf(map, pods);
     if (table.empty()) {

@@ -1,14 +1,12 @@
 #include "controller/kubectl/output.h"
 
-#include <sys/ioctl.h>
-#include <unistd.h>
-
 #include <algorithm>
 #include <cstdio>
 #include <cstdlib>
 #include <utility>
 
 #include "controller/base/printable.h"
+#include "controller/base/terminal.h"
 #include "controller/base/timestamp.h"
 #include "controller/codec/yaml_text.h"
 
@@ -44,19 +42,6 @@ int fail(const std::string& text, int exitStatus) {
 
 int fail(const std::string& what, const base::Status& why, int exitStatus) {
   return fail(what.empty() ? why.message() : what + ": " + why.message(), exitStatus);
-}
-
-bool wantsColor(const std::string& mode) {
-  if (mode != "auto") return mode == "always";
-  const char* no = std::getenv("NO_COLOR");
-  if (no != nullptr && *no != '\0') return false;
-  const char* term = std::getenv("TERM");
-  return ::isatty(STDOUT_FILENO) != 0 && (term == nullptr || std::string_view(term) != "dumb");
-}
-
-std::size_t terminalColumns(std::size_t otherwise) {
-  winsize size{};
-  return ::ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) != 0 || size.ws_col == 0 ? otherwise : size.ws_col;
 }
 
 /// The rules of kubectl's duration.HumanDuration.

@@ -15,11 +15,6 @@ namespace egpu::kubectl {
 int fail(const std::string& text, int exitStatus = kFailed);
 int fail(const std::string& what, const base::Status& why, int exitStatus = kFailed);
 
-/// True if output is coloured: "always", "never", or "auto": on a terminal, unless NO_COLOR is set or TERM is dumb.
-bool wantsColor(const std::string& mode);
-/// Columns of the terminal; `otherwise` if standard output is not a terminal.
-std::size_t terminalColumns(std::size_t otherwise);
-
 /// Age as kubectl writes it: "45s", "5m12s", "3h", "12d"; "<unknown>" for 0.
 std::string ageOf(int64_t since, int64_t now);
 /// Age of an RFC 3339 time; "<unknown>" if it can't be read.

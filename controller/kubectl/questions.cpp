@@ -8,6 +8,7 @@
 
 #include "controller/base/files.h"
 #include "controller/base/printable.h"
+#include "controller/base/terminal.h"
 #include "controller/base/text.h"
 #include "controller/kube/query.h"
 #include "controller/kubectl/cluster_mirror.h"
@@ -59,9 +60,9 @@ std::string formatted(const QuestionOptions& options, std::string target) {
   const bool wide = options.output.output == "wide";
   kube::addQuery(target, "format", "text");
   kube::addQuery(target, "columns",
-                 wide ? "0" : std::to_string(std::clamp<std::size_t>(terminalColumns(kColumns), 40, kColumns)));
+                 wide ? "0" : std::to_string(std::clamp<std::size_t>(base::terminalColumns(kColumns), 40, kColumns)));
   if (wide) kube::addQuery(target, "wide", "1");
-  if (wantsColor(options.output.color)) kube::addQuery(target, "color", "1");
+  if (base::wantsColor(options.output.color)) kube::addQuery(target, "color", "1");
   return target;
 }
 
@@ -91,7 +92,7 @@ int printPlaces(const std::vector<WorkloadPlace>& places, const QuestionOptions&
   }
   KubectlTable table;
   for (const char* header : {"KIND", "NAME", "FITS", "NODE", "CARDS", "MESSAGE"}) table.column(header);
-  const bool color = wantsColor(options.output.color);
+  const bool color = base::wantsColor(options.output.color);
   for (const auto& place : places) {
     std::string cards;
     for (const auto& card : place.cards) cards += (cards.empty() ? "" : ",") + base::printable(card);

@@ -9,6 +9,7 @@
 #include "api/v1alpha/quantity.h"
 #include "api/v1alpha/usage.h"
 #include "controller/base/printable.h"
+#include "controller/base/terminal.h"
 #include "controller/base/timestamp.h"
 #include "controller/codec/codec.h"
 #include "controller/kubectl/output.h"
@@ -138,7 +139,7 @@ int topVerb(const TopOptions& options) {
   const auto connection = Connection::open(options.client);
   if (!connection) return fail(connection.status().message());
   if (!options.watch) return once(**connection, options);
-  const bool terminal = terminalColumns(0) > 0;
+  const bool terminal = base::terminalColumns(0) > 0;
   for (;;) {
     if (terminal) std::fputs("\033[H\033[2J", stdout);
     if (const int status = once(**connection, options); status != kDone) return status;

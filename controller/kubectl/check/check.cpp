@@ -4,6 +4,7 @@
 #include <thread>
 
 #include "controller/base/printable.h"
+#include "controller/base/terminal.h"
 #include "controller/kubectl/check/finding.h"
 #include "controller/kubectl/output.h"
 #include "controller/kubectl/verbs.h"
@@ -43,7 +44,7 @@ void print(const Findings& found, const OutputFlags& flags) {
   }
   KubectlTable table;
   for (const char* header : {"LEVEL", "CHECK", "OBJECT", "PROBLEM", "MEND"}) table.column(header);
-  const bool color = wantsColor(flags.color);
+  const bool color = base::wantsColor(flags.color);
   for (const auto& f : found)
     table.row({toned(levelName(f.level),
                      f.level == Level::error     ? Tone::bad

@@ -3,6 +3,7 @@
 #include <vector>
 
 #include "controller/base/printable.h"
+#include "controller/base/terminal.h"
 #include "controller/kubectl/output.h"
 #include "controller/kubectl/verbs.h"
 #include "controller/kubectl/why/chain.h"
@@ -37,7 +38,7 @@ std::string said(const ChainStep& step) {
 }
 
 std::string tableOf(const Chain& chain, const OutputFlags& flags, int64_t now) {
-  const bool color = wantsColor(flags.color);
+  const bool color = base::wantsColor(flags.color);
   KubectlTable table;
   for (const char* header : {"STEP", "STATE", "SINCE", "OBJECT", "MESSAGE"}) table.column(header);
   for (const auto& step : chain.steps)
