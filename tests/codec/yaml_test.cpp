@@ -5,7 +5,7 @@
 namespace egpu::codec {
 namespace {
 
-std::string json(std::string_view yaml) {
+std::string jsonOf(std::string_view yaml) {
   const auto out = yamlToJson(yaml);
   if (out) return *out;
   EXPECT_EQ(out.status().code(), base::Code::invalid);
@@ -85,49 +85,49 @@ TEST(Yaml, scalars) {
                                                       {"=", "\"=\""},
                                                       {"\"\\u00e9\\n\"", "\"é\\n\""}};
   for (const auto& [yaml, want] : rows)
-    EXPECT_EQ(json(std::string("a: ") + yaml + "\n"), std::string("{\"a\":") + want + "}") << yaml;
+    EXPECT_EQ(jsonOf(std::string("a: ") + yaml + "\n"), std::string("{\"a\":") + want + "}") << yaml;
 }
 
 TEST(Yaml, scalarsWithoutAFormInJson) {
   for (const char* bad : {".inf", "-.INF", "+.Inf", ".nan", "!!binary aGk=", "!!int x", "!!bool 1"})
-    EXPECT_EQ(json(std::string("a: ") + bad).substr(0, 22), "YAML: line 1, column 4") << bad;
+    EXPECT_EQ(jsonOf(std::string("a: ") + bad).substr(0, 22), "YAML: line 1, column 4") << bad;
 }
 
 TEST(Yaml, structures) {
-  EXPECT_EQ(json("a:\n- 1\n- b: 2\n  c: [x, {k: z}]\n- - 3\nd: {}\ne: []\n"),
+  EXPECT_EQ(jsonOf("a:\n- 1\n- b: 2\n  c: [x, {k: z}]\n- - 3\nd: {}\ne: []\n"),
             R"({"a":[1,{"b":2,"c":["x",{"k":"z"}]},[3]],"d":{},"e":[]})");
-  EXPECT_EQ(json("a: |\n  one\n  two\nb: >-\n  one\n  two\nc: plain\n  goes on\n"),
+  EXPECT_EQ(jsonOf("a: |\n  one\n  two\nb: >-\n  one\n  two\nc: plain\n  goes on\n"),
             R"({"a":"one\ntwo\n","b":"one two","c":"plain goes on"})");
-  EXPECT_EQ(json("# only a comment\n"), "null");
-  EXPECT_EQ(json(""), "null");
-  EXPECT_EQ(json("7"), "7");
-  EXPECT_EQ(json(R"({"a": {"b": [1, true, null, "x"]}})"), R"({"a":{"b":[1,true,null,"x"]}})");
-  EXPECT_EQ(json("---\na: 1\n...\n"), R"({"a":1})");
+  EXPECT_EQ(jsonOf("# only a comment\n"), "null");
+  EXPECT_EQ(jsonOf(""), "null");
+  EXPECT_EQ(jsonOf("7"), "7");
+  EXPECT_EQ(jsonOf(R"({"a": {"b": [1, true, null, "x"]}})"), R"({"a":{"b":[1,true,null,"x"]}})");
+  EXPECT_EQ(jsonOf("---\na: 1\n...\n"), R"({"a":1})");
 }
 
 TEST(Yaml, keysBecomeTexts) {
-  EXPECT_EQ(json("1: a\ntrue: b\n0x10: c\n1.50: d\n\"x\": e\n? f\n: g\n"),
+  EXPECT_EQ(jsonOf("1: a\ntrue: b\n0x10: c\n1.50: d\n\"x\": e\n? f\n: g\n"),
             R"({"1":"a","true":"b","16":"c","1.5":"d","x":"e","f":"g"})");
-  EXPECT_NE(json("~: a").find("a key must not be null"), std::string::npos);
-  EXPECT_NE(json("? [a]\n: b").find("a key must be a scalar"), std::string::npos);
-  EXPECT_NE(json("? {a: b}\n: b").find("a key must be a scalar"), std::string::npos);
+  EXPECT_NE(jsonOf("~: a").find("a key must not be null"), std::string::npos);
+  EXPECT_NE(jsonOf("? [a]\n: b").find("a key must be a scalar"), std::string::npos);
+  EXPECT_NE(jsonOf("? {a: b}\n: b").find("a key must be a scalar"), std::string::npos);
 }
 
 TEST(Yaml, duplicateKeysAreRefusedWithTheirLine) {
-  EXPECT_EQ(json("a:\n  b: 1\n  c: 2\n  b: 3\n"), "YAML: line 4, column 3: key \"b\" is duplicated in one mapping");
-  EXPECT_NE(json("1: a\n0x1: b\n").find("is duplicated"), std::string::npos);
-  EXPECT_EQ(json("a: {b: 1}\nc: {b: 1}\n"), R"({"a":{"b":1},"c":{"b":1}})");
+  EXPECT_EQ(jsonOf("a:\n  b: 1\n  c: 2\n  b: 3\n"), "YAML: line 4, column 3: key \"b\" is duplicated in one mapping");
+  EXPECT_NE(jsonOf("1: a\n0x1: b\n").find("is duplicated"), std::string::npos);
+  EXPECT_EQ(jsonOf("a: {b: 1}\nc: {b: 1}\n"), R"({"a":{"b":1},"c":{"b":1}})");
 }
 
 TEST(Yaml, aliasesAndMergeKeys) {
-  EXPECT_EQ(json("a: &x [1, 2]\nb: *x\n"), R"({"a":[1,2],"b":[1,2]})");
-  EXPECT_EQ(json("a: &k name\n*k : 1\n"), R"({"a":"name","name":1})");
-  EXPECT_EQ(json("a: &x {p: 1, q: 2}\nb:\n  <<: *x\n  q: 3\n"), R"({"a":{"p":1,"q":2},"b":{"q":3,"p":1}})");
-  EXPECT_EQ(json("b: {<<: [{p: 1}, {p: 2, r: 4}], q: 3}\n"), R"({"b":{"q":3,"p":1,"r":4}})");
-  EXPECT_NE(json("b: {<<: 7}\n").find("<< takes a mapping"), std::string::npos);
-  EXPECT_EQ(json("\"<<\": 7\n"), R"({"<<":7})");
-  EXPECT_NE(json("a: &x [*x]\n").find("an alias must not be inside"), std::string::npos);
-  EXPECT_NE(json("a: *nowhere\n").find("line 1"), std::string::npos);
+  EXPECT_EQ(jsonOf("a: &x [1, 2]\nb: *x\n"), R"({"a":[1,2],"b":[1,2]})");
+  EXPECT_EQ(jsonOf("a: &k name\n*k : 1\n"), R"({"a":"name","name":1})");
+  EXPECT_EQ(jsonOf("a: &x {p: 1, q: 2}\nb:\n  <<: *x\n  q: 3\n"), R"({"a":{"p":1,"q":2},"b":{"q":3,"p":1}})");
+  EXPECT_EQ(jsonOf("b: {<<: [{p: 1}, {p: 2, r: 4}], q: 3}\n"), R"({"b":{"q":3,"p":1,"r":4}})");
+  EXPECT_NE(jsonOf("b: {<<: 7}\n").find("<< takes a mapping"), std::string::npos);
+  EXPECT_EQ(jsonOf("\"<<\": 7\n"), R"({"<<":7})");
+  EXPECT_NE(jsonOf("a: &x [*x]\n").find("an alias must not be inside"), std::string::npos);
+  EXPECT_NE(jsonOf("a: *nowhere\n").find("line 1"), std::string::npos);
 }
 
 TEST(Yaml, aBombIsRefused) {
@@ -138,30 +138,30 @@ TEST(Yaml, aBombIsRefused) {
     for (int k = 0; k < 8; ++k) bomb += ", " + before;
     bomb += "]\n";
   }
-  EXPECT_EQ(json(bomb), "YAML: expands to more than 32 MiB");
+  EXPECT_EQ(jsonOf(bomb), "YAML: expands to more than 32 MiB");
   std::string merges = "x: &x {";
   for (int i = 0; i < 1000; ++i) merges += "k" + std::to_string(i) + ": 1, ";
   merges += "}\ny: {<<: [*x";
   for (int i = 0; i < 1000; ++i) merges += ", *x";
-  EXPECT_NE(json(merges + "]}\n").find("merge keys take over more than"), std::string::npos);
+  EXPECT_NE(jsonOf(merges + "]}\n").find("merge keys take over more than"), std::string::npos);
 }
 
 TEST(Yaml, depthIsBounded) {
-  EXPECT_EQ(json(std::string(100, '[') + std::string(100, ']')).size(), 200u);
-  EXPECT_NE(json(std::string(101, '[') + std::string(101, ']')).find("nested deeper than 100"), std::string::npos);
+  EXPECT_EQ(jsonOf(std::string(100, '[') + std::string(100, ']')).size(), 200u);
+  EXPECT_NE(jsonOf(std::string(101, '[') + std::string(101, ']')).find("nested deeper than 100"), std::string::npos);
   EXPECT_FALSE(yamlToJson(std::string(100'000, '[')));
   EXPECT_FALSE(yamlToJson(std::string(100'000, '[') + std::string(100'000, ']')));
   std::string chain = "- &a0 [x]\n";
   for (int i = 1; i < 5000; ++i) chain += "- &a" + std::to_string(i) + " [*a" + std::to_string(i - 1) + "]\n";
-  EXPECT_NE(json(chain).find("nested deeper than 100"), std::string::npos);
+  EXPECT_NE(jsonOf(chain).find("nested deeper than 100"), std::string::npos);
 }
 
 TEST(Yaml, malformedSaysWhere) {
-  EXPECT_EQ(json("a: 1\nb: [1\n").substr(0, 17), "YAML: line 3, col");
-  EXPECT_NE(json("a: 1\n b: 2\n").find("line 2"), std::string::npos);
-  EXPECT_NE(json("\t- a\n").find("line 1"), std::string::npos);
-  EXPECT_EQ(json("a: \"\xff\""), "YAML: is not UTF-8");
-  EXPECT_EQ(json("a: 1\n---\nb: 2\n"), "YAML: holds more than one document");
+  EXPECT_EQ(jsonOf("a: 1\nb: [1\n").substr(0, 17), "YAML: line 3, col");
+  EXPECT_NE(jsonOf("a: 1\n b: 2\n").find("line 2"), std::string::npos);
+  EXPECT_NE(jsonOf("\t- a\n").find("line 1"), std::string::npos);
+  EXPECT_EQ(jsonOf("a: \"\xff\""), "YAML: is not UTF-8");
+  EXPECT_EQ(jsonOf("a: 1\n---\nb: 2\n"), "YAML: holds more than one document");
 }
 
 TEST(YamlDocuments, emptyOnesAreLeftOut) {

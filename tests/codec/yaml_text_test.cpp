@@ -18,8 +18,8 @@ TEST(YamlText, BlocksAsKubectlWritesThem) {
 
 TEST(YamlText, ControlCharactersAreEscapedAndOtherSignsAreNot) {
   JsonText j;
-  const auto json = j.beginObject().key("\xc2\x9b").value("\x1b\x7f\xc2\x80\xc2\x9f ü").endObject().take();
-  EXPECT_EQ(jsonToYaml(json), "\"\\u009b\": \"\\u001b\\u007f\\u0080\\u009f ü\"\n");
+  const auto object = j.beginObject().key("\xc2\x9b").value("\x1b\x7f\xc2\x80\xc2\x9f ü").endObject().take();
+  EXPECT_EQ(jsonToYaml(object), "\"\\u009b\": \"\\u001b\\u007f\\u0080\\u009f ü\"\n");
 }
 
 TEST(YamlText, ATextIsReadBackAsThatText) {
@@ -81,11 +81,11 @@ TEST(YamlText, ATextIsReadBackAsThatText) {
                                  "MIIB+/==",
                                  "https://[::1]:7443"}) {
     JsonText j;
-    const auto json = j.beginObject().key("k").value(text).key(text).value("v").endObject().take();
-    const auto yaml = jsonToYaml(json);
+    const auto object = j.beginObject().key("k").value(text).key(text).value("v").endObject().take();
+    const auto yaml = jsonToYaml(object);
     const auto back = yamlToJson(yaml);
     ASSERT_TRUE(back) << back.status().message() << "\n" << yaml;
-    EXPECT_EQ(*back, json) << yaml;
+    EXPECT_EQ(*back, object) << yaml;
   }
 }
 

@@ -17,13 +17,6 @@ namespace {
 using codec::JournalRecord;
 using std::chrono::seconds;
 
-void twoNodes(WatchedCluster& cluster) {
-  for (const std::string name : {"n1", "n2"}) {
-    cluster.node(name);
-    cluster.card("card-" + name, name);
-  }
-}
-
 std::vector<JournalRecord> recordsIn(WatchedCluster& cluster) {
   cluster.journal->flush();
   std::vector<JournalRecord> records;
@@ -43,7 +36,7 @@ std::vector<codec::JournalDecision> decisionsIn(WatchedCluster& cluster) {
 
 TEST(Journal, HasEveryDecisionAndWhatItWasMadeFrom) {
   WatchedCluster cluster;
-  twoNodes(cluster);
+  addTwoNodes(cluster);
   const auto a = cluster.ask("a", 600);
   ASSERT_TRUE(cluster.view.decideAndAssume(a, [](auto node) { return node == "n2"; }).fits);
   cluster.clock.advance(seconds(5));
@@ -79,7 +72,7 @@ TEST(Journal, HasEveryDecisionAndWhatItWasMadeFrom) {
 
 TEST(Journal, NothingIsWrittenBeforeTheFirstDecisionAndNothingForWhatDoesNotChange) {
   WatchedCluster cluster;
-  twoNodes(cluster);
+  addTwoNodes(cluster);
   cluster.journal->flush();
   EXPECT_TRUE(cluster.files().empty());
   (void)cluster.view.decideAndAssume(cluster.ask("a", 100));
@@ -130,7 +123,7 @@ TEST(Journal, ARecordIsReadAsItWasWritten) {
 
 TEST(Journal, ATornLastRecordIsLeftOutAndTheNextProcessGoesOnInAFileOfItsOwn) {
   WatchedCluster cluster;
-  twoNodes(cluster);
+  addTwoNodes(cluster);
   for (int i = 0; i < 3; ++i) (void)cluster.view.decideAndAssume(cluster.ask("a" + std::to_string(i), 300));
   cluster.journal->flush();
   const auto torn = cluster.files().back();
@@ -149,7 +142,7 @@ TEST(Journal, ATornLastRecordIsLeftOutAndTheNextProcessGoesOnInAFileOfItsOwn) {
 
 TEST(Journal, WhatCantBeReadIsLeftOutWithWords) {
   WatchedCluster cluster;
-  twoNodes(cluster);
+  addTwoNodes(cluster);
   (void)cluster.view.decideAndAssume(cluster.ask("a", 300));
   cluster.journal.reset();
   const auto path = cluster.files().back();
@@ -189,7 +182,7 @@ int64_t bytesIn(const WatchedCluster& cluster) {
 
 TEST(Journal, ItsFilesNeverHaveMoreThanTheyMayAndTheOldestGo) {
   WatchedCluster cluster(Files::kMin);
-  twoNodes(cluster);
+  addTwoNodes(cluster);
   std::vector<std::string> first;
   for (int i = 0; i < 4'000; ++i) {
     const auto uid = "a" + std::to_string(i);
@@ -248,7 +241,7 @@ class FullDisk {
 
 TEST(Journal, AFullDiskFailsNoDecisionAndIsWrittenAgainOnceThereIsRoom) {
   WatchedCluster cluster;
-  twoNodes(cluster);
+  addTwoNodes(cluster);
   ASSERT_TRUE(cluster.view.decideAndAssume(cluster.ask("a", 100)).fits);
   cluster.journal->flush();
   {
@@ -275,7 +268,7 @@ TEST(Journal, AFullDiskFailsNoDecisionAndIsWrittenAgainOnceThereIsRoom) {
 /// Even if little fits into memory, the journal's callers are not blocked, and the recorded part can be replayed.
 TEST(Journal, WhatFindsNoRoomInMemoryIsCounted) {
   WatchedCluster cluster;
-  twoNodes(cluster);
+  addTwoNodes(cluster);
   (void)cluster.view.decideAndAssume(cluster.ask("a", 100));
   constexpr int kTold = 200'000;
   for (int i = 0; i < kTold; ++i) cluster.journal->changed(allocator::ClaimGone{"x"});

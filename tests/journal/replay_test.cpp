@@ -23,13 +23,6 @@ scheduler::Policies policies(const std::string& name) {
   return out;
 }
 
-void twoNodes(WatchedCluster& cluster) {
-  for (const std::string name : {"n1", "n2"}) {
-    cluster.node(name);
-    cluster.card("card-" + name, name);
-  }
-}
-
 /// Decides, and binds what fits.
 bool place(WatchedCluster& cluster, const std::string& uid, int64_t core, const std::string& policy) {
   const auto ask = cluster.ask(uid, core, policy);
@@ -41,7 +34,7 @@ bool place(WatchedCluster& cluster, const std::string& uid, int64_t core, const 
 
 TEST(Replay, TellsWhatAnotherPolicyWouldHaveDone) {
   WatchedCluster cluster;
-  twoNodes(cluster);
+  addTwoNodes(cluster);
   EXPECT_TRUE(place(cluster, "a", 500, "spread"));
   EXPECT_TRUE(place(cluster, "b", 500, "spread"));
   cluster.clock.advance(seconds(10));
@@ -75,7 +68,7 @@ TEST(Replay, TellsWhatAnotherPolicyWouldHaveDone) {
 
 TEST(Replay, WhatAQuotaStoppedWaitsUnderAnotherPolicyToo) {
   WatchedCluster cluster;
-  twoNodes(cluster);
+  addTwoNodes(cluster);
   cache::Quota quota;
   quota.metadata.name = quota.metadata.uid = "team";
   quota.metadata.namespace_ = "strict";
@@ -110,7 +103,7 @@ TEST(Replay, WhatAQuotaStoppedWaitsUnderAnotherPolicyToo) {
 
 TEST(Replay, WhatWaitsIsTriedAgainWhenSomethingIsGivenBack) {
   WatchedCluster cluster;
-  twoNodes(cluster);
+  addTwoNodes(cluster);
   EXPECT_TRUE(place(cluster, "a", 500, "binpack"));
   EXPECT_TRUE(place(cluster, "b", 500, "binpack"));
   EXPECT_TRUE(place(cluster, "c", 1000, "binpack"));
@@ -136,7 +129,7 @@ TEST(Replay, WhatWaitsIsTriedAgainWhenSomethingIsGivenBack) {
 
 TEST(Replay, AClaimThatIsDeletedNoLongerWaits) {
   WatchedCluster cluster;
-  twoNodes(cluster);
+  addTwoNodes(cluster);
   EXPECT_TRUE(place(cluster, "a", 500, "binpack"));
   EXPECT_TRUE(place(cluster, "b", 500, "binpack"));
   EXPECT_TRUE(place(cluster, "c", 1000, "binpack"));

@@ -171,4 +171,12 @@ class WatchedCluster {
   int version_ = 0;
 };
 
+/// Adds two nodes with a card each.
+inline void addTwoNodes(WatchedCluster& cluster) {
+  for (const std::string name : {"n1", "n2"}) {
+    cluster.node(name);
+    cluster.card("card-" + name, name);
+  }
+}
+
 }  // namespace egpu::journal

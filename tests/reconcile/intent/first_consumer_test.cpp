@@ -402,7 +402,7 @@ TEST_F(FirstConsumerTest, APodThatFitsNowhereIsTriedEverMoreSeldom) {
   settle();
   // The scheduler always clears the allocation, for reasons of its own.
   int cleared = 0;
-  const auto hours = [&](int n) {
+  const auto advanceHours = [&](int n) {
     cleared = 0;
     for (int i = 0; i < n * 120; ++i) {
       driver->run(seconds(30));
@@ -413,8 +413,8 @@ TEST_F(FirstConsumerTest, APodThatFitsNowhereIsTriedEverMoreSeldom) {
     }
     return cleared;
   };
-  EXPECT_LT(hours(1), 20);
-  EXPECT_LT(hours(3), 12);
+  EXPECT_LT(advanceHours(1), 20);
+  EXPECT_LT(advanceHours(3), 12);
   EXPECT_EQ(driver->cluster.allocationMap().totals().usedCore, nodeOf("a").empty() ? 0 : 100);
   // A changed node is tried immediately.
   driver->run(seconds(1));

@@ -14,7 +14,7 @@ namespace {
 using scheduler::testing::kGi;
 using scheduler::testing::makeCard;
 
-void addNode(Cluster& cluster, const std::string& name, int64_t cards, const std::string& model = "V100") {
+void addModelNode(Cluster& cluster, const std::string& name, int64_t cards, const std::string& model = "V100") {
   cluster.upsertNode({name, true});
   for (int64_t c = 0; c < cards; ++c)
     cluster.upsertCard(makeCard(name + "-" + std::to_string(c), name, c, 32 * kGi, model));
@@ -67,8 +67,8 @@ TEST(FitCounts, AreBoundByCardsCpuAndMemory) {
 
 TEST(Prices, WhileNothingIsKnownWholeNodesAre) {
   Cluster cluster;
-  addNode(cluster, "a", 8);
-  addNode(cluster, "b", 8);
+  addModelNode(cluster, "a", 8);
+  addModelNode(cluster, "b", 8);
   const Prices prices = pricesOf(cluster, Demand());
   ASSERT_EQ(prices.shapes().size(), 1u);
   EXPECT_EQ(prices.shapes()[0].cards, 8);
@@ -82,8 +82,8 @@ TEST(Prices, WhileNothingIsKnownWholeNodesAre) {
 /// The example in the folder's README.
 TEST(Prices, ASetThatIsBrokenAlreadyIsUsedUpFirst) {
   Cluster cluster;
-  addNode(cluster, "a", 8);
-  addNode(cluster, "b", 8);
+  addModelNode(cluster, "a", 8);
+  addModelNode(cluster, "b", 8);
   const Request request = whole(1);
   const auto scores = [&] {
     const Cluster::State& state = cluster.state();
@@ -112,8 +112,8 @@ TEST(Prices, ASetThatIsBrokenAlreadyIsUsedUpFirst) {
 
 TEST(Prices, AModelThatIsAskedForIsUnderPressure) {
   Cluster cluster;
-  addNode(cluster, "a", 4, "V100");
-  addNode(cluster, "b", 4, "T4");
+  addModelNode(cluster, "a", 4, "V100");
+  addModelNode(cluster, "b", 4, "T4");
   Request request = share(500);
   request.models = {"T4"};
   Demand demand;
@@ -126,7 +126,7 @@ TEST(Prices, AModelThatIsAskedForIsUnderPressure) {
 
 TEST(Prices, AreOutdatedWhenATenthOfTheFreeOrOfTheDemandIsAnother) {
   Cluster cluster;
-  for (int n = 0; n < 10; ++n) addNode(cluster, "n" + std::to_string(n), 8);
+  for (int n = 0; n < 10; ++n) addModelNode(cluster, "n" + std::to_string(n), 8);
   Demand demand;
   for (int i = 0; i < 5000; ++i) demand.observe(share(500));
   const Prices prices = pricesOf(cluster, demand);
@@ -152,8 +152,8 @@ TEST(Prices, AreOutdatedWhenATenthOfTheFreeOrOfTheDemandIsAnother) {
 /// requested occasionally.
 TEST(Prices, SetsOfEightAreKeptForThoseWhoNeedThem) {
   Cluster cluster;
-  for (int n = 0; n < 4; ++n) addNode(cluster, "a" + std::to_string(n), 8);
-  for (int n = 0; n < 32; ++n) addNode(cluster, "b" + std::to_string(n), 1);
+  for (int n = 0; n < 4; ++n) addModelNode(cluster, "a" + std::to_string(n), 8);
+  for (int n = 0; n < 32; ++n) addModelNode(cluster, "b" + std::to_string(n), 1);
   int eights = 0, ones = 0;
   for (int i = 0; i < 36; ++i) {
     const Request request = i % 9 == 8 ? whole(8) : whole(1);

@@ -5,7 +5,7 @@
 namespace egpu::reconcile {
 namespace {
 
-core::Node node() {
+core::Node readyNode() {
   core::Node n;
   n.metadata.name = "n";
   n.metadata.labels = {{"zone", "x"}};
@@ -17,14 +17,14 @@ core::NodeSelector zone(const std::string& name) { return {{{{{"zone", "In", {na
 
 TEST(NodeFit, EachFilterSaysWhatItIs) {
   core::Pod pod;
-  auto n = node();
+  auto n = readyNode();
   EXPECT_EQ(nodeUnsuitable(pod, {}, n), "");
   n.unschedulable = true;
   EXPECT_EQ(nodeUnsuitable(pod, {}, n), "cordoned");
-  n = node();
+  n = readyNode();
   n.ready = false;
   EXPECT_EQ(nodeUnsuitable(pod, {}, n), "not ready");
-  n = node();
+  n = readyNode();
   pod.nodeSelector = {{"zone", "y"}};
   EXPECT_EQ(nodeUnsuitable(pod, {}, n), "not labelled zone=y as the pod selects");
   pod.nodeSelector.clear();
@@ -42,9 +42,9 @@ TEST(NodeFit, APodThatHasItsNodeAsksNoFurther) {
   core::Pod pod;
   pod.nodeName = "n";
   pod.nodeSelector = {{"zone", "y"}};
-  EXPECT_EQ(nodeUnsuitable(pod, {}, node()), "");
+  EXPECT_EQ(nodeUnsuitable(pod, {}, readyNode()), "");
   pod.nodeName = "m";
-  EXPECT_NE(nodeUnsuitable(pod, {}, node()), "");
+  EXPECT_NE(nodeUnsuitable(pod, {}, readyNode()), "");
 }
 
 TEST(NodeFit, ScoresAreBroughtToOneScaleAsTheSchedulerDoes) {

@@ -7,7 +7,7 @@ namespace {
 
 constexpr int64_t kGi = int64_t{1} << 30;
 
-core::Node node() {
+core::Node smallNode() {
   core::Node n;
   n.cpuMilli = 4000;
   n.memoryBytes = 8 * kGi;
@@ -18,21 +18,21 @@ core::Node node() {
 
 TEST(NodeResources, WhatIsLeftHolds) {
   const cache::NodeUsage::Sum taken{{1000, 2 * kGi, 5 * kGi}, 1};
-  EXPECT_EQ(shortOf({3000, 6 * kGi, 15 * kGi}, taken, node()), "");
-  EXPECT_EQ(shortOf({3001, 0, 0}, taken, node()), "short of CPU (the pod requests 3001m)");
-  EXPECT_EQ(shortOf({0, 7 * kGi, 0}, taken, node()), "short of memory (the pod requests 7Gi)");
-  EXPECT_EQ(shortOf({0, 0, 16 * kGi}, taken, node()), "short of ephemeral storage (the pod requests 16Gi)");
+  EXPECT_EQ(shortOf({3000, 6 * kGi, 15 * kGi}, taken, smallNode()), "");
+  EXPECT_EQ(shortOf({3001, 0, 0}, taken, smallNode()), "short of CPU (the pod requests 3001m)");
+  EXPECT_EQ(shortOf({0, 7 * kGi, 0}, taken, smallNode()), "short of memory (the pod requests 7Gi)");
+  EXPECT_EQ(shortOf({0, 0, 16 * kGi}, taken, smallNode()), "short of ephemeral storage (the pod requests 16Gi)");
 }
 
 TEST(NodeResources, WhatIsNotAskedForIsNotMissed) {
   const cache::NodeUsage::Sum overdrawn{{9000, 9 * kGi, 90 * kGi}, 1};
-  EXPECT_EQ(shortOf({}, overdrawn, node()), "");
-  EXPECT_NE(shortOf({1, 0, 0}, overdrawn, node()), "");
+  EXPECT_EQ(shortOf({}, overdrawn, smallNode()), "");
+  EXPECT_NE(shortOf({1, 0, 0}, overdrawn, smallNode()), "");
 }
 
 TEST(NodeResources, APodIsOnePod) {
-  EXPECT_EQ(shortOf({}, {{}, 2}, node()), "");
-  EXPECT_EQ(shortOf({}, {{}, 3}, node()), "at the limit of pods");
+  EXPECT_EQ(shortOf({}, {{}, 2}, smallNode()), "");
+  EXPECT_EQ(shortOf({}, {{}, 3}, smallNode()), "at the limit of pods");
 }
 
 }  // namespace

@@ -5,14 +5,14 @@
 namespace egpu::reconcile {
 namespace {
 
-core::NodeSelector zone(const std::string& name) { return {{{{{"zone", "In", {name}}}, {}}}}; }
+core::NodeSelector inZone(const std::string& name) { return {{{{{"zone", "In", {name}}}, {}}}}; }
 
 TEST(Volumes, AllBoundVolumesAreReached) {
   core::Node node;
   node.metadata.labels = {{"zone", "x"}};
   EXPECT_TRUE(reachable({}, node));
-  EXPECT_TRUE(reachable({zone("x"), zone("x")}, node));
-  EXPECT_FALSE(reachable({zone("x"), zone("y")}, node));
+  EXPECT_TRUE(reachable({inZone("x"), inZone("x")}, node));
+  EXPECT_FALSE(reachable({inZone("x"), inZone("y")}, node));
   EXPECT_FALSE(reachable({core::NodeSelector{}}, node)) << "a volume that no node reaches";
 }
 
