@@ -140,7 +140,7 @@ bool Reservations::isUnderLimit(const scheduler::PendingRequest& pending, std::s
   std::vector<decltype(reservations_)::const_iterator> others;
   for (auto it = reservations_.begin(); it != reservations_.end(); ++it)
     if (!it->second.ofGang) others.push_back(it);
-  if (others.size() < maxNodes(limits_.most, limits_.share)) return true;
+  if (others.size() < maxNodes(limits_.maxNodes, limits_.share)) return true;
   const auto last = *std::max_element(others.begin(), others.end(), [](const auto& a, const auto& b) {
     return scheduler::queueLess(a->second.owner, b->second.owner);
   });

@@ -38,7 +38,7 @@ bool onlyUsageDiffers(const Gpu& before, const Gpu& after);
 bool onlyUsageDiffers(const Claim& before, const Claim& after);
 /// True if the rule keeps claims off this card or device of the node: its effect is NoSchedule or NoExecute, and its
 /// selector names our driver, the node's pool and this device, or leaves them open.
-bool keepsOff(const core::DeviceTaintRule& rule, std::string_view node, std::string_view device);
+bool repels(const core::DeviceTaintRule& rule, std::string_view node, std::string_view device);
 /// True if the pod is stored: it names claims, by resourceClaims or annotation, or a PodGroup (all pods of which
 /// count).
 bool isStored(const core::Pod& pod);

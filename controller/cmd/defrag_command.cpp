@@ -34,14 +34,14 @@ using base::Code;
 using base::Status;
 using Plan = codec::MovePlanAnswer;
 
-constexpr std::chrono::milliseconds kLook{500};
+constexpr std::chrono::milliseconds kPollInterval{500};
 constexpr std::chrono::minutes kMarkTimeout{1};
 constexpr std::chrono::minutes kDeleteTimeout{10};  // a pod's grace period, and the removal of its device
 constexpr std::chrono::minutes kPlaceTimeout{10};   // the pod that replaces it
 constexpr std::chrono::minutes kBindTimeout{2};     // a gang, once no move is left
 constexpr int kReplans = 40;                        // polls until the controller has seen the API server's state
 
-void say(const std::string& text) {
+void print(const std::string& text) {
   std::printf("%s\n", base::printable(text).c_str());
   std::fflush(stdout);
 }
@@ -50,7 +50,7 @@ bool until(const std::function<bool()>& done, std::chrono::minutes within) {
   const auto end = std::chrono::steady_clock::now() + within;
   while (!done()) {
     if (std::chrono::steady_clock::now() >= end) return false;
-    std::this_thread::sleep_for(kLook);
+    std::this_thread::sleep_for(kPollInterval);
   }
   return true;
 }
@@ -66,7 +66,7 @@ class Execution {
     auto plan = ask();
     if (!plan) return status_;
     if (plan->isBound()) return fail("", {Code::invalid, plan->subject() + " is Bound"});
-    say(plan->text);
+    print(plan->text);
     if (!plan->possible) return plan->ofClaim ? 1 : 0;
     for (const auto& move : plan->moves)  // dry-run all moves before the first eviction
       if (const auto s = wouldGo(move); !s.ok()) return fail("nothing is moved", s);
@@ -80,7 +80,7 @@ class Execution {
       if (!moved.ok()) return fail("stopped, before move " + std::to_string(made + 1) + " was done", moved);
     }
     if (!plan->gang.empty() && !plan->isBound()) return awaitGang();
-    say(plan->text);
+    print(plan->text);
     return 0;
   }
 
@@ -98,7 +98,7 @@ class Execution {
       return fail("stopped",
                   {Code::conflict, inTime ? "the cluster has changed: " + plan->text
                                           : plan->subject() + " is not Bound after 2 minutes: " + plan->text});
-    say(plan->subject() + " is Bound");
+    print(plan->subject() + " is Bound");
     return 0;
   }
 
@@ -129,7 +129,7 @@ class Execution {
       const bool done = !plan->ofClaim && before == 1;
       if (done) plan->text = "done";
       if (done || (plan->possible && plan->moves.size() < before)) return Status::okay();
-      std::this_thread::sleep_for(kLook);
+      std::this_thread::sleep_for(kPollInterval);
     }
     return {Code::conflict, "the cluster has changed: " + plan->text};
   }
@@ -155,7 +155,7 @@ class Execution {
 
   /// Asks the claim to move. The controller ungates no pod for the device once it is marked.
   Status askToMove(const Plan::Move& move, const v1alpha::ElasticGPU& device, bool used) {
-    if (!used) say("claim " + move.claim + " is scheduled again, so that it goes to node " + move.to);
+    if (!used) print("claim " + move.claim + " is scheduled again, so that it goes to node " + move.to);
     if (auto s = annotate(move, false); !s.ok()) return s;
     const auto marked = [&] {
       const auto now = client_.get<v1alpha::ElasticGPU>(core::keyOf(device.metadata));
@@ -181,7 +181,7 @@ class Execution {
     const auto* maker = pod->metadata.controller();
     if (maker == nullptr) return {Code::conflict, "pod " + move.pods.front() + " has no controller"};
     const auto placed = placedOf(*pod, *maker);
-    say("claim " + move.claim + ": pod " + move.pods.front() + " is evicted, so that it goes to node " + move.to);
+    print("claim " + move.claim + ": pod " + move.pods.front() + " is evicted, so that it goes to node " + move.to);
     if (auto s = evict(move, false); !s.ok()) return s;
     if (auto s = waitUntilGone(device); !s.ok()) return s;
     if (!until([&] { return placedOf(*pod, *maker) >= placed; }, kPlaceTimeout))

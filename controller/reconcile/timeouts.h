@@ -16,9 +16,9 @@ struct Timeouts {
   Duration yieldInterval{50};          ///< pause of a key after many states in a row, so that other keys are stepped
   Duration shortRecheckInterval{500};  ///< requeue for an obstacle that ends soon by itself, perhaps without an event
   Duration explainInterval{15'000};    ///< messages with amounts change with every release, and each is a write
-  Duration queueTurnTimeout{100};      ///< a key whose step does not begin in time hangs: it loses its turn
+  Duration queueAttemptTimeout{100};      ///< a key whose step does not begin in time hangs: it loses its turn
   Duration queueYieldTimeout{50};      ///< a key that yields to earlier keys decides after this time
-  Duration queueTurnBackoff{250};      ///< a key gets no second turn within this time, so that rounds reach all keys
+  Duration queueAttemptBackoff{250};      ///< a key gets no second turn within this time, so that rounds reach all keys
   Duration consumerTurnInterval{10'000};       ///< some of a claim's many pods choose its node, then the next ones
   Duration reservationExpiryInterval{60'000};  ///< checks for node reservations that expired
   Duration assumedTimeout{60'000};             ///< a decision that was neither written nor repeated is drift then

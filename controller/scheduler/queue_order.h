@@ -40,7 +40,7 @@ struct ReservedNode {
 
 struct ReservationLimits {
   int64_t after = 600;     ///< seconds of waiting before a node is reserved
-  std::size_t most = 16;   ///< maximum number of reserved nodes, and …
+  std::size_t maxNodes = 16;   ///< maximum number of reserved nodes, and …
   std::size_t share = 50;  ///< … at most one in `share` nodes with cards, but at least one
   /// For one gang, the first in queue order that has waited for `after`: at most one in `gangShare` nodes with cards,
   /// but at least one (choice/plan_reservations.h).
@@ -61,7 +61,7 @@ using HolderLasts = std::function<bool(std::string_view device)>;
 /// The node is the one that is expected to be free first (choice/expected_availability.h); ties: lower name. A reserved
 /// node is kept unless another one is expected in half the time, after eight such moves in a quarter, after sixteen in
 /// an eighth, and so on. Otherwise reservations would never settle, because in a busy cluster some recent holder is
-/// always expected to end soon. Reservations are bounded by `most` and `share`. They end when the owner is served,
+/// always expected to end soon. Reservations are bounded by `maxNodes` and `share`. They end when the owner is served,
 /// leaves, or is no longer among the first.
 ///
 /// Costs a scan of the cluster for each reservation. For replays, which know all pending requests. The controller

@@ -325,8 +325,8 @@ void ClaimPreparer::linkNodes(const cdi::Spec& spec) {
 
 /// (P2). A refusal removes the part.
 Status ClaimPreparer::stage(plugin::Provisioner& plugin, const plugin::DeviceRequest& request, const cdi::Spec& spec) {
-  const auto turn = limiter_.take(spec.provisioner);
-  if (!turn) return turn.status();  // the part stays: an earlier try may have staged it
+  const auto slot = limiter_.take(spec.provisioner);
+  if (!slot) return slot.status();  // the part stays: an earlier try may have staged it
   const auto reply = plugin.stage(request);
   const bool refused = !reply.ok() && !plugin::indefinite(reply.outcome);
   if (refused)
@@ -365,8 +365,8 @@ Result<core::ContainerEdits> ClaimPreparer::editsFor(const Entitled& authorizePr
   const auto plugin = pluginOf(provisioner);
   if (!plugin) return plugin.status();
   const auto request = inOrder(requestFor(authorizePrepare));
-  auto turn = limiter_.take(provisioner);
-  if (!turn) return turn.status();
+  auto slot = limiter_.take(provisioner);
+  if (!slot) return slot.status();
   const auto reply = (*plugin)->mount(request, {}, {});
   if (auto s = fromReply(reply.reply, provisioner + " mount"); !s.ok()) return s;
   Permitted permitted = options_.permitted;
@@ -425,8 +425,8 @@ Status ClaimPreparer::unstage(const cdi::Folder::StoredSpec& entry) {
     return Status::okay();
   }
   if (!plugin) return plugin.status();
-  const auto turn = limiter_.take(name);
-  if (!turn) return turn.status();
+  const auto slot = limiter_.take(name);
+  if (!slot) return slot.status();
   if (auto s = fromReply((*plugin)->unmount(entry.deviceUid, {}, {}), name + " unmount"); !s.ok()) return s;
   return fromReply((*plugin)->unstage(entry.deviceUid), name + " unstage");
 }

@@ -174,10 +174,10 @@ Outcome ClassSync::step(const std::string& name, std::stop_token stop) {
   // differ each time, and is written: this write must not trigger the next call at once.
   auto again = answer.passing ? Outcome::after(untilAsked(cls->metadata.uid)) : Outcome::done();
   const auto now = base::rfc3339(clock_.wall());
-  const bool told = setCondition(conditions, ready, now);
+  const bool changed = setCondition(conditions, ready, now);
   const bool counted = setModelsExist(conditions, stores_.models, scheduler::modelsOf(*cls), "parameters[model]",
                                       cls->metadata.generation, now);
-  if (!told && !counted) return again;
+  if (!changed && !counted) return again;
   const auto body = codec::patch::classStatus(cls->metadata.uid, cls->metadata.resourceVersion, conditions);
   auto written = writer_.patch(*cls, body, "status", stop);
   if (!written.ok() && written.status().code() != base::Code::notFound) return Outcome::retry(written.status());

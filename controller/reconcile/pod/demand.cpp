@@ -19,7 +19,7 @@ namespace reason = v1alpha::keys::reason;
 namespace {
 
 /// Returns the message of condition Bound, after a colon, if the condition is not True; otherwise empty.
-std::string saidOf(const cache::Claim& claim) {
+std::string boundMessage(const cache::Claim& claim) {
   const auto* bound = findCondition(claim.status.conditions, kBound);
   return bound == nullptr || bound->status == "True" || bound->message.empty() ? std::string() : ": " + bound->message;
 }
@@ -97,7 +97,7 @@ void DemandReader::addDemand(const core::Pod& pod, const core::ObjectKey& key, P
   } else if (carrier && asks(*carrier) && madeFor(*claim) != carrier->metadata.uid) {
     demand.never = prefix + "an ElasticGPUClaim of that name was not made for the pod's ResourceClaim";
   } else if (claim->status.phase == phase::kLost) {
-    demand.later = prefix + "it is Lost" + saidOf(*claim);
+    demand.later = prefix + "it is Lost" + boundMessage(*claim);
   } else {
     const auto device = deviceOf(context_.stores, *claim);
     if (!device || reconcile::canRollBackIntent(context_.stores, context_.waiting.chosen, *claim, *device))
@@ -120,7 +120,7 @@ void DemandReader::addDemand(const core::Pod& pod, const core::ObjectKey& key, P
 void DemandReader::addOpen(const cache::Claim& claim, const GpuPtr& device, PodDemand& demand) {
   const auto prefix = "claim " + claim.metadata.name + ": ";
   if (!device && takesDevice(context_.stores, claim)) {
-    demand.later = prefix + "it waits for an existing device" + saidOf(claim);
+    demand.later = prefix + "it waits for an existing device" + boundMessage(claim);
     return;
   }
   const auto asked = parts_.resolver.resolve(claim);
@@ -131,7 +131,7 @@ void DemandReader::addOpen(const cache::Claim& claim, const GpuPtr& device, PodD
   } else if (const auto refusal = context_.waiting.provisioners.refusal(claim.metadata.uid); !refusal.empty()) {
     demand.later = prefix + refusal;
   } else if (!device && !isDecidedByPod(context_.stores, claim)) {
-    demand.later = prefix + "it is not bound yet" + saidOf(claim);
+    demand.later = prefix + "it is not bound yet" + boundMessage(claim);
   } else {
     demand.asks.push_back(asked.of(claim));
     demand.otherwise.push_back(asked.otherwise);

@@ -16,7 +16,7 @@ namespace reason = v1alpha::keys::reason;
 using std::chrono::milliseconds;
 
 namespace {
-constexpr std::size_t kLooksUnderLock = 256;  ///< nodes to evaluate while other decisions are blocked
+constexpr std::size_t kMaxNodesUnderLock = 256;  ///< nodes to evaluate while other decisions are blocked
 
 /// The shortest of several requeue delays; ignores delays of zero.
 class Soonest {
@@ -379,7 +379,7 @@ scheduler::Together PodPlacement::decide(std::vector<allocator::Allocator::Sched
   };
   const auto suits = [&](std::string_view name) { return nodes.suits(name); };
   if (!nodes.ranked()) {
-    nodes.setPatience(kLooksUnderLock);
+    nodes.setPatience(kMaxNodesUnderLock);
     together = within(suits);
     if (!together.decisions.empty()) return together;
     const bool impatient = nodes.impatient();

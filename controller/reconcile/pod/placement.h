@@ -109,9 +109,9 @@ class PodPlacement {
   /// True if another pod planned the claim's nominated capacity, and reports on it.
   bool plannedByAnother(const core::Pod& pod, const Choice& choice, const cache::Claim& claim) const;
   enum class Others { all, older };
-  /// True if another gated pod waits for the claim, all its claims exist, and at most `mostOpen` of them have no
+  /// True if another gated pod waits for the claim, all its claims exist, and at most `maxOpen` of them have no
   /// device.
-  bool anotherWaits(const core::Pod& pod, const cache::Claim& claim, Others which, std::size_t mostOpen) const;
+  bool anotherWaits(const core::Pod& pod, const cache::Claim& claim, Others which, std::size_t maxOpen) const;
 
   const ClaimContext& context_;
   ClaimParts& parts_;

@@ -104,12 +104,12 @@ std::string PodBinder::unfinished(const core::Pod& pod, const std::string& node)
     const bool carried = carrier && !carrier->metadata.deleting() && carrier->allocation && bound &&
                          carrier->allocation->device == device->metadata.name && !isLeft(*device);
     if (carried) continue;
-    const auto* said = claim ? findCondition(claim->status.conditions, kBound) : nullptr;
+    const auto* condition = claim ? findCondition(claim->status.conditions, kBound) : nullptr;
     if (!claim) return "claim " + name + " does not exist";
     if (bound && isLeft(*device)) return "claim " + name + " is leaving its device: " + device->status.message;
     if (bound) return "claim " + name + " is bound, its ResourceClaim not allocated yet";
     return "claim " + name + " is not bound" +
-           (said == nullptr || said->message.empty() ? std::string() : ": " + said->message);
+           (condition == nullptr || condition->message.empty() ? std::string() : ": " + condition->message);
   }
   return {};
 }

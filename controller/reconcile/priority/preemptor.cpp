@@ -68,7 +68,7 @@ std::optional<Outcome> Preemptor::nominateVictimsForGroup(const std::string& wha
                                   : "capacity on node " + nominations[i].nodeName + " is reserved for it; claim " +
                                         asked.claims.front()->metadata.name + " lists the victims for " + what);
     update.nominated = nominations[i];
-    const auto written = context_.status.say({std::move(update)}, stop);
+    const auto written = context_.status.report({std::move(update)}, stop);
     if (!written.ok()) return Outcome::nextState(written);
   }
   preemption_.shared().forget(SharedPlans::keyOf(*asked.claims.front()));
@@ -96,9 +96,9 @@ std::optional<milliseconds> Preemptor::searchDelay(const cache::Claim& claim, co
   const auto rest = preemption_.searchBackoff(claim.metadata.uid);
   if (rest.count() == 0 || claim.status.nominated) return std::nullopt;
   const auto* bound = findCondition(claim.status.conditions, kBound);
-  const bool told = bound != nullptr && (bound->reason == reason::kNoFit || bound->reason == reason::kQuotaExceeded) &&
+  const bool reported = bound != nullptr && (bound->reason == reason::kNoFit || bound->reason == reason::kQuotaExceeded) &&
                     claim.status.phase == phase::kPending;
-  if (!told) return milliseconds(0);  // the reporting code respects the backoff
+  if (!reported) return milliseconds(0);  // the reporting code respects the backoff
   const auto order = awaitSearch(claim, queueKey);
   return order.count() > 0 ? order : rest;
 }
@@ -121,7 +121,7 @@ std::optional<Outcome> Preemptor::nominateVictims(const cache::Claim& claim, con
   auto update =
       notBound(*current, reason::kPreempting, preemption_.text({&*nomination, 1}, current->metadata.namespace_));
   update.nominated = nomination;
-  const auto written = context_.status.say({std::move(update)}, stop);  // V1
+  const auto written = context_.status.report({std::move(update)}, stop);  // V1
   if (!written.ok()) return Outcome::nextState(written);
   return Outcome::after(context_.timeouts.preemptionRetryBackoff);
 }

@@ -265,8 +265,8 @@ bool VictimSync::hasMemberReleased(const cache::Claim& claim) const {
   return std::any_of(all.begin(), all.end(), [&](const auto& each) {
     if (each->metadata.uid == claim.metadata.uid || gangNamedBy(*each) != gang) return false;
     const auto own = deviceOf(context_.stores, *each);
-    const bool keeps = own && own->status.phase != phase::kFailed;
-    return !keeps && findCondition(each->status.conditions, kPreempted) != nullptr;
+    const bool exists = own && own->status.phase != phase::kFailed;
+    return !exists && findCondition(each->status.conditions, kPreempted) != nullptr;
   });
 }
 

@@ -174,9 +174,9 @@ std::optional<Outcome> ResourceClaimAdopter::allocatedBefore(const core::Resourc
 base::Status ResourceClaimAdopter::joinGang(const core::ResourceClaim& carrier, cache::Claim& claim,
                                             std::stop_token stop) {
   const auto ofGang = [](const auto& annotation) { return annotation.first.starts_with(keys::kGangAnnotation); };
-  auto& says = claim.metadata.annotations;
+  auto& annotations = claim.metadata.annotations;
   const auto* owner = stampedFor(carrier);
-  const bool itself = std::any_of(says.begin(), says.end(), ofGang);
+  const bool itself = std::any_of(annotations.begin(), annotations.end(), ofGang);
   if (owner == nullptr || (itself && !stores_.podGroupsServed)) return {};
   const core::ObjectKey key{carrier.metadata.namespace_, owner->name};
   auto pod = stores_.pods.get(key);
@@ -187,12 +187,12 @@ base::Status ResourceClaimAdopter::joinGang(const core::ResourceClaim& carrier, 
     pod = std::make_shared<const core::Pod>(*now);
   }
   for (const auto& annotation : pod->metadata.annotations)
-    if (!itself && ofGang(annotation)) says.insert(annotation);
+    if (!itself && ofGang(annotation)) annotations.insert(annotation);
   if (pod->podGroupName.empty() || !stores_.podGroupsServed) return {};
   const std::string named(keys::kGangPodGroupAnnotation);
-  if (std::none_of(says.begin(), says.end(), ofGang))
-    says[named] = pod->podGroupName;
-  else if (says.count(named) == 0 || says[named] != pod->podGroupName)
+  if (std::none_of(annotations.begin(), annotations.end(), ofGang))
+    annotations[named] = pod->podGroupName;
+  else if (annotations.count(named) == 0 || annotations[named] != pod->podGroupName)
     events_.event(kube::referenceTo(*pod), "Warning", "AnnotationCounts",
                   "claim " + claim.metadata.name + " is of the gang of its annotations " +
                       std::string(keys::kGangAnnotation) + "…, not of PodGroup " + pod->podGroupName +

@@ -331,9 +331,9 @@ ResourceClaimBridge::Released ResourceClaimBridge::releaseConsumers(core::Resour
       auto all = carrier.metadata.finalizers;
       all.emplace_back(keys::kCarrierFinalizer);
       const auto body = codec::patch::finalizers(carrier.metadata.uid, carrier.metadata.resourceVersion, all);
-      auto kept = writer_.patch(carrier, body, {}, stop);
-      if (!kept.ok()) return {Release::failed, kept.status(), {}};
-      carrier = *kept;
+      auto reserved = writer_.patch(carrier, body, {}, stop);
+      if (!reserved.ok()) return {Release::failed, reserved.status(), {}};
+      carrier = *reserved;
     }
     // Only a read after the deletion is final: until then pods may still reserve it.
     base::Result<core::ResourceClaim> again = base::Status(base::Code::unavailable, "not read");

@@ -39,7 +39,7 @@ std::string_view ownerOf(const core::ResourceClaimTemplate& made) {
 }
 
 /// True if the content is that of the template. The API server may have written the parameters in another order.
-bool says(const core::ResourceClaimTemplate& made, const cache::ClaimTemplate& claims) {
+bool matches(const core::ResourceClaimTemplate& made, const cache::ClaimTemplate& claims) {
   auto wanted = madeOf(claims).claim;
   auto there = made.claim;
   if (there.config.size() != 1 || made.labels != claims.labels || made.annotations != claims.annotations) return false;
@@ -61,10 +61,10 @@ Outcome TemplateSync::step(const core::ObjectKey& key, std::stop_token stop) {
   if (!claims && v1alpha::namesAmounts(key.name)) return amounts_.step(key, made.get(), stop);
   if (!live) remade_.reset(key);
   if (claims && !live)
-    return say(*claims, kDeleting, "is being deleted: its ResourceClaimTemplate is not made again", stop);
+    return report(*claims, kDeleting, "is being deleted: its ResourceClaimTemplate is not made again", stop);
   if (!live) return Outcome::done();
-  if (const auto outcome = keep(*claims, stop)) return *outcome;
-  return say(*claims, kReady, "", stop);
+  if (const auto outcome = ensure(*claims, stop)) return *outcome;
+  return report(*claims, kReady, "", stop);
 }
 
 std::optional<Outcome> TemplateSync::ownerGone(const core::ResourceClaimTemplate& made, std::string_view uid,
@@ -76,7 +76,7 @@ std::optional<Outcome> TemplateSync::ownerGone(const core::ResourceClaimTemplate
   return remove(made, stop);
 }
 
-std::optional<Outcome> TemplateSync::keep(const cache::ClaimTemplate& claims, std::stop_token stop) {
+std::optional<Outcome> TemplateSync::ensure(const cache::ClaimTemplate& claims, std::stop_token stop) {
   auto made = stores_.carrierTemplates.get(core::keyOf(claims.metadata));
   if (!made) {
     const auto written = writer_.create(madeOf(claims), stop);
@@ -86,19 +86,19 @@ std::optional<Outcome> TemplateSync::keep(const cache::ClaimTemplate& claims, st
     made = std::make_shared<const core::ResourceClaimTemplate>(*written);
   }
   if (ownerOf(*made) != claims.metadata.uid)
-    return say(
+    return report(
         claims, reason::kTemplateTaken,
         "a ResourceClaimTemplate of that name exists and is not this template's: delete it, or make a template of "
         "another name",
         stop);
   if (made->metadata.deleting())  // its deletion is an event
-    return say(claims, kDeleting, "its ResourceClaimTemplate is being deleted, and is created again afterwards", stop);
-  if (!says(*made, claims)) return makeAnew(claims, *made, stop);
+    return report(claims, kDeleting, "its ResourceClaimTemplate is being deleted, and is created again afterwards", stop);
+  if (!matches(*made, claims)) return recreate(claims, *made, stop);
   remade_.reset(core::keyOf(claims.metadata));
   return std::nullopt;
 }
 
-Outcome TemplateSync::makeAnew(const cache::ClaimTemplate& claims, const core::ResourceClaimTemplate& made,
+Outcome TemplateSync::recreate(const cache::ClaimTemplate& claims, const core::ResourceClaimTemplate& made,
                                std::stop_token stop) {
   const auto wait = remade_.remaining(core::keyOf(claims.metadata));
   if (wait.count() == 0) {
@@ -106,7 +106,7 @@ Outcome TemplateSync::makeAnew(const cache::ClaimTemplate& claims, const core::R
     return remove(made, stop);
   }
   auto outcome =
-      say(claims, reason::kTemplateChanged,
+      report(claims, reason::kTemplateChanged,
           "its ResourceClaimTemplate differs as soon as it is created: an admission policy or a webhook of the "
           "API server changes it",
           stop);
@@ -118,7 +118,7 @@ Outcome TemplateSync::remove(const core::ResourceClaimTemplate& made, std::stop_
   return status.code() == base::Code::conflict ? Outcome::requeueNow() : Outcome::ofWrite(status);
 }
 
-Outcome TemplateSync::say(const cache::ClaimTemplate& claims, std::string_view reason, std::string message,
+Outcome TemplateSync::report(const cache::ClaimTemplate& claims, std::string_view reason, std::string message,
                           std::stop_token stop) {
   auto conditions = claims.conditions;
   core::Condition ready;

@@ -81,7 +81,7 @@ class Capacity {
 
   int64_t sharesOn(CardId card) const {
     const Amount left = state_.cards[card].free(), &freed = freed_[card].amount;
-    const auto times = [](int64_t room, int64_t each) { return each > 0 ? std::max<int64_t>(0, room) / each : kAny; };
+    const auto times = [](int64_t capacity, int64_t each) { return each > 0 ? std::max<int64_t>(0, capacity) / each : kAny; };
     return shares_ == 0
                ? 0
                : std::min(times(left.core + freed.core, least_.core), times(left.memory + freed.memory, least_.memory));
@@ -198,7 +198,7 @@ class PreemptingTogether {
       spare(gone);
     else
       spareOnTheirNodes(gone);
-    keep(gone);
+    consider(gone);
   }
 
   /// Returns the evictable holders on the group's nodes, and those elsewhere that release quota.
@@ -339,7 +339,7 @@ class PreemptingTogether {
     cut_ = spent();
   }
 
-  void keep(const Devices& gone) {
+  void consider(const Devices& gone) {
     Cost cost{gone.size(), 0, 0, 0};
     for (const auto& device : gone) {
       const GangVictim& holder = holders_.at(device);

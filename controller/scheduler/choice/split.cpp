@@ -71,7 +71,7 @@ int64_t SplitTotal::capacityOn(const CardType& type, const Amount& free) const {
   return good;
 }
 
-Amount SplitTotal::atMost(const CardType& type, int64_t part) const {
+Amount SplitTotal::maxAmount(const CardType& type, int64_t part) const {
   if (of_ == Of::memory) return {0, part * step_};
   const int64_t core = coreFor(type, part);
   if (request_.memoryFromCore) return {core, memoryInProportion(core, type)};

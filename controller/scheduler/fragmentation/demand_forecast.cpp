@@ -26,7 +26,7 @@ int64_t untilNextEvaluation(int64_t seen, std::size_t nodes) {
 struct DemandForecast::CachedPrices {
   Demand demand;
   std::shared_ptr<const Prices> prices;
-  int64_t nextLook = 0;  // value of Demand::seen at the next check
+  int64_t nextCheck = 0;  // value of Demand::seen at the next check
   bool owed = false;     // the learned demand came with prices, which must be computed
   // Caches.
   NodeStates nodeStates;
@@ -39,7 +39,7 @@ struct DemandForecast::CachedPrices {
   void price(const Cluster::State& state) {
     read(state);
     prices = std::make_shared<const Prices>(state, nodeStates, demand, prices.get());
-    nextLook = demand.seen() + untilNextEvaluation(demand.seen(), state.nodesByName().size());
+    nextCheck = demand.seen() + untilNextEvaluation(demand.seen(), state.nodesByName().size());
     scores.reset();
   }
 };
@@ -51,7 +51,7 @@ DemandForecast& DemandForecast::operator=(const DemandForecast& other) {
   if (this == &other) return *this;
   cache_->demand = other.cache_->demand;
   cache_->prices = other.cache_->prices;
-  cache_->nextLook = other.cache_->nextLook;
+  cache_->nextCheck = other.cache_->nextCheck;
   cache_->owed = other.cache_->owed;
   cache_->nodeStates = {};
   cache_->scores.reset();
@@ -65,10 +65,10 @@ void DemandForecast::observe(const Cluster::State& state, const Request& request
   if (policy == nullptr || policy->order != NodeOrder::fragmentation) return;
   const int64_t seen = cache.demand.seen();
   bool due = !cache.prices || !cache.prices->knowsTypes(state.types.size()) || seen == Demand::kMin;
-  if (!due && seen >= cache.nextLook) {
+  if (!due && seen >= cache.nextCheck) {
     cache.read(state);
     due = cache.prices->outdated(state, cache.nodeStates, cache.demand);
-    cache.nextLook = seen + untilNextEvaluation(seen, state.nodesByName().size());
+    cache.nextCheck = seen + untilNextEvaluation(seen, state.nodesByName().size());
   }
   if (due) cache.price(state);
 }

@@ -148,7 +148,7 @@ class LettingAllIn {
     const auto enough = [&] { return most() <= bound || left_ <= 0; };
     memberByMember(units_.inOrder);
     if (units_.largestFirst != units_.inOrder && !enough()) memberByMember(units_.largestFirst);
-    if (!enough()) allRoomsFirst();
+    if (!enough()) allCapacityFirst();
   }
 
   void memberByMember(const std::vector<Unit>& units) {
@@ -157,12 +157,12 @@ class LettingAllIn {
       return (unit.size() == 1 ? one(unit.front(), {}) : together(unit)) && countOf(made_) < most();
     });
     takeBackMembers(0);
-    if (all) keepIfAllFit();
+    if (all) acceptIfAllFit();
     undoMoves(0);
   }
 
   /// Reserves the capacity for all members before any claim moves, as if the victims of preemptTogether() were gone.
-  void allRoomsFirst() {
+  void allCapacityFirst() {
     const IsEvictable isEvictable = [this](std::string_view device) { return movers_.find(device) != movers_.end(); };
     const auto victims = preemptTogether(cluster_, members_, group_ == nullptr ? nullptr : &only_, book_, isEvictable,
                                          {}, left_, enough());
@@ -178,12 +178,12 @@ class LettingAllIn {
     for (const Victim& each : victims.victims) hold(cluster_, each.device, each.holdings);
     if (!moves || !order(cluster_, *moves, movers_)) return;
     for (const Move& each : *moves) make(each);
-    keepIfAllFit();
+    acceptIfAllFit();
     undoMoves(0);
   }
 
   /// The moves are made, and no capacity is reserved.
-  void keepIfAllFit() {
+  void acceptIfAllFit() {
     if (countOf(made_) >= most()) return;
     left_ -= static_cast<int64_t>(members_.size());
     GangDecision decided = decideGang(cluster_, members_, group_ == nullptr ? nullptr : &only_, book_);
@@ -275,8 +275,8 @@ class LettingAllIn {
     changed(move);
   }
 
-  void undoMoves(std::size_t kept) {
-    while (made_.size() > kept) {
+  void undoMoves(std::size_t size) {
+    while (made_.size() > size) {
       const Move& move = made_.back();
       moveTo(cluster_, move.device, move.to);
       hold(cluster_, move.device, move.from);
@@ -294,9 +294,9 @@ class LettingAllIn {
     changed(cluster_.state().findNode(decision.node));
   }
 
-  /// Releases the members after the first `kept` ones.
-  void takeBackMembers(std::size_t kept) {
-    while (held_.size() > kept) {
+  /// Releases the members after the first `size` ones.
+  void takeBackMembers(std::size_t size) {
+    while (held_.size() > size) {
       const auto& [i, decision] = held_.back();
       moveTo(cluster_, memberUid(i), decision);
       if (members_[i].claim) asked_.pop_back();

@@ -199,9 +199,9 @@ QuotaAmounts QuotaBook::givenUp(const Space& space, const Quota& quota, const Qu
 
 std::vector<RemainingQuota> QuotaBook::remaining(const QuotaClaim& claim,
                                                  const std::vector<QuotaAsked>& besides) const {
-  std::vector<RemainingQuota> rooms;
+  std::vector<RemainingQuota> result;
   const auto* space = spaceOf(claim.namespace_);
-  if (space == nullptr) return rooms;
+  if (space == nullptr) return result;
   for (const auto& [quota, used, refusedAt, held, heldFor] : space->quotas) {
     if (!classCounts(quota, claim.className)) continue;
     auto others = used;
@@ -211,15 +211,15 @@ std::vector<RemainingQuota> QuotaBook::remaining(const QuotaClaim& claim,
       add(others, givenUp(*space, quota, each), -1);
       if (classCounts(quota, each.claim.className)) add(others, quotaAmounts(each.parts, quota.models), 1);
     }
-    RemainingQuota room{quota.models, quota.perClaim};
+    RemainingQuota rest{quota.models, quota.perClaim};
     for (std::size_t i = 0; i < kQuotaKeys; ++i)
       if (quota.hard[i]) {
         const int64_t left = *quota.hard[i] - others[i];
-        room.left[i] = room.left[i] ? std::min(*room.left[i], left) : left;
+        rest.left[i] = rest.left[i] ? std::min(*rest.left[i], left) : left;
       }
-    rooms.push_back(std::move(room));
+    result.push_back(std::move(rest));
   }
-  return rooms;
+  return result;
 }
 
 void QuotaBook::judge(const Quota& quota, const QuotaAsked& asked, const QuotaAmounts& own, const QuotaAmounts& others,

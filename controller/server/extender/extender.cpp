@@ -22,8 +22,8 @@ constexpr std::string_view kPath = "/extender/";
 constexpr std::array<std::string_view, 4> kVerbs = {"filter", "prioritize", "bind", "preempt"};
 constexpr uint8_t kHighest = 10;  // kube-scheduler's MaxExtenderPriority
 // The nodes sent here passed the scheduler's own filters, so its preemption would find no victims on them.
-constexpr const char* kNoRoom = "not enough free capacity for the pod's ElasticGPU claims";
-constexpr const char* kKept =
+constexpr const char* kNoCapacity = "not enough free capacity for the pod's ElasticGPU claims";
+constexpr const char* kReserved =
     "not enough free capacity for the pod's ElasticGPU claims beside what is reserved for other claims";
 constexpr const char* kLeftAlone = "in backoff for the pod's ElasticGPU claims";
 
@@ -143,26 +143,26 @@ Extender::Judged Extender::scoreNodes(const ExtenderArgs& args, const PodDemand&
       if (args.names[i] != demand.node) judged.fate[i] = elsewhere;
   }
   if (demand.asks.empty()) return judged;
-  const auto noRoom = reason(kNoRoom), kept = reason(kKept), leftAlone = reason(kLeftAlone);
+  const auto noCapacity = reason(kNoCapacity), reserved = reason(kReserved), leftAlone = reason(kLeftAlone);
   const auto withheld = cluster_.queries().nodesWithheldFrom(demand.asks);
   const bool any = reconciler_.leavesAnyAlone(demand.asks);
   const auto& all = args.names;
-  const auto look = [&](std::size_t i, const scheduler::NodeVerdict& verdict) {
+  const auto record = [&](std::size_t i, const scheduler::NodeVerdict& verdict) {
     judged.score[i] = verdict.score;
     if (!verdict.fits)
-      judged.fate[i] = withheld.contains(all[i]) ? kept : noRoom;
+      judged.fate[i] = withheld.contains(all[i]) ? reserved : noCapacity;
     else if (any && reconciler_.leavesAlone(demand.asks, all[i]))
       judged.fate[i] = leftAlone;
   };
   if (demand.node.empty()) {
     const auto verdicts = verdictsFor(demand, all, demand.devices, what);
-    for (std::size_t i = 0; i < all.size(); ++i) look(i, verdicts[i]);
+    for (std::size_t i = 0; i < all.size(); ++i) record(i, verdicts[i]);
     return judged;
   }
   const std::string_view only = demand.node;
   const auto verdict = verdictsFor(demand, {&only, 1}, demand.devices, what).front();
   for (std::size_t i = 0; i < all.size(); ++i)
-    if (judged.fate[i] == 0) look(i, verdict);
+    if (judged.fate[i] == 0) record(i, verdict);
   return judged;
 }
 

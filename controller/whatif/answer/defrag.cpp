@@ -64,13 +64,13 @@ base::Result<Answer> Answerer::defrag(const Question& question, const Deadline& 
     auto now = takeSnapshot(stores_, cluster_, deadline.pause()).situation;
     holdToQuotas(claims, now);
   }
-  const auto kept =
+  const auto reserved =
       cluster_.queries().nodesReservedForOthers(answer.subject && !answer.gang ? answer.subject->claim : std::string());
-  closeNodes(claims, kept);
+  closeNodes(claims, reserved);
   if (answer.gang) closeNodes(*answer.gang, cluster_.queries().nodesWithheldFrom(answer.gang->asks));
-  if (answer.subject && !answer.gang && !kept.empty())
-    answer.subject->suits = [suits = std::move(answer.subject->suits), kept](std::string_view node) {
-      return !kept.contains(node) && (!suits || suits(node));
+  if (answer.subject && !answer.gang && !reserved.empty())
+    answer.subject->suits = [suits = std::move(answer.subject->suits), reserved](std::string_view node) {
+      return !reserved.contains(node) && (!suits || suits(node));
     };
   answer.movable = claims.known.size();
   if (question.evictable && answer.gang) onlyForCapacity(*answer.gang);

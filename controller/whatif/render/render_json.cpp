@@ -108,9 +108,9 @@ void writeRemedies(JsonText& j, const Explanation& explanation) {
     put(j, "node", remedy.node);
     if (release) {
       j.key("rooms").beginArray();
-      for (const auto& room : remedy.rooms) {
-        j.beginObject().key("card").value(room.card).key("core").value(room.amount.core);
-        j.key("memory").value(room.amount.memory).key("claims").value(room.claims).endObject();
+      for (const auto& shortage : remedy.shortages) {
+        j.beginObject().key("card").value(shortage.card).key("core").value(shortage.amount.core);
+        j.key("memory").value(shortage.amount.memory).key("claims").value(shortage.claims).endObject();
       }
       j.endArray().key("nodeClaims").value(remedy.nodeClaims);
     } else if (!ask) {

@@ -93,12 +93,12 @@ TEST(AttributeTest, PartsOfTheSmsAreNoMoreThanAll) {
   EXPECT_EQ(byPod(usage).at("one/a@GPU-A").smPercent, 100);
 }
 
-class ToTellTest : public ::testing::Test {
+class ShouldReportTest : public ::testing::Test {
  protected:
   /// Returns true if a usage is due to be written now.
   bool tells() {
     core::HeapOptional<v1alpha::CardUsage> after;
-    if (!toTell(before, known ? &card : nullptr, clock.wall(), seconds(60), after)) return false;
+    if (!shouldReport(before, known ? &card : nullptr, clock.wall(), seconds(60), after)) return false;
     before = after;
     return true;
   }
@@ -112,7 +112,7 @@ class ToTellTest : public ::testing::Test {
   bool known = true;
 };
 
-TEST_F(ToTellTest, TheFirstIsTold) {
+TEST_F(ShouldReportTest, TheFirstIsTold) {
   deviceUses("u1", kGi, 3);
   deviceUses("u2", 0, 0);
   card.devices["u3"] = {{-1, -1, -1}, kGi};
@@ -126,7 +126,7 @@ TEST_F(ToTellTest, TheFirstIsTold) {
   EXPECT_FALSE(tells()) << "nothing moved";
 }
 
-TEST_F(ToTellTest, OnlyWhatMovedNoticeably) {
+TEST_F(ShouldReportTest, OnlyWhatMovedNoticeably) {
   uses(40 * kGi, 50);
   deviceUses("u1", 2 * kGi, 20);
   ASSERT_TRUE(tells());
@@ -145,7 +145,7 @@ TEST_F(ToTellTest, OnlyWhatMovedNoticeably) {
   EXPECT_TRUE(after([&] { uses(44 * kGi, -1); })) << "no longer known";
 }
 
-TEST_F(ToTellTest, OnceAMinute) {
+TEST_F(ShouldReportTest, OnceAMinute) {
   uses(kGi, 0);
   ASSERT_TRUE(tells());
   uses(40 * kGi, 90);
@@ -162,7 +162,7 @@ TEST_F(ToTellTest, OnceAMinute) {
   EXPECT_TRUE(tells());
 }
 
-TEST_F(ToTellTest, WhatIsNoLongerKnownIsTakenAway) {
+TEST_F(ShouldReportTest, WhatIsNoLongerKnownIsTakenAway) {
   known = false;
   EXPECT_FALSE(tells());
   known = true;

@@ -43,7 +43,7 @@ class UnschedulableQueueTest : public ::testing::Test {
       const auto turns = next();
       for (const auto& key : turns.keys) {
         all.push_back(key);
-        EXPECT_TRUE(room.hasTurn(key));
+        EXPECT_TRUE(room.isCurrent(key));
         EXPECT_TRUE(add(key));
         EXPECT_TRUE(room.decided(key, DecisionResult::nothing));
       }
@@ -95,7 +95,7 @@ TEST_F(UnschedulableQueueTest, AStepThatBeganBeforeTheTurnDoesNotEndIt) {
   grew();
   EXPECT_EQ(next().keys, Keys{"a"});
   EXPECT_FALSE(room.decided("a", DecisionResult::nothing)) << "of a step that may have decided before there was room";
-  EXPECT_TRUE(room.hasTurn("a"));
+  EXPECT_TRUE(room.isCurrent("a"));
   EXPECT_EQ(next().keys, Keys());
   EXPECT_TRUE(decides("a"));
   EXPECT_EQ(next().keys, Keys{"b"});
@@ -234,8 +234,8 @@ TEST_F(UnschedulableQueueTest, OneThatDoesNotStepLosesItsTurn) {
   fits = {keyOf(0), keyOf(1)};
   grew();
   EXPECT_EQ(next().keys, Keys{keyOf(0)});
-  EXPECT_EQ(next().again, kDefaultTimeouts.queueTurnTimeout);
-  clock.advance(kDefaultTimeouts.queueTurnTimeout);
+  EXPECT_EQ(next().again, kDefaultTimeouts.queueAttemptTimeout);
+  clock.advance(kDefaultTimeouts.queueAttemptTimeout);
   EXPECT_EQ(next().keys, Keys{keyOf(1)});
   EXPECT_FALSE(room.decided(keyOf(0), DecisionResult::nothing));
 }
@@ -246,11 +246,11 @@ TEST_F(UnschedulableQueueTest, ANamespaceWhoseStepsHangIsWaitedForOnce) {
   for (int i = 0; i < 2; ++i) EXPECT_TRUE(add(keyIn("other", i)));
   grew();
   EXPECT_EQ(next().keys, Keys{keyIn("hangs", 0)});
-  clock.advance(kDefaultTimeouts.queueTurnTimeout);
+  clock.advance(kDefaultTimeouts.queueAttemptTimeout);
   const auto turns = next();
   ASSERT_EQ(turns.keys.size(), 10U) << "the nine others, and the first of the other namespace";
   EXPECT_EQ(turns.keys.back(), keyIn("other", 0));
-  EXPECT_TRUE(room.hasTurn(keyIn("other", 0)));
+  EXPECT_TRUE(room.isCurrent(keyIn("other", 0)));
 }
 
 TEST_F(UnschedulableQueueTest, RoundsThatFollowEachOtherReachAllKeys) {
@@ -271,8 +271,8 @@ TEST_F(UnschedulableQueueTest, RoundsThatFollowEachOtherReachAllKeys) {
   EXPECT_EQ(round(), Keys());
   EXPECT_TRUE(add("late"));
   room.remove("late");
-  EXPECT_EQ(next().again, kDefaultTimeouts.queueTurnBackoff);
-  clock.advance(kDefaultTimeouts.queueTurnBackoff);
+  EXPECT_EQ(next().again, kDefaultTimeouts.queueAttemptBackoff);
+  clock.advance(kDefaultTimeouts.queueAttemptBackoff);
   EXPECT_EQ(round().size(), 40U);
 }
 
