@@ -80,13 +80,13 @@ Arguments readArguments(int argc, char** argv) {
   return all;
 }
 
-double numberOf(const Arguments& all, const std::string& name, double most) {
+double numberOf(const Arguments& all, const std::string& name, double max) {
   const std::string& text = all.of(name);
   double value = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  if (error != std::errc() || end != text.data() + text.size() || !(value > 0) || value > most) {
+  if (error != std::errc() || end != text.data() + text.size() || !(value > 0) || value > max) {
     char why[64];
-    std::snprintf(why, sizeof why, "\" is no number above 0 and up to %g", most);
+    std::snprintf(why, sizeof why, "\" is no number above 0 and up to %g", max);
     throw BadArgument{name + ": \"" + text + why};
   }
   return value;

@@ -47,11 +47,11 @@ class Program {
     }
   }
 
-  /// Runs the first kernel for up to `most`. Returns the time that it ran.
-  int64_t run(int64_t now, int64_t most) {
+  /// Runs the first kernel for up to `max`. Returns the time that it ran.
+  int64_t run(int64_t now, int64_t max) {
     Kernel& kernel = queue.front();
     if (kernel.started < 0) kernel.started = std::max(now, lastEnd_);
-    const int64_t step = std::min(kernel.left, most);
+    const int64_t step = std::min(kernel.left, max);
     kernel.left -= step;
     busy += step;
     if (kernel.left == 0) finish(now + step);

@@ -131,7 +131,7 @@ bool Allocator::mayFit(const SchedulingRequest& ask) {
 }
 
 std::vector<scheduler::Decision> Allocator::candidates(const SchedulingRequest& ask,
-                                                       const scheduler::NodePredicate& suits, std::size_t most) {
+                                                       const scheduler::NodePredicate& suits, std::size_t max) {
   std::vector<scheduler::Decision> found;
   const scheduler::NodePredicate others = [&found, &suits](std::string_view node) {
     const auto there = [node](const auto& decision) { return decision.node == node; };
@@ -144,7 +144,7 @@ std::vector<scheduler::Decision> Allocator::candidates(const SchedulingRequest& 
   const auto& suitable = state_->reservations.openNodes(asks, others, open);
   const auto dropped = state_->cluster.dropForRetry(ask.claimUid);
   const auto held = state_->nominator.hold(asks);
-  while (found.size() < most) {
+  while (found.size() < max) {
     RecordingPredicate nodes(suitable, false);
     PredicateTrace trace;
     auto decision = decideOne(*state_, ask, nodes, false, trace);

@@ -175,7 +175,7 @@ void Core::publishCards(int64_t cards) {
   const bool each = options_.cardMetrics && cards <= kMaxCardSeries;
   if (options_.cardMetrics && !each && !std::exchange(reportedTooMany_, true))
     base::log::warn("too many cards for per-card series: --card-metrics is off",
-                    {{"cards", cards}, {"most", kMaxCardSeries}});
+                    {{"cards", cards}, {"max", kMaxCardSeries}});
   std::set<base::MetricLabels> shown;
   const auto map = each ? controller_.cluster().allocationMap().map() : allocator::AllocationMap{};
   for (const auto& node : map.nodes)

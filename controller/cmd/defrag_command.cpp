@@ -102,11 +102,11 @@ class Execution {
     return 0;
   }
 
-  /// Requests a plan. most: maximum number of moves, if whole cards are freed. None: status_ is the exit status of the
+  /// Requests a plan. max: maximum number of moves, if whole cards are freed. None: status_ is the exit status of the
   /// process.
-  std::optional<Plan> ask(std::optional<std::size_t> most = {}) {
+  std::optional<Plan> ask(std::optional<std::size_t> max = {}) {
     auto request = question_;
-    if (most) request.target = withField(request.target, "moves", std::to_string(*most));
+    if (max) request.target = withField(request.target, "moves", std::to_string(*max));
     const auto answer = answerOf(options_.server, caller_, std::move(request), options_.file, status_);
     if (!answer) return std::nullopt;
     auto plan = codec::decodeMovePlan(answer->body);

@@ -101,8 +101,8 @@ void Replay::advance(int64_t time) {
     const auto passed = static_cast<double>(time - now_);
     coreTime_ += passed * share(used_.core, capacity_.core);
     memoryTime_ += passed * share(used_.memory, capacity_.memory);
-    out_.core.most = std::max(out_.core.most, share(used_.core, capacity_.core));
-    out_.memory.most = std::max(out_.memory.most, share(used_.memory, capacity_.memory));
+    out_.core.max = std::max(out_.core.max, share(used_.core, capacity_.core));
+    out_.memory.max = std::max(out_.memory.max, share(used_.memory, capacity_.memory));
     now_ = time;
   }
 }
@@ -337,8 +337,8 @@ ReplaySummary Replay::summary() const {
   const auto time = static_cast<double>(out.to - out.from);
   out.core.last = share(used_.core, capacity_.core);
   out.memory.last = share(used_.memory, capacity_.memory);
-  out.core.most = std::max(out.core.most, out.core.last);
-  out.memory.most = std::max(out.memory.most, out.memory.last);
+  out.core.max = std::max(out.core.max, out.core.last);
+  out.memory.max = std::max(out.memory.max, out.memory.last);
   out.core.mean = time > 0 ? coreTime_ / time : out.core.last;
   out.memory.mean = time > 0 ? memoryTime_ / time : out.memory.last;
   auto waits = waits_;

@@ -27,7 +27,7 @@ namespace egpu::journal {
 struct ReplaySummary {
   struct Share {
     double mean = 0;  ///< mean over time
-    double most = 0, last = 0;
+    double max = 0, last = 0;
   };
   struct FailedPlacement {
     int64_t at = 0;  ///< since 1970

@@ -246,10 +246,10 @@ std::vector<std::string> HostedProvisioner::environment() const {
 
 std::vector<std::string> HostedProvisioner::command(const Manifest& manifest) const {
   std::vector<std::string> out{options_.hostBinary};
-  const Limits& most = options_.limits;
-  out.push_back("--memory=" + std::to_string(most.memory));
-  out.push_back("--files=" + std::to_string(most.files));
-  out.push_back("--processes=" + std::to_string(most.processes));
+  const Limits& limits = options_.limits;
+  out.push_back("--memory=" + std::to_string(limits.memory));
+  out.push_back("--files=" + std::to_string(limits.files));
+  out.push_back("--processes=" + std::to_string(limits.processes));
   for (const auto& paths : {credentials(), options_.hidden})
     for (const auto& path : paths)
       if (!path.empty()) out.push_back("--hide=" + absolute(path));

@@ -269,10 +269,10 @@ class Preempting {
     for (const PossibleVictim& each : holders) scheduler::hold(cluster_, *each.device, *each.holdings);
     if (!any) return;
     found_ = false;
-    const auto most = static_cast<int64_t>(holders.size());
-    for (int64_t n = std::max<int64_t>(1, place.bound.holders); n <= most && !found_; ++n) {
+    const auto max = static_cast<int64_t>(holders.size());
+    for (int64_t n = std::max<int64_t>(1, place.bound.holders); n <= max && !found_; ++n) {
       if (best_.possible && bestCost_.holders < n) return;
-      if (combinations(most, n) > left_) {
+      if (combinations(max, n) > left_) {
         cutAt_ = std::min(cutAt_, n);
         spare(node, holders);
         return;

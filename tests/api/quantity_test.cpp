@@ -211,9 +211,9 @@ TEST(QuantityProperty, agreesWithUnboundedArithmetic) {
                              {"Ei", 2, 60},     {"e3", 10, 3}, {"E-3", 10, -3},   {"e+12", 10, 12}, {"E19", 10, 19},
                              {"e-14", 10, -14}, {"e0", 10, 0}, {"E00021", 10, 21}};
   std::mt19937_64 random(20260102);
-  const auto digits = [&](std::size_t most) {
+  const auto digits = [&](std::size_t max) {
     std::string out;
-    for (std::size_t n = random() % (most + 1); n > 0; --n)
+    for (std::size_t n = random() % (max + 1); n > 0; --n)
       out += random() % 3 == 0 ? '0' : static_cast<char>('0' + random() % 10);
     return out;
   };

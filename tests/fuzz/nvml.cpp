@@ -28,11 +28,11 @@ Feed fedNvml() {
 
 bool sane(const nvidia::NvmlCard& card) {
   const auto share = [](int64_t percent) { return percent >= -1 && percent <= 100; };
-  constexpr int64_t most = int64_t{1} << 50;
-  return !card.uuid.empty() && card.memory >= 0 && card.memory <= most && card.memoryUsed >= -1 &&
-         card.memoryUsed <= most && share(card.smPercent) &&
+  constexpr int64_t max = int64_t{1} << 50;
+  return !card.uuid.empty() && card.memory >= 0 && card.memory <= max && card.memoryUsed >= -1 &&
+         card.memoryUsed <= max && share(card.smPercent) &&
          std::all_of(card.processes.begin(), card.processes.end(), [&](const auto& process) {
-           return process.pid >= 0 && process.memory >= -1 && process.memory <= most && share(process.smPercent);
+           return process.pid >= 0 && process.memory >= -1 && process.memory <= max && share(process.smPercent);
          });
 }
 

@@ -351,8 +351,8 @@ TEST(Replay, UnderAnotherPolicyNoCardIsOverCommitted) {
     EXPECT_GT(other.placed, 100);
     EXPECT_EQ(other.placed + other.waiting + other.left, other.claims);
     EXPECT_EQ(as.placed + as.waiting + as.left, as.claims);
-    EXPECT_LE(other.core.most, 1);
-    EXPECT_LE(other.memory.most, 1);
+    EXPECT_LE(other.core.max, 1);
+    EXPECT_LE(other.memory.max, 1);
   }
 }
 

@@ -237,7 +237,7 @@ TEST(Gang, OthersDecideBetweenTwoMembersWhereALookTakesLong) {
   const auto before = usedOf(of.cluster);
   const auto want = decideGang(of.cluster, of.members, &of.all);
   for (const std::vector<TopologyGroup>* within : {&of.all, static_cast<std::vector<TopologyGroup>*>(nullptr)}) {
-    int pauses = 0, most = 0;
+    int pauses = 0, max = 0;
     of.asked = 0;
     if (within == nullptr)  // few nodes suit; otherwise the index finds one at once
       for (auto& member : of.members)
@@ -247,11 +247,11 @@ TEST(Gang, OthersDecideBetweenTwoMembersWhereALookTakesLong) {
         };
     const auto got = decideGang(of.cluster, of.members, within, {}, [&] {
       ++pauses;
-      most = std::max(most, std::exchange(of.asked, 0));
+      max = std::max(max, std::exchange(of.asked, 0));
       EXPECT_EQ(usedOf(of.cluster), before) << "what was tried is given back";
     });
     EXPECT_GE(pauses, 2);
-    EXPECT_LT(most, 10 * 600) << "of 18,000";
+    EXPECT_LT(max, 10 * 600) << "of 18,000";
     EXPECT_EQ(got.decisions.size(), of.members.size());
     if (within != nullptr) {
       EXPECT_EQ(got.decisions, want.decisions) << "nothing happened meanwhile";
@@ -272,19 +272,19 @@ void expectFree(const Cluster& cluster, const GangDecision& gang) {
 }
 
 TEST(Gang, WhatOthersTakeMeanwhileIsNotDecided) {
-  for (const int most : {1, 2, 1000}) {
+  for (const int max : {1, 2, 1000}) {
     Large of(600, 30);
     auto nodes = of.all.front().nodes;
     std::sort(nodes.begin(), nodes.end());  // in the order of choice
     std::size_t taken = 0;
     int pauses = 0;
     const auto got = decideGang(of.cluster, of.members, &of.all, {}, [&] {
-      if (++pauses > most) return;
+      if (++pauses > max) return;
       of.cluster.take(nodes[taken++] + "-0", "other", {1000, kGi});  // the first member's node
     });
-    ASSERT_EQ(got.decisions.size(), of.members.size()) << most;
+    ASSERT_EQ(got.decisions.size(), of.members.size()) << max;
     expectFree(of.cluster, got);
-    EXPECT_EQ(taken, static_cast<std::size_t>(std::min(most, 3))) << "it comes to an end whatever others do";
+    EXPECT_EQ(taken, static_cast<std::size_t>(std::min(max, 3))) << "it comes to an end whatever others do";
   }
   Large of(600, 30);
   for (auto& member : of.members) member.suits = [](std::string_view node) { return node != "n0"; };
@@ -486,13 +486,13 @@ std::vector<GangMember> randomGang(Random& random) {
   const auto first = randomRequest(random);
   for (int64_t m = pick(random, 2, 7); m-- > 0;) {
     auto& member = members.emplace_back(GangMember{alike ? first : randomRequest(random)});
-    const auto odd = pick(random, 0, 5), most = pick(random, 0, 11);
+    const auto odd = pick(random, 0, 5), max = pick(random, 0, 11);
     if (odd < 2) member.suits = [odd](std::string_view node) { return node.back() % 2 == odd; };
-    if (most == 1 || most == 2)
-      member.hasCapacity = [most](std::string_view, std::span<const std::size_t> placed) {
-        return static_cast<int64_t>(placed.size()) < most;
+    if (max == 1 || max == 2)
+      member.hasCapacity = [max](std::string_view, std::span<const std::size_t> placed) {
+        return static_cast<int64_t>(placed.size()) < max;
       };
-    if (kinds) member.kind = static_cast<std::size_t>(std::min<int64_t>(odd, 2) * 3 + (most > 2 ? 0 : most));
+    if (kinds) member.kind = static_cast<std::size_t>(std::min<int64_t>(odd, 2) * 3 + (max > 2 ? 0 : max));
     if (const auto last = members.size() - 1; last > 0 && pick(random, 0, 3) == 0)
       member.with = members[last - 1].with.value_or(last - 1);
   }
@@ -551,9 +551,9 @@ TEST(Gang, OfEqualSharesFitsIfAndOnlyIfTheCardsHaveRoomForIt) {
     for (const auto& [name, card] : world.cards) {
       if (!card.info.healthy || !world.nodes.at(card.info.card.nodeName).info.schedulable) continue;
       const auto used = card.used();
-      const auto most = std::min((card.info.card.core - used.core) / request.perCard.core,
+      const auto max = std::min((card.info.card.core - used.core) / request.perCard.core,
                                  (card.info.card.memory - used.memory) / request.perCard.memory);
-      room += static_cast<std::size_t>(std::max<int64_t>(0, most));
+      room += static_cast<std::size_t>(std::max<int64_t>(0, max));
     }
     auto cluster = world.build();
     if (room > 0) {

@@ -79,11 +79,11 @@ bool fitsAfter(const Cluster& cluster, const Request& request, const Movers& mov
   return fits;
 }
 
-int64_t mostEmpty(const Cluster& cluster, const Movers& movers, std::size_t moves) {
-  int64_t most = emptyCards(cluster);
-  if (moves == 0) return most;
-  eachMove(cluster, movers, [&](const Cluster& after) { most = std::max(most, mostEmpty(after, movers, moves - 1)); });
-  return most;
+int64_t maxEmpty(const Cluster& cluster, const Movers& movers, std::size_t moves) {
+  int64_t max = emptyCards(cluster);
+  if (moves == 0) return max;
+  eachMove(cluster, movers, [&](const Cluster& after) { max = std::max(max, maxEmpty(after, movers, moves - 1)); });
+  return max;
 }
 
 /// Carries out the moves in order: each must find its capacity at its turn.
@@ -172,11 +172,11 @@ TEST(Moves, FreeNearlyTheMostCards) {
     ASSERT_FALSE(HasFatalFailure()) << "seed " << seed;
     ASSERT_EQ(emptyCards(after) - emptyCards(cluster), plan.freedCards);
     ASSERT_EQ(plan.possible, plan.freedCards > 0);
-    const int64_t most = mostEmpty(cluster, movers, 2) - emptyCards(cluster);
-    ASSERT_LE(plan.freedCards, most);
-    best += most;
+    const int64_t max = maxEmpty(cluster, movers, 2) - emptyCards(cluster);
+    ASSERT_LE(plan.freedCards, max);
+    best += max;
     freed += plan.freedCards;
-    less += plan.freedCards < most ? 1 : 0;
+    less += plan.freedCards < max ? 1 : 0;
     some += plan.possible ? 1 : 0;
   }
   std::printf("free: %ld cards of at most %ld by two moves; %ld of 60 clusters with less than the most\n", long(freed),

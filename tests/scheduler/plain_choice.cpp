@@ -49,7 +49,7 @@ int64_t ownMemory(const v1alpha::Card& card, int64_t core) {
 }
 
 /// Returns the most that a part takes, granted.
-Amount atMost(const Request& r, const v1alpha::Card& card, int64_t part) {
+Amount maxAmount(const Request& r, const v1alpha::Card& card, int64_t part) {
   const Steps s = stepsOf(r);
   const int64_t core = coreOf(r, card, part);
   if (r.milliTflopsPerCard == 0 && r.perCard.core == 0) return {0, part * s.size};
@@ -64,7 +64,7 @@ Amount chargedOf(const Request& r, const Amount& granted) {
 
 bool holds(const Request& r, const v1alpha::Card& card, const Amount& used, int64_t part) {
   if (r.milliTflopsPerCard > 0 && card.milliTflops == 0) return false;
-  const Amount granted = atMost(r, card, part);
+  const Amount granted = maxAmount(r, card, part);
   if (granted.core > card.core || granted.memory > card.memory) return false;
   const Amount charged = chargedOf(r, granted);
   return used.core + charged.core <= card.core && used.memory + charged.memory <= card.memory;
@@ -248,8 +248,8 @@ class Choosing {
   std::optional<Quality> qualityOf(const Indexes& set) const {
     const std::vector<int64_t> parts = partsOf(r_, stepsOf(r_).total, byCapacity(set), rooms_);
     if (parts.empty()) return std::nullopt;
-    const auto [least, most] = std::minmax_element(parts.begin(), parts.end());
-    return Quality{r_.split == Split::fill ? 0 : *most - *least, set.size()};
+    const auto [least, max] = std::minmax_element(parts.begin(), parts.end());
+    return Quality{r_.split == Split::fill ? 0 : *max - *least, set.size()};
   }
 
   Indexes setToDivideOver() {
@@ -320,7 +320,7 @@ class Choosing {
     int64_t left = s.memory;
     for (std::size_t i = 0; i < set.size(); ++i) {
       const PlainCandidate& c = candidates_[set[i]];
-      Amount granted = atMost(r_, c.card, parts[i]);
+      Amount granted = maxAmount(r_, c.card, parts[i]);
       if (shared && !r_.memoryFromCore) {
         granted.memory = static_cast<int64_t>(static_cast<__int128>(s.memory) * parts[i] / s.total) * s.memoryUnit;
         left -= granted.memory / s.memoryUnit;

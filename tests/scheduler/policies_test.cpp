@@ -34,26 +34,26 @@ class PolicyNode {
     r.split = split;
     if (!divided && pick(random_, 0, 1) == 0) r.cards = pick(random_, 1, 8);
     // A total may exceed one card.
-    const int64_t most = divided ? pick(random_, 1, 6) : 1;
+    const int64_t max = divided ? pick(random_, 1, 6) : 1;
     switch (pick(random_, 0, 5)) {
       case 0:
         if (!divided) r.wholeCards = true;
-        r.perCard = {pick(random_, 1, 100 * most) * 10, pick(random_, 1, 32 * most) * kGi};
+        r.perCard = {pick(random_, 1, 100 * max) * 10, pick(random_, 1, 32 * max) * kGi};
         break;
       case 1:
-        r.perCard = {0, pick(random_, 1, 32 * 1024 * most) * kMi};
+        r.perCard = {0, pick(random_, 1, 32 * 1024 * max) * kMi};
         break;
       case 2:
-        r.milliTflopsPerCard = pick(random_, 1, 125 * most) * (pick(random_, 0, 1) == 0 ? 1000 : 777);
+        r.milliTflopsPerCard = pick(random_, 1, 125 * max) * (pick(random_, 0, 1) == 0 ? 1000 : 777);
         r.memoryFromCore = pick(random_, 0, 1) == 0;
-        if (!r.memoryFromCore) r.perCard.memory = pick(random_, 1, 32 * 1024 * most) * kMi;
+        if (!r.memoryFromCore) r.perCard.memory = pick(random_, 1, 32 * 1024 * max) * kMi;
         break;
       case 3:
-        r.perCard = {pick(random_, 1, 100 * most) * 10, 0};
+        r.perCard = {pick(random_, 1, 100 * max) * 10, 0};
         r.memoryFromCore = true;
         break;
       default:
-        r.perCard = {pick(random_, 1, 100 * most) * 10, pick(random_, 1, 32 * 1024 * most) * kMi};
+        r.perCard = {pick(random_, 1, 100 * max) * 10, pick(random_, 1, 32 * 1024 * max) * kMi};
         if (pick(random_, 0, 3) == 0) r.perCard.memory += pick(random_, 1, 1000);
         if (pick(random_, 0, 5) == 0) r.perCard.core += pick(random_, 1, 9);
     }

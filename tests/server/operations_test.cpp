@@ -192,11 +192,11 @@ TEST_F(PagedMapTest, AnAnswerThatIsTooLargeIsRefusedWithWhatToDo) {
 TEST(Turns, TwoMapsAtOnceAndTheOthersWait) {
   std::mutex mutex;
   std::condition_variable changed;
-  int inside = 0, most = 0, answered = 0;
+  int inside = 0, max = 0, answered = 0;
   bool open = false;
   Operations operations{{[&](const allocator::MapPage&) {
                            std::unique_lock lock(mutex);
-                           most = std::max(most, ++inside);
+                           max = std::max(max, ++inside);
                            changed.notify_all();
                            changed.wait(lock, [&] { return open; });
                            --inside;
@@ -232,19 +232,19 @@ TEST(Turns, TwoMapsAtOnceAndTheOthersWait) {
   }
   changed.notify_all();
   callers.clear();
-  EXPECT_EQ(most, 2);
+  EXPECT_EQ(max, 2);
   EXPECT_EQ(answered, 8);
 }
 
 TEST(Turns, OneCollectsMetricsAndWhoseCallerIsGoneDoesNotWait) {
   std::mutex mutex;
   std::condition_variable changed;
-  int inside = 0, most = 0, begun = 0, fresh = 0;
+  int inside = 0, max = 0, begun = 0, fresh = 0;
   bool open = false;
   Operations operations{{[](const allocator::MapPage&) { return AllocationMap{}; },
                          [&] {
                            std::unique_lock lock(mutex);
-                           most = std::max(most, ++inside);
+                           max = std::max(max, ++inside);
                            const int number = ++begun;
                            changed.notify_all();
                            changed.wait(lock, [&] { return open; });
@@ -288,7 +288,7 @@ TEST(Turns, OneCollectsMetricsAndWhoseCallerIsGoneDoesNotWait) {
   }
   changed.notify_all();
   callers.clear();
-  EXPECT_EQ(most, 1);
+  EXPECT_EQ(max, 1);
   EXPECT_EQ(fresh, 8);  // each caller gets metrics collected after its request
   const int collected = begun;
   EXPECT_EQ(ask(gone.get_token()).status, 503);  // nothing is collected for it either

@@ -126,8 +126,8 @@ std::vector<usage::Reading> Cards::readings() const {
 
 std::chrono::milliseconds Cards::wait(int failures, const base::Status& status) {
   const auto doubled = options_.backoff * (int64_t{1} << std::min(failures - 1, 20));
-  const auto most = std::min(doubled, options_.maxBackoff);
-  const std::chrono::milliseconds half(most / 2);
+  const auto max = std::min(doubled, options_.maxBackoff);
+  const std::chrono::milliseconds half(max / 2);
   const auto jittered = half + std::chrono::milliseconds(random_.below(static_cast<uint64_t>(half.count() + 1)));
   return status.retryAfter ? std::max(jittered, *status.retryAfter) : jittered;
 }

@@ -23,8 +23,8 @@ constexpr std::size_t kMaxLinks = 256, kMaxAttributes = 64, kMaxNameLength = 63,
 // Limits of messages about cards.
 constexpr std::size_t kMaxRemarks = 32, kMaxRemarkLength = 400, kMaxMessageLength = 900;
 
-bool printable(std::string_view text, std::size_t most) {
-  return text.size() <= most && std::all_of(text.begin(), text.end(), [](char c) { return c >= ' ' && c <= '~'; });
+bool printable(std::string_view text, std::size_t max) {
+  return text.size() <= max && std::all_of(text.begin(), text.end(), [](char c) { return c >= ' ' && c <= '~'; });
 }
 
 /// Returns why the API can't represent this card; empty if it can.

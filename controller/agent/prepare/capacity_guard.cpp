@@ -18,8 +18,8 @@ constexpr std::size_t kMaxNamed = 8;  ///< maximum holders named in a refusal
 
 /// Adds amounts ≥ 0; saturates instead of overflowing.
 int64_t sum(int64_t a, int64_t b) {
-  constexpr int64_t most = std::numeric_limits<int64_t>::max();
-  return a > most - b ? most : a + b;
+  constexpr int64_t max = std::numeric_limits<int64_t>::max();
+  return a > max - b ? max : a + b;
 }
 
 struct Amounts {

@@ -29,11 +29,11 @@ constexpr std::chrono::milliseconds kFirstPause{250}, kMaxPause{4'000};
 
 /// Returns a client with short timeouts: the kubelet waits 45 s for all calls of one prepare.
 kube::Client impatient(kube::Client& client) {
-  constexpr std::chrono::milliseconds most{8'000};
+  constexpr std::chrono::milliseconds max{8'000};
   kube::ClientOptions options = client.options();
   options.brief = true;
-  options.requestTimeout = std::min(options.requestTimeout, most);
-  options.listTimeout = std::min(options.listTimeout, most);
+  options.requestTimeout = std::min(options.requestTimeout, max);
+  options.listTimeout = std::min(options.listTimeout, max);
   return {client.transport(), client.clock(), client.random(), client.metrics(), std::move(options)};
 }
 
@@ -64,10 +64,10 @@ cdi::Spec specOf(const ClaimRef& claim, const v1alpha::ElasticGPU& device, const
   return spec;
 }
 
-/// Takes one of `most` places until destruction.
+/// Takes one of `max` places until destruction.
 class CallPlace {
  public:
-  CallPlace(std::atomic<int>& used, int most) : used_(used), taken_(used.fetch_add(1) < most) {}
+  CallPlace(std::atomic<int>& used, int max) : used_(used), taken_(used.fetch_add(1) < max) {}
   CallPlace(const CallPlace&) = delete;
   CallPlace& operator=(const CallPlace&) = delete;
   ~CallPlace() { used_.fetch_sub(1); }

@@ -141,10 +141,10 @@ uint64_t threadsOfUser() {
 }
 
 template <class Resource>
-void limit(Resource resource, uint64_t most) {
+void limit(Resource resource, uint64_t max) {
   rlimit now{};
   if (getrlimit(resource, &now) != 0) return;
-  now.rlim_max = std::min<rlim_t>(now.rlim_max, most);
+  now.rlim_max = std::min<rlim_t>(now.rlim_max, max);
   now.rlim_cur = now.rlim_max;
   setrlimit(resource, &now);
 }

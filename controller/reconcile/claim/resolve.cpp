@@ -23,9 +23,9 @@ constexpr int64_t kLedgerEntries = 128;
 void limit(const cache::Claim& claim, scheduler::Request& request) {
   if (isStatic(claim)) request.pinnedCards = {claim.spec.elasticGPUName};
   // The ledger would refuse one more claim whatever capacity is free, and the next decision would be the same.
-  auto& most = request.maxClaimsPerCard;
+  auto& max = request.maxClaimsPerCard;
   if (request.adminAccess) return;
-  if (most == 0 || most > kLedgerEntries) most = kLedgerEntries;
+  if (max == 0 || max > kLedgerEntries) max = kLedgerEntries;
 }
 }  // namespace
 

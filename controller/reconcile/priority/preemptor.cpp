@@ -56,9 +56,9 @@ std::optional<Outcome> Preemptor::nominateVictimsForGroup(const std::string& wha
   // V1: first the speaker's nomination, as the others keep theirs only while it has one. No victim is evicted before
   // all are written. The step that searches a large plan writes the first one alone, so that no step occupies its
   // worker for long.
-  const std::size_t most = isNew && nominations.size() > kNominationsAtOnce ? 1 : kNominationsAtOnce;
+  const std::size_t max = isNew && nominations.size() > kNominationsAtOnce ? 1 : kNominationsAtOnce;
   for (std::size_t i = begin; i < nominations.size(); ++i) {
-    if (i == begin + most) {
+    if (i == begin + max) {
       preemption_.leaveUnwritten(asked, std::move(nominations), i);
       return Outcome::requeueNow();
     }

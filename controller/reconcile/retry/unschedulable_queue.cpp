@@ -131,9 +131,9 @@ void UnschedulableQueue::selectForEvaluation(NextKeys& result) {
   nextEvaluations_ = now + timeouts_.explainInterval;
   result.again = timeouts_.explainInterval;
   if (first) return;
-  const auto most = waits.begin() + static_cast<std::ptrdiff_t>(std::min(waits.size(), kMaxEvaluations));
-  std::partial_sort(waits.begin(), most, waits.end());
-  for (auto it = waits.begin(); it != most; ++it) result.keys.push_back(*it->second);
+  const auto end = waits.begin() + static_cast<std::ptrdiff_t>(std::min(waits.size(), kMaxEvaluations));
+  std::partial_sort(waits.begin(), end, waits.end());
+  for (auto it = waits.begin(); it != end; ++it) result.keys.push_back(*it->second);
 }
 
 UnschedulableQueue::NextKeys UnschedulableQueue::next(const std::function<bool(const CapacityNeeds&)>& mayFit) {

@@ -26,7 +26,7 @@ constexpr int64_t kNever = -kSinceEver;  ///< seconds
 class ReservationPlan {
  public:
   ReservationPlan(const Cluster& cluster, const std::vector<GangMember>& members, const QuotaBook& book, int64_t now,
-                  const HeldSince& heldSince, const EarlierReservations& before, std::size_t most,
+                  const HeldSince& heldSince, const EarlierReservations& before, std::size_t max,
                   const HolderLasts& lasts)
       : cluster_(cluster),
         members_(members),
@@ -34,7 +34,7 @@ class ReservationPlan {
         now_(now),
         heldSince_(heldSince),
         before_(before),
-        most_(most),
+        max_(max),
         lasts_(lasts),
         leavesSince_([this](std::string_view device) { return lasts_(device) ? kSinceEver : heldSince_(device); }) {
     std::vector<std::size_t> podOf(members.size());
@@ -103,7 +103,7 @@ class ReservationPlan {
     for (; alike->from < planned_.size(); ++alike->from)
       if (putOn(planned_[alike->from], pod)) return true;
     while (!alike->soonest.empty()) {
-      if (planned_.size() == most_ && !isPlanned(alike->soonest.front().name)) return false;
+      if (planned_.size() == max_ && !isPlanned(alike->soonest.front().name)) return false;
       const NodeCandidate candidate = popSoonest(*alike);
       if (isPlanned(candidate.name)) continue;
       if (!candidate.checked && lasts_) {
@@ -245,7 +245,7 @@ class ReservationPlan {
   const int64_t now_;
   const HeldSince& heldSince_;
   const EarlierReservations& before_;
-  const std::size_t most_;
+  const std::size_t max_;
   const HolderLasts& lasts_;
   const HeldSince leavesSince_;  ///< holders that stay have kSinceEver
   std::vector<MemberPod> pods_;
@@ -262,9 +262,9 @@ class ReservationPlan {
 std::vector<MemberReservation> planReservations(const Cluster& cluster, const std::vector<GangMember>& members,
                                                 const std::vector<TopologyGroup>* within, const QuotaBook& book,
                                                 int64_t now, const HeldSince& heldSince,
-                                                const EarlierReservations& before, std::size_t most,
+                                                const EarlierReservations& before, std::size_t max,
                                                 const HolderLasts& lasts) {
-  ReservationPlan plan(cluster, members, book, now, heldSince, before, most, lasts);
+  ReservationPlan plan(cluster, members, book, now, heldSince, before, max, lasts);
   if (within == nullptr) return plan.in(nullptr) ? plan.nodes() : std::vector<MemberReservation>();
   std::vector<MemberReservation> best;
   std::optional<int64_t> least;

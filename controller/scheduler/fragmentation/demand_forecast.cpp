@@ -17,8 +17,8 @@ namespace {
 /// Returns the number of requests until the next check whether prices are outdated. Small while few requests are known.
 /// Large in large clusters, so that the cost of reading all node states is spread over many requests.
 int64_t untilNextEvaluation(int64_t seen, std::size_t nodes) {
-  const int64_t most = std::max<int64_t>(100, static_cast<int64_t>(nodes) / 16);
-  return std::clamp<int64_t>(seen / 4, 1, most);
+  const int64_t max = std::max<int64_t>(100, static_cast<int64_t>(nodes) / 16);
+  return std::clamp<int64_t>(seen / 4, 1, max);
 }
 
 }  // namespace

@@ -30,8 +30,8 @@ Scores::Table& Scores::tableOf(const Cluster::State& state, const NodeStates& no
                                const CardPolicy& policy) {
   auto it = tables_.find(request);
   if (it == tables_.end()) {
-    const std::size_t most = std::clamp<std::size_t>(kMaxScores / (state.nodes.size() + 1), 8, 1024);
-    if (tables_.size() >= most) tables_.clear();
+    const std::size_t max = std::clamp<std::size_t>(kMaxScores / (state.nodes.size() + 1), 8, 1024);
+    if (tables_.size() >= max) tables_.clear();
     it = tables_.emplace(request, Table{}).first;
     // States contain neither links nor numbers of claims.
     it->second.byState = !policy.seesLinks && request.maxClaimsPerCard == 0 && request.maxClaimsPerNode == 0;

@@ -99,13 +99,13 @@ class Searching {
     return decide(cluster_, r, suits_).fits;
   }
 
-  /// Returns the largest n in [least, most] for which set(n) fits. Bisects, if a smaller n never fits worse. Otherwise
-  /// tries the first `exact` numbers from `most` down, and bisects below them.
+  /// Returns the largest n in [least, max] for which set(n) fits. Bisects, if a smaller n never fits worse. Otherwise
+  /// tries the first `exact` numbers from `max` down, and bisects below them.
   template <class Set>
-  std::optional<int64_t> largest(int64_t least, int64_t most, Set set, int64_t exact = 0) const {
-    for (; exact > 0 && most >= least; --exact, --most)
-      if (fitsWith(set, most)) return most;
-    int64_t good = least - 1, bad = std::max(most, good) + 1;
+  std::optional<int64_t> largest(int64_t least, int64_t max, Set set, int64_t exact = 0) const {
+    for (; exact > 0 && max >= least; --exact, --max)
+      if (fitsWith(set, max)) return max;
+    int64_t good = least - 1, bad = std::max(max, good) + 1;
     while (bad - good > 1) {
       const int64_t middle = good + (bad - good) / 2;
       (fitsWith(set, middle) ? good : bad) = middle;
@@ -123,13 +123,13 @@ class Searching {
   /// For a total divided with its memory, a smaller total can fit worse, because the memory per step is rounded. The
   /// search starts from the largest total that fits without memory.
   template <class Set>
-  std::optional<int64_t> largestCompute(int64_t most, Set set) const {
-    if (!divides(request_) || !ownMemory()) return largest(leastSteps(), most, set);
+  std::optional<int64_t> largestCompute(int64_t max, Set set) const {
+    if (!divides(request_) || !ownMemory()) return largest(leastSteps(), max, set);
     auto alone = [&](Request& r, int64_t n) {
       set(r, n);
       r.perCard.memory = 0;
     };
-    const auto without = largest(leastSteps(), most, alone);
+    const auto without = largest(leastSteps(), max, alone);
     return without ? largest(leastSteps(), *without, set, kTriedOneByOne) : std::nullopt;
   }
 
@@ -161,8 +161,8 @@ class Searching {
     const CardPolicy* policy = findCardPolicy(request_.cardPolicy);
     const bool fixedSets = policy != nullptr && !policy->takesAny;
     constexpr auto kLargestSet = static_cast<int64_t>(SplitTotal::kMaxCards);
-    const int64_t most = fixedSets ? std::min(request_.cards - 1, kLargestSet) : request_.cards - 1;
-    consider(best, largest(1, most, set, fixedSets ? kLargestSet : 0), request_.cards, 1, set, cardsText);
+    const int64_t max = fixedSets ? std::min(request_.cards - 1, kLargestSet) : request_.cards - 1;
+    consider(best, largest(1, max, set, fixedSets ? kLargestSet : 0), request_.cards, 1, set, cardsText);
   }
 
   std::optional<Remedy> ask() const {
@@ -306,8 +306,8 @@ class Searching {
     const int64_t cards = (lacking + perCard - 1) / perCard;
     const int64_t part = (lacking + cards - 1) / cards;
     card.milliTflops = total.of() == SplitTotal::Of::tflops ? ratingFor(total.inUnits(part)) : 0;
-    const Amount most = total.maxAmount({{}, card.core, 0, card.milliTflops}, part);
-    card.memory = std::max(request_.minMemory, most.memory);
+    const Amount max = total.maxAmount({{}, card.core, 0, card.milliTflops}, part);
+    card.memory = std::max(request_.minMemory, max.memory);
     return std::pair(card, cards);
   }
 
@@ -316,7 +316,7 @@ class Searching {
     const SplitTotal total(request_);
     Remedy remedy;
     remedy.kind = Remedy::Kind::add;
-    int64_t most = 0;
+    int64_t max = 0;
     eachNode(state_, pause_, [&](std::string_view name, const NodeRecord& node) {
       if (!eligible(node) || !nodeBelowLimit(node, request_)) return;
       int64_t capacity = 0, cards = 0;
@@ -327,12 +327,12 @@ class Searching {
         ++cards;
       }
       const auto added = cardsFor(total, total.steps() - capacity);
-      if (!added || cards + added->second > static_cast<int64_t>(SplitTotal::kMaxCards) || capacity <= most) return;
-      most = capacity;
+      if (!added || cards + added->second > static_cast<int64_t>(SplitTotal::kMaxCards) || capacity <= max) return;
+      max = capacity;
       remedy.node = std::string(name);
     });
     if (!request_.pinnedNode.empty() && remedy.node.empty()) return std::nullopt;
-    const auto added = cardsFor(total, total.steps() - most);
+    const auto added = cardsFor(total, total.steps() - max);
     if (!added || !withinQuotas(added->first) || added->second > static_cast<int64_t>(SplitTotal::kMaxCards))
       return std::nullopt;
     std::tie(remedy.card, remedy.cards) = *added;
@@ -351,18 +351,18 @@ class Searching {
     remedy.card.milliTflops = ratingFor(request_.milliTflopsPerCard);
     if (!withinQuotas(remedy.card)) return std::nullopt;
     // The node with the most fitting cards, or a new node if none has any.
-    int64_t most = 0;
+    int64_t max = 0;
     eachNode(state_, pause_, [&](std::string_view name, const NodeRecord& node) {
       if (!eligible(node) || !nodeBelowLimit(node, request_)) return;
       int64_t fitting = 0;
       for (CardId c : node.cards)
         if (freeing_.couldServe(c) && cardFits(state_.cards[c], needs_.of(state_.cards[c].type), request_)) ++fitting;
-      if (fitting <= most && (request_.pinnedNode.empty() || fitting > 0)) return;
-      most = fitting;
+      if (fitting <= max && (request_.pinnedNode.empty() || fitting > 0)) return;
+      max = fitting;
       remedy.node = std::string(name);
     });
     if (!request_.pinnedNode.empty() && remedy.node.empty()) return std::nullopt;
-    remedy.cards -= most;
+    remedy.cards -= max;
     return described(std::move(remedy));
   }
 

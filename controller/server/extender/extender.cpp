@@ -47,17 +47,17 @@ http::Response badRequest(const base::Status& why) { return refused(400, "BadReq
 /// Returns 10 for the nodes with the highest score, and 0 to 9 for the others, scaled between the lowest and the
 /// highest.
 std::vector<uint8_t> scoresOf(const std::vector<int64_t>& score, const std::vector<uint8_t>& fate) {
-  int64_t least = std::numeric_limits<int64_t>::max(), most = std::numeric_limits<int64_t>::min();
+  int64_t least = std::numeric_limits<int64_t>::max(), max = std::numeric_limits<int64_t>::min();
   for (std::size_t i = 0; i < score.size(); ++i) {
     if (fate[i] != 0) continue;
     least = std::min(least, score[i]);
-    most = std::max(most, score[i]);
+    max = std::max(max, score[i]);
   }
   std::vector<uint8_t> scores(score.size(), 0);
-  const auto range = static_cast<double>(most) - static_cast<double>(least);
+  const auto range = static_cast<double>(max) - static_cast<double>(least);
   for (std::size_t i = 0; i < score.size(); ++i) {
     if (fate[i] != 0) continue;
-    if (score[i] == most)
+    if (score[i] == max)
       scores[i] = kHighest;
     else
       scores[i] = static_cast<uint8_t>(std::min<double>(

@@ -107,7 +107,7 @@ void writeRemedies(JsonText& j, const Explanation& explanation) {
     j.beginObject().key("kind").value(ask ? "ask" : release ? "release" : "add").key("text").value(remedy.text);
     put(j, "node", remedy.node);
     if (release) {
-      j.key("rooms").beginArray();
+      j.key("shortages").beginArray();
       for (const auto& shortage : remedy.shortages) {
         j.beginObject().key("card").value(shortage.card).key("core").value(shortage.amount.core);
         j.key("memory").value(shortage.amount.memory).key("claims").value(shortage.claims).endObject();

@@ -74,8 +74,8 @@ TEST(CapacityGuard, WhatIsMadeAnewCountsAsTheLargerOfFileAndPart) {
 }
 
 TEST(CapacityGuard, SumsDontGoRound) {
-  constexpr int64_t most = std::numeric_limits<int64_t>::max();
-  EXPECT_FALSE(fits(spec("a", most, 1), cards(), {entry(spec("b", most, 1))}).ok());
+  constexpr int64_t max = std::numeric_limits<int64_t>::max();
+  EXPECT_FALSE(fits(spec("a", max, 1), cards(), {entry(spec("b", max, 1))}).ok());
 }
 
 TEST(CapacityGuard, AFileThatCantBeReadMayHoldTheCard) {

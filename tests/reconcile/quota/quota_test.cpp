@@ -496,7 +496,7 @@ class QuotaBurstTest : public ::testing::Test {
         devices.erase(event->object.metadata.uid);
       else
         devices.insert(event->object.metadata.uid);
-      most = std::max(most, devices.size());
+      max = std::max(max, devices.size());
     }
   }
   bool comesTrue(const std::function<bool()>& holds) {
@@ -532,7 +532,7 @@ class QuotaBurstTest : public ::testing::Test {
   std::stop_source stop;
   std::unique_ptr<http::BodyStream> watch;
   std::set<std::string> devices;
-  std::size_t most = 0;
+  std::size_t max = 0;
 };
 
 TEST_F(QuotaBurstTest, AThousandClaimsOfEightClientsNeverExceedIt) {
@@ -562,7 +562,7 @@ TEST_F(QuotaBurstTest, AThousandClaimsOfEightClientsNeverExceedIt) {
   for (const auto& name : leaving) world.removeClaim(name);
   ASSERT_TRUE(comesTrue([&] { return bound() == kAllowed && waiting() == kClients * kEach - kAllowed - 50; }))
       << bound() << " bound, " << waiting() << " wait";
-  EXPECT_LE(most, static_cast<std::size_t>(kAllowed));
+  EXPECT_LE(max, static_cast<std::size_t>(kAllowed));
   EXPECT_EQ(world.violation(), "");
   ASSERT_TRUE(comesTrue([&] {
     const auto quota = controller->stores().quotas.get({"default", "team"});

@@ -170,10 +170,10 @@ TEST_F(UnschedulableQueueTest, TheOthersLookAFewAtATimeAndThenThereIsRest) {
   EXPECT_EQ(round(), Keys());
   EXPECT_EQ(next().again, kDefaultTimeouts.explainInterval);
   std::set<std::string> looked;
-  for (const std::size_t most : {UnschedulableQueue::kMaxEvaluations, 40 - UnschedulableQueue::kMaxEvaluations}) {
+  for (const std::size_t max : {UnschedulableQueue::kMaxEvaluations, 40 - UnschedulableQueue::kMaxEvaluations}) {
     clock.advance(kDefaultTimeouts.explainInterval);
     const auto turns = next();
-    EXPECT_EQ(turns.keys.size(), most);
+    EXPECT_EQ(turns.keys.size(), max);
     for (const auto& key : turns.keys) {
       EXPECT_TRUE(add(key));
       EXPECT_TRUE(looked.insert(key).second) << key << " looked twice";

@@ -40,17 +40,17 @@ struct HeldCards {
     since["of-" + card] = now - seconds;
   }
   std::vector<MemberReservation> kept(const std::vector<GangMember>& members, const EarlierReservations& before = {},
-                                      std::size_t most = 100,
+                                      std::size_t max = 100,
                                       const std::vector<TopologyGroup>* within = nullptr) const {
     return planReservations(
         cluster, members, within, book, now, [this](std::string_view device) { return since.find(device)->second; },
-        before, most,
+        before, max,
         lasting.empty() ? HolderLasts() : [this](std::string_view device) { return lasting.contains(device); });
   }
-  Nodes nodes(const std::vector<GangMember>& members, const EarlierReservations& before = {}, std::size_t most = 100,
+  Nodes nodes(const std::vector<GangMember>& members, const EarlierReservations& before = {}, std::size_t max = 100,
               const std::vector<TopologyGroup>* within = nullptr) const {
     Nodes nodes;
-    for (const auto& each : kept(members, before, most, within)) nodes.push_back(each.node);
+    for (const auto& each : kept(members, before, max, within)) nodes.push_back(each.node);
     return nodes;
   }
 };

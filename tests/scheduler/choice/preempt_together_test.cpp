@@ -326,16 +326,16 @@ TEST(PreemptTogether, EndsWhenItIsEnoughWithWhatWasFound) {
 TEST(PreemptTogether, WhateverTimeCutsShortIsNotExact) {
   const Apart apart(2);
   for (const auto* within : {&apart.groups, static_cast<const std::vector<TopologyGroup>*>(nullptr)}) {
-    int asked = 0, most = std::numeric_limits<int>::max();
+    int asked = 0, max = std::numeric_limits<int>::max();
     const auto exact = [&] {
       asked = 0;
       const std::vector<GangMember> members(2, GangMember{whole(1)});
-      const StopCondition enough = [&] { return ++asked > most; };
+      const StopCondition enough = [&] { return ++asked > max; };
       return preemptTogether(apart.cluster, members, within, {}, {}, {}, kMaxPreemptions, enough).exact;
     };
     ASSERT_TRUE(exact());
     const int needed = asked;
-    for (most = 0; most < needed; ++most) EXPECT_FALSE(exact()) << most << " of " << needed;
+    for (max = 0; max < needed; ++max) EXPECT_FALSE(exact()) << max << " of " << needed;
     EXPECT_TRUE(exact());
   }
 }

@@ -130,9 +130,9 @@ class Cases {
       r.split = chance(2) ? Split::evenly : Split::fill;
       r.cards = 1;
     }
-    const int64_t most = divided ? 4 : 1;
+    const int64_t max = divided ? 4 : 1;
     r.memoryFromCore = chance(3);
-    const Amount some{pick(random_, 1, 100 * most) * 10, pick(random_, 1, 20 * most) * kGi};
+    const Amount some{pick(random_, 1, 100 * max) * 10, pick(random_, 1, 20 * max) * kGi};
     if (kind <= 1) {
       r.wholeCards = true;
       r.memoryFromCore = false;
@@ -140,7 +140,7 @@ class Cases {
       r.perCard.memory = some.memory;
       r.memoryFromCore = false;
     } else if (kind <= 4) {
-      r.milliTflopsPerCard = pick(random_, 1, 130 * most) * 1000;
+      r.milliTflopsPerCard = pick(random_, 1, 130 * max) * 1000;
       if (!r.memoryFromCore) r.perCard.memory = some.memory;
     } else {
       r.perCard = some;
@@ -203,11 +203,11 @@ void checkAsk(const RemedyCase& at, const Remedy& remedy) {
   // If both amounts were reduced, each is raised again as far as it fits.
   if (found.milliTflopsPerCard != asked.milliTflopsPerCard) {
     const int64_t step = tflopsStep(asked);
-    const int64_t most = lessMemory ? asked.milliTflopsPerCard : asked.milliTflopsPerCard - step;
-    ASSERT_FALSE(anyFits(at, found, most, found.milliTflopsPerCard, step, setTflops));
+    const int64_t max = lessMemory ? asked.milliTflopsPerCard : asked.milliTflopsPerCard - step;
+    ASSERT_FALSE(anyFits(at, found, max, found.milliTflopsPerCard, step, setTflops));
   } else if (found.perCard.core != asked.perCard.core) {
-    const int64_t most = (lessMemory ? asked.perCard.core : asked.perCard.core - 1) / 10 * 10;
-    ASSERT_FALSE(anyFits(at, found, most, found.perCard.core, 10, setCore));
+    const int64_t max = (lessMemory ? asked.perCard.core : asked.perCard.core - 1) / 10 * 10;
+    ASSERT_FALSE(anyFits(at, found, max, found.perCard.core, 10, setCore));
   } else {
     ASSERT_TRUE(lessMemory);
   }
