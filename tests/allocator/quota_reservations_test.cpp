@@ -132,10 +132,10 @@ TEST_F(QuotaOfViewTest, ANominationHoldsItsQuotaAndEndsWithIt) {
   claim.metadata.namespace_ = "ns";
   claim.metadata.resourceVersion = next();
   claim.status.priority = 9;
-  v1alpha::Nomination room;
-  room.nodeName = "n1";
-  room.cards = {{"c0", 600, 10}};
-  claim.status.nominated = room;
+  v1alpha::Nomination nomination;
+  nomination.nodeName = "n1";
+  nomination.cards = {{"c0", 600, 10}};
+  claim.status.nominated = nomination;
   stores.claims.informed(claim);
   card("c1", "n1");
   const auto held = view.decideAndAssume(waiting("small", 300, 0, 0, 0));

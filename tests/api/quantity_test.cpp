@@ -334,10 +334,10 @@ TEST(Quantity, SaysWhichSuffixWasMeant) {
       {"4GiB", "GiB is no suffix: Gi"},    {"4gi", "gi is no suffix: Gi"},      {"4MB", "MB is no suffix: M or Mi"},
       {"4Mb", "Mb is no suffix: M or Mi"}, {"4K", "K is no suffix: k or Ki"},   {"4KB", "KB is no suffix: k or Ki"},
       {"4ki", "ki is no suffix: Ki"},      {"4TiB", "TiB is no suffix: Ti"},    {"4Pib", "Pib is no suffix: Pi"}};
-  for (const auto& [text, says] : rows) {
+  for (const auto& [text, message] : rows) {
     std::string error;
     EXPECT_FALSE(parseQuantity(text, &error)) << text;
-    EXPECT_EQ(error, says);
+    EXPECT_EQ(error, message);
   }
   for (const char* text : {"4B", "4x", "4Gx", "4GiBs", "4GGi"}) {
     std::string error;

@@ -461,8 +461,8 @@ TEST(StoresTest, OpenClaimsAreThoseThatAreNotBound) {
 
 TEST(StoresTest, WhatNobodyReadsIsLeftOut) {
   Stores stores;
-  int told = 0;
-  stores.claims.listen([&](const Claim*, const Claim*) { ++told; });
+  int notified = 0;
+  stores.claims.listen([&](const Claim*, const Claim*) { ++notified; });
   auto c = claim("a", "u", 1, "Bound");
   c.metadata.labels = {{"team", "x"}};
   c.status.capacity = {{"core", "10%"}};
@@ -471,10 +471,10 @@ TEST(StoresTest, WhatNobodyReadsIsLeftOut) {
     stores.claims.listed(c);
     stores.claims.listEnds("5");
   }
-  EXPECT_EQ(told, 1);  // a change of ignored fields is no change
-  const auto kept = stores.claims.get({"ns", "a"});
-  EXPECT_TRUE(kept->metadata.labels.empty());
-  EXPECT_EQ(kept->status, c.status);
+  EXPECT_EQ(notified, 1);  // a change of ignored fields is no change
+  const auto stored = stores.claims.get({"ns", "a"});
+  EXPECT_TRUE(stored->metadata.labels.empty());
+  EXPECT_EQ(stored->status, c.status);
 }
 
 }  // namespace

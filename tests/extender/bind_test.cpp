@@ -150,9 +150,9 @@ TEST_F(ExtenderTest, AProvisionerThatTakesTooLongIsAnErrorAndNothingIsLeft) {
   world.addClaim("a", "late", {{"gpu", "1"}});
   const auto pod = addPod("p", {"a"});
   world.plugin.answer({{plugin::ReplyCode::inProgress, "soon"}}, true);
-  std::atomic<int> looks{0};
+  std::atomic<int> reads{0};
   meanwhile = [&] {
-    if (++looks == 20) world.clock.advance(seconds(30));
+    if (++reads == 20) world.clock.advance(seconds(30));
   };
   const auto why = bind(pod, "n1");
   EXPECT_NE(why.find("not all of the pod's claims are bound on node n1 in 20000 ms"), std::string::npos) << why;

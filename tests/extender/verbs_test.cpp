@@ -202,7 +202,7 @@ TEST_F(ExtenderTest, PreemptKnowsThatAClaimMadeByHandStays) {
       << "what has no claims is none of ours";
 }
 
-const char* const kKept =
+const char* const kReserved =
     "not enough free capacity for the pod's ElasticGPU claims beside what is reserved for other claims";
 
 TEST_F(ExtenderTest, ANodeThatIsKeptForOneThatHasWaitedForLongIsNotOffered) {
@@ -219,7 +219,7 @@ TEST_F(ExtenderTest, ANodeThatIsKeptForOneThatHasWaitedForLongIsNotOffered) {
   world.addClaim("a", "late", {{"gpu", "1"}});
   const auto pod = addPod("p", {"a"});
   EXPECT_EQ(passing(pod), Names{}) << "its binding would fail again and again";
-  EXPECT_EQ(why(pod, "n1"), kKept);
+  EXPECT_EQ(why(pod, "n1"), kReserved);
   EXPECT_EQ(why(pod, "n2"), "not enough free capacity for the pod's ElasticGPU claims");
   EXPECT_NE(bind(pod, "n1"), "") << "as it does";
   const Json victims = {{"n1", {{"Pods", Json::array()}, {"NumPDBViolations", 0}}}};
@@ -258,7 +258,7 @@ TEST_F(ExtenderTest, RoomThatIsKeptForAPreemptorIsNotOffered) {
   world.addClaim("a", "late", {{"gpu", "1"}});
   const auto pod = addPod("p", {"a"});
   EXPECT_EQ(passing(pod), Names{}) << "a card of n1 is free, and kept";
-  EXPECT_EQ(why(pod, "n1"), kKept);
+  EXPECT_EQ(why(pod, "n1"), kReserved);
   world.removeClaim("big");
   settle();
   EXPECT_EQ(passing(pod), Names{"n1"});

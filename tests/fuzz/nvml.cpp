@@ -36,7 +36,7 @@ bool sane(const nvidia::NvmlCard& card) {
          });
 }
 
-plugin::Gpu asTold(const nvidia::NvmlCard& card) {
+plugin::Gpu gpuOf(const nvidia::NvmlCard& card) {
   plugin::Gpu out{card.uuid, card.model, card.index, card.memory, card.smCount, card.numaNode, card.pci};
   out.milliTflops = card.milliTflops;
   for (const auto& link : card.links) out.links.push_back({link.peer, link.type, link.count});
@@ -47,7 +47,7 @@ plugin::Gpu asTold(const nvidia::NvmlCard& card) {
 void published(const nvidia::NodeCards& node) {
   agent::cards::Answers answers;
   auto& answer = answers["nvidia"];
-  for (const auto& card : node.cards) answer.cards.gpus.push_back(asTold(card));
+  for (const auto& card : node.cards) answer.cards.gpus.push_back(gpuOf(card));
   const auto found = agent::cards::merge(answers, "n1");
   for (const auto& [name, card] : found.cards) {
     const auto errors = v1alpha::validate(v1alpha::cardObject(card.card));
@@ -76,7 +76,7 @@ void fuzzNvml(std::string_view bytes) {
   published(node);
   nvidia::Watch watch;
   watch.follow(node.cards);
-  for (int look = 0; look < 2; ++look) {
+  for (int reading = 0; reading < 2; ++reading) {
     auto known = node;
     watch.judge(known);
     for (const auto& card : known.cards)

@@ -277,15 +277,15 @@ TEST(Journal, WhatFindsNoRoomInMemoryIsCounted) {
   WatchedCluster cluster;
   twoNodes(cluster);
   (void)cluster.view.decideAndAssume(cluster.ask("a", 100));
-  constexpr int kTold = 200'000;
-  for (int i = 0; i < kTold; ++i) cluster.journal->changed(allocator::ClaimGone{"x"});
+  constexpr int kChanges = 200'000;
+  for (int i = 0; i < kChanges; ++i) cluster.journal->changed(allocator::ClaimGone{"x"});
   cluster.journal->flush();
   cluster.journal->flush();
   (void)cluster.view.decideAndAssume(cluster.ask("b", 100));
   cluster.journal->flush();
   int written = 0;
   for (const auto& record : recordsIn(cluster)) written += record.claimGone == "x" ? 1 : 0;
-  EXPECT_EQ(written + cluster.metrics.count("elasticgpu_journal_lost_total"), kTold);
+  EXPECT_EQ(written + cluster.metrics.count("elasticgpu_journal_lost_total"), kChanges);
   EXPECT_EQ(cluster.replayed().different, 0);
   EXPECT_EQ(decisionsIn(cluster).back().asks.at(0).claim, "ns/b");
 }

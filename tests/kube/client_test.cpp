@@ -97,11 +97,11 @@ TEST_F(ClientTest, ADeletionTellsWhatAFinalizerKeeps) {
     EXPECT_TRUE(client.remove<Node>({"", "n1"}, {}, {}, &left).ok());
     return left;
   };
-  const auto kept = removed(
+  const auto object = removed(
       R"({"apiVersion":"v1","kind":"Node","metadata":{"name":"n1","uid":"u","resourceVersion":"6","finalizers":["f"],)"
       R"("deletionTimestamp":"2026-01-01T00:00:00Z"}})");
-  ASSERT_TRUE(kept);
-  EXPECT_EQ(kept->metadata.resourceVersion, "6");
+  ASSERT_TRUE(object);
+  EXPECT_EQ(object->metadata.resourceVersion, "6");
   EXPECT_FALSE(removed(R"({"kind":"Status","apiVersion":"v1","status":"Success","details":{"name":"n1","uid":"u"}})"));
   EXPECT_FALSE(removed(R"({"apiVersion":"v1","kind":"Node","metadata":{"name":"n1","uid":"u"}})")) << "gone at once";
   EXPECT_FALSE(removed("no JSON")) << "the caller reads it";

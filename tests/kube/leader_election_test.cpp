@@ -457,22 +457,22 @@ TEST_F(LeaderElectionTest, ReleaseGivesUpOnAServerThatIsGone) {
 TEST_F(LeaderElectionTest, OnItsOwnThreadItTellsWhenItLeadsAndWhenNot) {
   std::mutex mutex;
   std::condition_variable changed;
-  std::vector<std::string> told;
-  const auto tell = [&](const std::string& what) {
+  std::vector<std::string> reports;
+  const auto report = [&](const std::string& what) {
     std::lock_guard lock(mutex);
-    told.push_back(what);
+    reports.push_back(what);
     changed.notify_all();
   };
   const auto wait = [&](std::size_t n) {
     std::unique_lock lock(mutex);
-    changed.wait(lock, [&] { return told.size() >= n; });
+    changed.wait(lock, [&] { return reports.size() >= n; });
   };
-  a->elector->start([&] { tell("leading"); }, [&](const base::Status& why) { tell(why.message()); });
+  a->elector->start([&] { report("leading"); }, [&](const base::Status& why) { report(why.message()); });
   wait(1);
   patch(R"({"spec":{"holderIdentity":"thief"}})");
   a->clock.advance(seconds(2));
   wait(2);
-  EXPECT_EQ(told, (std::vector<std::string>{"leading", "the lease is held by thief"}));
+  EXPECT_EQ(reports, (std::vector<std::string>{"leading", "the lease is held by thief"}));
   a->elector->release();
   EXPECT_EQ(lease().holderIdentity, "thief");
 }

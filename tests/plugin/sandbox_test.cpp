@@ -226,7 +226,7 @@ TEST_F(SandboxTest, CredentialsNamedByARelativePathCannotBeRead) {
 
 TEST_F(SandboxTest, AStateFolderNamedByARelativePathIsWrittenTo) {
   const Inside inside(folder);
-  const auto kept = [&](const std::string& state) {
+  const auto runs = [&](const std::string& state) {
     std::error_code none;
     return std::distance(fs::directory_iterator(folder + "/" + state + "/mock", none), fs::directory_iterator());
   };
@@ -240,7 +240,7 @@ TEST_F(SandboxTest, AStateFolderNamedByARelativePathIsWrittenTo) {
     unsetenv("ELASTICGPU_STATE_DIR");
     options.env.clear();
     ASSERT_TRUE(p.provision(device("a")).ok());
-    EXPECT_EQ(kept(state), 1) << state;
+    EXPECT_EQ(runs(state), 1) << state;
   }
 }
 

@@ -102,10 +102,10 @@ class NvidiaContainerTest : public MachineTest, public ::testing::WithParamInter
   }
 
   InProcessRegistry registry{{std::chrono::milliseconds(60'000), std::chrono::milliseconds(60'000)}};
-  ReplyCode outcomeOf(const Reply& reply) { return said = reply.message, reply.outcome; }
+  ReplyCode outcomeOf(const Reply& reply) { return message = reply.message, reply.outcome; }
 
   Provisioner* plugin = nullptr;
-  std::string said;
+  std::string message;
 };
 INSTANTIATE_TEST_SUITE_P(Plugins, NvidiaContainerTest, ::testing::Values("physical", "gpushare"),
                          [](const auto& row) { return row.param; });
@@ -375,7 +375,7 @@ TEST_P(NvidiaContainerTest, AContainersAgentAsksTheHostsNvml) {
   const DiscoverReply reply = hosted.discover();
   EXPECT_EQ(reply.reply.outcome, ReplyCode::ok) << reply.reply.message;
   EXPECT_EQ(reply.gpus.size(), 4u) << reply.reply.message;
-  EXPECT_EQ(outcomeOf(hosted.stage(deviceOf({uuid(1)}))), ReplyCode::noChange) << said;
+  EXPECT_EQ(outcomeOf(hosted.stage(deviceOf({uuid(1)}))), ReplyCode::noChange) << message;
   const MountReply mount = hosted.mount(deviceOf({uuid(1)}), "p", "c");
   EXPECT_TRUE(hasNode(mount.edits, "/dev/nvidia3")) << mount.reply.message;
   EXPECT_EQ(mountedAt(mount.edits, "/usr/lib64/libnvidia-ml.so.1"), kFolder + "/libnvidia-ml.so." + kVersion);
@@ -416,7 +416,7 @@ TEST_P(NvidiaContainerTest, StageSaysWhatIsMissingAndMakesNothing) {
   EXPECT_EQ(plugin->stage(deviceOf({uuid(0)})).outcome, ReplyCode::unavailable);
   EXPECT_TRUE(fs::is_empty(root + "/dev"));
   write("/dev/nvidia-uvm");
-  EXPECT_EQ(outcomeOf(plugin->stage(deviceOf({uuid(0)}))), ReplyCode::noChange) << said;
+  EXPECT_EQ(outcomeOf(plugin->stage(deviceOf({uuid(0)}))), ReplyCode::noChange) << message;
   EXPECT_FALSE(fs::exists(root + "/dev/char"));
 }
 

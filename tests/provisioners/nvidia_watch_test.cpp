@@ -42,14 +42,14 @@ TEST_F(WatchTest, WhatAResetHasToMendIsToldUntilThen) {
   fake.file["devices"][2]["xids"].push_back(4711);
   fake.file["devices"][3]["xids"].push_back(119);
   fake.file["devices"][3]["xids"].push_back(92);
-  for (int look = 0; look < 100; ++look) EXPECT_EQ(illnesses(judged()), (Words{"Xid119", "", "Xid4711", "Xid119"}));
+  for (int round = 0; round < 100; ++round) EXPECT_EQ(illnesses(judged()), (Words{"Xid119", "", "Xid4711", "Xid119"}));
 }
 
 /// Earlier, a card with one of these XIDs was offered again after a minute.
 TEST_F(WatchTest, XidsThatNeedMoreThanAnotherStartOfTheProgramWithdrawTheCard) {
   for (const unsigned xid : {46U, 109U, 136U, 144U, 149U, 154U, 155U, 156U, 158U, 173U, 4711U}) {
     Watch fresh;
-    const auto look = [&] {
+    const auto judge = [&] {
       fake.write();
       NodeCards node;
       EXPECT_EQ(readNode([] { return false; }, node).code, EGPU_OK);
@@ -57,10 +57,10 @@ TEST_F(WatchTest, XidsThatNeedMoreThanAnotherStartOfTheProgramWithdrawTheCard) {
       fresh.follow(node.cards);
       return node.cards.at(0).illness;
     };
-    EXPECT_EQ(look(), "");
+    EXPECT_EQ(judge(), "");
     fake.file["devices"][0]["xids"].push_back(xid);
-    EXPECT_EQ(look().rfind("Xid" + std::to_string(xid) + ": ", 0), 0U) << xid;
-    EXPECT_NE(look(), "") << xid;
+    EXPECT_EQ(judge().rfind("Xid" + std::to_string(xid) + ": ", 0), 0U) << xid;
+    EXPECT_NE(judge(), "") << xid;
   }
 }
 
@@ -82,7 +82,7 @@ TEST_F(WatchTest, TheStrongestActionIsToldAndEachFurtherErrorShows) {
 TEST_F(WatchTest, FurtherErrorsShowHoweverManyThereWere) {
   judged();
   std::set<std::string> messages;
-  for (int look = 0; look < 20; ++look) {
+  for (int round = 0; round < 20; ++round) {
     for (int i = 0; i < 50; ++i) fake.file["devices"][0]["xids"].push_back(79);
     messages.insert(judged().cards.at(0).illness);
   }
@@ -188,12 +188,12 @@ TEST(Xids, TheCatalogSaysTheAction) {
 }
 
 TEST(Xids, TheMessageNamesTheAction) {
-  const auto says = [](unsigned xid, const char* words) { return illnessOf(xid).find(words) != std::string::npos; };
-  EXPECT_TRUE(says(46, "nvidia-smi --gpu-reset"));
-  EXPECT_TRUE(says(79, "reboot the machine"));
-  EXPECT_TRUE(says(54, "check the card's power and seat"));
-  EXPECT_TRUE(says(94, "restart the affected program"));
-  EXPECT_TRUE(says(4711, "once an operator sets annotation elasticgpu.io/repaired"));
+  const auto hasAdvice = [](unsigned xid, const char* words) { return illnessOf(xid).find(words) != std::string::npos; };
+  EXPECT_TRUE(hasAdvice(46, "nvidia-smi --gpu-reset"));
+  EXPECT_TRUE(hasAdvice(79, "reboot the machine"));
+  EXPECT_TRUE(hasAdvice(54, "check the card's power and seat"));
+  EXPECT_TRUE(hasAdvice(94, "restart the affected program"));
+  EXPECT_TRUE(hasAdvice(4711, "once an operator sets annotation elasticgpu.io/repaired"));
 }
 
 /// Duplicate rows would hide each other.

@@ -36,7 +36,7 @@ TEST_F(ApiRejectionsTest, W1_AQuotaOnDevices) {
   driver->run();
   EXPECT_EQ(world.reason("a"), "Refused");
   EXPECT_EQ(world.message("a"), "the API server refuses it: exceeded quota");
-  EXPECT_EQ(told("a Warning Refused"), 1);
+  EXPECT_EQ(countEvents("a Warning Refused"), 1);
   EXPECT_LT(line.refused, 40);
   line.refuses = nullptr;
   driver->run();
@@ -64,7 +64,7 @@ TEST_F(ApiRejectionsTest, W1_AFirstConsumersClaim) {
   world.addPod("p", {"a"});
   driver->run();
   EXPECT_EQ(world.reason("a"), "Refused");
-  EXPECT_EQ(told("p Warning Refused"), 1);
+  EXPECT_EQ(countEvents("p Warning Refused"), 1);
   EXPECT_LT(line.refused, 40);
   line.refuses = nullptr;
   driver->run();
@@ -100,13 +100,13 @@ TEST_F(ApiRejectionsTest, W1_AWebhookThatFailsOnIsToldAndOneThatFailsOnceIsNot) 
   world.addClaim("a", "share", {{"gpu-core", "10"}});
   driver->run();
   EXPECT_EQ(world.claim("a").status.phase, "Bound");
-  EXPECT_EQ(told("a Warning Refused"), 0);
+  EXPECT_EQ(countEvents("a Warning Refused"), 0);
   refuse(kube::Method::post, "/elasticgpus");
   world.addClaim("b", "share", {{"gpu-core", "10"}});
   driver->run();
   EXPECT_EQ(world.reason("b"), "Refused");
   EXPECT_EQ(world.message("b"), "the API server fails, it is tried again: failed calling webhook");
-  EXPECT_EQ(told("b Warning Refused"), 1);
+  EXPECT_EQ(countEvents("b Warning Refused"), 1);
   line.refuses = nullptr;
   driver->run();
   EXPECT_EQ(world.claim("b").status.phase, "Bound");
@@ -142,7 +142,7 @@ TEST_F(ApiRejectionsTest, W7_TheCarrier) {
   driver->run();
   EXPECT_EQ(world.claim("a").status.phase, "Bound");
   EXPECT_EQ(world.reason("a", "ResourceClaimReady"), "Refused");
-  EXPECT_EQ(told("a Warning Refused"), 1);
+  EXPECT_EQ(countEvents("a Warning Refused"), 1);
   EXPECT_LT(line.refused, 40);
   line.refuses = nullptr;
   driver->run();
@@ -156,7 +156,7 @@ TEST_F(ApiRejectionsTest, W9_ThePodIsTold) {
   refuse(kube::Method::patch, "/pods/p");
   world.addPod("p", {"a"});
   driver->run();
-  EXPECT_EQ(told("p Warning Refused the API server refuses it: exceeded quota"), 1);
+  EXPECT_EQ(countEvents("p Warning Refused the API server refuses it: exceeded quota"), 1);
   EXPECT_LT(line.refused, 40);
   line.refuses = nullptr;
   driver->run();
@@ -169,7 +169,7 @@ TEST_F(ApiRejectionsTest, ReleaseIsToldByEvent) {
   refuse(kube::Method::del, "/elasticgpus/egpu-");
   world.removeClaim("a");
   driver->run();
-  EXPECT_EQ(told("a Warning Refused"), 1);
+  EXPECT_EQ(countEvents("a Warning Refused"), 1);
   line.refuses = nullptr;
   driver->run();
   EXPECT_FALSE(world.client.get<cache::Claim>({"default", "a"}).ok());
@@ -271,8 +271,8 @@ TEST_F(ApiRejectionsTest, ConditionsAreNeverTooLongToBeWritten) {
   settle();
 
   // Messages of plugins are not bounded either.
-  const std::string said = "first" + std::string(40'000, 'x') + "€€€last";
-  world.plugin.answer({{plugin::ReplyCode::invalid, said}}, true);
+  const std::string message = "first" + std::string(40'000, 'x') + "€€€last";
+  world.plugin.answer({{plugin::ReplyCode::invalid, message}}, true);
   world.addClaim("b", "share", {{"gpu-core", "10"}});
   driver->run();
   EXPECT_EQ(world.reason("b"), "ProvisionFailed");
@@ -287,7 +287,7 @@ TEST_F(ApiRejectionsTest, TheStatusOfAClaimWhosePluginIsDown) {
   world.plugin.answer({{plugin::ReplyCode::crashed, "signal 11"}, {plugin::ReplyCode::crashed, "signal 11"}, {}});
   world.addClaim("a", "share", {{"gpu-core", "10"}});
   driver->run();
-  EXPECT_GE(told("a Warning Refused"), 1);
+  EXPECT_GE(countEvents("a Warning Refused"), 1);
   line.refuses = nullptr;
   driver->run();
   EXPECT_EQ(world.claim("a").status.phase, "Bound");

@@ -153,13 +153,13 @@ TEST_F(TenantTest, AHeldDeviceSaysForWhomAndCounts) {
   EXPECT_EQ(held(gpu)->message, "claim default/a is gone; retained, waits for pod p to end");
   EXPECT_EQ(gpu.status.phase, "Bound");
   EXPECT_EQ(gpu.status.reason, "InUse");
-  EXPECT_EQ(told(device + " Warning InUse claim default/a is gone"), 1);
+  EXPECT_EQ(countEvents(device + " Warning InUse claim default/a is gone"), 1);
   EXPECT_EQ(driver->metrics.gauge("elasticgpu_devices_held"), 1);
   const auto before = writes();
   start();
   driver->run();
   EXPECT_EQ(writes(), before);
-  EXPECT_EQ(told(device), 0) << "said already";
+  EXPECT_EQ(countEvents(device), 0) << "said already";
   EXPECT_EQ(driver->metrics.gauge("elasticgpu_devices_held"), 1) << "another controller counts it too";
   world.removePod("p");
   driver->run();

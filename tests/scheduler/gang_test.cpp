@@ -355,13 +355,13 @@ class Plain {
       return best;
     }
     const auto liked = world_.decide(members_.front().request, members_.front().suits).node;
-    std::vector<const TopologyGroup*> turn;
+    std::vector<const TopologyGroup*> ordered;
     for (const bool first : {true, false})
       for (const auto& group : *within) {
         const bool has = std::count(group.nodes.begin(), group.nodes.end(), liked) > 0;
-        if (has == first) turn.push_back(&group);
+        if (has == first) ordered.push_back(&group);
       }
-    for (const auto* group : turn)
+    for (const auto* group : ordered)
       if (bothOrders(group, best)) return best;
     if (!best.lacking) best.lacking.emplace();
     return best;
@@ -547,19 +547,19 @@ TEST(Gang, OfEqualSharesFitsIfAndOnlyIfTheCardsHaveRoomForIt) {
     Random random(seed);
     const auto world = randomWorld(random);
     const auto request = share(pick(random, 1, 5) * 100, pick(random, 1, 5) * kGi);
-    std::size_t room = 0;
+    std::size_t capacity = 0;
     for (const auto& [name, card] : world.cards) {
       if (!card.info.healthy || !world.nodes.at(card.info.card.nodeName).info.schedulable) continue;
       const auto used = card.used();
       const auto max = std::min((card.info.card.core - used.core) / request.perCard.core,
                                  (card.info.card.memory - used.memory) / request.perCard.memory);
-      room += static_cast<std::size_t>(std::max<int64_t>(0, max));
+      capacity += static_cast<std::size_t>(std::max<int64_t>(0, max));
     }
     auto cluster = world.build();
-    if (room > 0) {
-      EXPECT_EQ(decideGang(cluster, same(room, request)).decisions.size(), room);
+    if (capacity > 0) {
+      EXPECT_EQ(decideGang(cluster, same(capacity, request)).decisions.size(), capacity);
     }
-    EXPECT_EQ(decideGang(cluster, same(room + 1, request)).lacking, (GangShort{room, room, "", std::nullopt}));
+    EXPECT_EQ(decideGang(cluster, same(capacity + 1, request)).lacking, (GangShort{capacity, capacity, "", std::nullopt}));
   }
 }
 

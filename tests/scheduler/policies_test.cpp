@@ -187,24 +187,24 @@ INSTANTIATE_TEST_SUITE_P(All, Policies,
                                             ::testing::ValuesIn(kSplits)));
 
 /// Frees the capacity that a remedy names, from any claims.
-void freeRooms(Cluster& cluster, World& world, const Request& request, const Remedy& remedy) {
+void freeShortages(Cluster& cluster, World& world, const Request& request, const Remedy& remedy) {
   auto giveBack = [&](const std::string& card, const std::string& device) {
     cluster.giveBack(card, device);
     world.giveBack(card, device);
   };
-  for (const Remedy::CardCapacity& room : remedy.rooms) {
-    PlainCard& plain = world.cards.at(room.card);
-    Amount left = room.amount;
-    for (int64_t n = 0; n < room.claims; ++n) {
+  for (const Remedy::CardCapacity& shortage : remedy.shortages) {
+    PlainCard& plain = world.cards.at(shortage.card);
+    Amount left = shortage.amount;
+    for (int64_t n = 0; n < shortage.claims; ++n) {
       const auto [device, amount] = *plain.allocations.begin();
       left = {std::max<int64_t>(0, left.core - amount.core), std::max<int64_t>(0, left.memory - amount.memory)};
-      giveBack(room.card, device);
+      giveBack(shortage.card, device);
     }
     for (const auto& [device, amount] : std::map(plain.allocations)) {
       const Amount less{std::min(left.core, amount.core), std::min(left.memory, amount.memory)};
       left = {left.core - less.core, left.memory - less.memory};
-      cluster.take(room.card, device, {amount.core - less.core, amount.memory - less.memory});
-      world.take(room.card, device, {amount.core - less.core, amount.memory - less.memory});
+      cluster.take(shortage.card, device, {amount.core - less.core, amount.memory - less.memory});
+      world.take(shortage.card, device, {amount.core - less.core, amount.memory - less.memory});
     }
   }
   std::set<std::string> devices;
@@ -239,7 +239,7 @@ TEST_P(Policies, EachRemedyMakesWhatDoesNotFitFit) {
           continue;
         }
         if (remedy.kind == Remedy::Kind::release) {
-          freeRooms(cluster, world, request, remedy);
+          freeShortages(cluster, world, request, remedy);
           ASSERT_TRUE(world.decide(request).fits);
         } else {
           const std::string node = remedy.node.empty() ? "n-new" : remedy.node;

@@ -80,11 +80,11 @@ class MovesTest : public QuestionsTest {
     EXPECT_TRUE(Moves::serves(r)) << query;
     return moves.answer(r, {});
   }
-  void refusesMove(int status, const std::string& says, const std::string& query, const std::string& token = "ann",
+  void refusesMove(int status, const std::string& message, const std::string& query, const std::string& token = "ann",
                    const std::string& method = "POST") {
     const auto r = move(query, token, method);
     EXPECT_EQ(r.status, status) << query;
-    EXPECT_NE(r.body.find(says), std::string::npos) << r.body;
+    EXPECT_NE(r.body.find(message), std::string::npos) << r.body;
   }
   static bool hasHeader(const http::Response& r, const std::string& name) {
     for (const auto& each : r.headers)

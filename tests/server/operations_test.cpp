@@ -189,7 +189,7 @@ TEST_F(PagedMapTest, AnAnswerThatIsTooLargeIsRefusedWithWhatToDo) {
   EXPECT_EQ(get("/allocation-map", "limit=10").status, 200);
 }
 
-TEST(Turns, TwoMapsAtOnceAndTheOthersWait) {
+TEST(ConcurrentCallers, TwoMapsAtOnceAndTheOthersWait) {
   std::mutex mutex;
   std::condition_variable changed;
   int inside = 0, max = 0, answered = 0;
@@ -236,7 +236,7 @@ TEST(Turns, TwoMapsAtOnceAndTheOthersWait) {
   EXPECT_EQ(answered, 8);
 }
 
-TEST(Turns, OneCollectsMetricsAndWhoseCallerIsGoneDoesNotWait) {
+TEST(ConcurrentCallers, OneCollectsMetricsAndWhoseCallerIsGoneDoesNotWait) {
   std::mutex mutex;
   std::condition_variable changed;
   int inside = 0, max = 0, begun = 0, fresh = 0;
@@ -296,7 +296,7 @@ TEST(Turns, OneCollectsMetricsAndWhoseCallerIsGoneDoesNotWait) {
   EXPECT_EQ(ask({}).body, std::to_string(collected + 1));
 }
 
-TEST(Turns, MetricsThatCouldNotBeCollectedAreCollectedForTheNext) {
+TEST(ConcurrentCallers, MetricsThatCouldNotBeCollectedAreCollectedForTheNext) {
   bool fails = true;
   Operations operations{{[](const allocator::MapPage&) { return AllocationMap{}; },
                          [&] {

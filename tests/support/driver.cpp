@@ -45,7 +45,7 @@ void ManualInformer<T>::list() {
     first_ = all;
     firstVersion_ = meta->resourceVersion;
   }
-  tell(all, meta->resourceVersion);
+  deliver(all, meta->resourceVersion);
   open(meta->resourceVersion);
 }
 
@@ -63,7 +63,7 @@ bool ManualInformer<T>::poll() {
   if (lost_ && --relistIn_ <= 0) {
     lost_ = false;
     if (faults.staleList) {
-      tell(first_, firstVersion_);
+      deliver(first_, firstVersion_);
       open(firstVersion_);
     } else {
       list();
@@ -93,7 +93,7 @@ bool ManualInformer<T>::poll() {
 }
 
 template <class T>
-void ManualInformer<T>::tell(const std::vector<T>& all, const std::string& version) {
+void ManualInformer<T>::deliver(const std::vector<T>& all, const std::string& version) {
   sink_.beginList();
   for (const auto& object : all) sink_.listed(object);
   sink_.endList(version);

@@ -79,7 +79,7 @@ class ManualInformer {
   int events() const { return count_; }
 
  private:
-  void tell(const std::vector<T>& all, const std::string& version);
+  void deliver(const std::vector<T>& all, const std::string& version);
   void open(const std::string& version);
   bool take(codec::WatchEvent<T>&& event);
 

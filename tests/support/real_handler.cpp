@@ -25,22 +25,22 @@ kube::Method methodOf(const std::string& name) {
 /// A watch of one collection that lists it again at each read.
 class Differences final : public http::BodyStream {
  public:
-  Differences(RealHandler& server, std::string path) : server_(server), path_(std::move(path)) { (void)look(known_); }
+  Differences(RealHandler& server, std::string path) : server_(server), path_(std::move(path)) { (void)readList(known_); }
 
   bool next(std::string& chunk, std::stop_token) override {
     std::map<std::string, Json> now;
-    const auto head = look(now);
+    const auto head = readList(now);
     for (const auto& [key, object] : now) {
       const auto before = known_.find(key);
       if (before == known_.end())
-        tell("ADDED", object, chunk);
+        append("ADDED", object, chunk);
       else if (before->second["metadata"]["resourceVersion"] != object["metadata"]["resourceVersion"])
-        tell("MODIFIED", object, chunk);
+        append("MODIFIED", object, chunk);
     }
     for (auto& [key, object] : known_) {
       if (now.count(key) != 0) continue;
       object["metadata"]["resourceVersion"] = head;
-      tell("DELETED", object, chunk);
+      append("DELETED", object, chunk);
     }
     known_ = std::move(now);
     return true;
@@ -48,7 +48,7 @@ class Differences final : public http::BodyStream {
 
  private:
   /// Maps objects by uid: a recreated object is a different one. Returns the list's version.
-  std::string look(std::map<std::string, Json>& into) {
+  std::string readList(std::map<std::string, Json>& into) {
     http::Request request;
     request.method = "GET";
     request.path = path_;
@@ -64,7 +64,7 @@ class Differences final : public http::BodyStream {
     }
     return list.at("metadata").at("resourceVersion").get<std::string>();
   }
-  static void tell(const char* type, const Json& object, std::string& chunk) {
+  static void append(const char* type, const Json& object, std::string& chunk) {
     chunk += Json{{"type", type}, {"object", object}}.dump() + "\n";
   }
 

@@ -631,12 +631,12 @@ TEST_F(QuestionsTest, AreServedOnceEverythingIsListed) {
 /// A clock that advances one second with each read.
 class HurriedClock final : public base::Clock {
  public:
-  Steady now() const override { return Steady(std::chrono::seconds(++looks_)); }
+  Steady now() const override { return Steady(std::chrono::seconds(++reads_)); }
   Wall wall() const override { return {}; }
   bool sleepUntil(Steady, std::stop_token) override { return true; }
 
  private:
-  mutable std::atomic<int> looks_{1000};
+  mutable std::atomic<int> reads_{1000};
 };
 
 TEST_F(QuestionsTest, AQuestionIsGivenUpAtItsDeadline) {

@@ -116,9 +116,9 @@ TEST_F(StepsTest, AResizeLeavesRoomThatIsKeptForOthersAsTheControllerDoes) {
     const auto decided = view.decideResize(ask, device);
     view.forgetResize(device);
     EXPECT_EQ(decided.inPlace, fits) << percent;
-    const auto said = answer("/simulate", std::string("resize=a,gpu-core=") + percent);
-    has(said, std::string(R"("inPlace":)") + (fits ? "true" : "false"));
-    if (!fits) has(said, decided.why);
+    const auto reply = answer("/simulate", std::string("resize=a,gpu-core=") + percent);
+    has(reply, std::string(R"("inPlace":)") + (fits ? "true" : "false"));
+    if (!fits) has(reply, decided.why);
   }
   has(answer("/simulate", "resize=b,gpu-core=100"), R"("inPlace":true)");
 }

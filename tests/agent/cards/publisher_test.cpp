@@ -118,22 +118,22 @@ TEST_F(PublisherTest, AnOlderServerIsNotWrittenToForEver) {
   OlderServer older(*transport);
   kube::Client toOlder(older, serverClock, random, metrics, client->options());
   Publisher newer(toOlder, store, events, clock, options);
-  const auto look = [&](const Answers& answers) {
+  const auto writesOf = [&](const Answers& answers) {
     watch();
     EXPECT_TRUE(newer.publish(answers, {}).ok());
     return std::exchange(older.writes, 0);
   };
-  EXPECT_EQ(look(one()), 3) << "created, written once more, and its health";
+  EXPECT_EQ(writesOf(one()), 3) << "created, written once more, and its health";
   EXPECT_THAT(card("gpu-a")->spec.card->attributes, IsEmpty());
-  for (int i = 0; i < 24; ++i) EXPECT_EQ(look(one()), 0);
+  for (int i = 0; i < 24; ++i) EXPECT_EQ(writesOf(one()), 0);
   auto changed = gpu("GPU-A");
   changed.model = "H100";
-  EXPECT_EQ(look(one(changed)), 1);
-  EXPECT_EQ(look(one(changed)), 0);
+  EXPECT_EQ(writesOf(one(changed)), 1);
+  EXPECT_EQ(writesOf(one(changed)), 0);
   change("gpu-a", R"({"spec":{"card":{"model":"fake"}}})");
-  EXPECT_EQ(look(one(changed)), 1) << "what an administrator changed is put right";
+  EXPECT_EQ(writesOf(one(changed)), 1) << "what an administrator changed is put right";
   EXPECT_EQ(card("gpu-a")->spec.card->model, "H100");
-  EXPECT_EQ(look(one(changed)), 0);
+  EXPECT_EQ(writesOf(one(changed)), 0);
 }
 
 TEST_F(PublisherTest, WhatSomebodyElseChangedIsPutRight) {
@@ -359,9 +359,9 @@ TEST_F(PublisherTest, ACardThatIsOnlySpokenOfIsNotGone) {
 
 /// A card that did not start with the machine has no object.
 TEST_F(PublisherTest, ACardThatWasIllBeforeItWasPublishedIsToldOnTheNode) {
-  auto said = answer({gpu("GPU-A")}, {{"GPU-B", false, "Lost: NVML does not count it"}, {"GPU-C", true, ""}});
-  said.cards.reply.message = "card 1 is left out";
-  const Answers both{{"gpushare", said}, {"physical", said}};
+  auto report = answer({gpu("GPU-A")}, {{"GPU-B", false, "Lost: NVML does not count it"}, {"GPU-C", true, ""}});
+  report.cards.reply.message = "card 1 is left out";
+  const Answers both{{"gpushare", report}, {"physical", report}};
   must(both);
   EXPECT_THAT(
       events.taken(),
@@ -371,8 +371,8 @@ TEST_F(PublisherTest, ACardThatWasIllBeforeItWasPublishedIsToldOnTheNode) {
   EXPECT_THAT(events.taken(), IsEmpty()) << "told once";
   must(one(gpu("GPU-B")));
   events.taken();
-  said.cards.reply.message = {};
-  must({{"physical", said}});
+  report.cards.reply.message = {};
+  must({{"physical", report}});
   EXPECT_EQ(healthy("gpu-b").reason, "Lost");
   EXPECT_THAT(events.taken(), Not(Contains(HasSubstr("Node n1")))) << "its object tells of it";
 }
@@ -560,11 +560,11 @@ TEST_F(PublisherTest, WhatTheAgentDidNotPublishIsNotDeleted) {
 class UsagePublisherTest : public PublisherTest {
  protected:
   UsagePublisherTest() { must(answers()); }
-  Answers answers() const { return {{"physical", said}}; }
+  Answers answers() const { return {{"physical", report}}; }
   /// Publishes the usage of GPU-A, as the agent does after the cards. Returns the number of changes that the server
   /// accepted.
-  uint64_t tells() { return tellsBy(publisher); }
-  uint64_t tellsBy(Publisher& by) {
+  uint64_t usageWrites() { return usageWritesBy(publisher); }
+  uint64_t usageWritesBy(Publisher& by) {
     watch();
     const auto before = server->resourceVersion();
     const auto found = merge(answers(), "n1");
@@ -574,41 +574,41 @@ class UsagePublisherTest : public PublisherTest {
     return server->resourceVersion() - before;
   }
   void uses(int64_t memory, int64_t smPercent) {
-    said.health.use = {{"GPU-A", memory, smPercent, 1}};
-    said.health.processes = {{"GPU-A", 1, memory, smPercent}};
+    report.health.use = {{"GPU-A", memory, smPercent, 1}};
+    report.health.processes = {{"GPU-A", 1, memory, smPercent}};
   }
   v1alpha::CardUsage usageOf() {
     const auto usage = card("gpu-a")->status.usage;
     return usage ? *usage : v1alpha::CardUsage{};
   }
 
-  PluginReport said = answer({gpu("GPU-A")});
+  PluginReport report = answer({gpu("GPU-A")});
   std::vector<usage::Share> shares = {{"u1", "ns", "train", "GPU-A", 100, 4 * kGiB, {{"pod-a", "a"}}}};
 };
 
 TEST_F(UsagePublisherTest, OfWhichNobodySpeaksNothingIsWritten) {
-  EXPECT_EQ(tells(), 0u);
+  EXPECT_EQ(usageWrites(), 0u);
   EXPECT_FALSE(card("gpu-a")->status.usage);
 }
 
 TEST_F(UsagePublisherTest, WhatIsUsedStandsOnTheCard) {
   change("gpu-a", R"({"status":{"phase":"Available","allocated":{"claims":1}}})", "status");
   uses(3 * kGiB, 35);
-  EXPECT_EQ(tells(), 1u);
+  EXPECT_EQ(usageWrites(), 1u);
   EXPECT_EQ(usageOf().memory, 3 * kGiB);
   EXPECT_EQ(usageOf().smPercent, 35);
   EXPECT_EQ(usageOf().devices, (decltype(usageOf().devices){{"u1", {3 * kGiB, 35}}}));
   EXPECT_EQ(card("gpu-a")->status.phase, "Available");
   EXPECT_EQ(card("gpu-a")->status.allocated->claims, 1);
   EXPECT_EQ(healthy("gpu-a").status, "True");
-  EXPECT_EQ(tells(), 0u);
+  EXPECT_EQ(usageWrites(), 0u);
 }
 
 TEST_F(UsagePublisherTest, WhatIsUsedStandsOnACardThatIsBeingDeleted) {
   occupy("gpu-a");
   ASSERT_TRUE(admin->remove<Gpu>({"", "gpu-a"}).ok());
   uses(3 * kGiB, 35);
-  EXPECT_EQ(tells(), 1u);
+  EXPECT_EQ(usageWrites(), 1u);
   EXPECT_EQ(usageOf().memory, 3 * kGiB);
 }
 
@@ -617,73 +617,73 @@ TEST_F(UsagePublisherTest, AnOlderServerThatKeepsNoneIsNotWrittenToForEver) {
   kube::Client toOlder(older, serverClock, random, metrics, client->options());
   Publisher newer(toOlder, store, events, clock, options);
   uses(3 * kGiB, 35);
-  tellsBy(newer);
+  usageWritesBy(newer);
   EXPECT_EQ(std::exchange(older.writes, 0), 1);
   for (int i = 0; i < 24; ++i) {
     clock.advance(std::chrono::seconds(15));
     uses((i % 2 + 1) * 30 * kGiB, 35);
-    tellsBy(newer);
+    usageWritesBy(newer);
   }
   EXPECT_EQ(std::exchange(older.writes, 0), 0);
   clock.advance(minutes(10));
-  tellsBy(newer);
+  usageWritesBy(newer);
   EXPECT_EQ(older.writes, 1) << "a CRD is upgraded some day";
 }
 
 TEST_F(UsagePublisherTest, OnceAMinuteAndIfItMovedNoticeably) {
   uses(3 * kGiB, 35);
-  EXPECT_EQ(tells(), 1u);
+  EXPECT_EQ(usageWrites(), 1u);
   uses(70 * kGiB, 95);
-  EXPECT_EQ(tells(), 0u) << "a minute has not passed";
+  EXPECT_EQ(usageWrites(), 0u) << "a minute has not passed";
   clock.advance(std::chrono::seconds(60));
-  EXPECT_EQ(tells(), 1u);
+  EXPECT_EQ(usageWrites(), 1u);
   EXPECT_EQ(usageOf().memory, 70 * kGiB);
   clock.advance(std::chrono::seconds(60));
   uses(70 * kGiB + 1, 94);
-  EXPECT_EQ(tells(), 0u);
-  said.health.processes.clear();
-  said.health.use = {{"GPU-A", 0, 0, 0}};
-  EXPECT_EQ(tells(), 1u);
+  EXPECT_EQ(usageWrites(), 0u);
+  report.health.processes.clear();
+  report.health.use = {{"GPU-A", 0, 0, 0}};
+  EXPECT_EQ(usageWrites(), 1u);
   EXPECT_TRUE(usageOf().devices.empty()) << "and what was written before is gone";
 }
 
 TEST_F(UsagePublisherTest, AnAgentThatStartsAnewKeepsToTheMinute) {
   uses(3 * kGiB, 35);
-  EXPECT_EQ(tells(), 1u);
+  EXPECT_EQ(usageWrites(), 1u);
   Publisher next(*client, store, events, clock, options);
   uses(70 * kGiB, 95);
-  EXPECT_EQ(tellsBy(next), 0u);
+  EXPECT_EQ(usageWritesBy(next), 0u);
 }
 
 TEST_F(UsagePublisherTest, WhatIsNoLongerKnownGoes) {
   uses(3 * kGiB, 35);
-  EXPECT_EQ(tells(), 1u);
+  EXPECT_EQ(usageWrites(), 1u);
   clock.advance(std::chrono::seconds(60));
-  const auto before = std::exchange(said, failure());
+  const auto before = std::exchange(report, failure());
   must(answers());
-  EXPECT_EQ(tells(), 0u) << "its plugin does not answer at the moment";
+  EXPECT_EQ(usageWrites(), 0u) << "its plugin does not answer at the moment";
   clock.advance(minutes(3));
-  EXPECT_EQ(tells(), 1u);
+  EXPECT_EQ(usageWrites(), 1u);
   EXPECT_FALSE(card("gpu-a")->status.usage);
-  said = before;
+  report = before;
   must(answers());
-  EXPECT_EQ(tells(), 1u);
+  EXPECT_EQ(usageWrites(), 1u);
   clock.advance(std::chrono::seconds(60));
-  said.health.use.clear();
-  said.health.processes.clear();
-  EXPECT_EQ(tells(), 1u);
+  report.health.use.clear();
+  report.health.processes.clear();
+  EXPECT_EQ(usageWrites(), 1u);
   EXPECT_FALSE(card("gpu-a")->status.usage);
 }
 
 TEST_F(UsagePublisherTest, WithoutAnIntervalNothingIsWritten) {
   uses(3 * kGiB, 35);
-  EXPECT_EQ(tells(), 1u);
+  EXPECT_EQ(usageWrites(), 1u);
   options.usageEvery = std::chrono::milliseconds(0);
   Publisher never(*client, store, events, clock, options);
-  EXPECT_EQ(tellsBy(never), 1u) << "what an agent before it wrote is taken away";
+  EXPECT_EQ(usageWritesBy(never), 1u) << "what an agent before it wrote is taken away";
   EXPECT_FALSE(card("gpu-a")->status.usage);
   uses(70 * kGiB, 95);
-  EXPECT_EQ(tellsBy(never), 0u);
+  EXPECT_EQ(usageWritesBy(never), 0u);
 }
 
 TEST_F(UsagePublisherTest, OneThatChangedMeanwhileIsReadAnew) {

@@ -50,12 +50,12 @@ TEST_F(HealthTest, AnIllCardComesBackAfterQuietMinutes) {
 }
 
 TEST_F(HealthTest, AProbationThatIsNoWholeMinutesIsToldInSeconds) {
-  const auto told = [&](std::chrono::milliseconds quiet) {
+  const auto message = [&](std::chrono::milliseconds quiet) {
     return judge(judge({}, ill, now, quiet), well, now, quiet).at(0).message;
   };
-  EXPECT_EQ(told(seconds(90)),
+  EXPECT_EQ(message(seconds(90)),
             "It was taken out of use for Xid79; it answers, and is used again after 90 quiet seconds");
-  EXPECT_EQ(told(minutes(2)), "It was taken out of use for Xid79; it answers, and is used again after 2 quiet minutes");
+  EXPECT_EQ(message(minutes(2)), "It was taken out of use for Xid79; it answers, and is used again after 2 quiet minutes");
 }
 
 TEST_F(HealthTest, OneThatFailsOnProbationBeginsAnew) {

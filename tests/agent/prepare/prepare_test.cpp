@@ -66,7 +66,7 @@ TEST_F(PrepareTest, TheOwnerMayStandTheOtherWayRound) {
   owners("another");
   ClaimPreparer another(client, registry, events, folder, options);
   EXPECT_EQ(another.prepare(claim, {}).status().code(), Code::invalid) << "its claim was made for another";
-  EXPECT_TRUE(told("a", "was not created for it"));
+  EXPECT_TRUE(hasEvent("a", "was not created for it"));
   owners(claim.uid);
   EXPECT_TRUE(another.prepare(claim, {}).ok());
   // A client that may write a ResourceClaim's status may name any device, but this device belongs to a claim of another
@@ -79,7 +79,7 @@ TEST_F(PrepareTest, TheOwnerMayStandTheOtherWayRound) {
   const ClaimRef other{"default", "b", world.carrier("b")->metadata.uid};
   allocation(world, other, deviceOf(other).metadata.name, deviceOf(claim).metadata.name);
   EXPECT_EQ(another.prepare(other, {}).status().code(), Code::invalid);
-  EXPECT_TRUE(told("b", "is not the device of one with its name"));
+  EXPECT_TRUE(hasEvent("b", "is not the device of one with its name"));
 }
 
 TEST_F(PrepareTest, P5_ASecondPrepareIsAnsweredFromTheFile) {
@@ -142,7 +142,7 @@ TEST_F(PrepareTest, WhatRunsSinceBeforeItWasMadeSmallerCountsUntilItIsUnprepared
   EXPECT_EQ(plugin.calls(), Calls{}) << "answered from the file";
   const auto other = claimed("b", "80");
   EXPECT_EQ(preparer.prepare(other, {}).status().code(), Code::invalid);
-  EXPECT_TRUE(told("b", "default/a with core 600"));
+  EXPECT_TRUE(hasEvent("b", "default/a with core 600"));
   ASSERT_TRUE(preparer.unprepare(claim, {}).ok());
   EXPECT_TRUE(preparer.prepare(other, {}).ok());
 }
@@ -159,7 +159,7 @@ TEST_F(PrepareTest, ASecondPrepareHasTheSameChecks) {
 struct Wrong {
   const char* what;
   std::function<void(support::World&, const ClaimRef&, const v1alpha::ElasticGPU&)> make;
-  const char* says;
+  const char* message;
   Code code = Code::invalid;
 };
 
@@ -261,10 +261,10 @@ TEST_P(RefusedTest, WithWordsAndAnEventOnThePod) {
   wrong.make(world, claim, deviceOf(claim));
   const auto answer = preparer.prepare(claim, {});
   EXPECT_EQ(answer.status().code(), wrong.code) << answer.status().str();
-  EXPECT_NE(answer.status().message().find(wrong.says), std::string::npos) << answer.status().str();
+  EXPECT_NE(answer.status().message().find(wrong.message), std::string::npos) << answer.status().str();
   const auto carrier = world.carrier("a");
   const bool reserved = carrier && !carrier->reservedFor.empty();
-  EXPECT_TRUE(!reserved || told("a", wrong.says));
+  EXPECT_TRUE(!reserved || hasEvent("a", wrong.message));
   EXPECT_EQ(plugin.calls(), Calls{});
   EXPECT_TRUE(files().empty());
 }
@@ -278,7 +278,7 @@ TEST_F(PrepareTest, ACardThatItsPluginFindsNoMoreIsRefusedBeforeTheApiKnows) {
   ClaimPreparer watchful(client, registry, events, folder, options);
   const auto answer = watchful.prepare(claim, {});
   EXPECT_EQ(answer.status().code(), Code::invalid);
-  EXPECT_TRUE(told("a", "card gpu-n1-0 (GPU-n1-0) is no longer present on node n1: the plugin that discovered it"));
+  EXPECT_TRUE(hasEvent("a", "card gpu-n1-0 (GPU-n1-0) is no longer present on node n1: the plugin that discovered it"));
   EXPECT_EQ(plugin.calls(), Calls{});
   gone.clear();
   EXPECT_TRUE(watchful.prepare(claim, {}).ok());
@@ -338,14 +338,14 @@ TEST_F(PrepareTest, AnotherNodesDevice) {
   const auto answer = other.prepare(claim, {});
   EXPECT_EQ(answer.status().code(), Code::invalid);
   EXPECT_NE(answer.status().message().find("is allocated on node n1, this is n2"), std::string::npos);
-  EXPECT_TRUE(told("a", "is allocated on node n1, this is n2"));
+  EXPECT_TRUE(hasEvent("a", "is allocated on node n1, this is n2"));
 }
 
 TEST_F(PrepareTest, AnotherUidIsAnotherResourceClaim) {
   auto claim = claimed("a");
   claim.uid = "0f3c8a52-0000-0000-0000-000000000000";
   EXPECT_NE(preparer.prepare(claim, {}).status().message().find("was recreated"), std::string::npos);
-  EXPECT_TRUE(told("a", "was recreated")) << "the pod of this node that names it";
+  EXPECT_TRUE(hasEvent("a", "was recreated")) << "the pod of this node that names it";
 }
 
 TEST_F(PrepareTest, NamesThatAreNoneGetNoFurther) {
@@ -382,7 +382,7 @@ TEST_F(PrepareTest, TheFenceHoldsWhateverTheApiSays) {
   ASSERT_TRUE(folder.write(holder).ok() && folder.publish("old").ok());
   const auto answer = preparer.prepare(claim, {});
   EXPECT_EQ(answer.status().code(), Code::invalid);
-  EXPECT_TRUE(told("a", "together with team/holder with core 800"));
+  EXPECT_TRUE(hasEvent("a", "together with team/holder with core 800"));
   EXPECT_EQ(plugin.calls(), Calls{}) << "nothing is staged";
   EXPECT_EQ(files(), Calls{fileOf("old")});
   ASSERT_TRUE(folder.withdraw("old").ok());
@@ -398,7 +398,7 @@ TEST_F(PrepareTest, ACardHasNoMoreThanWasFoundOfIt) {
   options.memoryFound = [&](const std::string& card) { return card == "gpu-n1-0" ? memory : std::nullopt; };
   ClaimPreparer watchful(client, registry, events, folder, options);
   EXPECT_EQ(watchful.prepare(claim, {}).status().code(), Code::invalid);
-  EXPECT_TRUE(told("a", "card GPU-n1-0 has core 1000, memory " + std::to_string(support::kGi / 2)));
+  EXPECT_TRUE(hasEvent("a", "card GPU-n1-0 has core 1000, memory " + std::to_string(support::kGi / 2)));
   EXPECT_EQ(plugin.calls(), Calls{}) << "nothing is staged";
   memory = 100 * support::kGi;
   EXPECT_TRUE(watchful.prepare(claim, {}).ok());
@@ -409,7 +409,7 @@ TEST_F(PrepareTest, AFileThatCantBeReadIsNamed) {
   const auto claim = claimed("a");
   std::ofstream(folder.path() + "/" + fileOf("b")) << "{";
   EXPECT_EQ(preparer.prepare(claim, {}).status().code(), Code::unavailable);
-  EXPECT_TRUE(told("a", fileOf("b") + ": not a JSON object"));
+  EXPECT_TRUE(hasEvent("a", fileOf("b") + ": not a JSON object"));
   EXPECT_EQ(files(), Calls{fileOf("b")});
 }
 
@@ -426,8 +426,8 @@ TEST_F(PrepareTest, P2_ARefusedStageLeavesNothing) {
   plugin.stageAnswers = {plugin::ReplyCode::unavailable, "no daemon"};
   const auto answer = preparer.prepare(claim, {});
   EXPECT_EQ(answer.status().code(), Code::unavailable);
-  EXPECT_TRUE(told("a", "ResourceClaim default/a: gpushare.provisioner.elasticgpu.io stage: ")) << events.lines().at(0);
-  EXPECT_TRUE(told("a", "no daemon"));
+  EXPECT_TRUE(hasEvent("a", "ResourceClaim default/a: gpushare.provisioner.elasticgpu.io stage: ")) << events.lines().at(0);
+  EXPECT_TRUE(hasEvent("a", "no daemon"));
   EXPECT_TRUE(files().empty());
 }
 
@@ -447,7 +447,7 @@ TEST_F(PrepareTest, P3_EditsThatMayNotBeAreRefusedAndUnprepareCleans) {
   const auto claim = claimed("a");
   plugin.edits.deviceNodes = {{"/dev/sda", "", "rw"}};
   EXPECT_EQ(preparer.prepare(claim, {}).status().code(), Code::invalid);
-  EXPECT_TRUE(told("a", "the device node /dev/sda is not permitted"));
+  EXPECT_TRUE(hasEvent("a", "the device node /dev/sda is not permitted"));
   EXPECT_EQ(plugin.staged(), 1U);
   ASSERT_TRUE(preparer.unprepare(claim, {}).ok());
   EXPECT_EQ(plugin.staged(), 0U);
@@ -465,7 +465,7 @@ TEST_F(PrepareTest, AMissingProvisionerIsNamed) {
   support::FakeRegistry none;
   ClaimPreparer without(client, none, events, folder, options);
   EXPECT_EQ(without.prepare(claim, {}).status().code(), Code::unavailable);
-  EXPECT_TRUE(told("a", "provisioner gpushare.provisioner.elasticgpu.io: never seen"));
+  EXPECT_TRUE(hasEvent("a", "provisioner gpushare.provisioner.elasticgpu.io: never seen"));
 }
 
 TEST_F(PrepareTest, P1_AFullDiskStagesNothing) {
@@ -479,7 +479,7 @@ TEST_F(PrepareTest, P1_AFullDiskStagesNothing) {
   const auto answer = preparer.prepare(claim, {});
   ASSERT_EQ(::setrlimit(RLIMIT_FSIZE, &before), 0);
   EXPECT_EQ(answer.status().code(), Code::unavailable);
-  EXPECT_TRUE(told("a", folder.path()));
+  EXPECT_TRUE(hasEvent("a", folder.path()));
   EXPECT_EQ(plugin.calls(), Calls{});
   EXPECT_TRUE(files().empty());
   EXPECT_TRUE(preparer.prepare(claim, {}).ok());

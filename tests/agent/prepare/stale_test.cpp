@@ -95,7 +95,7 @@ TEST_F(StaleTest, WhatCannotBeLookedUpIsRefusedWithTheReason) {
   plugin.mountAnswers = {plugin::ReplyCode::unavailable, "card GPU-n1-0 is not among those of this machine"};
   const auto answer = agent->prepare(claim, {});
   EXPECT_EQ(answer.status().code(), Code::unavailable);
-  EXPECT_TRUE(told("a", "is not among those of this machine"));
+  EXPECT_TRUE(hasEvent("a", "is not among those of this machine"));
   EXPECT_EQ(files(), Calls{PrepareTest::fileOf(uidOf(claim))}) << "what runs is not touched";
 }
 
@@ -186,7 +186,7 @@ TEST_F(StaleTest, AStaleFileThatCannotBeMadeAnewIsWithdrawn) {
   plugin.mountAnswers = {plugin::ReplyCode::invalid, "it gives whole cards"};
   EXPECT_TRUE(agent->refresh({}).ok());
   EXPECT_EQ(files(), Calls{PrepareTest::fileOf(uidOf(claim)) + ".part"}) << "no container gets another card";
-  EXPECT_TRUE(told("a", "it gives whole cards"));
+  EXPECT_TRUE(hasEvent("a", "it gives whole cards"));
   plugin.mountAnswers = {};
   ASSERT_TRUE(agent->prepare(claim, {}).ok());
   EXPECT_EQ(fileOf(claim).driver, "550.54.14");

@@ -57,8 +57,8 @@ TEST_F(SweeperTest, S5_CardsThatANodeCannotHaveAreDeleted) {
   EXPECT_TRUE(world.exists("gpu-n1-1")) << "a claim has it";
   EXPECT_EQ(world.claim("a").status.phase, "Bound");
   EXPECT_TRUE(world.exists("gpu-n2-0"));
-  EXPECT_GT(told("n1 Warning TooManyCards"), 0) << "one event of the node, however many cards there are";
-  EXPECT_EQ(told("gpu-n1-139 Warning TooManyCards"), 0);
+  EXPECT_GT(countEvents("n1 Warning TooManyCards"), 0) << "one event of the node, however many cards there are";
+  EXPECT_EQ(countEvents("gpu-n1-139 Warning TooManyCards"), 0);
   world.addCard("n1", 200);
   driver->run();
   for (int i = 0; i < 140; ++i) left -= world.exists("gpu-n1-" + std::to_string(i)) ? 1 : 0;

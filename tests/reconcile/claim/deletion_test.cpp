@@ -127,12 +127,12 @@ TEST_F(DeletionTest, C12_AClaimInUseIsNotReleased) {
   EXPECT_TRUE(world.carrier("a")->metadata.deleting());  // no new reservations
   EXPECT_EQ(world.reason("a"), "InUse");
   EXPECT_EQ(world.message("a"), "is being deleted; waits for pod p to end");
-  EXPECT_EQ(told("a Normal InUse is being deleted; waits for pod p to end"), 1);
+  EXPECT_EQ(countEvents("a Normal InUse is being deleted; waits for pod p to end"), 1);
   const auto before = writes();
   start();
   driver->run();
   EXPECT_EQ(writes(), before);
-  EXPECT_EQ(told("a Normal InUse"), 0);
+  EXPECT_EQ(countEvents("a Normal InUse"), 0);
   world.finishPod("p");
   driver->run();
   EXPECT_FALSE(world.exists(device));
@@ -212,7 +212,7 @@ TEST_F(DeletionTest, ADeviceBeingDeletedSaysWhatItWaitsFor) {
   driver->run();
   EXPECT_EQ(world.gpu(name).status.phase, "Bound");
   EXPECT_EQ(world.gpu(name).status.reason, "InUse");
-  EXPECT_EQ(told(name + " Normal InUse is being deleted; waits for its claim default/a to be deleted"), 1);
+  EXPECT_EQ(countEvents(name + " Normal InUse is being deleted; waits for its claim default/a to be deleted"), 1);
   EXPECT_EQ(world.claim("a").status.phase, "Bound");
   const auto before = writes();
   start();

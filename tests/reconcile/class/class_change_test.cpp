@@ -199,13 +199,13 @@ TEST_F(ClassChangeTest, C2_AClassThatTheCacheHasNotSeenYetIsAskedFor) {
   world.addClaim("a", "new", {{"gpu-core", "10"}});
   settle();
   EXPECT_EQ(world.claim("a").status.phase, "Bound");
-  EXPECT_EQ(told("a Warning ClassNotFound"), 0);
+  EXPECT_EQ(countEvents("a Warning ClassNotFound"), 0);
   driver->classes.faults.delay = driver->classes.events();
   world.json<cache::Class>({"", "new"}, R"({"metadata":{"annotations":{"elasticgpu.io/is-default-class":"true"}}})");
   world.addClaim("b", "", {{"gpu-core", "10"}});
   settle();
   EXPECT_EQ(world.claim("b").status.phase, "Bound");
-  EXPECT_EQ(told("b Warning ClassNotFound"), 0);
+  EXPECT_EQ(countEvents("b Warning ClassNotFound"), 0);
 }
 
 TEST_F(ClassChangeTest, C3_AClassSaysThatItsPluginCannotBeReliedOn) {

@@ -41,8 +41,8 @@ class TaintRulesTest : public ReconcileTest {
   /// Returns the Healthy condition of the claim's device in one line; "" = none.
   std::string onDevice(const std::string& claim) {
     const auto device = world.gpu(deviceOf(claim));
-    const auto* said = findCondition(device.status.conditions, kHealthy);
-    return said ? said->status + " " + said->reason + " " + said->message : "";
+    const auto* healthy = findCondition(device.status.conditions, kHealthy);
+    return healthy ? healthy->status + " " + healthy->reason + " " + healthy->message : "";
   }
   bool offered(const std::string& card) { return driver->cluster.allocationMap().quarantineReason(card).empty(); }
 };
@@ -55,8 +55,8 @@ TEST_F(TaintRulesTest, KeepsNewClaimsOffTheCardWhileItStands) {
   settle();
   const auto waits = world.claim("one").status.phase == "Bound" ? "two" : "one";
   EXPECT_EQ(world.reason(waits), "NoFit");
-  const std::string says = "gpu-n1-0 on node n1 (Tainted: DeviceTaintRule repair: example.com/repair:NoSchedule)";
-  EXPECT_NE(world.message(waits).find(says), std::string::npos) << world.message(waits);
+  const std::string message = "gpu-n1-0 on node n1 (Tainted: DeviceTaintRule repair: example.com/repair:NoSchedule)";
+  EXPECT_NE(world.message(waits).find(message), std::string::npos) << world.message(waits);
   remove("repair");
   EXPECT_EQ(world.claim(waits).status.phase, "Bound") << "at once, no clock was turned";
 }
@@ -135,7 +135,7 @@ TEST_F(TaintRulesTest, AClaimThatHasTheCardOrTheDeviceSaysSo) {
             "card gpu-n1-0 on node n1: Tainted: DeviceTaintRule card: example.com/repair:NoSchedule");
   EXPECT_EQ(world.message("two", "Healthy"),
             "device " + deviceOf("two") + ": Tainted: DeviceTaintRule device: example.com/repair:NoExecute");
-  EXPECT_EQ(told("one Warning Tainted"), 1);
+  EXPECT_EQ(countEvents("one Warning Tainted"), 1);
   EXPECT_EQ(onDevice("one"),
             "False Tainted card gpu-n1-0 on node n1: Tainted: DeviceTaintRule card: "
             "example.com/repair:NoSchedule");

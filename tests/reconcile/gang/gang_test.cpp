@@ -61,8 +61,8 @@ class GangTest : public ReconcileTest {
     return !driver->cluster.queries().nodeReservations().empty() && phase("later") == "Pending";
   }
   /// Number of events of the pod of late(name) whose message begins with the text.
-  int64_t podTold(const std::string& name, const std::string& message) const {
-    return told("p-" + name + " Warning WaitingForClaim claim " + name + ": " + message);
+  int64_t countPodEvents(const std::string& name, const std::string& message) const {
+    return countEvents("p-" + name + " Warning WaitingForClaim claim " + name + ": " + message);
   }
   std::string nodeOf(const std::string& claim) { return world.claim(claim).status.nodeName; }
   std::string phase(const std::string& claim) { return world.claim(claim).status.phase; }
@@ -75,10 +75,10 @@ TEST_F(GangTest, C14_ThePodsOfAGangAreToldEachReasonInTurn) {
   const core::StringMap whole = {{"gpu", "2"}};
   late("a", "3", {}, whole);
   late("b", "3", {}, whole);
-  EXPECT_EQ(podTold("a", "WaitingForGang"), 1);
+  EXPECT_EQ(countPodEvents("a", "WaitingForGang"), 1);
   late("c", "3", {}, whole);
   ASSERT_EQ(world.reason("a"), "NoFit") << world.message("a");
-  EXPECT_EQ(podTold("a", "NoFit: 2 of 3 members of gang train fit"), 1);
+  EXPECT_EQ(countPodEvents("a", "NoFit: 2 of 3 members of gang train fit"), 1);
 }
 
 TEST_F(GangTest, C14_HoldsNothingWhileOneIsMissing) {

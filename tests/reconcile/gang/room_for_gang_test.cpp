@@ -209,7 +209,7 @@ TEST_F(CapacityForGangTest, NobodyGoesIfNotAllCanBeHelped) {
       << world.message("a");
   EXPECT_EQ(nominated(abc), Names());
   EXPECT_EQ(in("Bound", {"s1", "s2"}), (Names{"s1", "s2"}));
-  EXPECT_EQ(told("s1 Warning Preempted") + told("s2 Warning Preempted"), 0);
+  EXPECT_EQ(countEvents("s1 Warning Preempted") + countEvents("s2 Warning Preempted"), 0);
   world.removeClaim("fixed");
   driver->run(std::chrono::minutes(1));
   EXPECT_EQ(in("Bound", abc), abc) << "with one more card it is whole";

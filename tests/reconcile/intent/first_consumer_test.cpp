@@ -387,7 +387,7 @@ TEST_F(FirstConsumerTest, AClearedChoiceIsFollowedByAnotherNodeAndSaidOnTheClaim
   settle();
   EXPECT_NE(nodeOf("a"), first);
   EXPECT_NE(nodeOf("a"), "");
-  EXPECT_EQ(told("a Warning NodeUnsuitable node " + first +
+  EXPECT_EQ(countEvents("a Warning NodeUnsuitable node " + first +
                  " is no longer used: the scheduler could not place pod p there: " +
                  "0/2 nodes are available: 1 node(s) had a host port in use."),
             1);
@@ -435,7 +435,7 @@ TEST_F(FirstConsumerTest, APodThatIsNotPlacedInTimeGoesElsewhere) {
   driver->run(minutes(2));
   EXPECT_NE(nodeOf("a"), "");
   EXPECT_NE(nodeOf("a"), first);
-  EXPECT_EQ(told("a Warning NodeUnsuitable node " + first +
+  EXPECT_EQ(countEvents("a Warning NodeUnsuitable node " + first +
                  " is no longer used: the scheduler has not placed pod p there in 5 minutes"),
             1);
   world.schedule("p");
@@ -450,7 +450,7 @@ TEST_F(FirstConsumerTest, NoNodeIsChosenForAPodWhileItIsBehindAnothersGate) {
   settle();
   driver->run(minutes(30));
   EXPECT_EQ(nodeOf("a"), "");
-  EXPECT_EQ(told("a Warning NodeUnsuitable"), 0);
+  EXPECT_EQ(countEvents("a Warning NodeUnsuitable"), 0);
   EXPECT_EQ(world.pod("p").schedulingGates.size(), 2u);
   world.json<core::Pod>({"default", "p"}, R"({"spec":{"schedulingGates":[{"name":"elasticgpu.io/claims"}]}})");
   settle();

@@ -282,7 +282,7 @@ TEST_F(PinnedTest, AnIdleIntentOfThePodGoesWhereAllOfItsClaimsFit) {
   EXPECT_EQ(nodeOf("b"), "n2");
   EXPECT_FALSE(gated("p"));
   EXPECT_EQ(
-      told("a Warning NodeUnsuitable node n1 is no longer used: it has no capacity for the other claims of pod p"), 1);
+      countEvents("a Warning NodeUnsuitable node n1 is no longer used: it has no capacity for the other claims of pod p"), 1);
 }
 
 TEST_F(PinnedTest, ItStaysWhereMovingWouldNotHelp) {
@@ -292,7 +292,7 @@ TEST_F(PinnedTest, ItStaysWhereMovingWouldNotHelp) {
   EXPECT_EQ(nodeOf("a"), "n1");
   EXPECT_EQ(world.reason("b"), "NoFit");
   EXPECT_NE(world.message("b").find("claim a of pod p is on node n1"), std::string::npos) << world.message("b");
-  EXPECT_EQ(told("a Warning NodeUnsuitable"), 0);
+  EXPECT_EQ(countEvents("a Warning NodeUnsuitable"), 0);
   // It moves as soon as moving helps.
   freeCard("n2", 0);
   driver->run();
@@ -407,8 +407,8 @@ TEST_F(TogetherTest, C6_APodIsNotToldWhatKeepsAnotherPodFromASharedClaim) {
   pod("q", {"a", "x"}, [](auto& made) { made.nodeSelector = {{"zone", "y"}}; });
   settle();
   EXPECT_EQ(world.reason("a"), "NoFit");
-  EXPECT_EQ(told("q Warning WaitingForClaim claim a: NoFit"), 1);
-  EXPECT_EQ(told("q Warning WaitingForClaim claim x"), 0);
+  EXPECT_EQ(countEvents("q Warning WaitingForClaim claim a: NoFit"), 1);
+  EXPECT_EQ(countEvents("q Warning WaitingForClaim claim x"), 0);
 }
 
 TEST_F(TogetherTest, C6_AClaimThatOtherPodsUseTooKeepsItsReason) {
@@ -454,11 +454,11 @@ TEST_F(TogetherTest, C6_OfTwoPodsThatWaitForAClaimTheOlderIsSaid) {
   world.clock.advance(std::chrono::seconds(1));  // creation times are whole seconds
   pod("q3", {"c", "a"});
   settle();
-  const auto said = world.message("a");
-  EXPECT_NE(said.find("claim b of pod q1"), std::string::npos) << said;
+  const auto message = world.message("a");
+  EXPECT_NE(message.find("claim b of pod q1"), std::string::npos) << message;
   const auto version = world.claim("a").metadata.resourceVersion;
   driver->run(std::chrono::minutes(2));
-  EXPECT_EQ(world.message("a"), said);
+  EXPECT_EQ(world.message("a"), message);
   EXPECT_EQ(world.claim("a").metadata.resourceVersion, version);
 }
 
@@ -583,7 +583,7 @@ TEST_F(TogetherTest, ADecisionThatNobodyWritesIsDriftAfterAMinute) {
   EXPECT_EQ(driver->reconciler.drift().count("assumedTooLong"), 0u);
   driver->run(seconds(30));
   ASSERT_EQ(driver->reconciler.drift()["assumedTooLong"], 2) << "on each card";
-  EXPECT_EQ(told("gpu-n2-0 Warning LedgerDrift assumedTooLong: capacity decided for claim default/a was reserved"), 1);
+  EXPECT_EQ(countEvents("gpu-n2-0 Warning LedgerDrift assumedTooLong: capacity decided for claim default/a was reserved"), 1);
   EXPECT_EQ(world.claim("w").status.phase, "Bound");
   EXPECT_EQ(world.claim("y").status.phase, "Bound");
   driver->run(minutes(5));

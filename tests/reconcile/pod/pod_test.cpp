@@ -14,7 +14,7 @@ TEST_F(PodTest, W9_AClaimThatTheCacheHasNotSeenYetIsAskedFor) {
   world.addPod("p", {"a"});
   settle();
   EXPECT_TRUE(world.pod("p").schedulingGates.empty());
-  EXPECT_EQ(told("p Warning WaitingForClaim"), 0);
+  EXPECT_EQ(countEvents("p Warning WaitingForClaim"), 0);
 }
 
 TEST_F(PodTest, C10_AGatedPodIsPinnedOnceItsClaimIsCarried) {
@@ -51,20 +51,20 @@ TEST_F(PodTest, W9_ClaimsOnTwoNodesAreNamed) {
 }
 
 TEST_F(PodTest, W9_AGatedPodIsToldWhatItWaitsFor) {
-  const auto told = [&](const std::string& text) {
+  const auto countReports = [&](const std::string& text) {
     const auto lines = driver->events.lines();
     return std::count_if(lines.begin(), lines.end(),
                          [&](const auto& line) { return line.find("p Warning WaitingForClaim " + text) == 0; });
   };
   world.addPod("p", {"a"});
   settle();
-  EXPECT_EQ(told("claim a: there is no such ElasticGPUClaim"), 1);
+  EXPECT_EQ(countReports("claim a: there is no such ElasticGPUClaim"), 1);
   world.addClaim("a", "share", {{"gpu", "9"}});
   settle();
-  EXPECT_EQ(told("claim a: NoFit: 0/"), 1);
+  EXPECT_EQ(countReports("claim a: NoFit: 0/"), 1);
   world.json<core::Pod>({"default", "p"}, R"({"metadata":{"labels":{"touched":"yes"}}})");
   settle();
-  EXPECT_EQ(told(""), 2) << "the same again";
+  EXPECT_EQ(countReports(""), 2) << "the same again";
 }
 
 TEST_F(PodTest, W9_AGatedPodIsToldThatThePluginFails) {
@@ -72,7 +72,7 @@ TEST_F(PodTest, W9_AGatedPodIsToldThatThePluginFails) {
   world.addClaim("a", "share", {{"gpu-core", "10"}});
   world.addPod("p", {"a"});
   driver->run();
-  EXPECT_EQ(told("p Warning WaitingForClaim claim a: ProvisionFailed: "), 1);
+  EXPECT_EQ(countEvents("p Warning WaitingForClaim claim a: ProvisionFailed: "), 1);
   world.plugin.answer({});
   driver->run();
   EXPECT_TRUE(world.pod("p").schedulingGates.empty());

@@ -41,7 +41,7 @@ class SchedulabilityTest : public ReconcileTest {
   }
   /// A pod with one claim of a template, and the objects that Kubernetes stamps for it.
   void ofTemplate(const std::string& name, const std::string& cls, int cards,
-                  const std::function<void(core::Pod&)>& change, bool told = true) {
+                  const std::function<void(core::Pod&)>& change, bool reported = true) {
     auto pod = World::podOf(name, {});
     pod.resourceClaims.push_back({"gpu", "", "template"});
     if (change) change(pod);
@@ -57,10 +57,10 @@ class SchedulabilityTest : public ReconcileTest {
                          R"({"egpuClassName":")" + cls + R"(","resources":{"requests":{"elasticgpu.io/gpu":)" +
                              std::to_string(cards) + "}}}"});
     (void)World::must(world.client.create(rc));
-    if (told) tellPod(name);
+    if (reported) reportToPod(name);
     settle();
   }
-  void tellPod(const std::string& name) {
+  void reportToPod(const std::string& name) {
     world.json<core::Pod>(
         {"default", name},
         R"({"status":{"resourceClaimStatuses":[{"name":"gpu","resourceClaimName":")" + stampOf(name) + R"("}]}})",
@@ -142,7 +142,7 @@ TEST_F(SchedulabilityTest, C5_APodBehindAQueuesGateTakesNothing) {
   EXPECT_EQ(world.reason("both"), "WaitingForGates");
   EXPECT_TRUE(has(world.message("both"), "pod queued")) << world.message("both");
   EXPECT_TRUE(has(world.message("both"), kQueue)) << world.message("both");
-  EXPECT_EQ(told("queued Normal WaitingForGates pod queued is held by scheduling gate kueue.x-k8s.io/admission"), 1);
+  EXPECT_EQ(countEvents("queued Normal WaitingForGates pod queued is held by scheduling gate kueue.x-k8s.io/admission"), 1);
 }
 
 TEST_F(SchedulabilityTest, C5_AStampedClaimOfEitherModeWaitsForItsPodsQueue) {
@@ -218,7 +218,7 @@ TEST_F(SchedulabilityTest, C5_AnAdmittedPodsClaimNamesTheGateNoMore) {
   admit("p");
   EXPECT_EQ(world.reason("a"), "WaitingForConsumer");
   EXPECT_EQ(world.message("a"), "waits for claim missing of pod p: all claims of a pod go to one node");
-  EXPECT_EQ(told("p Warning WaitingForClaim claim missing: "), 1);
+  EXPECT_EQ(countEvents("p Warning WaitingForClaim claim missing: "), 1);
 }
 
 TEST_F(SchedulabilityTest, C6_AStampedImmediateClaimIsBoundBeforeThePodsStatusNamesIt) {
@@ -226,7 +226,7 @@ TEST_F(SchedulabilityTest, C6_AStampedImmediateClaimIsBoundBeforeThePodsStatusNa
   EXPECT_EQ(world.reason(stampOf("p")), "WaitingForGates");
   EXPECT_EQ(cards(), 0);
   admit("p");
-  tellPod("p");
+  reportToPod("p");
   settle();
   EXPECT_EQ(phase(stampOf("p")), "Bound") << world.message(stampOf("p"));
   EXPECT_TRUE(world.pod("p").schedulingGates.empty());
@@ -407,7 +407,7 @@ TEST_F(SchedulabilityTest, C5_PodsOfASchedulerThatIsNotServedHoldNothing) {
     EXPECT_TRUE(has(world.message(claim), "kai-scheduler")) << world.message(claim);
     EXPECT_TRUE(has(world.message(claim), "--schedulers")) << world.message(claim);
   }
-  EXPECT_EQ(told("of-late Warning SchedulerNotServed pod of-late"), 1);
+  EXPECT_EQ(countEvents("of-late Warning SchedulerNotServed pod of-late"), 1);
   EXPECT_EQ(world.pod("of-late").schedulingGates.size(), 1u);
   ofTemplate("own", "share", 1, [](core::Pod& other) { other.schedulerName = "own-scheduler"; });
   EXPECT_TRUE(world.pod("own").schedulingGates.empty()) << "the extender's scheduler is served";

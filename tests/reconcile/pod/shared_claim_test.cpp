@@ -58,7 +58,7 @@ TEST_F(SharedClaimTest, OfEqualPodsOneChooses) {
   EXPECT_LE(searchesOf([&] { world.removeClaim("other"); }), 4) << "room is freed";
   EXPECT_LE(searchesOf([&] { world.addPod("q", {"shared"}, true, {{"zone", "none"}}); }), 4) << "one pod more";
   EXPECT_LE(searchesOf([&] { world.removePod("p120"); }), 4) << "one pod less";
-  EXPECT_EQ(told("p139 Warning WaitingForClaim claim shared: "), 1) << "every pod names the claim that it waits for";
+  EXPECT_EQ(countEvents("p139 Warning WaitingForClaim claim shared: "), 1) << "every pod names the claim that it waits for";
   world.clock.advance(seconds(60));
   EXPECT_LE(searchesOf([&] { world.json<core::Node>({"", "n1"}, R"({"metadata":{"labels":{"zone":"none"}}})"); }), 4);
   EXPECT_EQ(gatedPods(), 0) << "the others follow once the claim has a node";

@@ -110,7 +110,7 @@ TEST_F(MovedTest, C13_OneThatNobodyUsesMovesAtOnce) {
   EXPECT_EQ(world.claim("a").status.phase, "Bound");
   EXPECT_NE(uidOf("a"), before);
   EXPECT_EQ(mark("a"), "");
-  EXPECT_EQ(told("a Warning Moved"), 1);
+  EXPECT_EQ(countEvents("a Warning Moved"), 1);
   const auto writes = this->writes();
   driver->run();
   EXPECT_EQ(this->writes(), writes) << "what its annotation names is gone: nothing is asked any more";
@@ -156,9 +156,9 @@ TEST_F(MovedTest, C13_OneThatWaitsForItsPodsEndSaysWhetherItsCardWorks) {
       const auto claim = world.claim("a");
       const auto device = world.gpu(deviceOf("a"));
       for (const auto* conditions : {&claim.status.conditions, &device.status.conditions}) {
-        const auto* said = findCondition(*conditions, kHealthy);
-        ASSERT_NE(said, nullptr) << moved;
-        EXPECT_EQ(said->status, well) << moved;
+        const auto* healthy = findCondition(*conditions, kHealthy);
+        ASSERT_NE(healthy, nullptr) << moved;
+        EXPECT_EQ(healthy->status, well) << moved;
       }
     }
   }
@@ -285,7 +285,7 @@ TEST_F(MovedTest, WhoMayNotIsTold) {
     driver->run();
     EXPECT_EQ(uidOf(cls + "-claim"), before);
     EXPECT_EQ(mark(cls + "-claim"), "");
-    EXPECT_EQ(told(cls + "-claim Warning NotMoved annotation elasticgpu.io/move has no effect"), 1);
+    EXPECT_EQ(countEvents(cls + "-claim Warning NotMoved annotation elasticgpu.io/move has no effect"), 1);
   }
 }
 

@@ -96,7 +96,7 @@ void refuseEvictions(Waiters& w) {
   w.line.refuses = [](const kube::HttpRequest& request) { return request.target.ends_with("/eviction"); };
 }
 
-constexpr milliseconds kTendKept = seconds(60);       ///< reconciler.cpp
+constexpr milliseconds kReservationInterval = seconds(60);       ///< reconciler.cpp
 constexpr milliseconds kRefusedFor = seconds(300);    ///< claim.cpp
 constexpr milliseconds kPlaceTimeout = seconds(300);  ///< first_consumer.cpp
 
@@ -257,7 +257,7 @@ const std::vector<RestRow>& rows() {
          (void)w.claim("share");
          ASSERT_TRUE(w.cluster().hasNodeReservations());
        },
-       "NoFit", kTendKept, 3},
+       "NoFit", kReservationInterval, 3},
       {"AReservationOfQuota",
        [](Waiters& w) {
          w.setQuota("default", {{"gpu", "2"}});
@@ -268,7 +268,7 @@ const std::vector<RestRow>& rows() {
          w.settle();
          ASSERT_TRUE(w.cluster().hasNodeReservations());
        },
-       "QuotaExceeded", kTendKept, 3},
+       "QuotaExceeded", kReservationInterval, 3},
       {"ACardByNameThatIsFull",
        [](Waiters& w) {
          (void)w.fill();

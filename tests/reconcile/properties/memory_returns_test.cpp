@@ -108,9 +108,9 @@ class Busy : public Trial {
   /// Waits until `n` claims are bound or report why not.
   void seen(int n) {
     ASSERT_TRUE(comesTrue([&] {
-      int told = 0;
-      stores().claims.forEach([&](const auto& each) { told += !each->status.conditions.empty(); });
-      return told >= n;
+      int reported = 0;
+      stores().claims.forEach([&](const auto& each) { reported += !each->status.conditions.empty(); });
+      return reported >= n;
     }));
   }
 

@@ -54,11 +54,11 @@ TEST_F(QuotaTest, ThePodOfAnImmediateClaimIsToldEachReasonInTurn) {
   world.addPod("p", {"c"});
   settle();
   ASSERT_EQ(world.reason("c"), "NoFit");
-  EXPECT_EQ(told("p Warning WaitingForClaim claim c: NoFit"), 1);
+  EXPECT_EQ(countEvents("p Warning WaitingForClaim claim c: NoFit"), 1);
   add(quotaOf("team", {{"gpu", "2"}}));
   driver->run();
   ASSERT_EQ(world.reason("c"), "QuotaExceeded") << world.message("c");
-  EXPECT_EQ(told("p Warning WaitingForClaim claim c: QuotaExceeded"), 1);
+  EXPECT_EQ(countEvents("p Warning WaitingForClaim claim c: QuotaExceeded"), 1);
 }
 
 TEST_F(QuotaTest, TheStatusFollowsClaimsThatComeAndGoQuickly) {
@@ -86,7 +86,7 @@ TEST_F(QuotaTest, WhatExceedsItWaitsAndSaysHowMuchIsMissingAndWhoHasIt) {
             "be within its "
             "quotas");
   EXPECT_EQ(world.reason("b", "Accepted"), "Accepted");
-  EXPECT_EQ(told("b Warning QuotaExceeded"), 1);
+  EXPECT_EQ(countEvents("b Warning QuotaExceeded"), 1);
   EXPECT_EQ(driver->reconciler.waitingForCapacity(), 1u) << "quotas that become free are given in the same turns";
   claim("c", {{"gpu-memory", "2Gi"}});
   EXPECT_EQ(phase("c"), "Bound");
@@ -334,7 +334,7 @@ TEST_F(QuotaTest, OfAFirstConsumerThePodIsToldAndComesBack) {
   world.addPod("p", {"b"});
   settle();
   EXPECT_EQ(world.reason("b"), "QuotaExceeded");
-  EXPECT_EQ(told("p Warning WaitingForClaim claim b: QuotaExceeded: quota team allows claims 1"), 1);
+  EXPECT_EQ(countEvents("p Warning WaitingForClaim claim b: QuotaExceeded: quota team allows claims 1"), 1);
   EXPECT_FALSE(world.carrier("b") && world.carrier("b")->allocation);
   world.removeClaim("a");
   settle();
@@ -371,13 +371,13 @@ TEST_F(QuotaTest, SaysOnceThatLittleIsLeft) {
   change(R"({"alertPercent":75})");
   for (const auto* name : {"a", "b"}) claim(name, {{"gpu-core", "10"}});
   driver->run();
-  EXPECT_EQ(told("team Warning QuotaAlmostUsed"), 0);
+  EXPECT_EQ(countEvents("team Warning QuotaAlmostUsed"), 0);
   claim("c", {{"gpu-core", "10"}});
   driver->run();
-  EXPECT_EQ(told("team Warning QuotaAlmostUsed 75% or more is used of claims: claims 3/4, gpu-core 30/400"), 1);
+  EXPECT_EQ(countEvents("team Warning QuotaAlmostUsed 75% or more is used of claims: claims 3/4, gpu-core 30/400"), 1);
   claim("d", {{"gpu-core", "10"}});
   driver->run();
-  EXPECT_EQ(told("team Warning QuotaAlmostUsed"), 1);
+  EXPECT_EQ(countEvents("team Warning QuotaAlmostUsed"), 1);
   EXPECT_EQ(findCondition(quota().status.conditions, kNearLimit)->status, "True");
   for (const auto* name : {"a", "b"}) world.removeClaim(name);
   driver->run();
@@ -482,7 +482,7 @@ class QuotaBurstTest : public ::testing::Test {
     world.registry.forgetListeners();
   }
   /// Tracks the maximum number of devices that existed at once, from each change in order.
-  void look() {
+  void readChange() {
     std::string chunk;
     watch->next(chunk, stop.get_token());
     std::size_t at = 0;
@@ -502,11 +502,11 @@ class QuotaBurstTest : public ::testing::Test {
   bool comesTrue(const std::function<bool()>& holds) {
     const auto deadline = clock.now() + std::chrono::minutes(5);
     while (!holds()) {
-      look();
+      readChange();
       if (clock.now() > deadline) return false;
       clock.sleepFor(std::chrono::milliseconds(5), {});
     }
-    look();
+    readChange();
     return true;
   }
   int count(const std::function<bool(const cache::Claim&)>& which) const {

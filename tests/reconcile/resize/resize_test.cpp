@@ -69,7 +69,7 @@ TEST_F(ResizeTest, C15_GrowsOnItsCard) {
   EXPECT_EQ(world.plugin.size(now.metadata.uid).cards.front().core, 500);
   EXPECT_EQ(now.status.allocated->core, 500);
   EXPECT_EQ(why("a"), "Resized");
-  EXPECT_EQ(told("a Normal Resized"), 1);
+  EXPECT_EQ(countEvents("a Normal Resized"), 1);
 }
 
 TEST_F(ResizeTest, R4_TheIsolationOfTheNewAmountsIsReported) {

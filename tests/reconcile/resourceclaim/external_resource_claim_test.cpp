@@ -27,7 +27,7 @@ class StockTest : public ReconcileTest {
     return rc;
   }
   core::ResourceClaim add(const core::ResourceClaim& rc) { return World::must(world.client.create(rc)); }
-  /// Stamps a ResourceClaim for an existing pod, as Kubernetes does; `told`: the pod's status names it.
+  /// Stamps a ResourceClaim for an existing pod, as Kubernetes does; `countEvents`: the pod's status names it.
   core::ResourceClaim stamp(const std::string& pod, const std::string& name,
                             const std::string& parameters = kTenPercent) {
     auto rc = stock(pod + "-" + name + "-x7x7x", parameters);
@@ -43,7 +43,7 @@ class StockTest : public ReconcileTest {
     }
     (void)World::must(world.client.create(made));
   }
-  void tellPod(const std::string& pod, const std::vector<std::string>& names) {
+  void reportToPod(const std::string& pod, const std::vector<std::string>& names) {
     std::string all;
     for (const auto& name : names)
       all += (all.empty() ? "" : ",") +
@@ -113,7 +113,7 @@ TEST_F(StockTest, W0_ThoseOfPodsThatSayThatTheyAreAGangAreOfIt) {
     made.resourceClaims.push_back({"gpu", "", "template"});
     (void)World::must(world.client.create(made));
     (void)stamp(pod, "gpu", parameters);
-    tellPod(pod, {"gpu"});
+    reportToPod(pod, {"gpu"});
     settle();
   };
   driver->pods.faults.delay = driver->pods.events();  // its pod is seen later than the stamped claim
@@ -153,7 +153,7 @@ TEST_F(StockTest, APodAndItsClaimsGoTogether) {
   settle();
   EXPECT_FALSE(world.pod("p").schedulingGates.empty()) << "nothing is stamped yet";
   stamp("p", "gpu");
-  tellPod("p", {"gpu"});
+  reportToPod("p", {"gpu"});
   settle();
   const auto pod = world.pod("p");
   EXPECT_TRUE(pod.schedulingGates.empty());
@@ -166,12 +166,12 @@ TEST_F(StockTest, TheGateStaysUntilEachClaimIsStamped) {
   addPodOfTemplates("p", {"one", "two"});
   world.addClaim("named", "share", {{"gpu-core", "10"}});
   stamp("p", "one");
-  tellPod("p", {"one"});
+  reportToPod("p", {"one"});
   settle();
   EXPECT_EQ(world.claim("p-one-x7x7x").status.phase, "Pending") << "all claims of a pod go to one node";
   EXPECT_FALSE(world.pod("p").schedulingGates.empty());
   stamp("p", "two");
-  tellPod("p", {"one", "two"});
+  reportToPod("p", {"one", "two"});
   settle();
   EXPECT_EQ(world.claim("p-one-x7x7x").status.phase, "Bound");
   EXPECT_TRUE(world.pod("p").schedulingGates.empty());
@@ -201,7 +201,7 @@ TEST_F(StockTest, DeletedInEveryOrder) {
         SCOPED_TRACE(std::to_string(i) + (runs ? " running" : " waiting") + (settles ? "" : " at once"));
         addPodOfTemplates("p", {"gpu"});
         stamp("p", "gpu");
-        tellPod("p", {"gpu"});
+        reportToPod("p", {"gpu"});
         settle();
         if (runs) world.schedule("p");
         for (const auto& remove : orders[i]) {
@@ -338,7 +338,7 @@ TEST_F(StockTest, WhatCantBeServedIsSaidOnThePod) {
   struct ExternalClaimCase {
     const char* what;
     std::function<void(core::ResourceClaim&)> make;
-    const char* says;
+    const char* message;
   };
   const std::vector<ExternalClaimCase> cases = {
       {"unknown field", [](auto& rc) { rc.config[0].parameters = R"({"egpuClass":"share"})"; },
@@ -384,7 +384,7 @@ TEST_F(StockTest, WhatCantBeServedIsSaidOnThePod) {
     EXPECT_FALSE(hasClaim(name));
     for (const auto& pod : {"g" + name, "p" + name})
       EXPECT_EQ(
-          told(pod + " Warning WaitingForClaim claim " + name + ": its ResourceClaim can't be served: " + one.says), 1)
+          countEvents(pod + " Warning WaitingForClaim claim " + name + ": its ResourceClaim can't be served: " + one.message), 1)
           << pod;
     EXPECT_FALSE(world.pod("g" + name).schedulingGates.empty());
     for (const auto& pod : {"g" + name, "p" + name}) world.removePod(pod);
@@ -399,8 +399,8 @@ TEST_F(StockTest, AmountsThatNoCardHasAndAMissingClassAreSaidOnThePod) {
   world.addPod("p", {"big"}, false);
   world.addPod("q", {"none"});
   settle();
-  EXPECT_EQ(told("p Warning WaitingForClaim claim big: NoFit"), 1);
-  EXPECT_EQ(told("q Warning WaitingForClaim claim none: ClassNotFound"), 1);
+  EXPECT_EQ(countEvents("p Warning WaitingForClaim claim big: NoFit"), 1);
+  EXPECT_EQ(countEvents("q Warning WaitingForClaim claim none: ClassNotFound"), 1);
   for (const auto* pod : {"p", "q"}) world.removePod(pod);
   for (const auto* name : {"big", "none"}) World::mustOk(world.client.remove<core::ResourceClaim>({"default", name}));
   EXPECT_TRUE(nothingIsLeft());
@@ -415,8 +415,8 @@ TEST_F(StockTest, AHandMadeClaimOfTheSameNameIsNeverAdopted) {
   EXPECT_TRUE(world.claim("a").metadata.ownerReferences.empty());
   EXPECT_EQ(world.reason("a", "ResourceClaimReady"), "ResourceClaimConflict");
   EXPECT_FALSE(world.carrier("a")->allocation);
-  EXPECT_EQ(told("p Warning WaitingForClaim claim a: an ElasticGPUClaim of that name exists and was not made for"), 1);
-  EXPECT_EQ(told("a Warning NotServed an ElasticGPUClaim of that name exists"), 1);
+  EXPECT_EQ(countEvents("p Warning WaitingForClaim claim a: an ElasticGPUClaim of that name exists and was not made for"), 1);
+  EXPECT_EQ(countEvents("a Warning NotServed an ElasticGPUClaim of that name exists"), 1);
   world.removeClaim("a");
   driver->run();
   EXPECT_TRUE(world.pod("p").schedulingGates.empty());
@@ -487,7 +487,7 @@ TEST_F(StockTest, W0_ARefusalIsSaidOnThePodAndTriedAgain) {
   world.addPod("p", {"a"});
   driver->run(seconds(2));
   EXPECT_FALSE(hasClaim("a"));
-  EXPECT_GE(told("p Warning Refused the API server refuses it"), 1);
+  EXPECT_GE(countEvents("p Warning Refused the API server refuses it"), 1);
   line.refuses = [](const auto&) { return false; };
   driver->run();
   EXPECT_TRUE(world.pod("p").schedulingGates.empty());
@@ -577,7 +577,7 @@ class TemplateTest : public StockTest {
     rc.metadata.annotations = World::must(made(source)).annotations;
     rc.metadata.ownerReferences.push_back({"v1", "Pod", pod, world.pod(pod).metadata.uid, true, false});
     (void)World::must(world.client.create(rc));
-    tellPod(pod, {name});
+    reportToPod(pod, {name});
   }
 };
 
@@ -648,7 +648,7 @@ TEST_F(TemplateTest, SomebodyElsesIsLeftAloneAndThePodsHearOfIt) {
   driver->run();
   EXPECT_EQ(ready("template").reason, "TemplateTaken");
   EXPECT_EQ(World::must(made("template")).metadata.uid, uid);
-  EXPECT_EQ(told("p Warning WaitingForClaim template template: TemplateTaken: a ResourceClaimTemplate of that name"),
+  EXPECT_EQ(countEvents("p Warning WaitingForClaim template template: TemplateTaken: a ResourceClaimTemplate of that name"),
             1);
   remove<core::ResourceClaimTemplate>("template");
   EXPECT_EQ(ready("template").status, "True");
@@ -691,7 +691,7 @@ TEST_F(TemplateTest, OneThatThePolicyOfTheServerChangesIsMadeAnewEverMoreSeldomA
   EXPECT_GT(line.changed, 2) << "it is tried again";
   EXPECT_LT(line.changed, 12);
   EXPECT_EQ(ready("template").reason, "TemplateChanged");
-  EXPECT_EQ(told("p Warning WaitingForClaim template template: TemplateChanged: its ResourceClaimTemplate"), 1);
+  EXPECT_EQ(countEvents("p Warning WaitingForClaim template template: TemplateChanged: its ResourceClaimTemplate"), 1);
   line.changes = false;
   driver->run(std::chrono::minutes(10));
   EXPECT_EQ(ready("template").status, "True");
@@ -706,8 +706,8 @@ TEST_F(TemplateTest, AMissingTemplateIsSaidOnThePodBehindOurGateAlone) {
   addPodOfTemplates("p", {"gpu"});
   addPodOfTemplates("q", {"nic"}, false);
   settle();
-  EXPECT_EQ(told("p Warning WaitingForClaim template template: there is no ElasticGPUClaimTemplate"), 1);
-  EXPECT_EQ(told("q "), 0) << "it may be another driver's";
+  EXPECT_EQ(countEvents("p Warning WaitingForClaim template template: there is no ElasticGPUClaimTemplate"), 1);
+  EXPECT_EQ(countEvents("q "), 0) << "it may be another driver's";
   add("template");
   settle();
   stampFrom("template", "p", "gpu");

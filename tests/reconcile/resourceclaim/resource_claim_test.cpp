@@ -169,7 +169,7 @@ TEST_F(CarrierTest, SeveralPodsShareAClaimAndAllMustEnd) {
   world.removePod("q");
   settle();
   EXPECT_EQ(world.message("a"), "is being deleted; waits for pod r to end");
-  EXPECT_EQ(told("a Normal InUse"), 1);
+  EXPECT_EQ(countEvents("a Normal InUse"), 1);
   world.removePod("r");
   settle();
   EXPECT_FALSE(world.client.get<cache::Claim>({"default", "a"}).ok());
@@ -303,7 +303,7 @@ TEST_F(CarrierTest, AnAnnotatedNameThatIsAForeignResourceClaimIsSaidOnThePod) {
   made.metadata.annotations = {{"egpuc.elasticgpu.io/x", "a"}};
   (void)World::must(world.client.create(made));
   settle();
-  EXPECT_EQ(told("p Warning WaitingForClaim claim a: there is no such ElasticGPUClaim"), 1);
+  EXPECT_EQ(countEvents("p Warning WaitingForClaim claim a: there is no such ElasticGPUClaim"), 1);
   EXPECT_TRUE(world.carrier("a")->metadata.finalizers.empty());
   world.removePod("p");
 }
@@ -460,7 +460,7 @@ TEST_F(CarrierTest, APodIsToldThatItsClaimsCarrierIsStillUsedByOthers) {
   support::World::mustOk(world.client.remove<core::ResourceClaim>({"default", "a"}));
   world.addPod("q", {"a"});
   settle();
-  EXPECT_EQ(told("q Warning WaitingForClaim claim a: its ResourceClaim is being deleted"), 1);
+  EXPECT_EQ(countEvents("q Warning WaitingForClaim claim a: its ResourceClaim is being deleted"), 1);
   world.removePod("p");
   driver->run();
   EXPECT_TRUE(world.pod("q").schedulingGates.empty());

@@ -69,7 +69,7 @@ TEST_F(AmountsTest, ATemplateIsMadeForAPodThatNamesItAndOneForAllThatNameTheSame
   EXPECT_EQ(World::must(made(name)).metadata.uid, first.metadata.uid);
   EXPECT_TRUE(made(other).ok());
   EXPECT_EQ(templates(), 2u);
-  EXPECT_EQ(told("p ") + told("q ") + told("r "), 0);
+  EXPECT_EQ(countEvents("p ") + countEvents("q ") + countEvents("r "), 0);
   for (const auto* pod : {"p", "q", "r"}) world.removePod(pod);
 }
 
@@ -130,7 +130,7 @@ TEST_F(AmountsTest, OneThatSaysSomethingElseIsMadeAnewIfMarkedAndSaidOnThePodIfN
   start();
   settle();
   EXPECT_EQ(World::must(made(name)).metadata.uid, others);
-  EXPECT_EQ(told("p Warning WaitingForClaim amounts: a ResourceClaimTemplate " + name + " exists and does not match"),
+  EXPECT_EQ(countEvents("p Warning WaitingForClaim amounts: a ResourceClaimTemplate " + name + " exists and does not match"),
             1);
   world.removePod("p");
   pass(minutes(30));
@@ -148,7 +148,7 @@ TEST_F(AmountsTest, SomebodysOwnThatSaysTheSameServes) {
   const auto uid = World::must(world.client.create(own)).metadata.uid;
   addPod("p", {{"class", "share"}, {"gpu-core", "10"}});
   settle();
-  EXPECT_EQ(told("p "), 0);
+  EXPECT_EQ(countEvents("p "), 0);
   world.removePod("p");
   pass(minutes(30));
   EXPECT_EQ(World::must(made(own.metadata.name)).metadata.uid, uid);
@@ -184,8 +184,8 @@ TEST_F(AmountsTest, ARefusalIsSaidOnThePodsThatWaitForItAndTriedAgain) {
   addPod("other", {{"gpu-core", "ten"}});
   driver->run(std::chrono::seconds(2));
   EXPECT_FALSE(made(name).ok());
-  EXPECT_GE(told("p Warning Refused the API server refuses it"), 1);
-  EXPECT_EQ(told("other Warning Refused"), 0);
+  EXPECT_GE(countEvents("p Warning Refused the API server refuses it"), 1);
+  EXPECT_EQ(countEvents("other Warning Refused"), 0);
   line.refuses = [](const auto&) { return false; };
   driver->run();
   EXPECT_TRUE(made(name).ok());
@@ -204,7 +204,7 @@ TEST_F(AmountsTest, OneThatThePolicyOfTheServerChangesIsMadeAnewEverMoreSeldomAn
   EXPECT_GT(line.changed, 2) << "it is tried again";
   EXPECT_LT(line.changed, 12);
   EXPECT_GE(
-      told("p Warning Refused the API server refuses it: ResourceClaimTemplate " + name + " differs from its name"), 1);
+      countEvents("p Warning Refused the API server refuses it: ResourceClaimTemplate " + name + " differs from its name"), 1);
   line.changes = false;
   driver->run(minutes(10));
   EXPECT_NE(World::must(made(name)).claim.config.at(0).parameters.find("10"), std::string::npos);
@@ -228,7 +228,7 @@ TEST_F(AmountsTest, EveryMistakeIsSaidOnThePodByItsAnnotation) {
     const auto pod = "p" + std::to_string(i);
     addPod(pod, cases[i].first);
     settle();
-    EXPECT_EQ(told(pod + " Warning WaitingForClaim amounts: metadata.annotations" + cases[i].second), 1) << i;
+    EXPECT_EQ(countEvents(pod + " Warning WaitingForClaim amounts: metadata.annotations" + cases[i].second), 1) << i;
     EXPECT_FALSE(world.pod(pod).schedulingGates.empty());
     world.removePod(pod);
   }
@@ -259,7 +259,7 @@ TEST_F(AmountsTest, WhatOnlyTheClusterKnowsIsSaidWithTheAnnotationsToo) {
         pod);
     settle();
     const auto claim = pod + "-egpu-x7x7x";
-    EXPECT_EQ(told(pod + " Warning WaitingForClaim claim " + claim + ": " + reason), 1) << i;
+    EXPECT_EQ(countEvents(pod + " Warning WaitingForClaim claim " + claim + ": " + reason), 1) << i;
     EXPECT_EQ(world.reason(claim, reason == "NoFit" ? "Bound" : "Accepted"), reason);
     std::string all;
     for (const auto& [what, value] : amounts)

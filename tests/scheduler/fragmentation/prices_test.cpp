@@ -54,8 +54,8 @@ TEST(FitCounts, AreBoundByCardsCpuAndMemory) {
   node.cards.assign(5, CardState{0, {1000, 32 * kGi}, true});
   node.cards[4] = {0, {700, 32 * kGi}, false};
   const auto count = [&](NodeAmount free) {
-    const Counts room = copies.capacityOn(node);
-    return std::pair(copies.copies(0, free, room[0]), copies.copies(1, free, room[1]));
+    const Counts capacity = copies.capacityOn(node);
+    return std::pair(copies.copies(0, free, capacity[0]), copies.copies(1, free, capacity[1]));
   };
   EXPECT_EQ(count({100'000, 100 * kGi}), std::pair(2, 14));
   EXPECT_EQ(count({5'999, 100 * kGi}), std::pair(1, 14));
