@@ -129,7 +129,7 @@ void preemptRow(const Cluster& cluster, const char* what, const std::vector<Gang
 
 /// Every holder got its card in a different second.
 void reservationRow(const Cluster& cluster, const char* what, const std::vector<GangMember>& members,
-             const std::vector<TopologyGroup>* within = nullptr) {
+                    const std::vector<TopologyGroup>* within = nullptr) {
   const auto from = Clock::now();
   const auto reserved = planReservations(
       cluster, members, within, {}, 1'000'000,
@@ -147,7 +147,8 @@ void reservationRows(const GangScene& scene) {
   share.request.perCard = {250, 20 * kGi};
   reservationRow(cluster, "nodes kept for 64 x 8 whole cards", std::vector<GangMember>(64, eight));
   reservationRow(cluster, "nodes kept for 256 x 8 whole cards", std::vector<GangMember>(kMembers, eight));
-  reservationRow(cluster, "nodes kept for 64 x 8 whole cards in one rack", std::vector<GangMember>(64, eight), &scene.racks);
+  reservationRow(cluster, "nodes kept for 64 x 8 whole cards in one rack", std::vector<GangMember>(64, eight),
+                 &scene.racks);
   reservationRow(cluster, "nodes kept for 256 shares", std::vector<GangMember>(kMembers, share));
 }
 

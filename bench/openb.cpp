@@ -98,7 +98,8 @@ ChurnOptions churnOptions(const Arguments& all) {
   options.preempts = all.preempt;
   options.moves = all.moves;
   if (!all.has("--keep-after")) return options;
-  options.reserveAfter = all.of("--keep-after") == "never" ? -1 : static_cast<int64_t>(numberOf(all, "--keep-after", 1e9));
+  options.reserveAfter =
+      all.of("--keep-after") == "never" ? -1 : static_cast<int64_t>(numberOf(all, "--keep-after", 1e9));
   return options;
 }
 

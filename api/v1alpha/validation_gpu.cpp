@@ -36,7 +36,8 @@ void checkLedger(const ElasticGPU* before, const ElasticGPU& after, int64_t Ledg
     return;
   errors.push_back({"spec.allocations", "the ledger over-commits the card: " + decimal(charged) + " " +
                                             std::string(unit) + " charged, " + std::string(field) + " is " +
-                                            std::to_string(capacity) + ", " + decimal(charged - capacity) + " too many"});
+                                            std::to_string(capacity) + ", " + decimal(charged - capacity) +
+                                            " too many"});
 }
 
 bool sameTextButForCase(std::string_view lower, std::string_view text) {

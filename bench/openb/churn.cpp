@@ -380,12 +380,12 @@ class Churning {
   Placer& placer_;
   const ChurnOptions options_;
   const int64_t end_;
-  double capacity_ = 0;                 // milli-cards
-  double used_ = 0;                     // milli-cards
-  int64_t now_ = 0;                     // seconds
+  double capacity_ = 0;                   // milli-cards
+  double used_ = 0;                       // milli-cards
+  int64_t now_ = 0;                       // seconds
   int64_t nextSearch_ = kSearchInterval;  // next search for reservations
-  std::vector<std::size_t> kindOf_;     // by pod; pods of one kind have equal requests
-  std::vector<Job> jobs_;               // by id
+  std::vector<std::size_t> kindOf_;       // by pod; pods of one kind have equal requests
+  std::vector<Job> jobs_;                 // by id
   std::priority_queue<Departure, std::vector<Departure>, std::greater<>> departures_;
   std::vector<std::deque<uint64_t>> waiting_;  // by kind, the oldest first
   std::set<QueueOrder> heads_;                 // the first of each kind

@@ -83,7 +83,8 @@ std::string ReservationSearch::nodeFor(const NodeSearch& search, bool isLimited,
       members.push_back({ask.request, isLimited ? within : open});
       if (members.size() > 1) members.back().with = 0;
     }
-    const auto planned = scheduler::planReservations(cluster, members, nullptr, {}, now, since, search.before, 1, lasts);
+    const auto planned =
+        scheduler::planReservations(cluster, members, nullptr, {}, now, since, search.before, 1, lasts);
     return planned.empty() ? std::string() : planned.front().node;
   };
   auto node = tryOn(search.suits);

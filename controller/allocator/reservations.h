@@ -91,7 +91,7 @@ class Reservations {
   /// True if a search for nodes to reserve may start now.
   bool shouldSearch(const std::vector<SchedulingRequest>& asks);
   void recordSearch(const SchedulingRequest& ask, bool found);
-  /// Maximum number of nodes: one per `share` nodes that have cards; at least one, at most `atMost`.
+  /// Maximum number of nodes: one per `share` nodes that have cards; at least one, at most `max`.
   std::size_t maxNodes(std::size_t max, std::size_t share) const;
   /// True if one more node may be reserved for a claim. At the limit, `insteadOf` becomes the claim (uid) that is last
   /// in queue order; true if `pending` comes before it.

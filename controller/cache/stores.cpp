@@ -228,8 +228,7 @@ Trouble Stores::troubleOf(const Gpu& card) const {
 std::vector<Store<Gpu>::Ptr> Stores::cardsTaintedBy(const core::DeviceTaintRule& rule) const {
   std::vector<Store<Gpu>::Ptr> found;
   const auto check = [&](const Store<Gpu>::Ptr& card) {
-    if (card && card->spec.card && repels(rule, card->spec.card->nodeName, card->metadata.name))
-      found.push_back(card);
+    if (card && card->spec.card && repels(rule, card->spec.card->nodeName, card->metadata.name)) found.push_back(card);
   };
   if (!rule.device.empty())
     check(cards.get({"", rule.device}));

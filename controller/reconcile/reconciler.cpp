@@ -178,7 +178,8 @@ bool Reconciler::isNearRunning(const core::Pod& pod) const {
 }
 
 bool Reconciler::isCurrent(const std::string& queueKey) const {
-  return waiting_.unschedulable.isCurrent(queueKey) || claimParts_.preemptor.preemption().turns().isCurrent(queueKey);
+  return waiting_.unschedulable.isCurrent(queueKey) ||
+         claimParts_.preemptor.preemption().planQueue().isCurrent(queueKey);
 }
 
 bool Reconciler::goesFirst(const std::string& queueKey) const {

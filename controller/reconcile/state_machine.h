@@ -292,7 +292,7 @@
 //                                     suit get turns, in queue order (retry/unschedulable_queue.h).
 //                                     Growth (resize) waits in the same way
 //   a quota that refused it           another version of the namespace's quotas, in the same turns
-//   a search for victims              its turn (priority/plan_turns.h); after a search without
+//   a search for victims              its turn (priority/plan_queue.h); after a search without
 //                                     result, its own backoff
 //   its victims                       their devices, and each change of a nomination that names
 //                                     them (routing.cpp)

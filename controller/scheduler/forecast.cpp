@@ -83,7 +83,8 @@ class Forecasting {
     const int64_t capacity = capacityOfNode(node);
     const bool oneModel = counts.size() == 1;
     if (!oneModel && (request_.cards > 1 || capacity < sum)) return counts.empty();
-    for (const auto& [model, n] : counts) add(std::string(model), std::min(n / request_.cards, oneModel ? capacity : n));
+    for (const auto& [model, n] : counts)
+      add(std::string(model), std::min(n / request_.cards, oneModel ? capacity : n));
     return true;
   }
 

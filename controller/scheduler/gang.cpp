@@ -19,7 +19,7 @@ namespace egpu::scheduler {
 namespace {
 
 constexpr std::size_t kNodesBetweenPauses = 4096;  ///< evaluated nodes between two pauses, about a millisecond
-constexpr int kSetbacks = 3;                ///< maximum number of pauses in one try that cost a member its place
+constexpr int kSetbacks = 3;                       ///< maximum number of pauses in one try that cost a member its place
 
 class Gathering {
  public:
@@ -329,7 +329,8 @@ class Gathering {
                  others = {others.core - p.charged.core, others.memory - p.charged.memory};
                  --claims;
                }
-             return shortage.amount.core > others.core || shortage.amount.memory > others.memory || shortage.claims > claims;
+             return shortage.amount.core > others.core || shortage.amount.memory > others.memory ||
+                    shortage.claims > claims;
            });
   }
 

@@ -39,9 +39,9 @@ struct ReservedNode {
 };
 
 struct ReservationLimits {
-  int64_t after = 600;     ///< seconds of waiting before a node is reserved
-  std::size_t maxNodes = 16;   ///< maximum number of reserved nodes, and …
-  std::size_t share = 50;  ///< … at most one in `share` nodes with cards, but at least one
+  int64_t after = 600;        ///< seconds of waiting before a node is reserved
+  std::size_t maxNodes = 16;  ///< maximum number of reserved nodes, and …
+  std::size_t share = 50;     ///< … at most one in `share` nodes with cards, but at least one
   /// For one gang, the first in queue order that has waited for `after`: at most one in `gangShare` nodes with cards,
   /// but at least one (choice/plan_reservations.h).
   std::size_t gangShare = 2;

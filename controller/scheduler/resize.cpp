@@ -74,7 +74,7 @@ std::string whyNot(const std::vector<Resizing::OfCard>& cards) {
       continue;
     }
     const Amount max{std::max<int64_t>(0, card.available.core + card.old.core),
-                      std::max<int64_t>(0, card.available.memory + card.old.memory)};
+                     std::max<int64_t>(0, card.available.memory + card.old.memory)};
     text += " can provide " + amounts(max) + ", the claim would need " + amounts(*card.wanted);
   }
   return text;

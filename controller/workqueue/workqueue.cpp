@@ -74,8 +74,9 @@ bool WorkQueue::mayTake(const std::string& name, int slowWorkers, bool othersRea
 std::deque<std::string>::iterator WorkQueue::nextGroup() {
   if (fairness_.workers == 0 || readyGroups_.empty()) return readyGroups_.begin();
   const int slowWorkers = noteSlow();
-  const bool othersReady = std::any_of(
-      readyGroups_.begin(), readyGroups_.end(), [this](const auto& name) EGPU_REQUIRES(mutex_) { return !slow_.contains(name); });
+  const bool othersReady =
+      std::any_of(readyGroups_.begin(), readyGroups_.end(),
+                  [this](const auto& name) EGPU_REQUIRES(mutex_) { return !slow_.contains(name); });
   return std::find_if(readyGroups_.begin(), readyGroups_.end(), [&](const std::string& name) EGPU_REQUIRES(mutex_) {
     return mayTake(name, slowWorkers, othersReady);
   });
@@ -204,8 +205,8 @@ std::optional<std::string> WorkQueue::get(std::stop_token stop) {
   base::MutexLock lock(mutex_);
   // The predicate stores the turn: a second nextGroup() could find none, because a step may have become slow meanwhile.
   auto position = readyGroups_.end();
-  readyChanged_.wait(lock, stop,
-                     [&]() EGPU_REQUIRES(mutex_) { return shutDown_ || (position = nextGroup()) != readyGroups_.end(); });
+  readyChanged_.wait(
+      lock, stop, [&]() EGPU_REQUIRES(mutex_) { return shutDown_ || (position = nextGroup()) != readyGroups_.end(); });
   if (shutDown_ || stop.stop_requested()) {
     wakeWorker();  // this worker may have consumed the notification of another one
     return std::nullopt;

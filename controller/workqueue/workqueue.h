@@ -85,7 +85,7 @@ class WorkQueue {
 
   /// Stops accepting and returning keys. Drops ready and delayed keys, because the next start derives them again.
   void shutDown();
-  /// Blocks until no key is being processed. Returns false if `atMost` passes first. Call after shutDown().
+  /// Blocks until no key is being processed. Returns false if `timeout` passes first. Call after shutDown().
   bool drain(std::chrono::milliseconds timeout);
 
   /// Returns the key that has been processed for longest, and since when. Returns nullopt if no key is being processed.
@@ -157,7 +157,7 @@ class WorkQueue {
   std::condition_variable_any workChanged_;   ///< processing_ became empty
   std::unordered_map<std::string, KeyGroup> groups_ EGPU_GUARDED_BY(mutex_);  ///< by name
   std::deque<std::string> readyGroups_ EGPU_GUARDED_BY(mutex_);  ///< names of groups with ready keys; the front is next
-  std::size_t depth_ EGPU_GUARDED_BY(mutex_) = 0;          ///< ready keys of all groups
+  std::size_t depth_ EGPU_GUARDED_BY(mutex_) = 0;                ///< ready keys of all groups
   /// Keys to process; again, if also in processing_.
   std::unordered_map<std::string, KeyState> dirty_ EGPU_GUARDED_BY(mutex_);
   /// Keys that a worker processes, one worker per key.

@@ -188,7 +188,9 @@ TEST(Xids, TheCatalogSaysTheAction) {
 }
 
 TEST(Xids, TheMessageNamesTheAction) {
-  const auto hasAdvice = [](unsigned xid, const char* words) { return illnessOf(xid).find(words) != std::string::npos; };
+  const auto hasAdvice = [](unsigned xid, const char* words) {
+    return illnessOf(xid).find(words) != std::string::npos;
+  };
   EXPECT_TRUE(hasAdvice(46, "nvidia-smi --gpu-reset"));
   EXPECT_TRUE(hasAdvice(79, "reboot the machine"));
   EXPECT_TRUE(hasAdvice(54, "check the card's power and seat"));

@@ -552,14 +552,15 @@ TEST(Gang, OfEqualSharesFitsIfAndOnlyIfTheCardsHaveRoomForIt) {
       if (!card.info.healthy || !world.nodes.at(card.info.card.nodeName).info.schedulable) continue;
       const auto used = card.used();
       const auto max = std::min((card.info.card.core - used.core) / request.perCard.core,
-                                 (card.info.card.memory - used.memory) / request.perCard.memory);
+                                (card.info.card.memory - used.memory) / request.perCard.memory);
       capacity += static_cast<std::size_t>(std::max<int64_t>(0, max));
     }
     auto cluster = world.build();
     if (capacity > 0) {
       EXPECT_EQ(decideGang(cluster, same(capacity, request)).decisions.size(), capacity);
     }
-    EXPECT_EQ(decideGang(cluster, same(capacity + 1, request)).lacking, (GangShort{capacity, capacity, "", std::nullopt}));
+    EXPECT_EQ(decideGang(cluster, same(capacity + 1, request)).lacking,
+              (GangShort{capacity, capacity, "", std::nullopt}));
   }
 }
 

@@ -74,7 +74,8 @@ using Indexes = std::vector<std::size_t>;
 
 /// Divides a total over a set. Evenly: equal parts as far as they fit, with the remaining steps going to the cards with
 /// the most capacity. Otherwise: fills one card after the other. Empty if it does not fit.
-std::vector<int64_t> partsOf(const Request& r, int64_t total, const Indexes& set, const std::vector<int64_t>& capacities) {
+std::vector<int64_t> partsOf(const Request& r, int64_t total, const Indexes& set,
+                             const std::vector<int64_t>& capacities) {
   const auto cards = static_cast<int64_t>(set.size());
   int64_t all = 0;
   for (const std::size_t i : set) all += capacities[i];
@@ -240,7 +241,8 @@ class Choosing {
 
   /// Sorts by descending capacity, then by index.
   Indexes byCapacity(Indexes set) const {
-    std::stable_sort(set.begin(), set.end(), [&](std::size_t a, std::size_t b) { return capacities_[a] > capacities_[b]; });
+    std::stable_sort(set.begin(), set.end(),
+                     [&](std::size_t a, std::size_t b) { return capacities_[a] > capacities_[b]; });
     return set;
   }
 
@@ -253,7 +255,8 @@ class Choosing {
   }
 
   Indexes setToDivideOver() {
-    for (const PlainCandidate& candidate : candidates_) capacities_.push_back(plainCapacity(r_, candidate.card, candidate.used));
+    for (const PlainCandidate& candidate : candidates_)
+      capacities_.push_back(plainCapacity(r_, candidate.card, candidate.used));
     std::vector<Indexes> sets;
     if (r_.cardPolicy.starts_with("static")) {
       sets = fixedSets();

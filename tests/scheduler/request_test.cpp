@@ -155,7 +155,8 @@ TEST_P(RefusedRequest, NamesTheFieldAndWhatWouldDo) {
   const std::string key = row.key;
   const std::string full = key.find('/') == std::string::npos ? kPrefix + key : key;
   EXPECT_EQ(refusal.field, key.empty() ? "spec.resources.requests" : "spec.resources.requests[" + full + "]");
-  for (const std::string& part : row.message) EXPECT_NE(refusal.message.find(part), std::string::npos) << refusal.message;
+  for (const std::string& part : row.message)
+    EXPECT_NE(refusal.message.find(part), std::string::npos) << refusal.message;
 }
 
 const char* const kInvalid = "InvalidParameter";

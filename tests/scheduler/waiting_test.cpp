@@ -35,8 +35,8 @@ struct WaitingWorld {
     since[device] = at;
   }
   std::vector<ReservedNode> reserve(const std::vector<PendingRequest>& waiting, int64_t now,
-                                 const std::vector<ReservedNode>& before = {},
-                                 const ReservationLimits& limits = {}) const {
+                                    const std::vector<ReservedNode>& before = {},
+                                    const ReservationLimits& limits = {}) const {
     return reserveNodes(
         cluster, waiting, now, [this](std::string_view device) { return since.find(device)->second; }, before, limits);
   }
@@ -91,7 +91,8 @@ TEST(Waiting, WhoWaitsIsServedHoweverManyComeAndGo) {
   std::vector<ReservedNode> reserved;
   const auto comes = [&](int64_t now) {
     const auto decision = decide(world.cluster, whole(1), [&](std::string_view node) {
-      return std::none_of(reserved.begin(), reserved.end(), [&](const ReservedNode& each) { return each.node == node; });
+      return std::none_of(reserved.begin(), reserved.end(),
+                          [&](const ReservedNode& each) { return each.node == node; });
     });
     if (!decision.fits) return;
     holders.emplace_back(decision.placements.front().card, std::to_string(next++));

@@ -25,7 +25,9 @@ kube::Method methodOf(const std::string& name) {
 /// A watch of one collection that lists it again at each read.
 class Differences final : public http::BodyStream {
  public:
-  Differences(RealHandler& server, std::string path) : server_(server), path_(std::move(path)) { (void)readList(known_); }
+  Differences(RealHandler& server, std::string path) : server_(server), path_(std::move(path)) {
+    (void)readList(known_);
+  }
 
   bool next(std::string& chunk, std::stop_token) override {
     std::map<std::string, Json> now;

@@ -61,7 +61,8 @@ class StockScheduler {
     if (v1alpha::pendingClaim(pod)) return report(pod, "cannot allocate all claims", {});
     for (const auto& used : v1alpha::claimNames(pod)) {
       const auto claim = world_.carrier(used);
-      if (!claim || claim->metadata.deleting() || !claim->allocation) return report(pod, "cannot allocate all claims", {});
+      if (!claim || claim->metadata.deleting() || !claim->allocation)
+        return report(pod, "cannot allocate all claims", {});
       claimNodes.push_back(claim->allocation->nodeName);
       claims.push_back(*claim);
     }

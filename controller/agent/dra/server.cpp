@@ -26,9 +26,9 @@ namespace {
 using base::Code;
 using base::Status;
 
-constexpr int kCheckIntervalMs = 1000;       // interval between two checks of the sockets' files
-constexpr int kMaxStreams = 64;     // maximum threads, one per health stream; the kubelet opens one stream
-constexpr int kMaxBytes = 4 << 20;  // maximum size of a message, as in the kubelet
+constexpr int kCheckIntervalMs = 1000;  // interval between two checks of the sockets' files
+constexpr int kMaxStreams = 64;         // maximum threads, one per health stream; the kubelet opens one stream
+constexpr int kMaxBytes = 4 << 20;      // maximum size of a message, as in the kubelet
 
 /// Writes gRPC's errors to the agent's log.
 void logGrpc(gpr_log_func_args* args) {

@@ -124,7 +124,7 @@ Usage attribute(const std::vector<Reading>& readings, std::vector<Share> shares,
 }
 
 bool shouldReport(const core::HeapOptional<v1alpha::CardUsage>& before, const CardUse* now, base::Clock::Wall wall,
-            std::chrono::milliseconds every, core::HeapOptional<v1alpha::CardUsage>& after) {
+                  std::chrono::milliseconds every, core::HeapOptional<v1alpha::CardUsage>& after) {
   after.reset();
   if (now != nullptr) after = statusOf(*now, wall);
   if (!before) return after.has_value();

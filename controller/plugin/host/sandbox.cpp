@@ -219,7 +219,8 @@ base::Result<std::string> enter(const Sandbox& sandbox) {
     if (hides.ok()) hides = coverHidden(files);
   }
   bool restrictsSignals = false;
-  const Status landlock = has("landlock") ? restrictFiles(files, sandbox.network, &restrictsSignals) : lacks("landlock");
+  const Status landlock =
+      has("landlock") ? restrictFiles(files, sandbox.network, &restrictsSignals) : lacks("landlock");
   if (!hides.ok() && !landlock.ok())
     gaps.add("read the controller's credentials", landlock.message() + "; " + hides.message());
   else if (!landlock.ok() && !user.ok())

@@ -161,7 +161,7 @@ Outcome ClaimSync::leaveToConsumer(const ClaimPtr& claim) {
   if (!consumed) context_.cluster.releaseReservation(claim->metadata.uid);
   const auto* bound = findCondition(claim->status.conditions, kBound);
   const bool isOver = consumed && bound != nullptr && isObstacle(*bound);
-  auto outcome = choosers.inTurns ? Outcome::after(context_.timeouts.consumerTurnInterval) : Outcome::done();
+  auto outcome = choosers.inRounds ? Outcome::after(context_.timeouts.consumerRoundInterval) : Outcome::done();
   // The nomination for the pod's claims stays as long as all of them exist.
   if (consumed && !isOver && !(claim->status.nominated && parts_.preemptor.preemptionGroup(claim).empty()))
     return outcome;

@@ -27,7 +27,7 @@ namespace egpu::reconcile {
 class Provisioning {
  public:
   using Notify = std::function<void(const std::string& plugin)>;
-  /// atMost: calls under way per plugin. begins: called before each provision call; troubled: called when trouble()
+  /// maxCalls: calls under way per plugin. begins: called before each provision call; troubled: called when trouble()
   /// appears or ends. Both get the plugin's name and may be null.
   Provisioning(plugin::Registry& registry, const cache::Stores& stores, base::Clock& clock, const Timeouts& timeouts,
                int maxCalls, Notify begins = {}, Notify troubled = {})

@@ -97,8 +97,8 @@ std::string UnschedulableReport::unavailableCapacityMessage(const scheduler::Req
   const auto add = [&text](const std::string& what) { text += (text.empty() ? "" : "; ") + what; };
   if (const auto devices = unclaimedDevices(phase::kReleased, wanted); devices.count > 0)
     add(devices.text("retained after their claims (reclaimPolicy Retain): kubectl delete egpu" +
-                  (devices.count > kMaxNamed ? " --field-selector=status.phase=Released" : devices.names) + " frees " +
-                  (devices.count > 1 ? "them" : "it")));
+                     (devices.count > kMaxNamed ? " --field-selector=status.phase=Released" : devices.names) +
+                     " frees " + (devices.count > 1 ? "them" : "it")));
   if (const auto devices = unclaimedDevices(phase::kAvailable, wanted); devices.count > 0)
     add(devices.text("for claims of the same class that name one in spec.elasticGPUName:" + devices.names));
   return text;

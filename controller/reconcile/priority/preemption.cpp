@@ -435,13 +435,13 @@ std::chrono::milliseconds Preemption::delayForRateLimit(const QueueOrder& order,
   if (const auto own = ownRest(uid); own.count() > 0)
     return restingUntil_.at(uid).moreSoon ? own : std::chrono::milliseconds(0);
   if (until(restUntil_).count() == 0) return {};
-  turns_.wait(order, queueKey);
+  planQueue_.wait(order, queueKey);
   return timeouts_.maxSearchBackoff;
 }
 
-PlanTurns::NextPlan Preemption::giveTurn() {
+PlanQueue::NextPlan Preemption::nextPlan() {
   const base::MutexLock lock(mutex_);
-  return turns_.next(until(restUntil_));
+  return planQueue_.next(until(restUntil_));
 }
 
 std::unique_lock<base::Mutex> Preemption::tryLockPlanning(const std::string& claimUid) {

@@ -37,7 +37,7 @@ std::optional<Outcome> Preemptor::nominateVictimsForGroup(const std::string& wha
   const auto planning = preemption_.tryLockPlanning(asked.claims.front()->metadata.uid);
   if (!planning) return Outcome::after(context_.timeouts.planInterval);
   for (const auto& each : asked.claims)
-    if (preemption_.turns().done(each->metadata.uid)) context_.enqueue(plansKey());
+    if (preemption_.planQueue().done(each->metadata.uid)) context_.enqueue(plansKey());
   for (auto& each : asked.claims) {
     auto current =
         context_.stores.claims.get(core::keyOf(each->metadata));  // with the nomination that the last plan wrote
@@ -87,7 +87,7 @@ milliseconds Preemptor::awaitSearch(const cache::Claim& claim, const std::string
 }
 
 Outcome Preemptor::startNextSearch() {
-  const auto next = preemption_.giveTurn();
+  const auto next = preemption_.nextPlan();
   if (next.queueKey) context_.enqueue(*next.queueKey);
   return next.again ? Outcome::after(*next.again) : Outcome::done();
 }
@@ -96,8 +96,9 @@ std::optional<milliseconds> Preemptor::searchDelay(const cache::Claim& claim, co
   const auto rest = preemption_.searchBackoff(claim.metadata.uid);
   if (rest.count() == 0 || claim.status.nominated) return std::nullopt;
   const auto* bound = findCondition(claim.status.conditions, kBound);
-  const bool reported = bound != nullptr && (bound->reason == reason::kNoFit || bound->reason == reason::kQuotaExceeded) &&
-                    claim.status.phase == phase::kPending;
+  const bool reported = bound != nullptr &&
+                        (bound->reason == reason::kNoFit || bound->reason == reason::kQuotaExceeded) &&
+                        claim.status.phase == phase::kPending;
   if (!reported) return milliseconds(0);  // the reporting code respects the backoff
   const auto order = awaitSearch(claim, queueKey);
   return order.count() > 0 ? order : rest;
@@ -111,7 +112,7 @@ std::optional<Outcome> Preemptor::nominateVictims(const cache::Claim& claim, con
     return rest->count() > 0 ? std::optional(Outcome::after(*rest)) : std::nullopt;
   const auto planning = preemption_.tryLockPlanning(claim.metadata.uid);
   if (!planning) return Outcome::after(context_.timeouts.planInterval);
-  if (preemption_.turns().done(claim.metadata.uid)) context_.enqueue(plansKey());
+  if (preemption_.planQueue().done(claim.metadata.uid)) context_.enqueue(plansKey());
   const auto current = context_.stores.claims.get(core::keyOf(claim.metadata));  // with the nomination of the last plan
   if (!current || current->metadata.uid != claim.metadata.uid) return Outcome::done();
   const auto nomination = preemption_.planFor(current, asked.of(*current), suits, stop);

@@ -110,8 +110,8 @@ Outcome ClaimResize::retarget(const cache::Claim& claim, const cache::Gpu& devic
   };
   if (!mayResize(claim, device))
     return reports(reason::kNotResizable, "class " + device.spec.className +
-                                           " does not set resizable for this device: it keeps its amounts; restore "
-                                           "spec.resources.requests");
+                                              " does not set resizable for this device: it keeps its amounts; restore "
+                                              "spec.resources.requests");
   if (auto never = context_.provisioning.cannotResize(device); !never.empty())
     return reports(reason::kNotResizable, never + ": it keeps its amounts; restore spec.resources.requests");
   std::string away;

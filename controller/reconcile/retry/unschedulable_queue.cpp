@@ -112,7 +112,8 @@ bool UnschedulableQueue::selectNext(const std::function<bool(const CapacityNeeds
   yieldsSince_.clear();
   late_.clear();
   failedAttempts_.clear();
-  std::erase_if(lastAttempts_, [this, now](const auto& had) { return now - had.second >= timeouts_.queueAttemptBackoff; });
+  std::erase_if(lastAttempts_,
+                [this, now](const auto& had) { return now - had.second >= timeouts_.queueAttemptBackoff; });
   return false;
 }
 

@@ -135,9 +135,9 @@ class UnschedulableQueue {
   std::map<std::string, std::size_t, std::less<>> failedAttempts_ EGPU_GUARDED_BY(mutex_);
   /// Namespaces of keys that lost their turn in this round.
   std::set<std::string, std::less<>> late_ EGPU_GUARDED_BY(mutex_);
-  std::map<std::string, Steady> lastAttempts_ EGPU_GUARDED_BY(mutex_);      ///< time of the last turn, by queue key
-  std::map<std::string, Steady> yieldsSince_ EGPU_GUARDED_BY(mutex_);  ///< by queue key, until the round ends
-  std::optional<Steady> nextEvaluations_ EGPU_GUARDED_BY(mutex_);      ///< nullopt: no key is to be evaluated
+  std::map<std::string, Steady> lastAttempts_ EGPU_GUARDED_BY(mutex_);  ///< time of the last turn, by queue key
+  std::map<std::string, Steady> yieldsSince_ EGPU_GUARDED_BY(mutex_);   ///< by queue key, until the round ends
+  std::optional<Steady> nextEvaluations_ EGPU_GUARDED_BY(mutex_);       ///< nullopt: no key is to be evaluated
   std::map<std::string, Steady> explained_ EGPU_GUARDED_BY(mutex_);
 };
 

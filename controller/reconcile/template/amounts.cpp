@@ -32,7 +32,7 @@ bool marked(const core::ResourceClaimTemplate& made) {
 /// True if the content is that of the name. The API server may have written the parameters in another order, and fills
 /// in defaults.
 bool matches(const core::ResourceClaimTemplate& made, const core::ObjectKey& key,
-          const v1alpha::ElasticGPUClaimSpec& spec) {
+             const v1alpha::ElasticGPUClaimSpec& spec) {
   auto wanted = madeOf(key, spec).claim;
   auto there = made.claim;
   if (there.config.size() != 1 || !made.labels.empty() || !made.annotations.empty()) return false;

@@ -92,7 +92,8 @@ std::optional<Outcome> TemplateSync::ensure(const cache::ClaimTemplate& claims, 
         "another name",
         stop);
   if (made->metadata.deleting())  // its deletion is an event
-    return report(claims, kDeleting, "its ResourceClaimTemplate is being deleted, and is created again afterwards", stop);
+    return report(claims, kDeleting, "its ResourceClaimTemplate is being deleted, and is created again afterwards",
+                  stop);
   if (!matches(*made, claims)) return recreate(claims, *made, stop);
   remade_.reset(core::keyOf(claims.metadata));
   return std::nullopt;
@@ -107,9 +108,9 @@ Outcome TemplateSync::recreate(const cache::ClaimTemplate& claims, const core::R
   }
   auto outcome =
       report(claims, reason::kTemplateChanged,
-          "its ResourceClaimTemplate differs as soon as it is created: an admission policy or a webhook of the "
-          "API server changes it",
-          stop);
+             "its ResourceClaimTemplate differs as soon as it is created: an admission policy or a webhook of the "
+             "API server changes it",
+             stop);
   return outcome.isDone() ? Outcome::after(wait) : outcome;
 }
 
@@ -119,7 +120,7 @@ Outcome TemplateSync::remove(const core::ResourceClaimTemplate& made, std::stop_
 }
 
 Outcome TemplateSync::report(const cache::ClaimTemplate& claims, std::string_view reason, std::string message,
-                          std::stop_token stop) {
+                             std::stop_token stop) {
   auto conditions = claims.conditions;
   core::Condition ready;
   ready.type = std::string(kReady);

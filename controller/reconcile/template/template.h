@@ -42,7 +42,8 @@ class TemplateSync {
   std::optional<Outcome> ownerGone(const core::ResourceClaimTemplate& made, std::string_view uid, std::stop_token stop);
   /// Creates the ResourceClaimTemplate, or checks the existing one. nullopt: it is as it must be.
   std::optional<Outcome> ensure(const cache::ClaimTemplate& claims, std::stop_token stop);
-  Outcome report(const cache::ClaimTemplate& claims, std::string_view reason, std::string message, std::stop_token stop);
+  Outcome report(const cache::ClaimTemplate& claims, std::string_view reason, std::string message,
+                 std::stop_token stop);
   Outcome remove(const core::ResourceClaimTemplate& made, std::stop_token stop);
   /// Deletes a ResourceClaimTemplate with different content, so that the next step creates it; reports it during
   /// backoff.

@@ -27,7 +27,7 @@ struct DemandForecast::CachedPrices {
   Demand demand;
   std::shared_ptr<const Prices> prices;
   int64_t nextCheck = 0;  // value of Demand::seen at the next check
-  bool owed = false;     // the learned demand came with prices, which must be computed
+  bool owed = false;      // the learned demand came with prices, which must be computed
   // Caches.
   NodeStates nodeStates;
   std::optional<Scores> scores;  // computed with `prices`

@@ -10,7 +10,7 @@ namespace {
 
 constexpr double kUnknown = 200;       // weight of assumed demand, in requests
 constexpr double kScarceFrom = 0.5;    // demand ÷ supply below which nothing is protected
-constexpr double kMaxScarcity = 2;      // demand ÷ supply above which the price stays constant
+constexpr double kMaxScarcity = 2;     // demand ÷ supply above which the price stays constant
 constexpr double kDeviations = 2;      // expected demand above the mean, because rare requests come in clusters
 constexpr double kOneCard = 0.5;       // weight of copies on one card
 constexpr double kSeveralCards = 2;    // weight of copies on several cards, which cannot be put together again

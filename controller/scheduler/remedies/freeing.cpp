@@ -25,9 +25,11 @@ std::pair<int64_t, Remedy::CardCapacity> Freeing::missing(CardId id, const Amoun
     shortage.claims = card.claims();
   } else {
     const Amount free = card.free();
-    shortage.amount = {std::max<int64_t>(0, charged.core - free.core), std::max<int64_t>(0, charged.memory - free.memory)};
+    shortage.amount = {std::max<int64_t>(0, charged.core - free.core),
+                       std::max<int64_t>(0, charged.memory - free.memory)};
   }
-  if (request_.maxClaimsPerCard > 0) shortage.claims = std::max(shortage.claims, card.claims() - request_.maxClaimsPerCard + 1);
+  if (request_.maxClaimsPerCard > 0)
+    shortage.claims = std::max(shortage.claims, card.claims() - request_.maxClaimsPerCard + 1);
   shortage.claims = std::max<int64_t>(shortage.claims, 0);
   return {fillOf(shortage.amount, state_.capacityOf(id)) + shortage.claims, std::move(shortage)};
 }
@@ -83,7 +85,7 @@ std::optional<std::vector<Freeing::CardPart>> Freeing::sharesOf(const Cards& car
 
 std::pair<int64_t, Remedy::CardCapacity> Freeing::missing(const CardPart& share, int64_t part) const {
   const CardType& type = state_.types[state_.cards[share.card].type];
-  return missing(share.card, chargedFor(total_->atMost(type, part), request_));
+  return missing(share.card, chargedFor(total_->maxAmount(type, part), request_));
 }
 
 void Freeing::trim(std::vector<CardPart>& shares, int64_t lacking, bool all) const {

@@ -267,7 +267,8 @@ class Searching {
     const bool named = request_.wholeCards && !best->shortages.empty();  // the text contains the node already
     if (best->nodeClaims > 0)
       best->text += (best->shortages.empty() ? "release " : ", at least ") + std::to_string(best->nodeClaims) +
-                    (best->nodeClaims == 1 ? " claim" : " claims") + (best->shortages.empty() ? "" : " of the node in all");
+                    (best->nodeClaims == 1 ? " claim" : " claims") +
+                    (best->shortages.empty() ? "" : " of the node in all");
     if (!named) best->text += " (node " + best->node + ')';
     return best;
   }

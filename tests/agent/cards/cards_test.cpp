@@ -201,7 +201,7 @@ TEST_F(CardsTest, NoOtherPluginSaysThatAnErrorIsOver) {
 
 TEST_F(CardsTest, AnErrorThatIsToldWhileThePluginStartsAnewIsNotOverByItsNextWord) {
   vendor.setAnswers(answer({gpu("GPU-A")}, {{"GPU-A", false, "Xid46: it stopped processing"}}),
-                 answer({gpu("GPU-A"), gpu("GPU-B")}));
+                    answer({gpu("GPU-A"), gpu("GPU-B")}));
   vendor.hang(true);
   registry.add(vendor);
   start();

@@ -55,7 +55,8 @@ TEST_F(HealthTest, AProbationThatIsNoWholeMinutesIsToldInSeconds) {
   };
   EXPECT_EQ(message(seconds(90)),
             "It was taken out of use for Xid79; it answers, and is used again after 90 quiet seconds");
-  EXPECT_EQ(message(minutes(2)), "It was taken out of use for Xid79; it answers, and is used again after 2 quiet minutes");
+  EXPECT_EQ(message(minutes(2)),
+            "It was taken out of use for Xid79; it answers, and is used again after 2 quiet minutes");
 }
 
 TEST_F(HealthTest, OneThatFailsOnProbationBeginsAnew) {

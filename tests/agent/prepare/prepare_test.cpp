@@ -426,7 +426,8 @@ TEST_F(PrepareTest, P2_ARefusedStageLeavesNothing) {
   plugin.stageAnswers = {plugin::ReplyCode::unavailable, "no daemon"};
   const auto answer = preparer.prepare(claim, {});
   EXPECT_EQ(answer.status().code(), Code::unavailable);
-  EXPECT_TRUE(hasEvent("a", "ResourceClaim default/a: gpushare.provisioner.elasticgpu.io stage: ")) << events.lines().at(0);
+  EXPECT_TRUE(hasEvent("a", "ResourceClaim default/a: gpushare.provisioner.elasticgpu.io stage: "))
+      << events.lines().at(0);
   EXPECT_TRUE(hasEvent("a", "no daemon"));
   EXPECT_TRUE(files().empty());
 }

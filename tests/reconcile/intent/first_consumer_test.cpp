@@ -388,8 +388,8 @@ TEST_F(FirstConsumerTest, AClearedChoiceIsFollowedByAnotherNodeAndSaidOnTheClaim
   EXPECT_NE(nodeOf("a"), first);
   EXPECT_NE(nodeOf("a"), "");
   EXPECT_EQ(countEvents("a Warning NodeUnsuitable node " + first +
-                 " is no longer used: the scheduler could not place pod p there: " +
-                 "0/2 nodes are available: 1 node(s) had a host port in use."),
+                        " is no longer used: the scheduler could not place pod p there: " +
+                        "0/2 nodes are available: 1 node(s) had a host port in use."),
             1);
   EXPECT_NE(world.message("a").find("node " + first + " is not tried for a while"), std::string::npos)
       << world.message("a");
@@ -436,7 +436,7 @@ TEST_F(FirstConsumerTest, APodThatIsNotPlacedInTimeGoesElsewhere) {
   EXPECT_NE(nodeOf("a"), "");
   EXPECT_NE(nodeOf("a"), first);
   EXPECT_EQ(countEvents("a Warning NodeUnsuitable node " + first +
-                 " is no longer used: the scheduler has not placed pod p there in 5 minutes"),
+                        " is no longer used: the scheduler has not placed pod p there in 5 minutes"),
             1);
   world.schedule("p");
   settle();

@@ -281,8 +281,9 @@ TEST_F(PinnedTest, AnIdleIntentOfThePodGoesWhereAllOfItsClaimsFit) {
   EXPECT_EQ(nodeOf("a"), "n2");
   EXPECT_EQ(nodeOf("b"), "n2");
   EXPECT_FALSE(gated("p"));
-  EXPECT_EQ(
-      countEvents("a Warning NodeUnsuitable node n1 is no longer used: it has no capacity for the other claims of pod p"), 1);
+  EXPECT_EQ(countEvents(
+                "a Warning NodeUnsuitable node n1 is no longer used: it has no capacity for the other claims of pod p"),
+            1);
 }
 
 TEST_F(PinnedTest, ItStaysWhereMovingWouldNotHelp) {
@@ -583,7 +584,8 @@ TEST_F(TogetherTest, ADecisionThatNobodyWritesIsDriftAfterAMinute) {
   EXPECT_EQ(driver->reconciler.drift().count("assumedTooLong"), 0u);
   driver->run(seconds(30));
   ASSERT_EQ(driver->reconciler.drift()["assumedTooLong"], 2) << "on each card";
-  EXPECT_EQ(countEvents("gpu-n2-0 Warning LedgerDrift assumedTooLong: capacity decided for claim default/a was reserved"), 1);
+  EXPECT_EQ(
+      countEvents("gpu-n2-0 Warning LedgerDrift assumedTooLong: capacity decided for claim default/a was reserved"), 1);
   EXPECT_EQ(world.claim("w").status.phase, "Bound");
   EXPECT_EQ(world.claim("y").status.phase, "Bound");
   driver->run(minutes(5));

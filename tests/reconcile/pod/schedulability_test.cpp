@@ -142,7 +142,8 @@ TEST_F(SchedulabilityTest, C5_APodBehindAQueuesGateTakesNothing) {
   EXPECT_EQ(world.reason("both"), "WaitingForGates");
   EXPECT_TRUE(has(world.message("both"), "pod queued")) << world.message("both");
   EXPECT_TRUE(has(world.message("both"), kQueue)) << world.message("both");
-  EXPECT_EQ(countEvents("queued Normal WaitingForGates pod queued is held by scheduling gate kueue.x-k8s.io/admission"), 1);
+  EXPECT_EQ(countEvents("queued Normal WaitingForGates pod queued is held by scheduling gate kueue.x-k8s.io/admission"),
+            1);
 }
 
 TEST_F(SchedulabilityTest, C5_AStampedClaimOfEitherModeWaitsForItsPodsQueue) {

@@ -383,8 +383,9 @@ TEST_F(StockTest, WhatCantBeServedIsSaidOnThePod) {
     settle();
     EXPECT_FALSE(hasClaim(name));
     for (const auto& pod : {"g" + name, "p" + name})
-      EXPECT_EQ(
-          countEvents(pod + " Warning WaitingForClaim claim " + name + ": its ResourceClaim can't be served: " + one.message), 1)
+      EXPECT_EQ(countEvents(pod + " Warning WaitingForClaim claim " + name +
+                            ": its ResourceClaim can't be served: " + one.message),
+                1)
           << pod;
     EXPECT_FALSE(world.pod("g" + name).schedulingGates.empty());
     for (const auto& pod : {"g" + name, "p" + name}) world.removePod(pod);
@@ -415,7 +416,8 @@ TEST_F(StockTest, AHandMadeClaimOfTheSameNameIsNeverAdopted) {
   EXPECT_TRUE(world.claim("a").metadata.ownerReferences.empty());
   EXPECT_EQ(world.reason("a", "ResourceClaimReady"), "ResourceClaimConflict");
   EXPECT_FALSE(world.carrier("a")->allocation);
-  EXPECT_EQ(countEvents("p Warning WaitingForClaim claim a: an ElasticGPUClaim of that name exists and was not made for"), 1);
+  EXPECT_EQ(
+      countEvents("p Warning WaitingForClaim claim a: an ElasticGPUClaim of that name exists and was not made for"), 1);
   EXPECT_EQ(countEvents("a Warning NotServed an ElasticGPUClaim of that name exists"), 1);
   world.removeClaim("a");
   driver->run();
@@ -648,8 +650,9 @@ TEST_F(TemplateTest, SomebodyElsesIsLeftAloneAndThePodsHearOfIt) {
   driver->run();
   EXPECT_EQ(ready("template").reason, "TemplateTaken");
   EXPECT_EQ(World::must(made("template")).metadata.uid, uid);
-  EXPECT_EQ(countEvents("p Warning WaitingForClaim template template: TemplateTaken: a ResourceClaimTemplate of that name"),
-            1);
+  EXPECT_EQ(
+      countEvents("p Warning WaitingForClaim template template: TemplateTaken: a ResourceClaimTemplate of that name"),
+      1);
   remove<core::ResourceClaimTemplate>("template");
   EXPECT_EQ(ready("template").status, "True");
   EXPECT_EQ(World::must(made("template")).claim.deviceClassName, "elasticgpu.io");

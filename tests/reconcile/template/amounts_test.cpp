@@ -130,8 +130,9 @@ TEST_F(AmountsTest, OneThatSaysSomethingElseIsMadeAnewIfMarkedAndSaidOnThePodIfN
   start();
   settle();
   EXPECT_EQ(World::must(made(name)).metadata.uid, others);
-  EXPECT_EQ(countEvents("p Warning WaitingForClaim amounts: a ResourceClaimTemplate " + name + " exists and does not match"),
-            1);
+  EXPECT_EQ(
+      countEvents("p Warning WaitingForClaim amounts: a ResourceClaimTemplate " + name + " exists and does not match"),
+      1);
   world.removePod("p");
   pass(minutes(30));
   EXPECT_EQ(World::must(made(name)).metadata.uid, others) << "never taken away";
@@ -203,8 +204,9 @@ TEST_F(AmountsTest, OneThatThePolicyOfTheServerChangesIsMadeAnewEverMoreSeldomAn
   EXPECT_TRUE(made(name).ok());
   EXPECT_GT(line.changed, 2) << "it is tried again";
   EXPECT_LT(line.changed, 12);
-  EXPECT_GE(
-      countEvents("p Warning Refused the API server refuses it: ResourceClaimTemplate " + name + " differs from its name"), 1);
+  EXPECT_GE(countEvents("p Warning Refused the API server refuses it: ResourceClaimTemplate " + name +
+                        " differs from its name"),
+            1);
   line.changes = false;
   driver->run(minutes(10));
   EXPECT_NE(World::must(made(name)).claim.config.at(0).parameters.find("10"), std::string::npos);

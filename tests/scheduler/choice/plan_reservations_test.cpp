@@ -40,8 +40,7 @@ struct HeldCards {
     since["of-" + card] = now - seconds;
   }
   std::vector<MemberReservation> plan(const std::vector<GangMember>& members, const EarlierReservations& before = {},
-                                      std::size_t max = 100,
-                                      const std::vector<TopologyGroup>* within = nullptr) const {
+                                      std::size_t max = 100, const std::vector<TopologyGroup>* within = nullptr) const {
     return planReservations(
         cluster, members, within, book, now, [this](std::string_view device) { return since.find(device)->second; },
         before, max,

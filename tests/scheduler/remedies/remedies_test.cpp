@@ -53,7 +53,8 @@ class Cases {
     RemainingQuota remaining;
     if (chance(2)) remaining.models = {kModels[pick(random_, 0, 2)]};
     const auto key = chance(2) ? QuotaKey::gpu : QuotaKey::memory;
-    remaining.left[static_cast<std::size_t>(key)] = key == QuotaKey::gpu ? pick(random_, 0, 4) : pick(random_, 0, 40) * kGi;
+    remaining.left[static_cast<std::size_t>(key)] =
+        key == QuotaKey::gpu ? pick(random_, 0, 4) : pick(random_, 0, 40) * kGi;
     return remaining;
   }
 
@@ -238,7 +239,8 @@ void checkNoAsk(const RemedyCase& at) {
 void freeShortage(World& world, const Remedy::CardCapacity& shortage) {
   PlainCard& card = world.cards.at(shortage.card);
   Amount left = card.used();
-  left = {std::max<int64_t>(0, left.core - shortage.amount.core), std::max<int64_t>(0, left.memory - shortage.amount.memory)};
+  left = {std::max<int64_t>(0, left.core - shortage.amount.core),
+          std::max<int64_t>(0, left.memory - shortage.amount.memory)};
   for (int64_t i = 0; i < shortage.claims && !card.allocations.empty(); ++i) {
     const std::string device = card.allocations.begin()->first;
     world.giveBack(shortage.card, device);
@@ -290,15 +292,18 @@ void checkRelease(const RemedyCase& at, const Remedy& remedy) {
       return at.fitsIn(released(at, one));
     };
     if (shortage.claims > 0) {
-      ASSERT_FALSE(less({shortage.card, shortage.amount, shortage.claims - 1})) << "one claim fewer of " << shortage.card;
+      ASSERT_FALSE(less({shortage.card, shortage.amount, shortage.claims - 1}))
+          << "one claim fewer of " << shortage.card;
     }
     if (at.request.wholeCards) continue;
     const bool all = shortage.claims == static_cast<int64_t>(at.world.cards.at(shortage.card).allocations.size());
     if (shortage.amount.core > 0 && !all) {
-      ASSERT_FALSE(less({shortage.card, {shortage.amount.core - 1, shortage.amount.memory}, shortage.claims})) << shortage.card;
+      ASSERT_FALSE(less({shortage.card, {shortage.amount.core - 1, shortage.amount.memory}, shortage.claims}))
+          << shortage.card;
     }
     if (shortage.amount.memory > 0 && !all) {
-      ASSERT_FALSE(less({shortage.card, {shortage.amount.core, shortage.amount.memory - 1}, shortage.claims})) << shortage.card;
+      ASSERT_FALSE(less({shortage.card, {shortage.amount.core, shortage.amount.memory - 1}, shortage.claims}))
+          << shortage.card;
     }
   }
 }

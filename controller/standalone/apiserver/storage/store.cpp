@@ -258,7 +258,7 @@ bool Store::listAt(const Resource& resource, std::string_view ns, uint64_t versi
 }
 
 void Store::cachePages(const Resource& resource, std::string_view ns, uint64_t version, const Key& after,
-                      std::vector<ObjectPtr> rest) {
+                       std::vector<ObjectPtr> rest) {
   base::MutexLock lock(pagesMutex_);
   const auto known = std::find_if(pages_.begin(), pages_.end(), [&](const Pages& p) {
     return p.resource == &resource && p.ns == ns && p.version == version && p.after <= after;

@@ -99,7 +99,7 @@ class Store {
   /// writes. `rest`: all objects of the kind (and namespace) after `after`, at `version`. Only the most recent lists
   /// are kept.
   void cachePages(const Resource& resource, std::string_view ns, uint64_t version, const Key& after,
-                 std::vector<ObjectPtr> rest);
+                  std::vector<ObjectPtr> rest);
   uint64_t version() const;
 
   /// Returns at most `limit` events of a kind after `from` in `out`. Waits for an event until `until` or a stop. Sets

@@ -186,7 +186,7 @@ http::Response Rest::list(const RequestInfo& call) {
     if (selector.empty()) meta["remainingItemCount"] = all.size() - at;
     if (token.empty())
       store_.cachePages(*call.resource, call.key.ns, version, page.back()->key,
-                       {all.begin() + static_cast<std::ptrdiff_t>(end), all.end()});
+                        {all.begin() + static_cast<std::ptrdiff_t>(end), all.end()});
   }
   http::Response r;
   r.contentType = as.contentType;

@@ -1,5 +1,5 @@
 // Compares the search for required victims with trying each victim on a copy of the whole cluster.
-#include "controller/scheduler/choice/nominated_rooms.h"
+#include "controller/scheduler/choice/nominated_capacity.h"
 
 #include <gtest/gtest.h>
 

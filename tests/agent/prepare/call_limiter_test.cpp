@@ -1,10 +1,11 @@
 // A plugin that hangs, and claims of other plugins.
+#include "controller/agent/prepare/call_limiter.h"
+
 #include <atomic>
 #include <semaphore>
 #include <thread>
 
 #include "controller/agent/dra/claim_queue.h"
-#include "controller/agent/prepare/call_limiter.h"
 #include "tests/agent/prepare/fixture.h"
 
 namespace egpu::agent {
