@@ -7,7 +7,7 @@ from figures import Figure
 from objects import PRIORITY_CLASSES, claim, gang, gpu_class, is_bound, pod, priority_class
 from server import Probing, wait
 from tenants import CARDS, FLOODER, MODEL
-from client import GPUS, Refused, carriers, claims, pods  # importing server adds its folder to sys.path
+from client import GPUS, Refused, resource_claims, claims, pods  # importing server adds its folder to sys.path
 
 MOST = 1024  # members of a gang
 RATE = 400  # objects a second, eight times the rate of kubectl
@@ -266,7 +266,7 @@ KINDS = {
     "pod-groups": pod_groups,
     "templates": creates(TEMPLATES, template),
     "templates-and-pods": templates_and_pods,
-    "resource-claims": creates(carriers(FLOODER), lambda index: {"metadata": {"name": f"rc-{index:04}"}, "spec": resource_claim_spec(index)}),
+    "resource-claims": creates(resource_claims(FLOODER), lambda index: {"metadata": {"name": f"rc-{index:04}"}, "spec": resource_claim_spec(index)}),
     "resource-claim-templates": creates(RESOURCE_TEMPLATES, lambda index: {"metadata": {"name": f"rct-{index:04}"},
                                                                            "spec": {"spec": resource_claim_spec(index)}}),
 }

@@ -262,8 +262,8 @@ Store<Gpu>::Ptr Stores::gpu(std::string_view name) const {
 
 bool Stores::synced() const {
   return cards.synced() && devices.synced() && claims.synced() && classes.synced() && pods.synced() && nodes.synced() &&
-         carriers.synced() && namespaces.synced() && quotas.synced() && templates.synced() &&
-         carrierTemplates.synced() && priorityClasses.synced();
+         resourceClaims.synced() && namespaces.synced() && quotas.synced() && templates.synced() &&
+         resourceClaimTemplates.synced() && priorityClasses.synced();
 }
 
 void Stores::sawPod(const core::Pod& pod) {

@@ -85,7 +85,7 @@ void judge(const cache::Stores& stores, Tenant& tenant) {
   tenant.outlivesPods = true;
   for (const auto& owner : claim->metadata.ownerReferences) {
     if (owner.kind != "ResourceClaim") continue;
-    const auto resource = stores.carriers.get(core::keyOf(claim->metadata));
+    const auto resource = stores.resourceClaims.get(core::keyOf(claim->metadata));
     tenant.outlivesPods = !resource || resource->metadata.ownerReferences.empty();
     if (tenant.outlivesPods) tenant.obstacle = "it belongs to a ResourceClaim that was written by hand: delete that";
   }

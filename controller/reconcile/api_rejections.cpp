@@ -65,7 +65,7 @@ void ApiRejections::note(const QueueKey& key, const base::Status& why, std::stop
 void ApiRejections::report(const QueueKey& key, const std::string& message, std::stop_token stop) {
   switch (key.concern) {
     case Concern::claim:
-    case Concern::carrier:
+    case Concern::resourceClaim:
       return reportOnClaim(key.object, message, stop);
     case Concern::gang:
       for (const auto& claim : stores_.claimsOfGang(key.object.namespace_, key.object.name))

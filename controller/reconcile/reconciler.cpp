@@ -49,8 +49,8 @@ Reconciler::Reconciler(kube::Client& client, cache::Stores& stores, allocator::A
       binder_(writer_, stores, cluster, provisioning_),
       volumes_(client_, clock, timeouts_),
       users_(writer_, stores, binder_, events, clock, metrics),
-      carrier_(writer_, stores, clock, timeouts_),
-      stock_(writer_, stores, carrier_, events),
+      resourceClaim_(writer_, stores, clock, timeouts_),
+      stock_(writer_, stores, resourceClaim_, events),
       templates_(writer_, stores, clock, timeouts_),
       claimContext_{
           .writer = writer_,
@@ -59,7 +59,7 @@ Reconciler::Reconciler(kube::Client& client, cache::Stores& stores, allocator::A
           .binder = binder_,
           .provisioning = provisioning_,
           .classes = classes_,
-          .bridge = carrier_,
+          .bridge = resourceClaim_,
           .users = users_,
           .status = status_,
           .waiting = waiting_,
@@ -70,7 +70,7 @@ Reconciler::Reconciler(kube::Client& client, cache::Stores& stores, allocator::A
       },
       claimParts_(claimContext_),
       claims_(claimContext_, claimParts_),
-      devices_(writer_, stores, binder_, provisioning_, carrier_, users_, events, timeouts_),
+      devices_(writer_, stores, binder_, provisioning_, resourceClaim_, users_, events, timeouts_),
       use_(stores, clock, timeouts_.usageInterval),
       quotas_(writer_, stores, cluster, clock, timeouts_, metrics, events),
       pods_(claimContext_, claimParts_, events),
@@ -113,7 +113,7 @@ Outcome Reconciler::node(const std::string& name) {
   for (const auto& pod : pods) enqueue_(podKey(core::keyOf(pod->metadata)));
   for (const auto& device : stores_.devicesInPhase(phase::kAvailable))
     if (device->spec.nodeName == name) routing_.claimsOfDevice(*device);
-  for (const auto& claim : carrier_.resetAllBackoff()) enqueue_(claimKey(claim));
+  for (const auto& claim : resourceClaim_.resetAllBackoff()) enqueue_(claimKey(claim));
   return Outcome::done();
 }
 
@@ -172,8 +172,8 @@ bool Reconciler::isNearRunning(const core::Pod& pod) const {
     if (!claim) return false;
     if (claim->status.phase == phase::kBound || awaitsFirstChoice(*claim)) return true;
     // A claim that waits for the pod is allocated before it is Bound.
-    const auto carrier = stores_.carriers.get(key);
-    return carrier && carrier->allocation;
+    const auto resourceClaim = stores_.resourceClaims.get(key);
+    return resourceClaim && resourceClaim->allocation;
   });
 }
 
@@ -248,7 +248,7 @@ Outcome Reconciler::stepOf(const QueueKey& key, std::stop_token stop) {
       return devices_.step(object.name, stop);
     case Concern::card:
       return auditor_.step(object.name, stop);
-    case Concern::carrier:
+    case Concern::resourceClaim:
       return stock_.step(object, stop);
     case Concern::pod:
       return pod(object, stop);

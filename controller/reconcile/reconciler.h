@@ -86,7 +86,7 @@ class Reconciler {
   bool goesFirst(const std::string& queueKey) const;
   /// Number of claims, pods and ResourceClaims with state here; for tests.
   std::size_t remembered() const {
-    return waiting_.claims() + pods_.remembered() + carrier_.remembered() + stock_.remembered() +
+    return waiting_.claims() + pods_.remembered() + resourceClaim_.remembered() + stock_.remembered() +
            templates_.remembered();
   }
 
@@ -135,7 +135,7 @@ class Reconciler {
   Binder binder_;
   BoundVolumes volumes_;
   Users users_;
-  ResourceClaimBridge carrier_;
+  ResourceClaimBridge resourceClaim_;
   ResourceClaimAdopter stock_;
   TemplateSync templates_;
   ClaimContext claimContext_;

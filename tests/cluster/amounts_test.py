@@ -13,7 +13,7 @@ import installation
 import nodes
 import verify
 from apiserver import Cluster, guarded
-from client import CLASSES, Refused, Report, carriers, claims, pods, until
+from client import CLASSES, Refused, Report, resource_claims, claims, pods, until
 from parts import WHOLE
 from pods_test import expect_clean, gpu_class
 
@@ -217,7 +217,7 @@ def workloads(client, report):
     for path in paths:
         client.call("DELETE", path, {"propagationPolicy": "Foreground"})
     spaces = ("default", *KINDS.values())
-    until("everything is given back", lambda: not any(client.items(claims(space)) or client.items(carriers(space)) for space in spaces)
+    until("everything is given back", lambda: not any(client.items(claims(space)) or client.items(resource_claims(space)) for space in spaces)
           and not verify.World(client).devices, patience=300)
 
 

@@ -26,7 +26,7 @@ def quotas(namespace="default"):
     return f"{GROUP}/namespaces/{namespace}/elasticgpuquotas"
 
 
-def carriers(namespace="default"):
+def resource_claims(namespace="default"):
     return f"/apis/resource.k8s.io/v1/namespaces/{namespace}/resourceclaims"
 
 

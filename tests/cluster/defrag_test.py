@@ -18,7 +18,7 @@ import installation
 import nodes
 import verify
 from apiserver import Cluster, guarded
-from client import CLASSES, GPUS, Report, carriers, claims, pods, until
+from client import CLASSES, GPUS, Report, resource_claims, claims, pods, until
 from parts import WHOLE
 from pki import write_kubeconfig
 from pods_test import expect_clean, gpu_class
@@ -125,7 +125,7 @@ class Ground:
         for name in by_hand:
             self.client.delete(f"{claims()}/{name}")
         self.client.delete(f"{BUDGETS}/small")
-        until("all is given back", lambda: not verify.World(self.client).devices and not self.client.items(carriers()))
+        until("all is given back", lambda: not verify.World(self.client).devices and not self.client.items(resource_claims()))
         expect_clean(self.client, self.report, "once all is given back")
 
 

@@ -13,7 +13,7 @@ import installation
 import nodes
 import verify
 from apiserver import Cluster, guarded
-from client import CLASSES, GPUS, Report, carriers, claims, pods, until
+from client import CLASSES, GPUS, Report, resource_claims, claims, pods, until
 from parts import WHOLE
 from pods_test import expect_clean, gpu_class
 
@@ -87,7 +87,7 @@ class Ground:
                 self.client.delete(path)
 
     def away(self):
-        until("all is given back", lambda: not verify.World(self.client).devices and not self.client.items(carriers()))
+        until("all is given back", lambda: not verify.World(self.client).devices and not self.client.items(resource_claims()))
         expect_clean(self.client, self.report, "once all is given back")
 
 

@@ -15,7 +15,7 @@ import installation
 import nodes
 import verify
 from apiserver import Cluster, guarded
-from client import CLASSES, GPUS, Report, carriers, claims, pods, until
+from client import CLASSES, GPUS, Report, resource_claims, claims, pods, until
 from parts import WHOLE
 
 SHARE = "gpushare.provisioner.elasticgpu.io"
@@ -155,7 +155,7 @@ def away(client, report):
         client.delete_all(path)
     until("all pods are gone", lambda: not client.items(pods()), patience=600)
     until("all claims are gone", lambda: not client.items(claims()), patience=600)
-    until("all ResourceClaims are gone", lambda: not client.items(carriers()))
+    until("all ResourceClaims are gone", lambda: not client.items(resource_claims()))
     kept = [each for each in verify.World(client).devices.values() if each["spec"]["reclaimPolicy"] == "Retain"]
     report.check("what Retain keeps is Released", all(each["status"]["phase"] == "Released" for each in kept) and len(kept) == 3,
                  [(each["metadata"]["name"], each["status"].get("phase")) for each in kept])

@@ -16,8 +16,8 @@ import installation
 import nodes
 import verify
 from apiserver import Cluster, guarded
-from carrier_test import PRIORITIES, events
-from client import CLASSES, GPUS, GROUP, Refused, Report, carriers, claims, pods, until
+from resource_claim_test import PRIORITIES, events
+from client import CLASSES, GPUS, GROUP, Refused, Report, resource_claims, claims, pods, until
 from parts import WHOLE
 from pods_test import SHARE, expect_clean, gpu_class, pod
 from tenant_test import editor_of
@@ -196,7 +196,7 @@ class Ground:
                 if each["spec"].get("reclaimPolicy") == "Retain" and each.get("status", {}).get("phase") == "Released":
                     with contextlib.suppress(Refused):  # the device may be gone meanwhile
                         self.client.delete(f"{GPUS}/{name}")
-            return not verify.World(self.client).devices and not self.client.items(carriers())
+            return not verify.World(self.client).devices and not self.client.items(resource_claims())
 
         until("all is given back", free)
         self.clean("once all is given back")

@@ -17,7 +17,7 @@ import urllib.request
 import installation
 import nodes
 from apiserver import Cluster, guarded
-from client import CLASSES, GPUS, NODES, PATIENCE, Refused, Report, carriers, claims, pods, quotas, until
+from client import CLASSES, GPUS, NODES, PATIENCE, Refused, Report, resource_claims, claims, pods, quotas, until
 from parts import WHOLE
 from pods_test import claim, gpu_class, pod, running
 
@@ -208,7 +208,7 @@ def whole_life(client, log, report):
     for path in (pods(), claims()):
         client.delete_all(path)
     until("claims are gone", lambda: not client.items(claims()))
-    until("their ResourceClaims too", lambda: not client.items(carriers()))
+    until("their ResourceClaims too", lambda: not client.items(resource_claims()))
     until("their devices too", lambda: not [each for each in client.items(GPUS) if "card" not in each["spec"]])
 
 

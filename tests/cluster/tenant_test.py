@@ -16,7 +16,7 @@ import installation
 import nodes
 import verify
 from apiserver import Cluster, guarded
-from client import CLASSES, GPUS, MERGE, Refused, Report, carriers, claims, pods, until
+from client import CLASSES, GPUS, MERGE, Refused, Report, resource_claims, claims, pods, until
 from parts import WHOLE
 from pods_test import SHARE, expect_clean, gpu_class, pod, running
 
@@ -28,9 +28,9 @@ POLICIES = "/apis/admissionregistration.k8s.io/v1/validatingadmissionpolicybindi
 STRIP = {"metadata": {"finalizers": None}}
 DISOWN = {"metadata": {"ownerReferences": None}}
 ACTS = {
-    "strip carrier": lambda user, name: user.call("PATCH", f"{carriers()}/{name}", STRIP, MERGE),
-    "disown carrier": lambda user, name: user.call("PATCH", f"{carriers()}/{name}", DISOWN, MERGE),
-    "delete carrier": lambda user, name: user.delete(f"{carriers()}/{name}"),
+    "strip resource claim": lambda user, name: user.call("PATCH", f"{resource_claims()}/{name}", STRIP, MERGE),
+    "disown resource claim": lambda user, name: user.call("PATCH", f"{resource_claims()}/{name}", DISOWN, MERGE),
+    "delete resource claim": lambda user, name: user.delete(f"{resource_claims()}/{name}"),
     "strip claim": lambda user, name: user.call("PATCH", f"{claims()}/{name}", STRIP, MERGE),
     "delete claim": lambda user, name: user.delete(f"{claims()}/{name}"),
 }
@@ -54,19 +54,19 @@ def without_policy(client, user):
     """Removes the validating policies, so that only the controller protects the cards."""
     for each in client.items(POLICIES):
         client.delete(f"{POLICIES}/{each['metadata']['name']}")
-    client.create(carriers(), {"metadata": {"name": "probe", "finalizers": ["elasticgpu.io/resource-claim"]}, "spec": {"devices": {"requests": [
+    client.create(resource_claims(), {"metadata": {"name": "probe", "finalizers": ["elasticgpu.io/resource-claim"]}, "spec": {"devices": {"requests": [
         {"name": "gpu", "exactly": {"deviceClassName": "elasticgpu.io"}}]}}})
 
     def may_strip():
         try:
-            return user.call("PATCH", f"{carriers()}/probe", STRIP, MERGE)
+            return user.call("PATCH", f"{resource_claims()}/probe", STRIP, MERGE)
         except Refused as refused:
             # (another controller may have deleted it already: it may delete a ResourceClaim with its finalizer)
             return refused.status == 404
 
     until("a tenant may strip", may_strip)
-    if client.exists(f"{carriers()}/probe"):
-        client.delete(f"{carriers()}/probe")
+    if client.exists(f"{resource_claims()}/probe"):
+        client.delete(f"{resource_claims()}/probe")
 
 
 def attack(user, report, name, order, pause):
@@ -125,7 +125,7 @@ def one_batch(client, user, report, orders, pause):
     until("with the pods gone every rival has a card", lambda: len(bound()) == CARDS)
     left = [name for name in names if client.exists(f"{GPUS}/{devices[name]}")]
     report.check("nothing of the tenant's is left", not left, left)
-    until("nor of its ResourceClaims", lambda: not client.items(carriers()))
+    until("nor of its ResourceClaims", lambda: not client.items(resource_claims()))
     expect_clean(client, report, "after the orders")
     client.delete_all(claims())
     until("all is given back", lambda: not verify.World(client).devices and not client.items(claims()))
@@ -137,7 +137,7 @@ def held_says_so(client, user, report):
     client.create(pods(), pod("told", {"main": "told"}))
     until("the pod runs", lambda: "told" in running(client))
     device = device_of(client, "told")
-    attack(user, report, "told", ("strip carrier", "delete claim", "strip claim"), 0.5)
+    attack(user, report, "told", ("strip resource claim", "delete claim", "strip claim"), 0.5)
 
     def held():
         conditions = client.get(f"{GPUS}/{device}").get("status", {}).get("conditions", [])
@@ -168,13 +168,13 @@ def cascade_orphan(client, user, report):
     report.check("while the pod runs the card is its own", not kept(client, device), kept(client, device))
     client.delete(f"{pods()}/orphan")
     until("the claim goes", lambda: not client.exists(f"{claims()}/orphan"))
-    until("its ResourceClaim too", lambda: not client.exists(f"{carriers()}/orphan"))
+    until("its ResourceClaim too", lambda: not client.exists(f"{resource_claims()}/orphan"))
     client.create(claims(), whole_card("orphan"))
     client.create(pods(), pod("orphan", {"main": "orphan"}))
     until("the next of that name runs", lambda: "orphan" in running(client))
     client.delete(f"{pods()}/orphan")
     client.delete(f"{claims()}/orphan")
-    until("all is given back", lambda: not verify.World(client).devices and not client.items(carriers()))
+    until("all is given back", lambda: not verify.World(client).devices and not client.items(resource_claims()))
 
 
 def main():

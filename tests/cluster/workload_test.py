@@ -28,7 +28,7 @@ import yaml
 from alternations import Alternations
 from apiserver import Cluster, guarded
 from auditor import Auditor
-from client import Report, carriers, claims, pods, until
+from client import Report, resource_claims, claims, pods, until
 from operations import SCALES, Operations
 from parts import WHOLE, stages
 from witness import Witness
@@ -203,7 +203,7 @@ class Ground:
             self.tend()
             picture = self.auditor.look()
             return [*picture.devices, *[each["metadata"]["name"] for each in picture.claims], *[entry for entry in rules.entries(picture)],
-                    *[each["metadata"]["name"] for team in TEAMS for each in self.client.items(carriers(team))],
+                    *[each["metadata"]["name"] for team in TEAMS for each in self.client.items(resource_claims(team))],
                     *[team for team in TEAMS if self.client.exists(f"/api/v1/namespaces/{team}")]]
 
         try:

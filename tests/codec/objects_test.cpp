@@ -212,7 +212,7 @@ TEST(Decode, aPodsClaimsInWhicheverOrderSpecAndStatusCome) {
   EXPECT_EQ(pod->resourceClaims, (std::vector<core::PodResourceClaim>{{"t", "x"}, {"t", "", "y"}}));
 }
 
-TEST(Encode, theCarrierAsKubernetesWantsIt) {
+TEST(Encode, theResourceClaimAsKubernetesWantsIt) {
   core::ResourceClaim claim;
   claim.metadata.name = "train";
   claim.metadata.namespace_ = "default";

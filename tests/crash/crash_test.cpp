@@ -220,17 +220,17 @@ TEST(WatchFaultTest, RepeatedAndDelayedClaimEvents) {
       },
       24);
 }
-TEST(WatchFaultTest, LostRepeatedAndDelayedCarrierAndPodEvents) {
+TEST(WatchFaultTest, LostRepeatedAndDelayedResourceClaimAndPodEvents) {
   watchFault(
       [](support::Driver& d, int at) {
-        d.carriers.faults.lose = at;
+        d.resourceClaims.faults.lose = at;
         d.pods.faults.repeat = at;
       },
       12);
   watchFault(
       [](support::Driver& d, int at) {
         d.pods.faults.lose = at;
-        d.carriers.faults.delay = at;
+        d.resourceClaims.faults.delay = at;
       },
       12);
 }

@@ -15,7 +15,7 @@ sys.path[:0] = [os.path.join(ROOT, "tests", "cluster"), os.path.join(ROOT, "test
 import reasons
 import rules
 from auditor import Auditor
-from client import Refused, carriers, pods
+from client import Refused, resource_claims, pods
 from controllers import Controllers
 from operations import Operations
 
@@ -90,7 +90,7 @@ class Ground:
         self.tend()
         picture = self.auditor.look()
         return [*picture.devices, *[each["metadata"]["name"] for each in picture.claims], *rules.entries(picture),
-                *[each["metadata"]["name"] for team in TEAMS for each in self.client.items(carriers(team))]]
+                *[each["metadata"]["name"] for team in TEAMS for each in self.client.items(resource_claims(team))]]
 
 
 def work(ground, report):

@@ -20,8 +20,8 @@ TEST_F(ExtenderTest, BindBindsTheClaimsThenThePod) {
   for (const auto* claim : {"a", "b"}) {
     EXPECT_EQ(phaseOf(claim), "Bound");
     EXPECT_EQ(nodeOf(claim), "n2");
-    ASSERT_TRUE(world.carrier(claim) && world.carrier(claim)->allocation);
-    EXPECT_EQ(world.carrier(claim)->allocation->nodeName, "n2");
+    ASSERT_TRUE(world.resourceClaim(claim) && world.resourceClaim(claim)->allocation);
+    EXPECT_EQ(world.resourceClaim(claim)->allocation->nodeName, "n2");
   }
   EXPECT_EQ(world.plugin.made().size(), 2u);
   EXPECT_EQ(world.violation(), "");

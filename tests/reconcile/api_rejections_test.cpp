@@ -134,7 +134,7 @@ TEST_F(ApiRejectionsTest, W5_TheClaimItself) {
   EXPECT_EQ(world.claim("a").status.phase, "Bound");
 }
 
-TEST_F(ApiRejectionsTest, W7_TheCarrier) {
+TEST_F(ApiRejectionsTest, W7_TheResourceClaim) {
   world.addClaim("a", "share", {{"gpu-core", "10"}});
   settle();
   refuse(kube::Method::post, "/resourceclaims");
@@ -226,7 +226,7 @@ TEST_F(ApiRejectionsTest, W1_AFirstConsumersDeviceIsTriedOnOtherNodes) {
   world.addPod("p", {"a"});
   driver->run();
   EXPECT_TRUE(world.pod("p").schedulingGates.empty());
-  EXPECT_EQ(world.carrier("a")->allocation->nodeName, "n2");
+  EXPECT_EQ(world.resourceClaim("a")->allocation->nodeName, "n2");
   line.refuses = nullptr;
   world.removePod("p");
 }
@@ -242,7 +242,7 @@ TEST_F(ApiRejectionsTest, W1_ANodeWhoseNameIsLongerThanALabelIsUsed) {
   driver->run();
   EXPECT_EQ(world.claim("a").status.phase, "Bound");
   EXPECT_EQ(world.claim("a").status.nodeName, node);
-  EXPECT_EQ(world.carrier("b")->allocation->nodeName, node);
+  EXPECT_EQ(world.resourceClaim("b")->allocation->nodeName, node);
   const std::string label(world.gpu(deviceOf("a")).metadata.label("elasticgpu.io/node"));
   EXPECT_EQ(label, world.gpu(card).metadata.label("elasticgpu.io/node"));
   EXPECT_EQ(label.size(), 63u);

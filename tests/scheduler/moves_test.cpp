@@ -634,7 +634,7 @@ Small consolidation(int nodes) {
 
 /// Carries plans out as a cluster does: no capacity is held, and the moved claim's policy decides its new card, before
 /// or after its old cards are released.
-void carriedOutOneByOne(Small s, std::size_t size, bool before) {
+void executeOneByOne(Small s, std::size_t size, bool before) {
   const auto members = alike(size, whole(6));
   const MovePlanner planner = [&](const Cluster& at) { return letAllIn(at, members, s.movers); };
   std::size_t steps = 0;
@@ -672,7 +672,7 @@ TEST(GangMoves, APlanIsCarriedOutWhileNothingIsHeld) {
   MovePlan one = planned;
   EXPECT_FALSE(beginWithMoveThatHolds(s.cluster, one, s.movers, planner, 1));
   EXPECT_EQ(one, planned);
-  for (const bool before : {true, false}) carriedOutOneByOne(s, 4, before);
+  for (const bool before : {true, false}) executeOneByOne(s, 4, before);
 }
 
 }  // namespace

@@ -123,15 +123,16 @@ http::Response RealHandler::must(const std::string& method, const std::string& p
 }
 
 void RealHandler::wipe() {
-  const std::string ours = "/apis/elasticgpu.io/v1alpha/", core = "/api/v1/", carriers = "/apis/resource.k8s.io/v1/";
+  const std::string ours = "/apis/elasticgpu.io/v1alpha/", core = "/api/v1/",
+                    resourceClaims = "/apis/resource.k8s.io/v1/";
   // group and version, resource, whether it is namespaced
   const std::tuple<std::string, std::string, bool> kinds[] = {
       {core, "pods", true},
       {ours, "elasticgpuclaimtemplates", true},
-      {carriers, "resourceclaimtemplates", true},
+      {resourceClaims, "resourceclaimtemplates", true},
       {ours, "elasticgpuclaims", true},
       {ours, "elasticgpuquotas", true},
-      {carriers, "resourceclaims", true},
+      {resourceClaims, "resourceclaims", true},
       {ours, "elasticgpus", false},
       {ours, "elasticgpuclasses", false},
       {core, "nodes", false},

@@ -60,7 +60,7 @@ class StockScheduler {
     std::vector<std::string> claimNodes;
     if (v1alpha::pendingClaim(pod)) return report(pod, "cannot allocate all claims", {});
     for (const auto& used : v1alpha::claimNames(pod)) {
-      const auto claim = world_.carrier(used);
+      const auto claim = world_.resourceClaim(used);
       if (!claim || claim->metadata.deleting() || !claim->allocation)
         return report(pod, "cannot allocate all claims", {});
       claimNodes.push_back(claim->allocation->nodeName);

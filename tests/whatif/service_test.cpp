@@ -247,7 +247,7 @@ TEST_F(QuestionsTest, APodIsSimulatedWithTheClaimsThatWouldBeStampedForIt) {
   fresh.deviceClassName = "elasticgpu.io";
   fresh.config.push_back(
       {{}, "elasticgpu.io", R"({"egpuClassName":"share","resources":{"requests":{"elasticgpu.io/gpu-core":40}}})"});
-  stores.carriers.informed(fresh);
+  stores.resourceClaims.informed(fresh);
   const auto unmade = answer("/simulate", "",
                              of("", ", resourceClaims: [" + entry +
                                         "]}\nstatus: {resourceClaimStatuses: [{name: egpu, resourceClaimName: "
@@ -262,7 +262,7 @@ TEST_F(QuestionsTest, APodIsSimulatedWithTheClaimsThatWouldBeStampedForIt) {
   other.metadata.namespace_ = "default";
   other.metadata.resourceVersion = next();
   other.claim.deviceClassName = "nic.example.com";
-  stores.carrierTemplates.informed(other);
+  stores.resourceClaimTemplates.informed(other);
   has(answer("/simulate", "", of("egpuct.elasticgpu.io/a: thirty, egpuct.elasticgpu.io/n: nic")),
       "ResourceClaimTemplate nic requests no ElasticGPU and is ignored");
   refuses(404, "there is no ElasticGPUClaimTemplate or ResourceClaimTemplate \"default/none\"", "/simulate", "",
@@ -388,7 +388,7 @@ TEST_F(QuestionsTest, ImmediateClaimsThatAreStampedForAPodGoWhereItCanRun) {
   made.deviceClassName = "elasticgpu.io";
   made.config.push_back(
       {{}, "elasticgpu.io", R"({"egpuClassName":"share","resources":{"requests":{"elasticgpu.io/gpu-core":40}}})"});
-  stores.carriers.informed(made);
+  stores.resourceClaims.informed(made);
   const std::string name = "{name: egpu, resourceClaimName: p-egpu-x7x7x}";
   has(answer("/simulate", "", of("far", entry, name)), R"("fits":true,"node":"n2")");
   // An existing claim.

@@ -143,7 +143,7 @@ void ClaimStatus::put(const cache::Claim& claim, const ConditionUpdate& update, 
       return putPending(claim, update, after);
     case ConditionUpdate::As::resourceClaimNotReady:
     case ConditionUpdate::As::resourceClaimReady:
-      return putCarried(claim, update, after);
+      return putResourceClaimReady(claim, update, after);
     case ConditionUpdate::As::lost:
       return setLost(claim, update, after);
     case ConditionUpdate::As::inUse:
@@ -313,7 +313,7 @@ void ClaimStatus::putInUse(const cache::Claim& claim, const ConditionUpdate& upd
                base::rfc3339(clock_.wall()));
 }
 
-void ClaimStatus::putCarried(const cache::Claim& claim, const ConditionUpdate& update, Status& after) {
+void ClaimStatus::putResourceClaimReady(const cache::Claim& claim, const ConditionUpdate& update, Status& after) {
   const bool good = update.as == ConditionUpdate::As::resourceClaimReady;
   const auto* old = findCondition(claim.status.conditions, kResourceClaimReady);
   // A claim without an obstacle so far gets no condition.

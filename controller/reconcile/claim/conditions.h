@@ -78,7 +78,7 @@ class ClaimStatus {
   base::Status reportOne(std::span<const ConditionUpdate> all, std::stop_token stop);  ///< updates of one claim
   void put(const cache::Claim& claim, const ConditionUpdate& update, Status& after);
   void putPending(const cache::Claim& claim, const ConditionUpdate& update, Status& after);
-  void putCarried(const cache::Claim& claim, const ConditionUpdate& update, Status& after);
+  void putResourceClaimReady(const cache::Claim& claim, const ConditionUpdate& update, Status& after);
   void setLost(const cache::Claim& claim, const ConditionUpdate& update, Status& after);
   void putPreempted(const cache::Claim& claim, const ConditionUpdate& update, Status& after);
   void putNotResized(const cache::Claim& claim, const ConditionUpdate& update, Status& after);

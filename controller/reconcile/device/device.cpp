@@ -131,9 +131,9 @@ Outcome DeviceSync::noteLostCards(const cache::Gpu& device, std::stop_token stop
 }
 
 base::Result<std::vector<std::string>> DeviceSync::holders(const cache::Gpu& device,
-                                                           const ResourceClaimBridge::Released& carrier,
+                                                           const ResourceClaimBridge::Released& resourceClaim,
                                                            std::stop_token stop) {
-  const bool reserved = carrier.state == ResourceClaimBridge::Release::inUse;
+  const bool reserved = resourceClaim.state == ResourceClaimBridge::Release::inUse;
   const core::ObjectKey key{device.spec.claimRef->namespace_, device.spec.claimRef->name};
   std::vector<std::string> names;
   const auto prefix = device.spec.claimRef->uid + ":";  // records for an earlier claim do not count
@@ -151,7 +151,8 @@ base::Result<std::vector<std::string>> DeviceSync::holders(const cache::Gpu& dev
   }
   auto pods = users_.readPods(key, device.spec.nodeName, stop);
   if (!pods.ok()) return pods.status();
-  std::set<std::string> recorded(carrier.pods.begin(), carrier.pods.end());  // pods that may get a node just now
+  std::set<std::string> recorded(resourceClaim.pods.begin(),
+                                 resourceClaim.pods.end());  // pods that may get a node just now
   for (const auto& pod : *pods) {
     if (!holds(pod)) continue;
     names.push_back(pod.metadata.name);
@@ -169,7 +170,7 @@ base::Result<std::vector<std::string>> DeviceSync::holders(const cache::Gpu& dev
 std::optional<Outcome> DeviceSync::heldForPods(const cache::Gpu& device, std::stop_token stop) {
   const auto& ref = *device.spec.claimRef;
   const core::ObjectKey key{ref.namespace_, ref.name};
-  const auto released = carrier_.release(key, ref.uid, device.metadata.name, stop);
+  const auto released = resourceClaim_.release(key, ref.uid, device.metadata.name, stop);
   if (released.state == ResourceClaimBridge::Release::failed) return Outcome::retry(released.error);
   const bool reserved = released.state == ResourceClaimBridge::Release::inUse;
   const auto pods = holders(device, released, stop);

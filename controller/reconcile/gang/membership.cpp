@@ -26,8 +26,9 @@ std::string_view groupOf(const cache::Claim& claim) { return claim.metadata.anno
 bool isMade(const cache::Stores& stores, const core::ObjectKey& key) {
   const auto claim = stores.claims.get(key);
   if (claim) return !claim->metadata.deleting();
-  const auto carrier = stores.carriers.get(key);
-  return carrier && !asks(*carrier) && carrier->deviceClassName != keys::kDeviceClass;  // another driver's
+  const auto resourceClaim = stores.resourceClaims.get(key);
+  return resourceClaim && !asks(*resourceClaim) &&
+         resourceClaim->deviceClassName != keys::kDeviceClass;  // another driver's
 }
 
 }  // namespace
@@ -99,7 +100,7 @@ std::size_t succeededMembers(const cache::Stores& stores, const std::string& nam
   for (const auto& pod : stores.succeededPods(namespace_))
     for (const auto& entry : v1alpha::podClaims(*pod)) {
       if (entry.state == v1alpha::PodClaimState::named) continue;  // the claim was not made for the pod and outlives it
-      const auto of = stores.carrierTemplates.get({namespace_, entry.templateName});
+      const auto of = stores.resourceClaimTemplates.get({namespace_, entry.templateName});
       if (of ? !asks(of->claim) : !v1alpha::namesAmounts(entry.templateName)) continue;
       const bool annotated = of && namesGang(of->annotations);
       if (v1alpha::gangOf(annotated ? of->annotations : pod->metadata.annotations) != gang) continue;

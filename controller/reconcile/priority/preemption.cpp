@@ -32,8 +32,8 @@ constexpr std::string_view kMoves = "moving to another device because of annotat
 /// True if the claim was made for a ResourceClaim that was created by hand. Such a claim outlives its pods: the next
 /// pod may use it before the last one has ended, so evictions would free no capacity.
 bool outlivesItsPods(const cache::Stores& stores, const cache::Claim& claim) {
-  const auto carrier = stores.carriers.get(core::keyOf(claim.metadata));
-  return carrier && asks(*carrier) && stampedFor(*carrier) == nullptr;
+  const auto resourceClaim = stores.resourceClaims.get(core::keyOf(claim.metadata));
+  return resourceClaim && asks(*resourceClaim) && stampedFor(*resourceClaim) == nullptr;
 }
 
 /// Returns the claim that holds the device and may lose it by this parameter of its class; else null.

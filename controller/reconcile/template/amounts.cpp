@@ -20,7 +20,7 @@ core::ResourceClaimTemplate madeOf(const core::ObjectKey& key, const v1alpha::El
   made.metadata.namespace_ = key.namespace_;
   made.metadata.labels[std::string(keys::kAmountsLabel)] = "true";
   made.claim.deviceClassName = std::string(keys::kDeviceClass);
-  made.claim.requestName = std::string(keys::kCarrierRequest);
+  made.claim.requestName = std::string(keys::kResourceClaimRequest);
   made.claim.config.push_back({{}, std::string(keys::kDriver), codec::encodeClaimSpec(spec)});
   return made;
 }
@@ -151,7 +151,7 @@ std::optional<std::string> amountsRefusal(const cache::Stores& stores, const cor
       annotated ? v1alpha::validateAmounts(pod.metadata.annotations) : v1alpha::validateAmounts(templateName);
   if (mistake) return mistake->field + ": " + mistake->message;
   const core::ObjectKey key{pod.metadata.namespace_, templateName};
-  const auto made = stores.carrierTemplates.get(key);
+  const auto made = stores.resourceClaimTemplates.get(key);
   const auto spec = v1alpha::amountsOf(templateName);
   if (made && spec && !matches(*made, key, *spec) && !marked(*made))
     return "a ResourceClaimTemplate " + templateName +

@@ -25,7 +25,7 @@ core::ResourceClaimTemplate madeOf(const cache::ClaimTemplate& claims) {
   made.labels = claims.labels;
   made.annotations = claims.annotations;
   made.claim.deviceClassName = std::string(keys::kDeviceClass);
-  made.claim.requestName = std::string(keys::kCarrierRequest);
+  made.claim.requestName = std::string(keys::kResourceClaimRequest);
   made.claim.config.push_back({{}, std::string(keys::kDriver), codec::encodeClaimSpec(claims.spec)});
   return made;
 }
@@ -54,7 +54,7 @@ bool matches(const core::ResourceClaimTemplate& made, const cache::ClaimTemplate
 
 Outcome TemplateSync::step(const core::ObjectKey& key, std::stop_token stop) {
   const auto claims = stores_.templates.get(key);
-  const auto made = stores_.carrierTemplates.get(key);
+  const auto made = stores_.resourceClaimTemplates.get(key);
   const bool live = claims && !claims->metadata.deleting();
   if (made && !ownerOf(*made).empty() && (!claims || ownerOf(*made) != claims->metadata.uid))
     if (const auto outcome = ownerGone(*made, ownerOf(*made), stop)) return *outcome;
@@ -77,7 +77,7 @@ std::optional<Outcome> TemplateSync::ownerGone(const core::ResourceClaimTemplate
 }
 
 std::optional<Outcome> TemplateSync::ensure(const cache::ClaimTemplate& claims, std::stop_token stop) {
-  auto made = stores_.carrierTemplates.get(core::keyOf(claims.metadata));
+  auto made = stores_.resourceClaimTemplates.get(core::keyOf(claims.metadata));
   if (!made) {
     const auto written = writer_.create(madeOf(claims), stop);
     if (!written.ok())

@@ -210,9 +210,9 @@ std::vector<std::string> Extender::devicesOf(const codec::NodeVictims& victims) 
     if (!claim || claim->metadata.uid != ref.uid) continue;
     // The device goes with its pod only if Kubernetes made its ResourceClaim for that pod. A claim made by hand
     // survives the pod with its device.
-    const auto carrier = stores_.carriers.get({ref.namespace_, ref.name});
-    if (!carrier || reconcile::madeFor(*claim) != carrier->metadata.uid) continue;
-    const auto& owners = carrier->metadata.ownerReferences;
+    const auto resourceClaim = stores_.resourceClaims.get({ref.namespace_, ref.name});
+    if (!resourceClaim || reconcile::madeFor(*claim) != resourceClaim->metadata.uid) continue;
+    const auto& owners = resourceClaim->metadata.ownerReferences;
     if (std::any_of(owners.begin(), owners.end(),
                     [&](const auto& owner) { return owner.kind == "Pod" && going.count(owner.uid) != 0; }))
       devices.push_back(device->metadata.name);

@@ -46,7 +46,7 @@ class CallLimiterTest : public PrepareTest {
     world.addPod(name, {name});
     driver->settle();
     world.schedule(name);
-    return {"default", name, world.carrier(name)->metadata.uid};
+    return {"default", name, world.resourceClaim(name)->metadata.uid};
   }
   /// Hangs in these calls from now on.
   void hang(const std::string& where) {

@@ -45,7 +45,7 @@ class CompanyTest : public PrepareTest {
     world.schedule(name);
   }
   base::Status prepare(const std::string& name) {
-    return preparer.prepare({"default", name, world.carrier(name)->metadata.uid}, {}).status();
+    return preparer.prepare({"default", name, world.resourceClaim(name)->metadata.uid}, {}).status();
   }
   /// Returns the result of a runtime that applies these claims' files to one container: "CARDS LIMIT_0 LIMIT_1".
   std::string environmentOf(const std::vector<std::string>& claims) {
@@ -161,7 +161,7 @@ TEST_F(CompanyTest, AnotherDriversClaimDoesNotCount) {
   nic.requestName = "gpu";
   nic = support::World::must(world.client.create(nic));
   pod("p", {"b"}, {container("main", {"b"})});
-  nic.allocation = world.carrier("b")->allocation;
+  nic.allocation = world.resourceClaim("b")->allocation;
   nic.allocation->driver = "nic.example.com";
   const auto text = codec::encode(nic);
   world.json<core::ResourceClaim>({"default", "nic"}, "{" + text.substr(text.find("\"status\":")), "status");

@@ -114,7 +114,7 @@ class PrepareTest : public ::testing::Test {
     world.addPod(name, {name});
     driver->settle();
     world.schedule(name);
-    return {"default", name, world.carrier(name)->metadata.uid};
+    return {"default", name, world.resourceClaim(name)->metadata.uid};
   }
   v1alpha::ElasticGPU deviceOf(const ClaimRef& claim) {
     return world.gpu("egpu-" + world.claim(claim.name).metadata.uid);

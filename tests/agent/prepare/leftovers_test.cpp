@@ -94,8 +94,8 @@ TEST_F(LeftoversTest, L1_NeverUnderAPodThatIsEndingAndStillRuns) {
   world.json<core::ResourceClaim>({"default", "a"}, R"({"metadata":{"finalizers":null}})");
   support::World::mustOk(world.client.remove<core::ResourceClaim>({"default", "a"}));
   driver->settle();
-  ASSERT_TRUE(world.carrier("a")) << "it was made anew";
-  ASSERT_NE(world.carrier("a")->metadata.uid, before.uid);
+  ASSERT_TRUE(world.resourceClaim("a")) << "it was made anew";
+  ASSERT_NE(world.resourceClaim("a")->metadata.uid, before.uid);
   ASSERT_TRUE(preparer.garbageCollect({}).ok());
   EXPECT_EQ(files(), Calls{fileOf(its)});
   setState("a", "terminated");

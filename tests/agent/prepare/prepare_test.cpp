@@ -12,7 +12,7 @@ namespace {
 using base::Code;
 
 void allocation(support::World& world, const ClaimRef& claim, const std::string& from, const std::string& to) {
-  auto rc = *world.carrier(claim.name);
+  auto rc = *world.resourceClaim(claim.name);
   std::string text = codec::encode(rc);
   for (auto at = text.find(from); at != std::string::npos; at = text.find(from, at + to.size()))
     text.replace(at, from.size(), to);
@@ -53,7 +53,7 @@ TEST_F(PrepareTest, TheOwnerMayStandTheOtherWayRound) {
   world.addPod("a", {"a"});
   driver->settle();
   world.schedule("a");
-  const ClaimRef claim{"default", "a", world.carrier("a")->metadata.uid};
+  const ClaimRef claim{"default", "a", world.resourceClaim("a")->metadata.uid};
   const auto prepared = preparer.prepare(claim, {});
   ASSERT_TRUE(prepared.ok()) << prepared.status().str();
   EXPECT_EQ(*prepared, ids(uidOf(claim)));
@@ -76,7 +76,7 @@ TEST_F(PrepareTest, TheOwnerMayStandTheOtherWayRound) {
   world.addPod("b", {"b"});
   driver->settle();
   world.schedule("b");
-  const ClaimRef other{"default", "b", world.carrier("b")->metadata.uid};
+  const ClaimRef other{"default", "b", world.resourceClaim("b")->metadata.uid};
   allocation(world, other, deviceOf(other).metadata.name, deviceOf(claim).metadata.name);
   EXPECT_EQ(another.prepare(other, {}).status().code(), Code::invalid);
   EXPECT_TRUE(hasEvent("b", "is not the device of one with its name"));
@@ -262,8 +262,8 @@ TEST_P(RefusedTest, WithWordsAndAnEventOnThePod) {
   const auto answer = preparer.prepare(claim, {});
   EXPECT_EQ(answer.status().code(), wrong.code) << answer.status().str();
   EXPECT_NE(answer.status().message().find(wrong.message), std::string::npos) << answer.status().str();
-  const auto carrier = world.carrier("a");
-  const bool reserved = carrier && !carrier->reservedFor.empty();
+  const auto resourceClaim = world.resourceClaim("a");
+  const bool reserved = resourceClaim && !resourceClaim->reservedFor.empty();
   EXPECT_TRUE(!reserved || hasEvent("a", wrong.message));
   EXPECT_EQ(plugin.calls(), Calls{});
   EXPECT_TRUE(files().empty());
@@ -292,7 +292,7 @@ TEST_F(PrepareTest, AWholeCardIsGivenWithTheMemoryThatItHas) {
   world.addPod("a", {"a"});
   driver->settle();
   world.schedule("a");
-  const ClaimRef claim{"default", "a", world.carrier("a")->metadata.uid};
+  const ClaimRef claim{"default", "a", world.resourceClaim("a")->metadata.uid};
   const int64_t less = 16 * support::kGi - (64 << 20);
   options.memoryFound = [&](const std::string&) { return std::optional(less); };
   ClaimPreparer agent(client, registry, events, folder, options);
@@ -312,7 +312,7 @@ TEST_F(PrepareTest, AnotherWholeCardClaimIsPreparedOnceItsEntryFollowsItsCard) {
   world.addPod("a", {"a"});
   driver->settle();
   world.schedule("a");
-  const ClaimRef claim{"default", "a", world.carrier("a")->metadata.uid};
+  const ClaimRef claim{"default", "a", world.resourceClaim("a")->metadata.uid};
   const int64_t less = 16 * support::kGi - (64 << 20);
   world.json<cache::Gpu>({"", "gpu-n1-0"}, R"({"spec":{"card":{"memory":)" + std::to_string(less) + "}}}");
   EXPECT_EQ(preparer.prepare(claim, {}).status().code(), Code::unavailable) << "soon";
@@ -494,7 +494,7 @@ TEST_F(PrepareTest, AResourceClaimMadeAnewTakesTheFileOver) {
   world.addPod("b", {"a"});
   driver->run(std::chrono::seconds(60));
   world.schedule("b");
-  const ClaimRef anew{"default", "a", world.carrier("a")->metadata.uid};
+  const ClaimRef anew{"default", "a", world.resourceClaim("a")->metadata.uid};
   ASSERT_NE(anew.uid, claim.uid);
   ASSERT_TRUE(preparer.prepare(anew, {}).ok());
   (void)plugin.calls();

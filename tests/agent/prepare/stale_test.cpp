@@ -129,7 +129,7 @@ TEST_F(StaleTest, CardsOfTwoDriversMakeNoFileStale) {
   world.addPod("w", {"w"});
   driver->settle();
   world.schedule("w");
-  ASSERT_TRUE(agent->prepare({"default", "w", world.carrier("w")->metadata.uid}, {}).ok());
+  ASSERT_TRUE(agent->prepare({"default", "w", world.resourceClaim("w")->metadata.uid}, {}).ok());
   (void)plugin.calls();
   EXPECT_TRUE(agent->refresh({}).ok());
   EXPECT_EQ(plugin.calls(), Calls{});
@@ -172,7 +172,7 @@ TEST_F(StaleTest, SharesThatFillTheirCardAreMadeAnewWhereItHasLess) {
   world.addPod("d", {"d"});
   driver->settle();
   world.schedule("d");
-  const ClaimRef again{"default", "d", world.carrier("d")->metadata.uid};
+  const ClaimRef again{"default", "d", world.resourceClaim("d")->metadata.uid};
   EXPECT_EQ(agent->prepare(again, {}).status().code(), Code::invalid);
 }
 

@@ -25,7 +25,7 @@ import parts
 import real_node
 import verify
 from apiserver import Cluster, guarded
-from client import GPUS, Report, carriers, claims, pods, until
+from client import GPUS, Report, resource_claims, claims, pods, until
 from ground import FILE, GIB, MINORS, Ground, check_away, logs_if_it_fails, prepare_cluster, running_containers
 
 SIMULATED_NODE = "gpu-0"
@@ -182,22 +182,22 @@ def check_refused(ground):
     ground.cluster.processes.pause("controller")
     # A forged ResourceClaim: written by a tenant, with an allocation that names another user's device.
     device = ground.device("gpushare-egpuc-1")["metadata"]["name"]
-    admin.create(carriers(), {"apiVersion": "resource.k8s.io/v1", "kind": "ResourceClaim", "metadata": {"name": "forged"},
+    admin.create(resource_claims(), {"apiVersion": "resource.k8s.io/v1", "kind": "ResourceClaim", "metadata": {"name": "forged"},
                               "spec": {"devices": {"requests": [{"name": "gpu", "exactly": {"deviceClassName": "elasticgpu.io"}}]}}})
     allocation = {"devices": {"results": [{"request": "gpu", "driver": "elasticgpu.io", "pool": real_node.NAME, "device": device}]},
                   "nodeSelector": {"nodeSelectorTerms": [{"matchFields": [
                       {"key": "metadata.name", "operator": "In", "values": [real_node.NAME]}]}]}}
-    admin.patch(f"{carriers()}/forged/status", {"status": {"allocation": allocation}})
+    admin.patch(f"{resource_claims()}/forged/status", {"status": {"allocation": allocation}})
     ground.pod("forger", {"main": ["forged"]}, nodeName=real_node.NAME)
     ground.refused("a forged ResourceClaim", "forger", "not owned by an ElasticGPUClaim")
     # A moved claim: its ResourceClaim's allocation now belongs to another claim.
-    its = admin.get(f"{carriers()}/moved")["status"]["allocation"]
+    its = admin.get(f"{resource_claims()}/moved")["status"]["allocation"]
     for changed in (None, allocation):
-        admin.patch(f"{carriers()}/moved/status", {"status": {"allocation": changed}})
+        admin.patch(f"{resource_claims()}/moved/status", {"status": {"allocation": changed}})
     ground.pod("mover", {"main": ["moved"]}, nodeName=real_node.NAME)
     ground.refused("a claim that has moved", "mover", "is not the device of ElasticGPUClaim default/moved", "default/gpushare-egpuc-1")
     ground.delete("mover")
-    until("nobody has it reserved", lambda: not admin.get(f"{carriers()}/moved").get("status", {}).get("reservedFor"))
+    until("nobody has it reserved", lambda: not admin.get(f"{resource_claims()}/moved").get("status", {}).get("reservedFor"))
     # A claim without a ledger entry.
     device = ground.device("late")
     card, uid = f"{GPUS}/{device['spec']['cards'][0]['name']}", device["metadata"]["uid"]
@@ -211,7 +211,7 @@ def check_refused(ground):
     until("its device is gone", lambda: ground.node.prepared() == prepared)
     ground.cluster.processes.resume("controller")
     until("the controller writes the moved claim's allocation anew",
-          lambda: admin.get(f"{carriers()}/moved").get("status", {}).get("allocation", {}).get("devices") == its["devices"])
+          lambda: admin.get(f"{resource_claims()}/moved").get("status", {}).get("allocation", {}).get("devices") == its["devices"])
     ground.report.check("for none of them anything was prepared", ground.node.prepared() == prepared, list(ground.node.prepared()))
     ground.delete("wrong-node", "forger")
 

@@ -32,16 +32,16 @@ TEST_F(SweeperTest, S3_ADeletedCardLeavesWhenItsLedgerIsEmpty) {
   EXPECT_EQ(world.claim("a").status.phase, "Bound");
 }
 
-TEST_F(SweeperTest, S4_ACarrierWhoseClaimWasTornOutIsLetGo) {
+TEST_F(SweeperTest, S4_AResourceClaimWhoseClaimWasTornOutIsReleased) {
   world.addClaim("a", "share", {{"gpu-core", "10"}});
   world.addPod("p", {"a"});
   settle();
-  ASSERT_TRUE(world.carrier("a"));
+  ASSERT_TRUE(world.resourceClaim("a"));
   world.removePod("p");
   world.json<cache::Claim>({"default", "a"}, R"({"metadata":{"finalizers":null}})");
   world.removeClaim("a");
   driver->run();
-  EXPECT_FALSE(world.carrier("a"));
+  EXPECT_FALSE(world.resourceClaim("a"));
 }
 
 /// A compromised agent creates an unlimited number of cards of its own node.

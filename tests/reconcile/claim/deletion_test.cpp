@@ -124,7 +124,7 @@ TEST_F(DeletionTest, C12_AClaimInUseIsNotReleased) {
   driver->run();
   EXPECT_EQ(world.gpu(device).status.phase, "Bound");
   EXPECT_TRUE(world.claim("a").metadata.deleting());
-  EXPECT_TRUE(world.carrier("a")->metadata.deleting());  // no new reservations
+  EXPECT_TRUE(world.resourceClaim("a")->metadata.deleting());  // no new reservations
   EXPECT_EQ(world.reason("a"), "InUse");
   EXPECT_EQ(world.message("a"), "is being deleted; waits for pod p to end");
   EXPECT_EQ(countEvents("a Normal InUse is being deleted; waits for pod p to end"), 1);
@@ -136,7 +136,7 @@ TEST_F(DeletionTest, C12_AClaimInUseIsNotReleased) {
   world.finishPod("p");
   driver->run();
   EXPECT_FALSE(world.exists(device));
-  EXPECT_FALSE(world.carrier("a"));
+  EXPECT_FALSE(world.resourceClaim("a"));
   EXPECT_FALSE(world.client.get<cache::Claim>({"default", "a"}).ok());
 }
 

@@ -51,8 +51,8 @@ class FirstConsumerTest : public ReconcileTest {
   }
   /// Returns the node of the claim's allocation; empty: none.
   std::string nodeOf(const std::string& claim) {
-    const auto carrier = world.carrier(claim);
-    return carrier && carrier->allocation ? carrier->allocation->nodeName : "";
+    const auto resourceClaim = world.resourceClaim(claim);
+    return resourceClaim && resourceClaim->allocation ? resourceClaim->allocation->nodeName : "";
   }
   bool gated(const std::string& name) { return !world.pod(name).schedulingGates.empty(); }
   /// Runs controller and scheduler alternately, with a little time in between.
@@ -94,21 +94,21 @@ TEST_F(FirstConsumerTest, W9_ClaimWithDeviceAndItsGatedPodGoFirst) {
   settle();
   EXPECT_FALSE(claimFirst()) << "it waits for a pod";
   world.addPod("p", {"a"});
-  int decided = 0, carried = 0;
+  int decided = 0, allocated = 0;
   for (bool more = true; more;) {
     more = driver->poll();
-    const auto carrier = driver->stores.carriers.get({"default", "a"});
+    const auto resourceClaim = driver->stores.resourceClaims.get({"default", "a"});
     const auto pod = driver->stores.pods.get({"default", "p"});
     const bool hasDevice = !driver->stores.devicesOfClaim(world.claim("a").metadata.uid).empty();
     const bool isGated = pod && !pod->schedulingGates.empty();
     EXPECT_EQ(claimFirst(), hasDevice);
     EXPECT_EQ(podFirst(), isGated);
     decided += hasDevice && isGated;
-    carried += carrier && carrier->allocation && isGated;
+    allocated += resourceClaim && resourceClaim->allocation && isGated;
     more = driver->stepOnce() || more;
   }
-  EXPECT_GT(decided, carried) << "seen between W1 and W8";
-  EXPECT_GT(carried, 0) << "seen between W8 and W9";
+  EXPECT_GT(decided, allocated) << "seen between W1 and W8";
+  EXPECT_GT(allocated, 0) << "seen between W8 and W9";
   world.schedule("p");
   settle();
   EXPECT_EQ(world.claim("a").status.phase, "Bound");

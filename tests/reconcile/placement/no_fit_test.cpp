@@ -51,8 +51,8 @@ TEST_F(NoFitTest, C6_APodWithoutGateFollowsALabelThatItWaitsFor) {
   EXPECT_EQ(world.reason("a"), "NoFit");
   world.json<core::Node>({"", "n1"}, R"({"metadata":{"labels":{"zone":"x"}}})");
   settle();
-  ASSERT_TRUE(world.carrier("a"));
-  EXPECT_TRUE(world.carrier("a")->allocation);
+  ASSERT_TRUE(world.resourceClaim("a"));
+  EXPECT_TRUE(world.resourceClaim("a")->allocation);
 }
 
 TEST_F(NoFitTest, C6_ACordonedNodeIsTriedAgainWhenItIsBack) {

@@ -547,7 +547,7 @@ TEST_F(TogetherTest, NothingIsRememberedOfWhatIsGone) {
     pod("missing" + n, {"nowhere" + n});
     world.addClaim("waits" + n, "share", {{"gpu", "2"}});
     settle();
-    ASSERT_TRUE(world.carrier("small" + n));
+    ASSERT_TRUE(world.resourceClaim("small" + n));
     world.clearAllocation("small" + n);
     settle();
     EXPECT_GT(driver->reconciler.remembered(), 3u);

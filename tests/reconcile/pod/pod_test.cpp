@@ -17,20 +17,20 @@ TEST_F(PodTest, W9_AClaimThatTheCacheHasNotSeenYetIsAskedFor) {
   EXPECT_EQ(countEvents("p Warning WaitingForClaim"), 0);
 }
 
-TEST_F(PodTest, C10_AGatedPodIsPinnedOnceItsClaimIsCarried) {
+TEST_F(PodTest, C10_AGatedPodIsPinnedOnceItsResourceClaimIsAllocated) {
   world.addClaim("a", "share", {{"gpu-core", "10"}});
   settle();
-  EXPECT_FALSE(world.carrier("a"));  // no pod needs it
+  EXPECT_FALSE(world.resourceClaim("a"));  // no pod needs it
   world.addPod("p", {"a"});
   const auto before = writes();
   settle();
   EXPECT_EQ(writes() - before, 3u);  // W7, W8, W9
-  const auto carrier = world.carrier("a");
-  ASSERT_TRUE(carrier);
-  EXPECT_TRUE(ResourceClaimBridge::ownedBy(*carrier, world.claim("a").metadata.uid));
-  ASSERT_TRUE(carrier->allocation);
-  EXPECT_EQ(carrier->allocation->device, deviceOf("a"));
-  EXPECT_EQ(carrier->allocation->nodeName, "n1");
+  const auto resourceClaim = world.resourceClaim("a");
+  ASSERT_TRUE(resourceClaim);
+  EXPECT_TRUE(ResourceClaimBridge::ownedBy(*resourceClaim, world.claim("a").metadata.uid));
+  ASSERT_TRUE(resourceClaim->allocation);
+  EXPECT_EQ(resourceClaim->allocation->device, deviceOf("a"));
+  EXPECT_EQ(resourceClaim->allocation->nodeName, "n1");
   const auto pod = world.pod("p");
   EXPECT_TRUE(pod.schedulingGates.empty());
   ASSERT_TRUE(pod.requiredNodeAffinity);
@@ -98,7 +98,7 @@ TEST_F(PodTest, C5_WaitForFirstConsumer) {
   world.addPod("p", {"a"}, true, {{"zone", "x"}});
   settle();
   // The node suits the pod; the claim is allocated and not provisioned yet; the gate is removed without a pin.
-  EXPECT_EQ(world.carrier("a")->allocation->nodeName, "n2");
+  EXPECT_EQ(world.resourceClaim("a")->allocation->nodeName, "n2");
   EXPECT_TRUE(world.pod("p").schedulingGates.empty());
   EXPECT_FALSE(world.pod("p").requiredNodeAffinity);
   EXPECT_TRUE(world.plugin.made().empty());
@@ -116,14 +116,14 @@ TEST_F(PodTest, C5_ClearedByTheSchedulerGoesToAnotherNodeWithAllClaimsOfThePod) 
   world.addClaim("b", "late", {{"gpu-core", "10"}});
   world.addPod("p", {"a", "b"});
   settle();
-  const auto first = world.carrier("a")->allocation->nodeName;
-  EXPECT_EQ(world.carrier("b")->allocation->nodeName, first);
+  const auto first = world.resourceClaim("a")->allocation->nodeName;
+  EXPECT_EQ(world.resourceClaim("b")->allocation->nodeName, first);
   world.clearAllocation("a");
   driver->run(std::chrono::seconds(5));
-  ASSERT_TRUE(world.carrier("a")->allocation);
-  ASSERT_TRUE(world.carrier("b")->allocation);
-  EXPECT_NE(world.carrier("a")->allocation->nodeName, first);
-  EXPECT_EQ(world.carrier("b")->allocation->nodeName, world.carrier("a")->allocation->nodeName);
+  ASSERT_TRUE(world.resourceClaim("a")->allocation);
+  ASSERT_TRUE(world.resourceClaim("b")->allocation);
+  EXPECT_NE(world.resourceClaim("a")->allocation->nodeName, first);
+  EXPECT_EQ(world.resourceClaim("b")->allocation->nodeName, world.resourceClaim("a")->allocation->nodeName);
 }
 
 TEST_F(PodTest, C5_AConsumerThatLeavesFreesTheIntent) {

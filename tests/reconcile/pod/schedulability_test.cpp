@@ -137,7 +137,7 @@ TEST_F(SchedulabilityTest, C5_APodBehindAQueuesGateTakesNothing) {
   EXPECT_TRUE(world.pod("p").schedulingGates.empty()) << world.message("others");
   EXPECT_TRUE(world.pod("q").schedulingGates.empty()) << world.message("more");
   EXPECT_FALSE(world.exists(deviceOf("both")));
-  EXPECT_FALSE(world.carrier("both"));
+  EXPECT_FALSE(world.resourceClaim("both"));
   EXPECT_EQ(world.pod("queued").schedulingGates, (std::vector<std::string>{kQueue, kOurs}));
   EXPECT_EQ(world.reason("both"), "WaitingForGates");
   EXPECT_TRUE(has(world.message("both"), "pod queued")) << world.message("both");
@@ -173,9 +173,9 @@ TEST_F(SchedulabilityTest, C5_ASelectorThatComesWithTheAdmissionIsObeyed) {
     EXPECT_TRUE(world.pod(pod).schedulingGates.empty()) << pod;
   }
   for (const auto& claim : {stampOf("stamped"), stampOf("at-once"), std::string("made")}) {
-    const auto carrier = world.carrier(claim);
-    ASSERT_TRUE(carrier && carrier->allocation) << claim;
-    EXPECT_EQ(carrier->allocation->nodeName, "n2") << claim;
+    const auto resourceClaim = world.resourceClaim(claim);
+    ASSERT_TRUE(resourceClaim && resourceClaim->allocation) << claim;
+    EXPECT_EQ(resourceClaim->allocation->nodeName, "n2") << claim;
   }
 }
 
@@ -189,9 +189,9 @@ TEST_F(SchedulabilityTest, C5_AStampedClaimOfEitherModeGetsANodeThatSuitsItsPod)
       const auto pod = std::string(cls) + "-" + zone;
       ofTemplate(pod, cls, 1, [&, zone = zone](core::Pod& made) { made.nodeSelector = {{"zone", zone}}; });
       EXPECT_TRUE(world.pod(pod).schedulingGates.empty()) << pod << world.message(stampOf(pod));
-      const auto carrier = world.carrier(stampOf(pod));
-      ASSERT_TRUE(carrier && carrier->allocation) << pod;
-      EXPECT_EQ(carrier->allocation->nodeName, node) << pod;
+      const auto resourceClaim = world.resourceClaim(stampOf(pod));
+      ASSERT_TRUE(resourceClaim && resourceClaim->allocation) << pod;
+      EXPECT_EQ(resourceClaim->allocation->nodeName, node) << pod;
     }
   ofTemplate("nowhere", "share", 1, [](core::Pod& pod) { pod.nodeSelector = {{"zone", "z"}}; });
   EXPECT_EQ(world.reason(stampOf("nowhere")), "NoFit") << world.message(stampOf("nowhere"));
@@ -282,9 +282,9 @@ TEST_F(SchedulabilityTest, C5_OfTwoPodsOfOneClaimTheAdmittedOneIsItsFirstConsume
   settle();
   EXPECT_TRUE(world.pod("younger").schedulingGates.empty()) << world.message("shared");
   EXPECT_EQ(world.pod("older").schedulingGates.size(), 2u);
-  const auto carrier = world.carrier("shared");
-  ASSERT_TRUE(carrier && carrier->allocation);
-  EXPECT_EQ(carrier->allocation->nodeName, "n2");
+  const auto resourceClaim = world.resourceClaim("shared");
+  ASSERT_TRUE(resourceClaim && resourceClaim->allocation);
+  EXPECT_EQ(resourceClaim->allocation->nodeName, "n2");
 }
 
 TEST_F(SchedulabilityTest, C13_NothingIsNominatedOrReservedForAQueuedPod) {

@@ -94,7 +94,7 @@ TEST_F(SharedClaimTest, PodsThatDifferChooseInTurns) {
   world.json<core::Node>({"", "n1"}, R"({"metadata":{"labels":{"zone":"z30"}}})");
   settle();
   driver->run(seconds(120));
-  EXPECT_FALSE(world.carrier("shared")->allocation->nodeName.empty());
+  EXPECT_FALSE(world.resourceClaim("shared")->allocation->nodeName.empty());
   EXPECT_TRUE(world.pod("p130").schedulingGates.empty());
 }
 

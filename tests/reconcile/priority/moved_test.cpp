@@ -125,7 +125,7 @@ TEST_F(MovedTest, C13_V2_OneInUseIsMarkedAndWaitsForItsPodAndNobodyIsEvicted) {
   EXPECT_EQ(world.gpu(deviceOf("a"))
                 .status.message.rfind("moving to another device because of annotation elasticgpu.io/move", 0),
             0u);
-  EXPECT_TRUE(world.carrier("a")) << "its pod runs on";
+  EXPECT_TRUE(world.resourceClaim("a")) << "its pod runs on";
   EXPECT_FALSE(world.client.get<core::Pod>({"default", "p"})->metadata.deleting());
   pod("next", "a");
   EXPECT_TRUE(isGated("next")) << "nobody takes it anew";
@@ -178,8 +178,8 @@ TEST_F(MovedTest, C13_V3_WhoHasNoGateDoesNotTakeItAnewOnceTheLastPodGoes) {
     if (choosy) made.requiredNodeAffinity = {{{{{"kubernetes.io/hostname", "In", {"n1"}}}, {}}}};
     (void)World::must(world.client.create(made));
     settle();
-    ASSERT_TRUE(world.carrier(a)) << "p has it reserved";
-    EXPECT_TRUE(world.carrier(a)->metadata.deleting()) << "the scheduler places nobody there";
+    ASSERT_TRUE(world.resourceClaim(a)) << "p has it reserved";
+    EXPECT_TRUE(world.resourceClaim(a)->metadata.deleting()) << "the scheduler places nobody there";
     world.json<core::Pod>({"default", "p"}, R"({"metadata":{"finalizers":null}})");
     ends("p", a);
     driver->run();
@@ -203,7 +203,7 @@ TEST_F(MovedTest, C13_W9_WhoIsLetGoMeanwhileKeepsTheDevice) {
   EXPECT_FALSE(isGated("p"));
   EXPECT_EQ(uidOf("a"), before) << "p is pinned to its node";
   EXPECT_EQ(world.claim("a").status.phase, "Bound");
-  ASSERT_TRUE(world.carrier("a") && world.carrier("a")->allocation) << "or p waits for ever";
+  ASSERT_TRUE(world.resourceClaim("a") && world.resourceClaim("a")->allocation) << "or p waits for ever";
   world.schedule("p");
   driver->run();
   EXPECT_EQ(mark("a"), "Preempted") << "it is still asked to move, after p";

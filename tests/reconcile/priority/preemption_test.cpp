@@ -467,7 +467,7 @@ TEST_F(PreemptionTest, V2_OneThatMovesIsNotMarkedForIt_BudgetsHoldAndSpareTheOth
   EXPECT_TRUE(podIsThere("runs")) << "nobody goes for what can't be done";
   EXPECT_EQ(world.gpu(deviceOf("other")).status.reason, "");
   EXPECT_EQ(world.gpu(deviceOf("moves")).status.message, mark);
-  EXPECT_TRUE(world.carrier("moves") && !world.carrier("moves")->metadata.deleting());
+  EXPECT_TRUE(world.resourceClaim("moves") && !world.resourceClaim("moves")->metadata.deleting());
   budget(false);
   driver->run(std::chrono::seconds(20));
   EXPECT_FALSE(podIsThere("stays"));

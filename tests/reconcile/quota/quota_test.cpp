@@ -173,7 +173,7 @@ TEST_F(QuotaTest, ASmallerCardLetsInTheWholeOneOfAFirstConsumer) {
   EXPECT_EQ(world.reason("a"), "QuotaExceeded");
   world.addCard("n1", 2, 8 * support::kGi);  // a new node would cause another try anyway
   settle();
-  EXPECT_TRUE(world.carrier("a") && world.carrier("a")->allocation) << world.message("a");
+  EXPECT_TRUE(world.resourceClaim("a") && world.resourceClaim("a")->allocation) << world.message("a");
 }
 
 TEST_F(QuotaTest, OfSeveralClaimsOfAPodNoRemedyIsTold) {
@@ -237,7 +237,7 @@ TEST_F(QuotaTest, OfAFirstConsumerANodeThatWasRefusedForAWhileIsTriedAgain) {
   EXPECT_EQ(world.reason("a"), "QuotaExceeded") << world.message("a");
   line.refuses = nullptr;
   driver->run(std::chrono::minutes(3));
-  EXPECT_TRUE(world.carrier("a") && world.carrier("a")->allocation) << world.message("a");
+  EXPECT_TRUE(world.resourceClaim("a") && world.resourceClaim("a")->allocation) << world.message("a");
   start();
 }
 
@@ -335,11 +335,11 @@ TEST_F(QuotaTest, OfAFirstConsumerThePodIsToldAndComesBack) {
   settle();
   EXPECT_EQ(world.reason("b"), "QuotaExceeded");
   EXPECT_EQ(countEvents("p Warning WaitingForClaim claim b: QuotaExceeded: quota team allows claims 1"), 1);
-  EXPECT_FALSE(world.carrier("b") && world.carrier("b")->allocation);
+  EXPECT_FALSE(world.resourceClaim("b") && world.resourceClaim("b")->allocation);
   world.removeClaim("a");
   settle();
-  ASSERT_TRUE(world.carrier("b"));
-  EXPECT_TRUE(world.carrier("b")->allocation);
+  ASSERT_TRUE(world.resourceClaim("b"));
+  EXPECT_TRUE(world.resourceClaim("b")->allocation);
 }
 
 TEST_F(QuotaTest, ADeviceThatStandsAlreadyCountsForWhoNamesIt) {

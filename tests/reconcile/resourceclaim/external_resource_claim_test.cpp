@@ -78,12 +78,12 @@ TEST_F(StockTest, AnyonesResourceClaimIsBoundAndCarriesItsClaim) {
   ASSERT_EQ(claim.metadata.ownerReferences.size(), 1u);
   EXPECT_EQ(claim.metadata.ownerReferences[0].uid, uid);
   EXPECT_EQ(claim.metadata.ownerReferences[0].apiVersion, "resource.k8s.io/v1");
-  const auto carrier = world.carrier("a");
-  ASSERT_TRUE(carrier && carrier->allocation);
-  EXPECT_EQ(carrier->allocation->device, deviceOf("a"));
-  EXPECT_EQ(carrier->allocation->request, "accelerator");
-  EXPECT_EQ(carrier->metadata.finalizers, std::vector<std::string>{"elasticgpu.io/resource-claim"});
-  EXPECT_TRUE(carrier->metadata.ownerReferences.empty()) << "it stays its maker's";
+  const auto resourceClaim = world.resourceClaim("a");
+  ASSERT_TRUE(resourceClaim && resourceClaim->allocation);
+  EXPECT_EQ(resourceClaim->allocation->device, deviceOf("a"));
+  EXPECT_EQ(resourceClaim->allocation->request, "accelerator");
+  EXPECT_EQ(resourceClaim->metadata.finalizers, std::vector<std::string>{"elasticgpu.io/resource-claim"});
+  EXPECT_TRUE(resourceClaim->metadata.ownerReferences.empty()) << "it stays its maker's";
   World::mustOk(world.client.remove<core::ResourceClaim>({"default", "a"}));
   EXPECT_TRUE(nothingIsLeft());
 }
@@ -97,11 +97,11 @@ TEST_F(StockTest, C14_ThoseOfATemplateMayBeAGang) {
   };
   member("a");
   EXPECT_EQ(world.reason("a"), "WaitingForGang");
-  EXPECT_FALSE(world.carrier("a")->allocation);
+  EXPECT_FALSE(world.resourceClaim("a")->allocation);
   member("b");
   for (const auto* name : {"a", "b"}) {
     EXPECT_EQ(world.claim(name).status.phase, "Bound") << world.message(name);
-    EXPECT_TRUE(world.carrier(name)->allocation) << name;
+    EXPECT_TRUE(world.resourceClaim(name)->allocation) << name;
   }
 }
 
@@ -225,22 +225,22 @@ TEST_F(StockTest, AClaimThatAUserDeletesComesBack) {
   settle();
   EXPECT_NE(world.claim("a").metadata.uid, before);
   EXPECT_EQ(world.claim("a").status.phase, "Bound");
-  EXPECT_FALSE(world.carrier("a")->allocation) << "somebody may be about to reserve what was taken back";
+  EXPECT_FALSE(world.resourceClaim("a")->allocation) << "somebody may be about to reserve what was taken back";
   driver->run(seconds(5));
-  EXPECT_EQ(world.carrier("a")->allocation->device, deviceOf("a"));
+  EXPECT_EQ(world.resourceClaim("a")->allocation->device, deviceOf("a"));
   world.addPod("p", {"a"});
   settle();
   world.schedule("p");
   const auto used = deviceOf("a");
   world.removeClaim("a");
   driver->run();
-  EXPECT_EQ(world.carrier("a")->allocation->device, used) << "a pod runs with it";
+  EXPECT_EQ(world.resourceClaim("a")->allocation->device, used) << "a pod runs with it";
   EXPECT_EQ(world.reason("a"), "InUse");
   world.removePod("p");
   driver->run();
   EXPECT_EQ(world.claim("a").status.phase, "Bound");
   EXPECT_NE(deviceOf("a"), used);
-  EXPECT_EQ(world.carrier("a")->allocation->device, deviceOf("a"));
+  EXPECT_EQ(world.resourceClaim("a")->allocation->device, deviceOf("a"));
   World::mustOk(world.client.remove<core::ResourceClaim>({"default", "a"}));
   EXPECT_TRUE(nothingIsLeft());
 }
@@ -260,7 +260,7 @@ TEST_F(StockTest, AClaimThatIsTornOutIsNotReplacedWhileItsPodRuns) {
   world.removePod("p");
   driver->run();
   EXPECT_FALSE(world.exists(device));
-  EXPECT_EQ(world.carrier("a")->allocation->device, deviceOf("a"));
+  EXPECT_EQ(world.resourceClaim("a")->allocation->device, deviceOf("a"));
   World::mustOk(world.client.remove<core::ResourceClaim>({"default", "a"}));
   EXPECT_TRUE(nothingIsLeft());
 }
@@ -273,7 +273,7 @@ TEST_F(StockTest, AnAllocationOfNobodyIsTakenBack) {
       R"("pool":"n1","device":"egpu-x"}]}}}})",
       "status");
   settle();
-  EXPECT_FALSE(world.carrier("a")->allocation);
+  EXPECT_FALSE(world.resourceClaim("a")->allocation);
   EXPECT_TRUE(hasClaim("a"));
   World::mustOk(world.client.remove<core::ResourceClaim>({"default", "a"}));
   EXPECT_TRUE(nothingIsLeft());
@@ -303,7 +303,7 @@ TEST_F(StockTest, AnAllocationOfAnothersDeviceIsTakenBackOnceNoPodHasTheClaim) {
   world.removePod("p");
   start();
   driver->run();
-  EXPECT_EQ(world.carrier("a")->allocation->device, deviceOf("a"));
+  EXPECT_EQ(world.resourceClaim("a")->allocation->device, deviceOf("a"));
 
   // The claim is deleted as well: nothing is left that would clear the allocation.
   const auto before = world.claim("a").metadata.uid;
@@ -315,7 +315,7 @@ TEST_F(StockTest, AnAllocationOfAnothersDeviceIsTakenBackOnceNoPodHasTheClaim) {
   driver->run();
   ASSERT_TRUE(hasClaim("a"));
   EXPECT_NE(world.claim("a").metadata.uid, before);
-  EXPECT_EQ(world.carrier("a")->allocation->device, deviceOf("a"));
+  EXPECT_EQ(world.resourceClaim("a")->allocation->device, deviceOf("a"));
   EXPECT_TRUE(world.exists(others));
   World::mustOk(world.client.remove<core::ResourceClaim>({"default", "a"}));
   world.removeClaim("b");
@@ -415,7 +415,7 @@ TEST_F(StockTest, AHandMadeClaimOfTheSameNameIsNeverAdopted) {
   settle();
   EXPECT_TRUE(world.claim("a").metadata.ownerReferences.empty());
   EXPECT_EQ(world.reason("a", "ResourceClaimReady"), "ResourceClaimConflict");
-  EXPECT_FALSE(world.carrier("a")->allocation);
+  EXPECT_FALSE(world.resourceClaim("a")->allocation);
   EXPECT_EQ(
       countEvents("p Warning WaitingForClaim claim a: an ElasticGPUClaim of that name exists and was not made for"), 1);
   EXPECT_EQ(countEvents("a Warning NotServed an ElasticGPUClaim of that name exists"), 1);
@@ -444,7 +444,7 @@ TEST_F(StockTest, AForgedOwnerGainsNothing) {
   (void)World::must(world.client.create(forged));
   driver->run();
   EXPECT_FALSE(hasClaim("b")) << "there is no such ResourceClaim of its name";
-  EXPECT_EQ(world.carrier("a")->allocation->device, deviceOf("a"));
+  EXPECT_EQ(world.resourceClaim("a")->allocation->device, deviceOf("a"));
   // Owner removed from a running pod's claim: it becomes a claim like one created by hand, and the pod keeps its
   // device.
   world.addPod("p", {"a"});
@@ -453,11 +453,11 @@ TEST_F(StockTest, AForgedOwnerGainsNothing) {
   const auto device = deviceOf("a");
   world.json<cache::Claim>({"default", "a"}, R"({"metadata":{"ownerReferences":null}})");
   driver->run();
-  EXPECT_EQ(world.carrier("a")->allocation->device, device);
+  EXPECT_EQ(world.resourceClaim("a")->allocation->device, device);
   world.removePod("p");
   World::mustOk(world.client.remove<core::ResourceClaim>({"default", "a"}));
   driver->run();
-  EXPECT_FALSE(world.carrier("a")) << "nothing holds it up";
+  EXPECT_FALSE(world.resourceClaim("a")) << "nothing holds it up";
   EXPECT_EQ(world.claim("a").status.phase, "Bound");
   world.removeClaim("a");
   EXPECT_TRUE(nothingIsLeft());
@@ -473,7 +473,7 @@ TEST_F(StockTest, ItsClaimGoesWithAResourceClaimThatWentUnseen) {
   start();
   driver->run();
   EXPECT_EQ(world.claim("a").spec.requests.at("elasticgpu.io/gpu-core"), "30") << "of the new one, and not adopted";
-  EXPECT_EQ(world.carrier("a")->allocation->device, deviceOf("a"));
+  EXPECT_EQ(world.resourceClaim("a")->allocation->device, deviceOf("a"));
   World::mustOk(world.client.remove<core::ResourceClaim>({"default", "a"}));
   EXPECT_TRUE(nothingIsLeft());
 }
@@ -500,7 +500,7 @@ TEST_F(StockTest, W0_ARefusalIsSaidOnThePodAndTriedAgain) {
   driver.reset();
 }
 
-TEST_F(StockTest, W8_OneThatTheApiServerLetsNobodyChangeIsCarriedWithoutAFinalizer) {
+TEST_F(StockTest, W8_OneThatTheApiServerLetsNobodyChangeIsServedWithoutAFinalizer) {
   support::RefusingTransport line(*world.transport);
   line.code = 422;  // Kubernetes' answer if the parameters were written with blanks between their tokens
   line.message = R"(ResourceClaim.resource.k8s.io \"a\" is invalid: spec: Invalid value: null: field is immutable)";
@@ -513,8 +513,8 @@ TEST_F(StockTest, W8_OneThatTheApiServerLetsNobodyChangeIsCarriedWithoutAFinaliz
   world.addPod("p", {"a"});
   settle();
   EXPECT_EQ(world.claim("a").status.phase, "Bound") << world.message("a");
-  ASSERT_TRUE(world.carrier("a") && world.carrier("a")->allocation);
-  EXPECT_TRUE(world.carrier("a")->metadata.finalizers.empty());
+  ASSERT_TRUE(world.resourceClaim("a") && world.resourceClaim("a")->allocation);
+  EXPECT_TRUE(world.resourceClaim("a")->metadata.finalizers.empty());
   EXPECT_TRUE(world.pod("p").schedulingGates.empty());
   const int asked = line.refused;
   world.addPod("q", {"a"});
@@ -536,8 +536,8 @@ TEST_F(StockTest, WaitForFirstConsumerTakesAPodsNodeWithoutAGate) {
   EXPECT_EQ(world.reason("a"), "WaitingForConsumer");
   world.addPod("p", {"a"}, false, {{"zone", "b"}});
   settle();
-  ASSERT_TRUE(world.carrier("a")->allocation);
-  EXPECT_EQ(world.carrier("a")->allocation->nodeName, "n2");
+  ASSERT_TRUE(world.resourceClaim("a")->allocation);
+  EXPECT_EQ(world.resourceClaim("a")->allocation->nodeName, "n2");
   world.schedule("p");
   driver->run();
   EXPECT_EQ(world.claim("a").status.phase, "Bound");
