@@ -38,7 +38,7 @@ TEST_F(AllocatorTest, LearnsFromARequestOnceHoweverOftenItIsTriedInVain) {
   EXPECT_EQ(learned(), 4);
 }
 
-TEST_F(AllocatorTest, ForgettingTellsThoseWhoWait) {
+TEST_F(AllocatorTest, ForgettingWakesThoseWhoWait) {
   ASSERT_TRUE(view.decideAndAssume(ask("k", 600)).fits);
   view.forget("k");
   EXPECT_EQ(grown, 1);
@@ -75,7 +75,7 @@ TEST_F(AllocatorTest, DroppingTheOwnEarlierDecisionDoesNotOutdateARequest) {
   EXPECT_TRUE(view.decideGang({ask("g", 100)}, {{}}));
 }
 
-TEST_F(AllocatorTest, TellsOfEachDecision) {
+TEST_F(AllocatorTest, ReportsEachDecision) {
   std::vector<bool> answers;
   view.onDecision([&](bool fits, double seconds) {
     EXPECT_GE(seconds, 0);
@@ -134,7 +134,7 @@ TEST_F(AllocatorTest, ADeviceThatIsGoingDoesNotTakeANewDecisionsPlace) {
   EXPECT_TRUE(view.assuming());
 }
 
-TEST_F(AllocatorTest, DecidingAnewTellsThoseWhoWaitForWhatWasDecidedBefore) {
+TEST_F(AllocatorTest, DecidingAnewWakesThoseWhoWaitForWhatWasDecidedBefore) {
   node("n2");
   card("c1", "n2");
   auto on = ask("k", 600);
@@ -189,7 +189,7 @@ TEST_F(AllocatorTest, OnlyTheDecisionThatWasMeantIsForgotten) {
   EXPECT_EQ(grown, 1);
 }
 
-TEST_F(AllocatorTest, WhateverChangesOfACardTellsThoseWhoWait) {
+TEST_F(AllocatorTest, WhateverChangesOfACardWakesThoseWhoWait) {
   const std::vector<std::function<void(v1alpha::Card&)>> changes = {[](auto& c) { c.milliTflops = 65'000; },
                                                                     [](auto& c) { c.model = "A100"; },
                                                                     [](auto& c) { c.topology.numa = 1; },
@@ -356,7 +356,7 @@ TEST_F(AllocatorTest, AUuidOnAnotherNodeIsQuarantinedUntilItsDevicesAreGone) {
 }
 
 /// Proves that a thousand claims that tolerate none of the nodes do not cause a thousand searches of all nodes.
-TEST_F(AllocatorTest, WhatFitsNoneOfTheSameNodesIsLookedForOnceUntilSomethingBecomesFree) {
+TEST_F(AllocatorTest, WhatFitsNoneOfTheSameNodesIsSearchedOnceUntilSomethingBecomesFree) {
   node("n2");
   card("c0", "n1");
   card("c1", "n2");
@@ -436,7 +436,7 @@ TEST_F(AllocatorTest, WhatWasDecidedInAGangWaitsForTheMembersOwnStep) {
   EXPECT_FALSE(view.decidedInGang("b")) << "decided for by itself since";
 }
 
-TEST_F(AllocatorTest, AGangKeepsToItsMembersNodesAndToOneGroup) {
+TEST_F(AllocatorTest, AGangStaysOnItsMembersNodesAndInOneGroup) {
   for (const auto* name : {"n2", "n3", "n4"}) {
     node(name);
     card(std::string("c-") + name, name);
@@ -638,7 +638,7 @@ std::string textOf(const Allocator& view) {
 
 // The order of events does not matter: cards are added, changed, moved and deleted; devices appear before their cards
 // or are recreated under their names; entries exist without devices and devices without entries.
-TEST(AllocatorProperty, EqualsOneThatIsToldOnlyTheEnd) {
+TEST(AllocatorProperty, EqualsOneThatSeesOnlyTheEnd) {
   std::mt19937 random(11);
   for (int round = 0; round < 60; ++round) {
     cache::Stores stores;

@@ -41,7 +41,7 @@ TEST(ExplanationCache, WhatIsQuicklyMadeIsMadeAnew) {
   EXPECT_EQ(all.find(share(100), {}, t + ExplanationCache::kLong), nullptr);
 }
 
-TEST(ExplanationCache, OfManyTheLatestAreKept) {
+TEST(ExplanationCache, OfManyTheLatestAreCached) {
   ExplanationCache all;
   const auto t = Clock::now();
   const auto max = static_cast<int64_t>(ExplanationCache::kMax);

@@ -13,7 +13,7 @@ using scheduler::Amount;
 
 constexpr AllocationSource kSources[] = {AllocationSource::ledger, AllocationSource::device, AllocationSource::assumed};
 
-TEST(TrackedAllocation, SaysWhatEachSourceSaid) {
+TEST(TrackedAllocation, ReportsWhatEachSourceReported) {
   std::mt19937 random(7);
   TrackedAllocation take("uid");
   std::map<AllocationSource, Amount> reported;

@@ -124,7 +124,7 @@ class WithheldCapacityTest : public AllocatorTest {
 };
 using Names = std::set<std::string>;
 
-TEST_F(WithheldCapacityTest, ANodeIsKeptByTheTimesOfTheDevicesThatAreThere) {
+TEST_F(WithheldCapacityTest, ANodeIsReservedByTheTimesOfTheDevicesThatAreThere) {
   node("n2");
   card("c1", "n2");
   const auto since = [&](const std::string& name, const std::string& uid, const std::string& on,
@@ -162,7 +162,7 @@ TEST_F(WithheldCapacityTest, ANodeIsKeptByTheTimesOfTheDevicesThatAreThere) {
   EXPECT_TRUE(view.queries().nodeReservations().empty()) << "nothing can be decided for it";
 }
 
-TEST_F(WithheldCapacityTest, WhateverIsAskedKnowsRoomThatIsKept) {
+TEST_F(WithheldCapacityTest, EveryQueryRespectsNominatedCapacity) {
   cache::Claim owner;
   owner.metadata.name = "owner";
   owner.metadata.namespace_ = "ns";
@@ -189,7 +189,7 @@ TEST_F(WithheldCapacityTest, WhateverIsAskedKnowsRoomThatIsKept) {
   EXPECT_TRUE(view.decideAndAssume(other).fits) << "what was asked has taken nothing";
 }
 
-TEST_F(WithheldCapacityTest, NothingIsKeptForAClaimThatWentMeanwhile) {
+TEST_F(WithheldCapacityTest, NothingIsReservedForAClaimThatWentMeanwhile) {
   hold("d1", "n1", "c0", 0);
   auto large = ask("large", 1000);
   large.order = {0, 0, 0, 1000};
@@ -197,7 +197,7 @@ TEST_F(WithheldCapacityTest, NothingIsKeptForAClaimThatWentMeanwhile) {
   EXPECT_TRUE(view.queries().nodeReservations().empty());
 }
 
-TEST_F(WithheldCapacityTest, WhoFindsNoneDoesNotTakeTheLooksOfTheNext) {
+TEST_F(WithheldCapacityTest, WhoFindsNoneDoesNotTakeTheSearchesOfTheNext) {
   hold("d1", "n1", "c0", 0);
   auto hopeless = waiter("hopeless", 1000), large = waiter("large", 1000);
   hopeless.request.cards = 2;  // no node has two
@@ -210,7 +210,7 @@ TEST_F(WithheldCapacityTest, WhoFindsNoneDoesNotTakeTheLooksOfTheNext) {
   EXPECT_EQ(reserved(), Names{"n1"});
 }
 
-TEST_F(WithheldCapacityTest, AGangHasAllItsNodesKeptThoseThatAreFreeToo) {
+TEST_F(WithheldCapacityTest, AGangHasAllItsNodesReservedThoseThatAreFreeToo) {
   full({100, 900, 500});
   auto asks = gang("g", 2, 0);
   EXPECT_FALSE(gangFits(asks, 599));
@@ -249,7 +249,7 @@ TEST_F(WithheldCapacityTest, NoMoreThanHalfTheNodesForAGangAndForOneAtATime) {
   EXPECT_EQ(view.queries().nodeReservations().front().name, "ns/young0");
 }
 
-TEST_F(WithheldCapacityTest, AGangThatIsNotWholeInADayHasItsTurnAgainADayLater) {
+TEST_F(WithheldCapacityTest, AGangThatIsNotWholeInADayMayReserveAgainADayLater) {
   full({100, 900, 500});
   hold("d1", "n1", "c0", 990);
   auto asks = gang("g", 2, 0);
@@ -267,7 +267,7 @@ TEST_F(WithheldCapacityTest, AGangThatIsNotWholeInADayHasItsTurnAgainADayLater) 
   EXPECT_EQ(reserved().size(), 2u);
 }
 
-TEST_F(WithheldCapacityTest, AGangThatGoesWhileItsNodesAreLookedForKeepsNone) {
+TEST_F(WithheldCapacityTest, AGangThatGoesWhileItsNodesAreSearchedReservesNone) {
   full({100, 900, 500});
   auto asks = gang("g", 2, 0);
   std::vector<Allocator::GangMemberConstraints> places(2);
@@ -282,7 +282,7 @@ TEST_F(WithheldCapacityTest, AGangThatGoesWhileItsNodesAreLookedForKeepsNone) {
   EXPECT_EQ(reserved(), Names());
 }
 
-TEST_F(WithheldCapacityTest, WhatIsOverAQuotaKeepsNoNode) {
+TEST_F(WithheldCapacityTest, WhatIsOverAQuotaReservesNoNode) {
   full({100, 900, 500});
   auto asks = gang("g", 2, 0);
   EXPECT_FALSE(gangFits(asks, 1000));
@@ -298,7 +298,7 @@ TEST_F(WithheldCapacityTest, WhatIsOverAQuotaKeepsNoNode) {
   EXPECT_EQ(reserved(), Names());
 }
 
-TEST_F(WithheldCapacityTest, NothingGrowsOnANodeThatIsKept) {
+TEST_F(WithheldCapacityTest, NothingGrowsOnANodeThatIsReserved) {
   hold("d1", "n1", "c0", 500, 300);
   const auto small = *stores.devices.get({"", "d1"});
   auto large = waiter("large", 1000);
@@ -313,7 +313,7 @@ TEST_F(WithheldCapacityTest, NothingGrowsOnANodeThatIsKept) {
   EXPECT_TRUE(view.decideResize(grows, small).inPlace);
 }
 
-TEST_F(WithheldCapacityTest, APodsSeveralClaimsHaveOneNodeKept) {
+TEST_F(WithheldCapacityTest, APodsSeveralClaimsHaveOneNodeReserved) {
   card("c1", "n1");
   full({100, 900});
   hold("d1", "n1", "c1", 800);
@@ -362,7 +362,7 @@ TEST_F(WithheldCapacityTest, AClockThatWasSetBackEndsNothing) {
   EXPECT_EQ(reserved(), Names()) << "and its time begins anew";
 }
 
-TEST_F(WithheldCapacityTest, WhoseRoomComesFreeMeanwhileKeepsItsNode) {
+TEST_F(WithheldCapacityTest, WhoseCapacityComesFreeMeanwhileRetainsItsNode) {
   hold("d1", "n1", "c0", 0);
   auto large = waiter("large", 1000);
   large.order = {0, 0, 0, 1000};
@@ -406,7 +406,7 @@ TEST_F(WithheldCapacityTest, NodesWithoutCardsDoNotCount) {
   EXPECT_EQ(reserved(), Names()) << "all that have any";
 }
 
-TEST_F(WithheldCapacityTest, AGangFarOverItsQuotaKeepsNone) {
+TEST_F(WithheldCapacityTest, AGangFarOverItsQuotaReservesNone) {
   full({100, 900, 500});
   hold("d1", "n1", "c0", 990);
   cache::Quota quota;
@@ -425,7 +425,7 @@ TEST_F(WithheldCapacityTest, AGangFarOverItsQuotaKeepsNone) {
   EXPECT_EQ(reserved().size(), 2u);
 }
 
-TEST_F(WithheldCapacityTest, RoomThatIsNominatedToOthersMakesNobodyGiveUpItsNode) {
+TEST_F(WithheldCapacityTest, CapacityThatIsNominatedToOthersMakesNobodyGiveUpItsNode) {
   full({500});
   hold("d1", "n1", "c0", 900);
   auto owner = waiter("owner", 1000);
@@ -448,7 +448,7 @@ TEST_F(WithheldCapacityTest, RoomThatIsNominatedToOthersMakesNobodyGiveUpItsNode
 
 constexpr int64_t kDay = ReservationBudget::kMaxReservationTime;
 
-TEST_F(WithheldCapacityTest, AClaimThatIsNeverServedHasANodeForADayAtMost) {
+TEST_F(WithheldCapacityTest, AClaimThatIsNeverServedHasANodeForNoMoreThanADay) {
   hold("d1", "n1", "c0", 100);
   podOn("d1", "Job");  // a Job may run for days
   ASSERT_TRUE(waits("large", 1000));
@@ -502,7 +502,7 @@ TEST_F(WithheldCapacityTest, ReservationsThatServedTheirClaimsTakeNoTimeOfTheirN
   }
 }
 
-TEST_F(WithheldCapacityTest, NoNodeIsKeptWhoseHoldersShowNoSignOfEnding) {
+TEST_F(WithheldCapacityTest, NoNodeIsReservedWhoseHoldersShowNoSignOfEnding) {
   full({500, 900});  // n2, n3
   hold("d1", "n1", "c0", 980);
   int64_t now = 1000;
@@ -552,7 +552,7 @@ TEST_F(WithheldCapacityTest, OnlyHoldersThatWouldHaveToLeaveCount) {
   EXPECT_EQ(reserved(), Names());
 }
 
-TEST_F(WithheldCapacityTest, AHolderOfWhoseEndNothingTellsStaysAfterADay) {
+TEST_F(WithheldCapacityTest, AHolderWithoutASignOfItsEndStaysAfterADay) {
   hold("d1", "n1", "c0", 0);
   auto large = waiter("large", 1000);
   large.order = {0, kDay - 1000, kDay - 1000, kDay};
@@ -567,7 +567,7 @@ TEST_F(WithheldCapacityTest, AHolderOfWhoseEndNothingTellsStaysAfterADay) {
   EXPECT_EQ(reserved(), Names{"n1"}) << "a Job ends, however long it has run";
 }
 
-TEST_F(WithheldCapacityTest, AGangHasNoNodesKeptWhoseHoldersStay) {
+TEST_F(WithheldCapacityTest, AGangHasNoNodesReservedWhoseHoldersStay) {
   full({500, 900, 700});
   hold("d1", "n1", "c0", 980);
   podOn("d1", "ReplicaSet");
@@ -642,7 +642,7 @@ TEST_F(WithheldCapacityTest, ANamespacesGangsHaveADayTogether) {
   EXPECT_EQ(reserved(), Names());
 }
 
-TEST_F(WithheldCapacityTest, WhoIsToldWhenANodeIsExchanged) {
+TEST_F(WithheldCapacityTest, WhoIsNotifiedWhenANodeIsExchanged) {
   full({500});
   hold("d1", "n1", "c0", 900);
   auto large = waiter("large", 1000);

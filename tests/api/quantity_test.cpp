@@ -121,7 +121,7 @@ TEST(Quantity, refusesATextWithAZeroByte) {
   EXPECT_FALSE(parseQuantity(std::string_view("\0", 1)));
 }
 
-TEST(Quantity, formTellsHowItWasWritten) {
+TEST(Quantity, formReportsHowItWasWritten) {
   EXPECT_EQ(parseQuantity("4")->form, QuantityForm::bareInteger);
   EXPECT_EQ(parseQuantity("-4")->form, QuantityForm::bareInteger);
   EXPECT_EQ(parseQuantity("4.0")->form, QuantityForm::bareDecimal);
@@ -328,7 +328,7 @@ TEST(FormatMilliCards, percent) {
   EXPECT_EQ(formatMilliCards(INT64_MIN), "-922337203685477580.8%");
 }
 
-TEST(Quantity, SaysWhichSuffixWasMeant) {
+TEST(Quantity, ReportsWhichSuffixWasMeant) {
   const std::pair<const char*, const char*> rows[] = {
       {"4GB", "GB is no suffix: G or Gi"}, {"4gb", "gb is no suffix: G or Gi"}, {"4g", "g is no suffix: G or Gi"},
       {"4GiB", "GiB is no suffix: Gi"},    {"4gi", "gi is no suffix: Gi"},      {"4MB", "MB is no suffix: M or Mi"},

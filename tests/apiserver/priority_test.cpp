@@ -24,7 +24,7 @@ class PriorityTest : public ApiTest {
   Json spec(const std::string& name) { return get(kPods + "/" + name).body["spec"]; }
 };
 
-TEST_F(PriorityTest, APodGetsWhatItsClassSays) {
+TEST_F(PriorityTest, APodGetsWhatItsClassStates) {
   make(kPriorityClasses, priorityClass("high", 1000, {{"preemptionPolicy", "Never"}}));
   EXPECT_EQ(make(kPods, podOf("p", {{"priorityClassName", "high"}})).status, 201);
   EXPECT_EQ(spec("p")["priority"], 1000);

@@ -161,7 +161,7 @@ TEST_F(PrivateFiles, ALinkToAFolderIsFollowedIfItIsOurs) {
   EXPECT_EQ(modeOf(in("real")), 0755U);
 }
 
-TEST_F(PrivateFiles, RootKeepsNothingInAFileOfAnotherUser) {
+TEST_F(PrivateFiles, RootStoresNothingInAFileOfAnotherUser) {
   if (::geteuid() != 0) GTEST_SKIP() << "only root can give files away";
   put(in("theirs"), "text");
   ASSERT_EQ(::chown(in("theirs").c_str(), 65534, 65534), 0);

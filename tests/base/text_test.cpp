@@ -20,7 +20,7 @@ TEST(TextTest, IsQuoted) {
   EXPECT_EQ(quoted(""), "\"\"");
 }
 
-TEST(TextTest, KeepsBeginningAndEnd) {
+TEST(TextTest, RetainsBeginningAndEnd) {
   EXPECT_EQ(shortened("as it is", 16), "as it is");
   const auto text = shortened("begins" + std::string(100, '.') + "ends", 32);
   EXPECT_LE(text.size(), 32u);

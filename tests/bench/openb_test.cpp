@@ -279,7 +279,7 @@ std::string replaced(std::string text, const std::string& from, const std::strin
   return text.replace(text.find(from), from.size(), to);
 }
 
-TEST(OpenbTrace, SaysWhatIsWrongWithAFile) {
+TEST(OpenbTrace, ReportsWhatIsWrongWithAFile) {
   EXPECT_EQ(whatIsWrong(kNodes, kPods, kOrder), "nothing");
   EXPECT_EQ(whatIsWrong(replaced(kNodes, "16000,65536,2,T4", "16000,65536,two,T4"), kPods, kOrder),
             "nodes.csv: line 2: gpu: \"two\" is no whole number");

@@ -93,7 +93,7 @@ TEST(StoreTest, AListTakesAwayWhatItLacksUnlessThatIsYounger) {
   EXPECT_EQ(store.version(), 10u);
 }
 
-TEST(StoreTest, AListThatBreaksOffTellsNothing) {
+TEST(StoreTest, AListThatBreaksOffReportsNothing) {
   Store<Claim> store;
   store.listBegins();
   store.listed(claim("a", "u1", 5));
@@ -105,7 +105,7 @@ TEST(StoreTest, AListThatBreaksOffTellsNothing) {
   EXPECT_NE(store.get({"ns", "b"}), nullptr);
 }
 
-TEST(StoreTest, WhatGoesWhileAListIsToldIsGone) {
+TEST(StoreTest, WhatGoesWhileAListIsDeliveredIsGone) {
   Store<Claim> store;
   store.listBegins();
   store.listed(claim("a", "u1", 5));
@@ -166,7 +166,7 @@ TEST(StoreTest, ARestoredServerWhoseVersionsWentOnIsReplacedToo) {
   EXPECT_EQ(store.get({"ns", "c"}), nullptr);
 }
 
-TEST(StoreTest, OwnWritesMadeWhileAListIsToldAreNotUndone) {
+TEST(StoreTest, OwnWritesMadeWhileAListIsDeliveredAreNotUndone) {
   Store<Claim> store;
   store.informed(claim("a", "u1", 5, "Pending"));
   store.informed(claim("c", "u3", 6));
@@ -182,7 +182,7 @@ TEST(StoreTest, OwnWritesMadeWhileAListIsToldAreNotUndone) {
   EXPECT_EQ(store.get({"ns", "c"}), nullptr);
 }
 
-TEST(StoreTest, OwnWritesToARestoredServerMadeWhileItsListIsToldAreNotUndone) {
+TEST(StoreTest, OwnWritesToARestoredServerMadeWhileItsListIsDeliveredAreNotUndone) {
   Store<Claim> store;
   store.informed(claim("a", "u1", 50, "Bound"));
   store.listBegins();
@@ -213,7 +213,7 @@ TEST(StoreTest, ANameThatARestoreGaveBackToAnotherObjectIsThatObjects) {
   EXPECT_EQ(store.get({"ns", "a"})->metadata.uid, "old");
 }
 
-TEST(StoreTest, AListThatSaysWhatIsKnownTellsNobody) {
+TEST(StoreTest, AListOfWhatIsKnownNotifiesNobody) {
   Store<Claim> store;
   int heard = 0;
   store.listen([&](const auto&, const auto&) { ++heard; });

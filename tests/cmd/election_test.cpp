@@ -133,7 +133,7 @@ TEST_F(ElectionTest, AnOrderlyEndHandsOver) {
   EXPECT_FALSE(second.leaseLost());
 }
 
-TEST_F(ElectionTest, ALostLeaseEndsTheWorkAndIsTold) {
+TEST_F(ElectionTest, ALostLeaseEndsTheWorkAndIsReported) {
   Core core(*transport, clock, random, replica("a"));
   std::atomic<bool> reported{false};
   ASSERT_TRUE(core.start([&] { reported = true; }).ok());

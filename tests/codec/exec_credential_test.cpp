@@ -40,7 +40,7 @@ TEST(ExecCredential, tokenOrPairWithItsEnd) {
   EXPECT_EQ(pair->clientCertificateData + pair->clientKeyData + pair->expirationTimestamp, "CK");
 }
 
-TEST(ExecCredential, whatIsWrongIsSaidWithoutTheSecret) {
+TEST(ExecCredential, whatIsWrongIsReportedWithoutTheSecret) {
   const std::pair<std::string, std::string> cases[] = {
       {"secret", "its output is not a JSON object"},
       {"[1]", "its output is not a JSON object"},

@@ -156,7 +156,7 @@ TEST(Yaml, depthIsBounded) {
   EXPECT_NE(json(chain).find("nested deeper than 100"), std::string::npos);
 }
 
-TEST(Yaml, malformedSaysWhere) {
+TEST(Yaml, malformedReportsWhere) {
   EXPECT_EQ(json("a: 1\nb: [1\n").substr(0, 17), "YAML: line 3, col");
   EXPECT_NE(json("a: 1\n b: 2\n").find("line 2"), std::string::npos);
   EXPECT_NE(json("\t- a\n").find("line 1"), std::string::npos);

@@ -117,7 +117,7 @@ TEST_F(ExtenderTest, APodWhoseTemplateIsNotThereYetIsNotBound) {
   EXPECT_EQ(passing(pod), (Names{"n1", "n2"})) << "another driver's is not waited for";
 }
 
-TEST_F(ExtenderTest, NoRoomIsAnErrorAndNothingIsLeft) {
+TEST_F(ExtenderTest, NoSpaceIsAnErrorAndNothingIsLeft) {
   world.addClaim("a", "late", {{"gpu", "1"}});
   world.addClaim("b", "late", {{"gpu", "1"}});
   const auto pod = addPod("p", {"a", "b"});
@@ -214,7 +214,7 @@ TEST_F(ExtenderTest, TwoBindingsAtOnceOfOneClaimNeverSplitIt) {
   }
 }
 
-TEST_F(ExtenderTest, W10_ABindingThatIsRefusedIsToldAndMadeWhenAskedAgain) {
+TEST_F(ExtenderTest, W10_ABindingThatIsRefusedIsReportedAndMadeWhenAskedAgain) {
   world.addClaim("a", "late", {{"gpu", "1"}});
   const auto pod = addPod("p", {"a"});
   line->refuses = [](const kube::HttpRequest& request) {

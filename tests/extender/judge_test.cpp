@@ -186,7 +186,7 @@ TEST(Judge, OfSeveralClaimsTheFirstOnesPolicyDecides) {
   EXPECT_GT(orders, 30);
 }
 
-TEST(Judge, KeepsToQuotasAsTheDecisionDoes) {
+TEST(Judge, RespectsQuotasAsTheDecisionDoes) {
   int refused = 0, passed = 0;
   for (uint64_t seed = 1; seed <= 300; ++seed) {
     Scene scene(seed);

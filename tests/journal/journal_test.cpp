@@ -246,7 +246,7 @@ class FullDisk {
   void (*handler_)(int) = nullptr;
 };
 
-TEST(Journal, AFullDiskFailsNoDecisionAndIsWrittenAgainOnceThereIsRoom) {
+TEST(Journal, AFullDiskFailsNoDecisionAndIsWrittenAgainOnceThereIsSpace) {
   WatchedCluster cluster;
   twoNodes(cluster);
   ASSERT_TRUE(cluster.view.decideAndAssume(cluster.ask("a", 100)).fits);
@@ -273,7 +273,7 @@ TEST(Journal, AFullDiskFailsNoDecisionAndIsWrittenAgainOnceThereIsRoom) {
 }
 
 /// Even if little fits into memory, the journal's callers are not blocked, and the recorded part can be replayed.
-TEST(Journal, WhatFindsNoRoomInMemoryIsCounted) {
+TEST(Journal, WhatFindsNoSpaceInMemoryIsCounted) {
   WatchedCluster cluster;
   twoNodes(cluster);
   (void)cluster.view.decideAndAssume(cluster.ask("a", 100));

@@ -39,7 +39,7 @@ bool place(WatchedCluster& cluster, const std::string& uid, int64_t core, const 
   return decision.fits;
 }
 
-TEST(Replay, TellsWhatAnotherPolicyWouldHaveDone) {
+TEST(Replay, ReportsWhatAnotherPolicyWouldHaveDone) {
   WatchedCluster cluster;
   twoNodes(cluster);
   EXPECT_TRUE(place(cluster, "a", 500, "spread"));

@@ -90,7 +90,7 @@ TEST_F(ClientTest, PathsArePercentEncoded) {
   EXPECT_EQ(Client::path(core::kindOf<Node>, "ignored", "n"), "/api/v1/nodes/n");
 }
 
-TEST_F(ClientTest, ADeletionTellsWhatAFinalizerKeeps) {
+TEST_F(ClientTest, ADeletionReportsWhatAFinalizerRetains) {
   const auto removed = [this](const std::string& answer) {
     transport.reply(200, answer);
     std::optional<Node> left = Node();

@@ -160,7 +160,7 @@ TEST_F(LeaderElectionTest, FirstComerLeadsAndWritesTheRecordAsClientGoDoes) {
   EXPECT_EQ(record.renewTime, record.acquireTime);
 }
 
-TEST_F(LeaderElectionTest, ARenewalIsOneRequestAndKeepsWhenItWasAcquired) {
+TEST_F(LeaderElectionTest, ARenewalIsOneRequestAndRetainsTheTimeOfAcquisition) {
   a->step();
   const auto before = lease();
   a->transport.requests.clear();
@@ -181,7 +181,7 @@ TEST_F(LeaderElectionTest, WhatOthersWroteOnTheLeaseSurvivesARenewal) {
   EXPECT_EQ(lease().metadata.label("team"), "x");
 }
 
-TEST_F(LeaderElectionTest, AStandbyLooksAgainAfterTwoSecondsAndUpToTwoPointFourMore) {
+TEST_F(LeaderElectionTest, AStandbyReadsAgainAfterTwoSecondsAndUpToTwoPointFourMore) {
   a->step();
   std::vector<milliseconds> waits;
   for (int i = 0; i < 50; ++i) {
@@ -244,7 +244,7 @@ TEST_F(LeaderElectionTest, AChangeOfMetadataIsNoSignOfLife) {
   EXPECT_EQ(b->step(), Role::leader);
 }
 
-TEST_F(LeaderElectionTest, TheWaitIsAsLongAsTheHolderSays) {
+TEST_F(LeaderElectionTest, TheWaitIsAsLongAsTheHolderStates) {
   a->step();
   patch(R"({"spec":{"leaseDurationSeconds":60}})");
   b->step();
@@ -383,7 +383,7 @@ TEST_F(LeaderElectionTest, AProcessThatWasFrozenLearnsItFromTheConflict) {
   EXPECT_EQ(b->step(), Role::leader);
 }
 
-TEST_F(LeaderElectionTest, AStandbyWithoutTheRightSaysWhichLeaseAndWhatIsMissing) {
+TEST_F(LeaderElectionTest, AStandbyWithoutTheRightReportsTheLeaseAndWhatIsMissing) {
   EXPECT_EQ(a->step(), Role::leader);
   EXPECT_EQ(a->elector->refusal(), "");
   b->transport.always = [](Transport&, const HttpRequest&, std::stop_token) -> base::Result<HttpResponse> {
@@ -430,7 +430,7 @@ TEST_F(LeaderElectionTest, ReleaseEmptiesTheHolderSoThatTheNextOneNeedNotWait) {
   EXPECT_EQ(lease().holderIdentity, "b");
 }
 
-TEST_F(LeaderElectionTest, ReleaseAfterALostAnswerLooksFirst) {
+TEST_F(LeaderElectionTest, ReleaseAfterALostAnswerReadsFirst) {
   a->step();
   a->transport.next = {answerLost};
   EXPECT_EQ(a->step(), Role::leader);
@@ -454,7 +454,7 @@ TEST_F(LeaderElectionTest, ReleaseGivesUpOnAServerThatIsGone) {
   EXPECT_EQ(a->transport.requests.size(), 1U);
 }
 
-TEST_F(LeaderElectionTest, OnItsOwnThreadItTellsWhenItLeadsAndWhenNot) {
+TEST_F(LeaderElectionTest, OnItsOwnThreadItReportsWhenItLeadsAndWhenNot) {
   std::mutex mutex;
   std::condition_variable changed;
   std::vector<std::string> reports;

@@ -329,7 +329,7 @@ TEST_F(SandboxTest, SystemCallsThatNoPluginNeedsAreRefused) {
   EXPECT_EQ(p.provision(device("a", {{"how", "dies"}})).message, "it went well");
 }
 
-TEST_F(SandboxTest, WhatIsLeftOpenIsSaid) {
+TEST_F(SandboxTest, WhatIsLeftOpenIsReported) {
   options.without = {"mounts", "landlock", "user", "seccomp"};
   const Reply ready = start(zoo("good")).readiness();
   ASSERT_TRUE(ready.ok()) << ready.message;
@@ -338,7 +338,7 @@ TEST_F(SandboxTest, WhatIsLeftOpenIsSaid) {
   EXPECT_THAT(ready.message, HasSubstr("use the network"));
 }
 
-TEST_F(SandboxTest, APluginCannotSayForItsHostThatItIsConfined) {
+TEST_F(SandboxTest, APluginCannotReportForItsHostThatItIsConfined) {
   options.without = {"mounts", "landlock", "user", "seccomp"};
   options.env = {"ELASTICGPU_FORGES=hello"};
   const Reply hello = start(zoo("forges_hello")).readiness();

@@ -72,7 +72,7 @@ TEST_F(GpuShareTest, CardsWithUnifiedMemoryAreGivenWholeOnly) {
   EXPECT_EQ(outcomeOf(plugin->provision(device("u", {other}))), ReplyCode::ok) << message;
 }
 
-TEST_F(GpuShareTest, MountTellsTheContainerItsShares) {
+TEST_F(GpuShareTest, MountGivesTheContainerItsShares) {
   const auto reply =
       plugin->mount(device("c", {card(0, 100, 4 * kGiB), card(3, 100, 2 * kGiB)}), "default/pod", "main");
   ASSERT_EQ(reply.reply.outcome, ReplyCode::ok) << reply.reply.message;
@@ -91,7 +91,7 @@ TEST_F(GpuShareTest, MountTellsTheContainerItsShares) {
   EXPECT_TRUE(reply.edits.mounts.empty());
 }
 
-TEST_F(GpuShareTest, ReportsWhatKeepsContainersWithinTheirShare) {
+TEST_F(GpuShareTest, ReportsWhatLimitsContainersToTheirShare) {
   const auto reported = [&](std::vector<CardShare> cards, const char* mode) {
     const auto asked = device("i", std::move(cards), {{"isolation", mode}});
     const auto reply = plugin->provision(asked);

@@ -387,7 +387,7 @@ class DeviceNodesTest : public MachineTest {
   DeviceNodesTest() { fs::create_directories(root + "/dev"); }
 };
 
-TEST_F(DeviceNodesTest, NothingIsMissedWhereTheKernelTellsOfNoDriver) {
+TEST_F(DeviceNodesTest, NothingIsMissedWhereTheKernelReportsNoDriver) {
   EXPECT_EQ(nvidia::checkNodes().code, EGPU_NO_CHANGE);
   write("/proc/devices", "Character devices:\n510 nvidia-uvm\n");
   EXPECT_EQ(nvidia::checkNodes().code, EGPU_NO_CHANGE);
@@ -395,7 +395,7 @@ TEST_F(DeviceNodesTest, NothingIsMissedWhereTheKernelTellsOfNoDriver) {
   EXPECT_EQ(nvidia::checkNodes().code, EGPU_NO_CHANGE);
 }
 
-TEST_F(DeviceNodesTest, WhatCudaNeedsAndIsMissingIsSaidWithWhatToDo) {
+TEST_F(DeviceNodesTest, WhatCudaNeedsAndIsMissingIsReportedWithWhatToDo) {
   write("/proc/devices", "Character devices:\n195 nvidia-frontend\n510 nvidia-uvm\n");
   sdk::Status status = nvidia::checkNodes();
   EXPECT_EQ(status.code, EGPU_UNAVAILABLE);
@@ -410,7 +410,7 @@ TEST_F(DeviceNodesTest, WhatCudaNeedsAndIsMissingIsSaidWithWhatToDo) {
   EXPECT_THAT(status.message, HasSubstr("modprobe nvidia-uvm"));
 }
 
-TEST_P(NvidiaContainerTest, StageSaysWhatIsMissingAndMakesNothing) {
+TEST_P(NvidiaContainerTest, StageReportsWhatIsMissingAndMakesNothing) {
   write("/proc/devices", "Character devices:\n195 nvidia\n510 nvidia-uvm\n");
   fs::create_directories(root + "/dev");
   EXPECT_EQ(plugin->stage(deviceOf({uuid(0)})).outcome, ReplyCode::unavailable);
@@ -494,7 +494,7 @@ TEST_F(DriverFilesTest, ACacheOfTheDriverBeforeLeadsToNoneOfItsVersion) {
   EXPECT_EQ(found.size(), 2u * 3) << "no file under more names than its cache has";
 }
 
-TEST_F(DriverFilesTest, ACacheThatSaysTooMuchIsBounded) {
+TEST_F(DriverFilesTest, ACacheThatReportsTooMuchIsBounded) {
   library("libcuda.so", "libcuda.so.1");
   for (int i = 0; i < 500; ++i) cached.push_back({"libnv" + std::to_string(i) + ".so.1", kFolder + "/libcuda.so.1"});
   writeCache();

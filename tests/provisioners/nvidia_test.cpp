@@ -156,7 +156,7 @@ TEST_P(NvidiaTest, MinorNumbersAreNotPlaces) {
   EXPECT_EQ(cards[2].links[4], (GpuLink{uuid(3), "cpu", 1}));
 }
 
-TEST_P(NvidiaTest, MigModeIsTold) {
+TEST_P(NvidiaTest, MigModeIsReported) {
   use("a100-mig");
   const auto cards = discovered();
   ASSERT_THAT(cards, SizeIs(2));
@@ -229,14 +229,14 @@ TEST_P(NvidiaTest, AMissingSymbolIsAMissingField) {
   EXPECT_THAT(message, HasSubstr("card 0 is left out: the driver is too old to report it"));
 }
 
-TEST_P(NvidiaTest, DriversWithoutTheSecondMemoryInfoSayNothingOfAReserve) {
+TEST_P(NvidiaTest, DriversWithoutTheSecondMemoryInfoReportNothingOfAReserve) {
   use("a100");
   const auto cards = discoveredWith([](YAML::Node& file) { file["missing"].push_back("nvmlDeviceGetMemoryInfo_v2"); });
   ASSERT_THAT(cards, SizeIs(4));
   EXPECT_EQ(cards[0].memory, 81920 * kMiB);
 }
 
-TEST_P(NvidiaTest, SwitchesOfDriversThatDoNotTellWhatTheyReachAreTakenToReachAll) {
+TEST_P(NvidiaTest, SwitchesOfDriversThatDoNotReportWhatTheyReachAreTakenToReachAll) {
   use("h100");
   const auto whole = discovered();
   EXPECT_EQ(discoveredWith([](YAML::Node& file) { file["missing"].push_back("nvmlDeviceGetP2PStatus"); }), whole);
@@ -270,7 +270,7 @@ TEST_P(NvidiaTest, ALostCardIsReportedAndTheOthersAreThere) {
 }
 
 /// Errors that the card counts are reported until the count is zero again.
-TEST_P(NvidiaTest, WhatACardCountsOfItsErrorsIsTold) {
+TEST_P(NvidiaTest, WhatACardCountsOfItsErrorsIsReported) {
   use("a100");
   struct CardRow {
     const char *fault, *value;
@@ -304,7 +304,7 @@ TEST_P(NvidiaTest, WhatACardCountsOfItsErrorsIsTold) {
   }
 }
 
-TEST_P(NvidiaTest, TheComputeModeIsTold) {
+TEST_P(NvidiaTest, TheComputeModeIsReported) {
   use("a100");
   constexpr int kDefault = 0, kProhibited = 2, kExclusiveProcess = 3;
   fake->file["devices"][1]["computeMode"] = kExclusiveProcess;
@@ -377,7 +377,7 @@ TEST_P(NvidiaTest, AnIllnessComesBeforeWhatOnlyWaitsForAReset) {
   EXPECT_THAT(ill.cards[0].message, ::testing::StartsWith("Xid95: "));
 }
 
-TEST_P(NvidiaTest, AnXidIsToldOnceAgainAndAgain) {
+TEST_P(NvidiaTest, AnXidIsReportedOnceAgainAndAgain) {
   use("a100");
   fake->file["devices"][0]["xids"].push_back(79);
   fake->write();
@@ -434,7 +434,7 @@ TEST_P(NvidiaTest, ALinkThatGoesDownIsSeenAtBothEndsOrAtTheSwitch) {
   EXPECT_THAT(plugin->health().cards, IsEmpty());
 }
 
-TEST_P(NvidiaTest, WhatComputesOnACardIsTold) {
+TEST_P(NvidiaTest, WhatComputesOnACardIsReported) {
   use("a100");
   EXPECT_THAT(plugin->health().processes, IsEmpty());
   fake->file["devices"][1]["processes"] = YAML::Load("[[4711, 1048576], [12, 18446744073709551615]]");
@@ -450,7 +450,7 @@ TEST_P(NvidiaTest, WhatComputesOnACardIsTold) {
   EXPECT_THAT(plugin->health().processes, IsEmpty());
 }
 
-TEST_P(NvidiaTest, WhatIsUsedOfACardIsTold) {
+TEST_P(NvidiaTest, WhatIsUsedOfACardIsReported) {
   use("a100");
   fake->file["each"]["sm"] = 0;
   fake->file["devices"][1]["sm"] = 72;
@@ -465,7 +465,7 @@ TEST_P(NvidiaTest, WhatIsUsedOfACardIsTold) {
 }
 
 /// NVML lists them separately: the other list has only their server.
-TEST_P(NvidiaTest, ClientsOfAnMpsServerAreTold) {
+TEST_P(NvidiaTest, ClientsOfAnMpsServerAreReported) {
   use("a100");
   fake->file["devices"][1]["processes"] = YAML::Load("[[99, 1048576, 80]]");
   fake->file["devices"][1]["mpsProcesses"] = YAML::Load("[[4711, 2097152], [99, 1048576], [12, 18446744073709551615]]");
@@ -483,7 +483,7 @@ TEST_P(NvidiaTest, ClientsOfAnMpsServerAreTold) {
   EXPECT_THAT(plugin->health().processes, ElementsAre(CardProcess{uuid(1), 99, kMiB, 80}));
 }
 
-TEST_P(NvidiaTest, UseThatTheLibraryDoesNotTellIsUnknown) {
+TEST_P(NvidiaTest, UseThatTheLibraryDoesNotReportIsUnknown) {
   use("a100");
   fake->file["each"]["sm"] = 101;  // invalid
   fake->file["devices"][0]["processes"] = YAML::Load("[[4711, 1048576, 40]]");

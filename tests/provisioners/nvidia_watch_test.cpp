@@ -35,7 +35,7 @@ class WatchTest : public ::testing::Test {
   Watch watch;
 };
 
-TEST_F(WatchTest, WhatAResetHasToMendIsToldUntilThen) {
+TEST_F(WatchTest, WhatAResetHasToMendIsReportedUntilThen) {
   judged();
   fake.file["devices"][0]["xids"].push_back(119);
   fake.file["devices"][1]["xids"].push_back(92);
@@ -64,7 +64,7 @@ TEST_F(WatchTest, XidsThatNeedMoreThanAnotherStartOfTheProgramWithdrawTheCard) {
   }
 }
 
-TEST_F(WatchTest, TheStrongestActionIsToldAndEachFurtherErrorShows) {
+TEST_F(WatchTest, TheStrongestActionIsReportedAndEachFurtherErrorShows) {
   judged();
   fake.file["devices"][0]["xids"].push_back(79);
   const auto first = judged().cards.at(0).illness;
@@ -120,7 +120,7 @@ TEST_F(WatchTest, WhatIsPendingWhenTheDriverIsLetGoIsSeen) {
   EXPECT_EQ(illnesses(judged()), (Words{"Xid119", "", "", ""}));
 }
 
-TEST_F(WatchTest, TheDriversRecoveryActionSaysWhatXid154Means) {
+TEST_F(WatchTest, TheDriversRecoveryActionReportsWhatXid154Means) {
   for (std::size_t i = 0; i < 4; ++i) fake.file["devices"][i]["recoveryAction"] = 0;
   judged();
   fake.file["devices"][0]["xids"].push_back(154);
@@ -172,7 +172,7 @@ TEST_F(WatchTest, WhatWasSeenUnderAnotherVersionOfTheDriverIsForgotten) {
   EXPECT_EQ(illnesses(judged()), (Words{"", "Xid119", "", ""}));
 }
 
-TEST(Xids, TheCatalogSaysTheAction) {
+TEST(Xids, TheCatalogReportsTheAction) {
   const std::pair<Action, std::vector<unsigned>> rows[] = {
       {Action::ignore, {43, 45, 63, 92, 137, 157}},
       {Action::restartApp, {13, 31, 68, 94}},

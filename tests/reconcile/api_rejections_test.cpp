@@ -44,7 +44,7 @@ TEST_F(ApiRejectionsTest, W1_AQuotaOnDevices) {
   EXPECT_EQ(world.reason("a"), "Bound");
 }
 
-TEST_F(ApiRejectionsTest, W1_APolicyThatSays422IsAskedAgainWithBackOff) {
+TEST_F(ApiRejectionsTest, W1_APolicyThatAnswers422IsAskedAgainWithBackOff) {
   line.code = 422;
   line.message = "denied by policy";
   refuse(kube::Method::post, "/elasticgpus");
@@ -90,7 +90,7 @@ TEST_F(ApiRejectionsTest, W1_AFirstConsumersClaimGoesToANodeWhereItIsNotRefused)
   }
 }
 
-TEST_F(ApiRejectionsTest, W1_AWebhookThatFailsOnIsToldAndOneThatFailsOnceIsNot) {
+TEST_F(ApiRejectionsTest, W1_AWebhookThatFailsOnIsReportedAndOneThatFailsOnceIsNot) {
   line.code = 500;
   line.message = "failed calling webhook";
   line.refuses = [this](const kube::HttpRequest& request) {
@@ -150,7 +150,7 @@ TEST_F(ApiRejectionsTest, W7_TheResourceClaim) {
   EXPECT_EQ(world.reason("a", "ResourceClaimReady"), "ResourceClaimReady");
 }
 
-TEST_F(ApiRejectionsTest, W9_ThePodIsTold) {
+TEST_F(ApiRejectionsTest, W9_ThePodReportsIt) {
   world.addClaim("a", "share", {{"gpu-core", "10"}});
   settle();
   refuse(kube::Method::patch, "/pods/p");
@@ -163,7 +163,7 @@ TEST_F(ApiRejectionsTest, W9_ThePodIsTold) {
   EXPECT_TRUE(world.pod("p").schedulingGates.empty());
 }
 
-TEST_F(ApiRejectionsTest, ReleaseIsToldByEvent) {
+TEST_F(ApiRejectionsTest, ReleaseIsReportedByEvent) {
   world.addClaim("a", "share", {{"gpu-core", "10"}});
   settle();
   refuse(kube::Method::del, "/elasticgpus/egpu-");
@@ -307,7 +307,7 @@ TEST_F(ApiRejectionsTest, OneClaimsStatusDoesNotHoldUpTheWordAboutAPluginsOtherC
   EXPECT_GE(line.refused, 1);
 }
 
-TEST_F(ApiRejectionsTest, AClaimThatIsAlwaysAnotherOneLeavesOthersTheirTurn) {
+TEST_F(ApiRejectionsTest, AClaimThatIsAlwaysAnotherOneDoesNotDelayOthers) {
   line.code = 409;
   refuse(kube::Method::patch, "/elasticgpuclaims/a/status");
   world.addClaim("a", "nosuch", {{"gpu-core", "10"}});

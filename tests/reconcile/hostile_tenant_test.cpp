@@ -142,7 +142,7 @@ TEST_F(TenantTest, WithoutARunningPodEveryOrderFreesTheCards) {
   } while (std::next_permutation(acts.begin(), acts.end()));
 }
 
-TEST_F(TenantTest, AHeldDeviceSaysForWhomAndCounts) {
+TEST_F(TenantTest, AHeldDeviceReportsForWhomAndCounts) {
   const auto device = begin();
   EXPECT_EQ(driver->metrics.gauge("elasticgpu_devices_held"), 0);
   tearOut();
@@ -181,7 +181,7 @@ TEST_F(TenantTest, AResourceClaimTornOutUnderAClaimThatIsBeingDeletedIsReportedO
   EXPECT_FALSE(world.exists(device));
 }
 
-TEST_F(TenantTest, ARetainedDeviceIsReleasedOnlyAfterThePodAndSaysSoNoMore) {
+TEST_F(TenantTest, ARetainedDeviceIsReleasedOnlyAfterThePodAndReportsItNoMore) {
   const auto device = begin("keep");
   tearOut();
   EXPECT_EQ(world.gpu(device).status.phase, "Bound");
@@ -193,7 +193,7 @@ TEST_F(TenantTest, ARetainedDeviceIsReleasedOnlyAfterThePodAndSaysSoNoMore) {
   EXPECT_EQ(driver->metrics.gauge("elasticgpu_devices_held"), 0);
 }
 
-TEST_F(TenantTest, APodThatIsBeingDeletedRunsUntilItsNodeSaysSo) {
+TEST_F(TenantTest, APodThatIsBeingDeletedRunsUntilItsNodeReportsIt) {
   const auto device = begin();
   world.json<core::Pod>({"default", "p"}, R"({"metadata":{"finalizers":["example.com/slow"]}})");
   (void)world.client.remove<core::Pod>({"default", "p"}, R"({"gracePeriodSeconds":0})");

@@ -44,7 +44,7 @@ Cluster busy() {
   return cluster;
 }
 
-TEST(Explain, SaysPerStageHowManyFellOutAndWhatWouldFit) {
+TEST(Explain, ReportsPerStageHowManyFellOutAndWhatWouldFit) {
   Request r = share(500, 4 * kGi);
   r.models = {"V100"};
   const Explanation e = explain(busy(), r);
@@ -222,7 +222,7 @@ TEST(Explain, NamesWhoFellOutUpToABound) {
             (std::vector<Dropped>{{"n2", "", "with too few fitting cards (need 9, has 8)"}}));
 }
 
-TEST(Explain, CapacityIsToldFromUse) {
+TEST(Explain, CapacityIsReportedFromUse) {
   Cluster cluster = busy();
   const Explanation e = explain(cluster, share(100, 40 * kGi));
   EXPECT_EQ(stage(e, "capacity").reasons, (Reasons{{"too small in memory (need 40Gi, best is 32Gi)", 24}}));

@@ -168,7 +168,7 @@ TEST(Gang, WhatPodsTakeOfANodeCountsForThoseAfterThem) {
   EXPECT_EQ(decideGang(cluster, same(5, request)).lacking, (GangShort{4, 4, "", std::nullopt}));
 }
 
-TEST(Gang, MembersOfOnePodGoToTheFirstNodeThatHasRoomForAllOfThem) {
+TEST(Gang, MembersOfOnePodGoToTheFirstNodeThatHasCapacityForAllOfThem) {
   auto cluster = nodesOfTwo(3);
   cluster.take("n0-0", "x", {1000, kGi});  // binpack's favourite, with capacity for one
   std::vector<GangMember> gang{{whole(1)}, {whole(1)}, {whole(1)}};
@@ -180,7 +180,7 @@ TEST(Gang, MembersOfOnePodGoToTheFirstNodeThatHasRoomForAllOfThem) {
   EXPECT_EQ(usedOf(cluster), before);
 }
 
-TEST(Gang, WhoWasPlacedBeforeIsToldToWhoKnowsTheRoomForPods) {
+TEST(Gang, PlacedMembersAreGivenToThePredicateOfPodCapacity) {
   auto cluster = nodesOfTwo(3);
   auto gang = same(3, share(100));
   for (auto& member : gang)  // two pods per node
@@ -218,7 +218,7 @@ struct Large {
   Large& operator=(const Large&) = delete;
 };
 
-TEST(Gang, MembersOfOneKindAreLookedAtOnce) {
+TEST(Gang, MembersOfOneKindAreEvaluatedOnce) {
   Large of(40, 20);
   for (std::size_t i = 0; i < of.members.size(); ++i) {
     of.members[i].kind = i % 2;
@@ -232,7 +232,7 @@ TEST(Gang, MembersOfOneKindAreLookedAtOnce) {
   EXPECT_GT(of.asked, 5 * kinds);
 }
 
-TEST(Gang, OthersDecideBetweenTwoMembersWhereALookTakesLong) {
+TEST(Gang, OthersDecideBetweenTwoMembersWhereASearchTakesLong) {
   Large of(600, 30);
   const auto before = usedOf(of.cluster);
   const auto want = decideGang(of.cluster, of.members, &of.all);
@@ -541,7 +541,7 @@ TEST(Gang, RandomOnesAreDecidedAsThePlainLoopsDo) {
 }
 
 /// Equal shares of one card: as many members fit as the cards can hold, by division, and never one more.
-TEST(Gang, OfEqualSharesFitsIfAndOnlyIfTheCardsHaveRoomForIt) {
+TEST(Gang, OfEqualSharesFitsIfAndOnlyIfTheCardsHaveCapacityForIt) {
   for (uint64_t seed = 1; seed <= 300; ++seed) {
     SCOPED_TRACE("seed " + std::to_string(seed));
     Random random(seed);

@@ -202,7 +202,7 @@ TEST_P(PolicyLimits, Hold) {
 }
 
 /// With one card each, no capacity is wasted under any policy: as many claims fit as plain division allows.
-TEST_P(PolicyLimits, LeaveNoRoomUnused) {
+TEST_P(PolicyLimits, LeaveNoCapacityUnused) {
   Request r = request(Split::none, 1);
   Cluster shares = site();
   if (!findCardPolicy(r.cardPolicy)->takesAny) {  // the policy gives only sets of cards that these machines don't have

@@ -156,7 +156,7 @@ TEST(Moves, LetInWithNearlyTheFewest) {
   EXPECT_LE(missed * 5, plans) << "few need others to make room first";
 }
 
-TEST(Moves, FreeNearlyTheMostCards) {
+TEST(Moves, FreeNearlyTheMaximumOfCards) {
   int64_t best = 0, freed = 0, less = 0, some = 0;
   CrowdShape shape = small();
   shape.claims = 7;
@@ -185,7 +185,7 @@ TEST(Moves, FreeNearlyTheMostCards) {
   EXPECT_GE(freed * 2, best) << "half of the most at least";
 }
 
-TEST(Moves, CardsAreFreedInAnOrderInWhichEachFindsItsRoom) {
+TEST(Moves, CardsAreFreedInAnOrderInWhichEachFindsItsCapacity) {
   int64_t several = 0, cards = 0;
   CrowdShape shape = small();
   shape.nodes = 4;
@@ -206,7 +206,7 @@ TEST(Moves, CardsAreFreedInAnOrderInWhichEachFindsItsRoom) {
   EXPECT_GT(cards, 10) << "of claims that have several cards";
 }
 
-TEST(Moves, EachFindsItsRoomWhereClassesLimitHowManyThereAre) {
+TEST(Moves, EachFindsItsCapacityWhereClassesLimitHowManyThereAre) {
   int64_t limited = 0;
   CrowdShape shape = small();
   shape.nodes = 2;
@@ -247,7 +247,7 @@ struct Small {
   }
 };
 
-TEST(Moves, OnlyWhoMayMoveAndHasRoomElsewhere) {
+TEST(Moves, OnlyWhoMayMoveAndHasCapacityElsewhere) {
   Small s;
   s.node("a", 2);
   s.node("b", 1);
@@ -279,7 +279,7 @@ TEST(Moves, WhatItsPodTakesOfTheNodeGoesAlong) {
   EXPECT_TRUE(movesToLetIn(s.cluster, whole(1), {}, s.movers).possible);
 }
 
-TEST(Moves, ToFreeACardTheSmallerGoesFirstWhereTheLargerNeedsItsRoom) {
+TEST(Moves, ToFreeACardTheSmallerGoesFirstWhereTheLargerNeedsItsCapacity) {
   Small s;
   s.node("a", 4);
   const auto pair = [&](const std::string& device, int64_t core, const std::string& other) {
@@ -340,7 +340,7 @@ TEST(Moves, AWholeCardIsNeverMovedToFreeOne) {
   EXPECT_FALSE(movesToFreeCards(s.cluster, s.movers, 10).possible);
 }
 
-TEST(Moves, AtMostSoMany) {
+TEST(Moves, NoMoreThanTheMaximum) {
   Small s;
   s.node("a", 4);
   for (int c = 0; c < 4; ++c) s.claim("a" + std::to_string(c), "x" + std::to_string(c), 250);
@@ -375,7 +375,7 @@ TEST(Moves, TheFirstMoveHoldsIfWhatIsLeftIsLessHoweverItComesOut) {
   EXPECT_FALSE(firstMoveHolds(back.cluster, {}, back.movers, toFree(back))) << "nothing moves";
 }
 
-TEST(Moves, AMoveThatLetsSomebodyInHoldsIfItDoesNotTakeHisRoom) {
+TEST(Moves, AMoveThatLetsSomebodyInHoldsIfItDoesNotTakeItsCapacity) {
   Small s;
   s.node("a", 2);
   s.claim("a0", "x", 200);
@@ -514,7 +514,7 @@ TEST(GangMoves, LetAllMembersInAsTryingAllMovesDoes) {
   EXPECT_LE(missed * 20, plans) << "few need a claim to move twice, or to where its policy does not send it";
 }
 
-TEST(GangMoves, EachMemberHasRoomMadeBesideTheMembersBeforeIt) {
+TEST(GangMoves, EachMemberHasCapacityFreedBesideTheMembersBeforeIt) {
   Small s;
   for (const std::string node : {"a", "b", "c", "d"}) s.node(node, 2);
   for (const std::string node : {"a", "b", "c"}) s.claim(node + "0", node + "/share", 300);
@@ -576,7 +576,7 @@ TEST(GangMoves, MembersThatOnePodUsesAreOnOneNode) {
   EXPECT_EQ(plan.gang->decisions[0].node, plan.gang->decisions[1].node);
 }
 
-TEST(GangMoves, PodsBesideEachOtherHaveRoom) {
+TEST(GangMoves, PodsBesideEachOtherHaveCapacity) {
   Small s;
   s.node("a", 2);
   s.node("b", 1);
@@ -654,7 +654,7 @@ void executeOneByOne(Small s, std::size_t size, bool before) {
   EXPECT_EQ(steps, size);
 }
 
-TEST(GangMoves, APlanIsCarriedOutWhileNothingIsHeld) {
+TEST(GangMoves, APlanIsExecutedWhileNothingIsHeld) {
   const Small s = consolidation(16);
   const auto members = alike(4, whole(6));
   const MovePlanner planner = [&](const Cluster& at) { return letAllIn(at, members, s.movers); };

@@ -204,7 +204,7 @@ TEST(Quota, OfAClaimThatGrowsBothFiguresCountWhatItHas) {
             "to have 50Gi");
 }
 
-TEST(Quota, OfAPodWhoseClaimsAreOverItTogetherNoCardIsSaidToBeFull) {
+TEST(Quota, OfAPodWhoseClaimsAreOverItTogetherNoCardIsReportedFull) {
   for (const bool another : {false, true}) {
     Cluster cluster;
     cluster.upsertNode({"n", true});
@@ -224,7 +224,7 @@ TEST(Quota, OfAPodWhoseClaimsAreOverItTogetherNoCardIsSaidToBeFull) {
   }
 }
 
-TEST(Quota, OfAPodWhoseClaimsFitUncountedCardsThatAreFullItSaysSo) {
+TEST(Quota, OfAPodWhoseClaimsFitUncountedCardsThatAreFullItReportsIt) {
   Cluster cluster;
   for (const auto* model : {"A100", "V100"}) {
     cluster.upsertNode({model, true});
@@ -442,7 +442,7 @@ class RandomClaims {
   int next_ = 0;
 };
 
-TEST(Quota, RandomClaimsStayWithinAndNoneIsKeptOutForNothing) {
+TEST(Quota, RandomClaimsStayWithinAndNoneIsRefusedForNothing) {
   int given = 0, refused = 0, waited = 0;
   for (uint64_t seed = 1; seed <= 60; ++seed) {
     SCOPED_TRACE(seed);

@@ -336,7 +336,7 @@ TEST(Parameters, WeightsOfTheLoadScoresAddUpToOne) {
   }
 }
 
-TEST(Parameters, WeightsThatSayNothingAreRefused) {
+TEST(Parameters, WeightsThatMeanNothingAreRefused) {
   struct Row {
     Params parameters;
     const char* field;

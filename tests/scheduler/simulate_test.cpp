@@ -68,7 +68,7 @@ TEST(Simulate, CardsAreShownBeforeAndAfter) {
                                             {"c3", 3, false, false, 0, 0, {}}}));
 }
 
-TEST(Simulate, WhatDoesNotFitSaysWhoWouldHaveToGo) {
+TEST(Simulate, WhatDoesNotFitReportsWhoWouldHaveToGo) {
   Cluster cluster;
   cluster.upsertNode({"n", true});
   cluster.upsertCard(makeCard("c0", "n", 0));

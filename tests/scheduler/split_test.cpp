@@ -85,7 +85,7 @@ TEST(Fill, ThePublishedCases) {
   EXPECT_EQ(divided(Split::fill, 201, {100, 100}), Parts{});
 }
 
-TEST(Fill, SmallPartsAlternateBetweenTheMostFree) {
+TEST(Fill, SmallPartsAlternateBetweenTheFreest) {
   std::vector<int64_t> capacities{100, 100};
   for (int i = 0; i < 100; ++i) capacities[byCard(Split::fill, 1, capacities).begin()->first] -= 1;
   EXPECT_EQ(capacities, (std::vector<int64_t>{50, 50}));

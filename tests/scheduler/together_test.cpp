@@ -126,7 +126,7 @@ TEST(Together, EachByItselfButNotTogether) {
   EXPECT_NE(usedOf(cluster), before);
 }
 
-TEST(Together, APinnedOneKeepsItsNodeAndItsCard) {
+TEST(Together, APinnedOneRetainsItsNodeAndItsCard) {
   auto cluster = clusterOf(4, 2, 0);
   auto pinned = share(100);
   pinned.pinnedCards = {"n00002-1"};

@@ -50,7 +50,7 @@ TEST(Waiting, PriorityThenAgeThenName) {
   EXPECT_EQ(order, "ebcda");
 }
 
-TEST(Waiting, ANodeIsKeptOnceOneHasWaitedForLong) {
+TEST(Waiting, ANodeIsReservedOnceOneHasWaitedForLong) {
   WaitingWorld world(2);
   world.take("n0c0", "old", 500, 0);
   world.take("n1c0", "young", 500, 900);
@@ -64,7 +64,7 @@ TEST(Waiting, ANodeIsKeptOnceOneHasWaitedForLong) {
   EXPECT_TRUE(world.reserve({{"x", 0, 500, &triple}}, 1100).empty()) << "no node could ever hold it";
 }
 
-TEST(Waiting, WhatIsKeptStaysUntilAnotherIsExpectedInHalfTheTime) {
+TEST(Waiting, AReservationStaysUntilAnotherNodeIsExpectedInHalfTheTime) {
   WaitingWorld world(2);
   for (const std::string node : {"n0", "n1"})
     for (const std::string card : {"c0", "c1"}) world.take(node + card, node + card, 1000, node == "n0" ? 0 : 400);
@@ -110,7 +110,7 @@ TEST(Waiting, WhoWaitsIsServedHoweverManyComeAndGo) {
   EXPECT_LT(now, 3000);
 }
 
-TEST(Waiting, WhatIsKeptIsBounded) {
+TEST(Waiting, ReservationsAreBounded) {
   WaitingWorld world(100, 1);
   for (int n = 0; n < 100; ++n) world.take("n" + std::to_string(n) + "c0", std::to_string(n), 1000, 0);
   const Request one = whole(1);

@@ -432,7 +432,7 @@ TEST(WhatIf, ResizeOnACordonedNodeAndAQuarantinedCard) {
   EXPECT_TRUE(answer->steps[0].resized->inPlace) << "who is there may grow into what is free";
 }
 
-TEST(WhatIf, ResizeThatNeedsOtherCardsSaysWhereItWouldGo) {
+TEST(WhatIf, ResizeThatNeedsOtherCardsReportsWhereItWouldGo) {
   Situation s = pair();
   s.cluster.upsertNode({"m", true});
   s.cluster.upsertCard(makeCard("c9", "m", 0));
@@ -506,7 +506,7 @@ TEST(WhatIf, StepsBuildOnEachOther) {
   EXPECT_EQ(answer->after.cluster.nodeUsed("m").cpuMilli, 4000) << "the pods' CPU came along";
 }
 
-TEST(WhatIf, WhoCannotMoveSaysWhy) {
+TEST(WhatIf, WhoCannotMoveReportsWhy) {
   Situation s = pair();
   s.claims[0].request.reset();
   s.claims[0].why = "its class is gone";

@@ -112,7 +112,7 @@ TEST_F(MovesTest, OneMoveIsOneEvictionAsWhoeverCalls) {
                                                  "/api/v1/namespaces/default/pods/p-c/eviction Bearer ann"}));
 }
 
-TEST_F(MovesTest, NobodyGoesForAClaimThatRoomAloneWouldNotHaveBound) {
+TEST_F(MovesTest, NobodyGoesForAClaimThatCapacityAloneWouldNotHaveBound) {
   addClass("own");
   auto waits = *stores.claims.get({"default", "waits"});
   waits.spec.className = "own";
@@ -198,7 +198,7 @@ TEST_F(MovesTest, TheNextOneWaitsUntilThatIsDone) {
   has(move("claim=waits&execute=true").body, R"({"moved":{"claim":"default/d")");
 }
 
-TEST_F(MovesTest, AMoveThatDoesNotEndIsSaidOnceAndForgotten) {
+TEST_F(MovesTest, AMoveThatDoesNotEndIsReportedOnceAndForgotten) {
   ASSERT_EQ(move("claim=waits&execute=true").status, 200);
   clock.advance(Moves::kDoneTimeout);
   const auto stopped = move("claim=waits&execute=true");

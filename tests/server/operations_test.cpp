@@ -32,7 +32,7 @@ class OperationsTest : public testing::Test {
                           [] { return std::string(); }, [this] { return missing_; }}};
 };
 
-TEST_F(OperationsTest, ReadyzSaysWhatIsMissing) {
+TEST_F(OperationsTest, ReadyzReportsWhatIsMissing) {
   EXPECT_EQ(get("/readyz").status, 503);
   EXPECT_EQ(get("/readyz").body, "the claims are not listed yet\n");
   missing_.clear();
@@ -52,7 +52,7 @@ TEST_F(OperationsTest, MetricsAreText) {
   EXPECT_EQ(get("/metrics").body.find("elasticgpu_workqueue_depth{"), std::string::npos);
 }
 
-TEST_F(OperationsTest, WrongFormatsPathsAndMethodsSayWhatThereIs) {
+TEST_F(OperationsTest, WrongFormatsPathsAndMethodsReportWhatThereIs) {
   EXPECT_EQ(get("/allocation-map", "format=xml").status, 400);
   EXPECT_NE(get("/allocation-map", "format=xml").body.find("backendai"), std::string::npos);
   EXPECT_EQ(get("/allocation-map", "fromat=json").status, 400);
@@ -95,7 +95,7 @@ TEST_F(OperationsTest, HistogramsReachFiveMinutes) {
   EXPECT_NE(text.find("_bucket{le=\"300\"} 1"), std::string::npos) << text;
 }
 
-TEST_F(OperationsTest, TheProcessTellsItsOwnFigures) {
+TEST_F(OperationsTest, TheProcessReportsItsOwnFigures) {
   ProcessMetrics process;
   process.update(metrics_);
   process.update(metrics_);

@@ -152,7 +152,7 @@ TEST_F(ClusterTest, APodWaitsForAResourceThatNoNodeHas) {
   EXPECT_EQ(pod("gpu")->nodeName, "b");
 }
 
-TEST_F(ClusterTest, APodOfASchedulerThatDoesNotRunHereWaitsAndSaysSo) {
+TEST_F(ClusterTest, APodOfASchedulerThatDoesNotRunHereWaitsAndReportsIt) {
   auto made = podOf("kai");
   made.schedulerName = "kai-scheduler";
   ASSERT_TRUE(client.create(made));

@@ -70,7 +70,7 @@ TEST_F(QuestionsTest, BodiesAreReadAsJsonOrYamlAndOnlyThose) {
             "Content-Type: \"text/plain\\x1b\" is not read; known are application/json, application/yaml\n");
 }
 
-TEST_F(QuestionsTest, AnAnswerThatSaysAnErrorIsMarked) {
+TEST_F(QuestionsTest, AnAnswerThatReportsAnErrorIsMarked) {
   const auto marked = [&](const std::string& path, const std::string& query) {
     const auto headers = ask(path, query).headers;
     return std::any_of(headers.begin(), headers.end(),

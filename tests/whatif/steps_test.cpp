@@ -101,7 +101,7 @@ TEST_F(StepsTest, WhatGrowsWhereItsNamespaceMayUseTheClassNoMoreIsRefused) {
 }
 
 /// Compares with the controller's own answer, with capacity nominated to a preemptor.
-TEST_F(StepsTest, AResizeLeavesRoomThatIsKeptForOthersAsTheControllerDoes) {
+TEST_F(StepsTest, AResizeLeavesCapacityThatIsReservedForOthersAsTheControllerDoes) {
   movable("a", {{"resizable", "true"}});
   change("waits", [](auto& claim) {
     claim.status.priority = 5;
@@ -156,7 +156,7 @@ TEST_F(StepsTest, ANewClaimGetsTheFirstOfItsAlternativesThatFits) {
       R"("created":{"claim":"default/e","to":{"fits":true,"node":"n2")");
 }
 
-TEST_F(StepsTest, OfAPodsClaimItIsSaidThatItsGangDecides) {
+TEST_F(StepsTest, OfAPodsClaimItIsReportedThatItsGangDecides) {
   bindsForItsPod("share");
   const std::string pod =
       "kind: Pod\nmetadata: {name: p, annotations: {egpuc.elasticgpu.io/gpu: waits}}\nspec: {containers: [{name: "

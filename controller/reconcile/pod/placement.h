@@ -94,9 +94,9 @@ class PodPlacement {
   /// Explains why the claims do not fit together. each: every claim fits by itself.
   static std::string whyNotTogether(const core::Pod& pod, const Choice& choice, bool each, NodeChoice& nodes);
 
-  /// Returns the first of the pod's claims whose node other pods choose for now (ConsumerRounds); null if there is none.
+  /// Returns the first of the pod's claims whose node other pods choose for now (ConsumerRounds); null: none.
   const cache::Claim* chosenByOthers(const core::Pod& pod, const std::vector<UsedClaim>& used);
-  /// Defers the pod's choice: other pods choose for this claim first, or it is not this pod's turn.
+  /// Defers the pod's choice: other pods choose for this claim first, or the pod is not of this round.
   Outcome awaitRound(const core::Pod& pod, const std::vector<UsedClaim>& used, const cache::Claim& claim);
   /// Adds a report for each of these claims that the pod reports on.
   void addWaitReports(const core::Pod& pod, const std::vector<const UsedClaim*>& open, const std::string& why,

@@ -133,7 +133,7 @@ TEST_F(CardsTest, WhatAnAdministratorDeletesIsThereAgainAtOnce) {
 }
 
 /// Without this limit each write would cause a query, and each query a write.
-TEST_F(CardsTest, ACardOfWhichEachLookSaysSomethingNewIsWrittenByTheClock) {
+TEST_F(CardsTest, ACardOfWhichEachReadingIsNewIsWrittenByTheClock) {
   std::atomic<int> readings{0};
   given = [&](const std::stop_token&) {
     return std::vector<health::Given>{{"team/" + std::to_string(++readings), "main", "nvidia.com/gpu", "", {"GPU-A"}}};
@@ -148,7 +148,7 @@ TEST_F(CardsTest, ACardOfWhichEachLookSaysSomethingNewIsWrittenByTheClock) {
   eventually([&] { return readings > before; }, seconds(1));
 }
 
-TEST_F(CardsTest, APluginThatHangsKeepsNoOtherWaiting) {
+TEST_F(CardsTest, APluginThatHangsBlocksNoOther) {
   other.hang(true);
   vendor.setAnswer(answer({gpu("GPU-A")}));
   registry.add(other);
@@ -161,7 +161,7 @@ TEST_F(CardsTest, APluginThatHangsKeepsNoOtherWaiting) {
   eventually([&] { return card("npu-a") && cards->published(); });
 }
 
-TEST_F(CardsTest, OnlyThePluginThatFoundACardCanSayThatItIsGone) {
+TEST_F(CardsTest, OnlyThePluginThatFoundACardCanReportThatItIsGone) {
   vendor.setAnswer(answer({gpu("GPU-A"), gpu("GPU-B")}));
   other.setAnswer(answer({}));
   registry.add(vendor);
@@ -185,7 +185,7 @@ TEST_F(CardsTest, OnlyThePluginThatFoundACardCanSayThatItIsGone) {
 }
 
 /// Both plugins found the card, but the second one may not have run when the error occurred.
-TEST_F(CardsTest, NoOtherPluginSaysThatAnErrorIsOver) {
+TEST_F(CardsTest, NoOtherPluginReportsThatAnErrorIsOver) {
   other.setAnswer(answer({gpu("GPU-A")}, {{"GPU-A", false, "Xid46: it stopped processing"}}));
   vendor.setAnswer(answer({gpu("GPU-A")}));
   registry.add(other);
@@ -199,7 +199,7 @@ TEST_F(CardsTest, NoOtherPluginSaysThatAnErrorIsOver) {
   EXPECT_EQ(healthy("gpu-a").reason, "Xid46");
 }
 
-TEST_F(CardsTest, AnErrorThatIsToldWhileThePluginStartsAnewIsNotOverByItsNextWord) {
+TEST_F(CardsTest, AnErrorThatIsReportedWhileThePluginStartsAnewIsNotOverByItsNextWord) {
   vendor.setAnswers(answer({gpu("GPU-A")}, {{"GPU-A", false, "Xid46: it stopped processing"}}),
                     answer({gpu("GPU-A"), gpu("GPU-B")}));
   vendor.hang(true);

@@ -84,7 +84,7 @@ std::vector<Illness> illnesses() {
 
 class IllnessTest : public ClaimsTest, public ::testing::WithParamInterface<std::size_t> {};
 
-TEST_P(IllnessTest, IsSaidOnTheClaimThatHasTheCardUntilItIsWellAgain) {
+TEST_P(IllnessTest, IsReportedOnTheClaimThatHasTheCardUntilItIsWellAgain) {
   const auto illness = illnesses().at(GetParam());
   SCOPED_TRACE(illness.reason);
   ASSERT_EQ(world.claim("one").status.phase, "Bound") << world.message("one");
@@ -110,7 +110,7 @@ TEST_P(IllnessTest, IsSaidOnTheClaimThatHasTheCardUntilItIsWellAgain) {
 
 INSTANTIATE_TEST_SUITE_P(Reasons, IllnessTest, ::testing::Range<std::size_t>(0, illnesses().size()));
 
-TEST_F(ClaimsTest, WhoWaitsIsToldWhyTheCardIsNotOffered) {
+TEST_F(ClaimsTest, WhoWaitsGetsTheReasonWhyTheCardIsNotOffered) {
   world.removeClaim("one");
   driver->settle();
   discover(ill("Xid79: it has fallen off the bus; reboot"));

@@ -55,7 +55,7 @@ TEST_F(PublisherTest, OneThatChangedIsWrittenOnceAndItsLedgerStays) {
   EXPECT_EQ(writes(one(changed)), 0u);
 }
 
-TEST_F(PublisherTest, AWarningOfTheNodeIsToldOnceForAsLongAsItHolds) {
+TEST_F(PublisherTest, AWarningOfTheNodeIsReportedOnceForAsLongAsItHolds) {
   std::string warning = "containers without a claim get every card";
   options.warning = [&] { return warning; };
   Publisher warned(*client, store, events, clock, options);
@@ -220,7 +220,7 @@ TEST_F(PublisherTest, ACardThatIsGoneIsMarkedAndGoesOnceItIsEmpty) {
   EXPECT_TRUE(card("gpu-a")->metadata.deleting()) << "the controller takes the finalizer off";
 }
 
-TEST_F(PublisherTest, ACardThatIsGoneIsKeptForAWhile) {
+TEST_F(PublisherTest, ACardThatIsGoneIsRetainedForAWhile) {
   must(one());
   must({{"physical", answer({})}});
   clock.advance(minutes(9));
@@ -234,7 +234,7 @@ TEST_F(PublisherTest, ACardThatIsGoneIsKeptForAWhile) {
   EXPECT_FALSE(card("gpu-a")->metadata.deleting());
 }
 
-TEST_F(PublisherTest, ACardThatWasIllBeforeItWentIsKeptAsLong) {
+TEST_F(PublisherTest, ACardThatWasIllBeforeItWentIsRetainedAsLong) {
   must({{"physical", answer({gpu("GPU-A")}, {{"GPU-A", false, "Xid79: it fell off"}})}});
   clock.advance(minutes(60));
   must({{"physical", answer({})}});
@@ -244,7 +244,7 @@ TEST_F(PublisherTest, ACardThatWasIllBeforeItWentIsKeptAsLong) {
   EXPECT_EQ(healthy("gpu-a").reason, "Probation");
 }
 
-TEST_F(PublisherTest, ACardThatIsBeingDeletedStillSaysHowItIs) {
+TEST_F(PublisherTest, ACardThatIsBeingDeletedStillReportsHowItIs) {
   must(one());
   occupy("gpu-a");
   ASSERT_TRUE(admin->remove<Gpu>({"", "gpu-a"}).ok());
@@ -254,7 +254,7 @@ TEST_F(PublisherTest, ACardThatIsBeingDeletedStillSaysHowItIs) {
   EXPECT_EQ(healthy("gpu-a").reason, "CardGone");
 }
 
-TEST_F(PublisherTest, AnEntryThatComesWhileItIsDeletedKeepsIt) {
+TEST_F(PublisherTest, AnEntryThatComesWhileItIsDeletedRetainsIt) {
   must(one());
   must({{"physical", answer({})}});
   clock.advance(minutes(11));
@@ -264,7 +264,7 @@ TEST_F(PublisherTest, AnEntryThatComesWhileItIsDeletedKeepsIt) {
   EXPECT_FALSE(card("gpu-a")->metadata.deleting());
 }
 
-TEST_F(PublisherTest, WhoeverFailsKeepsItsCards) {
+TEST_F(PublisherTest, WhoeverFailsRetainsItsCards) {
   must(one());
   for (const auto code : {plugin::ReplyCode::unavailable, plugin::ReplyCode::timeout, plugin::ReplyCode::crashed,
                           plugin::ReplyCode::garbage, plugin::ReplyCode::internal})
@@ -334,7 +334,7 @@ TEST_F(PublisherTest, OnlyTheIllCardIsQuarantined) {
 }
 
 /// A memory row that waits to be remapped, or errors of a program, withdraw no card from its users.
-TEST_F(PublisherTest, ACardThatWorksSaysWhatIsToBeDoneAtItsNextReset) {
+TEST_F(PublisherTest, ACardThatWorksReportsWhatIsToBeDoneAtItsNextReset) {
   must({{"physical", answer({gpu("GPU-A")}, {{"GPU-A", true, "MemoryRepairPending: reset it when nothing runs"}})}});
   EXPECT_EQ(healthy("gpu-a").status, "True");
   EXPECT_EQ(healthy("gpu-a").reason, "MemoryRepairPending");
@@ -358,7 +358,7 @@ TEST_F(PublisherTest, ACardThatIsOnlySpokenOfIsNotGone) {
 }
 
 /// A card that did not start with the machine has no object.
-TEST_F(PublisherTest, ACardThatWasIllBeforeItWasPublishedIsToldOnTheNode) {
+TEST_F(PublisherTest, ACardThatWasIllBeforeItWasPublishedIsReportedOnTheNode) {
   auto report = answer({gpu("GPU-A")}, {{"GPU-B", false, "Lost: NVML does not count it"}, {"GPU-C", true, ""}});
   report.cards.reply.message = "card 1 is left out";
   const Answers both{{"gpushare", report}, {"physical", report}};
@@ -382,7 +382,7 @@ TEST_F(PublisherTest, NoPluginSpeaksForAnothersCards) {
   EXPECT_EQ(writes({{"another", answer({}, {{"GPU-A", false, "a lie"}})}, {"physical", answer({gpu("GPU-A")})}}), 0u);
 }
 
-TEST_F(PublisherTest, ACardInMigModeSaysSoAndIsNotOffered) {
+TEST_F(PublisherTest, ACardInMigModeReportsItAndIsNotOffered) {
   auto mig = gpu("GPU-A");
   mig.attributes["migMode"] = "enabled";
   must(one(mig));
@@ -448,7 +448,7 @@ TEST_F(PublisherTest, AListenerKnowsItsOwnWritesFromThoseOfOthers) {
   EXPECT_FALSE(std::all_of(own.begin(), own.end(), [](bool its) { return its; }));
 }
 
-TEST_F(PublisherTest, OneThatIsRefusedKeepsNoOtherFromBeingWritten) {
+TEST_F(PublisherTest, OneThatIsRefusedBlocksNoOther) {
   transport->refuses = [](const kube::HttpRequest& r) {
     return r.method == kube::Method::post && r.body.find("GPU-A") != std::string::npos;
   };
@@ -484,7 +484,7 @@ TEST_F(PublisherTest, AnUnknownOutcomeIsRead) {
   EXPECT_EQ(card("gpu-a")->spec.card->memory, 40 * kGiB);
 }
 
-TEST_F(PublisherTest, WordsOnRefusedCardsAreToldOnce) {
+TEST_F(PublisherTest, WordsOnRefusedCardsAreReportedOnce) {
   auto bad = gpu("GPU-B");
   bad.memory = -1;
   const Answers answers{{"physical", answer({gpu("GPU-A"), bad})}};
@@ -612,7 +612,7 @@ TEST_F(UsagePublisherTest, WhatIsUsedStandsOnACardThatIsBeingDeleted) {
   EXPECT_EQ(usageOf().memory, 3 * kGiB);
 }
 
-TEST_F(UsagePublisherTest, AnOlderServerThatKeepsNoneIsNotWrittenToForEver) {
+TEST_F(UsagePublisherTest, AnOlderServerThatStoresNoneIsNotWrittenToForEver) {
   OlderServer older(*transport);
   kube::Client toOlder(older, serverClock, random, metrics, client->options());
   Publisher newer(toOlder, store, events, clock, options);
@@ -647,7 +647,7 @@ TEST_F(UsagePublisherTest, OnceAMinuteAndIfItMovedNoticeably) {
   EXPECT_TRUE(usageOf().devices.empty()) << "and what was written before is gone";
 }
 
-TEST_F(UsagePublisherTest, AnAgentThatStartsAnewKeepsToTheMinute) {
+TEST_F(UsagePublisherTest, AnAgentThatStartsAnewRespectsTheMinute) {
   uses(3 * kGiB, 35);
   EXPECT_EQ(usageWrites(), 1u);
   Publisher next(*client, store, events, clock, options);

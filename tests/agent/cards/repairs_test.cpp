@@ -104,7 +104,7 @@ TEST_F(RepairTest, ARebootOrAnotherDriverEndsIt) {
   EXPECT_EQ(healthy("gpu-a").reason, "Probation");
 }
 
-TEST_F(RepairTest, TheProcessThatSawItMaySayThatItIsOver) {
+TEST_F(RepairTest, TheProcessThatSawItMayReportThatItIsOver) {
   writes(ill());
   writes(well());
   EXPECT_EQ(needs(), nullptr);
@@ -129,7 +129,7 @@ TEST_F(RepairTest, AnOperatorsWordIsTakenOnceAndTheCardIsProbed) {
   EXPECT_EQ(needs(), nullptr);
 }
 
-TEST_F(RepairTest, TheWordEndsWhatThePluginStillTellsAndNotTheNextError) {
+TEST_F(RepairTest, TheWordEndsWhatThePluginStillReportsAndNotTheNextError) {
   writes(ill());
   setRepaired("Xid46");
   writes(ill());
@@ -196,7 +196,7 @@ TEST_F(RepairTest, AnErrorThatIsDeclaredOverHidesNothingElse) {
   EXPECT_EQ(healthy("gpu-a").reason, "NvlinkDown");
 }
 
-TEST_F(RepairTest, AnErrorThatIsToldBesideAnotherIllnessIsRemembered) {
+TEST_F(RepairTest, AnErrorThatIsReportedBesideAnotherIllnessIsRemembered) {
   auto both = ill();
   both.at("physical")
       .health.cards.insert(both.at("physical").health.cards.begin(),
@@ -222,7 +222,7 @@ TEST_F(RepairTest, AWordIsForTheErrorThatTheConditionShowed) {
   EXPECT_EQ(card("gpu-a")->metadata.annotation("elasticgpu.io/repaired"), "");
 }
 
-TEST_F(RepairTest, AWordThatIsWrittenMeanwhileIsHeardAtTheNextLook) {
+TEST_F(RepairTest, AWordThatIsWrittenMeanwhileIsHeardAtTheNextReading) {
   writes(ill());
   another();
   writes(well(2));

@@ -19,7 +19,7 @@ CdiSpec spec(const std::string& uid = "a1b2") {
   return out;
 }
 
-TEST(CdiSpec, SaysAllAgainThatItWasToldToSay) {
+TEST(CdiSpec, ReportsAllAgainThatItWasGiven) {
   CdiSpec all = spec();
   all.edits.env = {{"A", "1=2"}, {"B", ""}, {"C", "a \"b\"\n\\"}};
   all.edits.deviceNodes = {{"/dev/nvidia0", "/other/nvidia0", "rw"}, {"/dev/nvidiactl", "", "rwm"}};

@@ -42,7 +42,7 @@ TEST(ClaimQueue, WorksOnAsManyAsItMayAndNoMore) {
   EXPECT_EQ(max, 3);
 }
 
-TEST(ClaimQueue, KeepsTheOrderOfOneClaimAndLetsOthersPass) {
+TEST(ClaimQueue, RetainsTheOrderOfOneClaimAndLetsOthersPass) {
   Gate gate;
   std::vector<std::string> order;
   std::mutex mutex;

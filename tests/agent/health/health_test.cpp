@@ -27,7 +27,7 @@ class HealthTest : public ::testing::Test {
   std::vector<Condition> conditions{{"Other", "True", "Kept", "", at(kStart), 0}};
 };
 
-TEST_F(HealthTest, ACardThatIsWellSaysSoOnce) {
+TEST_F(HealthTest, ACardThatIsWellReportsItOnce) {
   EXPECT_EQ(judged(well), (Condition{"Healthy", "True", "Working", "", at(kStart), 0}));
   now += minutes(1);
   EXPECT_EQ(judged(well).lastTransitionTime, at(kStart));
@@ -49,7 +49,7 @@ TEST_F(HealthTest, AnIllCardComesBackAfterQuietMinutes) {
   EXPECT_EQ(judged(well), (Condition{"Healthy", "True", "Working", "", at(now), 0}));
 }
 
-TEST_F(HealthTest, AProbationThatIsNoWholeMinutesIsToldInSeconds) {
+TEST_F(HealthTest, AProbationThatIsNoWholeMinutesIsReportedInSeconds) {
   const auto message = [&](std::chrono::milliseconds quiet) {
     return judge(judge({}, ill, now, quiet), well, now, quiet).at(0).message;
   };

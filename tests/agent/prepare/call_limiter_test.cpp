@@ -64,7 +64,7 @@ class CallLimiterTest : public PrepareTest {
   std::counting_semaphore<> entered{0}, letGo{0};
 };
 
-TEST_F(CallLimiterTest, APluginThatHangsHasItsTurnsAndNoMore) {
+TEST_F(CallLimiterTest, APluginThatHangsHasItsCallsAndNoMore) {
   std::vector<ClaimRef> claims;
   for (int i = 0; i < 3; ++i) claims.push_back(claimed("c" + std::to_string(i)));
   const auto others = claimedOfOther("other");

@@ -60,7 +60,7 @@ class CompanyTest : public PrepareTest {
   const std::string both = "GPU-n1-0,GPU-n1-1 2048m 1024m";  ///< a has 1 GiB of card 1, b 2 GiB of card 0
 };
 
-TEST_F(CompanyTest, TwoClaimsOfOneContainerAreToldAsOne) {
+TEST_F(CompanyTest, TwoClaimsOfOneContainerAreGivenAsOne) {
   claim("a", 1, 1);
   claim("b", 0, 2);
   pod("p", {"a", "b"}, {container("main", {"a", "b"})});
@@ -96,7 +96,7 @@ TEST_F(CompanyTest, ASecondPrepareIsAnsweredFromTheFile) {
   EXPECT_EQ(plugin.calls(), Calls{});
 }
 
-TEST_F(CompanyTest, AContainerWithOneOfThemIsToldOfThatAlone) {
+TEST_F(CompanyTest, AContainerWithOneOfThemGetsThatAlone) {
   claim("a", 1, 1);
   claim("b", 0, 2);
   pod("p", {"a", "b"}, {container("one", {"a"}), container("two", {"a", "b"})});
@@ -105,7 +105,7 @@ TEST_F(CompanyTest, AContainerWithOneOfThemIsToldOfThatAlone) {
   EXPECT_EQ(environmentOf({"a", "b"}), both);
 }
 
-TEST_F(CompanyTest, WhatOneTextCantSayIsRefused) {
+TEST_F(CompanyTest, WhatOneTextCantExpressIsRefused) {
   claim("a", 1, 1);
   claim("b", 0, 2);
   pod("p", {"a", "b"}, {container("one", {"b"}), container("two", {"a", "b"})});
@@ -129,7 +129,7 @@ TEST_F(CompanyTest, AnotherOrderMakesItSayable) {
   EXPECT_EQ(environmentOf({"b", "a"}), both);
 }
 
-TEST_F(CompanyTest, AClaimThatIsPreparedForOthersKeepsWhoHasMoreOut) {
+TEST_F(CompanyTest, AClaimThatIsPreparedForOthersExcludesThoseThatHaveMore) {
   claim("a", 1, 1);
   claim("b", 0, 2);
   pod("alone", {"b"}, {container("main", {"b"})});
@@ -184,7 +184,7 @@ TEST_F(CompanyTest, APodOnItsWayOutDoesNotCount) {
   world.json<core::Pod>({"default", "old"}, R"({"metadata":{"finalizers":null}})");
 }
 
-TEST_F(CompanyTest, AClaimBesideItThatIsNotBoundKeepsItWaiting) {
+TEST_F(CompanyTest, AClaimBesideItThatIsNotBoundBlocksIt) {
   claim("a", 1, 1);
   claim("b", 0, 2);
   pod("p", {"a", "b"}, {container("main", {"a", "b"})});

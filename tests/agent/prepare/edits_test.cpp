@@ -204,7 +204,7 @@ TEST(Edits, LinksThatLeadOutOfWhatIsPermittedAreRefused) {
             std::string::npos);
 }
 
-TEST(Edits, APluginDoesNotSayWhereAClasssNamesLead) {
+TEST(Edits, APluginDoesNotDecideWhereAClasssNamesLead) {
   support::ScratchFolder host;
   for (const char* folder : {"/etc", "/tmp/vendor", "/var/lib/elasticgpu", "/var/tmp"})
     fs::create_directories(host.path() + folder);

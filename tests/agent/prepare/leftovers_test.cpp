@@ -114,7 +114,7 @@ TEST_F(LeftoversTest, L1_WithoutTheApiNothingIsTouched) {
   EXPECT_TRUE(files().empty());
 }
 
-TEST_F(LeftoversTest, L1_OneThatCantGoKeepsNoOtherOne) {
+TEST_F(LeftoversTest, L1_OneThatCantGoBlocksNoOther) {
   prepared("a");
   prepared("b");
   world.removePod("a");
@@ -249,7 +249,7 @@ TEST_F(StateOnDiskTest, L4_OnlyUidsCountAndLinksAndTheirFoldersAreNotFollowed) {
   EXPECT_EQ(stagedIn(state).size(), 256U);
 }
 
-TEST_F(StateOnDiskTest, AFullFolderHidesItsOwnNamesOnlyAndThatIsSaid) {
+TEST_F(StateOnDiskTest, AFullFolderHidesItsOwnNamesOnlyAndThatIsReported) {
   namespace fs = std::filesystem;
   for (const char* full : {"/a", "/vendor/a", "/z"}) {  // in any order
     fs::create_directories(state + full);
@@ -321,7 +321,7 @@ TEST_F(LimiterTest, WhatAContainerMakesOfTheLockIsPutAside) {
 }
 
 /// Names in the lock are not devices: a container cannot make the agent search or remove them.
-TEST_F(LimiterTest, WhatAContainerPutsIntoTheLockIsNotLookedAt) {
+TEST_F(LimiterTest, WhatAContainerPutsIntoTheLockIsNotRead) {
   ASSERT_TRUE(gpushare().stage(request).ok());
   const std::string lock = state + "/hami-core/locks/all", other = "0123abcd-0000-4000-8000-000000000002";
   std::filesystem::create_directories(lock + "/" + other + ".left-a/below");

@@ -113,7 +113,7 @@ TEST_F(PrepareTest, ADeviceOfAsManyCardsAsTheApiTakes) {
   EXPECT_EQ(plugin.last.cards.size(), static_cast<std::size_t>(kCards));
 }
 
-TEST_F(PrepareTest, PrepareAndUnprepareOfOneClaimTakeTurns) {
+TEST_F(PrepareTest, PrepareAndUnprepareOfOneClaimAlternate) {
   const auto claim = claimed("a");
   atOnce(20, [&](int i) {
     if (i % 2 == 0)

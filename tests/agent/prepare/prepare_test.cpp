@@ -370,7 +370,7 @@ TEST_F(PrepareTest, WithoutTheApiNothingIsPrepared) {
   EXPECT_TRUE(preparer.prepare(claim, {}).ok());
 }
 
-TEST_F(PrepareTest, TheFenceHoldsWhateverTheApiSays) {
+TEST_F(PrepareTest, TheGuardHoldsWhateverTheApiReports) {
   const auto claim = claimed("a", "30");
   cdi::Spec holder;
   holder.device = "egpu-old";
@@ -432,7 +432,7 @@ TEST_F(PrepareTest, P2_ARefusedStageLeavesNothing) {
   EXPECT_TRUE(files().empty());
 }
 
-TEST_F(PrepareTest, P2_AStageThatMayGoOnKeepsItsPart) {
+TEST_F(PrepareTest, P2_AStageThatMayGoOnRetainsItsPart) {
   const auto claim = claimed("a");
   for (const auto code : {plugin::ReplyCode::inProgress, plugin::ReplyCode::timeout, plugin::ReplyCode::crashed}) {
     plugin.stageAnswers = {code, ""};

@@ -42,7 +42,7 @@ class StaleTest : public PrepareTest {
   std::unique_ptr<ClaimPreparer> agent;
 };
 
-TEST_F(StaleTest, AFileSaysForWhatItWasMade) {
+TEST_F(StaleTest, AFileStatesForWhatItWasMade) {
   const auto claim = claimed("a");
   ASSERT_TRUE(agent->prepare(claim, {}).ok());
   const auto file = fileOf(claim);
@@ -52,7 +52,7 @@ TEST_F(StaleTest, AFileSaysForWhatItWasMade) {
   EXPECT_EQ(file.cards.at(0).uuid, cardOf(claim));
 }
 
-TEST_F(StaleTest, P5_WhatIsUnchangedIsAnsweredOnceTheMinorsWereLookedUpAgain) {
+TEST_F(StaleTest, P5_WhatIsUnchangedIsAnsweredOnceTheMinorsWereReadAgain) {
   const auto claim = claimed("a");
   ASSERT_TRUE(agent->prepare(claim, {}).ok());
   const auto before = fileOf(claim);
@@ -89,7 +89,7 @@ TEST_F(StaleTest, AnotherDriverOrBootMakesTheFileAnew) {
   EXPECT_EQ(plugin.calls(), Calls{"mount"});
 }
 
-TEST_F(StaleTest, WhatCannotBeLookedUpIsRefusedWithTheReason) {
+TEST_F(StaleTest, WhatCannotBeReadIsRefusedWithTheReason) {
   const auto claim = claimed("a");
   ASSERT_TRUE(agent->prepare(claim, {}).ok());
   plugin.mountAnswers = {plugin::ReplyCode::unavailable, "card GPU-n1-0 is not among those of this machine"};
@@ -192,7 +192,7 @@ TEST_F(StaleTest, AStaleFileThatCannotBeMadeAnewIsWithdrawn) {
   EXPECT_EQ(fileOf(claim).driver, "550.54.14");
 }
 
-TEST_F(StaleTest, WhileNobodySaysWhatTheNodeHasFilesStay) {
+TEST_F(StaleTest, WhileNobodyReportsWhatTheNodeHasFilesStay) {
   const auto claim = claimed("a");
   ASSERT_TRUE(agent->prepare(claim, {}).ok());
   answers = false;

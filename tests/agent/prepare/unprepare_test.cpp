@@ -32,7 +32,7 @@ TEST_F(UnprepareTest, TakesAwayWhatWasPrepared) {
 }
 
 /// Otherwise a pod would stay Terminating forever.
-TEST_F(UnprepareTest, AnUninstalledPluginKeepsNoClaim) {
+TEST_F(UnprepareTest, AnUninstalledPluginBlocksNoClaim) {
   const auto claim = prepared("a");
   world.removePod("a");
   support::FakeRegistry without;

@@ -96,7 +96,7 @@ TEST_F(WaitingTest, WhatMayNotBeIsNotWaitedFor) {
   EXPECT_TRUE(clock.sleeps.empty());
 }
 
-TEST_F(WaitingTest, NotMoreAtOnceThanStatedSoThatOthersGetTheirTurn) {
+TEST_F(WaitingTest, NotMoreAtOnceThanStatedSoThatOthersAreServed) {
   const auto waits = claimed("waits"), comes = claimed("comes"), fits = claimed("fits");
   options.maxWaiting = 1;
   ClaimPreparer patient(own, registry, events, folder, options);

@@ -112,7 +112,7 @@ class ShouldReportTest : public ::testing::Test {
   bool known = true;
 };
 
-TEST_F(ShouldReportTest, TheFirstIsTold) {
+TEST_F(ShouldReportTest, TheFirstIsReported) {
   deviceUses("u1", kGi, 3);
   deviceUses("u2", 0, 0);
   card.devices["u3"] = {{-1, -1, -1}, kGi};

@@ -8,7 +8,7 @@ namespace {
 
 using ConditionsTest = ReconcileTest;
 
-TEST_F(ConditionsTest, WarningsAreTold) {
+TEST_F(ConditionsTest, WarningsAreReported) {
   world.addClaim("a", "nosuch", {{"gpu-core", "10"}});
   settle();
   const auto lines = driver->events.lines();
@@ -16,7 +16,7 @@ TEST_F(ConditionsTest, WarningsAreTold) {
   EXPECT_EQ(lines[0].rfind("a Warning ClassNotFound", 0), 0u);
 }
 
-TEST_F(ConditionsTest, WaitingIsToldAsNormalAndRefusalAsWarning) {
+TEST_F(ConditionsTest, WaitingIsReportedAsNormalAndRefusalAsWarning) {
   world.addClaim("a", "late", {{"gpu-core", "10"}});
   world.addClaim("b", "share", {{"gpu", "3"}});
   settle();
@@ -28,7 +28,7 @@ TEST_F(ConditionsTest, WaitingIsToldAsNormalAndRefusalAsWarning) {
   EXPECT_TRUE(hasEvent("b Warning NoFit"));
 }
 
-TEST_F(ConditionsTest, OneClaimThatChangedKeepsNoWordFromTheOthers) {
+TEST_F(ConditionsTest, OneClaimThatChangedBlocksNoReportOnTheOthers) {
   world.addClaim("a", "late", {{"gpu-core", "10"}});
   world.addClaim("b", "late", {{"gpu-core", "10"}});
   settle();
@@ -44,7 +44,7 @@ TEST_F(ConditionsTest, OneClaimThatChangedKeepsNoWordFromTheOthers) {
   EXPECT_NE(world.message("a"), "of a") << "it is looked at again";
 }
 
-TEST_F(ConditionsTest, ThatAClaimMovesIsToldThoughTheMoveChangedIt) {
+TEST_F(ConditionsTest, ThatAClaimMovesIsReportedThoughTheMoveChangedIt) {
   world.addClaim("a", "late", {{"gpu-core", "10"}});
   settle();
   StatusAlternations alternations(world.clock, kDefaultTimeouts, driver->metrics);

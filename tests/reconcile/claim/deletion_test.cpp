@@ -60,7 +60,7 @@ TEST_F(DeletionTest, C12_ADeletionCostsSevenRequestsOfWhichOneFindsNothing) {
   driver.reset();
 }
 
-TEST_F(DeletionTest, D3_D4_RetainKeepsDeviceAndEntriesUntilClaimRefIsCleared) {
+TEST_F(DeletionTest, D3_D4_RetainLeavesDeviceAndEntriesUntilClaimRefIsCleared) {
   world.addClaim("a", "keep", {{"gpu-core", "10"}});
   settle();
   const auto name = deviceOf("a");
@@ -204,7 +204,7 @@ TEST_F(DeletionTest, ADeviceTakenFromItsClaimByHandIsGivenBackToIt) {
   EXPECT_EQ(driver->cluster.allocationMap().totals().usedCore, 100);
 }
 
-TEST_F(DeletionTest, ADeviceBeingDeletedSaysWhatItWaitsFor) {
+TEST_F(DeletionTest, ADeviceBeingDeletedReportsWhatItWaitsFor) {
   world.addClaim("a", "share", {{"gpu-core", "10"}});
   settle();
   const auto name = deviceOf("a");

@@ -232,7 +232,7 @@ TEST_F(ClassRulesTest, ADeviceWhoseClassIsGoneIsNobodys) {
   EXPECT_EQ(bound("one"), "hand");
 }
 
-TEST_F(ClassRulesTest, AKeptDeviceGoesToNoClaimOfAnotherClass) {
+TEST_F(ClassRulesTest, ARetainedDeviceGoesToNoClaimOfAnotherClass) {
   world.addClaim("one", "keep", {{"gpu-core", "10"}});
   settle();
   const auto released = deviceOf("one");
@@ -332,7 +332,7 @@ TEST_F(ClassRulesTest, AReleasedDeviceIsReservedInOneWrite) {
   EXPECT_EQ(bound("next"), released);
 }
 
-TEST_F(ClassRulesTest, AHandMadeDeviceThatFoundNoRoomIsTriedAgain) {
+TEST_F(ClassRulesTest, AHandMadeDeviceThatFoundNoCapacityIsTriedAgain) {
   world.addClaim("all", "share", {}, "gpu-n1-0");
   settle();
   device("hand", "gpu-n1-0", "n1", "share");
@@ -436,7 +436,7 @@ TEST_F(ClassRulesTest, AFirstConsumersTolerationsCountNotTheClasses) {
   EXPECT_TRUE(world.exists(deviceOf("one")));
 }
 
-TEST_F(ClassRulesTest, WhatKeepsAPodFromABoundClaimStandsInTheColumns) {
+TEST_F(ClassRulesTest, WhatBlocksAPodOfABoundClaimStandsInTheColumns) {
   world.addClaim("one", "share", {{"gpu-core", "10"}});
   settle();
   world.addPod("p", {"one"}, true, {{"disk", "ssd"}});
@@ -520,7 +520,7 @@ TEST_F(ClassRulesTest, ACardThatIsOfItsModelAgainWakesWhoNamesADeviceOnIt) {
   EXPECT_EQ(bound("same"), released) << world.message("same");
 }
 
-TEST_F(ClassRulesTest, NoFitSaysWhyACardIsNotOfferedAndIsToldAnewWhenItRecovers) {
+TEST_F(ClassRulesTest, NoFitReportsWhyACardIsNotOfferedAndIsReportedAnewWhenItRecovers) {
   unhealthy("gpu-n1-0", "Xid79", "GPU has fallen off the bus");
   unhealthy("gpu-n1-1", "Xid48", "double bit error");
   settle();
@@ -536,7 +536,7 @@ TEST_F(ClassRulesTest, NoFitSaysWhyACardIsNotOfferedAndIsToldAnewWhenItRecovers)
   EXPECT_NE(world.message("two").find("Xid48"), std::string::npos) << world.message("two");
 }
 
-TEST_F(ClassRulesTest, NoFitOfANamedCardSaysWhyItIsNotOffered) {
+TEST_F(ClassRulesTest, NoFitOfANamedCardReportsWhyItIsNotOffered) {
   unhealthy("gpu-n1-0", "Xid79", "GPU has fallen off the bus");
   world.addClaim("one", "share", {}, "gpu-n1-0");
   settle();
@@ -546,7 +546,7 @@ TEST_F(ClassRulesTest, NoFitOfANamedCardSaysWhyItIsNotOffered) {
   EXPECT_EQ(world.claim("one").status.phase, "Bound");
 }
 
-TEST_F(ClassRulesTest, ABoundClaimSaysThatItsCardIsUnhealthy) {
+TEST_F(ClassRulesTest, ABoundClaimReportsThatItsCardIsUnhealthy) {
   world.addClaim("one", "share", {}, "gpu-n1-0");
   world.addClaim("two", "share", {}, "gpu-n1-1");
   settle();
@@ -562,7 +562,7 @@ TEST_F(ClassRulesTest, ABoundClaimSaysThatItsCardIsUnhealthy) {
   EXPECT_EQ(world.reason("one", "Healthy"), "Healthy");
 }
 
-TEST_F(ClassRulesTest, ACardsPhaseTellsWhetherItIsFullOrUnhealthy) {
+TEST_F(ClassRulesTest, ACardsPhaseReportsWhetherItIsFullOrUnhealthy) {
   start(std::chrono::milliseconds(10));
   EXPECT_EQ(world.gpu("gpu-n1-0").status.phase, "Available");
   world.addClaim("one", "share", {}, "gpu-n1-0");

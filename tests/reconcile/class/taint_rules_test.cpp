@@ -47,7 +47,7 @@ class TaintRulesTest : public ReconcileTest {
   bool offered(const std::string& card) { return driver->cluster.allocationMap().quarantineReason(card).empty(); }
 };
 
-TEST_F(TaintRulesTest, KeepsNewClaimsOffTheCardWhileItStands) {
+TEST_F(TaintRulesTest, RepelsNewClaimsFromTheCardWhileItStands) {
   add("repair", "elasticgpu.io", "n1", "gpu-n1-0");
   EXPECT_EQ(driver->cluster.allocationMap().quarantineReason("gpu-n1-0"), reason::kTainted);
   world.addClaim("one", "share", {{"gpu", "1"}});
@@ -82,7 +82,7 @@ TEST_F(TaintRulesTest, AFieldThatIsNotGivenMeansAny) {
   EXPECT_FALSE(offered("gpu-n1-1"));
 }
 
-TEST_F(TaintRulesTest, WhatMeansOthersKeepsNobodyOff) {
+TEST_F(TaintRulesTest, WhatMeansOthersRepelsNobody) {
   add("other-driver", "gpu.example.com", "", "");
   add("other-node", "elasticgpu.io", "n2", "");
   add("other-device", "elasticgpu.io", "n1", "gpu-n1-7");
@@ -101,7 +101,7 @@ TEST_F(TaintRulesTest, OneOfTwoRulesThatGoesIsNotEnough) {
   EXPECT_TRUE(offered("gpu-n1-0"));
 }
 
-TEST_F(TaintRulesTest, TheCardSaysSoAndItsHealthComesFirst) {
+TEST_F(TaintRulesTest, TheCardReportsItAndItsHealthComesFirst) {
   start(std::chrono::milliseconds(1000));
   const auto phase = [&] {
     driver->run();
@@ -121,7 +121,7 @@ TEST_F(TaintRulesTest, TheCardSaysSoAndItsHealthComesFirst) {
   EXPECT_EQ(phase(), "Available//");
 }
 
-TEST_F(TaintRulesTest, AClaimThatHasTheCardOrTheDeviceSaysSo) {
+TEST_F(TaintRulesTest, AClaimThatHasTheCardOrTheDeviceReportsIt) {
   world.addClaim("one", "share", {}, "gpu-n1-0");
   world.addClaim("two", "share", {}, "gpu-n1-1");
   settle();
@@ -147,7 +147,7 @@ TEST_F(TaintRulesTest, AClaimThatHasTheCardOrTheDeviceSaysSo) {
   EXPECT_EQ(onDevice("one"), "True Healthy ");
 }
 
-TEST_F(TaintRulesTest, AReleasedDeviceTellsNobodysHealth) {
+TEST_F(TaintRulesTest, AReleasedDeviceReportsNobodysHealth) {
   world.addClaim("one", "keep", {}, "gpu-n1-0");
   settle();
   const auto device = deviceOf("one");
@@ -160,7 +160,7 @@ TEST_F(TaintRulesTest, AReleasedDeviceTellsNobodysHealth) {
   EXPECT_EQ(findCondition(released.status.conditions, kHealthy), nullptr);
 }
 
-TEST_F(TaintRulesTest, ANamedCardSaysWhyItIsNotOffered) {
+TEST_F(TaintRulesTest, ANamedCardReportsWhyItIsNotOffered) {
   add("repair", "", "", "gpu-n1-0");
   world.addClaim("one", "share", {}, "gpu-n1-0");
   settle();

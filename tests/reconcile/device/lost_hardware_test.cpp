@@ -121,7 +121,7 @@ TEST_F(LostHardwareTest, ANewPodIsNotPinnedToACardThatIsGone) {
   world.removePod("q");
 }
 
-TEST_F(LostHardwareTest, ACardThatIsBeingDeletedSaysThatItGoesAndWhatIsUsedOfIt) {
+TEST_F(LostHardwareTest, ACardThatIsBeingDeletedReportsThatItGoesAndWhatIsUsedOfIt) {
   start(std::chrono::seconds(1));
   world.addClaim("a", "share", {}, "gpu-n1-0");
   world.addPod("p", {"a"});
@@ -209,7 +209,7 @@ TEST_F(LostHardwareTest, ADeviceWithoutAClaimNamesItsLostCard) {
   support::World::mustOk(world.client.remove<cache::Gpu>({"", device}));
 }
 
-TEST_F(LostHardwareTest, AClaimWhoseDeviceCannotBeUndoneSaysWhatItWaitsFor) {
+TEST_F(LostHardwareTest, AClaimWhoseDeviceCannotBeUndoneReportsWhatItWaitsFor) {
   world.addClaim("a", "share", {{"gpu-core", "10"}});
   world.addPod("p", {"a"});
   settle();
@@ -229,7 +229,7 @@ TEST_F(LostHardwareTest, AClaimWhoseDeviceCannotBeUndoneSaysWhatItWaitsFor) {
   EXPECT_FALSE(world.exists(device));
 }
 
-TEST_F(LostHardwareTest, AClaimWhoseIntentCannotBeUndoneSaysWhatItWaitsFor) {
+TEST_F(LostHardwareTest, AClaimWhoseIntentCannotBeUndoneReportsWhatItWaitsFor) {
   world.plugin.answer({{plugin::ReplyCode::invalid, "not this one"}});
   world.plugin.answerDeprovisions({plugin::ReplyCode::internal, "busy"});
   const auto device = "egpu-" + world.addClaim("a", "share", {{"gpu-core", "10"}}).metadata.uid;

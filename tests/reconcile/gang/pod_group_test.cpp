@@ -117,7 +117,7 @@ TEST_F(PodGroupTest, C14_OneMemberReportsTheNumber_OfAnyOrder) {
   }
 }
 
-TEST_F(PodGroupTest, C14_V1_OthersMakeRoomForAllOfItOrForNone) {
+TEST_F(PodGroupTest, C14_V1_OthersFreeCapacityForAllOfItOrForNone) {
   world.addClass("spare", "Delete", "Immediate", {{"preemptible", "true"}});
   const std::vector<std::string> spares{"s1", "s2", "s3", "s4"};
   for (const auto& name : spares) world.addClaim(name, "spare", {{"gpu", "1"}});
@@ -232,7 +232,7 @@ TEST_F(PodGroupTest, TwoGangsOnOneClaimAreAMistake) {
   EXPECT_EQ(world.reason("x"), "InvalidParameter");
 }
 
-TEST_F(PodGroupTest, WithoutTheKindPodGroupsAreNotLookedAt) {
+TEST_F(PodGroupTest, WithoutTheKindPodGroupsAreNotRead) {
   driver->stores.podGroupsServed = false;
   pod("a");
   EXPECT_EQ(phase("a"), "Bound");
@@ -253,7 +253,7 @@ TEST_F(PodGroupTest, AClaimMadeByHandMayNameItAndWaitsForItsPod) {
   EXPECT_EQ(phase("a"), "Bound") << message("a");
 }
 
-TEST_F(PodGroupTest, C13_AllOfItsClaimsMakeRoomTogether) {
+TEST_F(PodGroupTest, C13_AllOfItsClaimsFreeCapacityTogether) {
   world.addClass("spare", "Delete", "Immediate", {{"preemptible", "true"}});
   core::PriorityClass high;
   high.metadata.name = "high";

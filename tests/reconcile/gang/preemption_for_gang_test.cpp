@@ -216,7 +216,7 @@ TEST_F(CapacityForGangTest, NobodyGoesIfNotAllCanBeHelped) {
   EXPECT_EQ(in("Bound", {"s1", "s2"}), Names());
 }
 
-TEST_F(CapacityForGangTest, NeitherEqualsNorWhatIsKeptNorForOneThatNeverPreempts) {
+TEST_F(CapacityForGangTest, NeitherEqualsNorWhatIsRetainedNorForOneThatNeverPreempts) {
   claim("equal", "spare", "high");
   claim("kept", "spare-keep");
   claim("fixed", "share");
@@ -308,7 +308,7 @@ TEST_F(CapacityOfGangTest, C13_V4_NoMemberGivesBackItsCardBeforeThePodsOfAllHave
   EXPECT_EQ(in("Bound", gang), Names());
 }
 
-TEST_F(CapacityForGangTest, V2_V3_ItsRoomIsKeptUntilThePodsOfAllHaveEnded) {
+TEST_F(CapacityForGangTest, V2_V3_ItsCapacityIsReservedUntilThePodsOfAllHaveEnded) {
   fill(spares);
   for (const auto& name : spares) runs(name);
   for (const auto& name : abc) member(name, "3");
@@ -431,7 +431,7 @@ TEST_F(CapacityForGangTest, OfTwoOnlyTheOlderMakesOthersGo) {
   EXPECT_EQ(left, 1) << "the fourth never goes for the other gang, which it would not help";
 }
 
-TEST_F(CapacityForGangTest, RoomElsewhereSparesThem) {
+TEST_F(CapacityForGangTest, CapacityElsewhereSparesThem) {
   fill(spares);
   for (const auto& name : spares) runs(name);
   for (const auto* name : {"a", "b"}) member(name, "2");

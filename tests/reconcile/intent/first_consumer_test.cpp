@@ -126,7 +126,7 @@ TEST_F(FirstConsumerTest, C5_PodDoesNotGoFirstAfterASearchInVain) {
   EXPECT_FALSE(driver->reconciler.goesFirst("pod/default/p"));
 }
 
-TEST_F(FirstConsumerTest, ANodeIsKeptOnlyWhileAPodWantsTheClaim) {
+TEST_F(FirstConsumerTest, ANodeIsReservedOnlyWhileAPodWantsTheClaim) {
   if (world.real) GTEST_SKIP() << "times that a real server writes are not this clock's";
   for (const auto* name : {"f1", "f2", "f3"}) world.addClaim(name, "share", {{"gpu", "1"}});
   world.addClaim("large", "late", {{"gpu", "2"}});
@@ -147,7 +147,7 @@ TEST_F(FirstConsumerTest, ANodeIsKeptOnlyWhileAPodWantsTheClaim) {
   EXPECT_EQ(world.claim("next").status.phase, "Bound") << world.message("next");
 }
 
-TEST_F(FirstConsumerTest, ANodeIsKeptWhereSomeAreLikedBetter) {
+TEST_F(FirstConsumerTest, ANodeIsReservedWhereSomeAreLikedBetter) {
   if (world.real) GTEST_SKIP() << "times that a real server writes are not this clock's";
   world.addNode("n3");  // without cards, and most preferred
   for (const auto* name : {"n1", "n2"})
@@ -159,7 +159,7 @@ TEST_F(FirstConsumerTest, ANodeIsKeptWhereSomeAreLikedBetter) {
   EXPECT_EQ(driver->cluster.queries().nodeReservations().front().node, "n1");
 }
 
-TEST_F(FirstConsumerTest, ANodeIsKeptWhoseHoldersHaveItsCpuToo) {
+TEST_F(FirstConsumerTest, ANodeIsReservedWhoseHoldersHaveItsCpuToo) {
   if (world.real) GTEST_SKIP() << "times that a real server writes are not this clock's";
   const auto asks = [](const char* cpu) { return [cpu](auto& p) { p.containers[0].requests = {{"cpu", cpu}}; }; };
   for (const std::string name : {"f1", "f2", "f3"}) {
@@ -196,7 +196,7 @@ TEST_F(FirstConsumerTest, AClaimReportsItsReservation) {
   EXPECT_EQ(this->writes(), writes) << "the text stays the same";
 }
 
-TEST_F(FirstConsumerTest, NoNodeIsKeptWherePodsThatAreReplacedHaveTheCardsOrTheCpu) {
+TEST_F(FirstConsumerTest, NoNodeIsReservedWherePodsThatAreReplacedHaveTheCardsOrTheCpu) {
   if (world.real) GTEST_SKIP() << "times that a real server writes are not this clock's";
   // The embedded server has no ReplicaSets, and deletes pods whose owner does not exist.
   const auto node = World::must(world.client.get<core::Node>({"", "n1"}));
@@ -224,7 +224,7 @@ TEST_F(FirstConsumerTest, NoNodeIsKeptWherePodsThatAreReplacedHaveTheCardsOrTheC
       << world.message("large");
 }
 
-TEST_F(FirstConsumerTest, NoNodeIsKeptWhoseCpuPodsWithoutClaimsHave) {
+TEST_F(FirstConsumerTest, NoNodeIsReservedWhoseCpuPodsWithoutClaimsHave) {
   if (world.real) GTEST_SKIP() << "times that a real server writes are not this clock's";
   for (const auto* name : {"n1", "n2"}) world.occupy(std::string("on-") + name, name, "60");
   world.addClaim("large", "late", {{"gpu", "1"}});
@@ -235,7 +235,7 @@ TEST_F(FirstConsumerTest, NoNodeIsKeptWhoseCpuPodsWithoutClaimsHave) {
   EXPECT_TRUE(driver->cluster.queries().nodeReservations().empty()) << "they would stay, and the cards stand idle";
 }
 
-TEST_F(FirstConsumerTest, NoNodeIsKeptForAnAlternativeThatIsOverItsQuota) {
+TEST_F(FirstConsumerTest, NoNodeIsReservedForAnAlternativeThatIsOverItsQuota) {
   if (world.real) GTEST_SKIP() << "times that a real server writes are not this clock's";
   cache::Quota quota;
   quota.metadata.name = "team";
@@ -258,7 +258,7 @@ TEST_F(FirstConsumerTest, NoNodeIsKeptForAnAlternativeThatIsOverItsQuota) {
   EXPECT_TRUE(driver->cluster.queries().nodeReservations().empty()) << world.message("either");
 }
 
-TEST_F(FirstConsumerTest, NoNodeIsKeptForLongForAPodThatCanNotChoose) {
+TEST_F(FirstConsumerTest, NoNodeIsReservedForLongForAPodThatCanNotChoose) {
   if (world.real) GTEST_SKIP() << "times that a real server writes are not this clock's";
   for (const auto* name : {"f1", "f2", "f3"}) world.addClaim(name, "share", {{"gpu", "1"}});
   settle();
@@ -274,7 +274,7 @@ TEST_F(FirstConsumerTest, NoNodeIsKeptForLongForAPodThatCanNotChoose) {
   EXPECT_TRUE(driver->cluster.queries().nodeReservations().empty());
 }
 
-TEST_F(FirstConsumerTest, ANodeStaysKeptWhereNothingHappens) {
+TEST_F(FirstConsumerTest, ANodeStaysReservedWhereNothingHappens) {
   if (world.real) GTEST_SKIP() << "times that a real server writes are not this clock's";
   largeClaimWaits();
   triesAgainAfter(seconds(601));
@@ -313,7 +313,7 @@ TEST_F(FirstConsumerTest, TwoPodsAtOnceDontGetTheSameCpu) {
   EXPECT_EQ(nodes, (std::multiset<std::string>{"", "n1", "n2"}));
 }
 
-TEST_F(FirstConsumerTest, RoomThatAPodWithoutClaimsGivesBackIsNoticedByEvent) {
+TEST_F(FirstConsumerTest, CapacityThatAPodWithoutClaimsGivesBackIsNoticedByEvent) {
   world.occupy("other-1", "n1", "60");
   world.occupy("other-2", "n2", "60");
   claims({"a"});
@@ -374,7 +374,7 @@ TEST_F(FirstConsumerTest, AllClaimsOfThePodTogether) {
       << world.message("large");
 }
 
-TEST_F(FirstConsumerTest, AClearedChoiceIsFollowedByAnotherNodeAndSaidOnTheClaim) {
+TEST_F(FirstConsumerTest, AClearedChoiceIsFollowedByAnotherNodeAndReportedOnTheClaim) {
   claims({"a"});
   world.addPod("p", {"a"});
   settle();
@@ -535,7 +535,7 @@ TEST_F(FirstConsumerTest, APodThatTheChosenNodeDoesNotSuitWaitsAndTakesItFromNob
   world.removePod("p");
 }
 
-TEST_F(FirstConsumerTest, WhereNoNodeHasRoomThePodsOfLowerPriorityMayGoAndOnlyOnce) {
+TEST_F(FirstConsumerTest, WhereNoNodeHasCapacityThePodsOfLowerPriorityMayGoAndOnlyOnce) {
   world.occupy("low-1", "n1", "60");
   world.occupy("low-2", "n2", "60");
   claims({"a"});

@@ -70,7 +70,7 @@ class TogetherTest : public ReconcileTest {
   bool read = false;
 };
 
-TEST_F(TogetherTest, W1_APodThatIsLateKeepsNothingOfWhatItDecided) {
+TEST_F(TogetherTest, W1_APodThatIsLateRetainsNothingOfWhatItDecided) {
   claim("a");
   pod("p", {"a"});
   pod("q", {"a"}, [](auto& p) {
@@ -88,7 +88,7 @@ TEST_F(TogetherTest, W1_APodThatIsLateKeepsNothingOfWhatItDecided) {
   EXPECT_FALSE(gated("q"));
 }
 
-TEST_F(TogetherTest, W1_TheRoomThatALatePodGivesBackIsNoticedByEvent) {
+TEST_F(TogetherTest, W1_TheCapacityThatALatePodGivesBackIsNoticedByEvent) {
   claim("a");
   pod("p", {"a"});
   pod("q", {"a"}, [](auto& p) {
@@ -135,7 +135,7 @@ TEST_F(TogetherTest, W1_TheOtherClaimsOfALatePodFollowTheOneThatIsThere) {
   EXPECT_EQ(used(), 2000);
 }
 
-TEST_F(TogetherTest, W1_ADeviceOfThatNameThatIsAnothersIsSaidAndNotAskedForInALoop) {
+TEST_F(TogetherTest, W1_ADeviceOfThatNameThatIsAnothersIsReportedAndNotAskedForInALoop) {
   claim("a");
   cache::Gpu foreign;
   foreign.metadata.name = deviceOf("a");
@@ -182,7 +182,7 @@ TEST_F(TogetherTest, W1_ADeviceOfThatNameThatGoesLetsItsClaimBind) {
   EXPECT_EQ(world.claim("a").status.phase, "Bound") << world.message("a");
 }
 
-TEST_F(TogetherTest, ClaimsThatStandApartAreSaidToWhileAnotherIsStillOpen) {
+TEST_F(TogetherTest, ClaimsThatStandApartAreReportedWhileAnotherIsStillOpen) {
   world.addClaim("x", "share", {{"gpu-core", "10"}}, "gpu-n1-0");
   world.addClaim("y", "share", {{"gpu-core", "10"}}, "gpu-n2-0");
   claim("c", {{"gpu-core", "10"}});
@@ -367,7 +367,7 @@ TEST_F(TogetherTest, C6_AReasonThatIsOverIsReplaced) {
   EXPECT_EQ(world.message("b"), "waits for claim a of pod p: all claims of a pod go to one node");
 }
 
-TEST_F(TogetherTest, C6_AClaimOfAPodWhoseOtherClaimsAreApartSaysSo) {
+TEST_F(TogetherTest, C6_AClaimOfAPodWhoseOtherClaimsAreApartReportsIt) {
   world.addClaim("x", "share", {{"gpu", "1"}}, "gpu-n1-0");
   world.addClaim("y", "share", {{"gpu", "1"}}, "gpu-n2-0");
   claim("a");
@@ -397,7 +397,7 @@ TEST_F(TogetherTest, C6_AClaimNamesTheClaimOrTemplateOfItsPodThatIsNotThere) {
   EXPECT_EQ(this->writes(), writes);
 }
 
-TEST_F(TogetherTest, C6_APodIsNotToldWhatKeepsAnotherPodFromASharedClaim) {
+TEST_F(TogetherTest, C6_APodDoesNotReportWhatBlocksAnotherPodOfASharedClaim) {
   world.addClaim("x", "share", {{"gpu", "1"}}, "gpu-n1-0");
   world.addClaim("y", "share", {{"gpu", "1"}}, "gpu-n2-0");
   settle();
@@ -412,7 +412,7 @@ TEST_F(TogetherTest, C6_APodIsNotToldWhatKeepsAnotherPodFromASharedClaim) {
   EXPECT_EQ(countEvents("q Warning WaitingForClaim claim x"), 0);
 }
 
-TEST_F(TogetherTest, C6_AClaimThatOtherPodsUseTooKeepsItsReason) {
+TEST_F(TogetherTest, C6_AClaimThatOtherPodsUseTooRetainsItsReason) {
   world.addClaim("own", "share", {{"gpu", "3"}});
   claim("a", {{"gpu", "3"}});
   pod("p", {"a"});
@@ -444,7 +444,7 @@ TEST_F(TogetherTest, C6_NoClaimIsBlamedWhereOnlyTogetherTheyDontFit) {
   EXPECT_EQ(nodeOf("b"), "n2");
 }
 
-TEST_F(TogetherTest, C6_OfTwoPodsThatWaitForAClaimTheOlderIsSaid) {
+TEST_F(TogetherTest, C6_OfTwoPodsThatWaitForAClaimTheOlderIsReported) {
   world.addClaim("b", "share", {{"gpu-core", "10"}}, "gpu-n1-0");
   world.addClaim("c", "share", {{"gpu-core", "10"}}, "gpu-n2-0");
   for (const auto* node : {"n1", "n2"}) occupyCard(node, 1);

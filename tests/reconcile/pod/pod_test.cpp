@@ -50,7 +50,7 @@ TEST_F(PodTest, W9_ClaimsOnTwoNodesAreNamed) {
   EXPECT_FALSE(world.pod("p").schedulingGates.empty());
 }
 
-TEST_F(PodTest, W9_AGatedPodIsToldWhatItWaitsFor) {
+TEST_F(PodTest, W9_AGatedPodReportsWhatItWaitsFor) {
   const auto countReports = [&](const std::string& text) {
     const auto lines = driver->events.lines();
     return std::count_if(lines.begin(), lines.end(),
@@ -67,7 +67,7 @@ TEST_F(PodTest, W9_AGatedPodIsToldWhatItWaitsFor) {
   EXPECT_EQ(countReports(""), 2) << "the same again";
 }
 
-TEST_F(PodTest, W9_AGatedPodIsToldThatThePluginFails) {
+TEST_F(PodTest, W9_AGatedPodReportsThatThePluginFails) {
   world.plugin.answer({{plugin::ReplyCode::internal, "no room on the disk"}}, true);
   world.addClaim("a", "share", {{"gpu-core", "10"}});
   world.addPod("p", {"a"});

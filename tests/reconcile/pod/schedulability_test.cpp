@@ -233,7 +233,7 @@ TEST_F(SchedulabilityTest, C6_AStampedImmediateClaimIsBoundBeforeThePodsStatusNa
   EXPECT_TRUE(world.pod("p").schedulingGates.empty());
 }
 
-TEST_F(SchedulabilityTest, W9_AClaimOfAUsersIsBoundAtOnceButItsPodKeepsTheGateUntilTheQueueLetsItGo) {
+TEST_F(SchedulabilityTest, W9_AClaimOfAUsersIsBoundAtOnceButItsPodRetainsTheGateUntilTheQueueLetsItGo) {
   world.addClaim("mine", "share", {{"gpu", "1"}});
   queued("p", {"mine"});
   EXPECT_EQ(phase("mine"), "Bound") << world.message("mine");
@@ -431,7 +431,7 @@ TEST_F(SchedulabilityTest, C5_APodThatEndsIsNoConsumer) {
   settle();
 }
 
-TEST_F(SchedulabilityTest, ASchedulerIsToldWhatKeepsThePod) {
+TEST_F(SchedulabilityTest, ASchedulerLearnsWhatBlocksThePod) {
   world.addClaim("a", "late", {{"gpu", "1"}});
   auto pod = queuedPod("p", {"a"});
   pod.schedulerName = "own-scheduler";

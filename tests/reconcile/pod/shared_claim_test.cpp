@@ -77,7 +77,7 @@ TEST_F(SharedClaimTest, AnEqualPodReplacesTheOneThatChose) {
   EXPECT_EQ(gatedPods(), 0) << world.message("shared");
 }
 
-TEST_F(SharedClaimTest, PodsThatDifferChooseInTurns) {
+TEST_F(SharedClaimTest, PodsThatDifferChooseInRounds) {
   const auto zone = [](const std::string& name) {
     return [name](core::Pod& made) { made.nodeSelector = {{"zone", name}}; };
   };

@@ -136,7 +136,7 @@ TEST_F(MovedTest, C13_V2_OneInUseIsMarkedAndWaitsForItsPodAndNobodyIsEvicted) {
   EXPECT_FALSE(isGated("next"));
 }
 
-TEST_F(MovedTest, C13_OneThatWaitsForItsPodsEndSaysWhetherItsCardWorks) {
+TEST_F(MovedTest, C13_OneThatWaitsForItsPodsEndReportsWhetherItsCardWorks) {
   bound("a");
   runs("p", "a");
   ask("a", uidOf("a"));
@@ -193,7 +193,7 @@ TEST_F(MovedTest, C13_V3_WhoHasNoGateDoesNotTakeItAnewOnceTheLastPodGoes) {
   }
 }
 
-TEST_F(MovedTest, C13_W9_WhoIsLetGoMeanwhileKeepsTheDevice) {
+TEST_F(MovedTest, C13_W9_WhoIsLetGoMeanwhileRetainsTheDevice) {
   bound("a");
   const auto before = uidOf("a");
   ASSERT_NO_FATAL_FAILURE(letGoLate("p", "a"));
@@ -251,7 +251,7 @@ TEST_F(MovedTest, W9_IsNotWrittenOfADeviceThatWasMarkedWhileVolumesWereRead) {
   EXPECT_EQ(marks, std::vector<std::string>{uidOf("a")}) << "not to the device that was left";
 }
 
-TEST_F(MovedTest, C13_WhoTakesItBackKeepsWhatHeHas) {
+TEST_F(MovedTest, C13_WhoTakesItBackRetainsItsDevice) {
   bound("a");
   runs("p", "a");
   const auto before = uidOf("a");
@@ -276,7 +276,7 @@ TEST_F(MovedTest, AnotherDevicesUidAsksNothing) {
   EXPECT_EQ(uidOf("a"), before);
 }
 
-TEST_F(MovedTest, WhoMayNotIsTold) {
+TEST_F(MovedTest, WhoMayNotGetsTheReason) {
   for (const std::string cls : {"share", "fluid-keep"}) {
     SCOPED_TRACE(cls);
     bound(cls + "-claim", cls);
@@ -306,7 +306,7 @@ TEST_F(MovedTest, OneThatWaitsForItsConsumerGoesWhereTheNextOneHasIt) {
   EXPECT_NE(uidOf("a"), before);
 }
 
-TEST_F(MovedTest, OneThatIsAskedForRoomMeanwhileMakesIt) {
+TEST_F(MovedTest, OneThatIsAskedForCapacityMeanwhileFreesIt) {
   world.addClass("spare", "Delete", "Immediate", {{"movable", "true"}, {"preemptible", "true"}});
   bound("a", "spare");
   bound("fixed", "share");

@@ -21,7 +21,7 @@ class PlanQueueTest : public ::testing::Test {
   PlanQueue queue{clock, kDefaultTimeouts};
 };
 
-TEST_F(PlanQueueTest, TheHighestPriorityHasTheFirstTurnThenTheOldest) {
+TEST_F(PlanQueueTest, TheHighestPriorityIsFirstThenTheOldest) {
   wait("b");
   wait("a");
   wait("high", 5);
@@ -36,7 +36,7 @@ TEST_F(PlanQueueTest, TheHighestPriorityHasTheFirstTurnThenTheOldest) {
   EXPECT_FALSE(queue.next({}).again);
 }
 
-TEST_F(PlanQueueTest, NoTurnBeginsDuringARest) {
+TEST_F(PlanQueueTest, NoSearchBeginsDuringARest) {
   wait("a");
   const auto rests = queue.next(milliseconds(40));
   EXPECT_FALSE(rests.queueKey);
@@ -44,7 +44,7 @@ TEST_F(PlanQueueTest, NoTurnBeginsDuringARest) {
   EXPECT_FALSE(queue.isCurrent("claim/default/a"));
 }
 
-TEST_F(PlanQueueTest, AClaimThatDoesNotSearchLosesItsTurn) {
+TEST_F(PlanQueueTest, AClaimThatDoesNotSearchLosesItsSlot) {
   wait("gone");
   wait("next");
   EXPECT_EQ(next(), "claim/default/gone");
@@ -56,7 +56,7 @@ TEST_F(PlanQueueTest, AClaimThatDoesNotSearchLosesItsTurn) {
   EXPECT_FALSE(queue.done("next")) << "the first waits no longer";
 }
 
-TEST_F(PlanQueueTest, AClaimWhoseSearchIsMadeOutOfTurnLeavesTheLine) {
+TEST_F(PlanQueueTest, AClaimWhoseSearchIsMadeOutOfOrderLeavesTheQueue) {
   wait("a");
   wait("b");
   EXPECT_TRUE(queue.done("a"));

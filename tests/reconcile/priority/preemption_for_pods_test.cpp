@@ -70,7 +70,7 @@ TEST_F(PreemptionTest, OfTwoPodsOfAClaimOthersGoForTheOlder) {
   EXPECT_EQ(there, 3);
 }
 
-TEST_F(PreemptionTest, AnOlderPodThatChoosesForNothingKeepsNobodyFromPlanning) {
+TEST_F(PreemptionTest, AnOlderPodThatChoosesForNothingBlocksNobodysPlan) {
   claim("a", "spare");
   claim("fixed", "share");
   pod("runs-a", "a");

@@ -13,7 +13,7 @@ namespace {
 
 using support::World;
 
-TEST_F(PreemptionTest, C13_V4_V5_V6_TheYoungestOfTheLowestMakesRoomAndWaitsAgain) {
+TEST_F(PreemptionTest, C13_V4_V5_V6_TheYoungestOfTheLowestFreesCapacityAndWaitsAgain) {
   claim("older", "spare");
   claim("younger", "spare");
   claim("big", "share", "high");
@@ -109,7 +109,7 @@ TEST_F(PreemptionTest, WhatHoldsUpPodsOfOtherNamespacesIsNotQuoted) {
   settle();
 }
 
-TEST_F(PreemptionTest, ALookEndsWithTheStopAndInTime) {
+TEST_F(PreemptionTest, ASearchEndsWithTheStopAndInTime) {
   claim("low", "spare");
   Preemption preemption(driver->stores, driver->cluster, world.clock, kDefaultTimeouts);
   int asked = 0;
@@ -143,7 +143,7 @@ TEST_F(PreemptionTest, ALookEndsWithTheStopAndInTime) {
   EXPECT_TRUE(found("in time", std::chrono::milliseconds(0), {}));
 }
 
-TEST_F(PreemptionTest, LooksForWhoHasToGoHaveATenthOfTheTimeWhoeverTheyAreFor) {
+TEST_F(PreemptionTest, VictimSearchesHaveATenthOfTheTimeWhoeverTheyAreFor) {
   claim("low", "spare");
   Preemption preemption(driver->stores, driver->cluster, world.clock, kDefaultTimeouts);
   constexpr std::chrono::milliseconds kPerNode{100};
@@ -261,7 +261,7 @@ TEST_F(PreemptionTest, TheLowestGoesBeforeTheYoungest) {
   EXPECT_EQ(phase("big"), "Bound");
 }
 
-TEST_F(PreemptionTest, NobodyMakesRoomForEqualsNorWithoutItsClassSayingSoNorWithRetain) {
+TEST_F(PreemptionTest, NobodyIsEvictedForEqualsNorWithoutPreemptibleClassNorWithRetain) {
   claim("equal", "spare", "high");
   claim("fixed", "share");
   claim("big", "share", "high");
@@ -299,7 +299,7 @@ TEST_F(PreemptionTest, WhoNeverPreemptsWaits) {
   EXPECT_EQ(phase("b"), "Bound");
 }
 
-TEST_F(PreemptionTest, V1_V3_PodsAreEvictedAndTheRoomIsKeptUntilTheyEnd) {
+TEST_F(PreemptionTest, V1_V3_PodsAreEvictedAndTheCapacityIsReservedUntilTheyEnd) {
   claim("a", "spare");
   claim("b", "spare", "high");
   pod("runs", "a");
@@ -321,7 +321,7 @@ TEST_F(PreemptionTest, V1_V3_PodsAreEvictedAndTheRoomIsKeptUntilTheyEnd) {
   EXPECT_EQ(phase("smaller"), "Pending");
 }
 
-TEST_F(PreemptionTest, V1_WhoseClaimGoesWithItsPodLeavesItsRoomToThePreemptor) {
+TEST_F(PreemptionTest, V1_WhoseClaimGoesWithItsPodLeavesItsCapacityToThePreemptor) {
   claim("a", "spare");
   claim("b", "spare");
   pod("runs-a", "a");
@@ -342,7 +342,7 @@ TEST_F(PreemptionTest, V1_WhoseClaimGoesWithItsPodLeavesItsRoomToThePreemptor) {
   EXPECT_EQ(phase("b"), "Pending");
 }
 
-TEST_F(PreemptionTest, OnlyTheRoomThatIsNominatedIsKept) {
+TEST_F(PreemptionTest, OnlyTheCapacityThatIsNominatedIsReserved) {
   claim("a", "spare");
   claim("half", "share", {}, {{"gpu-core", "50"}});
   pod("runs", "a");
@@ -406,7 +406,7 @@ TEST_F(PreemptionTest, V2_OneThatMayNotGoSparesTheOthers) {
   EXPECT_EQ(phase("big"), "Bound");
 }
 
-TEST_F(PreemptionTest, V3_WhatElseTheServerSaysIsSaidAndAnotherOneGoes) {
+TEST_F(PreemptionTest, V3_WhatElseTheServerAnswersIsReportedAndAnotherOneGoes) {
   claim("a", "spare");
   claim("b", "spare", "middle");
   pod("runs", "a");
@@ -515,7 +515,7 @@ TEST_F(PreemptionTest, V5_OneThatMovesAndHasNoPodsLeftDoesNotWaitForOthersBudget
   EXPECT_TRUE(podIsThere("runs"));
 }
 
-TEST_F(PreemptionTest, V2_WhoIsMarkedKeepsItsDeviceOnceThePreemptorIsGone) {
+TEST_F(PreemptionTest, V2_WhoIsMarkedRetainsItsDeviceOnceThePreemptorIsGone) {
   claim("a", "spare");
   claim("b", "share", "high");
   pod("runs", "a");
@@ -551,7 +551,7 @@ TEST_F(PreemptionTest, AsManyAsNeededAndNotMore) {
   EXPECT_EQ((phase("a") == "Bound") + (phase("b") == "Bound") + (phase("c") == "Bound"), 2);
 }
 
-TEST_F(PreemptionTest, AClaimOfAResourceClaimMadeByHandMakesNoRoomOneOfAPodDoes) {
+TEST_F(PreemptionTest, AClaimOfAResourceClaimMadeByHandFreesNoCapacityOneOfAPodDoes) {
   auto owner = World::podOf("p", {});
   owner.resourceClaims.push_back({"gpu", "", "template"});
   owner = World::must(world.client.create(owner));

@@ -330,7 +330,7 @@ void clean(Busy& b) {
 
 class MemoryReturnsTest : public ::testing::TestWithParam<MemoryCase> {};
 
-TEST_P(MemoryReturnsTest, NothingIsKeptOfObjectsThatAreGone) {
+TEST_P(MemoryReturnsTest, NothingIsStoredOfObjectsThatAreGone) {
   support::historyLength = 50;
   Busy b;
   b.quiet(std::chrono::minutes(1));

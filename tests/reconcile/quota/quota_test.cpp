@@ -46,7 +46,7 @@ class QuotaTest : public ReconcileTest {
   std::string phase(const std::string& claim) { return world.claim(claim).status.phase; }
 };
 
-TEST_F(QuotaTest, ThePodOfAnImmediateClaimIsToldEachReasonInTurn) {
+TEST_F(QuotaTest, ThePodOfAnImmediateClaimReportsEachReasonInOrder) {
   for (const auto* name : {"a", "b", "c"}) {
     claim(name, {{"gpu", "1"}});
     world.nextSecond();
@@ -73,7 +73,7 @@ TEST_F(QuotaTest, TheStatusFollowsClaimsThatComeAndGoQuickly) {
   }
 }
 
-TEST_F(QuotaTest, WhatExceedsItWaitsAndSaysHowMuchIsMissingAndWhoHasIt) {
+TEST_F(QuotaTest, WhatExceedsItWaitsAndReportsHowMuchIsMissingAndWhoHasIt) {
   add(quotaOf("team", {{"gpu-memory", "10Gi"}, {"claims", "5"}}));
   claim("a", {{"gpu-core", "10"}, {"gpu-memory", "8Gi"}});
   EXPECT_EQ(phase("a"), "Bound");
@@ -176,7 +176,7 @@ TEST_F(QuotaTest, ASmallerCardLetsInTheWholeOneOfAFirstConsumer) {
   EXPECT_TRUE(world.resourceClaim("a") && world.resourceClaim("a")->allocation) << world.message("a");
 }
 
-TEST_F(QuotaTest, OfSeveralClaimsOfAPodNoRemedyIsTold) {
+TEST_F(QuotaTest, OfSeveralClaimsOfAPodNoRemedyIsReported) {
   add(quotaOf("team", {{"gpu-memory", "10Gi"}}));
   for (const auto* name : {"a", "b"}) claim(name, {{"gpu-core", "10"}, {"gpu-memory", "8Gi"}}, "late");
   world.addPod("p", {"a", "b"});
@@ -187,7 +187,7 @@ TEST_F(QuotaTest, OfSeveralClaimsOfAPodNoRemedyIsTold) {
       "little for another 8Gi");
 }
 
-TEST_F(QuotaTest, OfTwoPodsOfAClaimTheOlderSaysWhatKeepsIt) {
+TEST_F(QuotaTest, OfTwoPodsOfAClaimTheOlderReportsWhatBlocksIt) {
   claim("full", {{"gpu", "2"}});
   add(quotaOf("team", {{"gpu-core", "205"}}));
   claim("x", {{"gpu-core", "5"}}, "late");
@@ -201,7 +201,7 @@ TEST_F(QuotaTest, OfTwoPodsOfAClaimTheOlderSaysWhatKeepsIt) {
   EXPECT_EQ(world.reason("y"), "QuotaExceeded");
 }
 
-TEST_F(QuotaTest, NoNodeIsKeptForAFirstConsumerThatOnlyAQuotaHoldsUp) {
+TEST_F(QuotaTest, NoNodeIsReservedForAFirstConsumerThatOnlyAQuotaHoldsUp) {
   for (const auto* name : {"a", "b"}) claim(name, {{"gpu", "1"}});
   claim("large", {{"gpu", "2"}}, "late");
   world.addPod("p", {"large"});
@@ -241,7 +241,7 @@ TEST_F(QuotaTest, OfAFirstConsumerANodeThatWasRefusedForAWhileIsTriedAgain) {
   start();
 }
 
-TEST_F(QuotaTest, OfEachClaimItSaysWhatWouldDo) {
+TEST_F(QuotaTest, OfEachClaimItReportsWhatWouldDo) {
   auto each = quotaOf("team", {});
   each.spec.perClaim = {{"gpu-memory", "4"}};
   add(each);
@@ -327,7 +327,7 @@ TEST_F(QuotaTest, ByClassAndByModel) {
   EXPECT_EQ(phase("e"), "Bound");
 }
 
-TEST_F(QuotaTest, OfAFirstConsumerThePodIsToldAndComesBack) {
+TEST_F(QuotaTest, OfAFirstConsumerThePodIsRequeued) {
   add(quotaOf("team", {{"claims", "1"}}));
   claim("a", {{"gpu-core", "10"}});
   claim("b", {{"gpu-core", "10"}}, "late");
@@ -366,7 +366,7 @@ TEST_F(QuotaTest, ADeviceThatStandsAlreadyCountsForWhoNamesIt) {
   World::mustOk(world.client.remove<cache::Gpu>({"", name}));
 }
 
-TEST_F(QuotaTest, SaysOnceThatLittleIsLeft) {
+TEST_F(QuotaTest, ReportsOnceThatLittleIsLeft) {
   add(quotaOf("team", {{"claims", "4"}, {"gpu-core", "400"}}));
   change(R"({"alertPercent":75})");
   for (const auto* name : {"a", "b"}) claim(name, {{"gpu-core", "10"}});
@@ -401,7 +401,7 @@ TEST_F(QuotaTest, AModelThatNoCardHasNamesThoseThatExist) {
   EXPECT_EQ(findCondition(this->quota().status.conditions, kModelsExist)->status, "True");
 }
 
-TEST_F(QuotaTest, ItsStatusIsWrittenOnceASecondAtMost) {
+TEST_F(QuotaTest, ItsStatusIsWrittenNoMoreThanOnceASecond) {
   add(quotaOf("team", {{"claims", "100"}}));
   driver->run();
   world.clock.advance(kDefaultTimeouts.quotaInterval);

@@ -105,7 +105,7 @@ TEST_F(StockTest, C14_ThoseOfATemplateMayBeAGang) {
   }
 }
 
-TEST_F(StockTest, W0_ThoseOfPodsThatSayThatTheyAreAGangAreOfIt) {
+TEST_F(StockTest, W0_ThoseOfPodsThatNameAGangAreOfIt) {
   constexpr const char* late = R"({"egpuClassName":"late","resources":{"requests":{"elasticgpu.io/gpu-core":10}}})";
   const auto member = [&](const std::string& pod, const char* parameters) {
     auto made = World::podOf(pod, {});
@@ -130,7 +130,7 @@ TEST_F(StockTest, W0_ThoseOfPodsThatSayThatTheyAreAGangAreOfIt) {
   }
 }
 
-TEST_F(StockTest, CapacityRequestsSayTheAmounts) {
+TEST_F(StockTest, CapacityRequestsStateTheAmounts) {
   auto rc = stock("a", R"({"egpuClassName":"share"})");
   rc.request.capacity = {{"gpu_core", "10"}, {"elasticgpu.io/gpu_memory", "2147483648"}};
   add(rc);
@@ -334,7 +334,7 @@ TEST_F(StockTest, OfAlternativesItGetsTheFirstThatFits) {
   driver->run();
 }
 
-TEST_F(StockTest, WhatCantBeServedIsSaidOnThePod) {
+TEST_F(StockTest, WhatCantBeServedIsReportedOnThePod) {
   struct ExternalClaimCase {
     const char* what;
     std::function<void(core::ResourceClaim&)> make;
@@ -394,7 +394,7 @@ TEST_F(StockTest, WhatCantBeServedIsSaidOnThePod) {
   EXPECT_TRUE(nothingIsLeft());
 }
 
-TEST_F(StockTest, AmountsThatNoCardHasAndAMissingClassAreSaidOnThePod) {
+TEST_F(StockTest, AmountsThatNoCardHasAndAMissingClassAreReportedOnThePod) {
   add(stock("big", R"({"egpuClassName":"share","resources":{"requests":{"elasticgpu.io/gpu":9}}})"));
   add(stock("none", R"({"egpuClassName":"none","resources":{"requests":{"elasticgpu.io/gpu":1}}})"));
   world.addPod("p", {"big"}, false);
@@ -478,7 +478,7 @@ TEST_F(StockTest, ItsClaimGoesWithAResourceClaimThatWentUnseen) {
   EXPECT_TRUE(nothingIsLeft());
 }
 
-TEST_F(StockTest, W0_ARefusalIsSaidOnThePodAndTriedAgain) {
+TEST_F(StockTest, W0_ARefusalIsReportedOnThePodAndTriedAgain) {
   support::RefusingTransport line(*world.transport);
   line.code = 403;
   line.refuses = [](const auto& request) {
@@ -583,7 +583,7 @@ class TemplateTest : public StockTest {
   }
 };
 
-TEST_F(TemplateTest, AResourceClaimTemplateIsKeptForEach) {
+TEST_F(TemplateTest, AResourceClaimTemplateIsMaintainedForEach) {
   const auto uid = add("template").metadata.uid;
   settle();
   EXPECT_EQ(ready("template").status, "True");
@@ -606,7 +606,7 @@ TEST_F(TemplateTest, AResourceClaimTemplateIsKeptForEach) {
   EXPECT_TRUE(nothingIsLeft());
 }
 
-TEST_F(TemplateTest, ATemplateThatIsBeingDeletedSaysSo) {
+TEST_F(TemplateTest, ATemplateThatIsBeingDeletedReportsIt) {
   add("template");
   settle();
   world.json<cache::ClaimTemplate>({"default", "template"}, R"({"metadata":{"finalizers":["example.com/keeps"]}})");
@@ -684,7 +684,7 @@ TEST_F(TemplateTest, AForgedOneIsMadeAnewAndATemplateMadeAnewIsAnother) {
   EXPECT_FALSE(made("template").ok());
 }
 
-TEST_F(TemplateTest, OneThatThePolicyOfTheServerChangesIsMadeAnewEverMoreSeldomAndSaid) {
+TEST_F(TemplateTest, OneThatThePolicyOfTheServerChangesIsRecreatedEverMoreSeldomAndReported) {
   support::ChangingTransport line(*world.transport);
   startOver(line);
   line.onChange = [this] { driver->writes().inputsChanged(); };  // the admission policy also writes
@@ -705,7 +705,7 @@ TEST_F(TemplateTest, OneThatThePolicyOfTheServerChangesIsMadeAnewEverMoreSeldomA
   driver.reset();
 }
 
-TEST_F(TemplateTest, AMissingTemplateIsSaidOnThePodBehindOurGateAlone) {
+TEST_F(TemplateTest, AMissingTemplateIsReportedOnThePodBehindOurGateAlone) {
   addPodOfTemplates("p", {"gpu"});
   addPodOfTemplates("q", {"nic"}, false);
   settle();

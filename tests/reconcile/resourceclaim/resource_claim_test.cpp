@@ -292,7 +292,7 @@ TEST_F(ResourceClaimTest, W8_AnAllocationBySomebodyElseIsTakenBackOnceNoPodHasTh
   world.removePod("of-b");
 }
 
-TEST_F(ResourceClaimTest, AnAnnotatedNameThatIsAForeignResourceClaimIsSaidOnThePod) {
+TEST_F(ResourceClaimTest, AnAnnotatedNameThatIsAForeignResourceClaimIsReportedOnThePod) {
   core::ResourceClaim foreign;
   foreign.metadata.name = "a";
   foreign.metadata.namespace_ = "default";
@@ -332,7 +332,7 @@ TEST_F(ResourceClaimTest, APinnedPodThatCannotFitStarvesNobodyAndEvictsNobodyTwi
   for (const auto* name : {"huge", "high", "good"}) world.removePod(name);
 }
 
-TEST_F(ResourceClaimTest, W8_APodWithoutGateGetsTheRoomThatWasMadeForIt) {
+TEST_F(ResourceClaimTest, W8_APodWithoutGateGetsTheCapacityThatWasFreedForIt) {
   world.addNode("n2");  // free, so that the scheduler immediately clears an allocation that it can't use
   world.addClaim("a", "share", {{"gpu-core", "10"}});
   world.occupy("victim", "n1", "40");

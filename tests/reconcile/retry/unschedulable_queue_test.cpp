@@ -57,7 +57,7 @@ class UnschedulableQueueTest : public ::testing::Test {
   uint64_t releases = 0;
 };
 
-TEST_F(UnschedulableQueueTest, TheHighestPriorityHasTheFirstTurnThenTheOldest) {
+TEST_F(UnschedulableQueueTest, TheHighestPriorityIsFirstThenTheOldest) {
   add("b", 0);
   add("a", 0);
   add("c", 5);
@@ -89,7 +89,7 @@ TEST_F(UnschedulableQueueTest, OnlyTheFirstKeyMayTakeWhatIsReleasedAfterItsAdmis
   EXPECT_EQ(admit("b").releases, 2U) << "in its turn too: later releases belong to a";
 }
 
-TEST_F(UnschedulableQueueTest, AStepThatBeganBeforeTheTurnDoesNotEndIt) {
+TEST_F(UnschedulableQueueTest, AStepThatBeganBeforeTheAttemptDoesNotEndIt) {
   add("a");
   add("b");
   grew();
@@ -101,7 +101,7 @@ TEST_F(UnschedulableQueueTest, AStepThatBeganBeforeTheTurnDoesNotEndIt) {
   EXPECT_EQ(next().keys, Keys{"b"});
 }
 
-TEST_F(UnschedulableQueueTest, OneWithATurnTakesNothingThatBecameFreeSince) {
+TEST_F(UnschedulableQueueTest, TheCurrentKeyTakesNothingThatBecameFreeSince) {
   addMany(3);
   grew();
   EXPECT_EQ(next().keys, Keys{keyOf(0)});
@@ -113,14 +113,14 @@ TEST_F(UnschedulableQueueTest, OneWithATurnTakesNothingThatBecameFreeSince) {
   EXPECT_EQ(round(), (Keys{keyOf(0), keyOf(1), keyOf(2)}));
 }
 
-TEST_F(UnschedulableQueueTest, OfManyOnlyThoseThatMayFitHaveATurn) {
+TEST_F(UnschedulableQueueTest, OfManyOnlyThoseThatMayFitAreSelected) {
   addMany(40);
   fits = {keyOf(7), keyOf(3)};
   grew();
   EXPECT_EQ(round(), (Keys{keyOf(3), keyOf(7)}));
 }
 
-TEST_F(UnschedulableQueueTest, NobodyElseYieldsForLongToANamespaceWhoseTurnsAreInVain) {
+TEST_F(UnschedulableQueueTest, NobodyElseYieldsForLongToANamespaceWhoseAttemptsFail) {
   const auto at = [](int i) { return "pod/flood/" + keyOf(i); };
   for (int i = 0; i < 80; ++i) {
     add(at(i), 1);
@@ -139,7 +139,7 @@ TEST_F(UnschedulableQueueTest, NobodyElseYieldsForLongToANamespaceWhoseTurnsAreI
   EXPECT_FALSE(add("pod/flood/c")) << "its own keys yield as before";
 }
 
-TEST_F(UnschedulableQueueTest, OthersYieldToANamespaceWhoseTurnsFindRoom) {
+TEST_F(UnschedulableQueueTest, OthersYieldToANamespaceWhoseAttemptsFindCapacity) {
   const auto at = [](int i) { return "claim/first/" + keyOf(i); };
   for (int i = 0; i < 80; ++i) {
     add(at(i), 1);
@@ -156,7 +156,7 @@ TEST_F(UnschedulableQueueTest, OthersYieldToANamespaceWhoseTurnsFindRoom) {
   EXPECT_FALSE(add("claim/other/a")) << "it comes after them, and they take what becomes free";
 }
 
-TEST_F(UnschedulableQueueTest, OneWhoseNeedsAreNotKnownHasATurn) {
+TEST_F(UnschedulableQueueTest, OneWhoseNeedsAreNotKnownIsSelected) {
   addMany(40);
   queue.add("unknown", {"2026-01-01T00:00:00Z", "z"});
   grew();
@@ -164,7 +164,7 @@ TEST_F(UnschedulableQueueTest, OneWhoseNeedsAreNotKnownHasATurn) {
   EXPECT_EQ(selected.keys, Keys{"unknown"});
 }
 
-TEST_F(UnschedulableQueueTest, TheOthersLookAFewAtATimeAndThenThereIsRest) {
+TEST_F(UnschedulableQueueTest, TheOthersAreEvaluatedAFewAtATimeAndThenThereIsRest) {
   addMany(40);
   grew();
   EXPECT_EQ(round(), Keys());
@@ -186,7 +186,7 @@ TEST_F(UnschedulableQueueTest, TheOthersLookAFewAtATimeAndThenThereIsRest) {
   EXPECT_FALSE(rest.again.has_value());
 }
 
-TEST_F(UnschedulableQueueTest, ThoseThatLookAreReachedWhileRoomChangesAllTheTime) {
+TEST_F(UnschedulableQueueTest, AllAreEvaluatedWhileCapacityChangesAllTheTime) {
   addMany(100);
   std::set<std::string> evaluated;
   for (int i = 0; i < 400; ++i) {
@@ -203,7 +203,7 @@ TEST_F(UnschedulableQueueTest, ThoseThatLookAreReachedWhileRoomChangesAllTheTime
   EXPECT_EQ(evaluated.size(), 100U);
 }
 
-TEST_F(UnschedulableQueueTest, OneThatComesLaterYieldsAndHasATurnInTheRound) {
+TEST_F(UnschedulableQueueTest, OneThatComesLaterYieldsAndIsSelectedInTheRound) {
   addMany(40);
   fits = {keyOf(5)};
   grew();
@@ -229,7 +229,7 @@ TEST_F(UnschedulableQueueTest, NobodyYieldsForLong) {
   EXPECT_TRUE(add("late"));
 }
 
-TEST_F(UnschedulableQueueTest, OneThatDoesNotStepLosesItsTurn) {
+TEST_F(UnschedulableQueueTest, OneThatDoesNotStepLosesItsAttempt) {
   addMany(40);
   fits = {keyOf(0), keyOf(1)};
   grew();

@@ -109,7 +109,7 @@ TEST_F(AmountsTest, OneThatWentUnderAPodIsMadeAgainAndAnotherProcessTakesUnusedO
   EXPECT_FALSE(made(name).ok());
 }
 
-TEST_F(AmountsTest, OneThatSaysSomethingElseIsMadeAnewIfMarkedAndSaidOnThePodIfNot) {
+TEST_F(AmountsTest, OneWithOtherContentIsRecreatedIfMarkedAndReportedOnThePodIfNot) {
   const auto name = addPod("p", kTenth);
   settle();
   auto forged = World::must(made(name));
@@ -138,7 +138,7 @@ TEST_F(AmountsTest, OneThatSaysSomethingElseIsMadeAnewIfMarkedAndSaidOnThePodIfN
   EXPECT_EQ(World::must(made(name)).metadata.uid, others) << "never taken away";
 }
 
-TEST_F(AmountsTest, SomebodysOwnThatSaysTheSameServes) {
+TEST_F(AmountsTest, SomebodysOwnWithTheSameContentServes) {
   Template own;
   own.metadata.name = "egpu-amounts.core-10.class-share";
   own.metadata.namespace_ = "default";
@@ -175,7 +175,7 @@ TEST_F(AmountsTest, AnElasticGPUClaimTemplateOfThatNameIsItsOwners) {
   EXPECT_FALSE(made(claims.metadata.name).ok());
 }
 
-TEST_F(AmountsTest, ARefusalIsSaidOnThePodsThatWaitForItAndTriedAgain) {
+TEST_F(AmountsTest, ARefusalIsReportedOnThePodsThatWaitForItAndTriedAgain) {
   support::RefusingTransport line(*world.transport);
   line.refuses = [](const auto& request) {
     return request.method == kube::Method::post && request.target.find("resourceclaimtemplates") != std::string::npos;
@@ -195,7 +195,7 @@ TEST_F(AmountsTest, ARefusalIsSaidOnThePodsThatWaitForItAndTriedAgain) {
   driver.reset();
 }
 
-TEST_F(AmountsTest, OneThatThePolicyOfTheServerChangesIsMadeAnewEverMoreSeldomAndSaidOnThePods) {
+TEST_F(AmountsTest, OneThatThePolicyOfTheServerChangesIsRecreatedEverMoreSeldomAndReportedOnThePods) {
   support::ChangingTransport line(*world.transport);
   startOver(line);
   line.onChange = [this] { driver->writes().inputsChanged(); };  // the admission policy also writes
@@ -217,7 +217,7 @@ TEST_F(AmountsTest, OneThatThePolicyOfTheServerChangesIsMadeAnewEverMoreSeldomAn
   driver.reset();
 }
 
-TEST_F(AmountsTest, EveryMistakeIsSaidOnThePodByItsAnnotation) {
+TEST_F(AmountsTest, EveryMistakeIsReportedOnThePodByItsAnnotation) {
   const std::vector<std::pair<Amounts, std::string>> cases = {
       {{{"gpu-core", "ten"}}, "[egpu.elasticgpu.io/gpu-core]: must be a quantity greater than zero"},
       {{{"gpu-core", "10 %"}}, "[egpu.elasticgpu.io/gpu-core]: must be a quantity greater than zero"},
@@ -237,7 +237,7 @@ TEST_F(AmountsTest, EveryMistakeIsSaidOnThePodByItsAnnotation) {
   EXPECT_EQ(templates(), 0u);
 }
 
-TEST_F(AmountsTest, WhatOnlyTheClusterKnowsIsSaidWithTheAnnotationsToo) {
+TEST_F(AmountsTest, WhatOnlyTheClusterKnowsIsReportedWithTheAnnotationsToo) {
   struct TemplateAmountsCase {
     Amounts amounts;
     std::string reason;

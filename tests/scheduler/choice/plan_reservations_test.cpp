@@ -137,7 +137,7 @@ TEST(PlanReservations, OnePodsClaimsGoToOneNode) {
   EXPECT_EQ(held.nodes(pod), Nodes()) << "three cards on one node";
 }
 
-TEST(PlanReservations, OnlyWhereItsPodsMayGoAndHaveRoom) {
+TEST(PlanReservations, OnlyWhereItsPodsMayGoAndHaveCapacity) {
   const auto held = example();
   auto gang = same(2, whole(2));
   gang[0].suits = [](std::string_view node) { return node == "n3"; };
@@ -187,7 +187,7 @@ HeldCards randomHeld(Random& random) {
 }
 
 /// For equal requests for whole cards, or for a share of one, the order does not matter.
-TEST(PlanReservationsProperty, OnceEmptyTheNodesHoldAllAndWhereNoneDoNoneAreKept) {
+TEST(PlanReservationsProperty, OnceEmptyTheNodesHoldAllAndWhereNoneDoNoneAreReserved) {
   int found = 0, none = 0;
   for (uint64_t seed = 1; seed <= 600; ++seed) {
     SCOPED_TRACE(seed);
@@ -217,7 +217,7 @@ TEST(PlanReservationsProperty, OnceEmptyTheNodesHoldAllAndWhereNoneDoNoneAreKept
   EXPECT_GT(none, 50);
 }
 
-TEST(PlanReservationsProperty, OnceAllHaveLeftButThoseThatLastTheNodesHoldAllAndWhereNoneDoNoneAreKept) {
+TEST(PlanReservationsProperty, OnceAllHaveLeftButThoseThatLastTheNodesHoldAllAndWhereNoneDoNoneAreReserved) {
   int found = 0, none = 0;
   for (uint64_t seed = 1; seed <= 600; ++seed) {
     SCOPED_TRACE(seed);

@@ -106,7 +106,7 @@ void expectSound(const Cluster& cluster, const GangPreemptionCase& each, const H
   }
 }
 
-TEST(PreemptTogether, MakesRoomWhereAnySetWouldAndNobodyGoesForNothing) {
+TEST(PreemptTogether, FreesCapacityWhereAnySetWouldAndNobodyGoesForNothing) {
   int asItIs = 0, needed = 0, several = 0, impossible = 0, grouped = 0, fewest = 0, more = 0;
   int missed[] = {0, 0};  // if members are alike, and if they are not
   for (uint64_t seed = 1; seed <= 80; ++seed) {
@@ -257,7 +257,7 @@ std::vector<GangMember> counting(std::size_t members, Request request, int& aske
   return all;
 }
 
-TEST(PreemptTogether, AGroupWhoseCardsCanNotHoldThemAllIsNotLookedAt) {
+TEST(PreemptTogether, AGroupWhoseCardsCanNotHoldThemAllIsNotSearched) {
   Apart apart(40);
   Request half;
   half.perCard = {600, kGi};

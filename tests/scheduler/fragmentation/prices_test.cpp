@@ -150,7 +150,7 @@ TEST(Prices, AreOutdatedWhenATenthOfTheFreeOrOfTheDemandIsAnother) {
 
 /// Nodes of 8 cards and of 1 card, and pods of one card. The first pods must not break up the sets of 8 that are
 /// requested occasionally.
-TEST(Prices, SetsOfEightAreKeptForThoseWhoNeedThem) {
+TEST(Prices, SetsOfEightAreReservedForThoseWhoNeedThem) {
   Cluster cluster;
   for (int n = 0; n < 4; ++n) addNode(cluster, "a" + std::to_string(n), 8);
   for (int n = 0; n < 32; ++n) addNode(cluster, "b" + std::to_string(n), 1);

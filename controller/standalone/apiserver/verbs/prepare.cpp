@@ -342,8 +342,8 @@ Json Preparation::forUpdate(const RequestInfo& call, const Object& old, Json fre
   prune(call, fresh, warnings);
   const Schema& schema = *schemas_.at(&r);
   schema.applyDefaults(fresh, !r.custom);
-  // Status writes also need admission: they may change annotations (see restoreOwned()) that admission does not allow to
-  // change.
+  // Status writes also need admission: they may change annotations (see restoreOwned()) that admission does not allow
+  // to change.
   if (call.subresource.empty() || call.subresource == "status") admit(call, "UPDATE", fresh, &old.body);
   if (fresh == old.body) return fresh;
   const Json& oldMeta = old.body["metadata"];

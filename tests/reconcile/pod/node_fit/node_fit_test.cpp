@@ -15,7 +15,7 @@ core::Node node() {
 
 core::NodeSelector zone(const std::string& name) { return {{{{{"zone", "In", {name}}}, {}}}}; }
 
-TEST(NodeFit, EachFilterSaysWhatItIs) {
+TEST(NodeFit, EachFilterReportsWhatItIs) {
   core::Pod pod;
   auto n = node();
   EXPECT_EQ(nodeUnsuitable(pod, {}, n), "");
