@@ -69,8 +69,8 @@ def sample(client):
 def made(stored, **metadata):
     """Returns a copy to be created without owners, which do not exist for it, and its status separately."""
     copy = json.loads(json.dumps(stored))
-    kept = {key: copy["metadata"][key] for key in ("labels", "annotations") if key in copy["metadata"]}
-    copy["metadata"] = {**kept, **metadata}
+    copied = {key: copy["metadata"][key] for key in ("labels", "annotations") if key in copy["metadata"]}
+    copy["metadata"] = {**copied, **metadata}
     return copy, copy.pop("status")
 
 
@@ -129,9 +129,9 @@ def raw(cluster, client, stored, replicas):
 
 
 def clear_raw(client):
-    for path, keep in ((claims(), lambda _: False), (resource_claims(), lambda _: False), (GPUS, lambda each: "card" in each["spec"])):
+    for path, is_retained in ((claims(), lambda _: False), (resource_claims(), lambda _: False), (GPUS, lambda each: "card" in each["spec"])):
         for each in client.items(path):
-            if keep(each):
+            if is_retained(each):
                 client.patch(f"{path}/{each['metadata']['name']}", {"spec": {"allocations": None}})
                 continue
             client.patch(f"{path}/{each['metadata']['name']}", {"metadata": {"finalizers": None}})

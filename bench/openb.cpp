@@ -2,7 +2,7 @@
 // line of JSON.
 //
 //   openb --nodes FILE --pods FILE --order FILE --policy NAME [--classes learned|trace] [--curve]
-//   openb … --departures --load LOAD [--keep-after SECONDS|never] [--preempt] [--moves]
+//   openb … --departures --load LOAD [--reserve-after SECONDS|never] [--preempt] [--moves]
 //
 // openb/trace.h describes the files. NAME: a node policy, a preset, NODE/CARD, fgd or bestfit. --classes sets what the
 // fragmentation policy knows of the demand: `learned` from the pods as they arrive, or, for comparison with published
@@ -27,7 +27,7 @@ namespace {
 
 constexpr const char* kUsage =
     "usage: openb --nodes FILE --pods FILE --order FILE --policy NAME [--classes learned|trace] [--curve]\n"
-    "       openb ... --departures --load LOAD [--keep-after SECONDS|never] [--preempt] [--moves]\n";
+    "       openb ... --departures --load LOAD [--reserve-after SECONDS|never] [--preempt] [--moves]\n";
 
 /// Describes an invalid argument.
 struct BadArgument {
@@ -44,7 +44,7 @@ struct Arguments {
 
 Arguments readArguments(int argc, char** argv) {
   const std::set<std::string> known = {"--nodes",   "--pods", "--order",     "--policy",
-                                       "--classes", "--load", "--keep-after"};
+                                       "--classes", "--load", "--reserve-after"};
   Arguments all;
   for (int i = 1; i < argc; ++i) {
     std::string name = argv[i], value;
@@ -73,8 +73,8 @@ Arguments readArguments(int argc, char** argv) {
   for (const char* name : {"--nodes", "--pods", "--order", "--policy"})
     if (!all.has(name)) throw BadArgument{std::string(name) + ": is missing"};
   if (all.departures && !all.has("--load")) throw BadArgument{"--load: is missing"};
-  if (!all.departures && (all.has("--load") || all.has("--keep-after")))
-    throw BadArgument{"--load and --keep-after: only with --departures"};
+  if (!all.departures && (all.has("--load") || all.has("--reserve-after")))
+    throw BadArgument{"--load and --reserve-after: only with --departures"};
   if (!all.departures && (all.preempt || all.moves)) throw BadArgument{"--preempt and --moves: only with --departures"};
   if (all.departures && all.curve) throw BadArgument{"--curve: not with --departures"};
   return all;
@@ -97,9 +97,9 @@ ChurnOptions churnOptions(const Arguments& all) {
   options.load = numberOf(all, "--load", 2);
   options.preempts = all.preempt;
   options.moves = all.moves;
-  if (!all.has("--keep-after")) return options;
+  if (!all.has("--reserve-after")) return options;
   options.reserveAfter =
-      all.of("--keep-after") == "never" ? -1 : static_cast<int64_t>(numberOf(all, "--keep-after", 1e9));
+      all.of("--reserve-after") == "never" ? -1 : static_cast<int64_t>(numberOf(all, "--reserve-after", 1e9));
   return options;
 }
 

@@ -347,7 +347,7 @@ TEST(OpenbProgram, RefusesWhatItCannotUse) {
       {where + " --policy binpack --moves", "--preempt and --moves: only with --departures"},
       {where + " --policy fgd --departures --load 1 --preempt", "fgd is not the scheduler's, and knows neither"},
       {where + " --policy binpack --departures --load much", "--load: \"much\" is no number above 0 and up to 2"},
-      {where + " --policy binpack --departures --load 1 --keep-after 0", "--keep-after: \"0\" is no number"},
+      {where + " --policy binpack --departures --load 1 --reserve-after 0", "--reserve-after: \"0\" is no number"},
       {where + " --policy binpack --departures --load 1", "no creation_time and deletion_time"},
       {where + " --policy", "--policy: its value is missing"},
       {where + " --policy binpack --fast yes", "--fast: no such option"},

@@ -120,9 +120,9 @@ def full(client, report):
         client.create(claims(), claim(f"whole-{index}", "late", 100, "80Gi"))
         client.create(pods(), own(pod(f"whole-{index}", {"main": f"whole-{index}"})))
     until("some wait", lambda: any(unschedulable(client, f"whole-{index}") for index in range(cards)))
-    said = [c["message"] for i in range(cards) for c in client.get(f"{pods()}/whole-{i}")["status"].get("conditions", [])
+    messages = [c["message"] for i in range(cards) for c in client.get(f"{pods()}/whole-{i}")["status"].get("conditions", [])
             if c["type"] == "PodScheduled" and c.get("reason") == "Unschedulable"]
-    report.check("why is said on the pod", any("not enough free capacity for the pod's ElasticGPU claims" in each for each in said), said)
+    report.check("why is said on the pod", any("not enough free capacity for the pod's ElasticGPU claims" in each for each in messages), messages)
 
     def held_by_waiting():
         waiting = [i for i in range(cards) if not client.get(f"{pods()}/whole-{i}")["spec"].get("nodeName")]

@@ -39,11 +39,11 @@ def own_claim(name, wanted):
 
 
 def bound_on(client, name):
-    def look():
+    def probe():
         status = client.get(f"{claims()}/{name}").get("status", {})
         return status.get("phase") == "Bound" and status.get("nodeName")
 
-    return until(f"{name} is bound", look)
+    return until(f"{name} is bound", probe)
 
 
 def events(client, reason):
@@ -116,10 +116,10 @@ def foreign(client, report):
     client.create(claims(), claim("taken", "now", 10, "1Gi"))
     client.create(pods(), pod("waits-for-it", {"main": "taken"}))
 
-    def said():
+    def reported():
         return any(each["reason"] == "ResourceClaimConflict" for each in client.get(f"{claims()}/taken").get("status", {}).get("conditions", []))
 
-    until("the claim says that the name of its ResourceClaim is taken", said)
+    until("the claim says that the name of its ResourceClaim is taken", reported)
     seen = client.get(f"{resource_claims()}/taken")
     report.check("theirs is as it was", not seen.get("status", {}).get("allocation") and not seen["metadata"].get("finalizers"), seen)
     client.delete(f"{resource_claims()}/taken")

@@ -83,7 +83,7 @@ def device_of(client, name):
     return status.get("phase") == "Bound" and status["elasticGPUName"]
 
 
-def kept(client, device):
+def loss_of(client, device):
     """Returns an error unless the device has an entry on each of its cards; empty if it has."""
     if not client.exists(f"{GPUS}/{device}"):
         return "the device is gone"
@@ -117,7 +117,7 @@ def one_batch(client, user, report, orders, pause):
         any(c["reason"] == "NoFit" for c in each["status"].get("conditions", [])) for each in client.items(claims())
         if each["metadata"]["name"].startswith("rival-") and each.get("status", {}).get("phase") == "Pending"))
     for number, order in orders:
-        wrong = kept(client, devices[f"mine-{number}"])
+        wrong = loss_of(client, devices[f"mine-{number}"])
         report.check(f"{', '.join(order)}: the pod's card is its own", not wrong, wrong)
     report.check("no rival got a card in use", len(bound()) == free, bound())
     for name in names:
@@ -131,7 +131,7 @@ def one_batch(client, user, report, orders, pause):
     until("all is given back", lambda: not verify.World(client).devices and not client.items(claims()))
 
 
-def held_says_so(client, user, report):
+def held_is_reported(client, user, report):
     """One case in detail: the conditions of a held device, and the device of a recreated claim of the same name."""
     client.create(claims(), whole_card("told"))
     client.create(pods(), pod("told", {"main": "told"}))
@@ -143,14 +143,14 @@ def held_says_so(client, user, report):
         conditions = client.get(f"{GPUS}/{device}").get("status", {}).get("conditions", [])
         return [each for each in conditions if each["type"] == "Held" and each["reason"] == "ClaimGone"]
 
-    says = until("the device says that it is held", held)
-    report.check("and for whom", "pod told to end" in says[0]["message"], says)
+    reported = until("the device says that it is held", held)
+    report.check("and for whom", "pod told to end" in reported[0]["message"], reported)
     events = until("an event tells it", lambda: [each for each in client.items("/api/v1/namespaces/default/events")
                                                  if each["involvedObject"]["name"] == device and each["reason"] == "InUse"])
     report.check("in the same words", "pod told to end" in events[0]["message"], events)
     client.create(claims(), whole_card("told"))
     other = until("a claim of the same name is bound", lambda: device_of(client, "told"))
-    report.check("to another device", other != device and not kept(client, device), (other, device))
+    report.check("to another device", other != device and not loss_of(client, device), (other, device))
     client.delete(f"{pods()}/told")
     until("the first one goes with its pod", lambda: not client.exists(f"{GPUS}/{device}"))
     client.delete(f"{claims()}/told")
@@ -165,7 +165,7 @@ def cascade_orphan(client, user, report):
     device = device_of(client, "orphan")
     user.call("DELETE", f"{claims()}/orphan", {"kind": "DeleteOptions", "apiVersion": "v1", "propagationPolicy": "Orphan"})
     until("the garbage collector has been there", lambda: "orphan" not in client.get(f"{claims()}/orphan")["metadata"].get("finalizers", []))
-    report.check("while the pod runs the card is its own", not kept(client, device), kept(client, device))
+    report.check("while the pod runs the card is its own", not loss_of(client, device), loss_of(client, device))
     client.delete(f"{pods()}/orphan")
     until("the claim goes", lambda: not client.exists(f"{claims()}/orphan"))
     until("its ResourceClaim too", lambda: not client.exists(f"{resource_claims()}/orphan"))
@@ -190,7 +190,7 @@ def main():
         client.create(CLASSES, gpu_class("now", "Immediate"))
         orders = list(enumerate(itertools.permutations(ACTS)))
         try:
-            held_says_so(client, user, report)
+            held_is_reported(client, user, report)
             cascade_orphan(client, user, report)
             for start in range(0, len(orders), AT_ONCE):
                 # The controller sees each act before the next one, or hardly any of them.

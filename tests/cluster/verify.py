@@ -182,7 +182,7 @@ def requested(world):
             yield f"claim {name} asked for {memory} and was granted {sum(share.get('memory', 0) for share in shares)} bytes"
 
 
-def making_room(world):
+def nominations(world):
     """Nominations belong to waiting claims, on cards with that capacity; each marked victim is preemptible and wanted by one of them."""
     wanted = set()
     for name, claim in world.nominated.items():
@@ -209,7 +209,7 @@ def making_room(world):
 
 
 def violations(world):
-    return [line for rule in (ledgers, bindings, allocated, placed, requested, making_room) for line in rule(world)]
+    return [line for rule in (ledgers, bindings, allocated, placed, requested, nominations) for line in rule(world)]
 
 
 def main():

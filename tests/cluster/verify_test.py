@@ -47,7 +47,7 @@ def another_device(world):
     world.devices["egpu-2"]["status"] = {}
 
 
-def made_room(world, **changed):
+def with_nomination(world, **changed):
     """A preemptor for which the other claim's device is marked as victim."""
     wants = claim("big", "now", 100, "1Gi")
     wants["status"] = {"phase": "Pending", "nominated": {
@@ -106,18 +106,18 @@ PLANTED = {
         {key: 20 for key in world.claims["c"]["spec"]["resources"]["requests"] if key.endswith("core")}),
     "was granted 1073741824 bytes": lambda world: world.claims["c"]["spec"]["resources"]["requests"].update(
         {key: "2Gi" for key in world.claims["c"]["spec"]["resources"]["requests"] if key.endswith("memory")}),
-    "default/big is Bound, and room is made": lambda world: made_room(world, phase="Bound"),
-    "is to have 2000 core": lambda world: made_room(world, cards=[{"name": next(iter(world.cards)), "core": 2000}]),
-    "which is not on node n-1": lambda world: made_room(world, nodeName="n-1"),
-    "nobody wants its room": lambda world: made_room(world, victims=["egpu-other"]),
-    "is not preemptible": lambda world: made_room(world).devices["egpu-cu"]["spec"].update(reclaimPolicy="Retain"),
+    "default/big is Bound, and room is made": lambda world: with_nomination(world, phase="Bound"),
+    "is to have 2000 core": lambda world: with_nomination(world, cards=[{"name": next(iter(world.cards)), "core": 2000}]),
+    "which is not on node n-1": lambda world: with_nomination(world, nodeName="n-1"),
+    "nobody wants its room": lambda world: with_nomination(world, victims=["egpu-other"]),
+    "is not preemptible": lambda world: with_nomination(world).devices["egpu-cu"]["spec"].update(reclaimPolicy="Retain"),
 }
 
 
 def main():
     report = Report()
     report.check("the sound world is sound", not verify.violations(sound()), verify.violations(sound()))
-    report.check("so is one in which room is made", not verify.violations(made_room(sound())), verify.violations(made_room(sound())))
+    report.check("so is one in which room is made", not verify.violations(with_nomination(sound())), verify.violations(with_nomination(sound())))
     going = sound()
     going.claims["c"]["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z"
     going.claims["c"]["status"].update(elasticGPUName="egpu-gone")

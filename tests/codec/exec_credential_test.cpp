@@ -12,7 +12,7 @@ std::string answer(const std::string& status) {
          (status.empty() ? "" : R"(,"status":)" + status) + "}";
 }
 
-TEST(ExecInfo, saysItIsNotInteractiveAndTheClusterIfWanted) {
+TEST(ExecInfo, statesThatItIsNotInteractiveAndTheClusterIfWanted) {
   EXPECT_EQ(encodeExecInfo(kV1, std::nullopt),
             R"({"kind":"ExecCredential","apiVersion":"client.authentication.k8s.io/v1","spec":{"interactive":false}})");
   ExecCluster cluster;

@@ -58,7 +58,7 @@ class Workload:
         self.alive = [each for each in self.alive if each[0] != namespace]
         self.queued = [each for each in self.queued if each[0] != namespace]
 
-    def keep(self, count):
+    def shrink(self, count):
         """While paused: deletes all but that many items. The remaining ones fitted before, and now have more capacity."""
         while len(self.alive) > count:
             self._take()
