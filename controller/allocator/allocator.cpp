@@ -51,7 +51,7 @@ scheduler::Decision decideOne(AllocatorState& state, const SchedulingRequest& as
   scheduler::Decision decision;
   if (state.quotaClaimFor(ask)) {
     decision = decideOneWithinQuotas(state, ask, nodes.predicate());
-    trace = nodes.take();
+    trace = nodes.trace();
     return decision;
   }
   if (const auto* const known = isShared ? state.unschedulable.find(ask.request, ask.nodes) : nullptr) {
@@ -59,7 +59,7 @@ scheduler::Decision decideOne(AllocatorState& state, const SchedulingRequest& as
     return decision;
   }
   decision = decideOnNominatedFirst(state, ask, nodes.predicate());
-  trace = nodes.take();
+  trace = nodes.trace();
   if (isShared && !decision.fits) state.unschedulable.store(ask.request, ask.nodes, trace);
   return decision;
 }
@@ -179,7 +179,7 @@ scheduler::Together Allocator::decideTogether(const std::vector<SchedulingReques
         attempt.isIrreproducible = attempt.isIrreproducible || cluster.changes() != before;
       });
   nominator.release(held);
-  attempt.trace = nodes.take();
+  attempt.trace = nodes.trace();
   attempt.decisions = together.decisions;
   attempt.commit(*state_);
   lock.unlock();

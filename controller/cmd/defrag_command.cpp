@@ -135,20 +135,20 @@ class Execution {
   }
 
   Status wouldGo(const Plan::Move& move) {
-    if (!move.annotate.empty())
+    if (!move.moveAnnotation.empty())
       if (auto s = annotate(move, true); !s.ok()) return s;
     return evict(move, true);
   }
 
   /// Moves one claim away, and waits until its device is gone and the replacement pod has a node.
   Status move(const Plan::Move& move) {
-    const bool used = move.annotate.empty() || !move.pods.empty();
+    const bool used = move.moveAnnotation.empty() || !move.pods.empty();
     if (used && move.pods.size() != 1)
       return {Code::conflict, "claim " + move.claim + " is no longer used by exactly one pod"};
     const auto device = client_.get<v1alpha::ElasticGPU>({"", move.device});
     if (!device.ok() || device->metadata.deleting())  // a pod of that name may be a different one by now
       return {Code::conflict, "device " + move.device + " of claim " + move.claim + " is being deleted already"};
-    if (!move.annotate.empty())
+    if (!move.moveAnnotation.empty())
       if (auto s = askToMove(move, *device, used); !s.ok()) return s;
     return used ? evictAndWait(move, *device) : waitUntilGone(*device);
   }
@@ -203,7 +203,7 @@ class Execution {
   Status annotate(const Plan::Move& move, bool dry) {
     const auto claim = client_.get<v1alpha::ElasticGPUClaim>(core::ObjectKey::of(move.claim));
     if (!claim) return {claim.status().code(), "claim " + move.claim + ": " + claim.status().message()};
-    const auto answer = client_.call(kube::askToMove(*claim, move.annotate, dry));
+    const auto answer = client_.call(kube::askToMove(*claim, move.moveAnnotation, dry));
     if (answer.ok()) return Status::okay();
     return {answer.status().code(), "claim " + move.claim + " may not be changed now: " + answer.status().message()};
   }

@@ -136,7 +136,7 @@ void Replay::picture(const JournalRecord& record, bool joined) {
     claim.cards.clear();
     claim.recorded.clear();
   }
-  waiting_.clear();
+  pendingGroups_.clear();
 }
 
 void Replay::change(const JournalRecord& record) {
@@ -246,7 +246,7 @@ void Replay::decided(const JournalDecision& decision) {
 
 void Replay::diverge() {
   diverged_ = true;
-  for (const auto& [since, group] : waiting_)
+  for (const auto& [since, group] : pendingGroups_)
     for (const auto& uid : group.uids) claims_[uid].own = true;
 }
 
@@ -298,13 +298,13 @@ void Replay::wait(const DecidedGroup& group) {
   }
   if (since == 0) since = ++lastWaiting_;
   for (const auto& uid : group.uids) claims_[uid].waits = since;
-  waiting_[since] = group;
+  pendingGroups_[since] = group;
 }
 
 void Replay::noLongerWaits(Claim& claim) {
-  if (const auto group = waiting_.find(claim.waits); group != waiting_.end()) {
+  if (const auto group = pendingGroups_.find(claim.waits); group != pendingGroups_.end()) {
     const auto uids = group->second.uids;
-    waiting_.erase(group);
+    pendingGroups_.erase(group);
     for (const auto& uid : uids) claims_[uid].waits = 0;
   }
   claim.waits = 0;
@@ -314,7 +314,7 @@ void Replay::retry() {
   if (!diverged_ || !freed_) return;
   freed_ = false;
   std::vector<DecidedGroup> hopeless;
-  for (auto at = waiting_.begin(); at != waiting_.end();) {
+  for (auto at = pendingGroups_.begin(); at != pendingGroups_.end();) {
     const DecidedGroup group = (at++)->second;
     if (heldBack(*group.recorded)) continue;
     const auto alike = [&group](const DecidedGroup& other) {

@@ -297,7 +297,7 @@ HostedProvisioner::End HostedProvisioner::runProcess(const std::stop_token& stop
   if (verdict) {
     end = *verdict;
   } else {
-    end = {ReplyCode::crashed, "its process " + how + during()};
+    end = {ReplyCode::crashed, "its process " + how + currentCall()};
     if (const std::string tail = output_.tail(); !tail.empty()) end.message += ": " + tail;
   }
   end.message = fileOf(path_) + ": " + end.message;
@@ -305,7 +305,7 @@ HostedProvisioner::End HostedProvisioner::runProcess(const std::stop_token& stop
 }
 
 /// " during provision, mount": the calls in progress, as a hint at the cause.
-std::string HostedProvisioner::during() const {
+std::string HostedProvisioner::currentCall() const {
   const base::MutexLock lock(mutex_);
   std::string out;
   for (const auto& [id, pending] : pending_) {

@@ -96,8 +96,8 @@ TEST_P(PodClaimsMatrix, AClaimMovesWithItsPod) {
   const auto name = claimsOf("p.1").front();
   EXPECT_EQ(movable.claim, "default/" + name);
   EXPECT_EQ(movable.pods, std::vector<std::string>{"default/p.1"});
-  EXPECT_EQ(movable.annotate, namesOwnClaim() ? device : "") << "a stamped claim ends with its pod";
-  if (!movable.annotate.empty())
+  EXPECT_EQ(movable.moveAnnotation, namesOwnClaim() ? device : "") << "a stamped claim ends with its pod";
+  if (!movable.moveAnnotation.empty())
     world.json<cache::Claim>({"default", name},
                              R"({"metadata":{"annotations":{"elasticgpu.io/move":")" + device + R"("}}})");
   settle();

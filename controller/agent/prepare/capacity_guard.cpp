@@ -102,11 +102,11 @@ Status CapacityGuard::reserve(const cdi::Spec& wanted, const std::vector<v1alpha
   if (!draft) return draft.status();
   CapacityRequest mine{wanted, cards, std::move(*draft)};
   base::MutexLock lock(mutex_);
-  waiting_.push_back(&mine);
+  pending_.push_back(&mine);
   changed_.wait(lock, [&]() EGPU_REQUIRES(mutex_) { return mine.answered || !deciding_; });
   if (mine.answered) return mine.answer;
   deciding_ = true;
-  const auto together = std::exchange(waiting_, {});
+  const auto together = std::exchange(pending_, {});
   lock.unlock();
   decide(together);
   lock.lock();

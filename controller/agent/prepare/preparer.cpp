@@ -155,7 +155,7 @@ Result<std::vector<std::string>> ClaimPreparer::prepare(const ClaimRef& claim, s
   const Status first = withClaim(claim, ids.status());
   report(claim, pods, first, stop);
   if (first.code() != Code::unavailable || options_.patience.count() == 0) return first;
-  const CallPlace place(waiting_, options_.maxWaiting);
+  const CallPlace place(waitingPrepares_, options_.maxWaiting);
   return place.taken() ? tryAgain(claim, first, stop) : first;
 }
 

@@ -159,7 +159,7 @@ Outcome ClassSync::step(const std::string& name, std::stop_token stop) {
   if (answer.later) return Outcome::after(timeouts_.busyPluginListInterval);
   if (!answer.passing && claimsWait(*cls)) answered_(*cls);
   // Claims still call the plugin: this shows when it has recovered.
-  if (const auto trouble = provisioning_.trouble(cls->provisioner); answer.ready() && !trouble.empty()) {
+  if (const auto trouble = provisioning_.lastFault(cls->provisioner); answer.ready() && !trouble.empty()) {
     answer.reason = std::string(reason::kProvisionerUnavailable);
     answer.message = "provisioner " + cls->provisioner + ": " + trouble;
   }

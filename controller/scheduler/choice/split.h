@@ -65,7 +65,7 @@ class SplitTotal {
 /// A total and the cards over which it could be divided.
 class Division {
  public:
-  /// rooms: capacity of each card, at least 1.
+  /// capacities: of each card, at least 1.
   Division(Split split, int64_t total, std::vector<int64_t> capacities);
 
   /// Quality of a set: lower is better, first by unevenness, then by number of cards.

@@ -282,7 +282,7 @@ void write(JsonText& j, const scheduler::Move& move, const MovableClaim& who) {
   j.endArray().endObject().key("to");
   write(j, move.to);
   j.key("evictable").value(who.evictable);
-  put(j, "annotate", who.annotate);
+  put(j, "annotate", who.moveAnnotation);
   j.key("pods").beginArray();
   for (const auto& pod : who.pods) j.value(pod);
   j.endArray().endObject();
