@@ -346,6 +346,7 @@ std::vector<AssumedDecision> Allocator::assumed() const {
 void Allocator::setReservationLimits(const scheduler::ReservationLimits& limits) {
   const base::MutexLock lock(state_->mutex);
   state_->reservations.setLimits(limits);
+  state_->quotas.setReservationLimits(limits);
 }
 
 void Allocator::waitForQuota(const std::vector<SchedulingRequest>& asks, const scheduler::QuotaExcess& excess) {

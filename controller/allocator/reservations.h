@@ -2,8 +2,8 @@
 // by piece adds up for them. Requests that come later in queue order (scheduler::queueLess()) do not get these nodes.
 //
 //   limits     scheduler::ReservationLimits: pending time, number of nodes, share of the free cards of a small cluster
-//   renewal    The owner renews its reservation each time it is tried. kReservationRenewAfter: the owner is asked to.
-//              kReservationTtl: without renewal the reservation expires.
+//   renewal    The owner renews its reservation each time it is tried. After limits().renewAfter() it is asked to, and
+//              after limits().ttl without renewal the reservation expires.
 //   budget     reservation_budget.h: time in total per claim and per namespace, and per namespace for gangs
 //   search     One at a time, at most one per second, without the allocator's lock: reservation_search.h. A claim for
 //              which no node was found backs off.

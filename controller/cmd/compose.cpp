@@ -31,6 +31,7 @@ reconcile::ControllerOptions controllerOptions(const CoreOptions& o, allocator::
   out.workers = static_cast<int>(o.workers);
   out.standby = o.election.has_value();
   out.reservationLimits.after = std::chrono::duration_cast<std::chrono::seconds>(o.reservationAfter).count();
+  out.reservationLimits.ttl = std::chrono::duration_cast<std::chrono::seconds>(o.reservationTtl).count();
   out.reservationLimits.freeCardPercent = o.reservedFreeCards;
   out.reconciler.timeouts = o.timeouts;
   if (!o.schedulers.empty()) out.reconciler.schedulers = {o.schedulers.begin(), o.schedulers.end()};

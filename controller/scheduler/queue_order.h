@@ -48,6 +48,11 @@ struct ReservationLimits {
   /// In a cluster with fewer than `share` nodes with cards, the maximum percentage of the free cards that a claim's
   /// reservation can withhold; 100 = no limit. Used by the allocator only.
   int64_t freeCardPercent = 10;
+  /// Seconds after which a reservation of nodes or quota expires unless its owner renews it, by being tried again.
+  /// Longer than any backoff between two attempts of a claim. Used by the allocator only.
+  int64_t ttl = 600;
+  /// Seconds without renewal after which the owner is asked to renew.
+  int64_t renewAfter() const { return ttl / 5; }
 };
 
 /// Returns when the holder of a device uid got it. Recent holders are expected to stay only briefly.

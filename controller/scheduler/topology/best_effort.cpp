@@ -29,7 +29,7 @@ class Exact {
   Choice run() {
     const Set all = firstOf(order_.size());
     if (required_ == 0 && !admits_) {
-      const Divisions::Result best = divisions_.divide(static_cast<uint32_t>(all));
+      const Divisions::SubsetDivision best = divisions_.divide(static_cast<uint32_t>(all));
       return {original(best.set), best.score, best.total, best.total};
     }
     Choice best;

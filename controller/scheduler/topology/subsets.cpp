@@ -42,13 +42,13 @@ Divisions::Divisions(const SubsetScores& scores, std::size_t size)
       totals_(std::size_t{1} << scores.cards(), -1),
       bestSets_(std::size_t{1} << scores.cards(), {-1, 0}) {}
 
-Divisions::Result Divisions::divide(uint32_t subset) {
+Divisions::SubsetDivision Divisions::divide(uint32_t subset) {
   const auto cards = static_cast<std::size_t>(std::popcount(subset));
   // A single set, full or not.
   if (cards < size_) return {scores_.of(subset), -1, 0};
   if (cards == size_) return {scores_.of(subset), scores_.of(subset), static_cast<uint16_t>(subset)};
   if (totals_[subset] < 0) {
-    Result best;
+    SubsetDivision best;
     const uint32_t low = subset & (~subset + 1);
     withSets(Task(subset, true, cards - size_), low, 0, size_ - 1, best);
     if (const std::size_t odd = cards % size_; odd > 0)
@@ -59,7 +59,8 @@ Divisions::Result Divisions::divide(uint32_t subset) {
   return {totals_[subset], bestSets_[subset].first, bestSets_[subset].second};
 }
 
-void Divisions::withSets(const Task& task, uint32_t partial, std::size_t from, std::size_t missing, Result& best) {
+void Divisions::withSets(const Task& task, uint32_t partial, std::size_t from, std::size_t missing,
+                         SubsetDivision& best) {
   if (missing == 0) {
     consider(task, partial, best);
     return;
@@ -78,8 +79,8 @@ void Divisions::withSets(const Task& task, uint32_t partial, std::size_t from, s
   }
 }
 
-void Divisions::consider(const Task& task, uint32_t set, Result& best) {
-  Result whole = divide(task.subset ^ set);
+void Divisions::consider(const Task& task, uint32_t set, SubsetDivision& best) {
+  SubsetDivision whole = divide(task.subset ^ set);
   const int32_t score = scores_.of(set);
   whole.total += score;
   if (task.full && (whole.score < score || (whole.score == score && earlier(set, whole.set)))) {

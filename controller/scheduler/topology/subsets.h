@@ -33,7 +33,7 @@ class SubsetScores {
 class Divisions {
  public:
   /// The best division of one subset.
-  struct Result {
+  struct SubsetDivision {
     int32_t total = -1;  ///< -1 = not solved yet
     int32_t score = -1;  ///< score of the best full set; -1 = there is none
     uint16_t set = 0;    ///< that set
@@ -41,12 +41,12 @@ class Divisions {
 
   /// size ≥ 2.
   Divisions(const SubsetScores& scores, std::size_t size);
-  Result divide(uint32_t subset);
+  SubsetDivision divide(uint32_t subset);
 
  private:
   struct Task;
-  void withSets(const Task& task, uint32_t partial, std::size_t from, std::size_t missing, Result& best);
-  void consider(const Task& task, uint32_t set, Result& best);
+  void withSets(const Task& task, uint32_t partial, std::size_t from, std::size_t missing, SubsetDivision& best);
+  void consider(const Task& task, uint32_t set, SubsetDivision& best);
 
   const SubsetScores& scores_;
   std::size_t size_;
@@ -55,7 +55,7 @@ class Divisions {
   std::vector<std::pair<int32_t, uint16_t>> bestSets_;
 };
 
-/// What divisions of the same cards are compared by.
+/// Scores by which divisions of the same cards are compared.
 struct DivisionRank {
   int64_t total = 0;  ///< sum of the sets' scores
   int64_t score = 0;  ///< score of the best full set
